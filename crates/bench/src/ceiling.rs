@@ -1,19 +1,19 @@
-//! How near a measurement came to what the machine can do, and what held it back.
+//! Bottleneck of a measurement, and its distance to the machine's capabilities.
 //!
-//! Ceilings are measured without any cluster: raw drive, raw network. A row's share of each is compared with the share
-//! of the processors that was busy; the largest is the bottleneck, unless all have room: then operations waited for
-//! each other, and more in flight would do more.
+//! Ceilings are measured without any cluster: raw drive, raw network. A row's share of each is compared with the busy
+//! share of the processors. The largest share is the bottleneck, unless all resources have room: then operations waited
+//! for each other, and more in flight would raise the throughput.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine's own limits, without a cluster. A limit is absent where it was not measured.
+/// Capabilities of the machine without a cluster. A figure that was not measured is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ceilings {
-    /// Of the drives that hold the stores: large sequential requests.
+    /// Large sequential requests to the drives that hold the stores.
     pub drive_read_bytes_per_s: Option<f64>,
     pub drive_write_bytes_per_s: Option<f64>,
     /// Random requests of 4 KiB, many in flight.
@@ -23,7 +23,7 @@ pub struct Ceilings {
     pub loopback_bytes_per_s: Option<f64>,
 }
 
-/// A resource that can be short.
+/// A possible bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Cpu,
@@ -31,18 +31,18 @@ pub enum Limit {
     Network,
     /// The load generator's own threads.
     Client,
-    /// Nothing: operations waited for each other.
+    /// No resource: operations waited for each other.
     Latency,
 }
 
 /// A resource with less than this share in use has room.
 const BUSY: f64 = 0.8;
 
-/// The resource that held a row back, with the evidence.
+/// The bottleneck of a row, with the evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bottleneck {
     pub limit: Limit,
-    /// Shares in use, 0 to 1; those that are not known are missing.
+    /// Shares in use, 0 to 1; unknown shares are missing.
     pub shares: Vec<(Limit, f64)>,
 }
 
@@ -67,8 +67,8 @@ impl fmt::Display for Bottleneck {
 }
 
 impl Ceilings {
-    /// The resource that held back a row with these figures, on a machine with `processors`, driven by
-    /// `client_threads`. `None` if nothing is known.
+    /// The bottleneck of a row with these figures, on a machine with `processors`, driven by `client_threads`. `None`
+    /// if no share is known.
     pub fn bottleneck(
         &self,
         figures: &BTreeMap<String, Option<f64>>,
@@ -77,7 +77,7 @@ impl Ceilings {
     ) -> Option<Bottleneck> {
         let figure = |name: &str| figures.get(name).copied().flatten();
         let share = |value: Option<f64>, ceiling: Option<f64>| Some(value? / ceiling.filter(|ceiling| *ceiling > 0.0)?);
-        // Reads and writes share a drive: what one leaves the other may take.
+        // Reads and writes share a drive, so their shares add up.
         let both = |read: Option<f64>, write: Option<f64>| match (read, write) {
             (None, None) => None,
             (read, write) => Some(read.unwrap_or(0.0) + write.unwrap_or(0.0)),

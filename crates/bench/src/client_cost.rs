@@ -1,8 +1,8 @@
-//! Costs of a client library per operation, beside those of another one for equal operations.
+//! CPU time of a client library per operation, beside that of another library for the same operations.
 //!
-//! Programs of different make take turns on one cluster. Each is a load generator on top of a client library, and the
-//! kernel counts the CPU time of both together; what the generator takes by itself is measured without a cluster and
-//! subtracted. Where it cannot be measured it counts as the library's, which a table says.
+//! Different programs take turns on one cluster. Each is a load generator on top of a client library, and the kernel
+//! counts the CPU time of both together. The generator's own part is measured without a cluster and subtracted. If it
+//! cannot be measured, it counts as the library's, and the table says so.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use crate::compare::{Better, CompareError, Comparison, compare};
 use crate::interval::MedianInterval;
 
-/// The value of `format`.
+/// Value of the field `format`.
 pub const COST_FORMAT: &str = "nacre-bench-client-cost";
-/// The version that this release writes.
+/// Version that this release writes.
 pub const COST_VERSION: u32 = 2;
 
-/// The program that drives the cluster, and its library.
+/// A load generator with its client library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Program {
@@ -29,23 +29,23 @@ pub enum Program {
     RadosBench,
 }
 
-/// The kind of operations and where they go: how many answers a client finds at a time, and how many messages leave
-/// together, depends on how many OSDs the operations in flight are spread over. So programs are compared at the same
-/// access only.
+/// Kind of operations and their spread over objects. The number of OSDs that the operations in flight are spread over
+/// determines how many answers a client finds at a time and how many messages leave together, so programs are compared
+/// at one access only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Reads at random places of some objects.
+    /// Reads at random offsets of some objects.
     RandomRead,
-    /// Writes at random places of some objects.
+    /// Writes at random offsets of some objects.
     RandomWrite,
-    /// Writes in sequence into one object at a time: all that is in flight goes to one OSD.
+    /// Writes in sequence into one object at a time: all operations in flight go to one OSD.
     OneObjectWrite,
     /// Each write makes an object of its own.
     NewObjectWrite,
 }
 
-/// Operations and costs of a run until some point.
+/// Operations and CPU time of a run until some point.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     pub operations: u64,
@@ -54,20 +54,20 @@ pub struct Spent {
     pub elapsed_s: f64,
 }
 
-/// One program once.
+/// One run of one program.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostRow {
     pub program: Program,
     pub access: Access,
-    /// From 0.
+    /// Number of the iteration, from 0.
     pub iteration: u32,
     pub operations_per_s: f64,
-    /// Load generator and library.
+    /// CPU time of load generator and library.
     pub cpu_us_per_operation: f64,
 }
 
-/// Everything that was found.
+/// The result of a comparison of client libraries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCost {
@@ -79,9 +79,9 @@ pub struct ClientCost {
     pub io_bytes: u64,
     pub queue_depth: u32,
     pub confidence: f64,
-    /// CPU time of load generators by themselves, in microseconds per operation, where that is known.
+    /// CPU time of the load generators alone, in microseconds per operation, where it is known.
     pub generators: Vec<Generator>,
-    /// In the order in which they were measured.
+    /// Rows in the order in which they were measured.
     pub rows: Vec<CostRow>,
 }
 
@@ -95,9 +95,9 @@ pub struct Generator {
 }
 
 impl Spent {
-    /// The difference between `before` and `self`: with two runs of different length, what the longer one did beyond
-    /// the shorter, without the start and end that both have. CPU microseconds per operation and operations per second;
-    /// `None` if there is nothing between them.
+    /// The difference between `before` and `self`: CPU microseconds per operation, and operations per second. For two
+    /// runs of different length it leaves out the start and end that both have. `None` if `self` is not beyond
+    /// `before`.
     pub fn since(self, before: Spent) -> Option<(f64, f64)> {
         let operations = self.operations.checked_sub(before.operations).filter(|more| *more > 0)? as f64;
         let (cpu_s, elapsed_s) = (self.cpu_s - before.cpu_s, self.elapsed_s - before.elapsed_s);
@@ -116,12 +116,12 @@ impl Program {
         }
     }
 
-    /// Tells if this program can do operations of this kind.
+    /// True if the program supports this access.
     pub fn does(self, access: Access) -> bool {
         match self {
             Program::Nacre => true,
             Program::Fio => matches!(access, Access::RandomRead | Access::RandomWrite),
-            // It writes in sequence only.
+            // `rados bench` writes in sequence only.
             Program::RadosBench => access != Access::RandomWrite,
         }
     }
@@ -156,7 +156,7 @@ impl ClientCost {
         self.rows.iter().filter(move |row| row.program == program && row.access == access)
     }
 
-    /// Microseconds of the library per operation, by iteration; where the generator is not known, with it.
+    /// CPU microseconds of the library per operation, by iteration; including the generator, if its part is unknown.
     fn library(&self, program: Program, access: Access) -> Vec<f64> {
         let generator = self.generator(program, access).unwrap_or(0.0);
         self.of(program, access).map(|row| row.cpu_us_per_operation - generator).collect()

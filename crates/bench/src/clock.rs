@@ -1,34 +1,34 @@
-//! How far another machine's clock is from ours, from round trips.
+//! Offset of another machine's clock, from round trips.
 //!
-//! A question leaves at `sent` and its answer, which carries the other clock's time, arrives at `received`. When
-//! between the two that clock was read is unknown, so the offset is known to half of the round trip, whatever the two
-//! ways took. The shortest of several round trips says most.
+//! A question leaves at `sent` and its answer, which carries the other clock's time, arrives at `received`. The other
+//! clock was read at an unknown time between the two, so the offset is known to half of the round trip, whatever the
+//! two ways took. The shortest of several round trips is the most exact.
 
-/// One question and its answer. All times in nanoseconds.
+/// One question and its answer. All times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// By our clock.
+    /// Time of the question, by our clock.
     pub sent_ns: i128,
-    /// By the other clock, at some time between the other two.
+    /// Time of the other clock, read between question and answer.
     pub theirs_ns: i128,
-    /// By our clock.
+    /// Time of the answer, by our clock.
     pub received_ns: i128,
 }
 
-/// An estimate of another clock.
+/// The offset of another clock, with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
-    /// The other clock's time minus ours at one moment.
+    /// Time of the other clock minus the time of ours at the same moment.
     pub offset_ns: i128,
-    /// How far the truth may be from that, either way.
+    /// Largest distance of the true offset from `offset_ns`, either way.
     pub uncertainty_ns: i128,
 }
 
 impl Exchange {
-    /// The estimate by this exchange; `None` if it ended before it began.
+    /// The offset by this exchange; `None` if it ended before it began.
     pub fn offset(&self) -> Option<Offset> {
         let round_trip = self.received_ns.checked_sub(self.sent_ns).filter(|time| *time >= 0)?;
-        // Rounded up: half a nanosecond is not to make it wrong.
+        // Half of an odd round trip is rounded up, so that the true offset stays within.
         let uncertainty_ns = round_trip / 2 + round_trip % 2;
         let middle = self.sent_ns + round_trip / 2;
         Some(Offset { offset_ns: self.theirs_ns.checked_sub(middle)?, uncertainty_ns })
@@ -36,12 +36,12 @@ impl Exchange {
 }
 
 impl Offset {
-    /// The best that `exchanges` say; `None` without any that makes sense.
+    /// The most exact offset of `exchanges`; `None` without a valid exchange.
     pub fn best(exchanges: &[Exchange]) -> Option<Offset> {
         exchanges.iter().filter_map(Exchange::offset).min_by_key(|offset| offset.uncertainty_ns)
     }
 
-    /// The other clock's time when ours shows `ours_ns`.
+    /// Time of the other clock when ours shows `ours_ns`.
     pub fn theirs_ns(&self, ours_ns: i128) -> i128 {
         ours_ns + self.offset_ns
     }
@@ -68,7 +68,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
-        /// However unlike the two ways are, the truth lies within what is said.
+        /// The true offset lies within the uncertainty, however unlike the two ways are.
         #[test]
         fn the_truth_is_within(truth in -1i128 << 80..1i128 << 80,
                                ways in prop::collection::vec((0u64..1 << 34, 0u64..1 << 34, 0u64..1 << 40), 1..20)) {

@@ -1,14 +1,14 @@
-//! Which of two is faster, from iterations that were run in turns.
+//! Comparison of two series of iterations that were run in turns.
 //!
-//! Iteration `i` of one is divided by iteration `i` of the other, which ran right beside it, so a machine that drifts
-//! during the run moves both and cancels. The verdict rests on the interval of the median of these ratios; it makes no
-//! assumption on how the noise is distributed.
+//! Iteration `i` of one is divided by iteration `i` of the other, which ran right beside it, so a drift of the machine
+//! during the run moves both and cancels. The verdict rests on the interval of the median of these ratios, and assumes
+//! no distribution of the noise.
 
 use serde::{Deserialize, Serialize};
 
 use crate::interval::MedianInterval;
 
-/// Which values are the better ones.
+/// Direction in which values are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -18,7 +18,7 @@ pub enum Better {
     Lower,
 }
 
-/// The verdict on the first against the second.
+/// Verdict on the first series against the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -30,7 +30,7 @@ pub enum Verdict {
     TooFewIterations,
 }
 
-/// First divided by second.
+/// The first series divided by the second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
@@ -40,7 +40,7 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// Why two series cannot be compared.
+/// The reason why two series cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum CompareError {
     #[error("{first} iterations of the first stand against {second} of the second")]
@@ -127,8 +127,8 @@ mod tests {
         }
     }
 
-    /// `trials` comparisons of two that differ by `ratio`, with drift in common and noise of their own. Returns the
-    /// shares of verdicts (faster, slower) and of intervals that hold the true ratio.
+    /// Runs `trials` comparisons of two series that differ by `ratio`, with common drift and separate noise. Returns
+    /// the shares of verdicts (faster, slower) and of intervals that hold the true ratio.
     fn simulate(ratio: f64, iterations: usize, trials: u32) -> (f64, f64, f64) {
         let mut random = Random::new(4, iterations as u64);
         let (mut faster, mut slower, mut held) = (0, 0, 0);

@@ -1,22 +1,22 @@
-//! Latencies as a distribution: an HDR histogram with its sum, which merges over workers, instances and hosts.
+//! Latencies as a distribution: an HDR histogram with its sum, which can be merged over workers, instances and hosts.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram as Hdr;
 use serde::{Deserialize, Serialize};
 
-/// Values above this are recorded as this, and counted in [`Histogram::clamped`].
+/// Largest recorded value. Larger ones are recorded as this, and counted in [`Histogram::clamped`].
 pub const LATENCY_MAX: Duration = Duration::from_secs(3600);
 
 /// Latencies below this share one bucket.
 const RESOLUTION_NS: u64 = 100;
 
-/// How exactly a histogram keeps its values.
+/// Precision of a histogram's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digits {
-    /// Within 1 %, at most some 30 KiB: for one of many intervals.
+    /// Values within 1 %, at most some 30 KiB: for one of many intervals.
     Two,
-    /// Within 0.1 %, at most some 300 KiB: for a whole run.
+    /// Values within 0.1 %, at most some 300 KiB: for a whole run.
     Three,
 }
 
@@ -30,7 +30,7 @@ pub struct Histogram {
     clamped: u64,
 }
 
-/// Figures of a distribution for tables. Times in microseconds; all of them absent if nothing was recorded.
+/// Figures of a distribution for tables. Times are in microseconds, and all absent if nothing was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencySummary {
@@ -43,12 +43,12 @@ pub struct LatencySummary {
     pub p95_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub p99_9_us: Option<f64>,
-    /// Absent below 10,000 operations too: then it would only repeat the maximum.
+    /// Absent below 10,000 operations, where it would only repeat the maximum.
     pub p99_99_us: Option<f64>,
     pub max_us: Option<f64>,
 }
 
-/// A histogram as it travels between hosts and lies in results: sparse buckets.
+/// A histogram as it is sent between hosts and stored in results: sparse buckets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistogramData {
@@ -61,7 +61,7 @@ pub struct HistogramData {
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// Why a [`HistogramData`] is none.
+/// The reason why a [`HistogramData`] describes no histogram.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HistogramError {
     #[error("sum_ns {0:?} is not a number")]
@@ -100,7 +100,7 @@ impl Histogram {
         self.max = self.max.max(latency);
     }
 
-    /// Records `count` operations of the same latency.
+    /// Records `count` operations of one latency.
     pub fn record_n(&mut self, latency: Duration, count: u64) {
         if count == 0 {
             return;
@@ -115,7 +115,7 @@ impl Histogram {
         self.max = self.max.max(latency);
     }
 
-    /// Adds everything that `other` recorded.
+    /// Adds all operations of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         self.counts.add(&other.counts).expect("all histograms have the same bounds");
         self.sum_ns += other.sum_ns;
@@ -129,7 +129,7 @@ impl Histogram {
         self.counts.len()
     }
 
-    /// How many operations took longer than [`LATENCY_MAX`].
+    /// Number of operations that took longer than [`LATENCY_MAX`].
     pub fn clamped(&self) -> u64 {
         self.clamped
     }
@@ -146,13 +146,13 @@ impl Histogram {
     }
 
     /// The latency that `quantile` (0 to 1) of the operations did not exceed, rounded up within the histogram's
-    /// exactness but never beyond the largest value. `None` if empty.
+    /// precision but never beyond the largest value. `None` if empty.
     pub fn quantile(&self, quantile: f64) -> Option<Duration> {
         let (min, max) = self.bounds()?;
         Some(Duration::from_nanos(self.counts.value_at_quantile(quantile)).clamp(min, max))
     }
 
-    /// The numbers for tables.
+    /// The figures for tables.
     pub fn summary(&self) -> LatencySummary {
         let us = |latency: Duration| latency.as_nanos() as f64 / 1000.0;
         let at = |quantile| self.quantile(quantile).map(us);
@@ -182,9 +182,9 @@ impl Histogram {
         }
     }
 
-    /// The histogram that `data` describes.
+    /// Builds the histogram that `data` describes.
     ///
-    /// Errors: [`HistogramError`] if no histogram makes such data.
+    /// Errors: [`HistogramError`] if `data` describes no histogram.
     pub fn from_data(digits: Digits, data: &HistogramData) -> Result<Histogram, HistogramError> {
         let mut histogram = Histogram::new(digits);
         let bounds = HistogramError::Bounds { min_ns: data.min_ns, max_ns: data.max_ns };
@@ -193,7 +193,7 @@ impl Histogram {
         for (index, &(value_ns, count)) in data.buckets.iter().enumerate() {
             let wrong = HistogramError::Bucket { index, value_ns, count };
             total = total.checked_add(count).ok_or(wrong.clone())?;
-            // A bucket's highest value may lie a little beyond the largest one that is recorded.
+            // A bucket's highest value may lie a little beyond the largest recorded value.
             if count == 0 || last >= Some(value_ns) || value_ns > nanoseconds(LATENCY_MAX) / 64 * 65 {
                 return Err(wrong);
             }

@@ -1,6 +1,7 @@
-//! Where the time of operations went, from what OSDs keep of them: hop by hop, over all operations and for single ones.
+//! Breakdown of operations' time into hops, from the histories that OSDs keep: over all operations, and for single
+//! ones.
 //!
-//! [`kept_by_nacre`] and [`kept_by_ceph`] read what OSDs tell, [`Breakdown`] sums it up, [`timeline`] shows one
+//! [`kept_by_nacre`] and [`kept_by_ceph`] read the OSDs' answers, [`Breakdown`] sums them up, [`timeline`] shows one
 //! operation.
 
 mod breakdown;
@@ -12,14 +13,14 @@ pub use text::{breakdown_table, timeline};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Another member's part in an update, in microseconds.
+/// The part of another member in an update, in microseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Member {
     pub osd: i32,
-    /// From the operation's first byte on the primary until the acknowledgement came there.
+    /// Time from the operation's first byte at the primary until the member's acknowledgement came there.
     pub acked_us: u64,
-    /// By the member's own clock: its message's first byte to the last; until its writes went to the device; the
-    /// writes; the flush.
+    /// Durations by the member's own clock: its message from the first byte to the last; until its writes went to the
+    /// device; the writes; the flush.
     pub receive_us: u64,
     pub queue_us: u64,
     pub write_us: u64,
@@ -27,45 +28,45 @@ pub struct Member {
 }
 
 impl Member {
-    /// The time that it says it took.
+    /// Sum of the durations by the member's own clock.
     pub fn own_us(&self) -> u64 {
         self.receive_us + self.queue_us + self.write_us + self.flush_us
     }
 }
 
-/// One operation as its primary OSD kept it. Durations in microseconds.
+/// One operation as its primary OSD kept it. Durations are in microseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct OpHops {
     /// The primary.
     pub osd: i32,
     /// Client and transaction, such as `client.4123.0:17`.
     pub reqid: String,
-    /// Number of the pool, where it is known.
+    /// Id of the pool, where it is known.
     pub pool: Option<u64>,
     pub pg: String,
     pub object: String,
     pub what: String,
     pub write: bool,
     pub result: i64,
-    /// Chosen beforehand, so that it stands for others; else kept for being slow.
+    /// The OSD chose the operation beforehand as a sample; otherwise it kept it for being slow.
     pub sampled: bool,
     /// The OSD's wall clock, as text.
     pub began: String,
     pub age_us: u64,
     pub total_us: u64,
-    /// Events that it waited for before it was begun.
+    /// Events that the operation waited for before it was begun.
     pub waited_for: Vec<String>,
-    /// Stretches of time that follow each other and add up to the whole.
+    /// Consecutive durations that add up to the whole.
     pub hops: Vec<(String, u64)>,
-    /// The update went to the other members.
+    /// Time when the update went to the other members.
     pub executed_us: Option<u64>,
     pub members: Vec<Member>,
-    /// The member that was the last to have the update, which may be the primary; `None` for reads and where it is not
+    /// The member that was the last to have the update, which may be the primary; `None` for reads, and if it is not
     /// known.
     pub last_member: Option<i32>,
 }
 
-/// Why what an OSD told cannot be used.
+/// The reason why an OSD's answer cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("what osd.{osd} tells of its operations has no {missing}")]
 pub struct HopsError {
@@ -76,7 +77,7 @@ pub struct HopsError {
 /// Names of hops, in their order.
 const NACRE_HOPS: [&str; 9] = ["receive", "wait", "lookup", "read", "queue", "write", "flush", "replicas", "answer"];
 
-/// Operations out of the answer to `dump_op_hops`: those that were chosen, then the slowest that were not.
+/// Reads the operations in the answer to `dump_op_hops`: first the samples, then the slowest others.
 pub fn kept_by_nacre(dump: &Value) -> Result<Vec<OpHops>, HopsError> {
     let osd = dump["osd"].as_i64().and_then(|id| i32::try_from(id).ok()).unwrap_or(-1);
     let list = |name: &'static str| dump[name].as_array().ok_or(HopsError { osd, missing: name });
@@ -124,7 +125,7 @@ pub fn kept_by_nacre(dump: &Value) -> Result<Vec<OpHops>, HopsError> {
             last_member: id(&op["last_member"]).or(write.then_some(osd)),
         });
     }
-    // Chosen ones that are slow are told twice.
+    // The answer lists samples that are slow twice.
     let mut seen = std::collections::BTreeSet::new();
     ops.retain(|op| seen.insert((op.reqid.clone(), op.began.clone())));
     Ok(ops)
@@ -134,20 +135,20 @@ fn id(value: &Value) -> Option<i32> {
     i32::try_from(value.as_i64()?).ok()
 }
 
-/// Clients' operations out of the answer to Ceph's `dump_historic_ops`. Its hops are the times between what Ceph calls
-/// events, each named for the event at its end, or for what it waited for where the event at its beginning says that.
-/// Ceph forgets the fastest first, so what it keeps are the slowest of the last minutes: none stands for others.
+/// Reads clients' operations in the answer to Ceph's `dump_historic_ops`. Its hops are the times between Ceph's events,
+/// each named for the event at its end, or for the awaited thing if the event at its beginning names one. Ceph drops
+/// the fastest operations first, so those left are the slowest of the last minutes and no sample of all.
 pub fn kept_by_ceph(osd: i32, dump: &Value) -> Result<Vec<OpHops>, HopsError> {
     let ops = dump["ops"].as_array().ok_or(HopsError { osd, missing: "ops" })?;
     let microseconds = |value: &Value| (value.as_f64().unwrap_or(0.0).clamp(0.0, 1e9) * 1e6).round() as u64;
     let mut kept = Vec::new();
     for op in ops {
         let description = op["description"].as_str().unwrap_or_default();
-        // Operations that other OSDs sent are not a client's.
+        // Operations that other OSDs sent are not clients' operations.
         let Some(inside) = description.strip_prefix("osd_op(") else { continue };
         let mut words = inside.split(' ');
         let (reqid, pg) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        // Pool, group, and the object: `2:e9a5352a:::name:head`.
+        // The next word has pool, placement hash, and the object: `2:e9a5352a:::name:head`.
         let object = words.next().unwrap_or_default();
         let events = op["type_data"]["events"].as_array().ok_or(HopsError { osd, missing: "events" })?;
         let times: Vec<(&str, f64)> = events
@@ -155,7 +156,7 @@ pub fn kept_by_ceph(osd: i32, dump: &Value) -> Result<Vec<OpHops>, HopsError> {
             .filter_map(|event| Some((event["event"].as_str()?, seconds_of_day(event["time"].as_str()?)?)))
             .collect();
         let hops = times.windows(2).map(|pair| {
-            // Clocks are read on several threads, and a day may end.
+            // Ceph reads clocks on several threads, and a day may end between two events, so differences are clamped.
             let us = ((pair[1].1 - pair[0].1).clamp(0.0, 3600.0) * 1e6).round() as u64;
             let name = if is_wait(pair[0].0) { pair[0].0 } else { pair[1].0 };
             (event_name(name).to_owned(), us)
@@ -193,13 +194,13 @@ fn seconds_of_day(stamp: &str) -> Option<f64> {
     Some(hours * 3600.0 + minutes * 60.0 + seconds)
 }
 
-/// An event without the OSDs that it names.
+/// The name of an event without the OSDs in it.
 fn event_name(event: &str) -> &str {
     event.split(" from ").next().unwrap_or_default()
 }
 
-/// Tells if an event says for what the operation waits from then on. For other members an update waits all the time
-/// until it is done; which of them, or the primary itself, it waited for the events behind tell.
+/// True if an event names the thing that is awaited from then on. The wait for other members is excluded: it lasts
+/// until the update is done, and later events tell which member, or the primary itself, it waited for.
 fn is_wait(event: &str) -> bool {
     let waits = ["waiting for ", "op must wait", "delayed"].iter().any(|words| event.starts_with(words));
     waits && !event.starts_with(WAITING_FOR_SUBOPS)
@@ -208,12 +209,12 @@ fn is_wait(event: &str) -> bool {
 const WAITING_FOR_SUBOPS: &str = "waiting for subops from ";
 const SUBOP_COMMITTED: &str = "sub_op_commit_rec";
 
-/// The last member to have an update, as far as Ceph says so: 16.2 does not say whose acknowledgement came.
+/// The member that was the last to have an update, as far as Ceph tells: 16.2 does not say whose acknowledgement came.
 fn last_member(primary: i32, events: &[(&str, f64)]) -> Option<i32> {
     let committed = |(event, _): &&(&str, f64)| *event == "op_commit" || event.starts_with(SUBOP_COMMITTED);
     let (last, _) = events.iter().rev().find(committed)?;
     let Some(from) = last.strip_prefix(SUBOP_COMMITTED) else { return Some(primary) };
-    // Where there is but one other, it was that one.
+    // If there is only one other member, the acknowledgement was from it.
     let only = || events.iter().find_map(|(event, _)| event.strip_prefix(WAITING_FOR_SUBOPS));
     from.strip_prefix(" from ").or_else(only)?.trim_start_matches("osd.").parse().ok()
 }

@@ -1,28 +1,28 @@
 //! Medians with confidence intervals from order statistics.
 //!
-//! For `n` independent values the interval from the `k`-th smallest to the `k`-th largest holds the true median with
-//! probability `1 - 2 P(B < k)`, `B` binomial with `n` trials of one half: true for every continuous distribution,
-//! which suits throughput figures with their outliers. The price are coarse steps: five values reach 93.75 % at most,
-//! six 96.9 %. The reached confidence is always said, and never rounded up to what was asked for.
+//! For `n` independent values, the interval from the `k`-th smallest to the `k`-th largest holds the true median with
+//! probability `1 - 2 P(B < k)`, where `B` is binomial with `n` trials of one half. This is true for every continuous
+//! distribution, which suits throughput figures with their outliers. Its price is coarse steps: five values reach 93.75
+//! % at most, six 96.9 %. The reached confidence is always given, and never rounded up to the requested one.
 
 use serde::{Deserialize, Serialize};
 
-/// A median and where the true one lies.
+/// A median with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MedianInterval {
     pub median: f64,
-    /// Ends of the interval; the whole range where too few values reach the wanted confidence.
+    /// Ends of the interval; the whole range if too few values reach the wanted confidence.
     pub low: f64,
     pub high: f64,
-    /// The probability with which such an interval holds the true median, 0 to 1.
+    /// Probability with which such an interval holds the true median, 0 to 1.
     pub confidence: f64,
     /// Number of values.
     pub count: u32,
 }
 
 impl MedianInterval {
-    /// The narrowest interval of `values` with at least `confidence` (0 to 1), or the whole range where none is.
+    /// The narrowest interval of `values` with at least `confidence` (0 to 1), or the whole range if there is none.
     /// `None` if there are no values or one is not a number.
     pub fn of(values: &[f64], confidence: f64) -> Option<MedianInterval> {
         if values.is_empty() || values.iter().any(|value| value.is_nan()) {
@@ -31,8 +31,7 @@ impl MedianInterval {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let count = sorted.len();
-        // `k` counts from 1; the interval exists for k <= n / 2, and for n = 1 it is the value itself, with confidence
-        // 0.
+        // `k` counts from 1. The interval exists for k <= n / 2; for n = 1 it is the value itself, with confidence 0.
         let mut rank = 1;
         let mut reached = coverage(count, 1);
         while (rank + 1) * 2 <= count && coverage(count, rank + 1) >= confidence {
@@ -55,7 +54,7 @@ impl MedianInterval {
     }
 }
 
-/// The median of values in ascending order: of an even number, the mean of the middle two.
+/// The median of values in ascending order; of an even number, the mean of the middle two.
 fn median_of_sorted(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
@@ -106,7 +105,7 @@ mod tests {
         assert_eq!(five.spread_percent().map(|percent| percent.round()), Some(67.0));
     }
 
-    /// Skewed values (exponential, median ln 2): intervals hold the true median as often as they say.
+    /// Intervals of skewed values (exponential, median ln 2) hold the true median as often as they claim.
     #[test]
     fn coverage_by_simulation() {
         let mut random = Random::new(20_261_121, 0);

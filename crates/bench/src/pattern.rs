@@ -1,7 +1,7 @@
 //! The bytes of every object, made and verified from (run, object, version, offset) alone.
 //!
-//! An object is a row of units of 64 bytes. A unit holds, scrambled, the numbers it was made from, so a unit found in
-//! the wrong place says where it belongs. Eight little-endian words:
+//! An object is a row of units of 64 bytes. A unit holds, scrambled, the numbers that it was made from, so a unit in
+//! the wrong place tells its right place. Its eight little-endian words are:
 //!
 //! | word | content |
 //! |---|---|
@@ -9,12 +9,12 @@
 //! | 1 | `mix(object ^ word 0)` |
 //! | 2 | `mix(version ^ word 1)` |
 //! | 3 | `mix(run ^ word 2)` |
-//! | 4..8 | sums and rotations of words 0..4: they tell a unit of some run from foreign bytes |
+//! | 4..8 | sums and rotations of words 0..4: they distinguish a unit of any run from foreign bytes |
 //!
-//! `mix` is a bijection, so each number comes back from the word and its forerunner. Almost every bit of a unit changes
-//! from one to the next, so the data does not compress; two versions
-//! of one place differ from byte 16 of each unit on. Offsets count from the object's start and need no alignment;
-//! a mix-up is recognized where it keeps the alignment to 64 bytes, which every block store does.
+//! `mix` is a bijection, so each number can be computed from its word and the word before it. Almost every bit changes
+//! from one unit to the next, so the data does not compress. Two versions of one place differ from byte 16 of each unit
+//! on. Offsets count from the object's start and need no alignment. A mix-up is recognized if it keeps the alignment to
+//! 64 bytes, which every block store does.
 
 mod origin;
 #[cfg(test)]
@@ -30,14 +30,14 @@ pub const UNIT_BYTES: usize = 64;
 const ODD_A: u64 = 0x9e37_79b9_7f4a_7c15;
 const ODD_B: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// The data that one write put into (part of) one object.
+/// The data that one write put into an object or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// The run's seed.
     pub run: u64,
     /// The object's number.
     pub object: u64,
-    /// Which write of these bytes it was.
+    /// Number of the write among those of these bytes.
     pub version: u64,
 }
 
@@ -74,7 +74,7 @@ fn check_words(w: [u64; 4]) -> [u64; 4] {
 }
 
 impl Pattern {
-    /// Unit `index` as words. `key` is `scramble(self.run)`, hoisted out of the callers' loops.
+    /// Unit `index` as words. `key` is `scramble(self.run)`, which callers compute outside of their loops.
     fn words(&self, key: u64, index: u64) -> [u64; 8] {
         let w0 = mix(index ^ key);
         let w1 = mix(self.object ^ w0);
@@ -98,7 +98,7 @@ impl Pattern {
     pub fn bytes(&self, offset: u64, length: usize) -> Vec<u8> {
         let key = scramble(self.run);
         let (mut index, head) = split(offset, length);
-        // Written once: setting it to zero beforehand would cost as much again.
+        // The bytes are written once: clearing them beforehand would cost as much again.
         let mut out = Vec::with_capacity(length);
         if head > 0 {
             let skip = (offset % UNIT_BYTES as u64) as usize;
@@ -116,10 +116,10 @@ impl Pattern {
         out
     }
 
-    /// Compares `got`, read from `offset` of the object, with what belongs there.
+    /// Compares `got`, read from `offset` of the object, with the expected bytes.
     ///
-    /// Errors: [`Mismatch`] with the first wrong byte and what the bytes there look like. A length that is not the
-    /// expected one is the caller's to notice.
+    /// Errors: [`Mismatch`] with the first wrong byte and the likely kind of the bytes there. The caller checks the
+    /// length.
     pub fn verify(&self, offset: u64, got: &[u8]) -> Result<(), Mismatch> {
         match self.first_difference(offset, got) {
             None => Ok(()),
@@ -153,7 +153,7 @@ impl Pattern {
     }
 }
 
-/// The unit that holds `offset`, and how many of `len` bytes come before the first whole unit.
+/// The unit that holds `offset`, and the number of the `len` bytes before the first whole unit.
 fn split(offset: u64, len: usize) -> (u64, usize) {
     assert!(offset.checked_add(len as u64).is_some(), "bytes {offset}+{len} lie beyond the end of any object");
     let skip = (offset % UNIT_BYTES as u64) as usize;

@@ -1,9 +1,9 @@
 //! The description of a run.
 //!
-//! A plan is JSON: the same document is kept in the run's folder, travels to agents and stands inside the result, which
-//! is JSON too, so what ran and what was asked for are compared byte by byte; and the workspace has no second format.
-//! Unknown fields are refused: a misspelt limit would otherwise silently be the default. Sizes are bytes and times
-//! seconds, as the fields' names say.
+//! A plan is JSON: one document is kept in the run's folder, sent to agents and included in the result, which is JSON
+//! too. The requested and the executed plan can thus be compared byte by byte, and the workspace has no second format.
+//! Unknown fields are refused, because a misspelt limit would otherwise silently be the default. Sizes are bytes and
+//! times seconds, as the fields' names say.
 //!
 //! ```
 //! let plan = bench::plan::Plan::from_json(r#"{
@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::steady::SteadyRules;
 use crate::tool::Tool;
 
-/// The version of plans that this release writes and reads.
+/// Version of plans that this release writes and reads.
 pub const PLAN_VERSION: u32 = 1;
 
 /// A run: every workload on every cluster, `iterations` times, clusters in turns.
@@ -44,11 +44,11 @@ pub struct Plan {
     /// [`PLAN_VERSION`].
     pub version: u32,
     pub name: String,
-    /// Decides every byte written, every object chosen and every arrival.
+    /// Seed of every byte written, every object chosen and every arrival.
     pub seed: u64,
-    /// Clusters to measure; with two or more, all are compared with the first.
+    /// Clusters to measure; with two or more, each other one is compared with the first.
     pub clusters: Vec<Cluster>,
-    /// Pools that are made on every cluster for each iteration and removed afterwards, or that are there.
+    /// Pools that are made on every cluster for each iteration and removed afterwards, or that exist already.
     pub pools: Vec<Pool>,
     pub workloads: Vec<Workload>,
     /// Iterations of every workload on every cluster.
@@ -59,18 +59,18 @@ pub struct Plan {
     pub confidence: f64,
 }
 
-/// A cluster and where it is.
+/// A cluster and its configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// Its name in results.
+    /// Name of the cluster in results.
     pub name: String,
     pub engine: Engine,
-    /// Path of its `ceph.conf`.
+    /// Path of the cluster's `ceph.conf`.
     pub configuration: String,
 }
 
-/// Whose daemons run.
+/// The software of a cluster's daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
@@ -78,7 +78,7 @@ pub enum Engine {
     Ceph,
 }
 
-/// A pool to make; or, without redundancy and number of placement groups, one that every cluster has.
+/// A pool to make; or, without redundancy and number of placement groups, one that every cluster has already.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
@@ -90,7 +90,7 @@ pub struct Pool {
     pub pg_count: Option<u32>,
 }
 
-/// How a pool survives failures.
+/// Redundancy of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Redundancy {
@@ -107,35 +107,35 @@ pub struct Workload {
     pub name: String,
     /// Name of one of the plan's pools.
     pub pool: String,
-    /// The program that carries the load.
+    /// The load generator.
     #[serde(default, skip_serializing_if = "Tool::is_nacre")]
     pub tool: Tool,
-    /// Groups work on objects of their own. Separate readers and writers are two groups.
+    /// Groups, each with its own objects. Separate readers and writers are two groups.
     pub groups: Vec<Group>,
-    /// Load before measuring begins, in seconds.
+    /// Seconds of load before measuring begins.
     #[serde(default)]
     pub warm_up_s: f64,
     pub stop: Stop,
 }
 
-/// Workers with the same task.
+/// Workers with one task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     pub name: String,
     /// Size of an object, 4 KiB to 64 MiB.
     pub object_bytes: u64,
-    /// Size of one operation; divides `object_bytes`. The whole object where absent.
+    /// Size of one operation; divides `object_bytes`. If absent, the size of an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_bytes: Option<u64>,
-    /// Number of objects that the group works on.
+    /// Number of objects of the group.
     pub objects: u64,
-    /// The work of the workers.
+    /// Kinds of operations of the workers.
     pub operations: Operations,
-    /// Clients, each with its own connections.
+    /// Number of clients, each with its own connections.
     pub instances: u32,
     pub load: Load,
-    /// Tells if all objects are written before the load begins. Where absent: if the group reads.
+    /// True if all objects are written before the load begins. If absent, they are if the group reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<bool>,
 }
@@ -150,18 +150,18 @@ pub struct Operations {
     pub random_read: u32,
 }
 
-/// The rule by which an operation starts.
+/// The rule by which operations start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
-    /// Each instance has `queue_depth` operations in flight: the next starts when one ends.
+    /// Each instance has `queue_depth` operations in flight: the next one starts when one ends.
     Closed { queue_depth: u32 },
-    /// Operations start at their time, whether earlier ones have ended or not.
+    /// Operations start at given times, even if earlier ones have not ended.
     Open {
-        /// Of the whole group.
+        /// Arrivals of the whole group.
         arrivals_per_s: f64,
         spacing: Spacing,
-        /// Operations in flight per instance beyond which arrivals wait. Their latency counts from their arrival.
+        /// Operations in flight per instance beyond which arrivals wait. Latency counts from the arrival.
         in_flight_max: u32,
     },
 }
@@ -174,13 +174,13 @@ pub enum Spacing {
     Poisson,
 }
 
-/// When an iteration ends.
+/// The end of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Stop {
-    /// After so many seconds of measuring.
+    /// Ends after so many seconds of measuring.
     DurationS(f64),
-    /// Once rounds of `round_s` seconds no longer drift; only the steady window counts.
+    /// Ends once rounds of `round_s` seconds no longer drift; only the steady window counts.
     Steady {
         round_s: f64,
         #[serde(default)]
@@ -196,16 +196,16 @@ fn default_confidence() -> f64 {
     0.9
 }
 
-/// Why a plan cannot be run.
+/// The reason why a plan cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// Not JSON, or not a plan's fields.
+    /// The text is not JSON, or lacks a plan's fields.
     #[error("{field}: {reason}")]
     Form { field: String, reason: String },
-    /// Written for another release.
+    /// The plan was written for another release.
     #[error("version: this plan has version {0}, this release reads version {PLAN_VERSION}")]
     Version(u64),
-    /// A value that cannot be run.
+    /// A value cannot be run.
     #[error("{field}: {reason}")]
     Value { field: String, reason: String },
 }
@@ -225,12 +225,12 @@ impl Plan {
     ///
     /// Errors: [`PlanError`], which names the first field at fault.
     pub fn from_json(text: &str) -> Result<Plan, PlanError> {
-        // The version first: a later plan's unknown fields are not mistakes of its author.
+        // The version is checked first: unknown fields of a later version are not mistakes of the plan's author.
         #[derive(Deserialize)]
-        struct Versioned {
+        struct PlanHead {
             version: u64,
         }
-        if let Ok(Versioned { version }) = serde_json::from_str(text)
+        if let Ok(PlanHead { version }) = serde_json::from_str(text)
             && version != u64::from(PLAN_VERSION)
         {
             return Err(PlanError::Version(version));
@@ -259,12 +259,12 @@ impl Group {
         self.io_bytes.unwrap_or(self.object_bytes)
     }
 
-    /// Operations that cover all objects once.
+    /// Number of operations that cover all objects once.
     pub fn blocks(&self) -> u64 {
         self.objects * (self.object_bytes / self.io_bytes())
     }
 
-    /// Workers per instance: the most operations it has in flight.
+    /// Workers per instance: its largest number of operations in flight.
     pub fn workers_per_instance(&self) -> u32 {
         match self.load {
             Load::Closed { queue_depth } => queue_depth,
@@ -277,7 +277,7 @@ impl Group {
         u64::from(self.instances) * u64::from(self.workers_per_instance())
     }
 
-    /// Tells if the objects are written before the load.
+    /// True if the objects are written before the load.
     pub fn prefill(&self) -> bool {
         self.prefill.unwrap_or(self.operations.reads() > 0)
     }
@@ -291,7 +291,7 @@ impl Operations {
 }
 
 impl Pool {
-    /// How to make it; `None` for one that is there.
+    /// Redundancy and number of placement groups of a pool to make; `None` for one that exists already.
     pub fn to_make(&self) -> Option<(Redundancy, u32)> {
         self.redundancy.zip(self.pg_count)
     }
@@ -305,7 +305,7 @@ impl Plan {
 }
 
 impl Workload {
-    /// Time to load before measuring.
+    /// Duration of the load before measuring.
     pub fn warm_up(&self) -> Duration {
         Duration::from_secs_f64(self.warm_up_s)
     }

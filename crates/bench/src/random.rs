@@ -1,11 +1,11 @@
-//! Random numbers whose sequence belongs to the format of a plan: the same seed gives the same run in every release.
+//! Random numbers whose sequence is part of the format of a plan: one seed gives one run in every release.
 
 use std::time::Duration;
 
 /// SplitMix64 (Steele, Lea, Flood 2014). Small and quick; not for secrets.
 ///
-/// It is written here and not taken from a library because a library may change its sequence, and then an old plan
-/// would no longer repeat the run it describes.
+/// It is written here and not taken from a library, because a library may change its sequence, and an old plan would
+/// then no longer repeat the run that it describes.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,

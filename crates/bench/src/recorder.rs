@@ -1,4 +1,4 @@
-//! Results that clients saw: latencies, bytes and failures, by the part of the run in which operations ended.
+//! Results of clients: latencies, bytes and failures, by the part of the run in which operations ended.
 //!
 //! A run is a warm-up and then rounds of equal length. A plan that stops after a duration has one round; one that waits
 //! for a steady state has many, of which only the last few are kept, since only they can become the steady window.
@@ -12,27 +12,27 @@ use crate::histogram::{Digits, Histogram};
 use crate::plan::Stop;
 use crate::series::Series;
 
-/// Length of the series' intervals at first, and the most that are kept.
+/// Initial length of the series' intervals, and the largest number of them.
 const SERIES_INTERVAL: Duration = Duration::from_secs(1);
 const SERIES_INTERVALS_MAX: usize = 240;
 
-/// How a run is cut into rounds.
+/// Division of a run into rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounds {
-    /// Load before the first round.
+    /// Duration of the load before the first round.
     pub warm_up: Duration,
     pub length: Duration,
-    /// The number of rounds that count; operations that end later do not.
+    /// Number of rounds; operations that end later do not count.
     pub count_max: u32,
-    /// Rounds that are judged together: no more are kept.
+    /// Number of rounds that are judged together; no more are kept.
     pub window: u32,
 }
 
-/// Operations that ended within a stretch of time.
+/// Results of operations that ended within a stretch of time.
 #[derive(Clone, Debug)]
 pub struct Tally {
     pub latencies: Histogram,
-    /// Of operations that succeeded.
+    /// Bytes of operations that succeeded.
     pub bytes: u64,
     pub errors: u64,
 }
@@ -45,7 +45,7 @@ pub struct Recorder {
     first: u32,
     kept: VecDeque<Tally>,
     series: Series,
-    /// From the start of the load, warm-up included: what progress is shown by.
+    /// Sums from the start of the load, warm-up included, by which progress is shown.
     total: Total,
 }
 
@@ -58,7 +58,7 @@ pub struct Total {
 }
 
 impl Total {
-    /// Adds what another counted.
+    /// Adds other sums.
     pub fn add(&mut self, other: Total) {
         self.operations += other.operations;
         self.bytes += other.bytes;
@@ -82,12 +82,12 @@ impl Rounds {
         }
     }
 
-    /// When round `round`, counted from 0, begins: a round ends where the next begins.
+    /// The time when round `round`, counted from 0, begins: a round ends where the next begins.
     pub fn begin(&self, round: u32) -> Duration {
         self.warm_up.saturating_add(self.length.saturating_mul(round))
     }
 
-    /// The round in which `time` lies; `None` in the warm-up and after the last one.
+    /// The round that `time` falls into; `None` in the warm-up and after the last round.
     fn of(&self, time: Duration) -> Option<u32> {
         let since = time.checked_sub(self.warm_up)?;
         let round = u32::try_from(since.as_nanos() / self.length.as_nanos().max(1)).ok()?;
@@ -100,7 +100,7 @@ impl Tally {
         Tally { latencies: Histogram::new(Digits::Three), bytes: 0, errors: 0 }
     }
 
-    /// Adds what `other` counted.
+    /// Adds the results of `other`.
     pub fn merge(&mut self, other: &Tally) {
         self.latencies.merge(&other.latencies);
         self.bytes += other.bytes;
@@ -114,7 +114,8 @@ impl Recorder {
         Recorder { rounds, first: 0, kept: VecDeque::new(), series, total: Total::default() }
     }
 
-    /// An operation on `bytes` succeeded at `ended` since the start of the load, `latency` after it was meant to start.
+    /// Records an operation on `bytes` that succeeded at `ended` since the start of the load, `latency` after its
+    /// intended start.
     pub fn done(&mut self, ended: Duration, latency: Duration, bytes: u64) {
         self.total.operations += 1;
         self.total.bytes += bytes;
@@ -127,7 +128,7 @@ impl Recorder {
         }
     }
 
-    /// An operation failed at `ended`.
+    /// Records an operation that failed at `ended`.
     pub fn failed(&mut self, ended: Duration) {
         self.total.errors += 1;
         if ended < self.end() {
@@ -142,13 +143,14 @@ impl Recorder {
         self.rounds.begin(self.rounds.count_max)
     }
 
-    /// The tally of the round in which `time` lies, if that counts and is still kept.
+    /// The tally of the round that `time` falls into, if it counts and is still kept.
     fn tally(&mut self, time: Duration) -> Option<&mut Tally> {
         let index = self.rounds.of(time)?.checked_sub(self.first)? as usize;
         while self.kept.len() <= index {
             self.kept.push_back(Tally::new());
         }
-        // One more than the window: the round that has just begun must not push out the window that is being judged.
+        // One round more than the window is kept: the round that has just begun must not push out the window that is
+        // being judged.
         while self.kept.len() > self.rounds.window as usize + 1 {
             self.kept.pop_front();
             self.first += 1;
@@ -162,13 +164,13 @@ impl Recorder {
         self.total
     }
 
-    /// Operations that succeeded in round `round`; 0 if it has not begun or is no longer kept.
+    /// Number of operations that succeeded in round `round`; 0 if it has not begun or is no longer kept.
     pub fn operations_of(&self, round: u32) -> u64 {
         let index = round.checked_sub(self.first).map(|index| index as usize);
         index.and_then(|index| self.kept.get(index)).map_or(0, |tally| tally.latencies.count())
     }
 
-    /// Operations that ended in `count` rounds from `first` on, as far as they are kept.
+    /// Results of `count` rounds from `first` on, as far as they are kept.
     pub fn window(&self, first: u32, count: u32) -> Tally {
         let mut all = Tally::new();
         for (index, tally) in self.kept.iter().enumerate() {

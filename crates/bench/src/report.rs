@@ -1,7 +1,8 @@
 //! The result of a run: JSON for programs, Markdown and CSV tables for people.
 //!
-//! The JSON document is [`RunResult`]; its fields' names carry their units, and what was not measured is `null` or
-//! absent, never zero. Its `format` and `version` come first; a reader refuses versions that it does not know.
+//! The JSON document is [`RunResult`]. The names of its fields carry their units; a value that was not measured is
+//! `null` or absent, never zero. Its `format` and `version` come first; a reader refuses versions that it does not
+//! know.
 
 mod hops;
 mod rows;
@@ -23,12 +24,12 @@ use crate::plan::Plan;
 use crate::series::SeriesPoint;
 use crate::steady::Window;
 
-/// The value of `format`.
+/// Value of the field `format`.
 pub const RESULT_FORMAT: &str = "nacre-bench-result";
-/// The version of results that this release writes and reads.
+/// Version of results that this release writes and reads.
 pub const RESULT_VERSION: u32 = 1;
 
-/// Everything that a run found, and the plan it followed.
+/// The results of a run, and its plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunResult {
@@ -40,25 +41,25 @@ pub struct RunResult {
     /// Conditions that must be equal to repeat the run: machine, kernel, versions, configuration, durability; by name.
     pub environment: BTreeMap<String, String>,
     pub end: End,
-    /// The machine's own limits, where they were measured.
+    /// Capabilities of the machine without a cluster, if they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceilings: Option<Ceilings>,
-    /// In the order in which they were measured.
+    /// Rows in the order in which they were measured.
     pub rows: Vec<Row>,
-    /// Where the time of operations went, as far as OSDs tell.
+    /// Breakdown of operations' time, as far as OSDs tell it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<WorkloadHops>,
 }
 
-/// How the run ended.
+/// The way in which the run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum End {
-    /// All that was planned was measured.
+    /// All planned measurements were done.
     Complete,
-    /// By the user; the rows are those that were complete.
+    /// The user ended it; the rows are those that were complete.
     Interrupted,
-    /// By a failure, which the sentence describes.
+    /// A failure ended it, which the sentence describes.
     Failed(String),
 }
 
@@ -69,12 +70,12 @@ pub struct Row {
     pub cluster: String,
     pub workload: String,
     pub group: String,
-    /// From 0.
+    /// Number of the iteration, from 0.
     pub iteration: u32,
-    /// Cut short by the user or a failure: such a row is shown but takes part in no comparison.
+    /// The row was cut short by the user or a failure: it is shown but takes part in no comparison.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// Agents whose share of the load, or of what machines spent, is missing, by name.
+    /// Names of agents whose share of the load, or of the machines' figures, is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     /// Seconds that were measured, without warm-up.
@@ -86,7 +87,8 @@ pub struct Row {
     /// The first errors, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub error_examples: Vec<String>,
-    /// Reads whose bytes were not what was written. Any is a fault of the cluster: such a row is no measurement.
+    /// Reads whose bytes differ from the written ones. Any is a fault of the cluster, which makes the row no
+    /// measurement.
     pub mismatches: u64,
     /// The first wrong reads, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -95,10 +97,10 @@ pub struct Row {
     /// The whole distribution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<HistogramData>,
-    /// Over time.
+    /// Results over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<SeriesPoint>,
-    /// The steady window, where the plan waits for one and one was found.
+    /// The steady window, if the plan waits for one and one was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Window>,
     /// Further figures by name with unit (`server_cpu_us_per_operation`); `null` where the machine cannot tell.
@@ -106,7 +108,7 @@ pub struct Row {
     pub figures: BTreeMap<String, Option<f64>>,
 }
 
-/// Why a result cannot be read.
+/// The reason why a result cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
     #[error("{field}: {reason}")]
@@ -115,7 +117,7 @@ pub enum ResultError {
     Version { format: String, version: u64 },
 }
 
-/// A figure that rows are compared by.
+/// A figure by which rows are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     OperationsPerS,
@@ -126,11 +128,11 @@ pub enum Figure {
     P999Us,
     /// CPU time of the cluster's daemons per operation of the workload.
     ServerCpuUs,
-    /// CPU time of the whole machine per operation, where clients and cluster share one.
+    /// CPU time of the whole machine per operation, if clients and cluster share one.
     MachineCpuUs,
 }
 
-/// Names in [`Row::figures`] that comparisons use. They count the operations of all groups of the workload.
+/// Names in [`Row::figures`] that comparisons use. They refer to the operations of all groups of the workload.
 pub const SERVER_CPU: &str = "server_cpu_us_per_operation";
 pub const MACHINE_CPU: &str = "machine_cpu_us_per_operation";
 
@@ -143,11 +145,11 @@ pub struct Summary {
     pub iterations: u32,
     pub errors: u64,
     pub mismatches: u64,
-    /// In the order of [`Figure::ALL`]; `None` where an iteration lacks the figure.
+    /// Figures in the order of [`Figure::ALL`]; `None` if an iteration lacks the figure.
     pub figures: Vec<Option<MedianInterval>>,
 }
 
-/// One figure of one group, first cluster against another.
+/// One figure of one group: the first cluster against another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedFigure {
     pub workload: String,
@@ -155,7 +157,7 @@ pub struct ComparedFigure {
     pub first: String,
     pub second: String,
     pub figure: Figure,
-    /// Why there is no comparison, where there is none.
+    /// The comparison, or the reason why there is none.
     pub comparison: Result<Comparison, CompareError>,
 }
 
@@ -171,7 +173,7 @@ impl Figure {
         Figure::MachineCpuUs,
     ];
 
-    /// Its name in tables.
+    /// The figure's name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Figure::OperationsPerS => "operations_per_s",
@@ -193,7 +195,7 @@ impl Figure {
         }
     }
 
-    /// Its value in `row`.
+    /// The figure's value in `row`.
     pub fn of(self, row: &Row) -> Option<f64> {
         let per_s = |count: u64| (row.measured_s > 0.0).then(|| count as f64 / row.measured_s);
         match self {
@@ -222,15 +224,15 @@ impl RunResult {
 
     /// Reads a result.
     ///
-    /// Errors: [`ResultError`], which names the field at fault or the version that is not this release's.
+    /// Errors: [`ResultError`], which names the field at fault or the version that this release does not read.
     pub fn from_json(text: &str) -> Result<RunResult, ResultError> {
         #[derive(Deserialize)]
-        struct Versioned {
+        struct ResultHead {
             format: String,
             version: u64,
         }
         let form = |field: String, reason: String| ResultError::Form { field, reason };
-        let Versioned { format, version } =
+        let ResultHead { format, version } =
             serde_json::from_str(text).map_err(|e| form("result".into(), e.to_string()))?;
         if format != RESULT_FORMAT || version != u64::from(RESULT_VERSION) {
             return Err(ResultError::Version { format, version });
@@ -245,7 +247,7 @@ impl RunResult {
         self.rows.iter().filter(matching).map(|row| (row.iteration, row)).collect()
     }
 
-    /// Every workload and group with the plan's clusters, in the plan's order.
+    /// All groups of all workloads, as (workload, group), in the plan's order.
     fn groups(&self) -> impl Iterator<Item = (&str, &str)> {
         self.plan
             .workloads
@@ -253,7 +255,7 @@ impl RunResult {
             .flat_map(|workload| workload.groups.iter().map(|group| (workload.name.as_str(), group.name.as_str())))
     }
 
-    /// Medians and intervals over iterations; over those that were cut short only where there are no others. Groups
+    /// Medians and intervals over iterations. Iterations that were cut short count only if there are no others. Groups
     /// without a row are left out.
     pub fn summaries(&self) -> Vec<Summary> {
         let mut summaries = Vec::new();
@@ -284,8 +286,8 @@ impl RunResult {
         summaries
     }
 
-    /// The first cluster against each other one. Only iterations that both have count; one with wrong reads, or that
-    /// was cut short, on either side counts for neither. Figures that no iteration has are left out.
+    /// Compares the first cluster with each other one. Only iterations that both have count; an iteration with wrong
+    /// reads, or one that was cut short, on either side counts for neither. Figures that no iteration has are left out.
     pub fn comparisons(&self) -> Vec<ComparedFigure> {
         let mut compared = Vec::new();
         let Some((first, others)) = self.plan.clusters.split_first() else { return compared };
@@ -303,7 +305,7 @@ impl RunResult {
                     if further && pairs.iter().all(|(a, b)| figure.of(a).is_none() && figure.of(b).is_none()) {
                         continue;
                     }
-                    // A figure that a row lacks makes that pair incomparable, which NaN says to `compare`.
+                    // A figure that a row lacks makes that pair incomparable; NaN tells that to `compare`.
                     let value = |row: &Row| figure.of(row).unwrap_or(f64::NAN);
                     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(a, b)| (value(a), value(b))).unzip();
                     compared.push(ComparedFigure {

@@ -1,14 +1,14 @@
-//! Order of each worker's operations, and the moments from when their latency counts.
+//! The next operation of each worker, and the time from which its latency counts.
 //!
 //! A group's objects are cut into blocks of `io_bytes`. Every block belongs to one worker: only that worker writes it,
-//! so it always knows which version a read must return, without asking another. Workers of a group that only reads
-//! share all blocks, whose version is the prefill's.
+//! so it always knows which version a read must return, without asking another worker. Workers of a group that only
+//! reads share all blocks, which hold the prefill's version.
 //!
 //! * [`Worker`]: one operation at a time, from the plan's seed.
-//! * [`Arrivals`]: the times at which an open loop's operations are meant to start.
-//! * [`OpenLoop`]: hands arrivals to free workers. An arrival that waits for a worker has its latency counted from the
-//!   time it was meant to start, so a stall of the cluster shows in every operation it delayed and not in one only
-//!   (coordinated omission).
+//! * [`Arrivals`]: the intended start times of an open loop's operations.
+//! * [`OpenLoop`]: hands arrivals to free workers. The latency of an arrival that waits for a worker counts from its
+//!   intended start, so a stall of the cluster shows in every operation that it delays, not in one only (coordinated
+//!   omission).
 
 mod arrivals;
 #[cfg(test)]
@@ -22,16 +22,16 @@ use crate::pattern::Pattern;
 use crate::plan::Group;
 use crate::random::{Random, scramble};
 
-/// The version that the prefill writes.
+/// Version that the prefill writes.
 pub const PREFILL_VERSION: u32 = 1;
 
-/// The work of an operation.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Writes `version`.
     Write { version: u32 },
-    /// Reads. What comes back must be one of these versions; more than one only after a write whose outcome nobody
-    /// knows. The version 0 means that the block was never written.
+    /// Reads. The bytes must be of one of these versions, from the first to the second; there are several only after a
+    /// write of unknown outcome. Version 0 means that the block was never written.
     Read { versions: (u32, u32) },
 }
 
@@ -45,45 +45,45 @@ pub struct Operation {
     pub kind: Kind,
 }
 
-/// How an operation ended.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// Refused: nothing was changed.
+    /// The operation was refused: nothing was changed.
     Refused,
-    /// No answer: a write may have happened, and may even happen later.
+    /// There was no answer: a write may have happened, and may even happen later.
     Unknown,
 }
 
-/// Which versions a block may hold.
+/// Versions that a block may hold.
 #[derive(Clone, Copy, Debug)]
 struct Versions {
-    /// The oldest possible one.
+    /// The oldest possible version.
     oldest: u32,
-    /// The last one that was attempted.
+    /// The latest version that was attempted.
     newest: u32,
 }
 
-/// The run that patterns of one iteration of one workload name: bytes left over from another iteration or workload are
-/// then known for what they are, though objects and versions have the same numbers there.
+/// Number of the run in the patterns of one iteration of one workload. Objects and versions have the same numbers in
+/// every iteration, so this number identifies bytes left over from another iteration or workload.
 pub fn pattern_run(seed: u64, workload_index: u32, iteration: u32) -> u64 {
     scramble(seed ^ scramble(((u64::from(workload_index) << 32) | u64::from(iteration)).wrapping_add(1)))
 }
 
-/// The number in patterns of object `object` of a group: the group's index stands above bit 40, far above the most
-/// objects a plan can have.
+/// Number in patterns of object `object` of a group. The group's index stands above bit 40, far above the largest
+/// number of objects of a plan.
 pub fn pattern_object(group_index: u32, object: u64) -> u64 {
     (u64::from(group_index) << 40) | object
 }
 
 impl Operation {
-    /// The bytes of this operation as `version` wrote them; `run` is that of [`pattern_run`].
+    /// The bytes of this operation as `version` wrote them; `run` is from [`pattern_run`].
     pub fn pattern(&self, run: u64, group_index: u32, version: u32) -> Pattern {
         Pattern { run, object: pattern_object(group_index, self.object), version: u64::from(version) }
     }
 }
 
-/// One of a group's workers: a closed loop's place in the queue, or an open loop's slot.
+/// A worker of a group: a closed loop's place in the queue, or an open loop's slot.
 #[derive(Clone, Debug)]
 pub struct Worker {
     random: Random,
@@ -96,23 +96,23 @@ pub struct Worker {
     blocks: u64,
     next_write: u64,
     next_read: u64,
-    /// By block; empty if the group never writes.
+    /// Versions by block; empty if the group never writes.
     versions: Vec<Versions>,
     prefilled: bool,
     in_flight: Option<(Operation, u64)>,
 }
 
 impl Worker {
-    /// Worker `number` of `group`, which is the workload's group `group_index`. The same seed, group and number give
-    /// the same operations.
+    /// Makes worker `number` of `group`, which is the workload's group `group_index`. Equal seed, group and number give
+    /// equal operations.
     ///
-    /// `group` must be of a checked plan; panics if `number` is not below [`Group::workers`].
+    /// `group` must be of a checked plan. Panics if `number` is not below [`Group::workers`].
     pub fn new(seed: u64, group_index: u32, group: &Group, number: u64) -> Worker {
         let workers = group.workers();
         assert!(number < workers, "worker {number} of {workers}");
         let operations = group.operations;
         let writes = operations.sequential_write + operations.random_write > 0;
-        // Readers begin evenly spread over all blocks, as instances of one long sequential read would stand.
+        // Readers begin evenly spread over all blocks, like instances of one long sequential read.
         let (first, stride, blocks, next_read) = if writes {
             (number, workers, (group.blocks() - number).div_ceil(workers), 0)
         } else {
@@ -143,7 +143,7 @@ impl Worker {
 
     /// The next operation. Sequential ones begin again when they have covered all of the worker's blocks.
     ///
-    /// Panics if the last one has not ended.
+    /// Panics if the last operation has not ended.
     pub fn next_operation(&mut self) -> Operation {
         assert!(self.in_flight.is_none(), "a worker has one operation at a time: {:?}", self.in_flight);
         let mut draw = self.random.below(100) as u32;
@@ -177,7 +177,7 @@ impl Worker {
         operation
     }
 
-    /// The operation ended.
+    /// Notes the end of the operation.
     ///
     /// Panics if none was begun.
     pub fn ended(&mut self, outcome: Outcome) {
@@ -185,18 +185,18 @@ impl Worker {
         let Kind::Write { version } = operation.kind else { return };
         let versions = &mut self.versions[block as usize];
         match outcome {
-            // A write of unknown outcome before this one cannot come later: the client sends a worker's operations on
-            // an object in order.
+            // An earlier write of unknown outcome cannot come later: the client sends a worker's operations on an
+            // object in order.
             Outcome::Done => versions.oldest = version,
             Outcome::Unknown => {}
-            // Nothing was written, so this version cannot be read; the number is free again.
+            // Nothing was written, so this version cannot be read; its number is free again.
             Outcome::Refused => versions.newest = version - 1,
         }
     }
 }
 
 impl Kind {
-    /// The versions that a read may return, newest first: the likely one is tried first.
+    /// The versions that a read may return, newest first, because the newest is the likeliest.
     pub fn acceptable(&self) -> impl Iterator<Item = u32> + use<> {
         let range: RangeInclusive<u32> = match *self {
             Kind::Write { version } => version..=version,

@@ -1,4 +1,4 @@
-//! Events over time, in bounded memory: operations, bytes, errors and latencies per interval.
+//! Results over time, in bounded memory: operations, bytes, errors and latencies per interval.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ struct Interval {
     errors: u64,
 }
 
-/// A series of equal intervals from the run's start. When more than the agreed number would be needed, intervals are
-/// joined in pairs and their length doubles: a run of unknown length fits, and nothing recorded is lost.
+/// A series of equal intervals from the run's start. When it would exceed its largest number of intervals, they are
+/// joined in pairs and their length doubles: a run of unknown length fits, and no record is lost.
 #[derive(Clone, Debug)]
 pub struct Series {
     interval: Duration,
@@ -33,17 +33,17 @@ pub struct SeriesPoint {
     pub operations_per_s: f64,
     pub bytes_per_s: f64,
     pub errors: u64,
-    /// Latencies in microseconds; absent if nothing ended in this interval.
+    /// Latencies in microseconds; absent if no operation ended in this interval.
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
 }
 
-/// A series as it travels between hosts.
+/// A series as it is sent between hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesData {
-    /// The intervals' length in nanoseconds, and the most of them that are kept.
+    /// The intervals' length in nanoseconds, and the largest number of them.
     pub interval_ns: u64,
     pub intervals_max: usize,
     pub intervals: Vec<IntervalData>,
@@ -58,7 +58,7 @@ pub struct IntervalData {
     pub errors: u64,
 }
 
-/// Why a [`SeriesData`] is none.
+/// The reason why a [`SeriesData`] describes no series.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeriesError {
     #[error(
@@ -95,14 +95,14 @@ impl Series {
         self.interval
     }
 
-    /// An operation on `bytes` that succeeded at `ended` since the start, `latency` after it was meant to start.
+    /// Records an operation on `bytes` that succeeded at `ended` since the start, `latency` after its intended start.
     pub fn record(&mut self, ended: Duration, latency: Duration, bytes: u64) {
         let interval = self.at(ended);
         interval.latencies.record(latency);
         interval.bytes += bytes;
     }
 
-    /// An operation that failed at `ended`.
+    /// Records an operation that failed at `ended`.
     pub fn record_error(&mut self, ended: Duration) {
         self.at(ended).errors += 1;
     }
@@ -133,7 +133,7 @@ impl Series {
 
     /// Adds another instance's series of the same time.
     ///
-    /// Panics if the two began with different interval lengths: instances of one run do not.
+    /// Panics if the two began with different interval lengths, which those of one run do not.
     pub fn merge(&mut self, other: &Series) {
         let mut other = other.clone();
         while self.interval < other.interval {
@@ -163,13 +163,13 @@ impl Series {
         }
     }
 
-    /// The series that `data` describes, which can be merged with `like`, a series that began as it did.
+    /// Builds the series that `data` describes, which can be merged with `like`, a series that began in the same way.
     ///
-    /// Errors: [`SeriesError`] if no such series makes such data.
+    /// Errors: [`SeriesError`] if `data` describes no such series.
     pub fn from_data(like: &Series, data: &SeriesData) -> Result<Series, SeriesError> {
         let SeriesData { interval_ns, intervals_max, intervals } = data;
         let first_ns = like.interval.as_nanos();
-        // Lengths double, so they are powers of two apart.
+        // Lengths double, so any two differ by a power of two.
         let apart = (u128::from(*interval_ns) / first_ns.max(1)).max(first_ns / u128::from(*interval_ns).max(1));
         let powers = u128::from(*interval_ns).max(first_ns) == apart * u128::from(*interval_ns).min(first_ns);
         if !apart.is_power_of_two()
@@ -193,8 +193,8 @@ impl Series {
         Ok(Series { interval: Duration::from_nanos(*interval_ns), intervals_max: *intervals_max, intervals })
     }
 
-    /// The intervals up to `end`, the time at which recording stopped; the last one's rates count only its part
-    /// before `end`. Intervals in which nothing ended are there, with rates of zero: a stall is a result.
+    /// The intervals up to `end`, the time at which recording stopped; the last one's rates count only its part before
+    /// `end`. Intervals without operations are included, with rates of zero: a stall is a result.
     pub fn points(&self, end: Duration) -> Vec<SeriesPoint> {
         let seconds = self.interval.as_secs_f64();
         let count = end.as_nanos().div_ceil(self.interval.as_nanos()).min(self.intervals_max as u128) as usize;

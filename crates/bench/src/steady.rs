@@ -1,23 +1,23 @@
-//! When a measurement no longer drifts: the steady state of SNIA's Solid State Storage Performance Test Specification.
+//! Detection of the steady state of SNIA's Solid State Storage Performance Test Specification.
 //!
 //! A run is measured in rounds. It is steady once, over the last `window` rounds, the values lie within `range_percent`
 //! of their average and the line fitted to them by least squares moves by at most `slope_percent` of the average from
-//! the window's first to its last round. The specification's numbers (5 rounds, 20 %, 10 %, at most 25 rounds) are the
-//! defaults.
+//! the window's first to its last round. The defaults are the specification's numbers (5 rounds, 20 %, 10 %, at most 25
+//! rounds).
 
 use serde::{Deserialize, Serialize};
 
-/// When to call a series of rounds steady.
+/// Rules by which a series of rounds is steady.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SteadyRules {
-    /// Rounds that are judged together.
+    /// Number of rounds that are judged together.
     pub window: u32,
     /// Largest allowed difference between two rounds of the window, in percent of their average.
     pub range_percent: f64,
     /// Largest allowed movement of the fitted line over the window, in percent of the average.
     pub slope_percent: f64,
-    /// Rounds after which to give up.
+    /// Number of rounds after which to give up.
     pub rounds_max: u32,
 }
 
@@ -40,20 +40,20 @@ pub struct Window {
     pub slope_percent: f64,
 }
 
-/// The verdict after a round.
+/// Verdict after a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
+pub enum SteadyVerdict {
     /// Fewer rounds than a window has.
     TooEarly,
     /// The last window moves too much.
     Moving(Window),
     /// The last window is steady: measure it and stop.
     Steady(Window),
-    /// As many rounds as allowed, and the last window still moves.
+    /// The largest number of rounds is reached, and the last window still moves.
     GaveUp(Window),
 }
 
-/// Watches rounds.
+/// Judges rounds as they end.
 #[derive(Clone, Debug)]
 pub struct SteadyState {
     rules: SteadyRules,
@@ -61,26 +61,28 @@ pub struct SteadyState {
 }
 
 impl SteadyState {
-    /// Panics if `rules` are not ones that a checked plan can hold: a window of less than 2 or more than `rounds_max`.
+    /// Panics for rules that no checked plan holds: a window of less than 2 or more than `rounds_max`.
     pub fn new(rules: SteadyRules) -> SteadyState {
         assert!(rules.window >= 2 && rules.rounds_max >= rules.window, "no steady state by {rules:?}");
         SteadyState { rules, values: Vec::new() }
     }
 
     /// Adds a round's value (throughput, or a latency) and judges. A window whose average is not positive is moving.
-    pub fn push(&mut self, value: f64) -> Verdict {
+    pub fn push(&mut self, value: f64) -> SteadyVerdict {
         self.values.push(value);
-        let Some(first) = self.values.len().checked_sub(self.rules.window as usize) else { return Verdict::TooEarly };
+        let Some(first) = self.values.len().checked_sub(self.rules.window as usize) else {
+            return SteadyVerdict::TooEarly;
+        };
         let window = judge(first, &self.values[first..]);
         let steady = window.average > 0.0
             && window.range_percent <= self.rules.range_percent
             && window.slope_percent.abs() <= self.rules.slope_percent;
         if steady {
-            Verdict::Steady(window)
+            SteadyVerdict::Steady(window)
         } else if self.values.len() >= self.rules.rounds_max as usize {
-            Verdict::GaveUp(window)
+            SteadyVerdict::GaveUp(window)
         } else {
-            Verdict::Moving(window)
+            SteadyVerdict::Moving(window)
         }
     }
 
@@ -116,22 +118,22 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    fn push_all(rules: SteadyRules, values: &[f64]) -> Verdict {
+    fn push_all(rules: SteadyRules, values: &[f64]) -> SteadyVerdict {
         let mut state = SteadyState::new(rules);
         values.iter().map(|value| state.push(*value)).last().unwrap()
     }
 
     #[test]
     fn flat_line_is_steady_as_soon_as_a_window_is_full() {
-        assert_eq!(push_all(SteadyRules::default(), &[100.0; 4]), Verdict::TooEarly);
+        assert_eq!(push_all(SteadyRules::default(), &[100.0; 4]), SteadyVerdict::TooEarly);
         let window = Window { first_round: 0, average: 100.0, range_percent: 0.0, slope_percent: 0.0 };
-        assert_eq!(push_all(SteadyRules::default(), &[100.0; 5]), Verdict::Steady(window));
+        assert_eq!(push_all(SteadyRules::default(), &[100.0; 5]), SteadyVerdict::Steady(window));
     }
 
     #[test]
     fn known_window() {
         // Average 100, range 18; fitted slope (-2*-9 + -1*1 + 1*-1 + 2*9) / 10 = 3.4 a round, 13.6 over the window.
-        let Verdict::Moving(window) = push_all(SteadyRules::default(), &[91.0, 101.0, 100.0, 99.0, 109.0]) else {
+        let SteadyVerdict::Moving(window) = push_all(SteadyRules::default(), &[91.0, 101.0, 100.0, 99.0, 109.0]) else {
             panic!("slope above 10 % was called steady")
         };
         assert!((window.range_percent - 18.0).abs() < 1e-9, "{window:?}");
@@ -142,9 +144,9 @@ mod tests {
     fn limits_themselves_are_steady() {
         // Alternating: no slope, range exactly 20 %.
         let values = [90.0, 110.0, 100.0, 110.0, 90.0];
-        assert!(matches!(push_all(SteadyRules::default(), &values), Verdict::Steady(_)));
+        assert!(matches!(push_all(SteadyRules::default(), &values), SteadyVerdict::Steady(_)));
         let wider = [89.0, 111.0, 100.0, 111.0, 89.0];
-        assert!(matches!(push_all(SteadyRules::default(), &wider), Verdict::Moving(_)));
+        assert!(matches!(push_all(SteadyRules::default(), &wider), SteadyVerdict::Moving(_)));
     }
 
     #[test]
@@ -152,17 +154,17 @@ mod tests {
         // A fast first phase, a fall, then the steady rate: found where the window has left the fall.
         let mut state = SteadyState::new(SteadyRules::default());
         let rates = [900.0, 900.0, 890.0, 600.0, 400.0, 310.0, 302.0, 300.0, 298.0, 301.0, 300.0];
-        let verdicts: Vec<Verdict> = rates.iter().map(|rate| state.push(*rate)).collect();
-        let found = verdicts.iter().position(|verdict| matches!(verdict, Verdict::Steady(_)));
+        let verdicts: Vec<SteadyVerdict> = rates.iter().map(|rate| state.push(*rate)).collect();
+        let found = verdicts.iter().position(|verdict| matches!(verdict, SteadyVerdict::Steady(_)));
         assert_eq!(found, Some(9));
-        assert!(matches!(verdicts[9], Verdict::Steady(Window { first_round: 5, .. })));
+        assert!(matches!(verdicts[9], SteadyVerdict::Steady(Window { first_round: 5, .. })));
     }
 
     #[test]
     fn gives_up_on_a_ramp_and_on_nothing() {
         let ramp: Vec<f64> = (0..25).map(|round| 1.2f64.powi(round)).collect();
-        assert!(matches!(push_all(SteadyRules::default(), &ramp), Verdict::GaveUp(_)));
-        assert!(matches!(push_all(SteadyRules::default(), &[0.0; 25]), Verdict::GaveUp(_)));
+        assert!(matches!(push_all(SteadyRules::default(), &ramp), SteadyVerdict::GaveUp(_)));
+        assert!(matches!(push_all(SteadyRules::default(), &[0.0; 25]), SteadyVerdict::GaveUp(_)));
     }
 
     #[test]
@@ -170,7 +172,7 @@ mod tests {
         let mut random = Random::new(5, 0);
         for _ in 0..1000 {
             let values: Vec<f64> = (0..5).map(|_| 100.0 + (random.unit() - 0.5) * 4.0).collect();
-            assert!(matches!(push_all(SteadyRules::default(), &values), Verdict::Steady(_)), "{values:?}");
+            assert!(matches!(push_all(SteadyRules::default(), &values), SteadyVerdict::Steady(_)), "{values:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Load generators beside plain objects by our client, above all Ceph's own: their part of a plan, and their output.
+//! Load generators other than our client on plain objects, above all Ceph's own: their capabilities and their output.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::histogram::{Digits, Histogram, HistogramData, LatencySummary};
 use crate::plan::{Load, Operations, Stop, Workload};
 
-/// Objects of images are no larger.
+/// Largest size of an image's objects.
 const RBD_OBJECT_BYTES_MAX: u64 = 32 << 20;
 
-/// The program that carries a workload's load.
+/// The load generator of a workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
@@ -28,7 +28,7 @@ pub enum Tool {
     FioRbd,
 }
 
-/// Results of one workload that a tool saw.
+/// Results of a tool for one workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutcome {
     pub measured_s: f64,
@@ -39,7 +39,7 @@ pub struct ToolOutcome {
     pub histogram: Option<HistogramData>,
 }
 
-/// Why a tool's output says nothing.
+/// The reason why a tool's output cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
     #[error("its output holds no JSON: {0}")]
@@ -51,7 +51,7 @@ pub enum ToolError {
 }
 
 impl Tool {
-    /// As on a command line.
+    /// The tool's name on a command line.
     pub fn name(self) -> &'static str {
         match self {
             Tool::Nacre => "nacre",
@@ -66,17 +66,17 @@ impl Tool {
         *self == Tool::Nacre
     }
 
-    /// Tells if the load is this program's.
+    /// True if this program makes the load.
     pub fn is_own(&self) -> bool {
         matches!(self, Tool::Nacre | Tool::NacreRbd)
     }
 
-    /// Tells if it works on images.
+    /// True if the load is on images.
     fn is_rbd(self) -> bool {
         matches!(self, Tool::NacreRbd | Tool::FioRbd)
     }
 
-    /// The programs, and Debian's packages that they are in.
+    /// The tool's programs, and the Debian packages that have them.
     pub fn programs(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Tool::Nacre | Tool::NacreRbd => &[],
@@ -86,7 +86,8 @@ impl Tool {
         }
     }
 
-    /// Why the tool cannot do `workload`: the field at fault below the workload, and a sentence. `None` if it can.
+    /// The reason why the tool cannot run `workload`: the field at fault below the workload, and a sentence. `None` if
+    /// it can.
     pub fn refusal(self, workload: &Workload) -> Option<(&'static str, String)> {
         if self.is_nacre() {
             return None;
@@ -103,7 +104,8 @@ impl Tool {
         }
         if self == Tool::NacreRbd {
             let several = workload.groups.iter().any(|group| group.instances != 1);
-            let reason = "gives each group an image, which one client at a time can write to; several clients take several groups";
+            let reason = "gives each group an image, which one client at a time can write to; \
+                          several clients take several groups";
             return several.then(|| ("groups", format!("{name} {reason}")));
         }
         let [group] = &workload.groups[..] else {
@@ -121,7 +123,7 @@ impl Tool {
             let reason = "runs for a time given before and not until it is steady; give duration_s";
             return Some(("stop", format!("{name} {reason}")));
         }
-        // Both take whole seconds.
+        // Both programs take whole seconds.
         if let Stop::DurationS(seconds) = workload.stop
             && (seconds.fract() != 0.0 || workload.warm_up_s.fract() != 0.0)
         {
@@ -146,7 +148,7 @@ impl Tool {
 
 fn json(text: &str) -> Result<Value, ToolError> {
     let at = text.find('{').ok_or_else(|| ToolError::NoJson(text.chars().take(200).collect()))?;
-    // Behind the document there may be more lines.
+    // More lines may follow the document.
     let mut documents = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
     match documents.next() {
         Some(Ok(value)) => Ok(value),
@@ -155,12 +157,12 @@ fn json(text: &str) -> Result<Value, ToolError> {
     }
 }
 
-/// The output of `rados bench --format json`.
+/// Reads the output of `rados bench --format json`.
 ///
-/// Errors: [`ToolError`] if that is not its output, or nothing was done.
+/// Errors: [`ToolError`] if the text is no such output, or no operation was done.
 pub fn read_rados_bench(text: &str) -> Result<ToolOutcome, ToolError> {
     let value = json(text)?;
-    // All its numbers are strings.
+    // All numbers of `rados bench` are strings.
     let number = |name: &str| {
         let field = &value[name];
         let number = field.as_f64().or_else(|| field.as_str()?.trim().parse().ok());
@@ -192,9 +194,10 @@ pub fn read_rados_bench(text: &str) -> Result<ToolOutcome, ToolError> {
     })
 }
 
-/// The output of `fio --output-format=json+ --lat_percentiles=1` on its one job; `reads`: on its reads.
+/// Reads the output of `fio --output-format=json+ --lat_percentiles=1` about its one job: of its reads if `reads`, else
+/// of its writes.
 ///
-/// Errors: [`ToolError`] if that is not its output, or nothing was done.
+/// Errors: [`ToolError`] if the text is no such output, or no operation was done.
 pub fn read_fio(text: &str, reads: bool) -> Result<ToolOutcome, ToolError> {
     let value = json(text)?;
     let job = &value["jobs"][0];
@@ -213,12 +216,12 @@ pub fn read_fio(text: &str, reads: bool) -> Result<ToolOutcome, ToolError> {
     for (value, count) in bins {
         let wrong = || ToolError::Missing(format!("lat_ns.bins.{value}"));
         let (value, count) = (value.parse().map_err(|_| wrong())?, count.as_u64().ok_or_else(wrong)?);
-        // A bin's name is its middle: the outermost may lie beyond what was seen.
+        // A bin is named for its middle, so the outermost names may lie beyond the measured values.
         let within: u64 = Ord::clamp(value, min, max.max(min));
         histogram.record_n(Duration::from_nanos(within), count);
     }
     let mut summary = histogram.summary();
-    // These it knows exactly.
+    // These three values fio knows exactly.
     let us = |ns: f64| ns / 1000.0;
     (summary.mean_us, summary.min_us, summary.max_us) = (Some(us(mean)), Some(us(min as f64)), Some(us(max as f64)));
     Ok(ToolOutcome {
@@ -288,7 +291,8 @@ mod tests {
             let mut text = format!(
                 r#"{{"version": 1, "name": "n", "seed": 1,
                     "clusters": [{{"name": "n", "engine": "nacre", "configuration": "a"}}], "pools": [{{"name": "p"}}],
-                    "workloads": [{{"name": "w", "pool": "p", "tool": "{tool}", "warm_up_s": 1, "stop": {{"duration_s": 5}},
+                    "workloads": [{{"name": "w", "pool": "p", "tool": "{tool}", "warm_up_s": 1,
+                      "stop": {{"duration_s": 5}},
                       "groups": [{{"name": "g", "object_bytes": 65536, "io_bytes": 4096, "objects": 30,
                                    "operations": {{"sequential_write": 100}}, "instances": 1,
                                    "load": {{"closed": {{"queue_depth": 4}}}}}}]}}]}}"#
@@ -323,7 +327,7 @@ mod tests {
             refused(tool, "\"object_bytes\": 65536", "\"object_bytes\": 67108864", "power of two");
         }
         refused("nacre-rbd", "\"instances\": 1", "\"instances\": 2", "several groups");
-        // Workloads that tools of Ceph cannot carry, our client can, with images as with objects.
+        // Our client has no such limits, with images as with objects.
         plan("nacre-rbd", &[(r#"{"closed": {"queue_depth": 4}}"#, open)]).unwrap();
         plan("nacre-rbd", &[("{\"duration_s\": 5}", "{\"steady\": {\"round_s\": 2}}")]).unwrap();
         assert!(plan("dd", &[]).is_err());

@@ -1,5 +1,5 @@
-//! What the client itself costs: keeps operations under way for some seconds and prints rate, latency and processor
-//! time of this process per operation.
+//! Measures the cost of the client itself: keeps operations in flight for some seconds and prints rate, latency and
+//! processor time of this process per operation.
 //!
 //! ```text
 //! cost CONF POOL write|read BYTES DEPTH SECONDS
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Processor time of this process so far, user and system, in clock ticks.
 fn cpu_ticks() -> Result<u64, Box<dyn std::error::Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The program's name, in brackets, may contain blanks; numbers count from behind it.
+    // The program's name, in brackets, may contain blanks: the fields after it are counted from the closing bracket.
     let fields: Vec<&str> = stat.rsplit_once(')').ok_or("no name")?.1.split_whitespace().collect();
     Ok(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?)
 }

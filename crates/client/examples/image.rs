@@ -8,7 +8,8 @@
 //! image CONF POOL cost NAME write|read BYTES DEPTH SECONDS
 //! ```
 //!
-//! `cost` keeps operations at random places under way and prints rate, latency and processor time of this process for each.
+//! `cost` keeps operations at random offsets in flight and prints rate, latency and processor time of this process per
+//! operation.
 
 use bytes::Bytes;
 use client::rbd::{self, Image, ImageOptions};
@@ -79,7 +80,7 @@ async fn import(pool: &Pool, file: &str, name: &str) -> Result<(), Failure> {
     Ok(image.close().await?)
 }
 
-/// Writes an image, or what it was in a snapshot, to a sparse file.
+/// Writes an image, or a snapshot of it, to a sparse file.
 async fn export(pool: &Pool, name: &str, file: &str) -> Result<(), Failure> {
     let image = match name.split_once('@') {
         Some((name, snap)) => Image::open_snapshot(pool, name, snap).await?,
@@ -142,7 +143,7 @@ async fn cost(image: &Image, mode: &str, bytes: u64, depth: u64, seconds: u64) -
 /// Processor time of this process so far, user and system, in clock ticks.
 fn cpu_ticks() -> Result<u64, Failure> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The program's name, in brackets, may contain blanks; numbers count from behind it.
+    // The program's name, in brackets, may contain blanks: the fields after it are counted from the closing bracket.
     let fields: Vec<&str> = stat.rsplit_once(')').ok_or("no name")?.1.split_whitespace().collect();
     Ok(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?)
 }

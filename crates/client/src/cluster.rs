@@ -16,7 +16,7 @@ use wire::messages::{PoolOpKind, PoolStat, StatfsReply};
 use wire::msgr::Messenger;
 use wire::{EntityAddrVec, msgr};
 
-/// A connection to a cluster. Clones share it; it ends with the last one.
+/// A connection to a cluster. Clones share the connection, which ends with the last of them.
 ///
 /// Lives on the tokio runtime on which it was made, which needs I/O and time enabled.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Connects: a session with a monitor and the OSD map.
+    /// Connects: opens a session with a monitor and waits for the OSD map.
     pub async fn connect(config: Config) -> Result<Cluster, ConnectError> {
         let mut mons = Vec::new();
         for host in &config.mon_hosts {
@@ -86,8 +86,8 @@ impl Cluster {
         self.driver.shared.look(|o| o.placement().map(|p| p.epoch()).unwrap_or_default())
     }
 
-    /// Runs a monitor command, one JSON object such as `{"prefix": "osd tree", "format": "json"}`; `input` is what
-    /// `-i` gives. A command that fails is an answer with a negative result, not an error.
+    /// Runs a monitor command, one JSON object such as `{"prefix": "osd tree", "format": "json"}`. `input` is the data
+    /// that `ceph` takes by its option `-i`. A command that fails is an answer with a negative result, not an error.
     pub async fn mon_command(&self, json: &str, input: Bytes) -> Result<CommandReply, Error> {
         match self.ask(MonRequest::Command { json: json.to_owned(), input }).await? {
             MonAnswer::Command(reply) => Ok(reply),
@@ -95,7 +95,7 @@ impl Cluster {
         }
     }
 
-    /// Runs a command on one OSD, as `ceph tell osd.N` does: one JSON object. A command that fails is an answer with a
+    /// Runs a command, one JSON object, on one OSD, as `ceph tell osd.N` does. A command that fails is an answer with a
     /// negative result, not an error. Errors: `ENXIO` if the OSD is not up, `ENOTCONN` if its session is lost.
     pub async fn osd_command(&self, osd: OsdId, json: &str) -> Result<CommandReply, Error> {
         match self.driver.shared.tell(osd, json).await? {
@@ -104,13 +104,14 @@ impl Cluster {
         }
     }
 
-    /// The OSDs that are up.
+    /// The OSDs that are up by the newest map.
     pub async fn up_osds(&self) -> Result<Vec<OsdId>, Error> {
         self.wait_for_latest_map().await?;
         Ok(self.driver.shared.look(|o| o.placement().map(|p| p.up_osds()).unwrap_or_default()))
     }
 
-    /// The pool called `name`; looked for in the newest map if the present one has none.
+    /// The pool called `name`. If the present map has none, the newest map is fetched and searched. Errors:
+    /// [`Error::NoPool`].
     pub async fn pool(&self, name: &str) -> Result<Pool, Error> {
         let find = || self.driver.shared.look(|o| o.placement().and_then(|p| p.pool_id(name)));
         let id = match find() {
@@ -145,10 +146,10 @@ impl Cluster {
         Ok(self.driver.shared.look(|o| o.placement().map(|p| p.pool_names()).unwrap_or_default()))
     }
 
-    /// Creates a pool with the cluster's defaults. Errors: [`Errno::EEXIST`] if the newest map has it, and what the
-    /// monitors say.
+    /// Creates a pool with the cluster's defaults. Errors: [`Errno::EEXIST`] if the newest map has it, and the errors
+    /// of the monitors.
     pub async fn create_pool(&self, name: &str) -> Result<(), Error> {
-        // Monitors answer a repeated request with success, so whether the pool was there is asked before.
+        // Monitors answer a repeated request with success, so this function looks for the pool first.
         self.wait_for_latest_map().await?;
         if self.driver.shared.look(|o| o.placement().is_some_and(|p| p.pool_id(name).is_some())) {
             return Err(Errno::EEXIST.into());
@@ -170,7 +171,7 @@ impl Cluster {
         }
     }
 
-    /// How full the cluster is, or what `pool` takes of it.
+    /// Space of the cluster, or the space that `pool` uses.
     pub async fn statfs(&self, pool: Option<PoolId>) -> Result<StatfsReply, Error> {
         match self.ask(MonRequest::Statfs { pool }).await? {
             MonAnswer::Statfs(reply) => Ok(reply),
@@ -187,7 +188,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the map in use is at least the newest that the monitors know now.
+    /// Waits until the map in use is at least as new as the monitors' newest at the time of the call.
     pub async fn wait_for_latest_map(&self) -> Result<Epoch, Error> {
         let version = match self.ask(MonRequest::Version { map: "osdmap".into() }).await? {
             MonAnswer::Version(version) => version,
@@ -210,7 +211,7 @@ fn unexpected(answer: &MonAnswer) -> Error {
     Error::Answer(format!("{answer:?}"))
 }
 
-/// A number that two clients do not share: the kernel's randomness, and should there be none, time and process id.
+/// A number that two clients do not share: from the kernel's random source, or, without it, from time and process id.
 pub(crate) fn fresh_seed() -> u64 {
     use std::io::Read;
     let mut bytes = [0; 8];

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # comment                          ; comment
-//! [global]                           applies to everybody
+//! [global]                           applies to all daemons and clients
 //! mon host = [v2:10.0.0.1:3300]      spaces, underscores and hyphens in keys mean the same
 //! [osd]                              applies to every OSD
 //! [osd.3]                            applies to one
@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Why a configuration file cannot be used.
+/// The reason why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfError {
     #[error("cannot read {path}")]
@@ -28,7 +28,7 @@ pub enum ConfError {
     Missing { path: PathBuf, key: String },
 }
 
-/// For whom options are looked up: `client.admin`, `osd.3`.
+/// Name of the daemon or client whose options are looked up: `client.admin`, `osd.3`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Who {
     /// `client`, `mon`, `osd`, `mgr`.
@@ -41,7 +41,7 @@ impl Who {
         Who { kind: kind.to_owned(), id: id.to_owned() }
     }
 
-    /// From `kind.id`; `None` where either is missing.
+    /// Parses `kind.id`; `None` where either part is missing.
     pub fn parse(name: &str) -> Option<Who> {
         let (kind, id) = name.split_once('.')?;
         (!kind.is_empty() && !id.is_empty()).then(|| Who::new(kind, id))
@@ -108,12 +108,12 @@ impl ConfFile {
         Ok(conf)
     }
 
-    /// Where the file was read from.
+    /// Path that the file was read from.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The option `key` as it applies to `who`, variables expanded; spaces, `_` and `-` in `key` are the same.
+    /// The value of option `key` for `who`, with variables expanded. Spaces, `_` and `-` in `key` mean the same.
     pub fn get(&self, who: &Who, key: &str) -> Option<String> {
         self.expanded(who, key, 0)
     }
@@ -136,7 +136,8 @@ impl ConfFile {
     }
 
     fn expanded(&self, who: &Who, key: &str, depth: usize) -> Option<String> {
-        // Options that refer to each other in a circle end here, with the variable left as it stands.
+        // Bound for options that refer to each other in a circle: expansion ends here and leaves the variable as it
+        // stands.
         const DEPTH_MAX: usize = 8;
         let raw = self.raw(who, key)?;
         let mut out = String::with_capacity(raw.len());
@@ -212,7 +213,8 @@ mod tests {
     #[test]
     fn narrower_sections_win_and_keys_are_normalised() {
         let conf = parse(
-            "# head\n[global]\n Mon Host = a ; first\nosd_data=/g\n[osd]\nosd data = /o/$id\n[osd.3]\nosd-data = /three\n\
+            "# head\n[global]\n Mon Host = a ; first\nosd_data=/g\n\
+             [osd]\nosd data = /o/$id\n[osd.3]\nosd-data = /three\n\
              [client.admin]\nlog file = /l/$name.$type ${id}x \\\n tail\n",
         );
         assert_eq!(conf.get(&Who::new("client", "x"), "mon-host").as_deref(), Some("a"));

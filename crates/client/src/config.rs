@@ -1,23 +1,23 @@
-//! What a client needs to know before it can connect.
+//! Configuration that a client needs before it can connect.
 
 use crate::conf_file::{ConfError, ConfFile, Who};
 use crate::mon_host::{MonHost, parse_mon_host};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How to reach a cluster and how patient to be.
+/// Addresses of a cluster's monitors, the client's name, and timeouts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Who connects, `client.admin` unless told otherwise.
+    /// Name of the connecting client; `client.admin` by default.
     pub who: Who,
     pub mon_hosts: Vec<MonHost>,
-    /// Where the key would be; not read while authentication is `none`.
+    /// Path of the key file; not read, because the only authentication is `none`.
     pub keyring: Option<PathBuf>,
-    /// How long connecting (session, monitor map, OSD map) may take.
+    /// Longest time for connecting: session, monitor map, OSD map.
     pub connect_timeout: Duration,
-    /// How long one operation on an object may take; `None` waits as long as it takes, as Ceph's clients do.
+    /// Longest time for one operation on an object; `None` waits for ever, as Ceph's clients do.
     pub op_timeout: Option<Duration>,
-    /// How long one monitor command may take.
+    /// Longest time for one monitor command; `None` waits for ever.
     pub mon_op_timeout: Option<Duration>,
 }
 
@@ -34,12 +34,12 @@ impl Config {
         }
     }
 
-    /// From a `ceph.conf`, as `client.admin`.
+    /// Reads a `ceph.conf` as `client.admin`.
     pub fn from_conf(path: impl AsRef<Path>) -> Result<Config, ConfError> {
         Config::from_conf_as(path, &Who::new("client", "admin"))
     }
 
-    /// From a `ceph.conf`, as `who`. Options read: `mon host`, `keyring`, `client mount timeout`,
+    /// Reads a `ceph.conf` as `who`. Options read: `mon host`, `keyring`, `client mount timeout`,
     /// `rados osd op timeout`, `rados mon op timeout` (seconds, 0 for none), `auth client required`.
     pub fn from_conf_as(path: impl AsRef<Path>, who: &Who) -> Result<Config, ConfError> {
         Config::from_file(&ConfFile::load(path.as_ref())?, who)
@@ -50,7 +50,7 @@ impl Config {
         let mon_host = conf.require(who, "mon host")?;
         let mon_hosts = parse_mon_host(&mon_host).map_err(|e| conf.bad_value("mon host", &mon_host, e.to_string()))?;
         if let Some(methods) = conf.get(who, "auth client required") {
-            // Lists such as "cephx, none" are fine: the monitor chooses.
+            // A list such as "cephx, none" is accepted: the monitor chooses.
             let none_allowed = methods.split([',', ' ', ';']).any(|method| method.trim() == "none");
             if !none_allowed {
                 let reason = "asks for authentication, which this client cannot do yet; only 'none' works";
@@ -59,7 +59,7 @@ impl Config {
         }
         let seconds = |key: &str| -> Result<Option<Duration>, ConfError> {
             let Some(value) = conf.get(who, key) else { return Ok(None) };
-            // Ceph allows a unit; plain seconds are what everybody writes.
+            // Ceph allows a unit; most files give plain seconds.
             let number: f64 = value
                 .trim_end_matches('s')
                 .trim()

@@ -1,9 +1,9 @@
-//! Carries out what the objecter and the messenger decide, on tokio.
+//! Carries out on tokio the decisions of the objecter and the messenger.
 //!
-//! Both cores live behind one lock, [`Shared::cores`]. Whoever has an event (a user's request, bytes from a socket, a
-//! timer) takes the lock, hands the event in and leaves; what the cores want done is collected by [`Cores::pump`].
-//! Messages to send are collected until the flusher's turn: requests made by several tasks in the same or, while much is
-//! under way, in a few turns of the runtime then share a system call.
+//! Both cores live behind one lock, [`Shared::cores`]. A task with an event (a user's request, bytes from a socket, a
+//! timer) takes the lock, hands the event in and leaves; [`Cores::pump`] collects the actions that the cores want done.
+//! Messages to send are collected until the flusher's turn: requests that several tasks make in one turn of the
+//! runtime, or in a few turns while many operations are in flight, then share a system call.
 
 mod requests;
 mod transport;
@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use types::BufPool;
 use wire::msgr::{ConnId, Output};
 
-/// How a user gets an answer.
+/// Channel by which a user gets an answer.
 pub(crate) type Completion = oneshot::Sender<Result<Answer, Error>>;
 
 /// An answer that is to come.
@@ -39,33 +39,34 @@ impl Pending {
     }
 }
 
-/// Pieces handed to one system call.
+/// Pieces of memory handed to one system call.
 const IOV_MAX: usize = 64;
-/// With so many operations under way, sending waits for at most so many turns of the runtime in which something more
-/// comes: a system call for several messages costs hardly more than one for one, and wakes the peer once.
+/// With at least `GATHER_MIN` operations in flight, sending waits for up to [`GATHER_TURNS`] turns of the runtime, as
+/// long as each brings new events: a system call for several messages costs hardly more than one for a single message,
+/// and wakes the peer once.
 const GATHER_MIN: usize = 4;
 const GATHER_TURNS: u32 = 1;
-/// Bytes read by one system call; larger payloads go into buffers of their own.
+/// Bytes read by one system call; larger payloads are received into buffers of their own.
 const READ_BYTES: usize = 64 << 10;
-/// Unused memory kept for payloads to come.
+/// Unused memory kept for later payloads.
 const SPARE_BYTES: usize = 32 << 20;
-/// A connection must stand within this time.
+/// Time limit for establishing a connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often it is noted that a large payload is still coming.
+/// Interval at which the messenger is told that a large payload is still arriving.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// What was sent before a close gets this long to leave.
+/// Time that a closing connection gets to send its unsent bytes while its socket is full.
 const LINGER: Duration = Duration::from_secs(2);
-/// Notifications kept for one watch until its owner takes them. What comes beyond is not acknowledged, so notifiers learn
-/// that the watcher is too slow.
+/// Notifications kept for one watch until its owner takes them. Further notifications are dropped and not acknowledged,
+/// so notifiers learn that the watcher is too slow.
 const EVENTS_MAX: usize = 256;
-/// The longest the timer sleeps: deadlines that come into being meanwhile wake it only if they are earlier.
+/// Longest sleep of the timer: a deadline set meanwhile wakes it only if it is earlier.
 const SLEEP_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Shared {
     cores: Mutex<Cores>,
-    /// There is something to send or to hand out.
+    /// Wakes the flusher: there is something to send or to hand out.
     flush: Notify,
-    /// There is an earlier deadline.
+    /// Wakes the timer: there is an earlier deadline.
     rearm: Notify,
     /// Memory for received payloads.
     bufs: BufPool,
@@ -78,12 +79,12 @@ struct Cores {
     connections: BTreeMap<ConnId, Connection>,
     /// Connections with something to send.
     dirty: Vec<ConnId>,
-    /// Who watches, by cookie.
+    /// Channels of the watchers, by cookie.
     watchers: BTreeMap<u64, mpsc::Sender<Event>>,
     last_cookie: u64,
-    /// When the timer will wake.
+    /// Time at which the timer wakes.
     armed: Duration,
-    /// Counts what came in: requests, and bytes from sockets.
+    /// Number of events that came in: requests, and bytes from sockets.
     events: u64,
     closed: bool,
 }
@@ -93,9 +94,9 @@ struct Cores {
 struct Connection {
     write: Option<Arc<OwnedWriteHalf>>,
     unsent: VecDeque<Bytes>,
-    /// The socket took no more: a task waits until it does.
+    /// The socket is full: a task waits until it has room.
     waiting: bool,
-    /// To be closed once everything is sent.
+    /// The connection is closed once everything is sent.
     closing: bool,
     tasks: Vec<tokio::task::AbortHandle>,
 }
@@ -109,7 +110,7 @@ impl Drop for Connection {
 /// Ends the driver when dropped.
 pub(crate) struct Driver {
     pub shared: Arc<Shared>,
-    /// Where it runs.
+    /// Runtime on which the driver runs.
     pub runtime: Handle,
     tasks: Vec<tokio::task::AbortHandle>,
 }
@@ -160,7 +161,7 @@ impl Driver {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Cores> {
         self.cores.lock().unwrap_or_else(|poisoned| {
-            // A core that panicked half-way is not to be trusted with anything more.
+            // A core that panicked half-way is not used any more.
             let mut cores = poisoned.into_inner();
             cores.closed = true;
             cores
@@ -171,7 +172,7 @@ impl Shared {
         self.start.elapsed()
     }
 
-    /// Hands an event to the cores; what follows from it is done on the flusher's turn.
+    /// Hands an event to the cores. The flusher carries out the resulting actions on its turn.
     fn with<T>(&self, event: impl FnOnce(&mut Cores, Duration) -> T) -> T {
         let now = self.now();
         let mut cores = self.lock();
@@ -196,7 +197,7 @@ impl Shared {
         self.begin(event).answer().await
     }
 
-    /// Hands a request in. What it gives waits for the answer; the request goes on without it.
+    /// Hands a request in. The returned [`Pending`] waits for the answer; the request goes on without it.
     fn begin(&self, event: impl FnOnce(&mut Cores, Completion, Duration)) -> Pending {
         let (completion, answer) = oneshot::channel();
         self.with(|cores, now| {
@@ -207,7 +208,7 @@ impl Shared {
         Pending(answer)
     }
 
-    /// Hands out what is answered; what there is to send waits for the flusher.
+    /// Hands out answers. Messages to send wait for the flusher.
     pub(crate) fn deliver(self: &Arc<Shared>) {
         let now = self.now();
         let mut cores = self.lock();
@@ -219,13 +220,14 @@ impl Shared {
         self.flush.notify_one();
     }
 
-    /// How many events there have been; `None` while too little is under way for sends to be worth gathering.
+    /// Number of events so far; `None` while fewer than [`GATHER_MIN`] operations are in flight, too few to gather
+    /// sends for.
     fn busy_events(&self) -> Option<u64> {
         let cores = self.lock();
         (cores.objecter.in_flight() >= GATHER_MIN).then_some(cores.events)
     }
 
-    /// Does everything the cores want, and sends.
+    /// Carries out everything that the cores want done, and sends.
     fn pump(self: &Arc<Shared>) {
         let now = self.now();
         let mut cores = self.lock();
@@ -263,7 +265,7 @@ impl Cores {
                     if let Some(connection) = self.connections.get_mut(&conn) {
                         connection.closing = true;
                         self.dirty.push(conn);
-                        // A peer that takes nothing any more may never make room.
+                        // A peer that reads nothing any more may never make room.
                         if connection.waiting {
                             let shared = shared.clone();
                             tokio::spawn(async move {
@@ -288,7 +290,7 @@ impl Cores {
 
     fn hand_out(&mut self) {
         while let Some(done) = self.objecter.poll_done() {
-            // A user who dropped the future does not want the answer.
+            // The send fails if the user dropped the future, and so does not want the answer.
             let _ = done.completion.send(done.result);
         }
         while let Some(event) = self.objecter.poll_event() {
@@ -299,7 +301,7 @@ impl Cores {
                         tracing::warn!(cookie, "a watcher does not take its notifications");
                     }
                 }
-                // The end of the channel says it as well, should there be no room.
+                // If the channel is full, its end tells the watcher that the watch is lost.
                 Event::WatchLost { cookie, .. } => {
                     let _ = self.watchers.remove(&cookie).map(|watcher| watcher.try_send(event));
                 }
@@ -307,7 +309,7 @@ impl Cores {
         }
     }
 
-    /// Sends what a connection has to send, as far as its socket takes it.
+    /// Sends a connection's unsent bytes, as far as its socket takes them.
     fn send(&mut self, conn: ConnId, shared: &Arc<Shared>) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         if connection.waiting {
@@ -348,7 +350,7 @@ impl Cores {
                     connection.tasks.push(tokio::spawn(wait).abort_handle());
                     return;
                 }
-                // The reading side notices as well, and reports it.
+                // The reading task notices the broken connection as well, and reports it.
                 Err(_) => connection.unsent.clear(),
             }
         }
@@ -375,7 +377,7 @@ impl Connection {
 async fn flush_loop(shared: Arc<Shared>) {
     loop {
         shared.flush.notified().await;
-        // Everybody else has a turn first, and sockets are looked at: what they bring leads to more to send.
+        // All other tasks run first, and the runtime polls its sockets: both may lead to more messages to send.
         let mut before = None;
         for _ in 0..GATHER_TURNS {
             let events = shared.busy_events();
@@ -398,7 +400,7 @@ async fn timer_loop(shared: Arc<Shared>) {
             messenger.tick(now);
             objecter.tick(messenger, now);
             let wake = [messenger.next_wake(), objecter.next_wake()].into_iter().flatten().min();
-            // Never in the past: a core that is late with something must not keep the processor busy.
+            // The wake-up lies in the future, so a core whose deadline has passed does not keep the processor busy.
             *armed = wake.unwrap_or(Duration::MAX).clamp(now + Duration::from_millis(1), now + SLEEP_MAX);
             *armed
         };
@@ -411,11 +413,12 @@ async fn timer_loop(shared: Arc<Shared>) {
     }
 }
 
-/// One connection: dials, then reads until the end.
+/// Task of one connection: dials, then reads until the connection ends.
 async fn connection(shared: Arc<Shared>, conn: ConnId, to: SocketAddr) {
     let cause = match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(to)).await {
         Ok(Ok(stream)) => {
             let _ = stream.set_nodelay(true);
+            stdx::notice_dead_peers(&stream);
             let (read, write) = stream.into_split();
             let known = shared.with(|cores, now| {
                 let Some(connection) = cores.connections.get_mut(&conn) else { return false };
@@ -438,7 +441,7 @@ async fn connection(shared: Arc<Shared>, conn: ConnId, to: SocketAddr) {
     let now = shared.now();
     cores.messenger.closed(conn, &cause, now);
     if let Some(connection) = cores.connections.remove(&conn) {
-        // Its tasks include this one, which ends by itself.
+        // The connection's tasks include the present one, which ends by itself.
         let mut connection = connection;
         connection.tasks.clear();
     }
@@ -446,7 +449,7 @@ async fn connection(shared: Arc<Shared>, conn: ConnId, to: SocketAddr) {
     shared.flush.notify_one();
 }
 
-/// Reads until the connection ends; returns why it did.
+/// Reads until the connection ends; returns the reason.
 async fn receive(shared: &Arc<Shared>, conn: ConnId, mut read: OwnedReadHalf) -> String {
     let mut buf = vec![0; READ_BYTES];
     loop {
@@ -475,7 +478,7 @@ async fn receive(shared: &Arc<Shared>, conn: ConnId, mut read: OwnedReadHalf) ->
                     Ok(n) => there += n,
                     Err(error) => return error.to_string(),
                 }
-                // A large payload by a slow link takes longer than a silent peer is waited for.
+                // A large payload on a slow link takes longer than a silent peer is tolerated.
                 let now = shared.now();
                 if now >= told + PROGRESS_EVERY {
                     told = now;

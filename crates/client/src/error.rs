@@ -1,9 +1,9 @@
-//! Why a request to the cluster failed.
+//! Errors of requests to the cluster.
 
 use crate::conf_file::ConfError;
 use types::Errno;
 
-/// Why an operation, a command or a look-up did not succeed.
+/// The reason why an operation, a command or a look-up failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// The cluster's answer.
@@ -15,9 +15,9 @@ pub enum Error {
     /// The newest map has no such pool.
     #[error("pool '{0}' does not exist")]
     NoPool(String),
-    /// An earlier update of the image, by this connection, was not answered in its time, or its handle was dropped without being
-    /// closed. Something may still be carried out, so the image is neither updated nor its lock given up in order: whoever wants
-    /// the lock shuts this connection out.
+    /// An earlier update of the image by this connection was not answered in time, or its handle was dropped without
+    /// being closed. The update may still be carried out, so the handle neither changes the image nor releases its
+    /// lock: a client that wants the lock blocklists this connection.
     #[error(
         "an earlier update of the image may still be carried out; open the image by a new connection to the cluster"
     )]
@@ -34,7 +34,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error number that the cluster gave, or that says the same.
+    /// The error number that the cluster gave, or the one of the same meaning.
     pub fn errno(&self) -> Errno {
         match self {
             Error::Errno(errno) => *errno,
@@ -47,7 +47,8 @@ impl Error {
         }
     }
 
-    /// Whether it is unknown what became of an operation that failed so: it may have been carried out, or may still be.
+    /// True if the outcome of an operation that failed with this error is unknown: it may have been carried out, or may
+    /// still be.
     pub fn leaves_open(&self) -> bool {
         matches!(self, Error::TimedOut { .. } | Error::Closed | Error::Answer(_))
     }
@@ -65,7 +66,7 @@ impl From<wire::DecodeError> for Error {
     }
 }
 
-/// Why a cluster could not be connected to.
+/// The reason why connecting to a cluster failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error(transparent)]

@@ -17,7 +17,8 @@
 //! * [`rbd`]: block images.
 //! * [`objecter`]: the core without I/O, which the simulator runs as well; `driver` carries it out on tokio.
 //! * [`config`], [`conf_file`], [`mon_host`]: where the cluster is.
-//! * `in_memory`, in tests: a cluster in this process, with faults between operations, for what is built on objects.
+//! * `in_memory`, in tests: a cluster in this process, with faults between operations, to test images and other users
+//!   of objects.
 //!
 //! Absent: authentication other than `none`, cache tiers.
 

@@ -9,36 +9,36 @@ use wire::Decode;
 use wire::messages::listing::{ListedObject, ObjectListing};
 use wire::messages::{Op, OpFlags};
 
-/// Objects asked for at once; OSDs may send fewer.
+/// Objects asked for per request; OSDs may send fewer.
 const PAGE_OBJECTS: u64 = 1024;
 
 /// A walk over the objects of a pool, in the order of their placement hashes with bits reversed.
 ///
-/// Objects made or removed meanwhile may or may not be seen; all others are seen exactly once, also while
-/// placement groups are split.
+/// An object made or removed during the walk may or may not be listed. Every other object is listed exactly once, also
+/// while placement groups are split.
 pub struct Listing {
     pool: Pool,
     nspace: Bytes,
-    /// Where to go on; `None` at the end.
+    /// Position of the next page; `None` at the end.
     cursor: Option<ObjectId>,
     page_objects: u64,
 }
 
 impl Listing {
-    /// Stands for all namespaces on the wire.
+    /// Namespace that stands for all namespaces on the wire.
     pub(crate) const ALL_NAMESPACES: &[u8] = b"\x01";
 
     pub(crate) fn new(pool: Pool, nspace: Bytes) -> Listing {
         Listing { pool, nspace, cursor: Some(ObjectId::min()), page_objects: PAGE_OBJECTS }
     }
 
-    /// The same walk with at most so many objects per page, at least 1.
+    /// Sets the largest number of objects per page, at least 1.
     pub fn with_page_size(mut self, objects: u64) -> Listing {
         self.page_objects = objects.max(1);
         self
     }
 
-    /// The next objects; `None` at the end. A page may be empty.
+    /// The next page of objects; `None` at the end. A page may be empty.
     pub async fn next_page(&mut self) -> Result<Option<Vec<ListedObject>>, Error> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let subject = Subject::Group { pool: self.pool.id(), nspace: self.nspace.clone(), hash: cursor.hash };
@@ -47,7 +47,8 @@ impl Listing {
         request.flags = OpFlags::PGOP | OpFlags::IGNORE_OVERLAY;
         let reply = self.pool.submit(request).await?;
         if let Some(errno) = reply.error() {
-            // The pool has vanished under way: say so rather than end as if that were all.
+            // The pool has vanished during the walk: the listing fails, because its end would look like the complete
+            // list.
             return Err(if errno == Errno::ENOENT { Error::NoPool(self.pool.name().to_owned()) } else { errno.into() });
         }
         let part = reply.parts.into_iter().next().ok_or_else(|| Error::Answer("listing without output".into()))?;
@@ -60,7 +61,7 @@ impl Listing {
         Ok(Some(page.objects))
     }
 
-    /// All that is left, at once.
+    /// Collects all remaining objects.
     pub async fn collect(mut self) -> Result<Vec<ListedObject>, Error> {
         let mut objects = Vec::new();
         while let Some(page) = self.next_page().await? {

@@ -1,13 +1,13 @@
-//! The option `mon host`: where monitors listen.
+//! The option `mon host`: addresses of the monitors.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The port monitors listen on for version 2 of the protocol, where none is given.
+/// Default port of monitors for version 2 of the protocol.
 pub const MON_PORT: u16 = 3300;
-/// The port of version 1, which is not spoken here.
+/// Port of version 1 of the protocol, which this client does not speak.
 const MON_PORT_V1: u16 = 6789;
 
-/// A place to look for a monitor.
+/// An address or host name of a monitor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MonHost {
     Addr(SocketAddr),
@@ -15,7 +15,7 @@ pub enum MonHost {
     Name(String, u16),
 }
 
-/// Why a `mon host` value cannot be used.
+/// The reason why a `mon host` value cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MonHostError {
     #[error("names no monitor")]
@@ -95,7 +95,7 @@ fn parse_one(text: &str) -> Result<Option<MonHost>, MonHostError> {
             None => (rest, MON_PORT),
         };
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        // A digit at the start of the last label is a mistyped address, not a name.
+        // A last label that begins with a digit is a mistyped address, not a name.
         let numeric = name.rsplit('.').next().is_some_and(|label| label.starts_with(|c: char| c.is_ascii_digit()));
         if name.is_empty() || !name.chars().all(plain) || numeric {
             return Err(malformed());

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::objecter::Reply;
 use crate::pool::Pool;
 
-/// Parts that take effect together or not at all, in order; the first that fails makes the whole fail.
+/// Parts of one operation, carried out in order and all or none: the first part that fails makes the whole fail.
 ///
 /// ```
 /// # use client::Operation;
@@ -23,7 +23,7 @@ pub struct Operation {
     pub(crate) flags: OpFlags,
 }
 
-/// How an attribute is compared with a value: `value OP attribute` must hold.
+/// Comparison of a value with an attribute: `value OP attribute` must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparison {
     Equal,
@@ -60,51 +60,51 @@ impl Operation {
         Operation::default()
     }
 
-    /// Any part, as the protocol has it.
+    /// Adds any part of the protocol.
     pub fn part(mut self, op: Op) -> Operation {
         self.ops.push(op);
         self
     }
 
-    /// Lets the part before go wrong without making the whole fail. Panics if there is none.
+    /// Lets the last part added fail without making the whole fail. Panics if there is none.
     pub fn may_fail(mut self) -> Operation {
         self.ops.last_mut().expect("may_fail() behind a part").flags |= op_flag::FAILOK;
         self
     }
 
-    /// Reads `length` bytes from `offset`; fewer at the object's end. Length 0 is everything.
+    /// Reads `length` bytes from `offset`; fewer at the object's end. Length 0 reads everything.
     pub fn read(self, offset: u64, length: u64) -> Operation {
         self.part(Op::read(offset, length))
     }
 
-    /// Only the ranges that have data; what they are says [`Outcome::extents`].
+    /// Reads only the ranges that have data; [`Outcome::extents`] tells the ranges.
     pub fn sparse_read(self, offset: u64, length: u64) -> Operation {
         self.part(Op::sparse_read(offset, length))
     }
 
-    /// Checksums of a range, one for each `chunk_bytes` of it (0: one for all), from the seed -1.
-    /// Length and offset 0 are everything.
+    /// Computes checksums of a range, one for each `chunk_bytes` of it (0: one for all), from the seed -1. Length and
+    /// offset 0 stand for the whole object.
     pub fn checksum(self, kind: ChecksumKind, offset: u64, length: u64, chunk_bytes: u32) -> Operation {
         self.part(Op::checksum(kind as u8, offset, length, chunk_bytes))
     }
 
-    /// Fails unless these bytes are there; what lies beyond the object's end counts as zeros. The error's number is then
-    /// 4095 and the place of the first byte that differs.
+    /// Fails unless the object has these bytes at `offset`; bytes beyond its end count as zeros. The error's number is
+    /// 4095 plus the place of the first byte that differs.
     pub fn compare(self, offset: u64, data: impl Into<Rope>) -> Operation {
         self.part(Op::cmp_ext(offset, data.into()))
     }
 
-    /// Who watches the object.
+    /// Lists the watchers of the object.
     pub fn list_watchers(self) -> Operation {
         self.part(Op::list_watchers())
     }
 
-    /// All states of the object; to be asked at [`types::SnapId::DIR`].
+    /// Lists all states of the object; must be asked at [`types::SnapId::DIR`].
     pub fn list_snapshots(self) -> Operation {
         self.part(Op::list_snaps())
     }
 
-    /// Size and time of change; fails if the object does not exist.
+    /// Gives size and time of change; fails if the object does not exist.
     pub fn stat(self) -> Operation {
         self.part(Op::stat())
     }
@@ -133,13 +133,13 @@ impl Operation {
         self.part(Op::write_same(offset, length, data.into()))
     }
 
-    /// Makes the object what it was in a snapshot.
+    /// Restores the object's state of a snapshot.
     pub fn roll_back(self, snap: SnapId) -> Operation {
         self.part(Op::rollback(snap))
     }
 
-    /// Copies another object, of the same cluster, as it is or was in a snapshot, without its bytes coming here. Its
-    /// version must be the one given. Errors: `ERANGE`, `EOVERFLOW` if it is not.
+    /// Copies another object of the same cluster, or its state in a snapshot, within the cluster. The source's version
+    /// must be `version`. Errors: `ERANGE`, `EOVERFLOW` if it is not.
     pub fn copy_from(self, source: &Pool, name: impl Into<Bytes>, version: u64) -> Operation {
         self.part(Op::copy_from(name.into(), source.locator().clone(), source.snap, version))
     }
@@ -148,7 +148,7 @@ impl Operation {
         self.part(Op::append(data.into()))
     }
 
-    /// Cuts, or extends with zeros.
+    /// Truncates the object, or extends it with zeros.
     pub fn truncate(self, size: u64) -> Operation {
         self.part(Op::truncate(size))
     }
@@ -158,12 +158,12 @@ impl Operation {
         self.part(Op::zero(offset, length))
     }
 
-    /// Creates the object; where `exclusive`, fails if it exists.
+    /// Creates the object; if `exclusive`, fails where it exists.
     pub fn create(self, exclusive: bool) -> Operation {
         self.part(Op::create(exclusive))
     }
 
-    /// Removes the object. An operation that does nothing else is also carried out on a full cluster.
+    /// Removes the object. An operation of removals alone is also carried out on a full cluster.
     pub fn remove(self) -> Operation {
         self.part(Op::delete())
     }
@@ -184,27 +184,28 @@ impl Operation {
         self.part(Op::rm_xattr(name.as_ref()))
     }
 
-    /// Fails with `ECANCELED` unless `value` compares so with the attribute; an absent one is empty.
+    /// Fails with `ECANCELED` unless `value` compares so with the attribute; an absent attribute counts as empty.
     pub fn compare_xattr(self, name: impl AsRef<[u8]>, how: Comparison, value: impl AsRef<[u8]>) -> Operation {
         self.part(Op::cmp_xattr(name.as_ref(), value.as_ref(), how.code()))
     }
 
-    /// The same with numbers: the attribute is read as decimal digits, an absent one as 0.
+    /// Fails with `ECANCELED` unless `value` compares so with the attribute, read as decimal digits; an absent
+    /// attribute counts as 0.
     pub fn compare_xattr_number(self, name: impl AsRef<[u8]>, how: Comparison, value: u64) -> Operation {
         self.part(Op::cmp_xattr_u64(name.as_ref(), value, how.code()))
     }
 
-    /// Up to `max` keys behind `start_after`.
+    /// Lists up to `max` keys after `start_after`.
     pub fn omap_keys(self, start_after: impl Into<Bytes>, max: u64) -> Operation {
         self.part(Op::omap_get_keys(start_after.into(), max))
     }
 
-    /// Up to `max` entries behind `start_after` whose keys begin with `prefix`.
+    /// Lists up to `max` entries after `start_after` whose keys begin with `prefix`.
     pub fn omap_entries(self, start_after: impl Into<Bytes>, max: u64, prefix: impl Into<Bytes>) -> Operation {
         self.part(Op::omap_get_vals(start_after.into(), max, prefix.into()))
     }
 
-    /// The entries of these keys, as far as they exist.
+    /// Gets the entries of these keys, as far as they exist.
     pub fn omap_get(self, keys: &BTreeSet<Bytes>) -> Operation {
         self.part(Op::omap_get_vals_by_keys(keys))
     }
@@ -225,13 +226,13 @@ impl Operation {
         self.part(Op::omap_rm_keys(keys))
     }
 
-    /// Removes the keys from `begin` on that are below `end`.
+    /// Removes the keys from `begin` up to, and without, `end`.
     pub fn omap_remove_range(self, begin: impl Into<Bytes>, end: impl Into<Bytes>) -> Operation {
         self.part(Op::omap_rm_key_range(begin.into(), end.into()))
     }
 
-    /// Fails with `ECANCELED` unless the value of a key compares so with `value`. Only [`Comparison::Equal`],
-    /// [`Comparison::Greater`] and [`Comparison::Less`] are known to OSDs.
+    /// Fails with `ECANCELED` unless the value of a key compares so with `value`. OSDs know only [`Comparison::Equal`],
+    /// [`Comparison::Greater`] and [`Comparison::Less`] here.
     pub fn omap_compare(self, key: impl Into<Bytes>, how: Comparison, value: impl Into<Bytes>) -> Operation {
         self.part(Op::omap_cmp(key.into(), value.into(), how.code()))
     }
@@ -241,7 +242,7 @@ impl Operation {
         self.part(Op::omap_clear())
     }
 
-    /// Runs a method of an object class that only looks.
+    /// Runs a read-only method of an object class.
     pub fn call(self, class: &str, method: &str, input: impl AsRef<[u8]>) -> Operation {
         self.part(Op::call_method(class, method, input.as_ref()))
     }
@@ -252,31 +253,33 @@ impl Operation {
         self.call(class, method, input)
     }
 
-    /// Asks for what parts of a write give back, which is otherwise left out.
+    /// Asks for the output of the parts of a write, which OSDs leave out otherwise.
     pub fn with_results(mut self) -> Operation {
         self.flags = self.flags | OpFlags::RETURNVEC;
         self
     }
 
-    /// Tells how large the object, and writes to it, are going to be.
+    /// Tells the expected sizes of the object and of writes to it.
     pub fn allocation_hint(self, object_bytes: u64, write_bytes: u64) -> Operation {
         self.part(Op::set_alloc_hint(object_bytes, write_bytes, 0)).may_fail()
     }
 
-    /// Goes ahead, or fails with `ENOSPC` or `EDQUOT`, where it would otherwise wait until the cluster or the pool has room.
+    /// Makes the operation fail with `ENOSPC` or `EDQUOT` where it would otherwise wait until the cluster or the pool
+    /// has room.
     pub fn full_try(mut self) -> Operation {
         self.flags = self.flags | OpFlags::FULL_TRY;
         self
     }
 
-    /// Reads where any member of the object's placement group may answer, not the primary alone: none of them answers with what
-    /// was true before the operation was asked for. Updates that were asked for before and are not answered yet it may go past.
+    /// Lets any member of the object's placement group answer the reads, not the primary alone. The answer is not older
+    /// than the moment when the operation was submitted, but updates submitted earlier and not answered yet may be
+    /// missing from it.
     pub fn from_any_member(mut self) -> Operation {
         self.flags = self.flags | OpFlags::BALANCE_READS;
         self
     }
 
-    /// Makes reads wait for the updates of the object that came before.
+    /// Makes reads wait for earlier updates of the object.
     pub fn ordered(mut self) -> Operation {
         self.flags = self.flags | OpFlags::RWORDERED;
         self
@@ -287,18 +290,18 @@ impl Operation {
     }
 }
 
-/// What an operation gave.
+/// The outcome of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// The object's version afterwards, which grows with each change.
+    /// The object's version after the operation; it grows with each change.
     pub version: u64,
     parts: Vec<Part>,
 }
 
-/// What one part gave.
+/// The outcome of one part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// 0 or above, or a negated error number for a part that might fail.
+    /// 0 or above, or a negated error number for a part that was allowed to fail.
     pub result: i32,
     pub output: Rope,
 }
@@ -319,12 +322,12 @@ impl Outcome {
         Ok(Outcome { version: reply.version, parts: parts.collect() })
     }
 
-    /// The parts, in the order they were added.
+    /// The parts, in the order in which they were added.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The part at `index`; its own error, if it was allowed to fail.
+    /// The part at `index`. Errors: the part's own error, if it was allowed to fail.
     pub fn part(&self, index: usize) -> Result<&Part, Error> {
         let part = self.parts.get(index).ok_or_else(|| Error::Answer(format!("no part {index}")))?;
         match Errno::from_result(part.result) {
@@ -333,7 +336,7 @@ impl Outcome {
         }
     }
 
-    /// Bytes that a read, an attribute, a header or a method gave.
+    /// Output of a read, an attribute, a header or a class method.
     pub fn bytes(&self, index: usize) -> Result<Bytes, Error> {
         Ok(self.part(index)?.output.clone().into_bytes())
     }
@@ -344,12 +347,12 @@ impl Outcome {
         Ok((extents, data))
     }
 
-    /// What checksums of 32 bits came to.
+    /// Output of a checksum of 32 bits.
     pub fn checksums(&self, index: usize) -> Result<Vec<u32>, Error> {
         self.decode(index)
     }
 
-    /// What a `stat` gave.
+    /// Output of a `stat`.
     pub fn stat(&self, index: usize) -> Result<ObjectStat, Error> {
         let StatOutput { size_bytes, mtime } = self.decode(index)?;
         Ok(ObjectStat { size_bytes, mtime })
@@ -360,19 +363,19 @@ impl Outcome {
         self.decode(index)
     }
 
-    /// Keys, and whether there are more.
+    /// Keys; true if there are more.
     pub fn keys(&self, index: usize) -> Result<(Vec<Bytes>, bool), Error> {
         let OmapKeysOutput { keys, truncated } = self.decode(index)?;
         Ok((keys, truncated))
     }
 
-    /// Entries, and whether there are more.
+    /// Entries; true if there are more.
     pub fn entries(&self, index: usize) -> Result<(Vec<(Bytes, Bytes)>, bool), Error> {
         let OmapValsOutput { entries, truncated } = self.decode(index)?;
         Ok((entries, truncated))
     }
 
-    /// What a part gave, as a value of the protocol.
+    /// Output of a part, decoded as a value of the protocol.
     pub fn decode<T: Decode>(&self, index: usize) -> Result<T, Error> {
         let bytes = self.bytes(index)?;
         Ok(T::decode(&mut wire::Reader::shared(&bytes))?)

@@ -16,18 +16,18 @@ use wire::messages::{OpCode, OpFlags};
 
 /// A pool, or a namespace of one. Cheap to clone.
 ///
-/// Dropping the future of an operation that was sent does not take it back: it is carried out, perhaps later, and sent again until
-/// it is answered. Nor does a timeout from the configuration: an operation that failed with [`Error::TimedOut`] is not sent again,
-/// but may be carried out still.
+/// Dropping the future of an operation that was sent does not cancel it: it is carried out, perhaps later, and sent
+/// again until it is answered. A timeout from the configuration does not cancel it either: an operation that failed
+/// with [`Error::TimedOut`] is not sent again, but may still be carried out.
 #[derive(Clone)]
 pub struct Pool {
     pub(crate) driver: Arc<Driver>,
     id: PoolId,
     name: Arc<str>,
     locator: Locator,
-    /// What reads look at.
+    /// The snapshot that reads see.
     pub(crate) snap: SnapId,
-    /// What updates preserve.
+    /// The snapshots that updates preserve.
     pub(crate) snap_context: SnapContext,
 }
 
@@ -37,7 +37,7 @@ impl Pool {
         Pool { driver, id, name: name.into(), locator: Locator::pool(id), snap, snap_context }
     }
 
-    /// The cluster it belongs to.
+    /// The pool's cluster.
     pub fn cluster(&self) -> Cluster {
         Cluster::of(self.driver.clone())
     }
@@ -46,7 +46,7 @@ impl Pool {
         Subject::Object { locator: self.locator.clone(), name }
     }
 
-    /// The namespace that its objects are in.
+    /// The namespace of the objects.
     pub fn namespace_name(&self) -> &Bytes {
         &self.locator.nspace
     }
@@ -63,12 +63,12 @@ impl Pool {
         &self.name
     }
 
-    /// The same pool, with objects of namespace `nspace`; empty for the default one.
+    /// A handle on namespace `nspace` of this pool; empty for the default one.
     pub fn namespace(&self, nspace: impl Into<Bytes>) -> Pool {
         Pool { locator: Locator { nspace: nspace.into(), ..self.locator.clone() }, ..self.clone() }
     }
 
-    /// The same pool, with objects placed by `key` instead of by their names; empty to place by name again.
+    /// A handle on this pool whose objects are placed by `key` instead of by their names; empty to place by name again.
     pub fn placed_by(&self, key: impl Into<Bytes>) -> Pool {
         Pool { locator: Locator { key: key.into(), ..self.locator.clone() }, ..self.clone() }
     }
@@ -81,7 +81,7 @@ impl Pool {
         request.snap = self.snap;
         request.snap_context.clone_from(&self.snap_context);
         if only_removes {
-            // A full cluster must be able to become less full.
+            // Removals must work on a full cluster, because they free space.
             request.flags = request.flags | OpFlags::FULL_TRY;
         }
         Outcome::of(self.submit(request).await?)
@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// Up to `length` bytes from `offset`; fewer, or none, at the object's end. Length 0 is everything.
+    /// Reads up to `length` bytes from `offset`; fewer, or none, at the object's end. Length 0 reads everything.
     pub async fn read(&self, name: impl Into<Bytes>, offset: u64, length: u64) -> Result<Bytes, Error> {
         self.operate(name, Operation::new().read(offset, length)).await?.bytes(0)
     }

@@ -1,7 +1,7 @@
 //! Snapshots: of whole pools, which monitors keep, and those that clients manage themselves, as block images do.
 //!
-//! A pool has one kind or the other. With snapshots of its own, a client gives the list of them along with each update
-//! ([`Pool::under`]); objects are then kept as they were before it.
+//! A pool has one kind or the other. A client that manages snapshots gives their list along with each update
+//! ([`Pool::under`]); the update then preserves the object's earlier states for them.
 
 use crate::error::Error;
 use crate::objecter::{Answer, MonAnswer, MonRequest};
@@ -15,14 +15,15 @@ use wire::messages::PoolOpKind;
 use wire::messages::listing::SnapListing;
 
 impl Pool {
-    /// The same pool as it was in a snapshot, for reading. [`SnapId::HEAD`] is the present.
+    /// A handle on this pool that reads a snapshot. [`SnapId::HEAD`] is the present.
     pub fn at_snapshot(&self, snap: SnapId) -> Pool {
         let mut pool = self.clone();
         pool.snap = snap;
         pool
     }
 
-    /// The same pool, whose updates preserve what these snapshots show, beside or instead of the pool's own.
+    /// A handle on this pool whose updates preserve the objects' states for these snapshots, beside or instead of the
+    /// pool's own.
     ///
     /// Errors: `EINVAL` unless the snapshots are given newest first and none is newer than `seq`.
     pub fn under(&self, snap_context: SnapContext) -> Result<Pool, Error> {
@@ -36,7 +37,7 @@ impl Pool {
 
     /// Takes a snapshot of the whole pool. Errors: `EEXIST`; `EINVAL` if clients manage the pool's snapshots.
     pub async fn create_snapshot(&self, name: &str) -> Result<(), Error> {
-        // Monitors answer a repeated request with success.
+        // Monitors answer a repeated request with success, so this function looks for the snapshot first.
         if self.snapshots().await?.values().any(|other| other == name) {
             return Err(Errno::EEXIST.into());
         }
@@ -61,24 +62,24 @@ impl Pool {
         names.ok_or_else(|| Error::NoPool(self.name().to_owned()))
     }
 
-    /// An id for a snapshot that clients manage. Errors: `EINVAL` if the pool has snapshots of its own.
+    /// Creates the id of a snapshot that clients manage. Errors: `EINVAL` if the pool has snapshots of its own.
     pub async fn create_managed_snapshot(&self) -> Result<SnapId, Error> {
         let response = self.snapshot_op(PoolOpKind::CREATE_UNMANAGED_SNAP, SnapId(0), "").await?;
         let bytes = response.ok_or_else(|| Error::Answer("a snapshot without an id".into()))?;
         Ok(SnapId(wire::Reader::new(&bytes).u64()?))
     }
 
-    /// Gives up a snapshot that clients manage: what only it shows is removed in time.
+    /// Gives up a snapshot that clients manage: states that only this snapshot shows are removed in time.
     pub async fn remove_managed_snapshot(&self, snap: SnapId) -> Result<(), Error> {
         self.snapshot_op(PoolOpKind::DELETE_UNMANAGED_SNAP, snap, "").await.map(drop)
     }
 
-    /// Makes an object what it was in a snapshot, or removes it if it was not there.
+    /// Restores an object's state of a snapshot, or removes the object if it did not exist then.
     pub async fn roll_back(&self, name: impl Into<Bytes>, snap: SnapId) -> Result<(), Error> {
         self.operate(name, Operation::new().roll_back(snap)).await.map(drop)
     }
 
-    /// All states of an object that snapshots show, and the present one.
+    /// Lists all states of an object: those that snapshots show, and the present one.
     pub async fn object_states(&self, name: impl Into<Bytes>) -> Result<SnapListing, Error> {
         let operation = Operation::new().list_snapshots();
         self.at_snapshot(SnapId::DIR).operate(name, operation).await?.decode(0)

@@ -1,4 +1,4 @@
-//! Watching objects, and notifying who watches.
+//! Watching objects, and notifying watchers.
 
 use crate::error::Error;
 use crate::objecter::{Answer, Event};
@@ -15,32 +15,32 @@ use wire::messages::listing::{Watcher, Watchers};
 /// A notification that waits for an acknowledgement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Notification {
-    /// Given back with the acknowledgement.
+    /// Id to be given back with the acknowledgement.
     pub id: u64,
     /// The notifier's global id.
     pub notifier: u64,
     pub payload: Bytes,
 }
 
-/// What a watcher hears.
+/// An event that a watcher hears.
 pub(crate) enum Heard {
     Notification(Notification),
     /// The watch was not connected for a while.
     Gap,
 }
 
-/// Who has answered a notification, and who has not. Watchers are (global id, cookie).
+/// Watchers that have answered a notification, and those that have not. A watcher is (global id, cookie).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Acknowledged {
     pub replies: BTreeMap<(u64, u64), Bytes>,
     pub missing: Vec<(u64, u64)>,
 }
 
-/// An object that is being watched. The client keeps the watch alive and connects it again where the object's primary
-/// changes. Dropped, it ends.
+/// A watch of an object. The client keeps it alive and reconnects it where the object's primary changes. Dropping it
+/// ends it.
 ///
 /// A watch that the cluster gives up (the client was cut off for longer than the timeout, the object was removed, the
-/// client is blocklisted) ends with an error; what happened from then on is not told.
+/// client is blocklisted) ends with an error; later notifications do not reach the watcher.
 pub struct Watch {
     pool: Pool,
     name: Bytes,
@@ -55,20 +55,20 @@ impl Drop for Watch {
 }
 
 impl Watch {
-    /// What the cluster calls this watch, together with the client's name.
+    /// The cookie that identifies this watch in the cluster, together with the client's name.
     pub fn cookie(&self) -> u64 {
         self.cookie
     }
 
-    /// How long ago the cluster confirmed that it knows this watch; it is asked every 5 s. Once that is longer than the
-    /// watch's timeout, notifications may have passed without a word. What librados tells by `rados_watch_check`.
+    /// Time since the cluster confirmed that it knows this watch; the client asks every 5 s. Once it exceeds the
+    /// watch's timeout, notifications may have been missed. librados gives this time by `rados_watch_check`.
     ///
     /// Errors: `ENOTCONN` where the watch is known to be lost.
     pub fn check(&self) -> Result<Duration, Error> {
         self.pool.driver.shared.watch_confirmed_for(self.cookie).ok_or(Errno::ENOTCONN.into())
     }
 
-    /// The next notification. Errors: why there are no more; from then on the object is not watched.
+    /// The next notification. Errors: the reason why no more will come; from then on the object is not watched.
     pub async fn next(&mut self) -> Result<Notification, Error> {
         loop {
             if let Heard::Notification(notification) = self.next_heard().await? {
@@ -77,7 +77,7 @@ impl Watch {
         }
     }
 
-    /// The next notification, or word that some may have passed.
+    /// The next notification, or a gap in which some may have been missed.
     pub(crate) async fn next_heard(&mut self) -> Result<Heard, Error> {
         match self.events.recv().await {
             Some(Event::Notified { notify_id, notifier, payload, .. }) => {
@@ -109,23 +109,23 @@ fn answer(answer: Answer) -> Result<(), Error> {
 }
 
 impl Pool {
-    /// Watches an object, which must exist. A watcher from whom nothing is heard for `timeout` (rounded up to seconds, zero
-    /// for the cluster's default of 30 s) is dropped.
+    /// Watches an object, which must exist. The cluster drops a watcher that is silent for `timeout` (rounded up to
+    /// seconds, zero for the cluster's default of 30 s).
     pub async fn watch(&self, name: impl Into<Bytes>, timeout: Duration) -> Result<Watch, Error> {
         let name = name.into();
         let subject = self.subject(name.clone());
         let (cookie, events, answered) = self.driver.shared.watch(subject, seconds(timeout));
-        // From here on it ends with this value, also where nobody waits for the answer.
+        // From here on the watch ends when this value is dropped, even if the caller stops waiting for the answer.
         let watch = Watch { pool: self.clone(), name, cookie, events };
         answer(answered.answer().await?)?;
         Ok(watch)
     }
 
-    /// Notifies all who watch an object, and waits for their answers for as long as `timeout` (rounded up to seconds, zero
-    /// for the cluster's default).
+    /// Notifies all watchers of an object, and waits for their answers for as long as `timeout` (rounded up to seconds,
+    /// zero for the cluster's default).
     ///
-    /// Errors: `ENOENT` where there is no such object. That some have not answered in time is no error:
-    /// see [`Acknowledged::missing`].
+    /// Errors: `ENOENT` where there is no such object. A watcher that has not answered in time is no error: see
+    /// [`Acknowledged::missing`].
     pub async fn notify(
         &self,
         name: impl Into<Bytes>,
@@ -143,7 +143,7 @@ impl Pool {
         }
     }
 
-    /// Who watches an object.
+    /// Lists the watchers of an object.
     pub async fn watchers(&self, name: impl Into<Bytes>) -> Result<Vec<Watcher>, Error> {
         let outcome = self.operate(name, Operation::new().list_watchers()).await?;
         Ok(outcome.decode::<Watchers>(0)?.0)

@@ -1,6 +1,6 @@
-//! Class `cas`: pieces of data that are stored once and go when nothing refers to them any more.
+//! Class `cas`: pieces of data that are stored once and removed when no object refers to them any more.
 //!
-//! References are counted exactly, however many there are; where Ceph has too many to list them it keeps less.
+//! References are counted exactly, however many there are; Ceph keeps less than the full list once there are too many.
 
 use crate::method::Method;
 use crate::object::{Object, Output, Stop, decode_stored, encoded};
@@ -13,7 +13,7 @@ pub(crate) const METHODS: &[Method] = &[
     Method::update("chunk_create_or_get_ref", create_or_get),
     Method::update("chunk_get_ref", get),
     Method::update("chunk_put_ref", put),
-    // No object here consists of pieces that are stored elsewhere.
+    // Objects here never consist of pieces that are stored elsewhere.
     Method::read("references_chunk", |_, input| {
         let _: Bytes = input.get()?;
         Err(ENOLINK.into())
@@ -21,21 +21,21 @@ pub(crate) const METHODS: &[Method] = &[
 ];
 
 const ATTR: &str = "chunk_refs";
-/// The data must be what is stored already.
+/// The data must equal the stored data.
 const FLAG_VERIFY: u64 = 1;
 
 const ENOMSG: Errno = Errno(42);
 const ENOLINK: Errno = Errno(67);
 
-/// How often each object refers to the piece.
-type References = BTreeMap<ObjectId, u64>;
+/// Number of references to the piece, by referring object.
+type ReferenceCounts = BTreeMap<ObjectId, u64>;
 
-/// ENOENT if the piece is absent.
-fn load(object: &mut dyn Object) -> Result<References, Stop> {
-    object.attr(ATTR)?.map_or_else(|| Ok(References::new()), |bytes| decode_stored(&bytes))
+/// Loads the references. ENOENT if the piece is absent.
+fn load(object: &mut dyn Object) -> Result<ReferenceCounts, Stop> {
+    object.attr(ATTR)?.map_or_else(|| Ok(ReferenceCounts::new()), |bytes| decode_stored(&bytes))
 }
 
-fn count(object: &mut dyn Object, mut references: References, source: ObjectId) -> Result<Output, Stop> {
+fn count(object: &mut dyn Object, mut references: ReferenceCounts, source: ObjectId) -> Result<Output, Stop> {
     *references.entry(source).or_default() += 1;
     object.set_attr(ATTR, encoded(&references))?;
     Ok(Output::none())
@@ -46,7 +46,7 @@ fn create_or_get(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Outp
     let (source, flags, data): (ObjectId, u64, Bytes) = (r.get()?, r.u64()?, r.get()?);
     if !object.exists()? {
         object.write_full(data)?;
-        return count(object, References::new(), source);
+        return count(object, ReferenceCounts::new(), source);
     }
     let references = load(object)?;
     if flags & FLAG_VERIFY != 0 && object.read(0, 0)? != data {

@@ -1,4 +1,4 @@
-//! Class `hello`: Ceph's example, by which client libraries test calls.
+//! Class `hello`: Ceph's example, with which client libraries test calls.
 
 use crate::method::Method;
 use crate::object::{Object, Output, Stop};
@@ -36,7 +36,7 @@ fn say_hello(_: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop>
     Ok(Output { value: 0, data: greeting(input.peek())? })
 }
 
-/// The caller, as Ceph writes one: name and address.
+/// The caller in Ceph's format: name and address.
 fn origin(object: &dyn Object) -> Bytes {
     let caller = object.caller();
     format!("{} {}", caller.name, caller.addr.legacy_str()).into()

@@ -1,13 +1,13 @@
-//! Object classes: methods that clients call on an object, and that run where the object is, as one step of an
-//! operation and atomically with its other steps.
+//! Object classes: methods that clients call on an object. A method runs on the OSD of the object as one step of an
+//! operation, and atomically with the operation's other steps.
 //!
-//! A method is a function of an [`Object`] and its input. What it reads is the object as it was before the operation;
-//! what it writes becomes part of the operation. A read that has to wait ends the method with [`Stop::Pending`], and it
-//! is run again from its beginning: nothing is changed before the whole operation has ended well, so methods are
-//! written as if everything were in memory.
+//! A method is a function of an [`Object`] and its input. Its reads see the object as it was before the operation; its
+//! writes become part of the operation. A read that has to wait ends the method with [`Stop::Pending`], and the method
+//! is run again from its beginning. Nothing is changed before the whole operation has succeeded, so methods are written
+//! as if everything were in memory.
 //!
-//! Inputs, outputs, error numbers and what is stored are Ceph's (16.2), checked by calling a Ceph's classes in the
-//! same way and comparing. A class or method that is not here is answered with "operation not supported".
+//! Inputs, outputs, error numbers and stored values are Ceph's (16.2), checked against calls of a real Ceph's classes.
+//! Calls of an unknown class or method are answered with "operation not supported".
 
 mod cas;
 mod hello;
@@ -44,13 +44,13 @@ const CLASSES: [(&str, &[Method]); 10] = [
     ("version", version::METHODS),
 ];
 
-/// Classes that a Ceph has and that are not here.
+/// Classes of Ceph that Nacre lacks.
 const ELSEWHERE: [&str; 10] =
     ["2pc_queue", "cephfs", "cmpomap", "fifo", "journal", "lua", "otp", "queue", "rgw", "rgw_gc"];
 
 /// The method `method` of `class`.
 ///
-/// Errors: EOPNOTSUPP if there is none, EPERM if nobody knows the class.
+/// Errors: EOPNOTSUPP if there is none, EPERM if neither Nacre nor Ceph has the class.
 pub fn find(class: &[u8], method: &[u8]) -> Result<&'static Method, Errno> {
     let Some((_, methods)) = CLASSES.iter().find(|(name, _)| name.as_bytes() == class) else {
         let is_known = ELSEWHERE.iter().any(|name| name.as_bytes() == class);
@@ -78,13 +78,14 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client sends, and whatever is stored: an answer, and no panic.
+        /// Any input on any stored object is answered without a panic.
         #[test]
         fn any_input_is_answered(input: Vec<u8>, stored: Vec<u8>, exists: bool) {
             for (class, methods) in CLASSES {
                 for method in methods {
                     let mut object = TestObject { exists, data: stored.clone(), ..TestObject::default() };
-                    let values = ["size", "features", "order", "snap_seq", "parent", "snapshot_0000000000000001", "name_", "id_"];
+                    let snapshot = "snapshot_0000000000000001";
+                    let values = ["size", "features", "order", "snap_seq", "parent", snapshot, "name_", "id_"];
                     object.omap.extend(values.map(|key| (bytes::Bytes::from(key), stored.clone().into())));
                     object.omap_header = stored.clone().into();
                     object.call(class, method.name, &input);

@@ -1,6 +1,6 @@
 //! Class `lock`: advisory locks on an object, shared or exclusive, that may expire.
 //!
-//! A lock is one attribute of the object, named after it. What is stored is Ceph's `lock_info_t`.
+//! A lock is one attribute of the object, named after it. Its stored form is Ceph's `lock_info_t`.
 
 use crate::method::Method;
 use crate::object::{Object, Output, Stop, decode_stored, encoded};
@@ -19,7 +19,7 @@ pub(crate) const METHODS: &[Method] = &[
     Method::update("set_cookie", set_cookie),
 ];
 
-/// How many may hold a lock, and what becomes of the object afterwards.
+/// Kinds of a lock: how many lockers it may have, and the fate of the object afterwards.
 mod kind {
     pub const EXCLUSIVE: u8 = 1;
     pub const SHARED: u8 = 2;
@@ -28,9 +28,9 @@ mod kind {
 }
 
 mod flag {
-    /// Whoever has the lock already gets it again.
+    /// A locker that has the lock already gets it again.
     pub const MAY_RENEW: u8 = 1;
-    /// Only whoever has the lock already gets it.
+    /// Only a locker that has the lock already gets it.
     pub const MUST_RENEW: u8 = 2;
 }
 
@@ -41,7 +41,7 @@ fn attr_name(lock: &[u8]) -> Result<String, Stop> {
     Ok(format!("{ATTR_PREFIX}{name}"))
 }
 
-/// Who holds a lock: one client may hold it several times under different cookies.
+/// Identity of a locker: one client may hold a lock several times under different cookies.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct LockerId {
     pub name: EntityName,
@@ -50,7 +50,7 @@ pub(crate) struct LockerId {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LockerInfo {
-    /// Zero: never.
+    /// Time at which the hold expires; zero for never.
     pub expiration: Utime,
     pub addr: EntityAddr,
     pub description: Bytes,
@@ -120,7 +120,7 @@ impl Decode for LockInfo {
     }
 }
 
-/// The lock's state without those whose time is over.
+/// Loads the lock's state, without expired lockers.
 fn load(object: &mut dyn Object, name: &[u8]) -> Result<LockInfo, Stop> {
     let stored = match object.exists()? {
         true => object.attr(&attr_name(name)?)?,
@@ -158,7 +158,7 @@ fn lock(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop>
     let caller = object.caller();
     let id = LockerId { name: caller.name, cookie };
     let mut info = load(object, &name)?;
-    // Before the caller's own hold is looked at: that may be the only one.
+    // The tag is checked before the caller's own hold is removed, which may be the only one.
     if !info.lockers.is_empty() && info.tag != tag {
         return Err(Errno::EBUSY.into());
     }
@@ -221,7 +221,7 @@ fn list_locks(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Output, Sto
     }))
 }
 
-/// The lock's state, if it is of this kind and tag and the caller holds it under `cookie`. EBUSY otherwise.
+/// The lock's state, if it has this kind and tag and the caller holds it under `cookie`. EBUSY otherwise.
 fn held(
     object: &mut dyn Object,
     (name, lock_kind): (&[u8], u8),

@@ -1,4 +1,4 @@
-//! Class `log`: entries in the omap in the order of their times.
+//! Class `log`: entries in the omap, ordered by time.
 
 use crate::method::Method;
 use crate::object::{Object, Output, Stop, decode_stored, encoded};
@@ -12,16 +12,16 @@ pub(crate) const METHODS: &[Method] =
 
 /// Ceph's `cls_log_entry`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct LogEntry {
     pub section: Bytes,
     pub name: Bytes,
     pub timestamp: Utime,
     pub data: Bytes,
-    /// Its key.
+    /// Key of the entry.
     pub id: Bytes,
 }
 
-impl Encode for Entry {
+impl Encode for LogEntry {
     fn encode(&self, w: &mut Writer) {
         w.versioned(2, 1, |w| {
             w.put(&self.section);
@@ -33,12 +33,12 @@ impl Encode for Entry {
     }
 }
 
-impl Decode for Entry {
+impl Decode for LogEntry {
     const MIN_BYTES: usize = 6;
 
-    fn decode(r: &mut Reader<'_>) -> Result<Entry, DecodeError> {
+    fn decode(r: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {
         let (head, mut r) = r.versioned("log entry", 2)?;
-        Ok(Entry {
+        Ok(LogEntry {
             section: r.get()?,
             name: r.get()?,
             timestamp: r.get()?,
@@ -80,7 +80,7 @@ fn newest(object: &mut dyn Object) -> Result<Newest, Stop> {
 
 fn add(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let (head, mut r) = input.versioned("entries for a log", 2)?;
-    let entries: Vec<Entry> = r.get()?;
+    let entries: Vec<LogEntry> = r.get()?;
     let never_back = head.version >= 2 && r.bool()?;
     let mut newest = newest(object)?;
     let mut stored = Vec::with_capacity(entries.len());
@@ -114,8 +114,8 @@ fn list(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop>
             truncated = false;
             break;
         }
-        // One that cannot be read is left out.
-        entries.extend(Entry::from_slice(&value));
+        // An entry that cannot be read is left out.
+        entries.extend(LogEntry::from_slice(&value));
     }
     Ok(Output::of(|w| {
         w.versioned(1, 1, |w| {
@@ -145,8 +145,8 @@ mod tests {
     use crate::test_object::{TestObject, encode};
 
     fn entries(seconds: &[u32], never_back: bool) -> Vec<u8> {
-        let entry = |sec: &u32| Entry { timestamp: Utime { sec: *sec, nsec: 0 }, ..Entry::default() };
-        let entries: Vec<Entry> = seconds.iter().map(entry).collect();
+        let entry = |sec: &u32| LogEntry { timestamp: Utime { sec: *sec, nsec: 0 }, ..LogEntry::default() };
+        let entries: Vec<LogEntry> = seconds.iter().map(entry).collect();
         encode(|w| {
             w.versioned(2, 1, |w| {
                 w.put(&entries);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(value, 0);
         let mut r = Reader::new(&output);
         let (_, mut r) = r.versioned("list", 1).unwrap();
-        let entries: Vec<Entry> = r.get().unwrap();
+        let entries: Vec<LogEntry> = r.get().unwrap();
         (entries.iter().map(|e| e.timestamp.sec).collect(), r.get().unwrap(), r.bool().unwrap())
     }
 

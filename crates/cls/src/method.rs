@@ -1,51 +1,51 @@
-//! One method of a class, and its call.
+//! Methods of a class, and their calls.
 
 use crate::object::{Object, Output, Stop};
 use bytes::Bytes;
 use types::Errno;
 use wire::Reader;
 
-/// What runs.
+/// Code of a method.
 pub(crate) type Run = fn(&mut dyn Object, &mut Reader<'_>) -> Result<Output, Stop>;
 
 /// A method that clients can call.
 #[derive(Debug)]
 pub struct Method {
     pub name: &'static str,
-    /// It may look at the object.
+    /// The method may read the object.
     pub reads: bool,
-    /// It may change the object: whoever calls it asks for a write.
+    /// The method may change the object: its caller must ask for a write.
     pub writes: bool,
     run: Run,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Called {
-    /// The value that the client gets (negative: the error, and then nothing is changed) and the output, which may
-    /// come with an error too.
+    /// The method has ended, with the value and the output that the client gets. A negative value is an error: nothing
+    /// is changed then, but there may be output.
     Ended { value: i32, output: Bytes },
-    /// A read has to wait. Call again when it is done.
+    /// A read has to wait. The method is called again after it.
     Pending,
 }
 
 impl Method {
-    /// A method that looks at the object.
+    /// A method that reads the object.
     pub(crate) const fn read(name: &'static str, run: Run) -> Method {
         Method { name, reads: true, writes: false, run }
     }
 
-    /// A method that changes the object without looking at it.
+    /// A method that changes the object without reading it.
     pub(crate) const fn blind_write(name: &'static str, run: Run) -> Method {
         Method { name, reads: false, writes: true, run }
     }
 
-    /// A method that looks at the object and changes it.
+    /// A method that reads the object and changes it.
     pub(crate) const fn update(name: &'static str, run: Run) -> Method {
         Method { name, reads: true, writes: true, run }
     }
 
-    /// Runs the method. One that reads or writes though it is not declared to gives EIO.
+    /// Runs the method. A method that reads or writes without being declared to do so gives EIO.
     pub fn call(&self, object: &mut dyn Object, input: &[u8]) -> Called {
         let mut watched = Watched { object, reads: false, writes: false };
         let result = (self.run)(&mut watched, &mut Reader::new(input));
@@ -59,7 +59,7 @@ impl Method {
     }
 }
 
-/// Notes what a method does with an object.
+/// Notes if a method reads or writes an object.
 struct Watched<'a> {
     object: &'a mut dyn Object,
     reads: bool,

@@ -11,13 +11,13 @@ pub(crate) const METHODS: &[Method] = &[
     Method::update("mul", |object, input| apply(object, input, |value, operand| value * operand)),
 ];
 
-/// Digits that a result keeps.
+/// Number of digits of a result.
 const PRECISION: usize = 10;
 
-/// Ceph's EBADMSG: what is stored is no number.
+/// Ceph's EBADMSG: the stored value is no number.
 const EBADMSG: Errno = Errno(74);
 
-/// A number as C reads one; nothing at all is zero.
+/// Parses a number as C does; an empty text is zero.
 fn number(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?.trim_start();
     if text.is_empty() {
@@ -33,7 +33,7 @@ fn number(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// Digits, of which some may stand behind a dot, and perhaps `p` and a power of two.
+/// Parses hexadecimal digits, perhaps with a dot among them, and perhaps with `p` and a power of two.
 fn hexadecimal(text: &str) -> Option<f64> {
     let (digits, power) = match text.split_once(['p', 'P']) {
         Some((digits, power)) => (digits, power.parse::<i32>().ok()?),
@@ -50,7 +50,7 @@ fn hexadecimal(text: &str) -> Option<f64> {
     Some(value * 2f64.powi(power - 4 * fraction.len() as i32))
 }
 
-/// As C++ writes a number to a stream: up to [`PRECISION`] digits, without trailing zeros, with an exponent where that
+/// Formats a number as a C++ stream does: up to [`PRECISION`] digits, without trailing zeros, with an exponent if that
 /// is below -4 or not below the precision.
 fn text(value: f64) -> String {
     if !value.is_finite() {

@@ -1,30 +1,30 @@
-//! What a method is given.
+//! The object that a method is given.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EntityName, Errno, Utime};
 use wire::{Decode, DecodeError, Encode, EntityAddr, Target, Writer};
 
-/// Who calls a method.
+/// The caller of a method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     pub name: EntityName,
     pub addr: EntityAddr,
 }
 
-/// An object's size in bytes and when a client last changed it.
+/// An object's size in bytes, and the time of its last change by a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
     pub size: u64,
     pub mtime: Utime,
 }
 
-/// Why a method ends early.
+/// The reason why a method ends early.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// A read has to wait; the method is run again once it is done.
+    /// A read has to wait; the method is run again after it.
     Pending,
-    /// It failed, and the operation with it. A client gets the output all the same.
+    /// The method failed, and the operation with it. The client gets the output all the same.
     Failed { errno: Errno, output: Bytes },
 }
 
@@ -34,14 +34,14 @@ impl From<Errno> for Stop {
     }
 }
 
-/// Malformed input.
+/// Malformed input is EINVAL.
 impl From<DecodeError> for Stop {
     fn from(_: DecodeError) -> Stop {
         Errno::EINVAL.into()
     }
 }
 
-/// What a method gives when it succeeds.
+/// The result of a method that succeeds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Output {
     /// 0 or positive.
@@ -50,12 +50,12 @@ pub struct Output {
 }
 
 impl Output {
-    /// Success, without output.
+    /// Success without output.
     pub(crate) fn none() -> Output {
         Output::default()
     }
 
-    /// What `encode` writes.
+    /// Success, with the output that `encode` writes.
     pub(crate) fn of(encode: impl FnOnce(&mut Writer)) -> Output {
         let mut w = Writer::new(Target::default());
         encode(&mut w);
@@ -63,25 +63,25 @@ impl Output {
     }
 }
 
-/// An object, as a class's method sees it: reads show what it was before the operation that the call is part of, writes
-/// are collected and take effect with the rest of that operation.
+/// An object as a class method sees it. Reads see the object as it was before the operation that the call is part of;
+/// writes are collected and take effect with the rest of that operation.
 ///
-/// Errors of all: [`Stop::Pending`] where a read has to wait; EIO where the object is damaged.
+/// Errors of all methods: [`Stop::Pending`] if a read has to wait; EIO if the object is damaged.
 pub trait Object {
     fn caller(&self) -> Caller;
-    /// The time of day of this OSD.
+    /// Time of day of this OSD.
     fn now(&self) -> Utime;
-    /// A text that no other call of a method on this object has, and that grows with time.
+    /// A text that is unique among calls of methods on this object, and that grows with time.
     fn update_id(&self) -> String;
-    /// A number that cannot be guessed. A method that is run again may get another.
+    /// A number that cannot be guessed. A method that is run again may get another one.
     fn random(&mut self) -> u64;
-    /// The newest snapshot that the object has been written under; 0 if none, or if the object is absent.
+    /// The newest snapshot that the object has been written under; 0 if there is none, or if the object is absent.
     fn snap_seq(&self) -> u64;
-    /// `None` if the object is absent. That includes what earlier steps of the same operation did.
+    /// `None` if the object is absent. Earlier steps of the operation count.
     fn stat(&mut self) -> Result<Option<Stat>, Stop>;
 
-    /// The bytes `offset .. offset + len`, clipped to the object's size; to its end if `len` is 0. None of an absent
-    /// object.
+    /// The bytes `offset .. offset + len`, clipped to the object's size; up to its end if `len` is 0. Empty for an
+    /// absent object.
     fn read(&mut self, offset: u64, len: u64) -> Result<Bytes, Stop>;
     /// A client's attribute. ENOENT if the object is absent.
     fn attr(&mut self, name: &str) -> Result<Option<Bytes>, Stop>;
@@ -89,12 +89,12 @@ pub trait Object {
     fn attrs(&mut self) -> Result<BTreeMap<Bytes, Bytes>, Stop>;
     fn omap_header(&mut self) -> Result<Bytes, Stop>;
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop>;
-    /// At most `max` entries behind `after` that begin with `prefix`, and whether there are more.
+    /// At most `max` entries after `after` that begin with `prefix`; true if there are more.
     fn omap_list(&mut self, after: &[u8], prefix: &[u8], max: usize) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop>;
 
-    /// EEXIST if `exclusive` and the object exists.
+    /// Creates the object. EEXIST if `exclusive` and the object exists.
     fn create(&mut self, exclusive: bool) -> Result<(), Stop>;
-    /// ENOENT if the object is absent.
+    /// Removes the object. ENOENT if it is absent.
     fn remove(&mut self) -> Result<(), Stop>;
     fn write(&mut self, offset: u64, data: Bytes) -> Result<(), Stop>;
     fn write_full(&mut self, data: Bytes) -> Result<(), Stop>;
@@ -104,12 +104,12 @@ pub trait Object {
     fn remove_attr(&mut self, name: &str) -> Result<(), Stop>;
     fn omap_set(&mut self, entries: Vec<(Bytes, Bytes)>) -> Result<(), Stop>;
     fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<(), Stop>;
-    /// Removes what lies from `from` up to, but not including, `to`.
+    /// Removes the entries from `from` up to, but not including, `to`.
     fn omap_remove_range(&mut self, from: Bytes, to: Bytes) -> Result<(), Stop>;
     fn omap_set_header(&mut self, header: Bytes) -> Result<(), Stop>;
 }
 
-/// What is stored, decoded. EIO if it cannot be.
+/// Decodes a stored value. EIO if that fails.
 pub(crate) fn decode_stored<T: Decode>(bytes: &[u8]) -> Result<T, Stop> {
     T::from_slice(bytes).map_err(|_| Errno::EIO.into())
 }
@@ -132,7 +132,7 @@ impl dyn Object + '_ {
         self.omap_get(key.as_ref())?.map(|bytes| decode_stored(&bytes)).transpose()
     }
 
-    /// The same. ENOENT if there is none.
+    /// The value that the omap has at `key`. ENOENT if there is none.
     pub(crate) fn must_have<T: Decode>(&mut self, key: impl AsRef<[u8]>) -> Result<T, Stop> {
         self.value(key)?.ok_or_else(|| Errno::ENOENT.into())
     }
@@ -145,7 +145,7 @@ impl dyn Object + '_ {
         self.omap_remove(vec![Bytes::copy_from_slice(key.as_ref())])
     }
 
-    /// All entries behind `after` that begin with `prefix`.
+    /// All entries that begin with `prefix`.
     pub(crate) fn all_values(&mut self, prefix: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Stop> {
         const PAGE: usize = 256;
         let (mut entries, mut more) = self.omap_list(b"", prefix, PAGE)?;

@@ -1,4 +1,4 @@
-//! Class `refcount`: an object goes when the last that refers to it lets go.
+//! Class `refcount`: an object is removed with the last reference to it.
 
 use crate::method::Method;
 use crate::object::{Object, Output, Stop, decode_stored, encoded};
@@ -12,14 +12,14 @@ pub(crate) const METHODS: &[Method] =
 
 const ATTR: &str = "refcount";
 
-/// Who refers to an object without having said so.
+/// Tag of the implicit reference to an object that has no explicit ones.
 const IMPLICIT: Bytes = Bytes::new();
 
 /// Ceph's `obj_refcount`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct References {
     pub tags: BTreeMap<Bytes, bool>,
-    /// Tags that have let go: a request that comes again must not take another one's reference.
+    /// Tags of removed references: a request that is sent again must not remove another reference.
     pub retired: BTreeSet<Bytes>,
 }
 

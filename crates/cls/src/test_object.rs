@@ -8,7 +8,7 @@ use std::ops::Bound;
 use types::{EntityName, Errno, Utime};
 use wire::{EntityAddr, Target, Writer};
 
-/// Calls take effect at once; one that fails changes nothing, as in an operation.
+/// Calls take effect at once; a failed call changes nothing, as in an operation.
 #[derive(Clone, Debug)]
 pub(crate) struct TestObject {
     pub caller: Caller,
@@ -39,7 +39,7 @@ impl Default for TestObject {
     }
 }
 
-/// What `write` writes.
+/// The bytes that `write` writes.
 pub(crate) fn encode(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let mut w = Writer::new(Target::default());
     write(&mut w);
@@ -47,8 +47,8 @@ pub(crate) fn encode(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
 }
 
 impl TestObject {
-    /// Calls a method as a placement group does: a read of what is absent fails before it runs, and the method sees the
-    /// object as it was before.
+    /// Calls a method as a placement group does: a read-only method on an absent object fails before it runs, and a
+    /// method sees the object as it was before the call.
     pub fn call(&mut self, class: &str, method: &str, input: &[u8]) -> (i32, Bytes) {
         let found = find(class.as_bytes(), method.as_bytes());
         let method = found.unwrap_or_else(|_| panic!("there is no method {class}.{method}"));

@@ -1,27 +1,27 @@
-//! Omap keys that sort by time, as classes `log` and `timeindex` have them.
+//! Omap keys that sort by time, for classes `log` and `timeindex`.
 
 use crate::object::{Object, Output, Stop};
 use bytes::Bytes;
 use types::{Errno, Utime};
 
-/// What such keys begin with.
+/// Prefix of all such keys.
 pub(crate) const PREFIX: &str = "1_";
 
-/// Entries that one listing gives at most.
+/// Largest number of entries of one listing.
 pub(crate) const ENTRIES_MAX: usize = 1000;
 
-/// What all keys of that microsecond begin with.
+/// Prefix of all keys of the microsecond of `time`.
 pub(crate) fn of(time: Utime) -> String {
     format!("{PREFIX}{:010}.{:06}_", time.sec, time.nsec / 1000)
 }
 
-/// Whether `key` is one of the time that `bound` stands for, or later.
+/// True if the time of `key` is that of `bound` or later.
 pub(crate) fn is_at_or_behind(key: &[u8], bound: &str) -> bool {
     let bound = bound.as_bytes();
     &key[..key.len().min(bound.len())] >= bound
 }
 
-/// From where to where a request to trim reaches: by markers where they are given, else by times.
+/// Range of a request to trim: by markers if they are given, else by times.
 pub(crate) struct TrimRange {
     pub from_time: Utime,
     pub to_time: Utime,
@@ -30,13 +30,13 @@ pub(crate) struct TrimRange {
 }
 
 impl TrimRange {
-    /// Removes what lies in the range. ENODATA if nothing does.
+    /// Removes the entries in the range. ENODATA if there are none.
     pub fn trim(self, object: &mut dyn Object) -> Result<Output, Stop> {
         let after = match self.from_marker.is_empty() {
             true => of(self.from_time).into(),
             false => self.from_marker,
         };
-        // All of the last microsecond is meant, and the marker itself.
+        // The range includes all of the last microsecond, or the last marker itself.
         let end: Bytes = match self.to_marker.is_empty() {
             true => {
                 let next = self.to_time.to_unix() + std::time::Duration::from_micros(1);

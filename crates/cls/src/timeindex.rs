@@ -12,13 +12,13 @@ pub(crate) const METHODS: &[Method] =
 
 /// Ceph's `cls_timeindex_entry`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct IndexEntry {
     pub time: Utime,
     pub name: Bytes,
     pub value: Bytes,
 }
 
-impl Encode for Entry {
+impl Encode for IndexEntry {
     fn encode(&self, w: &mut Writer) {
         w.versioned(1, 1, |w| {
             w.put(&self.time);
@@ -28,36 +28,36 @@ impl Encode for Entry {
     }
 }
 
-impl Decode for Entry {
+impl Decode for IndexEntry {
     const MIN_BYTES: usize = 6;
 
-    fn decode(r: &mut Reader<'_>) -> Result<Entry, DecodeError> {
+    fn decode(r: &mut Reader<'_>) -> Result<IndexEntry, DecodeError> {
         let (_, mut r) = r.versioned("entry of a time index", 1)?;
-        Ok(Entry { time: r.get()?, name: r.get()?, value: r.get()? })
+        Ok(IndexEntry { time: r.get()?, name: r.get()?, value: r.get()? })
     }
 }
 
-impl Entry {
+impl IndexEntry {
     fn key(&self) -> Bytes {
         [time_key::of(self.time).as_bytes(), &self.name].concat().into()
     }
 
-    /// From a key: seconds, a dot, and a number of microseconds, which Ceph takes for nanoseconds. A name ends at its
-    /// first blank.
-    fn from_key(key: &[u8], value: Bytes) -> Option<Entry> {
+    /// Decodes a key: seconds, a dot, and a number of microseconds, which Ceph takes for nanoseconds. The name ends at
+    /// its first blank.
+    fn from_key(key: &[u8], value: Bytes) -> Option<IndexEntry> {
         let rest = key.strip_prefix(time_key::PREFIX.as_bytes())?;
         let dot = rest.iter().position(|&b| b == b'.')?;
         let dash = dot + rest[dot..].iter().position(|&b| b == b'_')?;
         let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse::<u32>().ok();
         let time = Utime { sec: number(&rest[..dot])?, nsec: number(&rest[dot + 1..dash])? };
         let name = rest[dash + 1..].split(|b| b.is_ascii_whitespace()).next().unwrap_or_default();
-        Some(Entry { time, name: Bytes::copy_from_slice(&name[..name.len().min(255)]), value })
+        Some(IndexEntry { time, name: Bytes::copy_from_slice(&name[..name.len().min(255)]), value })
     }
 }
 
 fn add(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let (_, mut r) = input.versioned("entries for a time index", 1)?;
-    let entries: Vec<Entry> = r.get()?;
+    let entries: Vec<IndexEntry> = r.get()?;
     object.omap_set(entries.into_iter().map(|entry| (entry.key(), entry.value)).collect())?;
     Ok(Output::none())
 }
@@ -77,7 +77,7 @@ fn list(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop>
             break;
         }
         marker = key;
-        entries.extend(Entry::from_key(&marker, value));
+        entries.extend(IndexEntry::from_key(&marker, value));
     }
     Ok(Output::of(|w| {
         w.versioned(1, 1, |w| {
@@ -101,10 +101,10 @@ mod tests {
 
     #[test]
     fn keys_are_read_back() {
-        let entry = Entry { time: Utime { sec: 17, nsec: 0 }, name: "some_name".into(), value: Bytes::new() };
+        let entry = IndexEntry { time: Utime { sec: 17, nsec: 0 }, name: "some_name".into(), value: Bytes::new() };
         assert_eq!(entry.key(), "1_0000000017.000000_some_name");
-        assert_eq!(Entry::from_key(&entry.key(), Bytes::new()), Some(entry));
-        assert_eq!(Entry::from_key(b"2_0000000017.000000_x", Bytes::new()), None);
-        assert_eq!(Entry::from_key(b"1_17", Bytes::new()), None);
+        assert_eq!(IndexEntry::from_key(&entry.key(), Bytes::new()), Some(entry));
+        assert_eq!(IndexEntry::from_key(b"2_0000000017.000000_x", Bytes::new()), None);
+        assert_eq!(IndexEntry::from_key(b"1_17", Bytes::new()), None);
     }
 }

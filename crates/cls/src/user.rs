@@ -1,4 +1,4 @@
-//! Class `user`: a user's buckets and how much they hold, for object gateways.
+//! Class `user`: a user's buckets and their usage, for object gateways.
 
 use crate::method::Method;
 use crate::object::{Object, Output, Stop, decode_stored, encoded};
@@ -16,7 +16,7 @@ pub(crate) const METHODS: &[Method] = &[
 
 const BUCKETS_MAX: usize = 1000;
 
-/// A bucket as gateways describe it (Ceph's `cls_user_bucket`): its bytes, of which only the name means something here.
+/// A bucket as gateways describe it (Ceph's `cls_user_bucket`): its bytes, of which this class uses only the name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Bucket {
     name: Bytes,
@@ -41,7 +41,7 @@ impl Decode for Bucket {
     }
 }
 
-/// How much there is in a bucket, or in all of them.
+/// Usage of a bucket, or of all buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Usage {
     objects: u64,
@@ -61,18 +61,18 @@ impl Usage {
 
 /// Ceph's `cls_user_bucket_entry`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct BucketEntry {
     bucket: Bucket,
     usage: Usage,
     created: Utime,
-    /// Its usage is part of the user's.
+    /// The bucket's usage is included in the user's.
     counted: bool,
 }
 
-impl Encode for Entry {
+impl Encode for BucketEntry {
     fn encode(&self, w: &mut Writer) {
         w.versioned(9, 5, |w| {
-            // Where the name was once.
+            // Former place of the name.
             w.put(&Bytes::new());
             w.u64(self.usage.bytes);
             w.u32(self.created.sec);
@@ -85,10 +85,10 @@ impl Encode for Entry {
     }
 }
 
-impl Decode for Entry {
+impl Decode for BucketEntry {
     const MIN_BYTES: usize = 6;
 
-    fn decode(r: &mut Reader<'_>) -> Result<Entry, DecodeError> {
+    fn decode(r: &mut Reader<'_>) -> Result<BucketEntry, DecodeError> {
         const OLDEST: u8 = 7;
         let (head, mut r) = r.versioned("entry of a bucket", 9)?;
         if head.version < OLDEST {
@@ -97,11 +97,11 @@ impl Decode for Entry {
         let _: Bytes = r.get()?;
         let (bytes, _, objects) = (r.u64()?, r.u32()?, r.u64()?);
         let (bucket, bytes_rounded, counted, created) = (r.get()?, r.u64()?, r.bool()?, r.get()?);
-        Ok(Entry { bucket, usage: Usage { objects, bytes, bytes_rounded }, created, counted })
+        Ok(BucketEntry { bucket, usage: Usage { objects, bytes, bytes_rounded }, created, counted })
     }
 }
 
-/// What the omap's header holds: Ceph's `cls_user_header`.
+/// Content of the omap's header: Ceph's `cls_user_header`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Summary {
     usage: Usage,
@@ -139,28 +139,28 @@ fn summary(object: &mut dyn Object) -> Result<Summary, Stop> {
     if header.is_empty() { Ok(Summary::default()) } else { decode_stored(&header) }
 }
 
-/// EINVAL for a bucket without a name.
-fn entry(object: &mut dyn Object, name: &Bytes) -> Result<Option<Entry>, Stop> {
+/// Loads the entry of a bucket. EINVAL for a bucket without a name.
+fn entry(object: &mut dyn Object, name: &Bytes) -> Result<Option<BucketEntry>, Stop> {
     if name.is_empty() { Err(Errno::EINVAL.into()) } else { object.value(name) }
 }
 
 fn set_buckets(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let (_, mut r) = input.versioned("request to set buckets", 1)?;
-    let (given, add, time): (Vec<Entry>, bool, Utime) = (r.get()?, r.bool()?, r.get()?);
+    let (given, add, time): (Vec<BucketEntry>, bool, Utime) = (r.get()?, r.bool()?, r.get()?);
     let mut summary = summary(object)?;
     for given in given {
         let name = given.bucket.name.clone();
         let have = match entry(object, &name)? {
             Some(have) => have,
             None if add => given.clone(),
-            // It was removed meanwhile.
+            // The bucket was removed meanwhile.
             None => continue,
         };
         if have.counted {
             summary.usage = summary.usage.combine(have.usage, u64::wrapping_sub);
         }
         summary.usage = summary.usage.combine(given.usage, u64::wrapping_add);
-        object.set_value(&name, &Entry { usage: given.usage, counted: true, ..have })?;
+        object.set_value(&name, &BucketEntry { usage: given.usage, counted: true, ..have })?;
     }
     summary.last_update = summary.last_update.max(time);
     object.omap_set_header(encoded(&summary))?;
@@ -201,7 +201,8 @@ fn list_buckets(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Outpu
         true => page.get(inside.min(page.len().saturating_sub(1))).map(|(name, _)| name.clone()).unwrap_or_default(),
         false => Bytes::new(),
     };
-    let entries: Vec<Entry> = page[..inside].iter().filter_map(|(_, value)| Entry::from_slice(value).ok()).collect();
+    let entries: Vec<BucketEntry> =
+        page[..inside].iter().filter_map(|(_, value)| BucketEntry::from_slice(value).ok()).collect();
     Ok(Output::of(|w| {
         w.versioned(1, 1, |w| {
             w.put(&entries);

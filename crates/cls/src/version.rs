@@ -16,7 +16,7 @@ pub(crate) const METHODS: &[Method] = &[
 
 const ATTR: &str = "ceph.objclass.version";
 
-/// Random bytes behind a tag of 24 letters.
+/// Number of random bytes in a tag of 24 letters.
 const TAG_RANDOM_BYTES: usize = 18;
 
 /// Ceph's `obj_version`. Versions with different tags belong to different lives of the object.
@@ -44,7 +44,7 @@ impl Decode for ObjectVersion {
     }
 }
 
-/// What an object's version must be.
+/// A condition on an object's version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Condition {
     pub given: ObjectVersion,
@@ -91,7 +91,7 @@ fn set(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> 
     save(object, &version)
 }
 
-/// The conditions of a request; the version that it also carries means nothing.
+/// Decodes the conditions of a request; the version that it also carries has no meaning.
 fn conditions(input: &mut Reader<'_>) -> Result<Vec<Condition>, DecodeError> {
     let (_, mut r) = input.versioned("conditions on a version", 1)?;
     let _: ObjectVersion = r.get()?;

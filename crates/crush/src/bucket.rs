@@ -1,11 +1,11 @@
-//! Buckets: inner nodes of the hierarchy and how one of their items is drawn.
+//! Buckets: inner nodes of the hierarchy, and the drawing of one of their items.
 
 use crate::choose_args::ChooseArg;
 use crate::error::MapError;
 use crate::hash::hash3;
 use crate::ln::ln;
 
-/// How a bucket draws an item. The numbers are those of the binary form.
+/// Algorithm by which a bucket draws an item. The numbers are those of the binary form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BucketAlg {
     Uniform = 1,
@@ -38,25 +38,25 @@ impl BucketAlg {
     }
 }
 
-/// What a bucket stores beside its items; weights are 16.16 fixed point.
+/// A bucket's data beside its items; weights are 16.16 fixed point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BucketBody {
-    /// All items weigh the same.
+    /// All items have one weight.
     Uniform { item_weight: u32 },
-    /// Per item its weight and the sum of weights up to it.
+    /// Weight of each item, and the sum of weights up to it.
     List { weights: Vec<(u32, u32)> },
     /// Weights of the nodes of a binary tree whose leaves are the items.
     Tree { node_weights: Vec<u32> },
-    /// Per item its weight and the length of its straw.
+    /// Weight of each item, and the length of its straw.
     Straw { weights: Vec<(u32, u32)> },
-    /// Per item its weight.
+    /// Weight of each item.
     Straw2 { weights: Vec<u32> },
 }
 
 /// An inner node: its items are devices (ids from 0) and buckets (ids below 0).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bucket {
-    /// Below 0.
+    /// Id of the bucket; below 0.
     pub id: i32,
     /// Index into the map's types; 0 is the devices' type and no bucket's.
     pub kind: u16,
@@ -67,7 +67,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// An empty straw2 bucket.
+    /// Returns an empty straw2 bucket.
     pub fn straw2(id: i32, kind: u16) -> Bucket {
         Bucket { id, kind, weight: 0, items: Vec::new(), body: BucketBody::Straw2 { weights: Vec::new() } }
     }
@@ -82,7 +82,7 @@ impl Bucket {
         }
     }
 
-    /// Weight of the item at `index`, 16.16 fixed point; 0 beyond the items.
+    /// Returns the weight of the item at `index`, 16.16 fixed point; 0 beyond the items.
     pub fn item_weight(&self, index: usize) -> u32 {
         if index >= self.items.len() {
             return 0;
@@ -96,7 +96,7 @@ impl Bucket {
         }
     }
 
-    /// Items with their weights.
+    /// Returns the items with their weights.
     pub fn weighted_items(&self) -> impl Iterator<Item = (i32, u32)> + '_ {
         self.items.iter().enumerate().map(|(i, item)| (*item, self.item_weight(i)))
     }
@@ -123,8 +123,8 @@ impl Bucket {
         }
     }
 
-    /// Each item draws a number from an exponential distribution with its weight as rate; the largest (negated)
-    /// draw wins, so a change of one weight moves only inputs to or from that item.
+    /// Draws by straw2: each item draws a number from an exponential distribution with its weight as rate; the largest
+    /// (negated) draw wins, so a change of one weight moves only inputs to or from that item.
     fn choose_straw2(&self, weights: &[u32], x: u32, r: u32, position: usize, arg: Option<&ChooseArg>) -> i32 {
         let (mut weights, mut ids) = (weights, self.items.as_slice());
         if let Some(arg) = arg {
@@ -149,7 +149,7 @@ impl Bucket {
         self.items[best.0]
     }
 
-    /// The item at place `r` of a permutation that depends on `x` (Fisher-Yates, one hash per step).
+    /// Returns the item at place `r` of a permutation that depends on `x` (Fisher-Yates, one hash per step).
     pub(crate) fn choose_permuted(&self, x: u32, r: u32, permutation: &mut Vec<u32>) -> i32 {
         let size = self.items.len() as u32;
         let place = r % size;

@@ -8,14 +8,14 @@ use std::collections::btree_map::Entry;
 /// Ids of devices end here; far above any cluster, far below the markers of empty places.
 const DEVICE_ID_END: i32 = 1 << 24;
 
-/// A weight given as a number (usually TiB) in 16.16 fixed point, rounded towards zero from single precision, as
-/// Ceph does. Errors: [`BuildError::Weight`] if it is negative, not a number, or 32768 and more.
+/// Returns a weight given as a number (usually TiB) in 16.16 fixed point, rounded towards zero from single precision,
+/// as Ceph does. Errors: [`BuildError::Weight`] if it is negative, not a number, or 32768 and more.
 pub fn fixed_weight(weight: f64) -> Result<u32, BuildError> {
     let scaled = weight as f32 * WEIGHT_ONE as f32;
     if (0.0..i32::MAX as f32).contains(&scaled) { Ok(scaled as u32) } else { Err(BuildError::Weight(weight)) }
 }
 
-/// Errors: [`BuildError::Name`] for names that Ceph does not allow for items and types.
+/// Checks a name. Errors: [`BuildError::Name`] for names that Ceph does not allow for items and types.
 pub(crate) fn check_name(name: &str) -> Result<(), BuildError> {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !name.is_empty() && name.chars().all(valid) { Ok(()) } else { Err(BuildError::Name(name.to_owned())) }
@@ -63,7 +63,7 @@ impl CrushMap {
             }
             self.max_devices = self.max_devices.max(item.saturating_add(1));
             self.device_limit = self.device_limit.max(item.saturating_add(1));
-            // The first by slot counts, and slots count down from -1.
+            // The first bucket by slot counts, and slots count down from -1.
             let parent = self.parents.entry(*item).or_insert(id);
             *parent = id.max(*parent);
         }
@@ -75,14 +75,14 @@ impl CrushMap {
     }
 
     /// Puts an item (a device, or a bucket that exists) at `location` with `weight`, and makes the buckets that
-    /// `location` names and that do not exist. The item must not be there already. In weight sets a device starts
-    /// with its weight.
+    /// `location` names and that do not exist. The item must not be there already. In weight sets a device starts with
+    /// its weight.
     pub fn insert_item(&mut self, item: i32, weight: u32, name: &str, location: &Location) -> Result<(), BuildError> {
         self.change(|map| map.insert(item, weight, name, location, item >= 0))
     }
 
-    /// Puts a device where `location` says. A device that is elsewhere moves and keeps its weight; one that is there
-    /// already stays. Returns whether anything changed. This is what OSDs ask for when they start.
+    /// Puts a device at `location`. A device that is elsewhere moves and keeps its weight; one that is there already
+    /// stays. Returns true if anything changed. OSDs ask for this when they start.
     pub fn create_or_move_item(
         &mut self,
         item: i32,
@@ -103,7 +103,7 @@ impl CrushMap {
         Ok(true)
     }
 
-    /// Puts an item at `location` with `weight`, wherever it was before. Returns whether anything changed.
+    /// Puts an item at `location` with `weight`, wherever it was before. Returns true if anything changed.
     pub fn set_item(&mut self, item: i32, weight: u32, name: &str, location: &Location) -> Result<bool, BuildError> {
         check_name(name)?;
         self.check_location(location)?;
@@ -128,7 +128,7 @@ impl CrushMap {
         Ok(true)
     }
 
-    /// Moves an item and what is below it to `location`, with the weight it has.
+    /// Moves an item and everything below it to `location`, with its present weight.
     pub fn move_item(&mut self, name: &str, location: &Location) -> Result<(), BuildError> {
         let id = self.known(name)?;
         self.check_location(location)?;
@@ -145,7 +145,7 @@ impl CrushMap {
         })
     }
 
-    /// Puts a bucket at `location` in addition to where it is.
+    /// Puts a bucket at `location` in addition to its present place.
     pub fn link_bucket(&mut self, name: &str, location: &Location) -> Result<(), BuildError> {
         let id = self.known_bucket(name)?;
         self.change(|map| {
@@ -193,7 +193,8 @@ impl CrushMap {
         self.change(|map| map.unlink_below(id, ancestor))
     }
 
-    /// Sets the weight of a device, wherever it is, in weight sets too. Returns at how many places.
+    /// Sets the weight of a device in every bucket that has it, in weight sets too. Returns the number of these
+    /// buckets.
     pub fn reweight(&mut self, name: &str, weight: u32) -> Result<usize, BuildError> {
         let id = self.known(name)?;
         self.change(|map| {
@@ -205,7 +206,7 @@ impl CrushMap {
         })
     }
 
-    /// Sets the weight of every device below a bucket. Returns how many there are.
+    /// Sets the weight of every device below a bucket. Returns their number.
     pub fn reweight_subtree(&mut self, name: &str, weight: u32) -> Result<usize, BuildError> {
         let root = self.known_bucket(name)?;
         self.change(|map| {
@@ -254,7 +255,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Exchanges what two buckets hold, and their names; neither may be below the other.
+    /// Exchanges the items of two buckets, and their names; neither may be below the other.
     pub fn swap_bucket(&mut self, a: &str, b: &str) -> Result<(), BuildError> {
         let (id_a, id_b) = (self.known_bucket(a)?, self.known_bucket(b)?);
         if id_a == id_b || self.subtree_contains(id_a, id_b) || self.subtree_contains(id_b, id_a) {
@@ -345,7 +346,7 @@ impl CrushMap {
         self.type_id(type_name).filter(|kind| *kind > 0).ok_or_else(|| BuildError::NoType(type_name.to_owned()))
     }
 
-    /// Panics if there is no such bucket: callers have looked.
+    /// Returns the bucket. Panics if there is none: callers have looked.
     pub(crate) fn bucket_mut(&mut self, id: i32) -> &mut Bucket {
         let at = slot(id).unwrap_or_else(|| panic!("{id} is a device"));
         self.buckets[at].as_mut().unwrap_or_else(|| panic!("bucket {id} does not exist"))
@@ -390,7 +391,7 @@ impl CrushMap {
         Ok(id)
     }
 
-    /// Buckets, shadows aside, that have `item` among their items.
+    /// Returns the buckets, shadows aside, that have `item` among their items.
     fn places(&self, item: i32) -> Vec<i32> {
         let holds = |bucket: &&Bucket| bucket.items.contains(&item) && !self.is_shadow(bucket.id);
         self.buckets().filter(holds).map(|bucket| bucket.id).collect()
@@ -607,14 +608,14 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Whether a bucket may not go: a rule starts from it or from one of its shadows, or it is a shadow.
+    /// Returns true if a bucket may not go: a rule starts from it or from one of its shadows, or it is a shadow.
     fn in_use(&self, id: i32) -> bool {
         let taken = |take: i32| take == id || self.split_class(take).is_some_and(|(original, _)| original == id);
         self.is_shadow(id) || self.rules().any(|(rule, _)| self.rule_takes(rule).into_iter().any(taken))
     }
 }
 
-/// Per place the sum of a weight set.
+/// Returns the sum of a weight set for each place.
 fn set_sums(arg: &ChooseArg) -> Vec<u32> {
     arg.weight_sets.iter().map(|set| set.iter().fold(0u32, |sum, weight| sum.saturating_add(*weight))).collect()
 }

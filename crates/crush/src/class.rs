@@ -5,7 +5,7 @@ use crate::{BuildError, ChooseArg, CrushMap, op};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl CrushMap {
-    /// Binds a device to a class, which is made if need be. Returns whether anything changed.
+    /// Binds a device to a class, which is made if need be. Returns true if anything changed.
     ///
     /// Errors: [`BuildError::ClassSet`] if it has another class: that must be removed first.
     pub fn set_device_class(&mut self, device: i32, class: &str) -> Result<bool, BuildError> {
@@ -16,7 +16,7 @@ impl CrushMap {
         Ok(true)
     }
 
-    /// Leaves shadow trees to their rebuild.
+    /// Binds a device to a class, and leaves shadow trees to their rebuild.
     pub(crate) fn bind_class(&mut self, device: i32, class: &str) -> Result<(), BuildError> {
         crate::build::check_name(class)?;
         if device < 0 || !self.item_exists(device) {
@@ -33,7 +33,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Unbinds a device from its class. Returns whether it had one.
+    /// Unbinds a device from its class. Returns true if it had one.
     pub fn remove_device_class(&mut self, device: i32) -> Result<bool, BuildError> {
         if device < 0 || !self.item_exists(device) {
             return Err(BuildError::NoItemId(device));
@@ -41,7 +41,7 @@ impl CrushMap {
         self.change(|map| Ok(map.classes.remove(&device).is_some()))
     }
 
-    /// Makes a class without devices. It lasts until the next change unless a device joins it. Returns whether it is
+    /// Makes a class without devices. It lasts until the next change unless a device joins it. Returns true if it is
     /// new.
     pub fn add_class(&mut self, class: &str) -> Result<bool, BuildError> {
         crate::build::check_name(class)?;
@@ -87,7 +87,7 @@ impl CrushMap {
         })
     }
 
-    /// Whether a rule starts from a shadow of this class.
+    /// Returns true if a rule starts from a shadow of this class.
     fn class_in_use(&self, class: i32) -> bool {
         let is_shadow = |item: i32| self.shadows.values().any(|of| of.get(&class) == Some(&item));
         self.rules().flat_map(|(_, rule)| &rule.steps).any(|step| step.op == op::TAKE && is_shadow(step.arg1))
@@ -131,7 +131,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// The shadow of `original` for a class, made with those of everything below it.
+    /// Returns the shadow of `original` for a class, made with those of everything below it.
     fn make_shadow(
         &mut self,
         original: i32,
@@ -144,7 +144,7 @@ impl CrushMap {
             return Ok(*done);
         }
         let source = self.bucket(original).ok_or(BuildError::NoItemId(original))?.clone();
-        // Item of the shadow, its weight, and its position in the original.
+        // Each entry is an item of the shadow, its weight, and its position in the original.
         let mut items: Vec<(i32, u32, usize)> = Vec::new();
         for (index, (item, weight)) in source.weighted_items().enumerate() {
             if item < 0 {
@@ -156,7 +156,7 @@ impl CrushMap {
         }
         let at = match old.get(&original).and_then(|of| of.get(&class)) {
             Some(id) => slot(*id).ok_or(BuildError::NoItemId(*id))?,
-            // An id that no shadow had before, so that an old rule cannot come to mean another tree.
+            // The id is one that no shadow had before, so that an old rule cannot come to mean another tree.
             None => (0..)
                 .find(|at| {
                     let free = self.buckets.get(*at).is_none_or(Option::is_none);
@@ -182,8 +182,8 @@ impl CrushMap {
         Ok(id)
     }
 
-    /// What each weight set says of a shadow with `items`: for devices the original's weights, for sub-buckets the
-    /// sums of theirs.
+    /// Returns the weights of a shadow with `items` in each weight set: for devices the original's weights, for
+    /// sub-buckets the sums of theirs.
     fn shadow_weight_sets(&self, original: i32, items: &[(i32, u32, usize)]) -> Vec<(i64, ChooseArg)> {
         let weight = |args: &crate::ChooseArgs, arg: &ChooseArg, place: usize, (item, _, index): (i32, u32, usize)| {
             if item >= 0 {

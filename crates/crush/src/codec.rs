@@ -1,7 +1,7 @@
 //! The binary form, as OSD maps and `ceph osd getcrushmap` carry it.
 //!
 //! Layout: magic, slot counts, buckets by slot, rules by slot, names, tunables, device classes, weight sets. Maps of
-//! old releases end earlier, anywhere behind the names; what is missing has the meaning it had then.
+//! old releases end earlier, anywhere behind the names; missing parts have the meaning of that release.
 
 use crate::map::slot;
 use crate::{Bucket, BucketAlg, BucketBody, ChooseArg, ChooseArgs, CrushMap, Rule, RuleKind, Step, Tunables};
@@ -206,8 +206,8 @@ fn decode_rule(r: &mut Reader<'_>) -> Result<Option<Rule>, DecodeError> {
     Ok(Some(Rule { ruleset, kind: RuleKind(kind), min_size, max_size, steps }))
 }
 
-/// A map from number to text. Old encoders wrote some of the numbers with 64 bits; as no text is empty, a length of
-/// zero gives them away.
+/// Reads a map from number to text. Old encoders wrote some of the numbers with 64 bits; as no text is empty, a length
+/// of zero gives them away.
 fn decode_names(r: &mut Reader<'_>) -> Result<BTreeMap<i32, String>, DecodeError> {
     let count = r.count("crush names", 8)?;
     let mut names = BTreeMap::new();

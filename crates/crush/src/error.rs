@@ -1,8 +1,8 @@
-//! What can go wrong.
+//! Errors of mappings and changes.
 
 use crate::BucketAlg;
 
-/// Why an input cannot be mapped.
+/// Reason why an input cannot be mapped.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MapError {
     #[error("crush rule {rule} does not exist")]
@@ -19,7 +19,7 @@ pub enum MapError {
     UnsupportedRule { rule: u32, kind: u8 },
 }
 
-/// Why a map cannot be changed as asked. The map is then unchanged.
+/// Reason why a map cannot be changed as asked. The map is then unchanged.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum BuildError {
     #[error("'{0}' is not a valid name: letters, digits, '-', '_' and '.' are allowed")]

@@ -4,7 +4,7 @@ const SEED: u32 = 1_315_423_911;
 const X: u32 = 231_232;
 const Y: u32 = 1232;
 
-/// One round of Jenkins' mix over three words; also the round of the string hash that places objects.
+/// Mixes three words by one round of Jenkins' mix, which is also the round of the string hash that places objects.
 #[inline(always)]
 pub fn mix(a: &mut u32, b: &mut u32, c: &mut u32) {
     *a = a.wrapping_sub(*b).wrapping_sub(*c) ^ (*c >> 13);
@@ -78,7 +78,7 @@ pub fn hash5(mut a: u32, mut b: u32, mut c: u32, mut d: u32, mut e: u32) -> u32 
 mod tests {
     use super::*;
 
-    // Recorded from the library that Ceph 16.2.15's daemons share.
+    // The values were recorded from the library that Ceph 16.2.15's daemons share.
     #[test]
     fn hashes_do_not_move() {
         let (a, b, c, d, e) = (12345, 67890, 0xdead_beef, 7, 0xffff_ffff);

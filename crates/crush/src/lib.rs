@@ -6,9 +6,9 @@
 //! * [`hash`], [`ln`]: the hash and the fixed-point logarithm on which every draw depends.
 //! * `codec.rs`: the binary form, inside OSD maps and in `ceph osd getcrushmap`.
 //!
-//! Supported for placement are straw2 and uniform buckets and classic rules. Maps with list, tree or straw buckets
-//! or with MSR rules decode and re-encode, but mapping through such a bucket or rule is an error: nothing is guessed.
-//! This crate opens no file and draws no random numbers.
+//! Supported for placement are straw2 and uniform buckets and classic rules. Maps with list, tree or straw buckets or
+//! with MSR rules decode and re-encode, but mapping through such a bucket or rule is an error: nothing is guessed. This
+//! crate opens no file and draws no random numbers.
 
 mod bucket;
 mod build;

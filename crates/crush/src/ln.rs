@@ -2,14 +2,14 @@
 
 use crate::ln_table::{LOG_FRACTION, RECIPROCAL_LOG};
 
-/// 2^44 * log2(draw + 1), approximately, as CRUSH has always computed it (errors included).
+/// Returns 2^44 * log2(draw + 1), approximately, as CRUSH has always computed it (errors included).
 ///
 /// `draw`: 0..=0xffff. The result lies in 0..=2^48.
 #[inline]
 pub fn ln(draw: u32) -> u64 {
     let mut x = (draw & 0xffff) + 1;
     let mut exponent = 15;
-    // Normalise so that bit 15 or 16 is set.
+    // Shifting sets bit 15 or 16.
     if x & 0x18000 == 0 {
         let shift = x.leading_zeros() - 16;
         x <<= shift;
@@ -34,7 +34,7 @@ mod tests {
         assert_eq!(RECIPROCAL_LOG[257], 0xffff_0000_0000);
     }
 
-    /// log2 by repeated squaring of a 63-bit mantissa: each squaring yields one bit.
+    /// Returns log2 by repeated squaring of a 63-bit mantissa: each squaring yields one bit.
     fn log2_fraction_48(numerator: u128, denominator: u128) -> u64 {
         let mut mantissa = (numerator << 63) / denominator;
         let mut bits = 0u64;
@@ -62,7 +62,7 @@ mod tests {
         }
     }
 
-    /// FNV-1a, enough to notice that a table has changed.
+    /// Returns FNV-1a, enough to notice that a table has changed.
     fn fingerprint(table: &[u64]) -> u64 {
         table
             .iter()
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn logarithm_never_falls() {
         assert_eq!((ln(0), ln(0xffff)), (0, 0xffff_f000_0000));
-        // The table's errors make it fall at places; by how much at most is part of the definition.
+        // The table's errors make the logarithm fall at places; the largest fall is part of the definition.
         let worst = (1..=0xffff).map(|x| ln(x - 1).saturating_sub(ln(x))).max().unwrap();
         assert!(worst < 1 << 30, "falls by {worst}");
     }

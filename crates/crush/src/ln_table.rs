@@ -1,5 +1,5 @@
 //! The two tables behind [`crate::ln::ln`]. Generated from the formulas below with 400-bit arithmetic; the tests
-//! recompute what integers can show and check the digests of the whole.
+//! recompute as much as integers can show and check the digests of the whole.
 
 /// Entry 2k: 2^48 / (1 + k/128), rounded up. Entry 2k+1: 2^48 * log2(1 + k/128), rounded down; the last one is
 /// 0xffff_0000_0000 and not 2^48. k = 0..=128.

@@ -1,4 +1,4 @@
-//! Where in the hierarchy an item goes.
+//! The place of an item in the hierarchy.
 
 use crate::{BuildError, CrushMap};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub struct Location(BTreeMap<String, String>);
 
 impl Location {
-    /// From words of the form `type=name`. Returns the first word that is not.
+    /// Parses words of the form `type=name`. Error: the first word that has another form.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Location, &'a str> {
         let mut location = Location::default();
         for word in words {
@@ -24,7 +24,7 @@ impl Location {
         self.0.is_empty()
     }
 
-    /// Type names with bucket names.
+    /// Returns type names with bucket names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(kind, name)| (kind.as_str(), name.as_str()))
     }
@@ -41,7 +41,7 @@ impl<const N: usize> From<[(&str, &str); N]> for Location {
 }
 
 impl CrushMap {
-    /// Type and name of every bucket above an item, nearest first.
+    /// Returns type and name of every bucket above an item, nearest first.
     pub fn full_location(&self, id: i32) -> Vec<(&str, &str)> {
         let mut path = Vec::new();
         let mut at = id;
@@ -52,14 +52,15 @@ impl CrushMap {
         path
     }
 
-    /// The item's weight where `location` names the bucket that holds it: the bucket of the lowest type named decides.
+    /// Returns the item's weight if `location` names the bucket that holds it: the bucket of the lowest type named
+    /// decides.
     pub fn weight_at(&self, item: i32, location: &Location) -> Option<u32> {
         let (_, name) = self.levels(location).next()?;
         let bucket = self.bucket(self.id(name)?)?;
         bucket.position(item).map(|index| bucket.item_weight(index))
     }
 
-    /// The location's buckets from the lowest type up; types the map does not know are left out.
+    /// Returns the location's buckets from the lowest type up; types the map does not know are left out.
     pub(crate) fn levels<'a>(&'a self, location: &'a Location) -> impl Iterator<Item = (u16, &'a str)> {
         self.types
             .iter()

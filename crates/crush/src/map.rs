@@ -1,4 +1,4 @@
-//! The map: what there is to read in it.
+//! The map and its getters.
 
 use crate::{Bucket, ChooseArgs, DEFAULT_CHOOSE_ARGS, Rule, RuleKind, Tunables};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Weight 1.0 in 16.16 fixed point: by convention one TiB, or for reweights "fully in".
 pub const WEIGHT_ONE: u32 = 0x1_0000;
 
-/// Hierarchies deeper than this are refused. Ceph's own limit is 10 levels.
+/// Largest depth of a hierarchy. Ceph's own limit is 10 levels.
 pub(crate) const DEPTH_MAX: usize = 32;
 
-/// The types every new map has: (number, name).
+/// Returns the types every new map has: (number, name).
 pub fn default_types() -> [(i32, &'static str); 12] {
     [
         (0, "osd"),
@@ -34,11 +34,11 @@ pub fn default_types() -> [(i32, &'static str); 12] {
 /// kept in step with every change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CrushMap {
-    /// By slot, `-1 - id`.
+    /// Buckets by slot, `-1 - id`.
     pub(crate) buckets: Vec<Option<Bucket>>,
     pub(crate) rules: Vec<Option<Rule>>,
-    /// As the binary form carries it: grows with new devices and does not shrink by itself. Mapping goes by the
-    /// highest device in any bucket instead, as Ceph does.
+    /// Device count as the binary form carries it: grows with new devices and does not shrink by itself. Mapping goes
+    /// by the highest device in any bucket instead, as Ceph does.
     pub(crate) max_devices: i32,
     pub(crate) types: BTreeMap<i32, String>,
     pub(crate) names: BTreeMap<i32, String>,
@@ -52,14 +52,14 @@ pub struct CrushMap {
     /// Shadow buckets by original bucket, then class.
     pub(crate) shadows: BTreeMap<i32, BTreeMap<i32, i32>>,
     pub(crate) choose_args: BTreeMap<i64, ChooseArgs>,
-    /// One above the highest device in any bucket; follows from `buckets`.
+    /// The number one above the highest device in any bucket; follows from `buckets`.
     pub(crate) device_limit: i32,
     /// The bucket that each item is in; follows from `buckets`, see [`CrushMap::parent`].
     pub(crate) parents: BTreeMap<i32, i32>,
 }
 
 impl CrushMap {
-    /// A map with the default types, the default tunables and nothing else.
+    /// Returns a map with the default types, the default tunables and nothing else.
     pub fn new() -> CrushMap {
         CrushMap {
             buckets: Vec::new(),
@@ -89,23 +89,23 @@ impl CrushMap {
 
     // --- buckets and items ---
 
-    /// The bucket with `id`; `None` for devices and unknown ids.
+    /// Returns the bucket with `id`; `None` for devices and unknown ids.
     #[inline]
     pub fn bucket(&self, id: i32) -> Option<&Bucket> {
         self.buckets.get(slot(id)?)?.as_ref()
     }
 
-    /// All buckets, shadows included, by slot: ids -1, -2, ...
+    /// Returns all buckets, shadows included, by slot: ids -1, -2, ...
     pub fn buckets(&self) -> impl Iterator<Item = &Bucket> {
         self.buckets.iter().flatten()
     }
 
-    /// Number of bucket slots, empty ones included.
+    /// Returns the number of bucket slots, empty ones included.
     pub fn max_buckets(&self) -> usize {
         self.buckets.len()
     }
 
-    /// Device count as the binary form carries it.
+    /// Returns the device count as the binary form carries it.
     pub fn max_devices(&self) -> i32 {
         self.max_devices
     }
@@ -116,42 +116,42 @@ impl CrushMap {
         self.max_devices = self.device_limit;
     }
 
-    /// One above the highest device in any bucket.
+    /// Returns the number one above the highest device in any bucket.
     pub(crate) fn device_limit(&self) -> i32 {
         self.device_limit
     }
 
-    /// Whether `id` is a bucket or a named device. A device may exist without being in any bucket.
+    /// Returns true if `id` is a bucket or a named device. A device may exist without being in any bucket.
     pub fn item_exists(&self, id: i32) -> bool {
         self.names.contains_key(&id)
     }
 
-    /// Whether some bucket has `id` among its items.
+    /// Returns true if some bucket has `id` among its items.
     pub fn is_linked(&self, id: i32) -> bool {
         self.buckets().any(|bucket| bucket.items.contains(&id))
     }
 
-    /// Name of a device or bucket.
+    /// Returns the name of a device or bucket.
     pub fn name(&self, id: i32) -> Option<&str> {
         self.names.get(&id).map(String::as_str)
     }
 
-    /// Device or bucket called `name`.
+    /// Returns the device or bucket called `name`.
     pub fn id(&self, name: &str) -> Option<i32> {
         self.ids.get(name).copied()
     }
 
-    /// All named items, by id.
+    /// Returns all named items, by id.
     pub fn names(&self) -> impl Iterator<Item = (i32, &str)> {
         self.names.iter().map(|(id, name)| (*id, name.as_str()))
     }
 
-    /// All devices that are in some bucket.
+    /// Returns all devices that are in some bucket.
     pub fn devices(&self) -> BTreeSet<i32> {
         self.buckets().flat_map(|bucket| &bucket.items).copied().filter(|item| *item >= 0).collect()
     }
 
-    /// Type number of an item: 0 for devices.
+    /// Returns the type number of an item: 0 for devices.
     pub fn kind(&self, id: i32) -> Option<u16> {
         if id >= 0 { Some(0) } else { self.bucket(id).map(|bucket| bucket.kind) }
     }
@@ -160,17 +160,17 @@ impl CrushMap {
         self.types.get(&kind.into()).map(String::as_str)
     }
 
-    /// Number of the type called `name`.
+    /// Returns the number of the type called `name`.
     pub fn type_id(&self, name: &str) -> Option<u16> {
         self.types.iter().find(|(_, n)| *n == name).and_then(|(id, _)| u16::try_from(*id).ok())
     }
 
-    /// Types by number.
+    /// Returns the types by number.
     pub fn types(&self) -> impl Iterator<Item = (i32, &str)> {
         self.types.iter().map(|(id, name)| (*id, name.as_str()))
     }
 
-    /// Buckets that are in no other bucket, lowest id first. Shadow roots are among them.
+    /// Returns the buckets that are in no other bucket, lowest id first. Shadow roots are among them.
     pub fn roots(&self) -> Vec<i32> {
         let linked: BTreeSet<i32> = self.buckets().flat_map(|bucket| &bucket.items).copied().collect();
         let mut roots: Vec<i32> = self.buckets().map(|bucket| bucket.id).filter(|id| !linked.contains(id)).collect();
@@ -178,13 +178,13 @@ impl CrushMap {
         roots
     }
 
-    /// Whether `item` is `root` or below it.
+    /// Returns true if `item` is `root` or below it.
     pub fn subtree_contains(&self, root: i32, item: i32) -> bool {
         root == item
             || self.bucket(root).is_some_and(|bucket| bucket.items.iter().any(|i| self.subtree_contains(*i, item)))
     }
 
-    /// Devices at or below `root`, in the order of a depth-first walk.
+    /// Returns the devices at or below `root`, in the order of a depth-first walk.
     pub fn leaves(&self, root: i32) -> Vec<i32> {
         fn walk(map: &CrushMap, item: i32, leaves: &mut Vec<i32>) {
             if item >= 0 {
@@ -198,12 +198,12 @@ impl CrushMap {
         leaves
     }
 
-    /// The first bucket, by slot, that has `id` among its items; shadow buckets do not count.
+    /// Returns the first bucket, by slot, that has `id` among its items; shadow buckets do not count.
     pub fn parent(&self, id: i32) -> Option<i32> {
         self.parents.get(&id).copied()
     }
 
-    /// Weight of an item: a bucket's own, a device's in the first bucket, by slot, that has it.
+    /// Returns the weight of an item: a bucket's own, a device's in the first bucket, by slot, that has it.
     pub fn item_weight(&self, id: i32) -> Option<u32> {
         if id < 0 {
             return self.bucket(id).map(|bucket| bucket.weight);
@@ -213,12 +213,12 @@ impl CrushMap {
 
     // --- device classes ---
 
-    /// Class of a device, or of a shadow bucket.
+    /// Returns the class of a device, or of a shadow bucket.
     pub fn class_of(&self, id: i32) -> Option<&str> {
         self.class_names.get(self.classes.get(&id)?).map(String::as_str)
     }
 
-    /// Classes by number.
+    /// Returns the classes by number.
     pub fn classes(&self) -> impl Iterator<Item = (i32, &str)> {
         self.class_names.iter().map(|(id, name)| (*id, name.as_str()))
     }
@@ -227,23 +227,24 @@ impl CrushMap {
         self.class_names.iter().find(|(_, n)| *n == name).map(|(id, _)| *id)
     }
 
-    /// Devices of a class.
+    /// Returns the devices of a class.
     pub fn devices_of_class(&self, class: &str) -> BTreeSet<i32> {
         let Some(class) = self.class_id(class) else { return BTreeSet::new() };
         self.classes.iter().filter(|(id, c)| **id >= 0 && **c == class).map(|(id, _)| *id).collect()
     }
 
-    /// The shadow of `bucket` for a class.
+    /// Returns the shadow of `bucket` for a class.
     pub fn shadow(&self, bucket: i32, class: &str) -> Option<i32> {
         self.shadows.get(&bucket)?.get(&self.class_id(class)?).copied()
     }
 
-    /// Whether `id` is a shadow bucket.
+    /// Returns true if `id` is a shadow bucket.
     pub fn is_shadow(&self, id: i32) -> bool {
         id < 0 && self.name(id).is_some_and(|name| name.contains('~'))
     }
 
-    /// A bucket and class from a name that may be a shadow's (`default~ssd`): the original bucket and the class.
+    /// Returns bucket and class of a bucket whose name may be a shadow's (`default~ssd`): the original bucket and the
+    /// class; a class of `None` if it is no shadow.
     pub fn split_class(&self, id: i32) -> Option<(i32, Option<i32>)> {
         let name = self.name(id)?;
         match name.split_once('~') {
@@ -254,12 +255,12 @@ impl CrushMap {
 
     // --- rules ---
 
-    /// Rule number `rule`.
+    /// Returns rule number `rule`.
     pub fn rule(&self, rule: u32) -> Option<&Rule> {
         self.rules.get(rule as usize)?.as_ref()
     }
 
-    /// Rules with their numbers.
+    /// Returns the rules with their numbers.
     pub fn rules(&self) -> impl Iterator<Item = (u32, &Rule)> {
         self.rules.iter().enumerate().filter_map(|(n, rule)| Some((n as u32, rule.as_ref()?)))
     }
@@ -272,7 +273,7 @@ impl CrushMap {
         self.rule_names.iter().find(|(_, n)| *n == name).map(|(rule, _)| *rule as u32)
     }
 
-    /// The rule that a pool uses: the first whose ruleset, type and size range fit, as Pacific chooses.
+    /// Returns the rule that a pool uses: the first whose ruleset, type and size range fit, as Pacific chooses.
     pub fn find_rule(&self, ruleset: u8, kind: RuleKind, size: u32) -> Option<u32> {
         let fits = |rule: &Rule| {
             let sizes = u32::from(rule.min_size)..=u32::from(rule.max_size);
@@ -281,13 +282,13 @@ impl CrushMap {
         self.rules().find(|(_, rule)| fits(rule)).map(|(n, _)| n)
     }
 
-    /// Buckets and devices that the TAKE steps of a rule start from.
+    /// Returns the buckets and devices that the TAKE steps of a rule start from.
     pub fn rule_takes(&self, rule: u32) -> BTreeSet<i32> {
         let steps = self.rule(rule).map(|rule| rule.steps.as_slice()).unwrap_or_default();
         steps.iter().filter(|step| step.op == crate::op::TAKE).map(|step| step.arg1).collect()
     }
 
-    /// Share of the data that a rule puts on each device, by the weights alone: sums to 1 per TAKE.
+    /// Returns the share of the data that a rule puts on each device, by the weights alone: sums to 1 per TAKE.
     pub fn rule_weights(&self, rule: u32) -> BTreeMap<i32, f64> {
         let mut shares = BTreeMap::new();
         for take in self.rule_takes(rule) {
@@ -316,7 +317,7 @@ impl CrushMap {
 
     // --- weight sets ---
 
-    /// The weight set of a pool: its own, else the default one, else none.
+    /// Returns the weight set of a pool: its own, else the default one, else none.
     pub fn choose_args_for(&self, pool: i64) -> Option<&ChooseArgs> {
         if self.choose_args.is_empty() {
             return None;
@@ -324,12 +325,12 @@ impl CrushMap {
         self.choose_args.get(&pool).or_else(|| self.choose_args.get(&DEFAULT_CHOOSE_ARGS))
     }
 
-    /// All weight sets by index: a pool's number or [`DEFAULT_CHOOSE_ARGS`].
+    /// Returns all weight sets by index: a pool's number or [`DEFAULT_CHOOSE_ARGS`].
     pub fn choose_args(&self) -> impl Iterator<Item = (i64, &ChooseArgs)> {
         self.choose_args.iter().map(|(index, args)| (*index, args))
     }
 
-    /// Recomputes what follows from the buckets.
+    /// Recomputes the fields that follow from the buckets.
     pub(crate) fn finalize(&mut self) {
         let highest = self.buckets.iter().flatten().flat_map(|bucket| &bucket.items).copied().max();
         self.device_limit = highest.map_or(0, |item| item.max(-1).saturating_add(1));
@@ -342,7 +343,7 @@ impl CrushMap {
         self.parents = parents;
     }
 
-    /// A bucket on a cycle or too deep, if there is one. Everything else relies on there being none.
+    /// Returns a bucket on a cycle or too deep, if there is one. Everything else relies on there being none.
     pub(crate) fn misshapen(&self) -> Option<i32> {
         #[derive(Clone, Copy)]
         enum Mark {
@@ -351,7 +352,7 @@ impl CrushMap {
             Done(usize),
         }
         let mut marks = vec![Mark::New; self.buckets.len()];
-        // Each entry: slot, index of the next item to look at, height found so far.
+        // Each entry is a slot, the index of the next item to look at, and the height found so far.
         let mut stack: Vec<(usize, usize, usize)> = Vec::new();
         for start in 0..self.buckets.len() {
             if matches!(marks[start], Mark::New) {
@@ -395,7 +396,7 @@ impl Default for CrushMap {
     }
 }
 
-/// Slot of a bucket id; `None` for devices.
+/// Returns the slot of a bucket id; `None` for devices.
 #[inline]
 pub(crate) fn slot(id: i32) -> Option<usize> {
     if id < 0 { Some((-1 - id) as usize) } else { None }

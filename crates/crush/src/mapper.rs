@@ -1,4 +1,4 @@
-//! Running a rule: from an input to devices.
+//! Runs a rule: from an input to devices.
 
 use crate::{Bucket, ChooseArgs, CrushMap, MapError, RuleKind, WEIGHT_ONE, hash::hash2, op};
 
@@ -17,7 +17,8 @@ pub struct Scratch {
     permutation: Vec<u32>,
 }
 
-/// Whether device `osd` is refused for input `x`: it is out, or reweighted and `x` falls into the refused share.
+/// Returns true if device `osd` is refused for input `x`: it is out, or reweighted and `x` falls into the refused
+/// share.
 ///
 /// `weights`: 16.16 per device, [`WEIGHT_ONE`] is fully in; devices beyond it are out.
 #[inline]
@@ -30,12 +31,12 @@ pub fn is_out(weights: &[u32], osd: i32, x: u32) -> bool {
 }
 
 impl CrushMap {
-    /// The devices that rule number `rule` places input `x` on, at most `result_max` of them.
+    /// Returns the devices that rule number `rule` places input `x` on, at most `result_max` of them.
     ///
-    /// `weights`: 16.16 per device, see [`is_out`]. `choose_args`: see [`CrushMap::choose_args_for`]. Rules with
-    /// indep steps leave [`ITEM_NONE`] where a place could not be filled; firstn results are merely shorter.
-    /// Errors: [`MapError`] if the rule does not exist or needs what is not supported; a rule whose steps select
-    /// nothing has an empty result.
+    /// `weights`: 16.16 per device, see [`is_out`]. `choose_args`: see [`CrushMap::choose_args_for`]. Rules with indep
+    /// steps leave [`ITEM_NONE`] where a place could not be filled; firstn results are merely shorter. Errors:
+    /// [`MapError`] if the rule does not exist or needs an unsupported feature; a rule whose steps select nothing has
+    /// an empty result.
     pub fn do_rule<'s>(
         &self,
         rule: u32,
@@ -57,7 +58,7 @@ impl CrushMap {
             weights,
             x,
             choose_args,
-            // Historically a count of retries, hence one more.
+            // The tunable was a count of retries historically, hence one more.
             tries: tunables.choose_total_tries.wrapping_add(1),
             leaf_tries: 0,
             local_tries: tunables.choose_local_tries,
@@ -144,7 +145,7 @@ impl CrushMap {
     }
 }
 
-/// What one choose call looks for.
+/// The target of one choose call.
 #[derive(Clone, Copy)]
 struct Want {
     /// Type of the items wanted.
@@ -170,7 +171,7 @@ struct Draw<'a> {
     permutation: &'a mut Vec<u32>,
 }
 
-/// What a descent from one bucket ended at.
+/// The end of a descent from one bucket.
 enum Reached<'a> {
     /// An item of the wanted type, its bucket if it is one, and the attempt number it was drawn with.
     Item(i32, Option<&'a Bucket>, u32),
@@ -186,7 +187,7 @@ impl<'a> Draw<'a> {
         bucket.choose(self.x, r, position, arg, self.permutation)
     }
 
-    /// What `item`, just drawn, means to a descent that wants `kind`: `Err` names the bucket to go on with.
+    /// Classifies `item`, just drawn, for a descent that wants `kind`: `Err` names the bucket to go on with.
     fn classify(&self, item: i32, kind: i32, r: u32) -> Result<Reached<'a>, &'a Bucket> {
         if item >= self.max_devices {
             return Ok(Reached::Dead);
@@ -201,7 +202,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// Fills `out` from `outpos` with up to `count` distinct items; returns the end of what is filled. With `out2`,
+    /// Fills `out` from `outpos` with up to `count` distinct items; returns the end of the filled part. With `out2`,
     /// finds a device below each item too. Later items move up when an earlier one cannot be placed.
     fn firstn(
         &mut self,
@@ -330,7 +331,8 @@ impl<'a> Draw<'a> {
                 let mut bucket = root;
                 let reached = loop {
                     let size = bucket.items.len() as u32;
-                    // A uniform bucket's permutation repeats with its size: avoid meeting the same items again.
+                    // A uniform bucket's permutation repeats with its size: another stride avoids meeting the same
+                    // items again.
                     let uniform = matches!(bucket.body, crate::BucketBody::Uniform { .. });
                     let stride = want.replicas as u32 + u32::from(uniform && size.is_multiple_of(want.replicas as u32));
                     let r = (rep as u32).wrapping_add(want.parent_r).wrapping_add(stride.wrapping_mul(attempt));

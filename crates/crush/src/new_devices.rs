@@ -6,19 +6,20 @@ use crate::{BuildError, CrushMap, Location};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewDevice {
     pub id: i32,
-    /// In 16.16 fixed point. Counts where `location` does.
+    /// Weight in 16.16 fixed point. Used only if there is a `location`.
     pub weight: u32,
-    /// Where it stands; `None` leaves it where it is.
+    /// Its place; `None` leaves it where it is.
     pub location: Option<Location>,
-    /// Its class; `None` leaves it with the one that it has, or without one.
+    /// Its class; `None` leaves it with its present one, or without one.
     pub class: Option<String>,
 }
 
 impl CrushMap {
-    /// Puts devices where they stand, as [`CrushMap::insert_item`] does under the name `osd.N`, and binds them to their classes,
-    /// as [`CrushMap::set_device_class`] does. What costs time in proportion to the whole hierarchy is done once for all of them.
+    /// Puts devices at their locations, as [`CrushMap::insert_item`] does under the name `osd.N`, and binds them to
+    /// their classes, as [`CrushMap::set_device_class`] does. Work in proportion to the whole hierarchy is done once
+    /// for all of them.
     ///
-    /// Returns those that could not be placed, with the reason: they are left out as if they had not been named.
+    /// Returns the devices that could not be placed, with the reasons: they are left out as if they had not been named.
     pub fn add_devices(&mut self, devices: &[NewDevice]) -> Vec<(i32, BuildError)> {
         let mut left: Vec<&NewDevice> = devices.iter().collect();
         let mut refused = Vec::new();
@@ -26,7 +27,7 @@ impl CrushMap {
             let mut next = self.clone();
             let added =
                 left.iter().try_for_each(|device| next.add_device(device).map_err(|reason| (device.id, reason)));
-            // Shadows weigh no more than what they are shadows of, so it is devices that fail.
+            // Shadows weigh no more than their originals, so devices are the ones that fail.
             let built = added.and_then(|()| next.rebuild_shadows().map_err(|reason| (left[left.len() - 1].id, reason)));
             match built {
                 Ok(()) => {
@@ -43,7 +44,7 @@ impl CrushMap {
         refused
     }
 
-    /// Leaves shadow trees to their rebuild. After an error the map is of no use.
+    /// Adds a device, and leaves shadow trees to their rebuild. After an error the map is of no use.
     fn add_device(&mut self, device: &NewDevice) -> Result<(), BuildError> {
         if let Some(location) = &device.location {
             self.insert(device.id, device.weight, &format!("osd.{}", device.id), location, true)?;

@@ -19,7 +19,7 @@ pub mod op {
     pub const SET_MSR_COLLISION_TRIES: u32 = 15;
     pub const CHOOSE_MSR: u32 = 16;
 
-    /// The name `osd crush rule dump` prints.
+    /// Returns the name that `osd crush rule dump` prints.
     pub fn name(op: u32) -> &'static str {
         match op {
             NOOP => "noop",
@@ -43,7 +43,7 @@ pub mod op {
     }
 }
 
-/// For which pools a rule is: the pool's type, as a number of the binary form.
+/// Type of the pools that a rule is for, as a number of the binary form.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RuleKind(pub u8);
 
@@ -54,7 +54,7 @@ impl RuleKind {
     pub const MSR_INDEP: RuleKind = RuleKind(5);
 }
 
-/// One step. What the arguments mean depends on the opcode: TAKE (item), CHOOSE* (count, type), SET_* (value).
+/// One step. The meaning of the arguments depends on the opcode: TAKE (item), CHOOSE* (count, type), SET_* (value).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     pub op: u32,

@@ -68,7 +68,7 @@ impl CrushMap {
         Ok(number as u32)
     }
 
-    /// Removes a rule. Whether a pool uses it is the caller's to know.
+    /// Removes a rule. The caller has to check that no pool uses it.
     pub fn remove_rule(&mut self, name: &str) -> Result<(), BuildError> {
         let number = self.rule_by_name(name).ok_or_else(|| BuildError::NoRule(name.to_owned()))?;
         self.change(|map| {
@@ -88,7 +88,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// The item that a rule starts from and the number of its failure domain's type.
+    /// Returns the item that a rule starts from and the number of its failure domain's type.
     fn rule_target(
         &self,
         name: &str,

@@ -3,10 +3,10 @@
 use crate::CrushMap;
 use std::collections::BTreeSet;
 
-/// What a walk covers.
+/// Options of a walk.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TreeOptions {
-    /// Include shadow trees.
+    /// True to include shadow trees.
     pub shadows: bool,
 }
 
@@ -16,17 +16,17 @@ pub struct TreeItem {
     pub id: i32,
     /// The bucket it was reached from; `None` for roots.
     pub parent: Option<i32>,
-    /// 0 for roots.
+    /// Number of buckets above it; 0 for roots.
     pub depth: usize,
-    /// 16.16; a root's own weight, else the weight in `parent`.
+    /// Weight in 16.16; a root's own weight, else the weight in `parent`.
     pub weight: u32,
     /// The bucket's items in the order in which they are visited; empty for devices.
     pub children: Vec<i32>,
 }
 
 impl CrushMap {
-    /// Every bucket and device from the roots down, in the order of Ceph's `osd tree`: roots by ascending id, items
-    /// of a bucket by class and name. (Its JSON lists a bucket's children in the reverse order.)
+    /// Returns every bucket and device from the roots down, in the order of Ceph's `osd tree`: roots by ascending id,
+    /// items of a bucket by class and name. (Its JSON lists a bucket's children in the reverse order.)
     pub fn tree(&self, options: TreeOptions) -> Vec<TreeItem> {
         let mut out = Vec::new();
         for root in self.roots() {
@@ -38,7 +38,7 @@ impl CrushMap {
         out
     }
 
-    /// Named devices that no bucket holds, by id.
+    /// Returns the named devices that no bucket holds, by id.
     pub fn stray_devices(&self) -> Vec<i32> {
         let linked: BTreeSet<i32> = self.devices();
         self.names.keys().copied().filter(|id| *id >= 0 && !linked.contains(id)).collect()
@@ -60,7 +60,7 @@ impl CrushMap {
         }
     }
 
-    /// Devices sort by class, then number; buckets by name.
+    /// Returns the key by which items are sorted: devices by class, then number; buckets by name.
     fn sort_key(&self, id: i32) -> String {
         if id >= 0 {
             format!("{}_osd.{id:08}", self.class_of(id).unwrap_or(""))

@@ -10,7 +10,7 @@ pub struct Tunables {
     pub chooseleaf_vary_r: u8,
     /// Version of straw lengths' computation; matters to straw buckets only.
     pub straw_calc_version: u8,
-    /// Bit per bucket algorithm number.
+    /// One bit for the number of each bucket algorithm.
     pub allowed_bucket_algs: u32,
     pub chooseleaf_stable: u8,
     /// Attempts of MSR rules: descents and collision tries. `None` in maps from before Squid, which do not carry
@@ -27,7 +27,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// By the names of `ceph osd crush tunables`; `optimal` and `default` mean Jewel.
+    /// Returns the profile of a name of `ceph osd crush tunables`; `optimal` and `default` mean Jewel.
     pub fn from_name(name: &str) -> Option<Profile> {
         Some(match name {
             "firefly" => Profile::Firefly,
@@ -61,7 +61,7 @@ impl Profile {
 }
 
 impl Tunables {
-    /// What maps mean that end before they name any tunable.
+    /// Tunables of maps that end before they name any.
     pub(crate) const ARGONAUT: Tunables = Tunables {
         choose_local_tries: 2,
         choose_local_fallback_tries: 5,
@@ -74,7 +74,7 @@ impl Tunables {
         msr_tries: None,
     };
 
-    /// The profile these are, `unknown` if none.
+    /// Returns the name of the profile that these tunables are, `unknown` if none.
     pub fn profile_name(&self) -> &'static str {
         // Bucket algorithms and MSR attempts do not tell profiles apart.
         let same = |other: Tunables| {

@@ -5,7 +5,7 @@ use crate::{BucketAlg, BuildError, ChooseArg, ChooseArgs, CrushMap};
 
 impl CrushMap {
     /// Makes the weight set `index` (a pool's number or [`crate::DEFAULT_CHOOSE_ARGS`]) a copy of the buckets' own
-    /// weights, the same for each of `places` places in the result. Returns false if there is one already.
+    /// weights, equal for each of `places` places in the result. Returns false if there is one already.
     pub fn create_weight_set(&mut self, index: i64, places: usize) -> Result<bool, BuildError> {
         if let Some(bucket) = self.buckets().find(|bucket| bucket.alg() != BucketAlg::Straw2) {
             return Err(BuildError::UnsupportedBucket { id: bucket.id, alg: bucket.alg() });
@@ -22,13 +22,13 @@ impl CrushMap {
         Ok(true)
     }
 
-    /// Removes a weight set. Returns whether there was one.
+    /// Removes a weight set. Returns true if there was one.
     pub fn remove_weight_set(&mut self, index: i64) -> bool {
         self.choose_args.remove(&index).is_some()
     }
 
-    /// Sets an item's weights, one per place, in a weight set, wherever the item is, and the sums above it. Returns
-    /// at how many places in the hierarchy.
+    /// Sets an item's weights, one per place, in a weight set, in every bucket that has the item, and the sums above
+    /// it. Returns the number of these buckets.
     pub fn reweight_in_weight_set(&mut self, index: i64, item: &str, weights: &[u32]) -> Result<usize, BuildError> {
         let id = self.id(item).ok_or_else(|| BuildError::NoItem(item.to_owned()))?;
         let args = self.choose_args.get(&index).ok_or(BuildError::NoWeightSet(index))?;

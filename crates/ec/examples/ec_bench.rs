@@ -2,9 +2,10 @@
 //!
 //! `cargo run --release -p ec --example ec_bench [-- PART_OF_A_KERNEL_NAME]`
 //!
-//! GB/s (1e9 bytes, per second of processor time, so that what else runs disturbs less) of data shards: for `encode` all data of a stripe, for `recover 1` and `recover m` all that is
-//! read, that is k shards, for `update` the bytes of the one shard that changes. One stripe is worked on over and over, so
-//! short shards come from the first or second level of the caches and shards of 1 MiB from the last, or from memory.
+//! Throughput is in GB/s of data shards (1e9 bytes, per second of processor time, so that other processes disturb
+//! less). `encode` counts all data of a stripe, `recover 1` and `recover m` all bytes read, which is k shards, and
+//! `update` the bytes of the one shard that changes. All rounds work on one stripe, so short shards come from the first
+//! or second level of the caches and shards of 1 MiB from the last, or from memory.
 
 use ec::{Code, Kernel, ShardSet, Technique};
 use std::hint::black_box;
@@ -41,7 +42,7 @@ fn noise(seed: usize, bytes: usize) -> Vec<u8> {
 
 fn measure(code: &Code, shard_bytes: usize) -> [f64; 4] {
     let (k, m) = (code.k(), code.m());
-    // As the data path has them: each on a page of its own.
+    // Each shard has a page of its own, as in the data path.
     let aligned = |bytes: &[u8]| types::AlignedBuf::copy_from(bytes);
     let data: Vec<_> = (0..k).map(|shard| aligned(&noise(shard, shard_bytes))).collect();
     let data: Vec<&[u8]> = data.iter().map(|shard| shard.as_slice()).collect();

@@ -1,8 +1,8 @@
-//! Whether the buffers that a caller brings fit together.
+//! Checks of the buffers that a caller gives.
 
 use thiserror::Error;
 
-/// Buffers of the wrong number or of different lengths. Nothing has been written to any.
+/// Buffers of the wrong number or of different lengths. No buffer has been written to.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum BufferError {
     #[error("{given} {what} buffers where there are {expected}")]

@@ -11,8 +11,8 @@ use std::fmt;
 
 /// One technique with k data and m parity shards, prepared for a kernel.
 ///
-/// Shards are byte strings of one length, any length. Byte i of every shard depends on byte i of the other shards only:
-/// whatever is done to whole shards may as well be done to the same range of each.
+/// Shards are byte strings of one length, any length. Byte i of every shard depends only on byte i of the other shards,
+/// so all operations on whole shards also work on one range of each.
 pub struct Code {
     technique: Technique,
     matrix: Matrix,
@@ -28,7 +28,7 @@ impl Code {
         Ok(Code { technique, matrix, encoder, kernel: Kernel::best() })
     }
 
-    /// The same code on another kernel.
+    /// Replaces the kernel.
     pub fn with_kernel(self, kernel: Kernel) -> Code {
         Code { kernel, ..self }
     }
@@ -56,7 +56,7 @@ impl Code {
         ShardSet::first(self.k() + self.m())
     }
 
-    /// Whether parity `index` (from 0) is the plain exclusive or of the data, so that [`crate::parity_crc`] applies.
+    /// True if parity `index` (from 0) is the plain exclusive or of the data, so that [`crate::parity_crc`] applies.
     pub fn parity_is_sum(&self, index: usize) -> bool {
         index < self.m() && self.matrix.row(index).iter().all(|&cell| cell == 1)
     }
@@ -72,7 +72,7 @@ impl Code {
         Ok(())
     }
 
-    /// Brings all parity shards up to date with the change of data shard `shard` from `old` to `new`.
+    /// Updates all parity shards for a change of data shard `shard` from `old` to `new`.
     pub fn update(&self, shard: usize, old: &[u8], new: &[u8], parity: &mut [&mut [u8]]) -> Result<(), BufferError> {
         self.check_data_shard(shard)?;
         Check::new()
@@ -87,8 +87,8 @@ impl Code {
         Ok(())
     }
 
-    /// The difference between two versions of a data shard's bytes, from which [`Code::add_delta`] makes parity. The
-    /// difference of several changes is the sum (exclusive or) of theirs.
+    /// Computes the difference between two versions of a data shard's bytes, by which [`Code::add_delta`] updates
+    /// parity. The difference of several changes is the sum (exclusive or) of their differences.
     pub fn delta(&self, old: &[u8], new: &[u8], delta: &mut [u8]) -> Result<(), BufferError> {
         Check::new().lengths("data", [old.len(), new.len()])?.lengths("delta", [delta.len()])?;
         self.kernel.combine(Job {
@@ -102,8 +102,8 @@ impl Code {
         Ok(())
     }
 
-    /// Brings parity shard `index` (from 0) up to date with a change of data shard `shard` by `delta`. Applied twice it is
-    /// undone.
+    /// Updates parity shard `index` (from 0) for a change of data shard `shard` by `delta`. A second application undoes
+    /// it.
     pub fn add_delta(&self, shard: usize, index: usize, delta: &[u8], parity: &mut [u8]) -> Result<(), BufferError> {
         self.check_data_shard(shard)?;
         if index >= self.m() {
@@ -115,7 +115,7 @@ impl Code {
     }
 
     /// Adds changes of several data shards to all parity shards in one pass: `deltas` are those of `shards`, ascending.
-    /// On parities of zeros, this encodes a stripe of which the other data shards are zeros.
+    /// On parities of zeros, this encodes a stripe whose other data shards are zeros.
     pub fn add_deltas(&self, shards: ShardSet, deltas: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), BufferError> {
         if let Some(shard) = shards.without(ShardSet::first(self.k())).iter().next() {
             return Err(BufferError::NoSuchShard { what: "data", shard });
@@ -131,8 +131,8 @@ impl Code {
         Ok(())
     }
 
-    /// Which shards to read for `want`, as few as can be: `want` itself if all of it is `available`, else the first k that
-    /// are available.
+    /// The fewest shards to read for `want`: `want` itself if all of it is `available`, else the first k available
+    /// shards.
     pub fn minimum_to_decode(&self, want: ShardSet, available: ShardSet) -> Result<ShardSet, DecodeError> {
         DecodeError::check(self, want, available)?;
         if want.is_subset(available) {
@@ -141,7 +141,7 @@ impl Code {
         Ok(available.iter().take(self.k()).collect())
     }
 
-    /// What computes the shards of `want` that are not `available`, from the first k that are.
+    /// A decoder for the shards of `want` that are not `available`, from the first k available ones.
     pub fn decoder(&self, want: ShardSet, available: ShardSet) -> Result<Decoder, DecodeError> {
         DecodeError::check(self, want, available)?;
         let sources: ShardSet = available.iter().take(self.k()).collect();
@@ -155,8 +155,8 @@ impl Code {
         Ok(())
     }
 
-    /// Adds the products of the one or two `sources`, of data shard `shard`, to the parities from `index` on, [`ROWS_MAX`]
-    /// of them at most.
+    /// Adds the products of the one or two `sources`, which are of data shard `shard`, to at most [`ROWS_MAX`]
+    /// parities, from `index` on.
     fn add_products(&self, shard: usize, index: usize, sources: &[&[u8]], targets: &mut [&mut [u8]]) {
         let rows = targets.len();
         let multiplier = |row| *Multiplier::of(self.matrix.at(index + row, shard));
@@ -172,7 +172,7 @@ impl Code {
     }
 }
 
-/// As `isa/cauchy 4+2 (avx2)`.
+/// Formats as `isa/cauchy 4+2 (avx2)`.
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}+{} ({})", self.technique, self.k(), self.m(), self.kernel)

@@ -1,4 +1,4 @@
-//! Computing lost shards.
+//! Recovery of lost shards.
 
 use crate::buffers::{BufferError, Check};
 use crate::code::Code;
@@ -9,7 +9,7 @@ use crate::transform::Transform;
 use std::fmt;
 use thiserror::Error;
 
-/// Shards that cannot be had.
+/// The reason why shards cannot be recovered.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DecodeError {
     #[error("only {} of {k} needed shards are available ({available})", available.len())]
@@ -31,7 +31,7 @@ impl DecodeError {
     }
 }
 
-/// Computes certain shards from certain others; from [`Code::decoder`]. Good for any number of stripes.
+/// Computes certain shards from certain others; made by [`Code::decoder`]. One decoder serves any number of stripes.
 pub struct Decoder {
     sources: ShardSet,
     targets: ShardSet,
@@ -50,18 +50,18 @@ impl Decoder {
         Decoder { sources, targets, transform, kernel }
     }
 
-    /// What [`Decoder::decode`] takes: k shards, or none if nothing is to be computed.
+    /// Shards that [`Decoder::decode`] takes: k shards, or none if there are no targets.
     pub fn sources(&self) -> ShardSet {
         self.sources
     }
 
-    /// What [`Decoder::decode`] gives.
+    /// Shards that [`Decoder::decode`] computes.
     pub fn targets(&self) -> ShardSet {
         self.targets
     }
 
-    /// Computes the targets: `sources` are the shards (or the same range of each) that [`Decoder::sources`] names,
-    /// ascending; `targets` those that [`Decoder::targets`] names, ascending, overwritten.
+    /// Computes the targets. `sources` are the shards of [`Decoder::sources`], ascending, or one range of each;
+    /// `targets` are those of [`Decoder::targets`], ascending, and are overwritten.
     pub fn decode(&self, sources: &[&[u8]], targets: &mut [&mut [u8]]) -> Result<(), BufferError> {
         Check::new()
             .count("source", sources.len(), self.sources.len())?
@@ -79,11 +79,10 @@ impl fmt::Debug for Decoder {
     }
 }
 
-/// The matrix that makes `targets` of `sources`.
+/// The matrix that computes `targets` from `sources`.
 ///
-/// Of the sources' parities, the part that comes from data shards that are sources too is known; what is left of them is
-/// a square system for the data shards that are not. So only a matrix as large as that number is inverted, which is one
-/// cell in the common case.
+/// The part of the sources' parities that comes from data shards among the sources is known; the rest is a square
+/// system for the other data shards. Only a matrix of that size is inverted, which is one cell in the common case.
 fn rows_over(matrix: &Matrix, sources: ShardSet, targets: ShardSet) -> Matrix {
     let k = matrix.columns();
     let data = ShardSet::first(k);
@@ -97,7 +96,7 @@ fn rows_over(matrix: &Matrix, sources: ShardSet, targets: ShardSet) -> Matrix {
     };
     let solved = part(&parities, &lost).inverse().expect("the techniques' matrices have no singular part");
     let from_known = solved.product(&part(&parities, &known));
-    // Over the sources in ascending order: known data, then parities.
+    // Columns are the sources in ascending order: known data, then parities.
     let lost_rows = Matrix::from_fn(lost.len(), k, |row, column| match column.checked_sub(known.len()) {
         None => from_known.at(row, column),
         Some(parity) => solved.at(row, parity),

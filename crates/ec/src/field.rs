@@ -1,9 +1,9 @@
-//! Arithmetic in GF(2^8) with the polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d), in which 2 generates every element but
-//! zero. Addition is exclusive or.
+//! Arithmetic in GF(2^8) with the polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d), in which 2 generates every element
+//! except zero. Addition is exclusive or.
 
 const POLYNOMIAL: u16 = 0x11d;
 
-/// `POWERS[i]` is 2^i. Twice as long as the group, so that a sum of two logarithms needs no reduction.
+/// `POWERS[i]` is 2^i. The table is twice as long as the group, so that a sum of two logarithms needs no reduction.
 const POWERS: [u8; 510] = powers();
 const LOGARITHMS: [u8; 256] = logarithms();
 
@@ -62,7 +62,7 @@ pub(crate) fn divide(a: u8, b: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// Shift and add, bit by bit.
+    /// Multiplies by shifts and additions, bit by bit.
     fn naive(a: u8, b: u8) -> u8 {
         let mut product = 0u16;
         for bit in 0..8 {

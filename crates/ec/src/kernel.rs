@@ -1,7 +1,7 @@
-//! The inner loops: sums of products over GF(2^8), on whichever instructions the processor has.
+//! The inner loops: sums of products over GF(2^8), with the best instructions of the processor.
 //!
-//! A [`Kernel`] value is proof that the processor has its instructions: only [`Kernel::available`] makes them. All
-//! kernels give the same bytes; they differ in speed. The crate's only `unsafe` is in `vector`, `x86` and `aarch64`.
+//! A [`Kernel`] value proves that the processor has its instructions: only [`Kernel::available`] makes them. All
+//! kernels give equal bytes; they differ in speed. The crate's only `unsafe` is in `vector`, `x86` and `aarch64`.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -19,10 +19,10 @@ pub(crate) use multiplier::Multiplier;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Most targets of one [`Job`]: as many accumulators as fit the registers with something to spare.
+/// Largest number of targets of one [`Job`]: as many accumulators as fit the registers with something to spare.
 pub(crate) const ROWS_MAX: usize = 4;
 
-/// A way to compute, chosen by what the processor has.
+/// An implementation of the inner loops, chosen by the processor's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kernel(Kind);
 
@@ -43,7 +43,7 @@ enum Kind {
     Neon,
 }
 
-/// From slowest to fastest.
+/// All kinds, from slowest to fastest.
 const KINDS: &[Kind] = &[
     Kind::Portable,
     #[cfg(target_arch = "x86_64")]
@@ -61,8 +61,8 @@ const KINDS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// Whether the processor, and the operating system for the wide registers, has what the kernel needs. The features
-    /// asked for here are exactly those that the kernel's functions are compiled with.
+    /// True if the processor, and the operating system for the wide registers, supports the kernel. The features tested
+    /// here are exactly those that the kernel's functions are compiled with.
     fn is_available(self) -> bool {
         match self {
             Kind::Portable => true,
@@ -87,18 +87,18 @@ impl Kind {
 }
 
 impl Kernel {
-    /// Those that run on this processor, from slowest to fastest; never empty.
+    /// Kernels that run on this processor, from slowest to fastest; never empty.
     pub fn available() -> Vec<Kernel> {
         KINDS.iter().copied().filter(|kind| kind.is_available()).map(Kernel).collect()
     }
 
-    /// The fastest that runs on this processor. Looked up once.
+    /// The fastest kernel that runs on this processor. It is determined once.
     pub fn best() -> Kernel {
         static BEST: OnceLock<Kernel> = OnceLock::new();
         *BEST.get_or_init(|| *Kernel::available().last().expect("the portable kernel runs everywhere"))
     }
 
-    /// As `avx512-gfni`.
+    /// Name of the kernel, such as `avx512-gfni`.
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
@@ -117,7 +117,7 @@ impl Kernel {
         }
     }
 
-    /// Does a job. Panics if its parts do not fit together.
+    /// Carries out a job. Panics if its parts do not fit together.
     pub(crate) fn combine(self, mut job: Job<'_, '_>) {
         job.check();
         match self.0 {

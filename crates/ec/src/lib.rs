@@ -1,15 +1,15 @@
-//! Erasure coding: k data shards, m parity shards, any k of which give the others.
+//! Erasure coding: k data shards and m parity shards, of which any k give the others.
 //!
-//! Systematic Reed-Solomon over GF(2^8): data shards hold an object's bytes as they are. The parity bytes are those of
-//! Ceph's `jerasure` and `isa` plugins for the same profile. No I/O, no threads, no clock.
+//! Systematic Reed-Solomon over GF(2^8): data shards hold an object's bytes unchanged. The parity bytes are those of
+//! Ceph's `jerasure` and `isa` plugins for equal profiles. No I/O, no threads, no clock.
 //!
 //! * [`Profile`]: a Ceph erasure code profile, checked; start here. It gives a [`Code`] and a [`StripeLayout`].
-//! * [`StripeLayout`]: where an object's bytes lie on the data shards.
+//! * [`StripeLayout`]: places of an object's bytes on the data shards.
 //! * [`Code`]: parity of data ([`Code::encode`]), parity after a change ([`Code::update`], [`Code::delta`],
-//!   [`Code::add_delta`]), and what recovers lost shards ([`Code::decoder`]).
+//!   [`Code::add_delta`]), and recovery of lost shards ([`Code::decoder`]).
 //! * [`Technique`]: the families of codes and their matrices.
-//! * [`Kernel`]: which of the processor's instructions do the work.
-//! * [`parity_crc`]: checksums of parity for nothing, where that is possible.
+//! * [`Kernel`]: implementations by the processor's instructions.
+//! * [`parity_crc`]: checksums of parity without reading it, where that is possible.
 //!
 //! ```
 //! let profile = ec::Profile::from_words(["k=4", "m=2", "plugin=isa"])?;

@@ -42,7 +42,7 @@ impl Matrix {
         })
     }
 
-    /// The inverse of a square matrix, or `None` if it has none. Gauss and Jordan's elimination.
+    /// The inverse of a square matrix by Gauss-Jordan elimination, or `None` if it has none.
     pub(crate) fn inverse(&self) -> Option<Matrix> {
         assert_eq!(self.rows, self.columns, "only square matrices have inverses");
         let size = self.rows;

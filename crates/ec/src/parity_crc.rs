@@ -1,9 +1,10 @@
 //! Checksums of parity without a pass over its bytes.
 //!
-//! CRC-32C is linear over exclusive or, so the checksum of a parity that is the exclusive or of data
-//! ([`crate::Code::parity_is_sum`]) follows from the data's checksums, and after a change of one data shard from the
-//! parity's old checksum and the data's old and new one, whose exclusive or the new parity is. For other parities nothing
-//! of the kind exists: the checksum of a product with a field element is not a function of the checksum.
+//! CRC-32C is linear over exclusive or. The checksum of a parity that is the exclusive or of data
+//! ([`crate::Code::parity_is_sum`]) therefore follows from the data's checksums. After a change of one data shard it
+//! follows from the parity's old checksum and the data's old and new one, because the new parity is the exclusive or of
+//! these three. Other parities allow no such shortcut: the checksum of a product with a field element is not a function
+//! of the checksum.
 
 use types::BLOCK_BYTES;
 use types::crc32c::{SEED, combine, combine_block};
@@ -11,7 +12,7 @@ use types::crc32c::{SEED, combine, combine_block};
 /// [`types::crc32c::checksum`] of the exclusive or of strings that are each `bytes` long, from their checksums.
 pub fn of_sum(checksums: impl IntoIterator<Item = u32>, bytes: usize) -> u32 {
     let (count, sum) = checksums.into_iter().fold((0usize, 0), |(count, sum), checksum| (count + 1, sum ^ checksum));
-    // Each checksum is the seed's part plus the string's: with an odd number of strings one seed's part is left.
+    // Each checksum is the seed's part plus the string's: an odd number of strings leaves one seed's part.
     if count % 2 == 1 { sum } else { sum ^ of_zeros(bytes) }
 }
 

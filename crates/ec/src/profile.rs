@@ -9,11 +9,11 @@ use thiserror::Error;
 /// Stripe unit of a pool whose profile has none: `osd_pool_erasure_code_stripe_unit`.
 pub const STRIPE_UNIT_DEFAULT_BYTES: u32 = 4096;
 
-/// What Ceph fills in where the operator says nothing of the plugin: `osd_pool_default_erasure_code_profile`.
+/// Settings that Ceph fills in if the operator names no plugin: `osd_pool_default_erasure_code_profile`.
 const OPERATOR_DEFAULTS: [(&str, &str); 4] =
     [("plugin", "jerasure"), ("technique", "reed_sol_van"), ("k", "2"), ("m", "2")];
 
-/// What both plugins fill in for the placement rule.
+/// Settings that both plugins fill in for the placement rule.
 const CRUSH_DEFAULTS: [(&str, &str); 3] =
     [("crush-root", "default"), ("crush-failure-domain", "host"), ("crush-device-class", "")];
 
@@ -23,7 +23,7 @@ const ISA_ALIGNMENT_BYTES: u32 = 32;
 const JERASURE_ALIGNMENT_BYTES: u32 = 32;
 const JERASURE_CHUNK_ALIGNMENT_BYTES: u32 = 128;
 
-/// A profile that can be used, checked and with Ceph's defaults filled in.
+/// A usable profile, checked and with Ceph's defaults filled in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
     technique: Technique,
@@ -34,7 +34,7 @@ pub struct Profile {
     settings: BTreeMap<String, String>,
 }
 
-/// Why a profile cannot be used. Each says what could be.
+/// The reason why a profile cannot be used. Each message names usable values.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ProfileError {
     #[error("erasure code plugin '{0}' is not supported; use plugin=jerasure or plugin=isa")]
@@ -49,7 +49,10 @@ pub enum ProfileError {
     Number { key: &'static str, value: String },
     #[error("a profile with 'mapping' is not supported; data shards come first, then parity shards")]
     Mapping,
-    #[error("property '{0}' is no longer supported; try 'crush-{suffix}' instead", suffix = .0.trim_start_matches("ruleset-"))]
+    #[error(
+        "property '{0}' is no longer supported; try 'crush-{suffix}' instead",
+        suffix = .0.trim_start_matches("ruleset-")
+    )]
     Ruleset(String),
     #[error("'{0}' is not of the form key=value")]
     NoKey(String),
@@ -64,7 +67,7 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// From what an operator gives to `ceph osd erasure-code-profile set`: words of the form key=value. As there, a profile
+    /// Parses the arguments of `ceph osd erasure-code-profile set`: words of the form key=value. As in Ceph, a profile
     /// that names no other plugin starts from the cluster's default, 2 + 2 of jerasure.
     pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Profile, ProfileError> {
         let mut settings = BTreeMap::new();
@@ -84,7 +87,7 @@ impl Profile {
         Profile::from_settings(settings)
     }
 
-    /// From a profile as it stands in an OSD map. What is missing or empty gets the plugin's defaults.
+    /// Checks a profile from an OSD map. Missing or empty settings get the plugin's defaults.
     pub fn from_settings(mut settings: BTreeMap<String, String>) -> Result<Profile, ProfileError> {
         let plugin = settings.get("plugin").ok_or(ProfileError::NoPlugin)?;
         if plugin != "jerasure" && plugin != "isa" {
@@ -150,8 +153,8 @@ impl Profile {
         self.stripe_unit_bytes
     }
 
-    /// Everything the profile says, defaults included: what stands in the OSD map. Keys that concern neither plugin nor
-    /// technique, such as those for the placement rule, are as they were given.
+    /// All settings of the profile, defaults included, as in the OSD map. Settings that concern neither plugin nor
+    /// technique, such as those for the placement rule, are unchanged.
     pub fn settings(&self) -> &BTreeMap<String, String> {
         &self.settings
     }
@@ -166,7 +169,7 @@ impl Profile {
         Code::new(self.technique, self.k, self.m).expect("the profile's numbers have been checked")
     }
 
-    /// Length of each shard if an object of `object_bytes` were one stripe: what Ceph's plugins call chunk size.
+    /// Length of each shard if an object of `object_bytes` were one stripe: the chunk size of Ceph's plugins.
     pub fn shard_bytes_for(&self, object_bytes: u64) -> u64 {
         let k = self.k as u64;
         if self.technique.plugin() == "isa" {
@@ -191,7 +194,7 @@ impl Profile {
 
 fn technique_of(jerasure: bool, given: Option<&str>) -> Result<Technique, ProfileError> {
     match (jerasure, given) {
-        // Ceph's isa plugin has a default here, its jerasure plugin none; the mons add the one for jerasure.
+        // Ceph's isa plugin has a default technique, its jerasure plugin has none; the monitors add it for jerasure.
         (true, Some("reed_sol_van")) => Ok(Technique::JerasureVandermonde),
         (true, Some("reed_sol_r6_op")) => Ok(Technique::JerasureRaid6),
         (true, other) => Err(ProfileError::Technique {
@@ -227,7 +230,8 @@ fn number(settings: &BTreeMap<String, String>, key: &'static str) -> Result<usiz
     value.parse().map_err(|_| ProfileError::Number { key, value: value.clone() })
 }
 
-/// Bytes of a number with an optional unit: B, K, M or G, also as Ki or KB and so on; all are powers of 1024, as in Ceph.
+/// Parses a number of bytes with an optional unit: B, K, M or G, also as Ki or KB and so on; all are powers of 1024, as
+/// in Ceph.
 fn size_of_text(text: &str) -> Option<u32> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -1,8 +1,8 @@
-//! Which shards of a stripe.
+//! Sets of a stripe's shards.
 
 use std::fmt;
 
-/// Most shards, data and parity together, that a code can have.
+/// Largest number of shards of a code, data and parity together.
 pub const SHARDS_MAX: usize = 64;
 
 /// A set of shard numbers. Data shards are numbered from 0 to k - 1, parity shards from k to k + m - 1.
@@ -20,7 +20,7 @@ impl ShardSet {
         ShardSet(if count == 0 { 0 } else { u64::MAX >> (u64::BITS as usize - count) })
     }
 
-    /// Adds a shard. Panics from [`SHARDS_MAX`] on.
+    /// Adds a shard. Panics for numbers from [`SHARDS_MAX`] on.
     pub fn insert(&mut self, shard: usize) {
         assert!(shard < SHARDS_MAX, "there is no shard {shard}");
         self.0 |= 1 << shard;
@@ -61,7 +61,7 @@ impl ShardSet {
         ShardSet(self.0 & !other.0)
     }
 
-    /// In ascending order.
+    /// The shards in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> + Clone {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -71,7 +71,7 @@ impl ShardSet {
         })
     }
 
-    /// Bit i stands for shard i.
+    /// The set as bits; bit i stands for shard i.
     pub fn bits(self) -> u64 {
         self.0
     }
@@ -95,7 +95,7 @@ impl fmt::Debug for ShardSet {
     }
 }
 
-/// As `0,2,5`.
+/// Formats as `0,2,5`.
 impl fmt::Display for ShardSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, shard) in self.iter().enumerate() {

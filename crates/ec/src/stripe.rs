@@ -1,4 +1,4 @@
-//! How an object's bytes lie on data shards: round robin, a stripe unit at a time.
+//! Placement of an object's bytes on data shards: round robin, one stripe unit at a time.
 //!
 //! ```text
 //! object   | 0 | 1 | 2 | 3 | 4 | 5 | 6..        stripe unit by stripe unit, here k = 3
@@ -7,8 +7,8 @@
 //! shard 2  | 2 | 5 | 8 |
 //! ```
 //!
-//! A shard is as long as the object's stripes need: the last stripe is filled up with zeros. Parity shards are as long as
-//! data shards. Offsets in an object are *logical*, those in a shard are *shard offsets*.
+//! A shard is as long as the object's stripes need: the last stripe is filled up with zeros. Parity shards are as long
+//! as data shards. Offsets in an object are *logical*, those in a shard are *shard offsets*.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub struct StripeLayout {
     unit_bytes: u32,
 }
 
-/// A run of bytes that lies in one piece, both in the object and on a data shard.
+/// A run of bytes that is contiguous both in the object and on a data shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
     pub shard: usize,
@@ -44,17 +44,17 @@ impl StripeLayout {
         self.k as usize
     }
 
-    /// Bytes of one stripe on one shard. Ceph calls it chunk size, too.
+    /// Bytes of one stripe on one shard, which Ceph also calls chunk size.
     pub fn unit_bytes(&self) -> u64 {
         u64::from(self.unit_bytes)
     }
 
-    /// Bytes of an object in one stripe: k stripe units. What clients see as the pool's alignment.
+    /// Bytes of an object in one stripe: k stripe units. Clients see this as the pool's alignment.
     pub fn stripe_bytes(&self) -> u64 {
         u64::from(self.k) * self.unit_bytes()
     }
 
-    /// The data shard that a logical offset lies on, and where.
+    /// The data shard and the shard offset of a logical offset.
     pub fn locate(&self, logical_offset: u64) -> (usize, u64) {
         check(logical_offset);
         let (unit, within) = (logical_offset / self.unit_bytes(), logical_offset % self.unit_bytes());
@@ -86,7 +86,7 @@ impl StripeLayout {
         self.stripes(object_bytes) * self.unit_bytes()
     }
 
-    /// How much of data shard `shard` is the object's, before the zeros that fill up the last stripe.
+    /// Number of bytes of data shard `shard` that belong to the object, before the zeros that fill up the last stripe.
     pub fn used_shard_bytes(&self, object_bytes: u64, shard: usize) -> u64 {
         assert!(shard < self.k(), "shard {shard} of {} data shards", self.k);
         check(object_bytes);
@@ -94,7 +94,7 @@ impl StripeLayout {
         whole * self.unit_bytes() + rest.saturating_sub(shard as u64 * self.unit_bytes()).min(self.unit_bytes())
     }
 
-    /// Whether both ends of a logical range lie between stripes.
+    /// True if both ends of a logical range lie between stripes.
     pub fn is_whole_stripes(&self, logical: &Range<u64>) -> bool {
         logical.start.is_multiple_of(self.stripe_bytes()) && logical.end.is_multiple_of(self.stripe_bytes())
     }
@@ -106,19 +106,19 @@ impl StripeLayout {
         start..self.padded_bytes(logical.end)
     }
 
-    /// The range of every shard, data or parity, that belongs to the stripes a logical range touches.
+    /// The range of every shard, data or parity, that belongs to the stripes touched by a logical range.
     pub fn shard_range_around(&self, logical: Range<u64>) -> Range<u64> {
         let stripes = self.stripes_around(logical);
         stripes.start / u64::from(self.k)..stripes.end / u64::from(self.k)
     }
 
-    /// The range of data shard `shard` that lies in a logical range; it is one piece. Empty if there is nothing.
+    /// The contiguous range of data shard `shard` that lies in a logical range. Empty if there is none.
     pub fn shard_range(&self, shard: usize, logical: Range<u64>) -> Range<u64> {
         let start = self.used_shard_bytes(logical.start, shard);
         start..self.used_shard_bytes(logical.end, shard).max(start)
     }
 
-    /// The range of every parity shard that depends on a logical range: what its data shards' ranges are together.
+    /// The range of every parity shard that depends on a logical range: the union of its data shards' ranges.
     pub fn parity_range(&self, logical: Range<u64>) -> Range<u64> {
         if logical.is_empty() {
             let (_, at) = self.locate(logical.start);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a byte by byte model.
+        /// Ranges equal those of a byte by byte model.
         #[test]
         fn ranges_are_what_their_bytes_are(k in 1usize..6, unit in 1u32..9, start in 0u64..90, bytes in 0u64..60) {
             let layout = StripeLayout::new(k, unit).unwrap();
@@ -225,7 +225,8 @@ mod tests {
             }
 
             let around = layout.stripes_around(logical.clone());
-            prop_assert!(around.start <= logical.start && around.end >= logical.end && layout.is_whole_stripes(&around));
+            prop_assert!(around.start <= logical.start && around.end >= logical.end);
+            prop_assert!(layout.is_whole_stripes(&around));
             prop_assert!(around.end < logical.end + layout.stripe_bytes());
             prop_assert!(around.start + layout.stripe_bytes() > logical.start);
             let on_shards = layout.shard_range_around(logical.clone());

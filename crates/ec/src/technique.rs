@@ -1,7 +1,8 @@
-//! The codes there are, and the matrices that define them.
+//! The supported codes, and the matrices that define them.
 //!
-//! A parity byte is the sum of the k data bytes at the same place of their shards, each times its cell of the coding
-//! matrix: parity i takes row i, data shard j column j. The matrices are those of Ceph's plugins, so the bytes are.
+//! A parity byte is the sum of the k data bytes at its place in the data shards, each times a cell of the coding
+//! matrix: parity i takes row i, data shard j column j. The matrices are those of Ceph's plugins, so the bytes are
+//! equal, too.
 
 use crate::field::{divide, inverse, multiply, power};
 use crate::matrix::Matrix;
@@ -23,7 +24,7 @@ pub enum Technique {
     IsaCauchy,
 }
 
-/// A number of shards that a technique does not have.
+/// A number of shards that a technique does not support.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ShardCountError {
     #[error("k={k} must be at least 2")]
@@ -42,11 +43,11 @@ pub enum ShardCountError {
 }
 
 impl Technique {
-    /// All of them.
+    /// All techniques.
     pub const ALL: [Technique; 4] =
         [Technique::JerasureVandermonde, Technique::JerasureRaid6, Technique::IsaVandermonde, Technique::IsaCauchy];
 
-    /// The `plugin` of a Ceph profile.
+    /// Value of `plugin` in a Ceph profile.
     pub fn plugin(self) -> &'static str {
         match self {
             Technique::JerasureVandermonde | Technique::JerasureRaid6 => "jerasure",
@@ -54,7 +55,7 @@ impl Technique {
         }
     }
 
-    /// The `technique` of a Ceph profile.
+    /// Value of `technique` in a Ceph profile.
     pub fn name(self) -> &'static str {
         match self {
             Technique::JerasureVandermonde | Technique::IsaVandermonde => "reed_sol_van",
@@ -63,7 +64,7 @@ impl Technique {
         }
     }
 
-    /// Whether the technique has a code of `k` data and `m` parity shards.
+    /// Checks that the technique has a code of `k` data and `m` parity shards.
     pub fn check_shard_counts(self, k: usize, m: usize) -> Result<(), ShardCountError> {
         if k < 2 {
             return Err(ShardCountError::TooFewData { k });
@@ -71,7 +72,7 @@ impl Technique {
         if m < 1 {
             return Err(ShardCountError::TooFewParity { m });
         }
-        // Ceph's own limits are named first: they hold wherever the profile goes.
+        // Ceph's own limits come first, because they also hold in a Ceph cluster.
         match self {
             Technique::JerasureRaid6 if m != 2 => return Err(ShardCountError::Raid6 { m }),
             Technique::IsaVandermonde if k > 32 || m > 4 || (m == 4 && k > 21) => {
@@ -99,7 +100,7 @@ impl Technique {
     }
 }
 
-/// As `isa/cauchy`.
+/// Formats as `isa/cauchy`.
 impl fmt::Display for Technique {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.plugin(), self.name())
@@ -109,11 +110,11 @@ impl fmt::Display for Technique {
 /// Plank and Ding's systematic form of an extended Vandermonde matrix ("Note: Correction to the 1997 Tutorial on
 /// Reed-Solomon Coding", 2003), scaled as the jerasure library does.
 ///
-/// The matrix before it is made systematic has k + m rows: row i holds the powers of the element i, the last row is
-/// zeros and a one, which is the "point at infinity". Making its first k rows the identity by operations on columns
-/// turns row x into the values, at x, of the Lagrange polynomials of the points 0 to k - 1, and the last row into
-/// their leading coefficients. Then columns are scaled so that the first parity row is all ones, and the other rows
-/// so that they begin with one.
+/// Before it is made systematic, the matrix has k + m rows: row i holds the powers of the element i; the last row, the
+/// "point at infinity", is zeros and a one. Operations on columns make its first k rows the identity. This turns row x
+/// into the values, at x, of the Lagrange polynomials of the points 0 to k - 1, and the last row into their leading
+/// coefficients. Then columns are scaled so that the first parity row is all ones, and the other rows so that they
+/// begin with one.
 fn jerasure_vandermonde(k: usize, m: usize) -> Matrix {
     let basis = |point: Option<u8>, j: usize| {
         (0..k).filter(|&other| other != j).map(|other| other as u8).fold(1, |value, other| {
@@ -133,7 +134,7 @@ fn jerasure_vandermonde(k: usize, m: usize) -> Matrix {
 mod tests {
     use super::*;
 
-    /// The ways to choose `size` of the numbers below `of`, each ascending.
+    /// All subsets of `size` of the numbers below `of`, each ascending.
     fn combinations(of: usize, size: usize) -> Vec<Vec<usize>> {
         if size == 0 {
             return vec![Vec::new()];
@@ -145,7 +146,7 @@ mod tests {
         (size - 1..of).flat_map(with_last).collect()
     }
 
-    /// A code recovers every loss if every square submatrix of its coding matrix has an inverse.
+    /// True if every square submatrix of a coding matrix has an inverse, so that its code recovers every loss.
     fn every_submatrix_has_an_inverse(matrix: &Matrix) -> bool {
         (1..=matrix.rows().min(matrix.columns())).all(|size| {
             let rows: Vec<Vec<usize>> = combinations(matrix.rows(), size);

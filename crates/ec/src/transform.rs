@@ -4,11 +4,11 @@ use crate::kernel::{Job, Kernel, Multiplier, ROWS_MAX};
 use crate::matrix::Matrix;
 use std::ops::Range;
 
-/// How many bytes of each source are used for all targets before the next ones, so that they come from the cache when
-/// there are more targets than a kernel takes at once.
+/// Number of bytes of each source that are used for all targets before the next ones, so that they come from the cache
+/// if there are more targets than a kernel takes at once.
 const SLICE_BYTES: usize = 8 << 10;
 
-/// Targets as sums of products of sources: the rows of a matrix, in groups that a kernel does at once.
+/// Targets as sums of products of sources: the rows of a matrix, in groups that a kernel computes at once.
 pub(crate) struct Transform {
     columns: usize,
     groups: Vec<Group>,
@@ -16,7 +16,7 @@ pub(crate) struct Transform {
 
 struct Group {
     rows: Range<usize>,
-    /// Column by column, and for each column row by row.
+    /// Multipliers, column by column, and for each column row by row.
     multipliers: Vec<Multiplier>,
     first_is_sum: bool,
 }
@@ -33,8 +33,8 @@ impl Transform {
         Transform { columns: matrix.columns(), groups: (0..matrix.rows()).step_by(ROWS_MAX).map(group).collect() }
     }
 
-    /// Sets the targets, or adds to what they hold. A source for every column, a target for every row, all of the same
-    /// length; panics otherwise.
+    /// Sets the targets, or adds to them if `add`. There is a source for every column and a target for every row, all
+    /// of one length; panics otherwise.
     pub(crate) fn apply(&self, kernel: Kernel, sources: &[&[u8]], targets: &mut [&mut [u8]], add: bool) {
         assert_eq!(sources.len(), self.columns, "one source per column");
         let bytes = targets.first().map_or(0, |target| target.len());

@@ -6,7 +6,7 @@ use std::process::Command;
 
 const TOOL: &str = "ceph-erasure-code-tool";
 
-/// Whether the tool is there. Without it the test is skipped, unless NACRE_REQUIRE_ORACLES=1 demands it.
+/// True if the tool is installed. Without it the test is skipped; it fails if NACRE_REQUIRE_ORACLES=1.
 fn have_tool() -> bool {
     let found = Command::new(TOOL).output().is_ok();
     assert!(found || std::env::var("NACRE_REQUIRE_ORACLES").as_deref() != Ok("1"), "{TOOL} is not installed");

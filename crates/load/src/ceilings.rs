@@ -1,4 +1,4 @@
-//! Limits of the machine without a cluster: its drive with direct requests, its loopback network.
+//! Capabilities of the machine without a cluster: its drive with direct requests, its loopback network.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,9 +11,9 @@ use bench::ceiling::Ceilings;
 use bench::random::Random;
 use types::aligned::AlignedBuf;
 
-/// How long each is measured.
+/// Duration of each measurement.
 const TIME: Duration = Duration::from_secs(2);
-/// Size of the file: more than a drive's own memory would be better, and wear it more.
+/// Size of the file. One larger than a drive's own memory would be better, but wear the drive more.
 const FILE_BYTES: u64 = 1 << 30;
 const LARGE_BYTES: usize = 1 << 20;
 const SMALL_BYTES: usize = 4096;
@@ -21,13 +21,13 @@ const SMALL_BYTES: usize = 4096;
 const LARGE_IN_FLIGHT: u64 = 8;
 const SMALL_IN_FLIGHT: u64 = 32;
 
-/// Measures the drive on which `folder` lies with a file that is removed afterwards, and the loopback network: some ten
+/// Measures the drive of `folder` by a file that is removed afterwards, and the loopback network. Takes about ten
 /// seconds.
 ///
 /// Errors: the file cannot be made, or requests fail.
 pub fn measure(folder: &Path) -> std::io::Result<Ceilings> {
     let file = Scratch::make(folder)?;
-    // The first pass allocates the file's blocks; what counts is the drive and not the file system.
+    // The first pass allocates the file's blocks, so that later passes measure the drive and not the file system.
     file.load(LARGE_BYTES, LARGE_IN_FLIGHT, true, Some(FILE_BYTES), true)?;
     let per_s = |rate: f64, bytes: usize| Some(rate * bytes as f64);
     Ok(Ceilings {
@@ -63,7 +63,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Requests per second of `bytes` each, `in_flight` at a time, for [`TIME`] or until `limit` bytes have been moved.
+    /// Requests per second of `bytes` each, with `in_flight` at a time, for [`TIME`] or until `limit` bytes have been
+    /// moved.
     fn load(
         &self,
         bytes: usize,
@@ -78,7 +79,7 @@ impl Scratch {
         let begun = Instant::now();
         let worker = |number: u64| -> std::io::Result<u64> {
             let mut buffer = AlignedBuf::zeroed(bytes);
-            // Bytes that do not compress.
+            // Random bytes do not compress.
             let mut random = Random::new(number, bytes as u64);
             buffer
                 .as_mut_slice()
@@ -116,7 +117,7 @@ impl Scratch {
     }
 }
 
-/// Bytes per second over connections of this machine with itself, two at a time as there are two ends.
+/// Bytes per second over loopback connections of this machine, two at a time because each has two busy ends.
 fn loopback() -> std::io::Result<f64> {
     let begun = Instant::now();
     let pair = || -> std::io::Result<u64> {
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_drive_is_measured_and_nothing_stays() {
-        // Some file systems in memory know no direct requests; the build's own folder lies on a drive.
+        // Some file systems in memory refuse direct requests; the build's own folder lies on a drive.
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let before = std::fs::read_dir(folder).unwrap().count();
         let file = Scratch::make(folder).unwrap();

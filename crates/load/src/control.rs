@@ -1,4 +1,4 @@
-//! How the coordinator tells threads what to do next, and what it can see of them at any time.
+//! Phases that the coordinator sets for threads, and counters of threads that it can read at any time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Orders to threads. Later ones follow earlier ones; some may be left out.
+/// A phase of the threads' work. Later ones follow earlier ones; some may be left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     Connect,
     Prefill,
-    /// From this time on.
+    /// Loads the cluster from this time on.
     Load(Instant),
-    /// End what is under way, and begin nothing more.
+    /// Ends operations in flight, and begins no more.
     Stop,
-    /// Remove the objects.
+    /// Removes the objects.
     Clean,
-    /// Leave everything as it is and end.
+    /// Ends the threads; objects stay.
     End,
 }
 
@@ -53,7 +53,7 @@ pub struct Control {
 
 #[derive(Default)]
 struct Flags {
-    /// Workers look at this before every operation.
+    /// Workers check this before every operation.
     stopped: AtomicBool,
     prepared_bytes: AtomicU64,
 }
@@ -91,12 +91,12 @@ impl Control {
         self.flags.prepared_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Waits until everything is to be stopped.
+    /// Waits for [`Phase::Stop`] or a later phase.
     pub async fn stopped(&mut self) {
         self.wait_for(Phase::Stop).await;
     }
 
-    /// Waits for `phase` or a later one; returns what has come. A director that is gone has ended.
+    /// Waits for `phase` or a later one; returns the phase that came: [`Phase::End`] if the director is gone.
     pub async fn wait_for(&mut self, phase: Phase) -> Phase {
         match self.phase.wait_for(|now| now.has_come(phase)).await {
             Ok(now) => *now,

@@ -1,5 +1,5 @@
-//! Workers of an iteration: threads of this process, or agents on other machines. The iteration tells them what
-//! to do and when; they tell how far they are and, at the end, what they saw.
+//! Workers of an iteration: threads of this process, or agents on other machines. The iteration tells them what to do
+//! and when; they report their progress and, at the end, their results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use crate::record::{Record, add_example};
 use crate::task::Task;
 use crate::threads::{Report, Threads};
 
-/// Threads begin together if they know the start so long before.
+/// Time before the start at which threads must know it, so that all begin together.
 const LOCAL_LEAD: Duration = Duration::from_millis(20);
 
 /// Members that work together on one iteration.
 pub trait Crew {
-    /// Members from which a report of each phase may be expected: those that have not failed.
+    /// Number of members that have not failed: so many reports of each phase are expected.
     fn count(&self) -> usize;
 
-    /// From the decision to load to its start, so that all begin together.
+    /// Time between the decision to load and the start of the load, so that all members begin together.
     fn lead(&self) -> Duration;
 
     fn go(&mut self, phase: Phase);
 
-    /// The next report of a member; `None` if all are gone. May be given up and asked for again.
+    /// The next report of a member; `None` if all are gone. May be cancelled and called again.
     fn report(&mut self) -> impl Future<Output = Option<Report>>;
 
-    /// Has caches emptied where members are, as far as the iteration's meter does not see to it.
+    /// Empties caches on the members' machines, as far as the iteration's meter does not.
     ///
-    /// Errors: why a member cannot go on.
+    /// Errors: the reason why a member cannot go on.
     fn prepare(&mut self) -> impl Future<Output = Result<(), String>>;
 
     /// Bytes that the prefill has written.
@@ -40,22 +40,22 @@ pub trait Crew {
     /// Sums of group `group` since the start of the load.
     fn total(&self, group: usize) -> Total;
 
-    /// Waits until every member has told what it did in round `round`, which has ended.
+    /// Waits until every member has told its operations in round `round`, which has ended.
     fn told(&mut self, round: u32) -> impl Future<Output = ()>;
 
     fn operations_of(&self, group: usize, round: u32) -> u64;
 
-    /// Results in the rounds from the first to the one before the second, by group.
+    /// Results of the rounds from the first to the one before the second, by group.
     fn gather(&mut self, counted: (u32, u32)) -> impl Future<Output = Vec<Share>>;
 
-    /// Members whose share is missing from what was gathered, by name.
+    /// Names of the members whose share is missing from the gathered results.
     fn missing(&self) -> Vec<String>;
 
-    /// Ends all work, and waits until that is so. Nothing is left to be ended a second time.
+    /// Ends all work, and waits for that. A second call does nothing.
     fn end(&mut self) -> impl Future<Output = ()>;
 }
 
-/// Results of one group that members saw.
+/// Results of some members for one group.
 #[derive(Clone, Debug)]
 pub struct Share {
     pub tally: Tally,
@@ -67,7 +67,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Nothing.
+    /// An empty share.
     pub fn empty(rounds: Rounds) -> Share {
         let record = bench::recorder::Recorder::new(rounds);
         Share {
@@ -89,7 +89,7 @@ impl Share {
         }
     }
 
-    /// Adds what others saw of the same group.
+    /// Adds the share of other members.
     pub fn merge(&mut self, other: Share) {
         self.tally.merge(&other.tally);
         self.series.merge(&other.series);
@@ -111,7 +111,8 @@ pub struct LocalCrew {
 }
 
 impl LocalCrew {
-    /// Starts `count` threads with the instances of `task` that fall to `part`, a number below and a count of crews.
+    /// Starts `count` threads with the instances of `task` that belong to `part`: the number of a crew, and the count
+    /// of crews.
     pub fn start<C: Connect>(task: &Arc<Task>, connect: &C, part: (usize, usize), count: usize) -> LocalCrew {
         let director = Director::default();
         let threads = Threads::start(task, connect, &director.control(), part, count);
@@ -120,7 +121,7 @@ impl LocalCrew {
 }
 
 impl LocalCrew {
-    /// Waits for the threads' ends, which [`Phase::End`] brings about.
+    /// Waits until the threads have ended, which [`Phase::End`] makes them do.
     pub fn join(&mut self) {
         self.threads.join();
     }

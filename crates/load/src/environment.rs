@@ -1,4 +1,4 @@
-//! Conditions that must be equal to repeat a run: the machine, and what the clusters say of themselves.
+//! Conditions that must be equal to repeat a run: the machine, and the clusters' description of themselves.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -13,12 +13,12 @@ fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// Processors that this process may use.
+/// Number of processors that this process may use.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A word that tells this run's objects from those of others: 8 hexadecimal digits.
+/// A random word that distinguishes this run's objects from those of others: 8 hexadecimal digits.
 pub fn token() -> String {
     let mut bytes = [0; 4];
     let random = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -29,7 +29,7 @@ pub fn token() -> String {
     format!("{number:08x}")
 }
 
-/// Tells this machine, since its start, from all others.
+/// Id of this machine since its start.
 pub fn machine_id() -> String {
     read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
@@ -59,7 +59,7 @@ pub fn machine() -> BTreeMap<String, String> {
     facts
 }
 
-/// Facts about a cluster; its own words go into the folder. Returns its `osd dump`.
+/// Collects facts about a cluster, and writes its own answers into the folder. Returns its `osd dump`.
 pub async fn cluster(
     name: &str,
     cluster: &Cluster,
@@ -68,7 +68,7 @@ pub async fn cluster(
 ) -> Result<Value, FolderError> {
     let mut answers = BTreeMap::new();
     for prefix in ["versions", "osd dump", "osd tree", "osd stat", "config dump", "df", "health"] {
-        // An answer that one of the two does not give is missing, which the file says.
+        // A command that Ceph or Nacre does not answer leaves its error in the file.
         let answer = match json_command(cluster, json!({"prefix": prefix})).await {
             Ok(answer) => answer,
             Err(error) => json!({"error": error.to_string()}),

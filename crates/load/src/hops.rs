@@ -1,4 +1,4 @@
-//! Operations that the OSDs of a cluster keep.
+//! Histories of operations that the OSDs of a cluster keep.
 
 use bench::hops::{HopsError, OpHops, kept_by_ceph, kept_by_nacre};
 use client::Cluster;
@@ -9,19 +9,19 @@ use types::OsdId;
 /// An OSD that does not answer within this time is left out.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Operations that were gathered.
+/// Histories gathered from the OSDs.
 #[derive(Clone, Debug, Default)]
 pub struct Gathered {
     pub ops: Vec<OpHops>,
     /// The OSDs keep Ceph's history only: its slowest operations, with the names of its events.
     pub from_ceph: bool,
-    /// OSDs that answered; one in how many of their operations each chose lately, where they say so.
+    /// OSDs that answered, each with its latest sampling rate (one in so many operations), where it tells one.
     pub osds: Vec<(OsdId, Option<u64>)>,
-    /// OSDs that gave nothing, and why.
+    /// OSDs that gave nothing, each with the reason.
     pub silent: Vec<(OsdId, String)>,
 }
 
-/// Why one OSD gave nothing.
+/// The reason why one OSD gave nothing.
 #[derive(Debug, thiserror::Error)]
 enum Silence {
     #[error("no answer within {} s", PATIENCE.as_secs())]
@@ -36,7 +36,7 @@ enum Silence {
     Hops(#[from] HopsError),
 }
 
-/// Asks every OSD that is up, or the one named.
+/// Asks every OSD that is up, or only the OSD `only`.
 ///
 /// Errors: the monitors do not say which OSDs are up.
 pub async fn gather(cluster: &Cluster, only: Option<OsdId>) -> Result<Gathered, client::Error> {
@@ -75,8 +75,8 @@ async fn ask(cluster: &Cluster, osd: OsdId) -> Result<Answer, Silence> {
     match tell(cluster, osd, "dump_op_hops").await {
         Ok(dump) => Ok(Answer { ops: kept_by_nacre(&dump)?, kept_in: dump["one_op_kept_in"].as_u64(), ceph: false }),
         Err(Silence::Refused(_)) => {
-            // Not one of ours. Ceph's other command of the kind, by duration, tells the same operations in another
-            // order.
+            // An OSD of Ceph refuses our command. Ceph's second such command, by duration, tells the same operations in
+            // another order.
             let ops = kept_by_ceph(osd.0, &tell(cluster, osd, "dump_historic_ops").await?)?;
             Ok(Answer { ops, kept_in: None, ceph: true })
         }

@@ -1,4 +1,4 @@
-//! Block images as what is measured, through Nacre's own client: a group's objects are those of one image.
+//! Block images as the target of a workload, through Nacre's own client: a group's objects are those of one image.
 
 use bench::plan::Workload;
 use bench::tool::Tool;
@@ -16,7 +16,7 @@ use crate::task::Task;
 pub struct ImageShape {
     pub name: String,
     pub size_bytes: u64,
-    /// A power of two.
+    /// Size of an object of the image, a power of two.
     pub object_bytes: u64,
 }
 
@@ -30,7 +30,7 @@ pub fn shapes(task: &Task, workload: &Workload) -> Option<Vec<ImageShape>> {
     (workload.tool == Tool::NacreRbd).then(|| workload.groups.iter().map(shape).collect())
 }
 
-/// The target that an instance reaches through its client: objects, or an image, which is made when it is first needed.
+/// The target of an instance: objects of a pool, or an image, which is opened when it is first needed.
 pub enum Target {
     Pool(Pool),
     Image { pool: Pool, shapes: Vec<ImageShape>, open: OnceCell<Opened> },
@@ -42,7 +42,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the image, and makes it if it is not there.
+    /// Opens the image, and makes it if it does not exist.
     async fn new(pool: &Pool, shape: &ImageShape) -> Result<Opened, Failure> {
         let order = u8::try_from(shape.object_bytes.trailing_zeros()).expect("below 64");
         let options = ImageOptions { layout: Layout::plain(order), ..ImageOptions::default() };
@@ -54,7 +54,7 @@ impl Opened {
     }
 }
 
-/// The image and the place in it that an object's name stands for.
+/// The image and the offset in it that an object's name stands for.
 fn place<'a>(name: &'a str, shapes: &'a [ImageShape]) -> Result<(&'a ImageShape, u64), Failure> {
     let found = name.rsplit_once('.').and_then(|(image, number)| {
         let shape = shapes.iter().find(|shape| shape.name == image)?;
@@ -64,12 +64,12 @@ fn place<'a>(name: &'a str, shapes: &'a [ImageShape]) -> Result<(&'a ImageShape,
 }
 
 impl Target {
-    /// The image that holds an object, and where the object begins.
+    /// The image that holds an object, and the object's offset in it.
     async fn image(&self, name: &str) -> Result<(&Image, u64), Failure> {
         let Target::Image { pool, shapes, open } = self else { unreachable!("asked for with images only") };
         let (shape, start) = place(name, shapes)?;
         let opened = open.get_or_try_init(|| Opened::new(pool, shape)).await?;
-        // An instance is of one group.
+        // An instance belongs to one group, which has one image.
         assert_eq!(opened.shape.name, shape.name, "an instance works on one image");
         Ok((&opened.image, start))
     }
@@ -95,7 +95,7 @@ impl Objects for Target {
     async fn remove(&self, name: String) -> Result<(), Failure> {
         match self {
             Target::Pool(pool) => Objects::remove(pool, name).await,
-            // They go with their image.
+            // Objects of an image are removed with it.
             Target::Image { .. } => Ok(()),
         }
     }

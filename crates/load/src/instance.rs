@@ -1,5 +1,5 @@
-//! An instance of a group: one client with its workers. What a worker does next the schedule decides; here it is done,
-//! timed and checked.
+//! An instance of a group: one client with its workers. The schedule decides the next operation of a worker; this
+//! module carries it out, times and checks it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use crate::record::{SharedRecord, add_example};
 use crate::task::Task;
 use crate::timer::Timer;
 
-/// A worker whose operation failed rests so long: a cluster that refuses everything is not to be hammered.
+/// Pause of a worker after a failed operation, so that a cluster that refuses everything is not flooded.
 const ERROR_PAUSE: Duration = Duration::from_millis(20);
-/// The prefill writes objects in pieces of at most this.
+/// Largest write of the prefill.
 const PREFILL_BYTES: u64 = 4 << 20;
-/// Prefill in flight per instance.
+/// Bytes and writes of the prefill in flight, per instance.
 const PREFILL_IN_FLIGHT_BYTES: u64 = 32 << 20;
 const PREFILL_IN_FLIGHT_MAX: u64 = 32;
 /// Removals in flight per instance.
 const REMOVALS_IN_FLIGHT: u64 = 32;
 
-/// One client and what it works on.
+/// One client and its work.
 pub struct Instance<O> {
     pub objects: O,
     pub task: Arc<Task>,
     pub group_index: u32,
-    /// Within its group.
+    /// The instance's number within its group.
     pub number: u32,
     pub record: SharedRecord,
     pub control: Control,
 }
 
-/// How one operation went.
+/// The outcome of one operation.
 struct Done {
     operation: Operation,
     ended: Instant,
     result: Result<(), Failure>,
-    /// The fault in the bytes, if it was a read and they were wrong.
+    /// The error in the bytes of a read, if they were wrong.
     mismatch: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl<O: Objects> Instance<O> {
 
     /// Writes this instance's share of the group's objects. Ends early when the run is stopped.
     ///
-    /// Errors: the first write that failed; there is nothing to measure then.
+    /// Errors: the first write that failed; a measurement is not possible then.
     pub async fn prefill(self: Rc<Self>) -> Result<(), String> {
         let piece = self.group().object_bytes.min(PREFILL_BYTES);
         let lanes = (PREFILL_IN_FLIGHT_BYTES / piece).clamp(1, PREFILL_IN_FLIGHT_MAX);
@@ -82,9 +82,9 @@ impl<O: Objects> Instance<O> {
         .await
     }
 
-    /// Removes this instance's share of the group's objects, as far as they are there.
+    /// Removes this instance's share of the group's objects, as far as they exist.
     ///
-    /// Errors: the first that could not be removed.
+    /// Errors: the first object that could not be removed.
     pub async fn remove_objects(self: Rc<Self>) -> Result<(), String> {
         self.for_all_objects(
             REMOVALS_IN_FLIGHT,
@@ -98,14 +98,14 @@ impl<O: Objects> Instance<O> {
         .await
     }
 
-    /// Removes what is left when the objects are removed.
+    /// Removes what remains after the objects are removed, such as an image.
     ///
-    /// Errors: why it could not be.
+    /// Errors: the reason why that failed.
     pub async fn finish(self: Rc<Self>) -> Result<(), String> {
         self.objects.finish().await.map_err(|failure| format!("removing what held the objects: {}", failure.reason))
     }
 
-    /// Does `what` for this instance's share of the objects, `lanes` at a time, until `stopped`.
+    /// Does `what` with this instance's share of the objects, `lanes` at a time, until `stopped`.
     async fn for_all_objects<F>(
         self: Rc<Self>,
         lanes: u64,
@@ -137,7 +137,7 @@ impl<O: Objects> Instance<O> {
 
     /// Loads the cluster from `start` until the run is stopped and every operation has ended.
     ///
-    /// Errors: this machine cannot keep time.
+    /// Errors: a timer of this machine fails.
     pub async fn load(self: Rc<Self>, start: Instant) -> Result<(), String> {
         tokio::time::sleep_until(start).await;
         match self.group().load {
@@ -221,7 +221,7 @@ impl<O: Objects> Instance<O> {
         }
     }
 
-    /// The bytes that a write writes.
+    /// The bytes of a write.
     fn data(&self, operation: &Operation) -> Bytes {
         let Kind::Write { version } = operation.kind else { return Bytes::new() };
         let pattern = operation.pattern(self.task.run, self.group_index, version);
@@ -239,7 +239,7 @@ impl<O: Objects> Instance<O> {
             }
             Kind::Read { .. } => match self.objects.read(name, offset, length).await {
                 Ok(bytes) => {
-                    // Checking is the client's work and not the cluster's latency.
+                    // Checking is work of the client, and no part of the cluster's latency.
                     let ended = Instant::now();
                     (Ok(()), ended, self.wrong(&operation, &bytes))
                 }
@@ -249,7 +249,7 @@ impl<O: Objects> Instance<O> {
         Done { operation, ended, result, mismatch }
     }
 
-    /// The fault in the bytes that a read gave; `None` if they are right.
+    /// The error in the bytes that a read gave; `None` if they are right.
     fn wrong(&self, operation: &Operation, bytes: &[u8]) -> Option<String> {
         let name = || self.task.object_name(self.group_index, operation.object);
         if bytes.len() as u64 != operation.length_bytes {

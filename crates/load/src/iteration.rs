@@ -1,5 +1,5 @@
-//! One workload on one cluster, once, from connecting to cleaning up: tells the threads what to do when, watches
-//! rounds, and gathers what was measured, however it ends.
+//! One iteration of a workload on one cluster, from connecting to cleaning up: commands the crew, watches rounds, and
+//! gathers the results, however it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use bench::plan::Stop;
 use bench::recorder::{Tally, Total};
 use bench::series::SeriesPoint;
-use bench::steady::{SteadyState, Verdict, Window};
+use bench::steady::{SteadyState, SteadyVerdict, Window};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -18,45 +18,46 @@ use crate::observer::{Event, Live, Observer, Rates};
 use crate::task::Task;
 use crate::threads::{Report, thread_count};
 
-/// Between two live events.
+/// Interval of live events.
 const LIVE_EVERY: Duration = Duration::from_millis(500);
-/// After an interrupt, operations get so long to end.
+/// Time that operations get to end after an interrupt.
 const INTERRUPTED_DRAIN: Duration = Duration::from_secs(5);
-/// Removing objects must be done within so long; within the other where operations were left unanswered before.
+/// Time limits for removing objects: normally, and where operations were left unanswered before.
 const CLEAN_MAX: Duration = Duration::from_secs(300);
 const DOUBTFUL_CLEAN_MAX: Duration = Duration::from_secs(30);
 
-/// Actions at certain points of an iteration, beside the load.
+/// Measurements at certain points of an iteration, beside the load.
 pub trait Meter {
-    /// Everything is written; the load begins next.
+    /// All objects are written; the load begins next.
     fn prepared(&mut self) -> impl Future<Output = ()>;
 
-    /// Round `round` begins now, and the one before it ends. The load goes on meanwhile, so it waits for nobody.
+    /// Round `round` begins now, and the one before it ends. The load goes on meanwhile, so this must not wait for slow
+    /// readings.
     fn boundary(&mut self, round: u32) -> impl Future<Output = ()>;
 
-    /// The load has ended: waits for what boundaries asked others.
+    /// The load has ended: waits for slow readings that boundaries began.
     fn settle(&mut self) -> impl Future<Output = ()>;
 
-    /// Some time has passed.
+    /// Called from time to time during the load.
     fn glance(&mut self);
 }
 
-/// An iteration to run.
+/// The iteration to run.
 pub struct Iteration<'a, C> {
     pub task: Arc<Task>,
-    /// How threads of this process reach the objects.
+    /// Connects threads of this process to the objects.
     pub connect: &'a C,
     pub stop: Stop,
-    /// For people.
+    /// Description of the iteration, for people.
     pub what: String,
-    /// Remove the objects afterwards.
+    /// Objects are removed afterwards.
     pub remove_objects: bool,
-    /// How long after the end operations may still take.
+    /// Time that operations may still take after the end.
     pub drain: Duration,
     pub processors: usize,
 }
 
-/// The workers that take part.
+/// The participants of a running iteration.
 struct Steps<'a, C, K, M> {
     iteration: &'a Iteration<'a, C>,
     crew: &'a mut K,
@@ -68,23 +69,23 @@ struct Steps<'a, C, K, M> {
 /// The result of an iteration.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// In the plan's order; empty if the load did not begin.
+    /// Results in the plan's order of groups; empty if the load did not begin.
     pub groups: Vec<GroupMeasured>,
-    /// The rounds that count, as the first and the one behind the last.
+    /// The counted rounds: the first, and the one after the last.
     pub rounds: (u32, u32),
     pub end: IterationEnd,
-    /// Workers whose share is missing, by name.
+    /// Names of the members whose share is missing.
     pub missing: Vec<String>,
 }
 
 impl Measured {
-    /// Nothing was measured.
+    /// The result of an iteration in which nothing was measured.
     pub fn failed(reason: String) -> Measured {
         Measured { groups: Vec::new(), rounds: (0, 0), end: IterationEnd::Failed(reason), missing: Vec::new() }
     }
 }
 
-/// How an iteration ended.
+/// The way in which an iteration ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IterationEnd {
     Complete,
@@ -92,7 +93,7 @@ pub enum IterationEnd {
     Failed(String),
 }
 
-/// Results of one group in the rounds that count.
+/// The results of one group in the counted rounds.
 #[derive(Clone, Debug)]
 pub struct GroupMeasured {
     pub measured: Duration,
@@ -105,7 +106,7 @@ pub struct GroupMeasured {
 }
 
 impl<C: Connect> Iteration<'_, C> {
-    /// Runs it with threads of this process. Never leaves one behind.
+    /// Runs the iteration with threads of this process. Never leaves a thread behind.
     pub async fn run(
         &self,
         meter: &mut impl Meter,
@@ -118,7 +119,7 @@ impl<C: Connect> Iteration<'_, C> {
         measured
     }
 
-    /// Runs it with `crew`, which has begun to connect and is to be ended afterwards.
+    /// Runs the iteration with `crew`, which has begun to connect. The caller ends the crew afterwards.
     pub async fn run_with(
         &self,
         crew: &mut impl Crew,
@@ -158,7 +159,7 @@ impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
         if self.iteration.remove_objects && in_order {
             remove(self.iteration, self.crew, CLEAN_MAX, self.observer, &mut measured).await;
         } else if self.iteration.remove_objects {
-            // Clients that failed or wait for answers are of no use; fresh ones remove what they wrote.
+            // Clients that failed or wait for answers cannot remove objects; fresh clients do.
             self.crew.end().await;
             let mut fresh = self.iteration.local();
             remove(self.iteration, &mut fresh, DOUBTFUL_CLEAN_MAX, self.observer, &mut measured).await;
@@ -167,7 +168,7 @@ impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
         measured
     }
 
-    /// Writes the objects, and has what that left in memory forgotten.
+    /// Writes the objects, and drops them from caches.
     async fn fill(&mut self) -> Result<(), IterationEnd> {
         let Iteration { task, what, .. } = self.iteration;
         let to_write: u64 = task.groups.iter().filter(|g| g.prefill()).map(|g| g.objects * g.object_bytes).sum();
@@ -198,7 +199,7 @@ impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
         let mut judge = Judge::new(iteration);
         let mut live = LiveView::new(iteration, start);
         let mut next_round = 0;
-        // The end as (first, behind the last) round that counts, its time, and how it came.
+        // The result of the loop: the counted rounds (first, after the last), the time of the end, and its kind.
         let (counted, stopped_at, mut end) = loop {
             let boundary = start + rounds.begin(next_round);
             tokio::select! {
@@ -229,7 +230,7 @@ impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
             }
         };
         if end != IterationEnd::Complete {
-            // Expenses of the machine until now belong to the results until now.
+            // The last reading of the machine must match the end of the measured time.
             self.meter.boundary(counted.1).await;
         }
         self.crew.go(Phase::Stop);
@@ -264,7 +265,7 @@ impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
         (Measured { groups, rounds: counted, end, missing: Vec::new() }, in_order)
     }
 
-    /// Waits until every member has sent `report`. Errors: how it ended instead.
+    /// Waits until every member has sent `report`. Errors: the end of the iteration that came instead.
     async fn reached(&mut self, report: &Report) -> Result<(), IterationEnd> {
         tokio::select! {
             result = reached_all(self.crew, report) => result.map_err(IterationEnd::Failed),
@@ -295,7 +296,7 @@ async fn remove<C>(
     }
 }
 
-/// Tells if a report is the one that is waited for. Errors: it tells of a failure.
+/// True if a report is the wanted one. Errors: the report tells of a failure, or all members are gone.
 fn is(report: Option<Report>, wanted: &Report) -> Result<bool, IterationEnd> {
     match report {
         Some(Report::Failed(reason)) => Err(IterationEnd::Failed(reason)),
@@ -304,7 +305,7 @@ fn is(report: Option<Report>, wanted: &Report) -> Result<bool, IterationEnd> {
     }
 }
 
-/// Waits until every member that has not failed has sent `report`. Errors: why one failed meanwhile.
+/// Waits until every member that has not failed has sent `report`. Errors: the reason why a member failed meanwhile.
 async fn reached_all(crew: &mut impl Crew, report: &Report) -> Result<(), String> {
     let mut reached = 0;
     while reached < crew.count() {
@@ -337,9 +338,9 @@ fn of_share(
     }
 }
 
-/// Decides at the end of each round whether that was the last one.
+/// Decides at the end of each round if it was the last one.
 struct Judge {
-    /// By group; none if the plan stops after a duration.
+    /// States by group; empty if the plan stops after a duration.
     groups: Vec<(SteadyState, Option<Window>)>,
     window: u32,
     round: Duration,
@@ -357,12 +358,12 @@ impl Judge {
         Judge { groups, window: rounds.window, round: rounds.length }
     }
 
-    /// Tells if the judge needs to know the work of each round.
+    /// True if the judge needs the operations of each round.
     fn asks(&self) -> bool {
         !self.groups.is_empty()
     }
 
-    /// Round `begins` begins. Returns the rounds that count if that is the end.
+    /// Judges at the begin of round `begins`. Returns the counted rounds if the load ends here.
     fn boundary(&mut self, begins: u32, operations_of: impl Fn(usize, u32) -> u64) -> Option<(u32, u32)> {
         let ended = begins.checked_sub(1)?;
         if self.groups.is_empty() {
@@ -374,21 +375,21 @@ impl Judge {
             let rate = operations_of(index, ended) as f64 / self.round.as_secs_f64();
             *window = None;
             match state.push(rate) {
-                Verdict::Steady(steady) => *window = Some(steady),
-                Verdict::GaveUp(_) => (all_steady, gave_up) = (false, true),
-                Verdict::TooEarly | Verdict::Moving(_) => all_steady = false,
+                SteadyVerdict::Steady(steady) => *window = Some(steady),
+                SteadyVerdict::GaveUp(_) => (all_steady, gave_up) = (false, true),
+                SteadyVerdict::TooEarly | SteadyVerdict::Moving(_) => all_steady = false,
             }
         }
-        // A group that is steady while another gives up has come to the last round as well.
+        // When one group gives up, the last round has come for all, also for groups that are steady.
         (all_steady || gave_up).then(|| self.last_window(begins))
     }
 
-    /// The rounds that count after `complete` ones.
+    /// The counted rounds after `complete` complete ones.
     fn last_window(&self, complete: u32) -> (u32, u32) {
         (complete.saturating_sub(self.window), complete)
     }
 
-    /// The rounds that count if the load ends after `begun` rounds have begun: the last complete ones, or what there is
+    /// The counted rounds if the load ends after `begun` rounds have begun: the last complete ones, or the begun part
     /// of the first.
     fn cut_short(&self, begun: u32) -> (u32, u32) {
         match begun {
@@ -403,7 +404,7 @@ impl Judge {
     }
 }
 
-/// Turns sums into events.
+/// Turns sums into live events.
 struct LiveView {
     what: String,
     names: Vec<String>,

@@ -1,17 +1,17 @@
 //! Drives clusters by a plan: real clients and a real clock around the cores of crate `bench`, which decide.
 //!
-//! * [`run()`] — start here: a whole plan, clusters in turns.
+//! * [`run()`] — start here: a whole plan, on its clusters in turns.
 //! * [`iteration`]: one workload on one cluster once, from connecting to cleaning up.
-//! * [`crew`], [`threads`], [`instance`], [`control`]: who does the work, and how they are told what to do.
-//! * [`agents`]: the same on other machines, and how this one leads them.
-//! * [`objects`]: the objects of a pool, as workers see them; tests put something else there.
-//! * [`tools`]: Ceph's own load generators instead.
-//! * [`pools`], [`environment`], [`run_folder`], [`observer`]: what belongs to it.
-//! * [`meter`], [`telemetry`], [`ceilings`], [`hops`]: what it cost the machine, what the machine can do, and where the
-//!   time of operations went.
-//! * [`client_cost`]: what our client spends per operation, beside librados.
+//! * [`crew`], [`threads`], [`instance`], [`control`]: the workers of an iteration, and the phases that they are told.
+//! * [`agents`]: workers on other machines, and the coordinator that commands them.
+//! * [`objects`]: the objects of a pool, as workers see them; tests use objects in memory.
+//! * [`tools`]: Ceph's own load generators in place of ours.
+//! * [`pools`], [`environment`], [`run_folder`], [`observer`]: pools, facts, files and progress of a run.
+//! * [`meter`], [`telemetry`], [`ceilings`], [`hops`]: the cost of a run for the machine, the machine's capabilities,
+//!   and where the time of operations went.
+//! * [`client_cost`]: CPU time of our client per operation, beside librados.
 //!
-//! What is absent: any choice of what to do next, and any statistics.
+//! Absent: any choice of operations, and any statistics.
 
 pub mod agents;
 pub mod ceilings;

@@ -1,4 +1,4 @@
-//! Costs of an iteration, beside what clients saw.
+//! The cost of an iteration for the machine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::telemetry::figures::{Work, figures};
 use crate::telemetry::process::forget_peak;
 use crate::telemetry::sources::Sources;
 
-/// Between two samples of the record over time.
+/// Interval of samples in the record over time.
 const RECORD_EVERY: Duration = Duration::from_secs(1);
 
-/// Reads what the machine counts at the boundaries of rounds, and every second for the record over time.
+/// Reads the machine's counters at the boundaries of rounds, and every second for the record over time.
 pub struct ClusterMeter {
     sources: Sources,
-    /// The cluster's OSDs; absent where others ask them.
+    /// The cluster's OSDs; absent on agents, as the coordinator asks the OSDs.
     caches: Option<Caches>,
     start: Instant,
-    /// Tells if reads follow, which are to come from drives.
+    /// The load has reads, which are to come from drives.
     reads: bool,
-    /// Boundaries that can still matter.
+    /// The latest boundaries, as many as the counted rounds can need.
     boundaries: VecDeque<Boundary>,
     boundaries_max: usize,
     recorded: Option<Instant>,
@@ -37,32 +37,33 @@ pub struct ClusterMeter {
 struct Boundary {
     round: u32,
     sample: Sample,
-    /// On its way.
+    /// Readings that are still being taken.
     slow: Option<JoinHandle<Slow>>,
 }
 
-/// Readings that others have to be asked for, who answer when they can: a program, and OSDs under load.
+/// Readings that take time: of a program's output, and of OSDs under load.
 struct Slow {
     traffic: Option<Traffic>,
     traffic_at: Duration,
     cache: Option<Counts>,
 }
 
-/// Has this machine and the daemons on it begin afresh; where `reads` follow, without what a prefill left in memory.
+/// Resets counters of this machine and of the daemons on it. If `reads` follow, also drops the prefill's data from
+/// memory.
 pub fn prepare(sources: &Sources, reads: bool) {
     if reads {
-        // Where we may not, results say so.
+        // Without the permission caches stay, and results say so.
         rustix::fs::sync();
         let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
     }
-    // The program that tells of connections is read from the drive now, and not while the load keeps that busy.
+    // The first run of `ss` loads the program from the drive now, not while the load keeps the drive busy.
     let _ = Traffic::read(sources);
     sources.daemons.values().for_each(|pid| forget_peak(*pid));
 }
 
 impl ClusterMeter {
-    /// `reads`: whether caches are to be emptied before the load. `start`: from when the times of the record count, the
-    /// same for all iterations of a run.
+    /// `reads`: true if caches are to be emptied before the load. `start`: origin of the record's times, one for all
+    /// iterations of a run.
     pub fn new(sources: Sources, rounds: Rounds, reads: bool, start: Instant) -> ClusterMeter {
         ClusterMeter {
             sources,
@@ -76,12 +77,12 @@ impl ClusterMeter {
         }
     }
 
-    /// A meter that also has OSDs forget, and tell, what they keep in memory.
+    /// Adds OSDs, whose caches the meter drops before the load and reads at boundaries.
     pub fn with_caches(self, caches: Caches) -> ClusterMeter {
         ClusterMeter { caches: Some(caches), ..self }
     }
 
-    /// The reading at the begin of round `round`, if it is still kept.
+    /// The sample at the begin of round `round`, if it is still kept.
     pub fn at(&self, round: u32) -> Option<&Sample> {
         self.boundaries.iter().find(|boundary| boundary.round == round).map(|boundary| &boundary.sample)
     }
@@ -94,7 +95,7 @@ impl ClusterMeter {
         }
     }
 
-    /// Where it looks.
+    /// The sources that the meter reads.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
@@ -119,12 +120,12 @@ impl Meter for ClusterMeter {
             caches.drop_all().await;
         }
         let (sources, reads) = (self.sources.clone(), self.reads);
-        // It may take seconds, in which others are to be heard.
+        // Dropping caches may take seconds, in which other tasks must run.
         let _ = tokio::task::spawn_blocking(move || prepare(&sources, reads)).await;
     }
 
     async fn boundary(&mut self, round: u32) {
-        // An interrupt may repeat the last one, which was read on time.
+        // An interrupt may repeat the last boundary, whose sample was taken in time.
         if self.boundaries.iter().any(|boundary| boundary.round == round) {
             return;
         }

@@ -1,4 +1,4 @@
-//! The target of a measurement as workers see it: objects that are written, read and removed.
+//! The target of a workload, as workers see it: objects that are written, read and removed.
 
 use std::future::Future;
 
@@ -12,16 +12,16 @@ use crate::images::{ImageShape, Target};
 
 /// Objects of one pool, through one client.
 pub trait Objects: 'static {
-    /// Writes `data` at `offset`; where `whole`, it is the object's whole content.
+    /// Writes `data` at `offset`; if `whole`, `data` is the object's whole content.
     fn write(&self, name: String, offset: u64, data: Bytes, whole: bool) -> impl Future<Output = Result<(), Failure>>;
 
     /// Reads up to `length` bytes at `offset`.
     fn read(&self, name: String, offset: u64, length: u64) -> impl Future<Output = Result<Bytes, Failure>>;
 
-    /// Removes the object, if it is there.
+    /// Removes the object, if it exists.
     fn remove(&self, name: String) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Removes what is left when all objects are removed.
+    /// Removes what remains after all objects are removed, such as an image.
     fn finish(&self) -> impl Future<Output = Result<(), Failure>> {
         async { Ok(()) }
     }
@@ -34,10 +34,10 @@ pub trait Connect: Clone + Send + 'static {
     fn connect(&self) -> impl Future<Output = Result<Self::Objects, String>>;
 }
 
-/// Why an operation failed.
+/// The reason why an operation failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The consequence of the failure for the data.
+    /// Consequence for the data.
     pub outcome: Outcome,
     pub reason: String,
 }
@@ -46,9 +46,9 @@ pub struct Failure {
 #[derive(Clone, Debug)]
 pub struct PoolOfCluster {
     pub config: Config,
-    /// Its name on the cluster.
+    /// Name of the pool on the cluster.
     pub pool: String,
-    /// The images that objects are parts of; `None` for objects as such.
+    /// Images whose parts the objects are; `None` for plain objects.
     pub images: Option<Vec<ImageShape>>,
 }
 

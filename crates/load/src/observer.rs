@@ -1,17 +1,17 @@
-//! Progress that a run tells while it goes on.
+//! Progress that a run reports.
 
 use std::time::Duration;
 
 use bench::recorder::Total;
 
-/// Something to show.
+/// A report for people.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// The present step; the next one replaces it.
+    /// The step under way; the next report replaces it.
     Step(String),
-    /// Something worth keeping.
+    /// A note to keep.
     Note(String),
-    /// How the load goes; the next one replaces it.
+    /// State of the load; the next report replaces it.
     Live(Live),
 }
 
@@ -20,22 +20,22 @@ pub enum Event {
 pub struct Live {
     pub what: String,
     pub warming_up: bool,
-    /// Since the start of the load.
+    /// Time since the start of the load.
     pub elapsed: Duration,
-    /// When it will end; with a steady state, at the latest.
+    /// Time when the load will end; with a steady state, the latest such time.
     pub end: Duration,
-    /// Name, sums since the start, and what came to them since the last event.
+    /// Groups by name: sums since the start, and rates since the last event.
     pub groups: Vec<(String, Total, Rates)>,
 }
 
-/// Per second.
+/// Rates per second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Rates {
     pub operations: f64,
     pub bytes: f64,
 }
 
-/// The listener.
+/// A receiver of a run's reports.
 pub trait Observer {
     fn event(&mut self, event: Event);
 }

@@ -7,22 +7,23 @@ use client::Cluster;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// How long placement groups may take until they serve.
+/// Time limit for new placement groups to become active and clean.
 const CLEAN_WITHIN: Duration = Duration::from_secs(90);
-/// How long the deletion of a pool may take until its space is free.
+/// Time limit for a deleted pool's space to become free.
 const FREED_WITHIN: Duration = Duration::from_secs(120);
-/// Space that has not shrunk for so long will not: what is left is not the pool's.
+/// Space that has not shrunk for so long will not: the rest is not the pool's.
 const SETTLED_AFTER: Duration = Duration::from_secs(12);
 const POLL: Duration = Duration::from_millis(250);
-/// How long OSDs may take after a start to tell what space they have, and how long after the last of them.
+/// Time after a start in which OSDs must tell their space, and time without a further one after which all have.
 const TOLD_WITHIN: Duration = Duration::from_secs(60);
 const TOLD_BY_ALL: Duration = Duration::from_millis(1500);
 
-/// Why a pool cannot be had.
+/// The reason why a pool cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     #[error(
-        "pool '{name}' is there already; a run makes its own pools and removes them: rename it in the plan, or remove it"
+        "pool '{name}' is there already; a run makes its own pools and removes them: \
+         rename it in the plan, or remove it"
     )]
     Exists { name: String },
     #[error("there is no pool '{name}' ({there})")]
@@ -87,12 +88,11 @@ pub async fn create(
     command(cluster, create).await?;
     let set = |var: &str, value: &str| json!({"prefix": "osd pool set", "pool": name, "var": var, "val": value});
     if matches!(redundancy, Redundancy::Erasure { .. }) {
-        // Where a cluster cannot, objects can still be written as a whole; other operations show that they are not
-        // supported.
+        // A cluster that refuses can still take whole-object writes; other operations fail as unsupported.
         let _ = command(cluster, set("allow_ec_overwrites", "true")).await;
     }
     if engine == Engine::Ceph {
-        // Else its autoscaler may split groups while they are measured.
+        // With the autoscaler on, groups might be split while they are measured.
         command(cluster, set("pg_autoscale_mode", "off")).await?;
     }
     let app = json!({"prefix": "osd pool application enable", "pool": name, "app": "nacre-bench"});
@@ -103,7 +103,7 @@ pub async fn create(
 /// Waits until every placement group of the cluster is active and clean.
 async fn wait_until_clean(cluster: &Cluster) -> Result<(), PoolError> {
     let end = Instant::now() + CLEAN_WITHIN;
-    // A map that has come to the groups' statistics is the one with the new pool.
+    // Once the newest map has come, the groups' statistics include the new pool.
     cluster
         .wait_for_latest_map()
         .await
@@ -112,7 +112,7 @@ async fn wait_until_clean(cluster: &Cluster) -> Result<(), PoolError> {
     loop {
         let status = json_command(cluster, json!({"prefix": "status"})).await?;
         let (clean, states) = groups(&status);
-        // Twice in a row: the first may be of before the pool.
+        // Two clean readings in a row are needed: the first may be older than the pool.
         if clean && clean_before {
             return Ok(());
         }
@@ -124,7 +124,7 @@ async fn wait_until_clean(cluster: &Cluster) -> Result<(), PoolError> {
     }
 }
 
-/// Tells if all groups are active and clean, and in what states they are, from the output of `status`.
+/// True if all groups are active and clean, with the list of states, from the output of `status`.
 fn groups(status: &Value) -> (bool, String) {
     let total = status.pointer("/pgmap/num_pgs").and_then(Value::as_u64).unwrap_or(0);
     let states = status.pointer("/pgmap/pgs_by_state").and_then(Value::as_array);
@@ -132,7 +132,7 @@ fn groups(status: &Value) -> (bool, String) {
     let mut words = Vec::new();
     for entry in states.into_iter().flatten() {
         let (state, count) = (entry["state_name"].as_str().unwrap_or("?"), entry["count"].as_u64().unwrap_or(0));
-        // Scrubbing beside it is no hindrance.
+        // A group that is scrubbing counts as clean.
         if state.starts_with("active+clean") {
             clean += count;
         }
@@ -146,7 +146,7 @@ pub async fn delete(cluster: &Cluster, name: &str, redundancy: Redundancy) -> Re
     let delete = json!({"prefix": "osd pool delete", "pool": name, "pool2": name, "yes_i_really_really_mean_it": true});
     command(cluster, delete).await?;
     if let Redundancy::Erasure { k, m } = redundancy {
-        // In use by another pool of this run: then that one removes it.
+        // A profile that another pool of this run still uses is removed with that pool.
         let rm = json!({"prefix": "osd erasure-code-profile rm", "name": format!("nacre-bench-{k}-{m}")});
         let _ = command(cluster, rm).await;
     }
@@ -158,15 +158,14 @@ pub async fn used_bytes(cluster: &Cluster) -> Result<u64, PoolError> {
     Ok(space(cluster).await?.used)
 }
 
-/// Space that is free on the whole cluster, in bytes. Shortly after a start OSDs have not told yet: they are waited
-/// for.
+/// Free space of the whole cluster, in bytes. Waits for OSDs that have not told their space yet, shortly after a start.
 pub async fn free_bytes(cluster: &Cluster) -> Result<u64, PoolError> {
     let end = Instant::now() + TOLD_WITHIN;
     let mut known = space(cluster).await?;
     if known.total > 0 {
         return Ok(known.free);
     }
-    // Known, and no OSD has joined for a while.
+    // Some space is known; the loop waits until no OSD has joined for a while.
     let mut since = Instant::now();
     while Instant::now() < end && (known.total == 0 || since.elapsed() < TOLD_BY_ALL) {
         tokio::time::sleep(POLL).await;
@@ -179,7 +178,7 @@ pub async fn free_bytes(cluster: &Cluster) -> Result<u64, PoolError> {
     if known.total == 0 { Err(PoolError::NoSpaceKnown { seconds: TOLD_WITHIN.as_secs() }) } else { Ok(known.free) }
 }
 
-/// In bytes.
+/// Space of the cluster, in bytes.
 struct Space {
     total: u64,
     used: u64,
@@ -193,18 +192,17 @@ async fn space(cluster: &Cluster) -> Result<Space, PoolError> {
     Ok(Space { total: bytes(stat.kib), used: bytes(stat.kib_used), free: bytes(stat.kib_avail) })
 }
 
-/// How freeing space went.
+/// Result of waiting for free space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freed {
     pub took: Duration,
-    /// Bytes still in use beyond those that were in use before.
+    /// Space still in use beyond the space used before, in bytes.
     pub left_bytes: u64,
-    /// Tells if it is as good as free; else it took too long.
+    /// True if the space is free, within the tolerance; false if that took too long.
     pub done: bool,
 }
 
-/// Waits until a cluster that used `before` bytes does so again, give or take `tolerance` and what its own metadata has
-/// grown by.
+/// Waits until a cluster that used `before` bytes does so again, within `tolerance` and the growth of its own metadata.
 pub async fn wait_until_freed(cluster: &Cluster, before: u64, tolerance: u64) -> Result<Freed, PoolError> {
     let start = Instant::now();
     let mut lowest = (u64::MAX, start);

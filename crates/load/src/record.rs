@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bench::recorder::{Recorder, Rounds};
 
-/// Sentences kept as examples.
+/// Largest number of examples kept.
 const EXAMPLES_MAX: usize = 5;
 
-/// Numbers and examples. One lock per thread and group: only the coordinator's glances ever wait for it.
+/// Numbers and examples. Each thread and group has its own lock, which only the coordinator's readings contend for.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub recorder: Recorder,
@@ -36,7 +36,7 @@ impl SharedRecord {
     }
 }
 
-/// Adds an example, unless there are enough or the same is there.
+/// Adds an example, unless there are enough or it is there already.
 pub fn add_example(examples: &mut Vec<String>, text: impl FnOnce() -> String) {
     if examples.len() < EXAMPLES_MAX {
         let text = text();

@@ -1,4 +1,4 @@
-//! A whole plan: every workload on every cluster, as often as it says, clusters in turns.
+//! A run of a whole plan: every workload on every cluster, as often as the plan says, clusters in turns.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,37 +32,38 @@ use crate::telemetry::hosts::{Reading, together};
 use crate::telemetry::sources::Sources;
 use crate::tools::{self, ToolMeasured, ToolRun};
 
-/// Where a configuration sets no limit, an operation without an answer counts as failed after this.
+/// Default time limit of an operation, where a configuration sets none.
 pub(crate) const OP_TIMEOUT: Duration = Duration::from_secs(60);
 const MON_OP_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Beyond the longest that an operation may take.
+/// Time to wait for answers beyond the longest that an operation may take.
 const DRAIN_EXTRA: Duration = Duration::from_secs(2);
-/// Operations are asked for about so long after the last one that counts.
+/// Largest age of an asked-for operation beyond the measured time: OSDs are asked about so long after the last counted
+/// operation.
 const HOPS_AFTER_S: f64 = 2.0;
-/// Space per OSD that may come and go for reasons of a store's own.
+/// Space per OSD that may come and go by the store's own work.
 const SPACE_NOISE_BYTES: u64 = 48 << 20;
 
-/// Settings that a plan does not hold.
+/// Options of a run beside its plan.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where everything about the run is kept. Must not exist.
+    /// Folder for everything about the run. Must not exist.
     pub folder: PathBuf,
-    /// Leave pools and objects.
+    /// Pools and objects are kept.
     pub keep: bool,
-    /// Measure first what this machine's drive and network can do by themselves.
+    /// Measures first the capabilities of this machine's drive and network without a cluster.
     pub ceilings: bool,
-    /// Agents that carry the load, as `HOST:PORT`; this process does where there are none.
+    /// Agents that carry the load, as `HOST:PORT`; if there are none, this process carries it.
     pub agents: Vec<String>,
-    /// The secret that agents may ask for.
+    /// Secret that agents may ask for.
     pub agent_token: Option<String>,
-    /// The command line, for whoever repeats the run.
+    /// The command line, for people who repeat the run.
     pub command: Vec<String>,
     /// The program's version.
     pub version: String,
 }
 
-/// Why a run could not begin. Nothing has been changed on any cluster.
+/// The reason why a run could not begin. Nothing has been changed on any cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("cluster {cluster}: its configuration {path} cannot be used")]
@@ -74,7 +75,8 @@ pub enum RunError {
     #[error("cluster {cluster}: {source}")]
     Client { cluster: String, source: client::Error },
     #[error(
-        "cluster {cluster} has {free_mib} MiB free, and workload {workload} writes {needed_mib} MiB in {objects} objects with their redundancy; \
+        "cluster {cluster} has {free_mib} MiB free, and workload {workload} writes {needed_mib} MiB in {objects} \
+         objects with their redundancy; \
          use fewer or smaller objects"
     )]
     Space { cluster: String, workload: String, objects: u64, needed_mib: u64, free_mib: u64 },
@@ -95,14 +97,14 @@ struct Connected {
     cluster: Cluster,
     osds: u64,
     sources: Sources,
-    /// The OSDs of its `osd dump`.
+    /// List of OSDs in the cluster's `osd dump`.
     osd_dump: Value,
 }
 
-/// Runs `plan`, whose configurations' paths must be right from the working directory. What was measured is in the
-/// result and in the folder, whether the run was complete, interrupted or failed.
+/// Runs `plan`. The paths of its configurations must be valid in the working directory. The returned result, and the
+/// folder, hold the measurements, whether the run was complete, interrupted or failed.
 ///
-/// Errors: [`RunError`] if it could not begin.
+/// Errors: [`RunError`] if the run could not begin.
 pub async fn run(
     plan: Plan,
     options: &Options,
@@ -161,7 +163,7 @@ pub async fn run(
     Ok(run.result)
 }
 
-/// Why a tool cannot carry the load of a workload; `None` if all can.
+/// The reason why a tool cannot carry a workload's load; `None` if all can.
 fn refused_tool(plan: &Plan, options: &Options) -> Option<RunError> {
     plan.workloads.iter().filter(|workload| !workload.tool.is_own()).find_map(|workload| {
         let (name, missing) = (workload.tool.name(), tools::check(workload.tool).err());
@@ -220,13 +222,13 @@ fn agent_facts(agents: &Agents) -> BTreeMap<String, String> {
     facts
 }
 
-/// The folder of a cluster's configuration, which on one machine is that of its stores too.
+/// The folder of a cluster's configuration, which on one machine also holds its stores.
 fn folder_of(cluster: &plan::Cluster) -> PathBuf {
     let folder = Path::new(&cluster.configuration).parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// The kind of the daemons of the cluster with configuration `path`. `name` is for errors.
+/// Finds if the daemons of the cluster with configuration `path` are Nacre's or Ceph's. `name` is for errors.
 pub async fn engine_of(name: &str, path: &str) -> Result<Engine, RunError> {
     let of_plan = plan::Cluster { name: name.to_owned(), engine: Engine::Ceph, configuration: path.to_owned() };
     let connected = connect(&of_plan).await?;
@@ -236,7 +238,7 @@ pub async fn engine_of(name: &str, path: &str) -> Result<Engine, RunError> {
     Ok(if is_nacre { Engine::Nacre } else { Engine::Ceph })
 }
 
-/// Connects to the cluster with configuration `path`, with limits on how long anything may take. `name` is for errors.
+/// Connects to the cluster with configuration `path`, with time limits for every request. `name` is for errors.
 pub(crate) async fn connect_to(name: &str, path: &str) -> Result<(Cluster, Config), RunError> {
     let (name, path) = (name.to_owned(), path.to_owned());
     let config = Config::from_conf(&path);
@@ -259,7 +261,7 @@ async fn connect(of_plan: &plan::Cluster) -> Result<Connected, RunError> {
     Ok(Connected { plan: of_plan.clone(), config, cluster, osds, sources: Sources::default(), osd_dump: Value::Null })
 }
 
-/// Checks that the pools that should be there are, that the others are not, and that there is room.
+/// Checks that expected pools exist, that pools to be made do not, and that there is room.
 async fn check_pools(plan: &Plan, connected: &Connected) -> Result<(), RunError> {
     let cluster = || connected.plan.name.clone();
     let there = connected.cluster.pools().await.map_err(|source| RunError::Client { cluster: cluster(), source })?;
@@ -295,7 +297,7 @@ async fn check_pools(plan: &Plan, connected: &Connected) -> Result<(), RunError>
     Ok(())
 }
 
-/// Space that a workload's objects take, redundancy included; of a pool that is there, one copy at least.
+/// Space that a workload's objects take, redundancy included; for an existing pool, one copy at least.
 fn needed_bytes(workload: &Workload, redundancy: Option<Redundancy>) -> u64 {
     let data = workload.groups.iter().map(|group| group.objects.saturating_mul(group.object_bytes));
     let data: u64 = data.fold(0, u64::saturating_add);
@@ -309,18 +311,18 @@ fn needed_bytes(workload: &Workload, redundancy: Option<Redundancy>) -> u64 {
 struct Run<'a> {
     options: &'a Options,
     clusters: Vec<Connected>,
-    /// None where this process carries the load.
+    /// `None` where this process carries the load.
     agents: Option<Agents>,
     token: String,
     folder: RunFolder,
     result: RunResult,
     observer: &'a mut dyn Observer,
     interrupt: watch::Receiver<bool>,
-    /// From when the record over time counts.
+    /// Start of the run, from which the record over time counts.
     start: Instant,
 }
 
-/// Tells if the run goes on.
+/// The decision after an iteration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Next {
     Iteration,
@@ -334,7 +336,7 @@ impl Run<'_> {
         for iteration in 0..plan.iterations {
             for (index, workload) in plan.workloads.iter().enumerate() {
                 let index = u32::try_from(index).expect("a plan has few workloads");
-                // Back and forth, so that a machine that drifts one way favours nobody.
+                // The order alternates, so that a machine that drifts one way favours none of the clusters.
                 let mut order: Vec<usize> = (0..self.clusters.len()).collect();
                 if iteration % 2 == 1 {
                     order.reverse();
@@ -351,7 +353,7 @@ impl Run<'_> {
                             self.note(format!("{}: {reason}", workload.name));
                             let give_up = failures.failed(cluster, index, &workload.name, reason);
                             self.result.end = failures.end();
-                            // Without an agent every further row would measure another load.
+                            // After the loss of an agent, every further row would measure a different load.
                             if give_up || self.has_lost_an_agent() {
                                 return self.save();
                             }
@@ -377,7 +379,7 @@ impl Run<'_> {
         self.observer.event(Event::Note(text));
     }
 
-    /// One workload on one cluster, once. Adds its rows.
+    /// Runs one workload on one cluster once. Adds its rows.
     async fn one(&mut self, cluster: usize, index: u32, workload: &Workload, iteration: u32) -> Next {
         if *self.interrupt.borrow() {
             return Next::End(End::Interrupted);
@@ -402,7 +404,7 @@ impl Run<'_> {
                 Ok(_) = self.interrupt.wait_for(|asked| *asked) => Err(Next::End(End::Interrupted)),
             };
             if let Err(next) = created {
-                // It may have been made before that went wrong.
+                // The pool may have been made before the failure.
                 let _ = pools::delete(&connected.cluster, &pool.name, redundancy).await;
                 return next;
             }
@@ -486,7 +488,7 @@ impl Run<'_> {
         self.after(cluster, &what, &pool, used_before, measured.end).await
     }
 
-    /// Removes what was made for an iteration that ended so.
+    /// Removes the pool that was made for an iteration with this end.
     async fn after(
         &mut self,
         cluster: usize,
@@ -511,8 +513,8 @@ impl Run<'_> {
         }
     }
 
-    /// Asks the OSDs where the time of the workload's operations went, and keeps what they say. Without an answer the
-    /// measurement is as good as with one.
+    /// Asks the OSDs where the time of the workload's operations went, and keeps their answers. Without answers the
+    /// measurement is still valid.
     async fn keep_hops(&mut self, cluster: usize, workload: &Workload, iteration: u32, measured_s: f64) {
         let connected = &self.clusters[cluster];
         let name = connected.plan.name.clone();
@@ -539,7 +541,7 @@ impl Run<'_> {
         self.agents.as_ref().is_some_and(|agents| agents.links.iter().any(|link| link.lost.is_some()))
     }
 
-    /// Has a tool carry the load. Adds its row.
+    /// Runs a tool as the load. Adds its row.
     async fn by_tool(
         &mut self,
         cluster: usize,
@@ -574,7 +576,7 @@ impl Run<'_> {
         let Some(outcome) = outcome else { return end };
         let written_bytes = (!reads).then_some(outcome.bytes);
         let mut figures = meter.figures((0, 1), Work { operations: outcome.operations, written_bytes });
-        // The clients are the tool's process, not this one.
+        // The clients are the tool's process, so the figures of this process do not apply.
         figures.retain(|name, _| !name.starts_with("client_cpu") && !name.starts_with("client_context"));
         let per_operation = |seconds: f64| Some(seconds * 1e6 / outcome.operations.max(1) as f64);
         figures.insert("client_cpu_us_per_operation".into(), spent.and_then(|s| per_operation(s.user_s + s.system_s)));
@@ -605,7 +607,7 @@ impl Run<'_> {
         end
     }
 
-    /// Removes a pool that was made, and waits until that has been done on disk too.
+    /// Removes a pool that was made, and waits until its space is free.
     async fn clean(
         &mut self,
         cluster: usize,
@@ -678,10 +680,10 @@ impl Run<'_> {
     }
 }
 
-/// Failures so far: a workload that failed on a cluster is not tried there again, the others go on. A cluster on which
-/// one workload after another fails is broken, and that ends the run.
+/// Failures of a run. A workload that failed on a cluster is not tried there again; the others go on. A cluster on
+/// which several workloads in a row fail is broken, which ends the run.
 struct Failures {
-    /// By cluster: workloads in a row that failed.
+    /// Workloads in a row that failed, by cluster.
     in_a_row: Vec<u32>,
     /// Cluster and workload.
     failed: Vec<(usize, u32)>,
@@ -703,7 +705,7 @@ impl Failures {
         self.in_a_row[cluster] = 0;
     }
 
-    /// Tells if the run is to end.
+    /// Notes a failure. True if the run is to end.
     fn failed(&mut self, cluster: usize, workload: u32, name: &str, reason: String) -> bool {
         self.failed.push((cluster, workload));
         self.in_a_row[cluster] += 1;
@@ -720,12 +722,12 @@ impl Failures {
     }
 }
 
-/// Readings of agents on their machines.
+/// Readings that agents took of their machines.
 #[derive(Default)]
 struct Elsewhere {
-    /// At the begin and the end of what counts; none if one of them did not tell.
+    /// Readings at the begin and the end of the counted rounds; `None` if one is missing.
     readings: Option<(Vec<Reading>, Vec<Reading>)>,
-    /// Lines over time, by agent.
+    /// Lines of the record over time, by agent.
     records: Vec<(String, String)>,
 }
 
@@ -735,7 +737,7 @@ impl Elsewhere {
         let reading = |link: &Link, sample: &Sample| {
             let mut sample = sample.clone();
             if link.machine.watch_only {
-                // It is no client.
+                // A watch-only agent is no client.
                 sample.own = None;
             }
             Reading { machine: link.machine.id.clone(), host: link.machine.host.clone(), sample }
@@ -749,7 +751,7 @@ impl Elsewhere {
         }
     }
 
-    /// Figures of all machines; of this one too if daemons of the cluster are here.
+    /// Figures of all machines, including this one if daemons of the cluster run here.
     fn figures(&self, meter: &ClusterMeter, rounds: (u32, u32), work: Work) -> BTreeMap<String, Option<f64>> {
         let Some((mut before, mut after)) = self.readings.clone() else { return BTreeMap::new() };
         if !meter.sources().daemons.is_empty() {
@@ -768,7 +770,7 @@ impl Elsewhere {
         }
         match (together(&before), together(&after)) {
             (Some(mut before), Some(mut after)) if rounds.0 < rounds.1 => {
-                // The coordinator asks all OSDs, wherever they are.
+                // The coordinator asks all OSDs, on whatever machine they run.
                 let cache = |round: u32| meter.at(round).and_then(|sample| sample.cache);
                 (before.cache, after.cache) = (cache(rounds.0), cache(rounds.1));
                 figures(&before, &after, work)

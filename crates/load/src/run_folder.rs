@@ -1,15 +1,15 @@
-//! The folder of a run: everything that was asked for, found, and needed to do it again.
+//! The folder of a run: its request, its results, and everything needed to repeat it.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// A folder of its own for one run.
+/// The folder of one run.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     path: PathBuf,
 }
 
-/// Why the folder cannot be used.
+/// The reason why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("{path} is there already; a run keeps its results in a folder of its own: choose another with --out")]
@@ -19,7 +19,7 @@ pub enum FolderError {
 }
 
 impl RunFolder {
-    /// Makes it, and the folders above it.
+    /// Makes the folder, and the folders above it.
     pub fn create(path: &Path) -> Result<RunFolder, FolderError> {
         let failed = |source| FolderError::Write { path: path.to_owned(), source };
         if let Some(parent) = path.parent() {
@@ -45,7 +45,7 @@ impl RunFolder {
         std::fs::rename(&beside, &path).map_err(failed)
     }
 
-    /// Keeps the configuration of a cluster.
+    /// Keeps a copy of a cluster's configuration.
     pub fn copy_configuration(&self, cluster: &str, configuration: &str) -> Result<(), FolderError> {
         let text = std::fs::read_to_string(configuration);
         let text = text.map_err(|source| FolderError::Write { path: configuration.into(), source })?;

@@ -1,4 +1,4 @@
-//! One workload on one cluster, once: what every thread and instance must know of it.
+//! One workload on one cluster, once: the data that every thread and instance needs.
 
 use bench::plan::{Group, Workload};
 use bench::recorder::Rounds;
@@ -7,18 +7,18 @@ use bench::schedule::pattern_run;
 /// Shared by all threads of an iteration.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// The plan's.
+    /// Seed of the plan.
     pub seed: u64,
-    /// The number that patterns of this iteration name.
+    /// Number of this iteration in data patterns.
     pub run: u64,
     pub groups: Vec<Group>,
     pub rounds: Rounds,
-    /// The prefix of the names of all objects of this iteration.
+    /// Prefix of the names of all objects of this iteration.
     pub prefix: String,
 }
 
 impl Task {
-    /// `token` tells this run's objects from those of others.
+    /// `token` distinguishes this run's objects from those of others.
     pub fn new(seed: u64, token: &str, workload_index: u32, workload: &Workload, iteration: u32) -> Task {
         Task {
             seed,
@@ -32,11 +32,11 @@ impl Task {
     /// Name of object `object` of group `group_index`.
     pub fn object_name(&self, group_index: u32, object: u64) -> String {
         let group = &self.groups[group_index as usize].name;
-        // In pieces: it is made for every operation, and the machinery of formats takes several times as long.
+        // The name is concatenated from pieces: every operation needs one, and `format!` takes several times as long.
         [&self.prefix, ".", group, ".", &object.to_string()].concat()
     }
 
-    /// Every instance as group and number within the group, in an order that spreads each group over threads.
+    /// All instances as (group, number within the group), in an order that spreads each group over threads.
     pub fn instances(&self) -> Vec<(u32, u32)> {
         let mut all = Vec::new();
         for (index, group) in self.groups.iter().enumerate() {
@@ -46,7 +46,7 @@ impl Task {
         all
     }
 
-    /// The instances that fall to crew `part.0` of `part.1` that share them: every group is spread over all.
+    /// The instances of crew number `part.0` out of `part.1` crews: every group is spread over all crews.
     pub fn instances_of(&self, part: (usize, usize)) -> Vec<(u32, u32)> {
         self.instances().into_iter().skip(part.0).step_by(part.1.max(1)).collect()
     }

@@ -1,5 +1,5 @@
-//! The threads that carry instances: each has a runtime of its own and a share of all instances, so that load scales
-//! with processors and no operation ever moves between threads.
+//! The threads that carry instances. Each has its own runtime and a share of all instances, so that load scales with
+//! processors and no operation moves between threads.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::objects::Connect;
 use crate::record::SharedRecord;
 use crate::task::Task;
 
-/// Reports of threads to the coordinator.
+/// A thread's report to the coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Report {
     /// The work of a phase is done.
@@ -22,28 +22,28 @@ pub enum Report {
     Prefilled,
     Loaded,
     Cleaned,
-    /// It cannot be done, and why.
+    /// A phase failed, with the reason.
     Failed(String),
 }
 
 /// The running threads of one iteration.
 pub struct Threads {
     handles: Vec<JoinHandle<()>>,
-    /// Threads that have failed, and will report nothing more.
+    /// Number of threads that have failed, and will report nothing more.
     failed: usize,
     reports: mpsc::UnboundedReceiver<Report>,
-    /// By thread and group.
+    /// Records by thread and group.
     pub records: Vec<Vec<SharedRecord>>,
 }
 
-/// How many threads carry `instances` on a machine with `processors`.
+/// Number of threads that carry `instances` on a machine with `processors`.
 pub fn thread_count(instances: usize, processors: usize) -> usize {
     instances.min(processors).max(1)
 }
 
 impl Threads {
-    /// Starts `count` threads, which connect. Of the task's instances they carry those that fall to `part`, a number
-    /// and the count of those who share them.
+    /// Starts `count` threads, which connect. They carry the instances of the task that belong to `part`: the number of
+    /// a crew, and the count of crews that share the instances.
     pub fn start<C: Connect>(
         task: &Arc<Task>,
         connect: &C,
@@ -77,7 +77,7 @@ impl Threads {
         Threads { handles, failed: 0, reports, records }
     }
 
-    /// How many have not failed.
+    /// Number of threads that have not failed.
     pub fn count(&self) -> usize {
         self.handles.len().saturating_sub(self.failed)
     }
@@ -91,10 +91,10 @@ impl Threads {
         report
     }
 
-    /// Waits for the threads' ends, which [`Phase::End`] brings about.
+    /// Waits until the threads have ended, which [`Phase::End`] makes them do.
     pub fn join(&mut self) {
         for handle in self.handles.drain(..) {
-            // A thread that panicked has said so on standard error, and its report is missing.
+            // A thread that panicked has printed that on standard error, and its report is missing.
             let _ = handle.join();
         }
     }
@@ -102,7 +102,7 @@ impl Threads {
 
 struct LoadThread {
     task: Arc<Task>,
-    /// Group and number.
+    /// Instances as (group, number).
     instances: Vec<(u32, u32)>,
     records: Vec<SharedRecord>,
     control: Control,
@@ -165,7 +165,7 @@ impl LoadThread {
     }
 
     fn report(&self, report: Report) {
-        // A coordinator that is gone does not want to know.
+        // The send fails if the coordinator is gone, and needs no report.
         let _ = self.reports.send(report);
     }
 }

@@ -1,5 +1,5 @@
-//! Waking at a time, to some tens of microseconds: tokio's own timers round up to the next millisecond, which would
-//! stand in every latency of an open loop.
+//! Waking at a time with a precision of some tens of microseconds. Tokio's own timers round up to the next millisecond,
+//! which would add to every latency of an open loop.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rustix::time::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// A timer of the kernel, on the runtime that it was made on.
+/// A timer of the kernel, bound to the runtime that it was made on.
 pub struct Timer {
     fd: AsyncFd<OwnedFd>,
 }
@@ -18,8 +18,8 @@ impl Timer {
     pub fn new() -> std::io::Result<Timer> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // Deprecated because some types change or close their descriptor while it is registered; an `OwnedFd` that
-        // nobody else can reach does neither.
+        // The function is deprecated because some types change or close their descriptor while it is registered. An
+        // `OwnedFd` that no other code can reach does neither.
         #[allow(deprecated)]
         let fd = AsyncFd::new(fd)?;
         Ok(Timer { fd })
@@ -27,7 +27,7 @@ impl Timer {
 
     /// Waits for `duration`.
     pub async fn sleep(&mut self, duration: Duration) -> std::io::Result<()> {
-        // A time of zero would disarm it.
+        // A duration of zero would disarm the timer.
         let duration = duration.max(Duration::from_nanos(1));
         let spec = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
         let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
@@ -38,7 +38,7 @@ impl Timer {
             let mut fired = [0; 8];
             match rustix::io::read(self.fd.get_ref(), &mut fired) {
                 Ok(_) => return Ok(()),
-                // It was armed anew: what made it readable before no longer counts.
+                // The timer was armed anew, so the earlier readiness does not count.
                 Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
                 Err(error) => return Err(error.into()),
             }

@@ -1,4 +1,4 @@
-//! Ceph's own load generators as load: `rados bench` and `fio` with its engines `rados` and `rbd`, run as processes of
+//! Ceph's own load generators as load: `rados bench` and `fio` with its engines `rados` and `rbd`, run as processes on
 //! this machine.
 
 use std::process::Stdio;
@@ -17,44 +17,44 @@ use crate::iteration::{IterationEnd, Meter};
 use crate::observer::{Event, Observer};
 use crate::telemetry::process::Children;
 
-/// Beyond the time that it was given, a tool may take so long to connect and to end.
+/// Time that a tool may take beyond its duration, to connect and to end.
 const EXTRA: Duration = Duration::from_secs(90);
-/// A prefill may take so long.
+/// Time limit of a prefill.
 const PREFILL_MAX: Duration = Duration::from_secs(3600);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_secs(1);
-/// A killed client's watch of its image lasts 30 s.
+/// Time limit for removing an image: a killed client's watch of it lasts 30 s.
 const IMAGE_WATCHED_MAX: Duration = Duration::from_secs(60);
-/// The prefill writes in pieces of at most this, so many at a time.
+/// Largest write of the prefill, and its writes in flight.
 const PREFILL_BYTES: u64 = 4 << 20;
 const PREFILL_IN_FLIGHT: u32 = 16;
 
-/// One workload on one cluster, once, by a tool.
+/// A run of one workload on one cluster, by a tool.
 pub struct ToolRun<'a> {
     pub workload: &'a Workload,
     pub config: &'a Config,
     /// Path of the cluster's configuration.
     pub configuration: &'a str,
     pub cluster: &'a Cluster,
-    /// The prefix of the names of its objects.
+    /// Prefix of the names of its objects.
     pub name: String,
-    /// Remove the objects afterwards.
+    /// Objects are removed afterwards.
     pub remove_objects: bool,
-    /// For people.
+    /// Description of the run, for people.
     pub what: String,
-    /// Beginnings of the names of objects that processes of `rados bench` have written.
+    /// Prefixes of the names of objects that processes of `rados bench` have written.
     pub written: Mutex<Vec<String>>,
 }
 
-/// The tool's result.
+/// The result of a tool's run.
 pub struct ToolMeasured {
     pub outcome: Option<ToolOutcome>,
     pub end: IterationEnd,
-    /// Expenses of the tool's process.
+    /// CPU time of the tool's process.
     pub spent: Option<Children>,
 }
 
-/// Which of its runs a tool is to do.
+/// A part of a tool's run: one run of its program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Prefill,
@@ -62,7 +62,7 @@ enum Part {
     Measure(u64),
 }
 
-/// Tells if the programs of `tool` are there.
+/// Checks that the programs of `tool` are installed.
 ///
 /// Errors: a sentence that says what to install.
 pub fn check(tool: Tool) -> Result<(), String> {
@@ -87,7 +87,7 @@ impl ToolRun<'_> {
         self.group().operations.reads() > 0
     }
 
-    /// Runs it. Never leaves a process behind.
+    /// Runs the tool. Never leaves a process behind.
     pub async fn run(
         &self,
         meter: &mut impl Meter,
@@ -145,7 +145,7 @@ impl ToolRun<'_> {
             self.process(Part::WarmUp(self.workload.warm_up_s as u64), meter, observer, interrupt).await?;
         }
         meter.boundary(0).await;
-        // Processes that the meter starts are none of the tool's children.
+        // Processes that the meter started must not count as the tool's.
         meter.settle().await;
         let before = Children::read();
         let output = self.process(Part::Measure(seconds as u64), meter, observer, interrupt).await?;
@@ -159,7 +159,7 @@ impl ToolRun<'_> {
         outcome.map_err(|e| IterationEnd::Failed(format!("{}: {e}", self.workload.tool.name())))
     }
 
-    /// Runs the program once. Returns what it printed.
+    /// Runs the program once. Returns its standard output.
     async fn process(
         &self,
         part: Part,
@@ -178,7 +178,7 @@ impl ToolRun<'_> {
         let mut command = Command::new(program);
         command.args(arguments).env_remove("CEPH_ARGS").env_remove("CEPH_CONF").kill_on_drop(true);
         if self.workload.tool == Tool::FioRbd {
-            // Its engine takes no path.
+            // The engine `rbd` takes no path of a configuration.
             command.env("CEPH_CONF", self.configuration);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -192,7 +192,7 @@ impl ToolRun<'_> {
         let output = loop {
             tokio::select! {
                 output = &mut ended => break output.map_err(|e| failed(e.to_string()))?,
-                // Its end kills the process.
+                // Dropping the process on return kills it.
                 Ok(_) = interrupt.wait_for(|asked| *asked) => return Err(IterationEnd::Interrupted),
                 () = tokio::time::sleep(LOOK_EVERY) => {
                     let elapsed = begun.elapsed();
@@ -229,7 +229,7 @@ impl ToolRun<'_> {
         ["-c", self.configuration, "--name", &user, "-p", &self.workload.pool].map(str::to_owned).into()
     }
 
-    /// Names of a run of `rados bench`: what reads find, and what warm-ups wrote.
+    /// Names of runs of `rados bench`: the run whose objects reads find, and the run that warm-ups write.
     fn run_names(&self) -> [String; 2] {
         [self.name.clone(), format!("{}.warm-up", self.name)]
     }
@@ -252,7 +252,7 @@ impl ToolRun<'_> {
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
         add(&["bench", &seconds.to_string(), mode, "-t", &depth.to_string(), "--run-name", &run, "--format", "json"]);
         if mode == "write" {
-            // Sizes of reads are those of the writes before.
+            // A read takes its sizes from the write before it.
             add(&["-b", &group.io_bytes().to_string(), "--no-cleanup"]);
             if group.io_bytes() != group.object_bytes {
                 add(&["-O", &group.object_bytes.to_string()]);
@@ -274,7 +274,7 @@ impl ToolRun<'_> {
             (true, true) => "randread",
         };
         let size = group.objects.saturating_mul(group.object_bytes);
-        // The engine comes first: options of its own are known behind it only.
+        // The engine comes first: fio knows an engine's own options only after it.
         let mut arguments: Vec<String> = match self.workload.tool {
             Tool::FioRbd => vec!["--ioengine=rbd".into(), format!("--rbdname={}", self.name)],
             _ => vec![
@@ -313,7 +313,7 @@ impl ToolRun<'_> {
         arguments
     }
 
-    /// Runs `rbd` on the workload's pool. Errors: what it said.
+    /// Runs `rbd` on the workload's pool. Errors: its output.
     async fn rbd(&self, words: &[&str]) -> Result<(), String> {
         let user = self.config.who.to_string();
         let mut command = Command::new("rbd");
@@ -326,12 +326,12 @@ impl ToolRun<'_> {
         if output.status.success() { Ok(()) } else { Err(format!("rbd {}: {}", words[0], last.trim())) }
     }
 
-    /// Removes the image. That of a client that was killed is watched until its watch has timed out.
+    /// Removes the image. If its client was killed, the image is watched until the watch times out.
     async fn remove_image(&self) -> Result<(), String> {
         let end = Instant::now() + IMAGE_WATCHED_MAX;
         loop {
             match self.rbd(&["rm", "--no-progress", &self.name]).await {
-                // It was not made.
+                // The image was not made.
                 Err(said) if said.contains("(2) No such file or directory") => return Ok(()),
                 Err(_) if Instant::now() < end => tokio::time::sleep(SETTLE).await,
                 ended => return ended,
@@ -339,7 +339,7 @@ impl ToolRun<'_> {
         }
     }
 
-    /// Removes what the tool wrote, also where it was killed at it. Errors: why not all of it.
+    /// Removes the tool's objects, also those of a killed tool. Errors: the reason why some remain.
     async fn remove(&self) -> Result<(), String> {
         if self.workload.tool == Tool::FioRbd {
             return self.remove_image().await;
@@ -367,7 +367,7 @@ impl ToolRun<'_> {
     }
 }
 
-/// The prefix of the names of all objects that process `pid` of `rados bench` writes.
+/// Prefix of the names of all objects that process `pid` of `rados bench` writes.
 fn written_by(pid: u32) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("benchmark_data_{}_{pid}_", host.trim())

@@ -1,9 +1,9 @@
-//! How long a monitor's turns take in a large cluster, without sockets and disks.
+//! Measures the time of a monitor's turns in a large cluster, without sockets and disks.
 //!
 //! `cargo run --release -p mon --example large_cluster -- [OSDS [PGS]]`; ten OSDs stand on a host. A turn is the time
-//! from an input to its actions; the commit of what it appends is a turn of its own.
+//! from an input to its actions; the commit of its batch is a turn of its own.
 
-use mon::monitor::{Action, Input, Monitor, Now};
+use mon::monitor::{Monitor, MonitorAction, MonitorInput, Now};
 use mon::{BootstrapSpec, MonState, bootstrap};
 use osdmap::{OsdMap, PgMapping};
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ const HOST_OSDS: i32 = 10;
 struct Bench {
     monitor: Monitor,
     now: Duration,
-    /// Since the last look.
+    /// Times of the turns since the last look.
     turns: Vec<Duration>,
     messages: usize,
 }
@@ -52,18 +52,18 @@ impl Bench {
         Now { since_start: self.now, wall: Utime::from_unix(self.now) }
     }
 
-    fn perform(&mut self, actions: Vec<Action>) {
+    fn perform(&mut self, actions: Vec<MonitorAction>) {
         let mut todo = VecDeque::from(actions);
         while let Some(action) = todo.pop_front() {
             match action {
-                Action::Append { index, .. } => todo.extend(self.turn(Input::Committed { index })),
-                Action::Send { .. } => self.messages += 1,
+                MonitorAction::Append { index, .. } => todo.extend(self.turn(MonitorInput::Committed { index })),
+                MonitorAction::Send { .. } => self.messages += 1,
                 _ => {}
             }
         }
     }
 
-    fn turn(&mut self, input: Input) -> Vec<Action> {
+    fn turn(&mut self, input: MonitorInput) -> Vec<MonitorAction> {
         let mut actions = Vec::new();
         let (at, started) = (self.at(), Instant::now());
         self.monitor.handle(at, input, &mut actions);
@@ -71,7 +71,7 @@ impl Bench {
         actions
     }
 
-    fn input(&mut self, input: Input) {
+    fn input(&mut self, input: MonitorInput) {
         let actions = self.turn(input);
         self.perform(actions);
     }
@@ -80,7 +80,7 @@ impl Bench {
         let until = self.now + time;
         while self.monitor.next_wake() <= until {
             self.now = self.now.max(self.monitor.next_wake());
-            self.input(Input::Tick);
+            self.input(MonitorInput::Tick);
         }
         self.now = until;
     }
@@ -96,12 +96,12 @@ impl Bench {
             lossy: true,
             global_seq: 0,
         };
-        self.input(Input::Opened { session, peer });
+        self.input(MonitorInput::Opened { session, peer });
         session
     }
 
     fn say(&mut self, session: SessionId, message: impl Message) {
-        self.input(Input::Message { session, envelope: message.seal(1, Target::PACIFIC) });
+        self.input(MonitorInput::Message { session, envelope: message.seal(1, Target::PACIFIC) });
     }
 
     fn command(&mut self, session: SessionId, command: serde_json::Value) {
@@ -146,7 +146,7 @@ fn boot(osd: i32) -> OsdBoot {
     }
 }
 
-/// Placing every group anew, and following one OSD that goes down.
+/// Measures the placement of every group anew, and the update after one OSD goes down.
 fn placement(what: &str, map: &OsdMap) {
     let started = Instant::now();
     let mut mapping = PgMapping::compute(map);

@@ -1,8 +1,10 @@
-//! What a large cluster costs three monitors: a mass start, a rack that fails at once, and quiet times between.
+//! Measures the cost of a large cluster for three monitors: a mass start, a rack that fails at once, and quiet times
+//! between.
 //!
-//! `cargo run --release -p mon --example large_quorum -- [OSDS [GROUPS [MONITORS]]]`. The members are those of production; network, disks and OSDs are stand-ins in one
-//! thread. Time is virtual: a message takes 0.2 ms, a durable write 1 ms, and a member is busy for as long as its turn
-//! took of a processor. OSDs hear maps, boot, send beacons every five seconds and report others; they have no groups to report.
+//! `cargo run --release -p mon --example large_quorum -- [OSDS [GROUPS [MONITORS]]]`. The members are those of
+//! production; network, disks and OSDs are stand-ins in one thread. Time is virtual: a message takes 0.2 ms, a durable
+//! write 1 ms, and a member is busy for as long as its turn took of a processor. OSDs hear maps, boot, send beacons
+//! every five seconds and report others; they have no groups to report.
 
 use mon::daemon::founded;
 use mon::log::{Identity, Loaded};
@@ -29,24 +31,24 @@ const RACK_OSDS: usize = 400;
 const LATENCY: Duration = Duration::from_micros(200);
 const WRITE: Duration = Duration::from_millis(1);
 const BEACON_EVERY: Duration = Duration::from_secs(5);
-/// The most that a pool may have.
+/// The most groups that a pool may have.
 const POOL_GROUPS: usize = 65_536;
-/// Within which all OSDs start.
+/// Time within which all OSDs start.
 const START: Duration = Duration::from_secs(5);
-/// How many report an OSD that failed, and within which time.
+/// Number of OSDs that report one that failed, and the time within which they do.
 const REPORTERS: usize = 10;
 const REPORTS: Duration = Duration::from_secs(2);
-/// An OSD whose monitor sent it away turns to the next after so long.
+/// Time after which an OSD that its monitor sent away turns to the next one.
 const RECONNECT: Duration = Duration::from_millis(500);
-/// Nothing more happens to the map for so long: it is stable.
+/// Time without a change after which the map is stable.
 const STABLE: Duration = Duration::from_secs(2);
-/// It must be within this.
+/// Time within which the map must be stable.
 const STABLE_MAX: Duration = Duration::from_secs(120);
 const CLIENT: usize = usize::MAX;
 
 enum Event {
     Member(usize, Input),
-    /// When a member wanted to be woken.
+    /// A member's requested time of waking has come.
     Wake(usize),
     Hears(usize, Envelope),
     Boots(usize),
@@ -55,7 +57,7 @@ enum Event {
     Reports(usize, usize),
 }
 
-/// A place in the queue: when, and which event.
+/// A place in the queue: the time, and the number of the event.
 type Due = (Duration, u64);
 
 struct Node {
@@ -71,7 +73,7 @@ struct Node {
 struct Osd {
     epoch: Epoch,
     is_gone: bool,
-    /// How often it has started, which its addresses tell.
+    /// Number of its starts, which its addresses tell.
     starts: u32,
     /// Its session with a monitor.
     session: Option<(usize, SessionId)>,
@@ -86,15 +88,15 @@ struct Bench {
     next: u64,
     /// The other end of each session between members.
     links: HashMap<(usize, SessionId), (usize, SessionId)>,
-    /// Who is at the other end of the others.
+    /// The party at the other end of each of the other sessions.
     parties: HashMap<(usize, SessionId), usize>,
     client: Option<(usize, SessionId)>,
-    /// Sessions that monitors closed.
+    /// Number of sessions that monitors closed.
     sent_away: usize,
     heard_at: Duration,
 }
 
-/// What this thread has had of a processor: that others have it, too, is to change nothing.
+/// Returns the processor time of this thread: other threads' use of the processor must not change results.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -199,7 +201,7 @@ impl Bench {
         self.say(CLIENT, msg::MonCommand { have: 0, fsid: FSID, cmd, input: Default::default() });
     }
 
-    /// Opens a session with a monitor; an OSD asks for what it does not have, and says that it is there.
+    /// Opens a session with a monitor; an OSD asks for the maps that it lacks, and reports that it is there.
     fn connect(&mut self, party: usize, monitor: usize) {
         let session = self.session();
         self.parties.insert((monitor, session), party);
@@ -220,7 +222,7 @@ impl Bench {
         }
     }
 
-    /// An OSD asks for maps behind the one that it has.
+    /// Has an OSD ask for maps behind the one that it has.
     fn subscribe(&mut self, osd: usize) {
         let start = match self.osds[osd].epoch {
             Epoch(0) => 0,
@@ -305,7 +307,7 @@ impl Bench {
                     self.osds[osd].epoch = last;
                     self.heard_at = self.now;
                     if last < map.newest {
-                        // There is more than one message may have: it asks for the rest.
+                        // One message does not hold all maps: the OSD asks for the rest.
                         self.subscribe(osd);
                     }
                 }
@@ -362,7 +364,7 @@ impl Bench {
         self.now = until;
     }
 
-    /// What is for a member that is busy waits until it is not.
+    /// Carries out the next event; one for a member that is busy waits until it is not.
     fn step_when_free(&mut self) {
         let Some(Reverse((at, id))) = self.queue.peek().copied() else { return };
         let number = match &self.events[&id] {
@@ -389,7 +391,7 @@ impl Bench {
         self.state().osdmap()
     }
 
-    /// Lets time pass until the map is as it should be and everybody has it; prints what that took.
+    /// Lets time pass until the map is as it should be and every OSD has it; prints the cost.
     fn until_stable(&mut self, what: &str, done: impl Fn(&OsdMap) -> bool) {
         for node in &mut self.nodes {
             (node.cpu, node.longest, node.to_osds, node.to_monitors) = Default::default();
@@ -413,7 +415,8 @@ impl Bench {
                 let up = self.leader().map(|_| (self.map().epoch, self.map().counts().1));
                 let behind = self.osds.iter().filter(|osd| Some(osd.epoch) != epoch && !osd.is_gone).count();
                 panic!(
-                    "{what}: not stable after {STABLE_MAX:?}; epoch and OSDs up: {up:?}, {behind} OSDs lack it, {} sessions were ended",
+                    "{what}: not stable after {STABLE_MAX:?}; epoch and OSDs up: {up:?}, {behind} OSDs lack it, {} \
+                     sessions were ended",
                     self.sent_away
                 );
             }
@@ -427,7 +430,8 @@ impl Bench {
         for (number, node) in self.nodes.iter().enumerate() {
             let role = if leader == Some(number) { "leader" } else { "peon" };
             println!(
-                "  {role:6} {:>9.2?} of CPU in {:.2?}, longest turn {:>9.2?}; {:8.1} MiB to OSDs, {:7.1} MiB to monitors",
+                "  {role:6} {:>9.2?} of CPU in {:.2?}, longest turn {:>9.2?}; {:8.1} MiB to OSDs, {:7.1} MiB to \
+                 monitors",
                 node.cpu,
                 self.now - begin,
                 node.longest,
@@ -448,7 +452,7 @@ fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse::<usize>().expect("a number"));
     let osds = args.next().unwrap_or(1000);
     let groups = args.next().unwrap_or(osds * 32);
-    // Whoever makes an OSD changes the hierarchy, which all hear of.
+    // An OSD's first start changes the hierarchy, which goes to all OSDs.
     let first_start = START.max(Duration::from_secs(osds as u64 / 200));
     let mut bench = Bench::new(args.next().unwrap_or(3), osds);
     bench.pass(Duration::from_secs(6));
@@ -457,7 +461,7 @@ fn main() {
         bench.connect(osd, osd % bench.nodes.len());
         let at = first_start * osd as u32 / osds as u32;
         bench.push(at, Event::Boots(osd));
-        // Who is silent for 20 s is marked down.
+        // An OSD that is silent for 20 s is marked down.
         bench.push(at + BEACON_EVERY, Event::Beacon(osd));
     }
     println!("{osds} OSDs, {} monitors", bench.nodes.len());
@@ -477,7 +481,7 @@ fn main() {
     for target in 0..failed {
         bench.osds[target].is_gone = true;
         for nth in 0..REPORTERS {
-            // From as many hosts.
+            // The reporters are on as many hosts.
             let by = failed + (target * 7 + nth * HOST_OSDS * 3) % (osds - failed);
             let after = REPORTS * ((target * REPORTERS + nth) % 997) as u32 / 997;
             bench.push(after, Event::Reports(by, target));

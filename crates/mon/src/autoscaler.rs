@@ -1,8 +1,10 @@
-//! How many placement groups pools should have, by the share of space that they use: as Ceph's `pg_autoscaler` reckons.
+//! Suitable numbers of placement groups for pools, by the share of space that they use: computed as Ceph's
+//! `pg_autoscaler` does.
 //!
-//! Under each root of the hierarchy OSDs should have about a hundred copies of groups each. A pool gets of them as large a
-//! part as of the space, by what it holds or by what the operator says that it will hold; pools that are marked as *bulk* share evenly
-//! what others leave. The number is a power of two, and is changed only if it is wrong by a factor of three.
+//! Under each root of the hierarchy OSDs should have about a hundred copies of groups each. A pool's share of these
+//! copies is its share of the space, by the bytes that it holds or by the operator's forecast; pools that are marked as
+//! *bulk* share evenly the remainder. The number is a power of two, and is changed only if it is wrong by a factor of
+//! three.
 
 use crate::osd_shards;
 use crate::pools::PG_NUM_MAX;
@@ -16,20 +18,20 @@ pub const OPTION_THRESHOLD: &str = "mgr/pg_autoscaler/threshold";
 pub const OPTION_PGS_PER_OSD: &str = "mon_target_pg_per_osd";
 const THRESHOLD: f64 = 3.0;
 const PGS_PER_OSD: f64 = 100.0;
-/// Groups of a pool at least, unless its `pg_num_min` says otherwise.
+/// Least groups of a pool, unless its `pg_num_min` says otherwise.
 const PG_NUM_LEAST: i64 = 32;
 
-/// What the autoscaler thinks of a pool. Ratios are shares of the space under the pool's root.
+/// The autoscaler's view of a pool. Ratios are shares of the space under the pool's root.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PoolPlan {
     /// The root's item in the CRUSH hierarchy.
     pub root: Option<i32>,
     pub capacity_bytes: u64,
     pub used_bytes: u64,
-    /// As the operator expects it; 0: not said.
+    /// The operator's forecast; 0 if there is none.
     pub target_bytes: u64,
     pub target_ratio: f64,
-    /// The part of the space that `target_ratio` comes to, beside those of other pools.
+    /// The share of the space that `target_ratio` gives, beside the ratios of other pools.
     pub effective_target_ratio: f64,
     /// Bytes on drives for each byte.
     pub raw_rate: f64,
@@ -42,7 +44,7 @@ pub struct PoolPlan {
 }
 
 impl PoolPlan {
-    /// Bytes on drives, now and as far as is known to come.
+    /// Returns the present bytes on drives.
     pub fn actual_raw_bytes(&self) -> f64 {
         self.used_bytes as f64 * self.raw_rate
     }
@@ -52,7 +54,7 @@ impl PoolPlan {
     }
 }
 
-/// What pools below one root have in common.
+/// Sums over the pools below one root.
 #[derive(Default)]
 struct Root {
     capacity_bytes: u64,
@@ -61,7 +63,7 @@ struct Root {
     target_raw_bytes: f64,
 }
 
-/// What should become of every pool.
+/// Returns the plan for every pool.
 pub fn plans(state: &MonState, volatile: &Volatile) -> BTreeMap<PoolId, PoolPlan> {
     let number = |option: &str| state.manager_option(&volatile.name, option).and_then(|s| s.parse::<f64>().ok());
     let threshold = number(OPTION_THRESHOLD).filter(|threshold| *threshold >= 1.0).unwrap_or(THRESHOLD);
@@ -107,7 +109,7 @@ pub fn plans(state: &MonState, volatile: &Volatile) -> BTreeMap<PoolId, PoolPlan
     plans
 }
 
-/// What is known of a pool by itself.
+/// Returns a pool's own figures.
 fn shape(state: &MonState, volatile: &Volatile, id: PoolId, pool: &PgPool, root: Option<i32>) -> PoolPlan {
     let target_ratio = pool.opts.double(PoolOptKey::TARGET_SIZE_RATIO).unwrap_or(0.0).max(0.0);
     let target_bytes = pool.opts.int(PoolOptKey::TARGET_SIZE_BYTES).unwrap_or(0).max(0) as u64;
@@ -115,7 +117,7 @@ fn shape(state: &MonState, volatile: &Volatile, id: PoolId, pool: &PgPool, root:
     PoolPlan {
         root,
         used_bytes: volatile.totals(Some(id)).bytes,
-        // Where both are said the ratio counts.
+        // The ratio counts where both are given.
         target_bytes: if target_ratio > 0.0 { 0 } else { target_bytes },
         target_ratio,
         raw_rate: f64::from(pool.size) / data_shards as f64,
@@ -146,7 +148,7 @@ fn share_out(pools: &[PoolId], plans: &mut BTreeMap<PoolId, PoolPlan>, groups: f
     let even = pools.len() as f64;
     for id in pools {
         let plan = plans.get_mut(id).expect("a pool of the map");
-        // Bulk pools that use more than an even part are treated like others.
+        // A bulk pool that uses more than an even part is treated like the others.
         if is_bulk(*id) && plan.ratio <= 1.0 / even {
             rest.push(*id);
             continue;
@@ -162,7 +164,7 @@ fn share_out(pools: &[PoolId], plans: &mut BTreeMap<PoolId, PoolPlan>, groups: f
     }
 }
 
-/// The power of two next to `n`; the upper one in the middle. 0 for 0.
+/// Returns the power of two next to `n`; the upper one in the middle. 0 for 0.
 fn nearest_power_of_two(n: u32) -> u32 {
     if n == 0 {
         return 0;
@@ -199,7 +201,8 @@ mod tests {
             share_out(&ids, &mut plans, 600.0, |id| bulk.contains(&id));
             plans.into_values().map(|plan| plan.pg_num_ideal).collect::<Vec<_>>()
         };
-        // A third of all, of three copies; 0.15 of one and a half; nothing; and half of what is not spoken for.
+        // The first pool uses a third of all, with three copies; the second 0.15, with one and a half; the third
+        // nothing. The fourth is to get half of the remainder.
         assert_eq!(shares(&[]), [60, 60, 0, 50]);
         assert_eq!(shares(&[ids[2]]), [60, 60, 90, 50], "what is left");
         assert_eq!(shares(&[ids[0], ids[2]])[0], 60, "as it uses more than a fourth");

@@ -1,4 +1,4 @@
-//! What the balancer is told, what holds it up, and what it last did. What it changes, [`osdmap::balance`] decides.
+//! Settings of the balancer, its obstacles, and its last outcome. [`osdmap::balance`] decides on the changes.
 
 use crate::{MonState, Volatile};
 use osdmap::OsdMap;
@@ -15,9 +15,10 @@ pub const OPTION_INTERVAL: &str = "mgr/balancer/sleep_interval";
 pub const OPTION_MOVES_MAX: &str = "mgr/balancer/upmap_max_optimizations";
 pub const OPTION_MISPLACED_MAX: &str = "target_max_misplaced_ratio";
 
-/// New pools are placed evenly at once if there are not more groups than this already, which takes some 0.2 s,
+/// Most groups in the map with which new pools are still placed evenly at once, which takes some 0.2 s.
 const EXISTING_GROUPS_MAX: usize = 20_000;
-/// and if they have not more copies than this: those of 8192 groups on 1000 OSDs took half a second.
+/// Most copies of a new pool with which it is placed evenly at once: those of 8192 groups on 1000 OSDs took half a
+/// second.
 const NEW_COPIES_MAX: usize = 12_288;
 
 /// The longest time between rounds.
@@ -26,7 +27,7 @@ const INTERVAL_MAX_S: u64 = (u32::MAX / 2) as u64;
 /// The mode that works; the other one is `none`.
 pub const MODE_UPMAP: &str = "upmap";
 
-/// How the balancer is set.
+/// Settings of the balancer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BalancerSettings {
     pub active: bool,
@@ -35,15 +36,15 @@ pub struct BalancerSettings {
     pub interval: Duration,
     /// Most copies moved by one round.
     pub moves_max: usize,
-    /// The share of all copies that may be on their way at a time.
+    /// Share of all copies that may be on their way at a time.
     pub misplaced_max: f64,
 }
 
 impl BalancerSettings {
-    /// As they apply on the monitor called `name`.
+    /// Returns the settings that apply on the monitor called `name`.
     pub fn of(state: &MonState, name: &str) -> BalancerSettings {
         let option = |option| state.manager_option(name, option);
-        // Earlier software took any number of seconds, and that is in the state.
+        // Earlier software took any number of seconds, and stored it in the state.
         let seconds: u64 = option(OPTION_INTERVAL).and_then(|s| s.parse().ok()).unwrap_or(60);
         BalancerSettings {
             active: !matches!(option(OPTION_ACTIVE), Some("false" | "0" | "no" | "off")),
@@ -54,13 +55,13 @@ impl BalancerSettings {
         }
     }
 
-    /// Whether anything is balanced.
+    /// Returns true if anything is balanced.
     pub fn is_on(&self) -> bool {
         self.active && self.mode == MODE_UPMAP
     }
 }
 
-/// Why copies are not moved now. Texts are Ceph's.
+/// Reason why copies are not moved now. Texts are Ceph's.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum Obstacle {
     #[error("Some PGs ({0:.6}) are unknown; try again later")]
@@ -73,7 +74,7 @@ pub enum Obstacle {
     Misplaced(f64, f64),
 }
 
-/// What holds the balancer up.
+/// Returns the reason that holds the balancer up, if there is one.
 pub fn obstacle(volatile: &Volatile, misplaced_max: f64) -> Option<Obstacle> {
     let share = |is: fn(u64) -> bool| {
         let count = volatile.pgs.values().filter(|pg| is(pg.report.state)).count();
@@ -98,13 +99,13 @@ pub fn obstacle(volatile: &Volatile, misplaced_max: f64) -> Option<Obstacle> {
     }
 }
 
-/// What the balancer did when it last looked.
+/// Outcome of the balancer's last look.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct BalancerOutcome {
-    /// Zero before the first time.
+    /// Time of the look; zero before the first one.
     pub at: Utime,
     pub result: String,
-    /// Whether everything was as even as it gets.
+    /// True if everything was as even as it gets.
     pub is_even: bool,
 }
 
@@ -128,11 +129,11 @@ pub fn place_new_pool(state: &MonState, pool: PoolId, incremental: &mut Incremen
     let is_on = BalancerSettings::of(state, "").is_on();
     let copies = |pool: &PgPool| pool.pg_num as usize * usize::from(pool.size);
     let new_copies = incremental.new_pools.get(&pool).map_or(0, copies);
-    // In large clusters that would take too long at once; rounds do it.
+    // Placing a new pool at once would take too long in large clusters; rounds do it.
     if map.pgs().count() > EXISTING_GROUPS_MAX || new_copies > NEW_COPIES_MAX {
         return;
     }
-    // What does not apply is refused, or panics, where it is used.
+    // An increment that does not apply is refused, or panics, where it is used.
     if !is_on || map.apply(incremental).is_err() {
         return;
     }

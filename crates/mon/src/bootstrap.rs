@@ -15,7 +15,7 @@ pub const ROOT: &str = "default";
 /// Name of the rule that pools get: every replica on another host.
 pub const RULE: &str = "replicated_rule";
 
-/// What a new cluster begins with.
+/// The beginning of a new cluster.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BootstrapSpec {
     pub fsid: Fsid,
@@ -28,7 +28,7 @@ pub struct BootstrapSpec {
     pub now: Utime,
 }
 
-/// The first batch of a cluster's log: its maps and its first options.
+/// Returns the first batch of a cluster's log: its maps and its first options.
 pub fn bootstrap(spec: &BootstrapSpec) -> Batch {
     let first = Update::Bootstrap {
         fsid: spec.fsid,
@@ -54,7 +54,7 @@ fn first_monmap(spec: &BootstrapSpec) -> MonMap {
     map
 }
 
-/// The erasure code profile that a new cluster has, as in Ceph.
+/// Returns the erasure code profile of a new cluster, as in Ceph.
 fn default_profile() -> BTreeMap<String, String> {
     let pairs = [("k", "2"), ("m", "2"), ("plugin", "jerasure"), ("technique", "reed_sol_van")];
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()

@@ -1,17 +1,16 @@
-//! How much monitors keep, carry and let wait.
+//! Bounds on data that monitors keep, carry and let wait.
 //!
-//! Nobody proves who he is so far, so what one client can have them do bounds what they must be able to bear.
+//! Clients do not authenticate so far. Therefore monitors must be able to bear the load that one client can cause.
 
 use raft::Config;
 use wire::Envelope;
 use wire::msgr::limits::FRONT_BYTES;
 
-/// A batch of changes that nobody asked for by himself is closed once it has so many bytes; the rest goes with the
-/// next.
+/// A batch without a command or pool operation is closed once it has so many bytes; the rest goes with the next.
 pub(crate) const BATCH_BYTES: usize = 8 << 20;
 /// The largest entry of the log: a batch with its index. It travels in the front of one message.
 pub(crate) const ENTRY_BYTES_MAX: usize = 24 << 20;
-/// Entries are put into one message up to so many bytes, or one.
+/// Bytes of entries that are put into one message; a single entry may be larger.
 pub(crate) const RAFT_MESSAGE_BYTES: usize = 1 << 20;
 const _: () = assert!(ENTRY_BYTES_MAX + RAFT_MESSAGE_BYTES + (1 << 20) <= FRONT_BYTES);
 const _: () = assert!(BATCH_BYTES * 2 < ENTRY_BYTES_MAX);
@@ -28,20 +27,20 @@ const _: () = assert!(COMMAND_INPUT_BYTES_MAX + COMMAND_WORDS_BYTES_MAX < HANDED
 /// Requests for changes that wait for those before them.
 pub(crate) const REQUESTS_MAX: usize = 10_000;
 pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 20;
-/// Activations that wait. OSDs ask again for what is dropped.
+/// Activations that wait. OSDs ask again for those that are dropped.
 pub(crate) const ACTIVATIONS_MAX: usize = 1_000_000;
-/// So many are recorded, and so many histories told, by one message.
+/// Groups whose records, or whose histories, go with one message.
 pub(crate) const GROUPS_PER_MESSAGE: usize = 4096;
 /// One line of the cluster log.
 pub(crate) const LOG_LINE_BYTES_MAX: usize = 4096;
-/// Lines for the cluster log that wait. Their senders say again what is dropped.
+/// Lines for the cluster log that wait. Their senders repeat lines that are dropped.
 pub(crate) const LOG_LINES_WAITING_MAX: usize = 4000;
-/// Messages that wait for a leader, or until it is known that this one leads still.
+/// Messages that wait for a leader, or for the confirmation that this monitor still leads.
 pub(crate) const LETTERS_MAX: usize = 20_000;
 pub(crate) const LETTER_BYTES_MAX: usize = 256 << 20;
 
-/// The durable state: what clients want to add beyond that is refused. A fourth of what a monitor takes from another
-/// one.
+/// The durable state: additions of clients beyond it are refused. A fourth of the state that a monitor takes from
+/// another one.
 pub(crate) const STATE_BYTES_MAX: usize = 256 << 20;
 const _: () = assert!(STATE_BYTES_MAX as u64 <= SNAPSHOT_BYTES_MAX / 4);
 /// The largest state that one monitor takes from another one.
@@ -51,20 +50,20 @@ pub(crate) const OSDMAP_BYTES_MAX: usize = 16 << 20;
 const _: () = assert!(OSDMAP_BYTES_MAX <= FRONT_BYTES / 2);
 /// All options together. One client may get them all, in one front.
 pub(crate) const CONFIG_BYTES_MAX: usize = 4 << 20;
-/// One option.
+/// Name and value of one option.
 pub(crate) const OPTION_NAME_BYTES_MAX: usize = 256;
 pub(crate) const OPTION_VALUE_BYTES_MAX: usize = 16 << 10;
 
-/// What an OSD says of itself.
+/// An OSD's description of itself.
 pub(crate) const OSD_METADATA_BYTES_MAX: usize = 64 << 10;
 /// A name of a host, a bucket, a class.
 pub(crate) const NAME_BYTES_MAX: usize = 256;
 /// Addresses of one party.
 pub(crate) const ADDRS_MAX: usize = 16;
 
-/// The log's times and bounds, as monitors use it.
+/// Returns the log's times and bounds for monitors.
 pub fn raft_config() -> Config {
-    // Members that lag by less than what is kept are brought up to date without the whole state.
+    // Members that lag by less than `kept_bytes` are brought up to date without the whole state.
     Config {
         proposal_bytes_max: ENTRY_BYTES_MAX,
         message_bytes_max: RAFT_MESSAGE_BYTES,
@@ -74,12 +73,12 @@ pub fn raft_config() -> Config {
     }
 }
 
-/// Bytes of a message.
+/// Returns the bytes of a message.
 pub(crate) fn bytes_of(envelope: &Envelope) -> usize {
     envelope.front.len() + envelope.middle.len() + envelope.data.len()
 }
 
-/// Cuts a text to so many bytes, between characters.
+/// Cuts a text to `bytes_max` bytes, between characters.
 pub(crate) fn cut(text: &mut String, bytes_max: usize) {
     text.truncate(text.floor_char_boundary(bytes_max));
     text.shrink_to_fit();

@@ -1,6 +1,5 @@
 //! A monitor as a process: making its store, opening it, running it.
 
-use crate::BootClock;
 use crate::bootstrap::{BootstrapSpec, bootstrap};
 use crate::driver::{self, DriverError, ManagerEndpoint};
 use crate::log::{Identity, Loaded, LogError, MemberLog, RedbLog};
@@ -14,6 +13,7 @@ use std::future::Future;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use stdx::BootClock;
 use tokio::net::TcpListener;
 use tracing::info;
 use types::{EntityName, EntityType, Fsid};
@@ -24,22 +24,22 @@ use wire::{Decode, DecodeError, Encode, EntityAddrVec, Target};
 /// File in the monitor's folder that holds its log.
 pub(crate) const STORE: &str = "store.redb";
 
-/// How to run a monitor.
+/// Options of a monitor's process.
 #[derive(Clone, Debug)]
 pub struct MonOptions {
     /// The monitor's name, as in the monitor map: `a`.
     pub name: String,
     /// Its folder, made by [`mkfs`].
     pub data: PathBuf,
-    /// Where to listen; by default at the addresses that the cluster knows. One that is to join needs it.
+    /// Addresses to listen at; by default those that the cluster knows. A monitor that is to join needs them.
     pub bind: Vec<SocketAddr>,
-    /// Where other monitors are, for one that is to join.
+    /// Addresses of other monitors, for one that is to join.
     pub peers: Vec<EntityAddrVec>,
-    /// What `ceph mon metadata` shows.
+    /// Facts that `ceph mon metadata` shows.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Why a monitor does not run.
+/// Reasons why a monitor does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum MonError {
     #[error(transparent)]
@@ -82,7 +82,7 @@ pub fn mkfs_to_join(data: &Path, fsid: Fsid, name: &str) -> Result<(), MonError>
     make_store(data, &identity, &Stored::default())
 }
 
-/// What the first members of a new cluster have on their disks, all the same. `servers`: their numbers, as many as the spec
+/// Returns the content of the disk of each first member of a new cluster. `servers`: their numbers, as many as the spec
 /// has monitors.
 pub fn founded(spec: &BootstrapSpec, servers: &[ServerId]) -> Stored {
     let mut batch = bootstrap(spec);
@@ -96,7 +96,7 @@ pub fn founded(spec: &BootstrapSpec, servers: &[ServerId]) -> Stored {
     Stored::first(Snapshot::first(membership, state.to_vec(Target::PACIFIC).into()))
 }
 
-/// A number that no store has had.
+/// Returns a number that no store has had.
 pub(crate) fn new_server() -> std::io::Result<ServerId> {
     let bytes = system_entropy()?();
     // 0 stands for none.
@@ -110,7 +110,7 @@ fn make_store(data: &Path, identity: &Identity, stored: &Stored) -> Result<(), M
         return Err(LogError::Exists { path: path.display().to_string() }.into());
     }
     std::fs::create_dir_all(data).map_err(folder_error)?;
-    // Under another name until it is complete.
+    // The store has another name until it is complete.
     let unfinished = data.join(format!("{STORE}.new"));
     match std::fs::remove_file(&unfinished) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(folder_error(e)),
@@ -121,7 +121,7 @@ fn make_store(data: &Path, identity: &Identity, stored: &Stored) -> Result<(), M
     std::fs::File::open(data).and_then(|dir| dir.sync_all()).map_err(folder_error)
 }
 
-/// The state that a log holds, as far as a snapshot says it.
+/// Returns the state of a log's snapshot; entries behind it are not applied.
 fn state_of(loaded: &Loaded) -> Result<MonState, MonError> {
     let Some(snapshot) = &loaded.stored.snapshot else { return Ok(MonState::default()) };
     let what = "its state".to_owned();
@@ -139,7 +139,7 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
         let (path, known) = (path.display().to_string(), loaded.identity.name);
         return Err(MonError::UnknownName { name: name.clone(), path, known });
     }
-    // Its own address is what the cluster knows; one that is to join says its own.
+    // The cluster knows a member's own address; a monitor that is to join gives its own.
     let known = state.mon_servers.get(name).map(|known| known.addrs.clone());
     let addrs = match (known, options.bind.first()) {
         (Some(addrs), _) => addrs,
@@ -194,11 +194,11 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
     Ok(())
 }
 
-/// Random bytes from the kernel.
+/// Returns a source of random bytes from the kernel.
 fn system_entropy() -> std::io::Result<Entropy> {
     let mut source = std::fs::File::open("/dev/urandom")?;
     let mut bytes = [0; 32];
-    // What can fail does so here; later reads of the open device do not.
+    // A failure shows here; later reads of the open device do not fail.
     source.read_exact(&mut bytes)?;
     Ok(Box::new(move || {
         source.read_exact(&mut bytes).expect("the kernel's random device goes on working");

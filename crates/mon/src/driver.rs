@@ -5,7 +5,6 @@
 //! in the owner's queue, and a peer that does not read is dropped once [`WRITE_QUEUE_BYTES_MAX`] wait for it. Writes
 //! of the log go to a thread of their own, because they wait for the disk.
 
-use crate::BootClock;
 use crate::log::{LogError, MemberLog};
 use crate::member::{Action, Input, MANAGER_SESSIONS, Member};
 use crate::monitor::Now;
@@ -18,6 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
+use stdx::BootClock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, tcp};
 use tokio::sync::mpsc;
@@ -27,27 +27,27 @@ use wire::msgr::{ConnId, Messenger, Output, Policy, SessionId};
 
 /// A peer for which more than this waits to be sent is dropped.
 pub const WRITE_QUEUE_BYTES_MAX: usize = 64 << 20;
-/// Connections beyond this are closed at once.
+/// Most connections; any beyond are closed at once.
 pub const CONNECTIONS_MAX: usize = 20_000;
 /// Events that may wait for the owner.
 const EVENTS_MAX: usize = 1024;
 /// Most that is read from a connection at once.
 const READ_BYTES: usize = 16 << 10;
-/// How long a closed connection may take to drain what was still to be sent.
+/// Longest time for which a closed connection may drain its queue.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
-/// Dialling another monitor is given up after this.
+/// Time after which dialling another monitor is given up.
 const DIAL_TIME: Duration = Duration::from_secs(3);
-/// How long to wait after a failed accept (no file descriptors left, say).
+/// Pause after a failed accept (no file descriptors left, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// As whom a connection was accepted.
+/// Role for which a connection was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Monitor,
     Manager,
 }
 
-/// Where clients reach the monitor as the cluster's manager, and who it is there.
+/// Identity and listener of the monitor as the cluster's manager.
 pub struct ManagerEndpoint {
     pub messenger: Messenger,
     pub listener: TcpListener,
@@ -64,7 +64,7 @@ enum Event {
 
 enum Write {
     Piece(Bytes),
-    /// Everything before this, then close.
+    /// Everything before this is written, then the connection is closed.
     End,
 }
 
@@ -78,7 +78,7 @@ struct Connection {
 
 type LogOrder = (Ticket, Persist);
 
-/// Why a driver ended though nobody asked it to.
+/// Reasons why a driver ends unasked.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     #[error(transparent)]
@@ -87,8 +87,8 @@ pub enum DriverError {
     Removed(String),
 }
 
-/// Runs the member on `listeners` until `shutdown` completes, its log fails, or it turns out to be none any more. `start` is
-/// the zero of the times that the member knows.
+/// Runs the member on `listeners` until `shutdown` completes, its log fails, or it turns out to be no member any more.
+/// `start` is the zero of the times that the member knows.
 pub async fn run(
     member: Member,
     start: BootClock,
@@ -130,7 +130,7 @@ pub async fn run(
     result
 }
 
-/// The time since `start`.
+/// Returns the time since `start`, and the wall clock.
 pub fn now(start: BootClock) -> Now {
     Now { since_start: start.elapsed(), wall: Utime::from(SystemTime::now()) }
 }
@@ -138,7 +138,7 @@ pub fn now(start: BootClock) -> Now {
 struct Owner {
     member: Member,
     messenger: Messenger,
-    /// The same for what comes to the manager's address.
+    /// Messenger of the manager's address.
     manager: Messenger,
     orders: std::sync::mpsc::Sender<LogOrder>,
     start: BootClock,
@@ -148,7 +148,7 @@ struct Owner {
     dialling: BTreeSet<ConnId>,
     events_tx: mpsc::Sender<Event>,
     actions: Vec<Action>,
-    /// Why this monitor is no member any more.
+    /// Reason why this monitor is no member any more.
     removed: Option<String>,
 }
 
@@ -168,8 +168,8 @@ impl Owner {
             let messengers = [self.messenger.next_wake(), self.manager.next_wake()];
             let due = messengers.into_iter().flatten().chain([self.member.next_wake()]).min();
             let wait = due.unwrap_or(Duration::MAX).saturating_sub(self.start.elapsed());
-            // What is due comes before what peers send, so that busy peers cannot hold it up; but not twice in a row,
-            // so that it cannot hold up peers either.
+            // Due work comes before peers' messages, so that busy peers cannot hold it up; but not twice in a row, so
+            // that it cannot hold up peers either.
             let event = tokio::select! {
                 biased;
                 () = &mut shutdown => return Ok(()),
@@ -211,7 +211,7 @@ impl Owner {
         }
     }
 
-    /// Hands outputs around until nothing is left to do.
+    /// Passes outputs between member and messengers until none is left.
     fn settle(&mut self) {
         loop {
             for action in std::mem::take(&mut self.actions) {
@@ -269,7 +269,7 @@ impl Owner {
                 self.dialling.remove(&conn);
                 if let Some(connection) = self.connections.remove(&conn) {
                     let _ = connection.writes.send(Write::End);
-                    // Let the writer drain, but not for ever.
+                    // The writer may drain its queue, but not for ever.
                     tokio::spawn(async move {
                         tokio::select! {
                             () = connection.writes.closed() => {}
@@ -336,7 +336,7 @@ impl Owner {
         self.messenger_of(role).accepted(conn, peer, elapsed);
     }
 
-    /// What became of dialling another monitor.
+    /// Handles the result of dialling another monitor.
     fn dialled(&mut self, conn: ConnId, result: std::io::Result<TcpStream>) {
         if !self.dialling.remove(&conn) {
             return;
@@ -352,8 +352,9 @@ impl Owner {
     }
 
     fn add_connection(&mut self, role: Role, conn: ConnId, stream: TcpStream) {
-        // Only a socket that is gone already refuses this, and its reader will say so.
+        // Only a socket that is gone already refuses this, and its reader reports that.
         let _ = stream.set_nodelay(true);
+        stdx::notice_dead_peers(&stream);
         let (writes, pieces) = mpsc::unbounded_channel();
         let (stop, stopped) = tokio::sync::watch::channel(());
         let queued_bytes = Arc::new(AtomicUsize::new(0));
@@ -364,7 +365,7 @@ impl Owner {
     }
 }
 
-/// A session of a messenger, as the monitor knows it.
+/// Returns the monitor's number of a messenger's session.
 fn at_monitor(role: Role, session: SessionId) -> SessionId {
     match role {
         Role::Monitor => session,
@@ -372,7 +373,7 @@ fn at_monitor(role: Role, session: SessionId) -> SessionId {
     }
 }
 
-/// A session of the monitor: whose it is, and how it is called there.
+/// Returns the messenger that has a session of the monitor, and its number there.
 fn at_messenger(session: SessionId) -> (Role, SessionId) {
     match session.0.checked_sub(MANAGER_SESSIONS) {
         Some(number) => (Role::Manager, SessionId(number)),
@@ -401,7 +402,7 @@ type Stopped = tokio::sync::watch::Receiver<()>;
 async fn read(conn: ConnId, mut socket: tcp::OwnedReadHalf, events: mpsc::Sender<Event>, mut stopped: Stopped) {
     let read_all = async {
         loop {
-            // Idle connections are many and must be small: no buffer while nothing comes.
+            // Idle connections are many and must be small: they have no buffer while nothing comes.
             if let Err(e) = socket.readable().await {
                 return e.to_string();
             }
@@ -457,7 +458,7 @@ fn start_log_thread(
     let (orders, incoming) = std::sync::mpsc::channel::<LogOrder>();
     let run = move || {
         while let Ok((mut ticket, write)) = incoming.recv() {
-            // What came meanwhile shares a flush.
+            // Writes that came meanwhile share a flush.
             let mut writes = vec![write];
             while let Ok((next, write)) = incoming.try_recv() {
                 ticket = next;

@@ -6,12 +6,12 @@ use crush::{CrushMap, RuleKind};
 use ec::{Profile, STRIPE_UNIT_DEFAULT_BYTES};
 use osdmap::{Incremental, OsdMap, PgPool, PoolKind};
 
-/// The profile that a pool has whose operator names none.
+/// Profile of a pool whose operator names none.
 pub const DEFAULT_PROFILE: &str = "default";
-/// The rule of pools with that profile; others have one of their own, with the pool's name.
+/// Rule of pools with [`DEFAULT_PROFILE`]; a pool with another profile has one of its own, with the pool's name.
 const DEFAULT_RULE: &str = "erasure-code";
 
-/// What follows from a profile.
+/// Shape of a pool that follows from a profile.
 pub struct ErasureShape {
     pub size: u8,
     pub min_size: u8,
@@ -19,7 +19,8 @@ pub struct ErasureShape {
     pub rule: u8,
 }
 
-/// Shape and rule of a new pool. A rule that is not there yet is added to `incremental`, as is the default profile.
+/// Returns shape and rule of a new pool. A rule that is not there yet is added to `incremental`, as is the default
+/// profile.
 ///
 /// `rule`: the rule's name; without one, Ceph's choice.
 pub fn shape(
@@ -42,12 +43,12 @@ pub fn shape(
     let profile = profile.map_err(|e| unfit(e.to_string()))?;
     let layout = profile.layout(STRIPE_UNIT_DEFAULT_BYTES).map_err(|e| unfit(e.to_string()))?;
     let size = u8::try_from(profile.k() + profile.m()).map_err(|_| unfit("it has too many shards".to_owned()))?;
-    // One more than are needed to read, where there is one more.
+    // `min_size` is one more than reads need, where there is one more.
     let min_size = profile.k() + 1.min(profile.m() - 1);
     let name = rule.unwrap_or(if profile_name == DEFAULT_PROFILE { DEFAULT_RULE } else { pool });
     let rule = match map.crush.rule_by_name(name) {
         Some(rule) => rule,
-        // A rule that was named must be there, unless it is the one that would be made.
+        // A named rule must be there, unless it is the one that would be made.
         None if rule.is_some_and(|rule| rule != pool && rule != DEFAULT_RULE) => {
             return Err(PoolError::NoRule(name.to_owned()));
         }
@@ -73,7 +74,7 @@ pub fn shape(
     Ok(ErasureShape { size, min_size, stripe_width, rule: rule as u8 })
 }
 
-/// How many data shards a pool's objects are cut into; 1 for replicated pools.
+/// Returns the number of data shards of a pool's objects; 1 for replicated pools.
 pub fn data_shards(map: &OsdMap, pool: &PgPool) -> u64 {
     if !pool.is_erasure() {
         return 1;
@@ -84,7 +85,7 @@ pub fn data_shards(map: &OsdMap, pool: &PgPool) -> u64 {
 }
 
 impl ErasureShape {
-    /// The pool as it is made.
+    /// Returns the pool as it is made.
     pub fn pool(&self, profile: &str, pg_num: u32) -> PgPool {
         PgPool {
             kind: PoolKind::ERASURE,

@@ -1,26 +1,26 @@
-//! The monitor: keeps the cluster's maps, configuration and records, and tells everybody about them.
+//! The monitor: keeps the cluster's maps, configuration and records, and sends them to clients and daemons.
 //!
-//! The path of a change: somebody asks (a command, an OSD's report) → the monitor decides on the state as committed
-//! → an [`Update`] is appended to the log that all monitors agree on → once it is decided, [`MonState::apply`] on each of
-//! them → maps and answers go out. Nothing changes [`MonState`] in any other way.
+//! The path of a change: a command or an OSD's report asks for it → the monitor decides on the state as committed → an
+//! [`Update`] is appended to the log that all monitors agree on → once it is decided, each of them calls
+//! [`MonState::apply`] → maps and answers go out. Nothing changes [`MonState`] in any other way.
 //!
 //! * [`state`] — start here: [`MonState`], everything the cluster decides. [`bootstrap`] makes the first one.
-//! * [`update`]: [`Update`] and [`Batch`], what the log holds. [`log`]: where a monitor keeps its part of it.
-//! * [`volatile`]: [`Volatile`], what is known but never decided: statistics that OSDs report. [`health`] judges both.
+//! * [`update`]: [`Update`] and [`Batch`], the content of the log. [`log`]: the store where a monitor keeps its part of
+//!   it.
+//! * [`volatile`]: [`Volatile`], facts that are never decided: statistics that OSDs report. [`health`] judges both.
 //! * [`monitor`]: [`Monitor`], messages and time in, messages and appends out.
-//! * [`member`]: [`Member`], a monitor as one of several: who decides, and who answers what.
-//! * [`commands`]: what `ceph` asks. [`pools`] (and [`erasure_pools`]): making and deleting pools.
-//! * [`survivor`]: what to do once a majority of the monitors' disks is lost.
+//! * [`member`]: [`Member`], a monitor as one of several: it finds out which one decides and which one answers.
+//! * [`commands`]: the commands of `ceph`. [`pools`] (and [`erasure_pools`]): making and deleting pools.
+//! * [`survivor`]: a way on once a majority of the monitors' disks is lost.
 //! * [`driver`], [`daemon`]: sockets, clock, disk; a monitor as a process.
 //!
-//! Only the last two open sockets and read clocks.
+//! Only [`driver`] and [`daemon`] open sockets and read clocks.
 
 // Answers with many fields are written as one `json!`.
 #![recursion_limit = "256"]
 
 pub mod autoscaler;
 pub mod balancer;
-mod boot_clock;
 pub mod bootstrap;
 mod bounds;
 pub mod commands;
@@ -40,7 +40,6 @@ pub mod survivor;
 pub mod update;
 pub mod volatile;
 
-pub use boot_clock::BootClock;
 pub use bootstrap::BootstrapSpec;
 pub use daemon::{MonError, MonOptions, mkfs, mkfs_to_join, run};
 pub use member::Member;

@@ -1,13 +1,14 @@
 //! Shards of OSDs, as far as they concern placement groups.
 //!
-//! An OSD merges groups that lie on the same one of its shards. They do as long as a pool has as many groups as
-//! the OSD has shards, so a pool that has them keeps as many.
+//! An OSD merges groups that lie on the same one of its shards. They do as long as a pool has as many groups as the OSD
+//! has shards. Therefore a pool that has as many groups keeps them.
 
 use crate::state::MonState;
 use types::OsdId;
 use wire::nacre::mon::OSD_SHARDS;
 
-/// The OSD with the most shards, and how many; one if no OSD has told of more. OSDs that are down count: they come back.
+/// Returns the OSD with the most shards, and their number; `None` if no OSD has reported more than one. OSDs that are
+/// down count: they come back.
 pub(crate) fn most(state: &MonState) -> Option<(OsdId, u32)> {
     let map = state.osdmaps.current();
     let told = state.osd_metadata.iter().filter(|(osd, _)| map.osd(**osd).is_some());
@@ -15,7 +16,7 @@ pub(crate) fn most(state: &MonState) -> Option<(OsdId, u32)> {
     shards.max_by_key(|(_, shards)| *shards).filter(|(_, shards)| *shards > 1)
 }
 
-/// Groups that a pool keeps, if it has so many.
+/// Returns the number of groups that a pool keeps, if it has as many.
 pub(crate) fn groups_min(state: &MonState) -> u32 {
     most(state).map_or(1, |(_, shards)| shards)
 }

@@ -1,16 +1,17 @@
-//! How many placement groups pools have: what goes with a change, and how far a step goes.
+//! Numbers of pools' placement groups: the consequences of a change, and the size of a step.
 //!
-//! What is asked for is the target. `pg_num` follows in steps of at most twice as many, each once the groups of the step before
-//! are clean; that moves nothing. Then `pgp_num`, by which groups are placed, follows so that few copies are on their way at a
-//! time. When there should be fewer, `pgp_num` goes first, so that groups come to where those are that they are merged
-//! with; then `pg_num` follows, in steps that merge pairs of groups. Ceph's manager does the same.
+//! An operator sets the target. `pg_num` follows in steps of at most twice as many, each once the groups of the step
+//! before are clean; that moves nothing. Then `pgp_num`, by which groups are placed, follows in steps that keep few
+//! copies on their way at a time. When there should be fewer groups, `pgp_num` goes first, so that groups come to the
+//! OSDs of those that they are merged with; then `pg_num` follows, in steps that merge pairs of groups. Ceph's manager
+//! does the same.
 
 use crate::{MonState, pools};
 use osdmap::{Incremental, OsdMap, PgMergeMeta, PgPool};
 use types::{EVersion, PgId, PoolId};
 
-/// Gives a pool more groups in `incremental`. They begin where those are that they come of: what stands for the old
-/// ones apart from the pool, stand-in acting sets and exceptions of placement, is so for the new ones.
+/// Gives a pool more groups in `incremental`. They begin where their parents are: a parent's stand-in acting set and
+/// exceptions of placement hold for its children as well.
 ///
 /// Panics if the pool would not have more groups than in the map.
 pub(crate) fn split(map: &OsdMap, id: PoolId, pg_num: u32, incremental: &mut Incremental) {
@@ -50,20 +51,20 @@ pub(crate) fn split(map: &OsdMap, id: PoolId, pg_num: u32, incremental: &mut Inc
     );
 }
 
-/// The groups that cease to be when a pool gets fewer, each with the one that it is merged into.
+/// Returns the groups that cease to be when a pool gets fewer, each with the one that it is merged into.
 pub(crate) fn merge_pairs(pool: PoolId, pg_num: u32, pending: u32) -> impl Iterator<Item = (PgId, PgId)> {
     let of_seed = move |seed| PgId { pool, seed };
     (pending..pg_num).map(move |source| (of_seed(source), of_seed(osdmap::split_parent(source, pending))))
 }
 
-/// The fewest groups that the pool may have next: each that ceases to be has another one to be merged into, beside which it is
-/// placed. Not fewer than there are if there should not be.
+/// Returns the fewest groups that the pool may have next: each that ceases to be has another one to be merged into,
+/// beside which it is placed. Returns `pg_num` if the pool should not have fewer.
 pub(crate) fn fewest_next(pool: &PgPool) -> u32 {
     let half = pool.pg_num.checked_sub(1).and_then(u32::checked_ilog2).map_or(1, |bits| 1 << bits);
     pool.pg_num_target.max(pool.pgp_num).max(half).min(pool.pg_num)
 }
 
-/// Gives a pool the fewer groups that are pending. `versions`: as far as known, where the logs of the first pair end.
+/// Gives a pool the fewer groups that are pending. `versions`: as far as known, the ends of the logs of the first pair.
 pub(crate) fn merge(map: &OsdMap, id: PoolId, versions: (EVersion, EVersion), incremental: &mut Incremental) {
     let pool = &map.pools[&id];
     for (source, _) in merge_pairs(id, pool.pg_num, pool.pg_num_pending) {
@@ -124,7 +125,7 @@ pub(crate) fn place_as(map: &OsdMap, source: PgId, target: PgId, incremental: &m
     }
 }
 
-/// Has groups that are to cease to be follow the exceptions of placement of those that they are merged into. Returns whether that
+/// Has groups that are to cease to be follow the exceptions of placement of their merge targets. Returns true if that
 /// changes anything.
 pub(crate) fn follow_exceptions(map: &OsdMap, id: PoolId, incremental: &mut Incremental) -> bool {
     let pool = &map.pools[&id];
@@ -142,8 +143,9 @@ pub(crate) fn follow_exceptions(map: &OsdMap, id: PoolId, incremental: &mut Incr
     any
 }
 
-/// An erasure-coded pool is to have `pg_num` groups: those that are not to be merged any more are placed by CRUSH again, as what places
-/// them otherwise may be of the way that they were on. They go on where they are until those have everything.
+/// Prepares an erasure-coded pool for `pg_num` groups: groups that are not to be merged any more are placed by CRUSH
+/// again, because their exceptions may be a part of the way to the merge. The present acting sets go on until the new
+/// ones have everything.
 pub(crate) fn end_orders(map: &OsdMap, id: PoolId, pg_num: u32, incremental: &mut Incremental) {
     let pool = &map.pools[&id];
     for seed in pool.pg_num_target.min(pg_num)..pool.pg_num.min(pg_num) {
@@ -160,14 +162,14 @@ pub(crate) fn end_orders(map: &OsdMap, id: PoolId, pg_num: u32, incremental: &mu
     }
 }
 
-/// How many groups the pool gets next; `None` if it has as many as it should have.
+/// Returns the number of groups that the pool gets next; `None` if it has as many as it should have.
 pub(crate) fn next_pg_num(pool: &PgPool) -> Option<u32> {
     let next = pool.pg_num_target.min(pool.pg_num.saturating_mul(2));
     (next > pool.pg_num).then_some(next)
 }
 
-/// The next `pgp_num` of a pool, such that at most `room` of its groups are placed anew, but at least one step; `None` if it
-/// is as it should be.
+/// Returns the next `pgp_num` of a pool, such that at most `room` of its groups are placed anew, but at least one step;
+/// `None` if it is as it should be.
 ///
 /// `room`: a share, may be infinite.
 pub(crate) fn next_pgp_num(pool: &PgPool, room: f64) -> Option<u32> {
@@ -175,7 +177,7 @@ pub(crate) fn next_pgp_num(pool: &PgPool, room: f64) -> Option<u32> {
     let groups_max = room * f64::from(pool.pg_num);
     let (mut next, mut moved) = (pool.pgp_num, 0.0);
     while next != target {
-        // The numbers between which the step is; groups with these low bits are placed by another number then.
+        // The step is between `step` and `next`; it changes the placement of groups whose low bits are `low`.
         let (step, low) = if next < target { (next + 1, next) } else { (next - 1, next - 1) };
         if low > 0 {
             let every = 1u32.checked_shl(low.ilog2() + 1).unwrap_or(u32::MAX);

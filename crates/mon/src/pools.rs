@@ -1,4 +1,4 @@
-//! Making, deleting and snapshotting pools: what `ceph osd pool create` and `rados mkpool` have in common.
+//! Making, deleting and snapshotting pools: the common part of `ceph osd pool create` and `rados mkpool`.
 
 use crate::MonState;
 use crate::erasure_pools;
@@ -19,7 +19,7 @@ pub const PG_NUM_MAX: u32 = 65_536;
 /// The most copies of placement groups there may be per OSD that is in (`mon_max_pg_per_osd`).
 pub const PGS_PER_OSD_MAX: u64 = 250;
 
-/// What is wanted of a new pool. `None` is the default.
+/// Wishes for a new pool. `None` is the default.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct NewPool {
     pub name: String,
@@ -31,11 +31,11 @@ pub struct NewPool {
     pub rule_id: Option<u32>,
     pub size: Option<u8>,
     pub expected_num_objects: Option<u64>,
-    /// Makes an erasure-coded pool; its profile's name.
+    /// Name of an erasure-coded pool's profile; `None` makes a replicated pool.
     pub erasure_code_profile: Option<String>,
 }
 
-/// Why a pool cannot be made or deleted as asked.
+/// Reason why a pool cannot be made or deleted as asked.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PoolError {
     #[error("pool '{0}' already exists")]
@@ -43,12 +43,13 @@ pub enum PoolError {
     #[error("pool name must not be empty")]
     NoName,
     #[error(
-        "pools are not made until it is confirmed what the surviving monitor knows, as numbers of pools that it has not heard of \
-         would be given again: see `ceph health detail`"
+        "pools are not made until it is confirmed what the surviving monitor knows, as numbers of pools that it has \
+         not heard of would be given again: see `ceph health detail`"
     )]
     InDoubt,
     #[error(
-        "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX} (you may adjust 'mon max pool pg num' for higher values)"
+        "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX} (you may adjust 'mon max pool pg num' \
+         for higher values)"
     )]
     PgNum,
     #[error("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {0}")]
@@ -73,7 +74,8 @@ pub enum PoolError {
     )]
     TooManyPgs { pg_num: u32, size: u8, would_be: u64, max: u64, per_osd: u64, osds_in: u64 },
     #[error(
-        "pool deletion is disabled; you must first set the mon_allow_pool_delete config option to true before you can destroy a pool"
+        "pool deletion is disabled; you must first set the mon_allow_pool_delete config option to true before you can \
+         destroy a pool"
     )]
     DeletionDisabled,
     #[error("pool deletion is disabled; you must unset nodelete flag for the pool first")]
@@ -143,14 +145,14 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
     Ok(id)
 }
 
-/// A replicated pool as it is wanted.
+/// Returns a replicated pool as it is wanted.
 fn replicated(state: &MonState, new: &NewPool, pg_num: u32) -> Result<PgPool, PoolError> {
     let map = state.osdmap();
     let (rule, rule_name) = rule_for(state, new)?;
     let size = match new.size.or(config_number(state, "osd_pool_default_size")) {
         Some(size) => size,
-        // Three replicas where there are three places for them; fewer beat placement groups that never become whole.
-        // Before there is any OSD nobody can tell.
+        // The default is three replicas where there are three failure domains; fewer beat placement groups that never
+        // become whole. Before there is any OSD their number is unknown.
         None => match failure_domains(state, rule) {
             0 => SIZE_DEFAULT,
             domains => domains.min(SIZE_DEFAULT.into()) as u8,
@@ -172,7 +174,7 @@ fn config_number<T: std::str::FromStr>(state: &MonState, option: &str) -> Option
     state.mon_option("", option)?.parse().ok()
 }
 
-/// Number and name of the rule a new pool uses: as told, else the first one for replicated pools.
+/// Returns number and name of the rule of a new pool: as asked for, else the first one for replicated pools.
 fn rule_for(state: &MonState, new: &NewPool) -> Result<(u32, String), PoolError> {
     let crush = &state.osdmap().crush;
     let name_of = |rule: u32| crush.rule_name(rule).unwrap_or_default().to_owned();
@@ -192,7 +194,7 @@ fn rule_for(state: &MonState, new: &NewPool) -> Result<(u32, String), PoolError>
     }
 }
 
-/// How many hosts the OSDs below a rule stand on.
+/// Counts the hosts of the OSDs below a rule.
 fn failure_domains(state: &MonState, rule: u32) -> usize {
     let devices = state.osdmap().crush.rule_weights(rule);
     let hosts = devices.iter().filter(|(_, weight)| **weight > 0.0).map(|(osd, _)| state.host_of(types::OsdId(*osd)));
@@ -204,7 +206,7 @@ pub fn check_pg_count(state: &MonState, pg_num: u32, size: u8) -> Result<(), Poo
     check_pg_count_instead(state, 0, pg_num, size)
 }
 
-/// The same, of a pool that has so many copies of groups already.
+/// Refuses as [`check_pg_count`] does, for a pool that has `has` copies of groups already.
 pub(crate) fn check_pg_count_instead(state: &MonState, has: u64, pg_num: u32, size: u8) -> Result<(), PoolError> {
     let map = state.osdmap();
     let per_osd = config_number(state, "mon_max_pg_per_osd").unwrap_or(PGS_PER_OSD_MAX);
@@ -232,7 +234,7 @@ pub fn delete(state: &MonState, id: PoolId, incremental: &mut Incremental) -> Re
         return Err(PoolError::NoDelete);
     }
     incremental.old_pools.insert(id);
-    // What points into the pool goes with it.
+    // Entries of the map that concern the pool go with it.
     let of_pool = |pg: &&types::PgId| pg.pool == id;
     for pg in map.pg_temp.keys().filter(of_pool) {
         incremental.new_pg_temp.insert(*pg, Vec::new());
@@ -245,12 +247,12 @@ pub fn delete(state: &MonState, id: PoolId, incremental: &mut Incremental) -> Re
     Ok(())
 }
 
-/// Whether `mon_allow_pool_delete` allows it; it does unless it is set to something else.
+/// Returns true if `mon_allow_pool_delete` allows it; it does unless it is set to something else.
 pub fn deletion_allowed(state: &MonState) -> bool {
     !matches!(state.mon_option("", "mon_allow_pool_delete"), Some("false" | "0" | "no" | "off"))
 }
 
-/// What is to be done about a [`PoolOp`].
+/// Decision on a [`PoolOp`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum PoolOpOutcome {
     /// `code`: 0 or a negative error number.
@@ -274,8 +276,8 @@ pub fn pool_op(state: &MonState, op: &PoolOp, now: Utime) -> PoolOpOutcome {
     let mut incremental = state.next_incremental(now);
     let mut data = None;
     let decided = match op.op {
-        // There already, perhaps because this is a repetition of a request whose answer was lost: as in Ceph that is
-        // success, and a client that wants to know looks at its map first.
+        // The pool may exist because this is a repetition of a request whose answer was lost: as in Ceph that is
+        // success, and a client that needs to know looks at its map first.
         PoolOpKind::CREATE if state.osdmap().pool_by_name(&op.name).is_some() => return PoolOpOutcome::done(),
         PoolOpKind::CREATE => {
             let rule_id = u32::try_from(op.crush_rule).ok();
@@ -307,7 +309,7 @@ enum Snapshots {
     Changed(Option<Bytes>),
 }
 
-/// Snapshots of pools, by name or (for block images) by number.
+/// Makes and removes snapshots of pools, by name or (for block images) by number.
 fn snapshot_op(state: &MonState, op: &PoolOp, incremental: &mut Incremental) -> Result<Snapshots, Errno> {
     let id = PoolId(op.pool.into());
     let mut pool = state.osdmap().pools.get(&id).ok_or(Errno::ENOENT)?.clone();

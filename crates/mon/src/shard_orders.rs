@@ -1,4 +1,4 @@
-//! The order of the shards of erasure-coded groups that are to be merged: what an OSD has of both must be the same shard.
+//! The order of the shards of erasure-coded groups that are to be merged: an OSD must have the same shard of both.
 
 use crate::volatile::PgStat;
 use crate::{MonState, Volatile};
@@ -6,20 +6,21 @@ use osdmap::{OsdMap, OsdState, PgPool, RulePlaces, UpActing};
 use types::{OsdId, PgId, PoolId};
 use wire::nacre::mon::{PgReport, pg_state};
 
-/// So many groups are looked at to tell whether a pool has spare OSDs: what one of them has, nearly all have.
+/// Number of groups that are looked at to tell whether a pool has spare OSDs: nearly all groups have as many as one of
+/// them.
 const SAMPLE: u32 = 16;
 
-/// The fewest groups that a pool can come to while it is placed as it is.
+/// Returns the fewest groups that a pool can come to while it is placed as it is.
 pub(crate) fn goal(pool: &PgPool) -> u32 {
     pool.pg_num_target.max(pool.pgp_num)
 }
 
-/// Whether both sets have the same OSDs, in any order.
+/// Returns true if both sets have the same OSDs, in any order.
 pub(crate) fn same_osds(a: &[OsdId], b: &[OsdId]) -> bool {
     a.len() == b.len() && a.iter().all(|osd| b.contains(osd))
 }
 
-/// The group's last report, if by it the group has everything where it should be.
+/// Returns the group's last report, if by it the group has everything in its place.
 pub(crate) fn clean_report(volatile: &Volatile, pg: PgId) -> Option<&PgReport> {
     let is_clean = |stat: &&PgStat| {
         let state = stat.report.state;
@@ -28,20 +29,20 @@ pub(crate) fn clean_report(volatile: &Volatile, pg: PgId) -> Option<&PgReport> {
     volatile.pgs.get(&pg).filter(is_clean).map(|stat| &stat.report)
 }
 
-/// Whether the report is of the sets that the map gives.
+/// Returns true if the report is of the sets that the map gives.
 pub(crate) fn is_of(report: &PgReport, placed: &UpActing) -> bool {
     report.up == placed.up && report.acting == placed.acting
 }
 
-/// The OSDs that a pool may use, and where its rule lets them stand.
+/// The OSDs that a pool may use, and the places that its rule allows.
 pub(crate) struct Spares {
     places: RulePlaces,
-    /// In their order.
+    /// OSDs with room, ordered by number.
     usable: Vec<OsdId>,
 }
 
 impl Spares {
-    /// `None` if the pool's rule is not understood.
+    /// Returns `None` if the pool's rule is not understood.
     pub fn of(map: &OsdMap, pool: &PgPool) -> Option<Spares> {
         let places = RulePlaces::of_pool(map, pool)?;
         let full = OsdState::FULL | OsdState::BACKFILLFULL;
@@ -50,7 +51,7 @@ impl Spares {
         Some(Spares { places, usable })
     }
 
-    /// [`osdmap::next_order`] of group `seed`. Each group begins with another spare OSD.
+    /// Calls [`osdmap::next_order`] for group `seed`. Each group begins with another spare OSD.
     pub fn next_order(&self, seed: u32, present: &[OsdId], wanted: &[OsdId]) -> Option<Vec<OsdId>> {
         let mut spares = self.usable.clone();
         let first = seed as usize % spares.len().max(1);
@@ -61,23 +62,23 @@ impl Spares {
         })
     }
 
-    /// Whether in a group on these OSDs any one may make room for a while.
+    /// Returns true if any OSD of a group on these OSDs may make room for a while.
     fn any_may_leave(&self, members: &[OsdId]) -> bool {
         let apart: Vec<OsdId> = self.usable.iter().copied().filter(|osd| self.places.is_apart(members, *osd)).collect();
         members.iter().all(|member| apart.iter().any(|osd| self.places.may_replace(members, *member, *osd)))
     }
 }
 
-/// Whether the pool's groups can be merged whichever orders their shards are in: there is a spare OSD for them, in a failure domain of
-/// its own.
+/// Returns true if the pool's groups can be merged whichever orders their shards are in: there is a spare OSD for them,
+/// in a failure domain of its own.
 pub(crate) fn has_room(map: &OsdMap, id: PoolId, pool: &PgPool) -> bool {
     let Some(spares) = Spares::of(map, pool) else { return false };
     (0..pool.pg_num.min(SAMPLE))
         .all(|seed| map.pg_to_up_acting(PgId { pool: id, seed }).is_ok_and(|placed| spares.any_may_leave(&placed.up)))
 }
 
-/// A group that cannot be merged, though the pool should have fewer, as no OSD is spare while shards change their places; and the one
-/// that it should become a part of.
+/// Returns a group that cannot be merged, though the pool should have fewer, because no OSD is spare while shards
+/// change their places; and the group that it should become a part of.
 pub(crate) fn without_room(state: &MonState, volatile: &Volatile, id: PoolId, pool: &PgPool) -> Option<(PgId, PgId)> {
     let goal = goal(pool);
     if !pool.is_erasure() || goal >= pool.pg_num || pool.pgp_num != pool.pgp_num_target {

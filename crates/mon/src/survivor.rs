@@ -1,11 +1,14 @@
-//! The way back after a majority of the monitors' disks is lost: one store that is left becomes that of a cluster's only monitor.
+//! The way back after a majority of the monitors' disks is lost: one store that is left becomes that of a cluster's
+//! only monitor.
 //!
-//! Nobody can tell any more what the majority had decided last. All that the store has of the log is taken for decided: what it
-//! has and was not decided might have been. What was decided and it has not heard is lost, so that epochs of its maps may stand
-//! for other maps than those that OSDs and clients have. They skip some, and everybody begins with a full map.
+//! The last decision of the majority is unknown. All entries of the store's log are taken for decided: those that were
+//! not decided might have been. Decisions that the store has not heard are lost, so that epochs of its maps may stand
+//! for other maps than those that OSDs and clients have. The maps skip some epochs, and all OSDs and clients begin with
+//! a full map.
 //!
-//! The store gets another number, the cluster another founder, and all servers that were members before are former ones: whatever
-//! is found of the others later, or was copied of this store before, finds no way in, nor does this one find a way to them.
+//! The store gets another number, the cluster another founder, and all servers that were members before are former
+//! ones: a store of another member that is found later, or a copy made of this one before, finds no way in, nor does
+//! this one find a way to it.
 
 use crate::MonState;
 use crate::daemon::{STORE, new_server};
@@ -24,11 +27,11 @@ use wire::{Decode, DecodeError, Encode, EntityAddrVec, Target};
 
 /// More epochs than can have been made that the survivor has not heard of: twenty a second are 72,000 an hour.
 const EPOCHS_SKIPPED: u32 = 1_000_000;
-/// The same for ids that were handed out to clients.
+/// Ids of clients that are skipped: more than can have been handed out unknown to the survivor.
 const IDS_SKIPPED: u64 = 1 << 32;
-/// And for ids of snapshots of each pool.
+/// Snapshot ids that are skipped in each pool: more than can have been given unknown to the survivor.
 const SNAPS_SKIPPED: u64 = 1_000_000;
-/// What the store was before is kept beside it under this name.
+/// Name under which the store's former content is kept beside it.
 const BEFORE: &str = "store.redb.before-sole";
 
 /// A store that can become that of the only monitor. While this exists no monitor can open it.
@@ -38,14 +41,14 @@ pub struct Survivor {
     log: RedbLog,
     identity: Identity,
     vote: Vote,
-    /// The last entry that it has.
+    /// Position of the last entry that it has.
     last: Position,
-    /// The state after all that it has.
+    /// State after all its entries.
     state: MonState,
     is_voter: bool,
 }
 
-/// Why a store cannot become that of the only monitor. Nothing was changed.
+/// Reasons why a store cannot become that of the only monitor. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SurvivorError {
     #[error(transparent)]
@@ -71,7 +74,7 @@ pub enum SurvivorError {
 }
 
 impl Survivor {
-    /// Opens the store of the monitor `name` in the folder `data` and looks at all that it has.
+    /// Opens the store of the monitor `name` in the folder `data` and reads all that it has.
     pub fn open(data: &Path, name: &str) -> Result<Survivor, SurvivorError> {
         let path = data.join(STORE);
         let mut log = RedbLog::open(&path)?;
@@ -80,7 +83,7 @@ impl Survivor {
             let (path, name, known) = (path.display().to_string(), name.to_owned(), identity.name);
             return Err(SurvivorError::UnknownName { name, path, known });
         }
-        // It looks whether entries follow each other, and knows the members by the last of them.
+        // Raft checks that entries follow each other, and knows the members by the last of them.
         let raft = Raft::new(identity.server, raft_config(), stored.clone(), 0, Duration::ZERO)?;
         let is_voter = raft.membership().voters.contains(&identity.server);
         let (vote, last, state) = (stored.vote, raft.last(), state_after_all(&stored)?);
@@ -102,28 +105,28 @@ impl Survivor {
         self.identity.fsid
     }
 
-    /// The state after all that the store has.
+    /// Returns the state after all entries that the store has.
     pub fn state(&self) -> &MonState {
         &self.state
     }
 
-    /// Whether it took part in decisions; one that did not may lack much.
+    /// Returns true if it took part in decisions; a store that did not may lack much.
     pub fn is_voter(&self) -> bool {
         self.is_voter
     }
 
-    /// The epoch at which the OSD map goes on.
+    /// Returns the epoch at which the OSD map goes on.
     pub fn epoch_after(&self) -> Epoch {
         skip(self.state.osdmap().epoch)
     }
 
-    /// The other monitors, and where they were.
+    /// Returns the other monitors and their addresses.
     pub fn others(&self) -> impl Iterator<Item = (&str, &EntityAddrVec)> {
         let others = self.state.mon_servers.iter().filter(|(name, _)| **name != self.identity.name);
         others.map(|(name, known)| (name.as_str(), &known.addrs))
     }
 
-    /// Makes the store that of the only monitor, in one step. What it was is kept beside it; returns where.
+    /// Makes the store that of the only monitor, in one step. Its former content is kept beside it; returns the path.
     pub fn take_over(self, now: Utime) -> Result<PathBuf, SurvivorError> {
         let before = self.data.join(BEFORE);
         let path = || before.display().to_string();
@@ -150,7 +153,7 @@ fn skip(epoch: Epoch) -> Epoch {
     Epoch(epoch.0.saturating_add(EPOCHS_SKIPPED))
 }
 
-/// The state of the last snapshot with all entries behind it applied.
+/// Returns the state of the last snapshot with all entries behind it applied.
 fn state_after_all(stored: &Stored) -> Result<MonState, SurvivorError> {
     let undecodable = |what: String| move |source| SurvivorError::Decode { what, source };
     let Some(snapshot) = &stored.snapshot else { return Ok(MonState::default()) };
@@ -165,9 +168,9 @@ fn state_after_all(stored: &Stored) -> Result<MonState, SurvivorError> {
     Ok(state)
 }
 
-/// The map under a later epoch, in which no number is given again that may have been given. Those of pools are skipped
-/// once the operator has confirmed that pools that are not known here may go: OSDs remove what they have of pools with
-/// numbers up to the highest.
+/// Returns the map under a later epoch, in which no number is given again that may have been given. Numbers of pools
+/// are skipped once the operator has confirmed that pools that are not known here may go: OSDs remove their data of
+/// pools with numbers up to the highest.
 fn skipping(map: &OsdMap, now: Utime) -> OsdMap {
     let mut map = map.clone();
     (map.epoch, map.modified) = (skip(map.epoch), now);
@@ -177,7 +180,7 @@ fn skipping(map: &OsdMap, now: Utime) -> OsdMap {
     map
 }
 
-/// The state in which the monitor `name` is the only one, as this server.
+/// Returns the state in which the monitor `name` is the only one, as this server.
 fn alone(mut state: MonState, name: &str, server: ServerId, now: Utime) -> MonState {
     let others: Vec<String> = state.mon_servers.keys().filter(|other| *other != name).cloned().collect();
     for other in &others {
@@ -189,12 +192,12 @@ fn alone(mut state: MonState, name: &str, server: ServerId, now: Utime) -> MonSt
     let own = state.mon_servers.get_mut(name).expect("it is a member");
     state.former_servers.insert(std::mem::replace(&mut own.server, server.0));
     let addrs = own.addrs.clone();
-    // It need not have been shown yet.
+    // The monitor map need not have shown it yet.
     if !state.monmap.mons.contains_key(name) {
         state.monmap.add(name, addrs.clone());
     }
     state.founder = server.0;
-    // Any group may have served elsewhere since, also one of which nothing is known.
+    // Any group may have served elsewhere since, also one without a record here.
     state.in_doubt = true;
     let groups: Vec<PgId> = state.osdmap().pgs().collect();
     for group in groups {

@@ -1,4 +1,4 @@
-//! What the log holds: decided changes.
+//! Content of the log: decided changes.
 
 use crate::state::{AuthEntry, HealthMute, LogEntry, PgRecord};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use types::{Fsid, OsdId, PgId, Utime};
 use wire::{Decode, DecodeError, Encode, EntityAddrVec, Reader, Writer};
 
 /// One decided change. Applying it never fails and never depends on anything but the state and the update itself:
-/// whatever had to be checked was checked before it was appended.
+/// everything that has to be checked is checked before it is appended.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Update {
     /// The first update of a cluster: its id, its first monitor map and its first full OSD map, encoded.
@@ -16,16 +16,16 @@ pub enum Update {
     MonMap(Bytes),
     /// The next epoch of the OSD map: an encoded `OSDMap::Incremental` with both checksums.
     OsdMap(Bytes),
-    /// Sets (`Some`) or removes an option. `who` is a section: `global`, `osd`, `osd.3`, `client.admin`, with an optional
-    /// mask as in `osd/host:a` or `osd/class:ssd`.
+    /// Sets (`Some`) or removes an option. `who` is a section: `global`, `osd`, `osd.3`, `client.admin`, with an
+    /// optional mask as in `osd/host:a` or `osd/class:ssd`.
     Config { who: String, name: String, value: Option<String> },
     /// Sets or removes an entry of the key/value store (`ceph config-key`).
     ConfigKey { key: String, value: Option<Bytes> },
     /// Sets or removes an authentication entity such as `client.admin`.
     Auth { entity: String, entry: Option<AuthEntry> },
-    /// What an OSD says about itself (`ceph osd metadata`); `None` forgets it.
+    /// An OSD's description of itself (`ceph osd metadata`); `None` forgets it.
     OsdMetadata { osd: OsdId, metadata: Option<BTreeMap<String, String>> },
-    /// What a monitor says about itself, by name.
+    /// A monitor's description of itself, by name; `None` forgets it.
     MonMetadata { name: String, metadata: Option<BTreeMap<String, String>> },
     /// Placement groups began to serve: from now on they hold data that only these OSDs may have.
     PgActivated(Vec<(PgId, PgRecord)>),
@@ -35,14 +35,14 @@ pub enum Update {
     Log(Vec<LogEntry>),
     /// Mutes (`Some`) or unmutes a health code.
     HealthMute { code: String, mute: Option<HealthMute> },
-    /// From now on this server is the monitor of that name, reached at these addresses. Whoever was it before is no member
-    /// any more, for good.
+    /// From now on this server is the monitor of that name, reached at these addresses. The server that was it before
+    /// is no member any more, for good.
     MonServer { name: String, server: u64, addrs: EntityAddrVec },
     /// There is no monitor of this name any more; its server stays out, for good.
     MonGone { name: String },
-    /// The monitor of this name leads since `since`; clients find what they take for a manager at `addrs`.
+    /// The monitor of this name leads since `since`; `addrs` are its addresses as the manager.
     Manager { name: String, addrs: EntityAddrVec, since: Utime },
-    /// The operator says that what a survivor knows of placement groups and pools is all there is.
+    /// The operator confirms that a survivor knows all placement groups and pools that there are.
     Confirmed,
 }
 

@@ -95,7 +95,7 @@ impl Cluster {
         command.output().unwrap()
     }
 
-    /// The standard output of a program for Ceph's Python bindings, in which `c` is the connected cluster.
+    /// Returns the standard output of a program for Ceph's Python bindings, in which `c` is the connected cluster.
     fn python(&self, program: &str) -> String {
         let conf = self.conf();
         let program = format!(
@@ -107,7 +107,7 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The standard output of a command that succeeds.
+    /// Returns the standard output of a command that succeeds.
     fn check(&self, words: &[&str]) -> String {
         let output = self.run(words);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -122,7 +122,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Whether Ceph's clients are there. Where they must be, their absence fails.
+/// Returns true if Ceph's clients are there. Where they must be, their absence fails.
 fn clients_are_installed() -> bool {
     let programs = ["/usr/bin/ceph", "/usr/bin/rados", "/usr/lib/python3/dist-packages/ceph_argparse.py"];
     let found = programs.iter().all(|path| Path::new(path).exists());

@@ -98,13 +98,28 @@ impl SupervisorLock {
     }
 }
 
+/// A process that was killed lets go of its locks within this time, on a machine that is busy.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
 /// The process id of the supervisor of this directory's cluster, if one runs.
+///
+/// A supervisor that has just been killed holds its lock for a moment longer: the call waits for that.
 pub fn supervisor_pid(layout: &Layout) -> Option<Pid> {
     let file = File::open(layout.supervisor_lock()).ok()?;
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => None,
-        Err(_) => read_pid(&layout.supervisor_lock()),
+    let is_held = || flock(&file, FlockOperation::NonBlockingLockShared).is_err();
+    if !is_held() {
+        return None;
     }
+    let pid = read_pid(&layout.supervisor_lock());
+    if pid.is_some_and(is_ending) && wait_until_gone(ENDS_WITHIN, is_held) {
+        return None;
+    }
+    pid
+}
+
+/// True for a process that has no memory any more: it ends, has ended, or never was.
+fn is_ending(pid: Pid) -> bool {
+    std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default().is_empty()
 }
 
 #[cfg(test)]
@@ -133,6 +148,26 @@ mod tests {
         child.kill().unwrap();
         assert!(wait_until_gone(Duration::from_secs(5), || daemon_pid(&layout, "osd.0").is_some()), "even as a zombie");
         child.wait().unwrap();
+    }
+
+    /// The kernel takes a killed process's memory first and closes its files later.
+    #[test]
+    fn a_supervisor_that_was_killed_and_still_holds_its_lock_is_waited_for() {
+        let dir = Scratch::new();
+        let layout = Layout::new(dir.path()).unwrap();
+        let lock = SupervisorLock::take(&layout).unwrap().unwrap();
+        assert!(supervisor_pid(&layout).is_some(), "this process holds it, and lives");
+        let mut ended = std::process::Command::new("/bin/true").spawn().unwrap();
+        std::fs::write(layout.supervisor_lock(), format!("{}\n", ended.id())).unwrap();
+        let pid = Pid::from_raw(ended.id() as i32).unwrap();
+        assert!(wait_until_gone(Duration::from_secs(5), || !is_ending(pid)));
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            drop(lock);
+        });
+        assert_eq!(supervisor_pid(&layout), None);
+        holder.join().unwrap();
+        ended.wait().unwrap();
     }
 
     #[test]

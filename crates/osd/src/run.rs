@@ -6,9 +6,10 @@ use crate::shards::Others;
 use crate::shards::thread::WorkerThread;
 use crate::{Division, MEMORY_BYTES_MIN, Osd, OsdConfig};
 use anyhow::Context;
-use reactor::{BootClock, Reactor, Waker};
+use reactor::{Reactor, Waker};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use stdx::BootClock;
 
 /// What other threads know of an OSD: how to stop it, whether its store is open, and afterwards why it ended.
 #[derive(Clone)]

@@ -1,5 +1,5 @@
-//! What maps of large clusters cost: time and memory to decode, to follow and to place all groups, as each OSD and each
-//! monitor does it.
+//! Measures the cost of large clusters' maps: time and memory to decode, to follow and to place all groups, as each OSD
+//! and each monitor does it.
 //!
 //! ```console
 //! $ cargo run --release -p osdmap --example scale -- 10000 1048576
@@ -15,7 +15,7 @@ const OSDS_PER_HOST: u32 = 20;
 const HOSTS_PER_RACK: u32 = 20;
 const PGS_PER_POOL_MAX: u32 = 1 << 18;
 
-/// What a monitor changes.
+/// A change that a monitor makes.
 type Change = fn(&mut Incremental);
 
 fn main() {
@@ -70,7 +70,7 @@ fn main() {
     println!("{} MiB of memory in all", resident_bytes() >> 20);
 }
 
-/// An OSD that is out comes in: CRUSH has to place every group, in as many turns as that takes.
+/// Measures an OSD that is out and comes in: CRUSH has to place every group, in as many turns as that takes.
 fn comes_in(map: &mut OsdMap, mapping: PgMapping) {
     let mut inc = Incremental::after(map, stamp(map.epoch.0));
     inc.new_weight.insert(OsdId(7), 0x10000);

@@ -1,5 +1,6 @@
-//! How often a change of the map wants OSDs of an erasure-coded pool's group at other places than they have, and how many shards
-//! move if a place is a shard, and if who stays keeps its shard ([`osdmap::shards_to_be`]).
+//! Counts how often a change of the map wants OSDs of an erasure-coded pool's group at other places than their present
+//! ones, and how many shards move: if a place is a shard, and if a member that stays keeps its shard
+//! ([`osdmap::shards_to_be`]).
 //!
 //! ```console
 //! $ cargo run --release -p osdmap --example shard_orders
@@ -15,7 +16,7 @@ const GROUPS: u32 = 1024;
 /// Changes of each kind that are tried.
 const TRIES: u32 = 40;
 
-/// What is changed of one OSD, or of the pool.
+/// A change of one OSD, or of the pool.
 type Change = fn(&mut OsdMap, OsdId);
 
 #[derive(Default)]
@@ -58,8 +59,8 @@ fn main() {
             }
             let percent = |n: u64| 100.0 * n as f64 / count.groups as f64;
             println!(
-                "  {what}: of all groups {:.2} % change, {:.2} % have an OSD at another place, {:.2} % the same OSDs in another order; \
-                 shards that move: {} if places are shards, {} if not",
+                "  {what}: of all groups {:.2} % change, {:.2} % have an OSD at another place, {:.2} % the same OSDs \
+                 in another order; shards that move: {} if places are shards, {} if not",
                 percent(count.moved),
                 percent(count.reordered),
                 percent(count.only_reordered),
@@ -97,7 +98,7 @@ fn stamp(sec: u32) -> Utime {
     Utime { sec: 1_795_000_000 + sec, nsec: 0 }
 }
 
-/// Hosts of one OSD each, all of one weight.
+/// Returns a map with hosts of one OSD each, all of one weight.
 fn first_map(osds: i32, size: u8) -> OsdMap {
     let mut crush = CrushMap::new();
     for osd in 0..osds {

@@ -48,7 +48,7 @@ impl OsdMap {
         self.apply_osds(inc);
         self.apply_placements(inc);
         self.apply_settings(inc);
-        // Last, so that it meets the OSDs that it places on.
+        // The hierarchy is replaced last, so that it meets the OSDs that it places on.
         if let Some(mut crush) = crush {
             crush.recount_devices();
             self.crush_version = self.crush_version.wrapping_add(1);
@@ -64,7 +64,7 @@ impl OsdMap {
         Ok(())
     }
 
-    /// Every OSD that the increment names has a place in the map that results.
+    /// Checks that every OSD that the increment names has a place in the map that results.
     fn check_osds(&self, inc: &Incremental) -> Result<(), ApplyError> {
         let max_osd = inc.new_max_osd.map_or(self.osds.len(), |max| max as usize);
         if max_osd > MAX_OSD_LIMIT {

@@ -1,8 +1,8 @@
-//! What can go wrong.
+//! Errors of maps.
 
 use types::{Epoch, Fsid, OsdId, PoolId};
 
-/// Why an increment does not apply. The map is then unchanged.
+/// Reason why an increment does not apply. The map is then unchanged.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum ApplyError {
     #[error("increment is for epoch {increment}, the map is at {map}")]
@@ -25,7 +25,7 @@ pub enum ApplyError {
     Checksum { expected: u32, computed: u32 },
 }
 
-/// Why a placement cannot be computed.
+/// Reason why a placement cannot be computed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlacementError {
     #[error("pool {0} does not exist")]

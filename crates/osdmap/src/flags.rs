@@ -49,24 +49,25 @@ macro_rules! flags {
                 if on { self.insert(flag) } else { self.remove(flag) }
             }
 
-            /// The flag called `name`.
+            /// Returns the flag called `name`.
             pub fn from_name(name: &str) -> Option<$ty> {
                 Self::ALL.iter().find(|(_, n)| *n == name).map(|(flag, _)| *flag)
             }
 
-            /// Names of the flags that are set.
+            /// Returns the names of the flags that are set.
             pub fn iter_names(self) -> impl Iterator<Item = &'static str> {
                 Self::ALL.iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| *name)
             }
 
-            /// Names of the flags that are set, in alphabetical order, as Ceph prints the states of OSDs.
+            /// Returns the names of the flags that are set, in alphabetical order, as Ceph prints the states of OSDs.
             pub fn sorted_names(self) -> Vec<&'static str> {
                 let mut names: Vec<_> = self.iter_names().collect();
                 names.sort_unstable();
                 names
             }
 
-            /// The names joined by commas, in the order of [`Self::ALL`], as Ceph prints flags of maps and pools.
+            /// Returns the names joined by commas, in the order of [`Self::ALL`], as Ceph prints flags of maps and
+            /// pools.
             pub fn names(self) -> String {
                 self.iter_names().collect::<Vec<_>>().join(",")
             }
@@ -131,13 +132,14 @@ flags! {
 }
 
 impl OsdMapFlags {
-    /// Set by monitors before Luminous; fullness is a matter of pools and OSDs since. Ceph prints neither.
+    /// A flag that monitors before Luminous set; fullness is a matter of pools and OSDs since. Ceph prints neither this
+    /// one nor [`Self::FULL`].
     pub const NEARFULL: OsdMapFlags = OsdMapFlags(1);
     pub const FULL: OsdMapFlags = OsdMapFlags(1 << 1);
-    /// What every new map has.
+    /// Flags of every new map.
     pub const NEW_MAP: OsdMapFlags =
         OsdMapFlags(Self::SORTBITWISE.0 | Self::RECOVERY_DELETES.0 | Self::PURGED_SNAPDIRS.0 | Self::PGLOG_HARDLIMIT.0);
-    /// What `require_osd_release` has replaced.
+    /// Flags that `require_osd_release` has replaced.
     pub(crate) const LEGACY_REQUIRE: OsdMapFlags =
         OsdMapFlags(Self::REQUIRE_JEWEL.0 | Self::REQUIRE_KRAKEN.0 | Self::REQUIRE_LUMINOUS.0);
 }
@@ -147,9 +149,9 @@ flags! {
     OsdState(u32) {
         EXISTS = 0, "exists";
         UP = 1, "up";
-        /// It was marked out automatically and comes back in when it starts.
+        /// The OSD was marked out automatically and comes back in when it starts.
         AUTOOUT = 2, "autoout";
-        /// It was never in.
+        /// The OSD was never in.
         NEW = 3, "new";
         FULL = 4, "full";
         NEARFULL = 5, "nearfull";

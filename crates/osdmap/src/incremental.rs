@@ -9,7 +9,7 @@ use wire::basic::IntervalSet;
 use wire::codec::features;
 use wire::{EntityAddr, EntityAddrVec, Release};
 
-/// Two sites and a tiebreaker: what the map records of it. Nothing acts on it yet.
+/// Two sites and a tiebreaker, as far as the map records it. Nothing acts on it yet.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct StretchMode {
     pub enabled: bool,
@@ -19,7 +19,7 @@ pub struct StretchMode {
     pub bucket: i32,
 }
 
-/// What changes from one epoch to the next. Fields left at their defaults change nothing.
+/// The changes from one epoch to the next. Fields left at their defaults change nothing.
 ///
 /// [`OsdMap::apply`] gives the order in which changes take effect. `Default` is not useful by itself: start from
 /// [`Incremental::after`].
@@ -44,9 +44,9 @@ pub struct Incremental {
     /// State bits that flip; none given means [`OsdState::UP`].
     pub new_state: BTreeMap<OsdId, OsdState>,
     pub new_weight: BTreeMap<OsdId, u32>,
-    /// An empty list removes the entry.
+    /// Acting sets to stand in; an empty list removes the entry.
     pub new_pg_temp: BTreeMap<PgId, Vec<OsdId>>,
-    /// `None` removes the entry.
+    /// Primaries to stand in; `None` removes the entry.
     pub new_primary_temp: BTreeMap<PgId, Option<OsdId>>,
     pub new_primary_affinity: BTreeMap<OsdId, u32>,
     pub new_erasure_code_profiles: BTreeMap<String, BTreeMap<String, String>>,
@@ -58,9 +58,9 @@ pub struct Incremental {
     pub new_pg_upmap_primary: BTreeMap<PgId, OsdId>,
     pub old_pg_upmap_primary: BTreeSet<PgId>,
     pub new_removed_snaps: BTreeMap<PoolId, IntervalSet>,
-    /// Only what the map's queue holds may be purged.
+    /// Purged snapshots; each must be in the map's queue.
     pub new_purged_snaps: BTreeMap<PoolId, IntervalSet>,
-    /// Zero leaves the stamp as it is; likewise the next one.
+    /// Stamp of the last change of OSDs that are up. Zero leaves it as it is, as it does `new_last_in_change`.
     pub new_last_up_change: Utime,
     pub new_last_in_change: Utime,
     pub new_hb_back_up: BTreeMap<OsdId, EntityAddrVec>,
@@ -83,7 +83,7 @@ pub struct Incremental {
     pub new_backfillfull_ratio: Option<f32>,
     pub new_require_min_compat_client: Option<Release>,
     pub new_require_osd_release: Option<Release>,
-    /// No flags removes the entry; likewise the next one.
+    /// Flags by CRUSH item. No flags remove the entry, as they do in `new_device_class_flags`.
     pub new_crush_node_flags: BTreeMap<i32, OsdState>,
     pub new_device_class_flags: BTreeMap<i32, OsdState>,
     pub new_stretch_mode: Option<StretchMode>,
@@ -93,7 +93,7 @@ pub struct Incremental {
 }
 
 impl Incremental {
-    /// An increment that follows `map` and changes nothing but the epoch and the stamp.
+    /// Makes an increment that follows `map` and changes nothing but the epoch and the stamp.
     pub fn after(map: &OsdMap, modified: Utime) -> Incremental {
         Incremental::new(map.fsid, map.epoch.next(), modified)
     }
@@ -156,7 +156,7 @@ impl Incremental {
         }
     }
 
-    /// Whether nothing but epoch and stamp changes.
+    /// Returns true if nothing but epoch and stamp changes.
     pub fn is_empty(&self) -> bool {
         *self
             == Incremental {
@@ -166,7 +166,7 @@ impl Incremental {
             }
     }
 
-    /// Brings a new OSD number into being: it exists, is down, out and new.
+    /// Makes a new OSD number: it exists, is down, out and new.
     pub fn create_osd(&mut self, map: &OsdMap, osd: OsdId, uuid: Fsid) {
         if osd.0 >= self.new_max_osd.unwrap_or(map.max_osd()) {
             self.new_max_osd = Some(osd.0 + 1);

@@ -1,17 +1,18 @@
 //! The maps of a cluster: OSDs, pools, placement; monitors; managers.
 //!
-//! * [`OsdMap`] — start here: which OSDs there are, which are up and in, which pools there are. [`Incremental`] is
-//!   the difference from one epoch to the next, [`OsdMap::apply`] applies it.
+//! * [`OsdMap`] — start here: the OSDs, which of them are up and in, and the pools. [`Incremental`] is the difference
+//!   from one epoch to the next, [`OsdMap::apply`] applies it.
 //! * [`OsdMap::object_to_pg`], [`OsdMap::pg_to_up_acting`]: from an object's name to the OSDs that hold it;
 //!   [`PgMapping`] holds that for all placement groups of an epoch.
-//! * [`shard_of`], [`shards_to_be`]: which of the OSDs of an erasure-coded pool's group has which shard;
-//!   [`next_order`]: how they come to have them in another order.
-//! * [`balance()`]: exceptions that make the spread of copies over OSDs even; [`stale_upmaps`]: those to be removed.
-//! * [`PgPool`], [`OsdInfo`], [`OsdXInfo`]: what the map says of one pool, of one OSD.
+//! * [`shard_of`], [`shards_to_be`]: the shard of each OSD of an erasure-coded pool's group; [`next_order`]: the way to
+//!   another order of the shards.
+//! * [`balance()`]: exceptions that make the spread of copies over OSDs even; [`stale_upmaps`]: exceptions to be
+//!   removed.
+//! * [`PgPool`], [`OsdInfo`], [`OsdXInfo`]: the map's entries of one pool, of one OSD.
 //! * [`MonMap`], [`MgrMap`].
 //!
-//! Encodings are Ceph's, from Pacific to Tentacle, chosen by [`wire::Target`]; checksums are verified when reading
-//! and made when writing. Nothing here does I/O, and no clock is read.
+//! Encodings are Ceph's, from Pacific to Tentacle, chosen by [`wire::Target`]; checksums are verified when reading and
+//! made when writing. Nothing here does I/O, and no clock is read.
 
 mod apply;
 mod balance;

@@ -1,4 +1,4 @@
-//! The OSD map: what there is to read in it.
+//! The OSD map and its lookups.
 
 use crate::{OsdInfo, OsdMapFlags, OsdState, OsdXInfo, PgPool, StretchMode};
 use crush::CrushMap;
@@ -17,11 +17,11 @@ pub const PRIMARY_AFFINITY_MAX: u32 = 0x1_0000;
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Osd {
     pub state: OsdState,
-    /// Where clients reach it.
+    /// Addresses at which clients reach it.
     pub client_addrs: EntityAddrVec,
-    /// Where other OSDs reach it.
+    /// Addresses at which other OSDs reach it.
     pub cluster_addrs: EntityAddrVec,
-    /// Where its heartbeats go, on either network.
+    /// Addresses to which its heartbeats go, on either network.
     pub hb_back_addrs: EntityAddrVec,
     pub hb_front_addrs: EntityAddrVec,
     pub info: OsdInfo,
@@ -57,17 +57,17 @@ pub struct OsdMap {
     pub(crate) osds: Vec<Osd>,
     /// Weights beside the OSDs, as CRUSH takes them: 16.16, as many as OSDs.
     pub(crate) weights: Vec<u32>,
-    /// Acting sets that differ from what placement says.
+    /// Acting sets that differ from the computed placement.
     pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
     pub primary_temp: BTreeMap<PgId, OsdId>,
-    /// As many as OSDs; `None` until one is changed.
+    /// Affinity of each OSD; `None` until one is changed.
     pub(crate) primary_affinity: Option<Vec<u32>>,
     pub crush: Arc<CrushMap>,
     pub erasure_code_profiles: BTreeMap<String, BTreeMap<String, String>>,
     /// Placements set by hand or by a balancer: whole ones, and exchanges of single OSDs (from, to).
     pub pg_upmap: BTreeMap<PgId, Vec<OsdId>>,
     pub pg_upmap_items: BTreeMap<PgId, Vec<(OsdId, OsdId)>>,
-    /// Only Reef and later know these.
+    /// Primaries set by hand or by a balancer; known from Reef on.
     pub pg_upmap_primaries: BTreeMap<PgId, OsdId>,
     pub crush_version: u32,
     /// Snapshots removed, and removed for good, in this very epoch.
@@ -75,7 +75,7 @@ pub struct OsdMap {
     pub new_purged_snaps: BTreeMap<PoolId, IntervalSet>,
     pub last_up_change: Utime,
     pub last_in_change: Utime,
-    /// Clients that are locked out, until when.
+    /// Clients that are locked out, with the end of the lock-out.
     pub blocklist: BTreeMap<EntityAddr, Utime>,
     pub range_blocklist: BTreeMap<EntityAddr, Utime>,
     pub cluster_snapshot_epoch: Epoch,
@@ -95,7 +95,7 @@ pub struct OsdMap {
 }
 
 impl OsdMap {
-    /// The empty map before the first epoch.
+    /// Returns the empty map before the first epoch.
     pub fn new(fsid: Fsid) -> OsdMap {
         OsdMap {
             fsid,
@@ -140,22 +140,22 @@ impl OsdMap {
 
     // --- OSDs ---
 
-    /// One above the highest OSD number the map has room for.
+    /// Returns the number one above the highest OSD number that the map has room for.
     pub fn max_osd(&self) -> i32 {
         self.osds.len() as i32
     }
 
-    /// The OSDs that exist, by number.
+    /// Returns the OSDs that exist, by number.
     pub fn osds(&self) -> impl Iterator<Item = (OsdId, &Osd)> {
         self.osds.iter().enumerate().filter(|(_, osd)| osd.exists()).map(|(n, osd)| (OsdId(n as i32), osd))
     }
 
-    /// The OSDs that exist and are up.
+    /// Returns the OSDs that exist and are up.
     pub fn up_osds(&self) -> impl Iterator<Item = (OsdId, &Osd)> {
         self.osds().filter(|(_, osd)| osd.is_up())
     }
 
-    /// The OSD's entry; `None` if it does not exist.
+    /// Returns the OSD's entry; `None` if it does not exist.
     pub fn osd(&self, id: OsdId) -> Option<&Osd> {
         self.slot(id).filter(|osd| osd.exists())
     }
@@ -176,7 +176,7 @@ impl OsdMap {
         !self.is_up(id)
     }
 
-    /// Whether the OSD exists and takes data.
+    /// Returns true if the OSD exists and takes data.
     pub fn is_in(&self, id: OsdId) -> bool {
         self.exists(id) && self.weight(id) > 0
     }
@@ -189,41 +189,41 @@ impl OsdMap {
         self.osd(id).is_some_and(|osd| osd.state.contains(OsdState::DESTROYED))
     }
 
-    /// 16.16; 0 for OSDs beyond the map.
+    /// Returns the weight in 16.16; 0 for OSDs beyond the map.
     pub fn weight(&self, id: OsdId) -> u32 {
         usize::try_from(id.0).ok().and_then(|n| self.weights.get(n)).copied().unwrap_or(0)
     }
 
-    /// All weights, by OSD number, as CRUSH takes them.
+    /// Returns all weights, by OSD number, as CRUSH takes them.
     pub fn weights(&self) -> &[u32] {
         &self.weights
     }
 
-    /// 16.16, see [`PRIMARY_AFFINITY_MAX`].
+    /// Returns the affinity in 16.16, see [`PRIMARY_AFFINITY_MAX`].
     pub fn primary_affinity(&self, id: OsdId) -> u32 {
         let of = |affinities: &Vec<u32>| affinities.get(usize::try_from(id.0).ok()?).copied();
         self.primary_affinity.as_ref().and_then(of).unwrap_or(PRIMARY_AFFINITY_MAX)
     }
 
-    /// Count of OSDs that exist, that are up, that are in.
+    /// Counts the OSDs that exist, that are up, that are in.
     pub fn counts(&self) -> (usize, usize, usize) {
         let up = self.up_osds().count();
         let inside = self.osds().filter(|(id, _)| self.is_in(*id)).count();
         (self.osds().count(), up, inside)
     }
 
-    /// The OSD whose store has this identity.
+    /// Returns the OSD whose store has this identity.
     pub fn osd_by_uuid(&self, uuid: &Fsid) -> Option<OsdId> {
         self.osds().find(|(_, osd)| osd.uuid == *uuid).map(|(id, _)| id)
     }
 
-    /// The lowest OSD number that does not exist.
+    /// Returns the lowest OSD number that does not exist.
     pub fn free_osd_id(&self) -> OsdId {
         OsdId(self.osds.iter().position(|osd| !osd.exists()).unwrap_or(self.osds.len()) as i32)
     }
 
-    /// Whether the OSD, or a CRUSH item above it, or its device class has a flag such as [`OsdState::NOOUT`], or the
-    /// whole cluster has it.
+    /// Returns true if the OSD, or a CRUSH item above it, or its device class has a flag such as [`OsdState::NOOUT`],
+    /// or the whole cluster has it.
     pub fn has_flag(&self, id: OsdId, flag: OsdState) -> bool {
         let cluster = match flag {
             OsdState::NOUP => self.flags.contains(OsdMapFlags::NOUP),
@@ -271,19 +271,19 @@ impl OsdMap {
         self.pool_names.get(&id).map(String::as_str)
     }
 
-    /// Whether the placement group exists.
+    /// Returns true if the placement group exists.
     pub fn has_pg(&self, pg: PgId) -> bool {
         self.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num)
     }
 
-    /// All placement groups of all pools.
+    /// Returns all placement groups of all pools.
     pub fn pgs(&self) -> impl Iterator<Item = PgId> {
         self.pools.iter().flat_map(|(id, pool)| pool.pgs(*id))
     }
 
-    // --- others ---
+    // --- clients ---
 
-    /// Whether a client is locked out: by its own address, or by its host's with port and nonce zero.
+    /// Returns true if a client is locked out: by its own address, or by its host's with port and nonce zero.
     pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
         // Entries do not tell the protocol versions apart.
         let matches = |entry: &EntityAddr| {
@@ -309,7 +309,7 @@ impl OsdMap {
     }
 }
 
-/// Whether `addr` lies in a range of addresses, whose nonce is the length of its prefix in bits.
+/// Returns true if `addr` lies in a range of addresses, whose nonce is the length of its prefix in bits.
 fn in_range(range: &EntityAddr, addr: &EntityAddr) -> bool {
     use std::net::IpAddr;
     let bits = |ip: IpAddr| match ip {

@@ -18,7 +18,7 @@ const OSD_OLDEST: u8 = 9;
 /// Fewest bytes of the client part that follow the states for each OSD: a weight and a list of addresses.
 const OSD_BYTES_MIN: usize = 9;
 
-/// One of the two parts of a map or increment. Any decoder may read it: fields are only ever added.
+/// Writes one of the two parts of a map or increment. Any decoder may read it: fields are only ever added.
 pub(crate) fn put_part(w: &mut Writer, version: u8, body: impl FnOnce(&mut Writer)) {
     w.versioned(version, 1, body);
 }
@@ -28,7 +28,7 @@ pub(crate) fn get_snaps(r: &mut Reader<'_>) -> Result<BTreeMap<PoolId, IntervalS
 }
 
 impl OsdMap {
-    /// The encoding for `target`, with its checksum.
+    /// Returns the encoding for `target`, with its checksum.
     pub fn encode_with_checksum(&self, target: Target) -> (Vec<u8>, u32) {
         let bytes = self.to_vec(target);
         let crc = bytes.last_chunk::<4>().expect("an encoded map ends with its checksum");
@@ -36,7 +36,7 @@ impl OsdMap {
         (bytes, crc)
     }
 
-    /// Checksum of the map in its encoding for `target`, as increments carry it.
+    /// Returns the checksum of the map in its encoding for `target`, as increments carry it.
     pub fn checksum(&self, target: Target) -> u32 {
         self.encode_with_checksum(target).1
     }
@@ -179,7 +179,7 @@ impl OsdMap {
         if usize::try_from(max_osd) != Ok(states.len()) {
             return Err(mismatch("number of OSD states", states.len()));
         }
-        // What each OSD takes in this part alone bounds what may be allocated for it.
+        // The bytes that each OSD takes in this part alone bound the memory that may be allocated for it.
         if r.left() / OSD_BYTES_MIN < states.len() {
             return Err(DecodeError::Count { what: "OSDs", count: states.len(), left: r.left() });
         }

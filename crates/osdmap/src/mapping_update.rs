@@ -1,4 +1,4 @@
-//! From the placements of one map to those of a later one, in pieces of bounded work.
+//! The way from the placements of one map to those of a later one, in pieces of bounded work.
 
 use crate::pg_mapping::{PgMapping, PoolMapping};
 use crate::{OsdMap, OsdState, PgPool, PlacementScratch};
@@ -6,29 +6,29 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use types::{OsdId, PgId, PoolId};
 
-/// What is done with a group costs, in units of some 20 ns as measured: to look whether anything is different for it, to
-/// apply exceptions and states of OSDs, to ask CRUSH.
+/// Costs of work on a group, in units of some 20 ns as measured: to look for a difference, to apply exceptions and
+/// states of OSDs, to ask CRUSH.
 const LOOK: usize = 1;
 const PLACE: usize = 10;
 const CRUSH: usize = 300;
 
 /// Placements on their way from one map to a later one.
 ///
-/// Where weights have grown or the hierarchy is another, CRUSH has to place every group, which takes seconds in large
-/// clusters: whoever has other things to do takes steps.
+/// Where weights have grown or the hierarchy has changed, CRUSH has to place every group, which takes seconds in large
+/// clusters: a caller that has other work takes steps.
 #[derive(Debug)]
 pub struct MappingUpdate {
     mapping: PgMapping,
-    /// What CRUSH is to give less to; `None` if it has to be asked for all groups.
+    /// OSDs whose weights are lowered; `None` if CRUSH has to be asked for all groups.
     lowered: Option<Osds>,
     changed: Osds,
     scratch: PlacementScratch,
     /// Pools that are not done, the first of which may have begun.
     pools: VecDeque<PoolId>,
     begun: Option<Begun>,
-    /// Work that was done beyond what a step was given: the next ones have less.
+    /// Work that was done beyond a step's allowance: the next steps have less.
     owed: usize,
-    /// Groups that CRUSH has placed.
+    /// Number of groups that CRUSH has placed.
     computed: usize,
 }
 
@@ -36,7 +36,7 @@ pub struct MappingUpdate {
 #[derive(Debug)]
 struct Begun {
     next: u32,
-    /// The placements so far, where all are computed anew; groups by hand or for the time being where not.
+    /// Progress of the pool.
     kind: BegunKind,
 }
 
@@ -52,7 +52,7 @@ impl MappingUpdate {
     /// Work for a group that CRUSH has to place.
     pub const ANEW: usize = CRUSH + PLACE;
 
-    /// From nothing to the placements of `map`, which its steps are to be given as both maps.
+    /// Begins from nothing, towards the placements of `map`, which its steps are to be given as both maps.
     pub fn anew(map: &OsdMap) -> MappingUpdate {
         MappingUpdate {
             mapping: PgMapping { epoch: map.epoch, ..PgMapping::default() },
@@ -66,7 +66,7 @@ impl MappingUpdate {
         }
     }
 
-    /// From `mapping`, that of `before`, to that of `map`.
+    /// Begins from `mapping`, that of `before`, towards that of `map`.
     ///
     /// Panics if `before` has another epoch than `mapping`.
     pub fn begin(mut mapping: PgMapping, before: &OsdMap, map: &OsdMap) -> MappingUpdate {
@@ -86,8 +86,8 @@ impl MappingUpdate {
         }
     }
 
-    /// Goes on, with the maps it began with, for about `left` times 20 ns, of which it takes what it needs. Returns whether
-    /// everything is done.
+    /// Goes on, with the maps it began with, for about `left` times 20 ns, from which it subtracts the work that it
+    /// does. Returns true if everything is done.
     pub fn step(&mut self, before: &OsdMap, map: &OsdMap, left: &mut usize) -> bool {
         spend(0, left, &mut self.owed);
         while let Some(id) = self.pools.front().copied() {
@@ -119,15 +119,15 @@ impl MappingUpdate {
         self.owed == 0
     }
 
-    /// The new placements, and how many groups CRUSH has placed.
+    /// Returns the new placements, and the number of groups that CRUSH has placed.
     ///
-    /// Panics if the last step has not said that everything is done.
+    /// Panics if the last step has not returned that everything is done.
     pub fn finish(self) -> (PgMapping, usize) {
         assert!(self.pools.is_empty(), "pools are not placed yet");
         (self.mapping, self.computed)
     }
 
-    /// What there is to do for a pool; `None`: nothing.
+    /// Begins a pool. `None`: there is nothing to do for it.
     fn begin_pool(&mut self, before: &OsdMap, map: &OsdMap, id: PoolId, pool: &PgPool) -> Option<Begun> {
         let same_pool = before.pools.get(&id).is_some_and(|known| same_placement(known, pool));
         if self.lowered.is_none() || !same_pool {
@@ -142,7 +142,7 @@ impl MappingUpdate {
         Some(Begun { next: 0, kind: BegunKind::Changes(excepted(before, map, id)) })
     }
 
-    /// Has CRUSH place groups of a pool. Returns with which one it goes on, `None` at the end.
+    /// Has CRUSH place groups of a pool. Returns the group with which it goes on, `None` at the end.
     fn place_anew(
         &mut self,
         map: &OsdMap,
@@ -174,7 +174,7 @@ impl MappingUpdate {
         None
     }
 
-    /// Places groups of which something is different.
+    /// Places groups for which something has changed. Returns the group with which it goes on, `None` at the end.
     fn place_changed(
         &mut self,
         map: &OsdMap,
@@ -208,7 +208,7 @@ impl MappingUpdate {
     }
 }
 
-/// Takes work, and what was owed before, from what is left; what there is not is owed.
+/// Takes work, and work owed from before, from `left`; the part that `left` does not cover is owed.
 fn spend(work: usize, left: &mut usize, owed: &mut usize) {
     let paid = (*owed + work).min(*left);
     *owed = *owed + work - paid;
@@ -219,7 +219,7 @@ fn same_hierarchy(a: &OsdMap, b: &OsdMap) -> bool {
     Arc::ptr_eq(&a.crush, &b.crush) || a.crush == b.crush
 }
 
-/// Some OSDs, by number.
+/// A set of OSDs, by number.
 #[derive(Debug)]
 struct Osds(Vec<bool>);
 
@@ -242,17 +242,17 @@ fn weight_of(map: &OsdMap, n: usize) -> u32 {
     map.weights.get(n).copied().unwrap_or(0)
 }
 
-/// OSDs that CRUSH is to give less to than before; `None` if it is to give more to any. An OSD number that does not exist yet
-/// is as good as one that is out.
+/// Returns the OSDs whose weights are lowered; `None` if any weight has grown. An OSD number that does not exist yet is
+/// as good as one that is out.
 ///
-/// CRUSH asks only whether an OSD that it has come to is out for a group, and it is the more likely so the less it weighs: with
-/// less, no OSD is taken that was not before, so groups that do not have one of these stay where they are.
+/// CRUSH asks only whether an OSD that it has come to is out for a group, and it is the more likely so the less it
+/// weighs: with less, no OSD is taken that was not before, so groups that do not have one of these stay in their place.
 fn lowered_weights(before: &OsdMap, map: &OsdMap) -> Option<Osds> {
     let more = Osds::of(before, map, |n| weight_of(map, n) > weight_of(before, n));
     more.is_empty().then(|| Osds::of(before, map, |n| weight_of(map, n) < weight_of(before, n)))
 }
 
-/// OSDs of which anything is different that decides where groups are.
+/// Returns the OSDs with a changed attribute that decides on placements.
 fn changed_osds(before: &OsdMap, map: &OsdMap) -> Osds {
     let state = |map: &OsdMap, n: usize| {
         map.osds.get(n).map_or(OsdState::default(), |osd| osd.state & (OsdState::EXISTS | OsdState::UP))
@@ -265,7 +265,7 @@ fn changed_osds(before: &OsdMap, map: &OsdMap) -> Osds {
     })
 }
 
-/// Groups of a pool that are or were placed by hand or for the time being.
+/// Returns the groups of a pool that are or were placed by hand or for the time being.
 fn excepted(before: &OsdMap, map: &OsdMap, pool: PoolId) -> BTreeSet<u32> {
     fn of<T>(exceptions: &BTreeMap<PgId, T>, pool: PoolId) -> impl Iterator<Item = u32> {
         exceptions.range(all_of(pool)).map(|(pg, _)| pg.seed)
@@ -283,7 +283,7 @@ fn all_of(pool: PoolId) -> std::ops::RangeInclusive<PgId> {
     PgId { pool, seed: 0 }..=PgId { pool, seed: u32::MAX }
 }
 
-/// Whether CRUSH is asked the same questions for two states of a pool.
+/// Returns true if CRUSH is asked equal questions for two states of a pool.
 fn same_placement(a: &PgPool, b: &PgPool) -> bool {
     let question = |pool: &PgPool| {
         let PgPool { kind, size, crush_rule, pg_num, pgp_num, flags, .. } = pool;
@@ -292,7 +292,7 @@ fn same_placement(a: &PgPool, b: &PgPool) -> bool {
     question(a) == question(b)
 }
 
-/// Whether the same groups of a pool are placed by hand or for the time being, and in the same way.
+/// Returns true if both maps place equal groups of a pool by hand or for the time being, and in equal ways.
 fn same_exceptions(a: &OsdMap, b: &OsdMap, pool: PoolId) -> bool {
     fn same<T: PartialEq>(a: &BTreeMap<PgId, T>, b: &BTreeMap<PgId, T>, pool: PoolId) -> bool {
         a.range(all_of(pool)).eq(b.range(all_of(pool)))

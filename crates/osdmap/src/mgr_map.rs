@@ -1,4 +1,4 @@
-//! The managers: what clients are told of them.
+//! The managers as clients see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, Utime};
@@ -67,7 +67,7 @@ impl Decode for MgrModuleOption {
 pub struct MgrModule {
     pub name: String,
     pub can_run: bool,
-    /// Why it cannot run.
+    /// Reason why it cannot run.
     pub error: String,
     pub options: BTreeMap<String, MgrModuleOption>,
 }
@@ -156,9 +156,9 @@ pub struct MgrMap {
     /// Addresses of the active manager's own clients; their names are known from Reef on.
     pub clients: Vec<EntityAddrVec>,
     pub client_names: Vec<String>,
-    /// From Squid on.
+    /// Encoded from Squid on.
     pub flags: u64,
-    /// From Tentacle on.
+    /// Encoded from Tentacle on.
     pub force_disabled_modules: BTreeSet<String>,
 }
 

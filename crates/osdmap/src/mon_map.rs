@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, Fsid, Utime};
 use wire::{Decode, DecodeError, Encode, EntityAddrVec, Reader, Release, Writer};
 
-/// What monitors agree that all of them can do, one bit per release.
+/// Abilities that monitors agree that all of them have, one bit per release.
 pub mod mon_features {
     pub const KRAKEN: u64 = 1;
     pub const LUMINOUS: u64 = 1 << 1;
@@ -20,7 +20,7 @@ pub mod mon_features {
     const NAMES: [&str; 8] =
         ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
 
-    /// The names of the bits that are set, as `ceph mon feature ls` prints them.
+    /// Returns the names of the bits that are set, as `ceph mon feature ls` prints them.
     pub fn names(bits: u64) -> Vec<&'static str> {
         NAMES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| *name).collect()
     }
@@ -79,7 +79,7 @@ pub struct MonMap {
     pub epoch: Epoch,
     pub last_changed: Utime,
     pub created: Utime,
-    /// See [`mon_features`].
+    /// Bits of [`mon_features`].
     pub persistent_features: u64,
     pub optional_features: u64,
     pub mons: BTreeMap<String, MonInfo>,
@@ -87,7 +87,7 @@ pub struct MonMap {
     pub ranks: Vec<String>,
     pub min_mon_release: Release,
     pub removed_ranks: BTreeSet<u32>,
-    /// How leaders are elected: 1 classic, 2 disallow, 3 connectivity.
+    /// Election strategy: 1 classic, 2 disallow, 3 connectivity.
     pub strategy: u8,
     pub disallowed_leaders: BTreeSet<String>,
     pub stretch_mode: bool,
@@ -99,7 +99,7 @@ impl MonMap {
     const NEWEST: u8 = 9;
     const OLDEST: u8 = 6;
 
-    /// A map without monitors.
+    /// Returns a map without monitors.
     pub fn new(fsid: Fsid, created: Utime) -> MonMap {
         MonMap {
             fsid,
@@ -132,12 +132,12 @@ impl MonMap {
         self.ranks.iter().position(|n| n == name)
     }
 
-    /// Monitors by rank.
+    /// Returns the monitors by rank.
     pub fn by_rank(&self) -> impl Iterator<Item = &MonInfo> {
         self.ranks.iter().filter_map(|name| self.mons.get(name))
     }
 
-    /// How many monitors make a majority.
+    /// Returns the number of monitors that make a majority.
     pub fn majority(&self) -> usize {
         self.mons.len() / 2 + 1
     }

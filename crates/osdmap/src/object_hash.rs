@@ -1,18 +1,18 @@
-//! From names to placement seeds.
+//! The way from names to placement seeds.
 
 use crush::hash::mix;
 
-/// Stands between namespace and name in what is hashed.
+/// Separator of namespace and name in the hash's input.
 const NSPACE_SEPARATOR: u8 = 0x1f;
 
 /// Hash methods by their numbers in pools.
 pub(crate) const HASH_LINUX: u8 = 1;
 pub(crate) const HASH_RJENKINS: u8 = 2;
 
-/// The raw 32-bit placement hash of an object.
+/// Returns the raw 32-bit placement hash of an object.
 ///
-/// `key`: the locator key, empty where placement goes by the name. Method: Jenkins' 1996 hash ("rjenkins"), which
-/// every pool since Argonaut uses.
+/// `key`: the locator key, empty where placement goes by the name. Method: Jenkins' 1996 hash ("rjenkins"), which every
+/// pool since Argonaut uses.
 pub fn hash_name(nspace: &[u8], name: &[u8], key: &[u8]) -> u32 {
     with_input(nspace, name, key, rjenkins)
 }
@@ -20,7 +20,7 @@ pub fn hash_name(nspace: &[u8], name: &[u8], key: &[u8]) -> u32 {
 pub(crate) fn hash_name_linux(nspace: &[u8], name: &[u8], key: &[u8]) -> u32 {
     let linux = |bytes: &[u8]| {
         bytes.iter().map(|c| u32::from(*c)).fold(0u32, |hash, c| {
-            // The kernel's directory cache hash; Ceph uses it 32 bits wide.
+            // The method is the kernel's directory cache hash; Ceph uses it 32 bits wide.
             hash.wrapping_add(c << 4).wrapping_add(c >> 4).wrapping_mul(11)
         })
     };
@@ -59,14 +59,14 @@ fn rjenkins(bytes: &[u8]) -> u32 {
     c
 }
 
-/// `x` modulo `count` such that growing `count` to the next power of two splits classes and never mixes them.
+/// Returns `x` modulo `count` such that growing `count` to the next power of two splits classes and never mixes them.
 ///
 /// `mask`: the least power of two that is not below `count`, less one.
 pub const fn stable_mod(x: u32, count: u32, mask: u32) -> u32 {
     if x & mask < count { x & mask } else { x & (mask >> 1) }
 }
 
-/// The mask of [`stable_mod`] for `count`.
+/// Returns the mask of [`stable_mod`] for `count`.
 pub(crate) const fn stable_mask(count: u32) -> u32 {
     match count.wrapping_sub(1).leading_zeros() {
         0 => u32::MAX,
@@ -78,7 +78,7 @@ pub(crate) const fn stable_mask(count: u32) -> u32 {
 mod tests {
     use super::*;
 
-    // Recorded from the library that Ceph 16.2.15's daemons share.
+    // The values were recorded from the library that Ceph 16.2.15's daemons share.
     #[test]
     fn hashes_do_not_move() {
         let high: Vec<u8> = (120..160).collect();

@@ -1,4 +1,4 @@
-//! What the map records of one OSD's past.
+//! The map's records of one OSD's past.
 
 use types::{Epoch, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
@@ -9,13 +9,13 @@ pub struct OsdInfo {
     /// The last interval that ended with an orderly stop: first and last epoch.
     pub last_clean_begin: Epoch,
     pub last_clean_end: Epoch,
-    /// When it was last marked up.
+    /// Epoch in which it was last marked up.
     pub up_from: Epoch,
-    /// Up to which epoch it is known to have lived: a primary records that before it may serve writes.
+    /// Epoch up to which it is known to have lived: a primary records that before it may serve writes.
     pub up_thru: Epoch,
-    /// When it was last marked down.
+    /// Epoch in which it was last marked down.
     pub down_at: Epoch,
-    /// When an operator last declared its data lost.
+    /// Epoch in which an operator last declared its data lost.
     pub lost_at: Epoch,
 }
 
@@ -52,11 +52,11 @@ impl Decode for OsdInfo {
 /// More about one OSD, of interest to daemons. Ceph's `osd_xinfo_t`.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct OsdXInfo {
-    /// When it was last marked down.
+    /// Time at which it was last marked down.
     pub down_stamp: Utime,
-    /// How likely it is laggy rather than dead, in 1 / 0xffffffff.
+    /// Probability that it is laggy rather than dead, in 1 / 0xffffffff.
     pub laggy_probability: u32,
-    /// For how long it was laggy, on average.
+    /// Average time for which it was laggy.
     pub laggy_interval_s: u32,
     /// Feature bits it advertised.
     pub features: u64,

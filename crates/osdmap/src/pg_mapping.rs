@@ -5,9 +5,9 @@ use crate::{OsdMap, PlacementError, UpActing};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId};
 
-/// Where every placement group of a map is, computed once.
+/// The place of every placement group of a map, computed once.
 ///
-/// What CRUSH says is kept beside it: most new epochs change nothing of that, and CRUSH is the expensive part.
+/// CRUSH's results are kept beside it: most new epochs change nothing of them, and CRUSH is the expensive part.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct PgMapping {
     pub(crate) epoch: Epoch,
@@ -18,7 +18,7 @@ pub struct PgMapping {
 /// The groups of one pool, by number.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct PoolMapping {
-    /// What CRUSH says; neither exceptions nor who exists or is up play a part.
+    /// OSDs that CRUSH gives; neither exceptions nor OSDs' states play a part.
     pub(crate) crush: Vec<Vec<OsdId>>,
     pub(crate) placed: Vec<UpActing>,
 }
@@ -31,8 +31,9 @@ impl PgMapping {
         update.finish().0
     }
 
-    /// Becomes the mapping of `map`, a later map than `before`, from which this one was made; only what may differ is
-    /// computed anew. Returns how many placement groups CRUSH had to place. [`MappingUpdate`] does it piece by piece.
+    /// Becomes the mapping of `map`, a later map than `before`, from which this one was made; only groups that may
+    /// differ are computed anew. Returns the number of placement groups that CRUSH had to place. [`MappingUpdate`] does
+    /// it piece by piece.
     ///
     /// Panics if `before` has another epoch than this mapping.
     pub fn follow(&mut self, before: &OsdMap, map: &OsdMap) -> usize {
@@ -43,7 +44,7 @@ impl PgMapping {
         computed
     }
 
-    /// The epoch of the map it was computed from.
+    /// Returns the epoch of the map it was computed from.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -52,12 +53,12 @@ impl PgMapping {
         self.pools.get(&pg.pool)?.placed.get(pg.seed as usize)
     }
 
-    /// What CRUSH alone says of a group.
+    /// Returns the OSDs that CRUSH alone gives a group.
     pub(crate) fn crush(&self, pg: PgId) -> Option<&[OsdId]> {
         self.pools.get(&pg.pool)?.crush.get(pg.seed as usize).map(Vec::as_slice)
     }
 
-    /// All placement groups that could be placed.
+    /// Returns all placement groups that could be placed.
     pub fn iter(&self) -> impl Iterator<Item = (PgId, &UpActing)> {
         self.pools.iter().flat_map(|(pool, mapping)| {
             let placed = mapping.placed.iter().enumerate();
@@ -65,17 +66,17 @@ impl PgMapping {
         })
     }
 
-    /// Placement groups in whose acting set the OSD is.
+    /// Returns the placement groups in whose acting set the OSD is.
     pub fn acting_on(&self, osd: OsdId) -> impl Iterator<Item = (PgId, &UpActing)> {
         self.iter().filter(move |(_, at)| at.acting.contains(&osd))
     }
 
-    /// Placement groups in whose acting or up set the OSD is.
+    /// Returns the placement groups in whose acting or up set the OSD is.
     pub fn involving(&self, osd: OsdId) -> impl Iterator<Item = (PgId, &UpActing)> {
         self.iter().filter(move |(_, at)| at.acting.contains(&osd) || at.up.contains(&osd))
     }
 
-    /// Pools that could not be placed, and why.
+    /// Returns the pools that could not be placed, with the reasons.
     pub fn errors(&self) -> &BTreeMap<PoolId, PlacementError> {
         &self.errors
     }

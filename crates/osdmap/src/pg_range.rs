@@ -1,9 +1,9 @@
-//! Which objects, in listing order, are a placement group's.
+//! The objects of a placement group, in listing order.
 
 use crate::object_hash::{stable_mask, stable_mod};
 use types::{ObjectId, PgId, PoolId, SnapId};
 
-/// How many low bits of the hash all objects of a placement group share.
+/// Returns the number of low bits of the hash that all objects of a placement group share.
 ///
 /// `pg_num`: the pool's count of placement groups. Groups have different answers where it is no power of two.
 pub const fn split_bits(seed: u32, pg_num: u32) -> u32 {
@@ -15,28 +15,28 @@ pub const fn split_bits(seed: u32, pg_num: u32) -> u32 {
     if seed & low < pg_num & low { bits } else { bits - 1 }
 }
 
-/// Whether a group has the same objects whichever of these counts of groups its pool has; it exists with both.
+/// Returns true if a group has the same objects with both of these counts of groups in its pool; it exists with both.
 pub const fn same_range(seed: u32, pg_num: u32, other_pg_num: u32) -> bool {
     split_bits(seed, pg_num) == split_bits(seed, other_pg_num)
 }
 
-/// Whether group `seed` is to be merged with another one once its pool has only `pending` instead of `pg_num` groups: into the
-/// one that it came of, or with what came of it.
+/// Returns true if group `seed` is to be merged with another one once its pool has only `pending` instead of `pg_num`
+/// groups: into its split parent, or with its split children.
 pub const fn is_merging(seed: u32, pg_num: u32, pending: u32) -> bool {
     pending < pg_num && (seed >= pending || !same_range(seed, pg_num, pending))
 }
 
-/// The group that had the objects of group `seed` when its pool had only `pg_num` groups.
+/// Returns the group that had the objects of group `seed` when its pool had only `pg_num` groups.
 pub fn split_parent(seed: u32, pg_num: u32) -> u32 {
     stable_mod(seed, pg_num, stable_mask(pg_num))
 }
 
-/// The groups that a group's objects are shared out to, beside itself, when its pool's groups become more.
+/// Returns the groups that a group's objects are shared out to, beside itself, when its pool's groups become more.
 pub fn split_children(seed: u32, pg_num: u32, more: u32) -> impl Iterator<Item = u32> {
     (pg_num..more).filter(move |child| split_parent(*child, pg_num) == seed)
 }
 
-/// The first hash, bit-reversed, behind the placement group; 2^32 behind the last.
+/// Returns the first hash, bit-reversed, behind the placement group; 2^32 behind the last.
 const fn reversed_end(seed: u32, pg_num: u32) -> u64 {
     let bits = split_bits(seed, pg_num);
     let free = ((1u64 << (32 - bits)) - 1) as u32;
@@ -47,7 +47,7 @@ fn first_at(pool: PoolId, hash: u32) -> ObjectId {
     ObjectId { pool, hash, ..ObjectId::min() }
 }
 
-/// The objects of `pg` as a range: from the first `ObjectId`, included, to the second, excluded.
+/// Returns the objects of `pg` as a range: from the first `ObjectId`, included, to the second, excluded.
 ///
 /// Ranges of a pool's placement groups do not overlap and leave no gap.
 pub fn pg_range(pg: PgId, pg_num: u32) -> (ObjectId, ObjectId) {
@@ -59,8 +59,8 @@ pub fn pg_range(pg: PgId, pg_num: u32) -> (ObjectId, ObjectId) {
     (first_at(pg.pool, pg.seed), end)
 }
 
-/// The cursor that a listing of `pg` answers when it has come to the end: where the next placement group, in the
-/// order of hashes, begins; [`ObjectId::max`] behind the last.
+/// Returns the cursor of a listing of `pg` that has come to the end: the beginning of the next placement group, in the
+/// order of hashes; [`ObjectId::max`] behind the last.
 pub fn pg_cursor_end(pg: PgId, pg_num: u32) -> ObjectId {
     match u32::try_from(reversed_end(pg.seed, pg_num)) {
         Ok(end) => ObjectId { snap: SnapId::HEAD, ..first_at(pg.pool, end.reverse_bits()) },
@@ -94,7 +94,8 @@ mod tests {
             let mut parts: Vec<_> =
                 children.iter().chain([&seed]).map(|seed| pg_range(PgId::new(3, *seed), more)).collect();
             parts.sort();
-            prop_assert_eq!(pg_range(PgId::new(3, seed), pg_num), (parts[0].0.clone(), parts[parts.len() - 1].1.clone()));
+            let whole = (parts[0].0.clone(), parts[parts.len() - 1].1.clone());
+            prop_assert_eq!(pg_range(PgId::new(3, seed), pg_num), whole);
             prop_assert!(parts.windows(2).all(|pair| pair[0].1 == pair[1].0));
         }
     }

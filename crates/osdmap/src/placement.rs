@@ -1,4 +1,4 @@
-//! From objects to placement groups to OSDs.
+//! The way from objects to placement groups to OSDs.
 
 use crate::{OsdMap, PRIMARY_AFFINITY_MAX, PgPool, PlacementError};
 use crush::{RuleKind, Scratch, hash::hash2};
@@ -9,21 +9,21 @@ use wire::basic::Locator;
 #[derive(Clone, Default, Debug)]
 pub struct PlacementScratch(Scratch);
 
-/// Which OSDs hold a placement group.
+/// The OSDs that hold a placement group.
 ///
 /// In erasure-coded pools the position is the shard, and [`OsdId::NONE`] a shard that is missing.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 pub struct UpActing {
-    /// Those that should, of the ones that are up.
+    /// OSDs that should hold it, of those that are up.
     pub up: Vec<OsdId>,
     pub up_primary: Option<OsdId>,
-    /// Those that do; differs from `up` while data moves.
+    /// OSDs that hold it; differs from `up` while data moves.
     pub acting: Vec<OsdId>,
     pub acting_primary: Option<OsdId>,
 }
 
 impl OsdMap {
-    /// The placement group of an object, and the raw hash that its messages carry.
+    /// Returns the placement group of an object, and the raw hash that its messages carry.
     pub fn object_to_pg(&self, name: &[u8], locator: &Locator) -> Result<(PgId, u32), PlacementError> {
         let id = locator.pool;
         let pool = self.pool(id).ok_or(PlacementError::NoPool(id))?;
@@ -36,12 +36,13 @@ impl OsdMap {
         Ok((PgId { pool: id, seed: pool.seed_of_hash(hash) }, hash))
     }
 
-    /// Where a placement group is. A group that the pool does not have, or whose pool no rule fits, is nowhere.
+    /// Returns the OSDs of a placement group. A group that the pool does not have, or whose pool no rule fits, has
+    /// none.
     pub fn pg_to_up_acting(&self, pg: PgId) -> Result<UpActing, PlacementError> {
         self.pg_to_up_acting_with(pg, &mut PlacementScratch::default())
     }
 
-    /// [`OsdMap::pg_to_up_acting`] with reused memory.
+    /// Does as [`OsdMap::pg_to_up_acting`], with reused memory.
     pub fn pg_to_up_acting_with(&self, pg: PgId, scratch: &mut PlacementScratch) -> Result<UpActing, PlacementError> {
         let pool = self.pool(pg.pool).ok_or(PlacementError::NoPool(pg.pool))?;
         if pg.seed >= pool.pg_num {
@@ -51,7 +52,7 @@ impl OsdMap {
         Ok(self.place(pool, pg, osds))
     }
 
-    /// From what CRUSH says about a group ([`OsdMap::crush_osds`]) to where it is.
+    /// Computes the sets of a group from CRUSH's result ([`OsdMap::crush_osds`]).
     pub(crate) fn place(&self, pool: &PgPool, pg: PgId, mut up: Vec<OsdId>) -> UpActing {
         self.keep(pool, &mut up, |osd| self.exists(osd));
         self.apply_upmap(pg, &mut up);
@@ -69,7 +70,8 @@ impl OsdMap {
         UpActing { up, up_primary, acting, acting_primary }
     }
 
-    /// What CRUSH says, less the OSDs that do not exist; neither exceptions nor who is up play a part.
+    /// Returns CRUSH's result for a group, less the OSDs that do not exist; neither exceptions nor OSDs' being up play
+    /// a part.
     pub fn pg_to_osds_raw(&self, pg: PgId) -> Result<Vec<OsdId>, PlacementError> {
         let pool = self.pool(pg.pool).ok_or(PlacementError::NoPool(pg.pool))?;
         let mut osds = self.crush_osds(pool, pg, &mut PlacementScratch::default())?;
@@ -77,14 +79,14 @@ impl OsdMap {
         Ok(osds)
     }
 
-    /// [`OsdMap::pg_to_osds_raw`] with the exceptions that `pg_upmap` and `pg_upmap_items` make.
+    /// Returns [`OsdMap::pg_to_osds_raw`] with the exceptions that `pg_upmap` and `pg_upmap_items` make.
     pub fn pg_to_osds_upmapped(&self, pg: PgId) -> Result<Vec<OsdId>, PlacementError> {
         let mut osds = self.pg_to_osds_raw(pg)?;
         self.apply_upmap(pg, &mut osds);
         Ok(osds)
     }
 
-    /// What CRUSH says; nothing but the hierarchy, the weights and the pool plays a part.
+    /// Returns CRUSH's result; nothing but the hierarchy, the weights and the pool plays a part.
     pub(crate) fn crush_osds(
         &self,
         pool: &PgPool,
@@ -118,14 +120,15 @@ impl OsdMap {
         }
     }
 
-    /// What CRUSH says of a group of `pool`, less the OSDs that do not exist.
+    /// Returns CRUSH's result for a group of `pool`, less the OSDs that do not exist.
     pub(crate) fn existing(&self, pool: &PgPool, crush: &[OsdId]) -> Vec<OsdId> {
         let mut osds = crush.to_vec();
         self.keep(pool, &mut osds, |osd| self.exists(osd));
         osds
     }
 
-    /// Whether exceptions that name the OSD count for nothing. Unknown ids pass here and are dropped later, as Ceph has it.
+    /// Returns true if exceptions that name the OSD are ignored. Unknown ids pass here and are dropped later, as Ceph
+    /// has it.
     fn is_marked_out(&self, osd: OsdId) -> bool {
         (0..self.max_osd()).contains(&osd.0) && self.weight(osd) == 0
     }
@@ -169,7 +172,7 @@ impl OsdMap {
             return;
         }
         let input = pool.placement_input(pg.pool, pg.seed);
-        // Each declines its proportional share of placement groups; the first one serves if all decline.
+        // Each OSD declines its proportional share of placement groups; the first one serves if all decline.
         let accepts = |osd: OsdId| {
             let affinity = self.primary_affinity(osd);
             affinity >= PRIMARY_AFFINITY_MAX || hash2(input, osd.0 as u32) >> 16 < affinity

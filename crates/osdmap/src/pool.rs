@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, PgId, PoolId, SnapId, Utime};
 use wire::basic::IntervalSet;
 
-/// How a pool protects its objects. The numbers are the protocol's.
+/// The way a pool protects its objects. The numbers are the protocol's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolKind(pub u8);
 
@@ -24,7 +24,7 @@ impl PoolKind {
     }
 }
 
-/// What is done about a pool's number of placement groups.
+/// Handling of a pool's number of placement groups by the autoscaler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AutoscaleMode(pub u8);
 
@@ -63,7 +63,7 @@ pub struct PgMergeMeta {
     pub target_version: EVersion,
 }
 
-/// Stretch pools: how many buckets of which type a placement group must span to become active.
+/// Stretch pools: number and type of the buckets that a placement group must span to become active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeeringCrush {
     pub bucket_count: u32,
@@ -80,7 +80,7 @@ pub struct PgPool {
     pub kind: PoolKind,
     /// Replicas, or data and parity shards together.
     pub size: u8,
-    /// Fewest of them that must be there to serve.
+    /// Fewest of the `size` members that must be there to serve.
     pub min_size: u8,
     pub crush_rule: u8,
     /// Method that hashes names; 2 on every pool.
@@ -88,7 +88,7 @@ pub struct PgPool {
     pub pg_num: u32,
     /// Count of placement groups for placement; less than `pg_num` while groups that were split still stay together.
     pub pgp_num: u32,
-    /// Where the counts are going, and the count while a merge is prepared (else `pg_num`).
+    /// Targets of the counts, and the count while a merge is prepared (else `pg_num`).
     pub pg_num_target: u32,
     pub pgp_num_target: u32,
     pub pg_num_pending: u32,
@@ -103,7 +103,7 @@ pub struct PgPool {
     pub quota_max_bytes: u64,
     pub quota_max_objects: u64,
     pub tiers: BTreeSet<PoolId>,
-    /// -1 for none, like the two below.
+    /// Base pool of a tier; -1 for none, as in `read_tier` and `write_tier`.
     pub tier_of: PoolId,
     pub cache_mode: u8,
     pub read_tier: PoolId,
@@ -123,7 +123,7 @@ pub struct PgPool {
     pub cache_min_flush_age: u32,
     pub cache_min_evict_age: u32,
     pub erasure_code_profile: String,
-    /// Clients resend everything when a map's epoch reaches these.
+    /// Epochs of maps at which clients resend everything.
     pub last_force_op_resend: Epoch,
     pub last_force_op_resend_prenautilus: Epoch,
     pub last_force_op_resend_preluminous: Epoch,
@@ -135,7 +135,7 @@ pub struct PgPool {
     pub hit_set_grade_decay_rate: u32,
     pub hit_set_search_last_n: u32,
     pub opts: PoolOpts,
-    /// What the pool is for: application -> key -> value.
+    /// Purposes of the pool: application -> key -> value.
     pub application_metadata: BTreeMap<String, BTreeMap<String, String>>,
     pub create_time: Utime,
     pub autoscale_mode: AutoscaleMode,
@@ -146,7 +146,7 @@ pub struct PgPool {
 }
 
 impl PgPool {
-    /// A replicated pool with `pg_num` placement groups, as the monitor makes it.
+    /// Returns a replicated pool with `pg_num` placement groups, as the monitor makes it.
     pub fn replicated(size: u8, pg_num: u32, crush_rule: u8) -> PgPool {
         PgPool {
             kind: PoolKind::REPLICATED,
@@ -214,17 +214,17 @@ impl PgPool {
         self.kind == PoolKind::ERASURE
     }
 
-    /// Whether OSDs move up when one before them is missing. Shards of an erasure code keep their places.
+    /// Returns true if OSDs move up when one before them is missing. Shards of an erasure code keep their places.
     pub fn can_shift_osds(&self) -> bool {
         !self.is_erasure()
     }
 
-    /// The placement group number of a raw hash.
+    /// Returns the placement group number of a raw hash.
     pub fn seed_of_hash(&self, hash: u32) -> u32 {
         stable_mod(hash, self.pg_num, stable_mask(self.pg_num))
     }
 
-    /// What CRUSH is given for a raw hash or placement group number.
+    /// Returns CRUSH's input for a raw hash or placement group number.
     pub fn placement_input(&self, pool: PoolId, hash: u32) -> u32 {
         let seed = stable_mod(hash, self.pgp_num, stable_mask(self.pgp_num));
         if self.flags.contains(PoolFlags::HASHPSPOOL) {
@@ -234,7 +234,7 @@ impl PgPool {
         }
     }
 
-    /// The raw placement hash of an object; `None` if the pool's method is unknown.
+    /// Returns the raw placement hash of an object; `None` if the pool's method is unknown.
     pub fn hash_name(&self, nspace: &[u8], name: &[u8], key: &[u8]) -> Option<u32> {
         match self.object_hash {
             HASH_RJENKINS => Some(hash_name(nspace, name, key)),
@@ -243,7 +243,7 @@ impl PgPool {
         }
     }
 
-    /// All placement groups of the pool.
+    /// Returns all placement groups of the pool.
     pub fn pgs(&self, pool: PoolId) -> impl Iterator<Item = PgId> + use<> {
         (0..self.pg_num).map(move |seed| PgId { pool, seed })
     }
@@ -256,8 +256,8 @@ impl PgPool {
         self.snap_seq
     }
 
-    /// Forgets a snapshot of the whole pool. Returns whether there was one; its objects are trimmed by way of the
-    /// map's queue of removed snapshots.
+    /// Forgets a snapshot of the whole pool. Returns true if there was one; its objects are trimmed by way of the map's
+    /// queue of removed snapshots.
     pub fn remove_snap(&mut self, id: SnapId) -> bool {
         let found = self.snaps.remove(&id).is_some();
         if found {
@@ -266,7 +266,7 @@ impl PgPool {
         found
     }
 
-    /// The snapshot of the whole pool that is called `name`.
+    /// Returns the snapshot of the whole pool that is called `name`.
     pub fn snap_by_name(&self, name: &str) -> Option<&PoolSnap> {
         self.snaps.values().find(|snap| snap.name == name)
     }
@@ -281,7 +281,7 @@ impl PgPool {
         self.snap_seq
     }
 
-    /// Whether the applications enabled on the pool include `name`.
+    /// Returns true if the applications enabled on the pool include `name`.
     pub fn has_application(&self, name: &str) -> bool {
         self.application_metadata.contains_key(name)
     }

@@ -6,7 +6,7 @@ use wire::{Decode, DecodeError, Encode, Reader, Release, Writer};
 
 /// The newest version known.
 const NEWEST: u8 = 32;
-/// Pacific's; nothing from before Nautilus finds its way into a map of today.
+/// Oldest version read, Pacific's; nothing from before Nautilus finds its way into a map of today.
 const OLDEST: u8 = 29;
 /// Far above any pool; keeps a damaged number from filling memory where every placement group is visited.
 const PG_NUM_MAX: u32 = 1 << 22;
@@ -52,7 +52,7 @@ impl PgPool {
         w.u8(self.object_hash);
         w.u32(self.pg_num);
         w.u32(self.pgp_num);
-        // Once the counts of "localized" placement groups.
+        // Ceph once had the counts of "localized" placement groups here.
         w.u32(0);
         w.u32(0);
         w.put(&self.last_change);
@@ -62,7 +62,7 @@ impl PgPool {
         w.put(&self.removed_snaps);
         w.u64(self.auid);
         w.u64(self.flags.0);
-        // Once an interval after which a crash was replayed.
+        // Ceph once had an interval here after which a crash was replayed.
         w.u32(0);
         w.u8(self.min_size);
         w.u64(self.quota_max_bytes);
@@ -106,7 +106,7 @@ impl PgPool {
         w.u32(self.pg_num_target);
         w.u32(self.pgp_num_target);
         w.u32(self.pg_num_pending);
-        // Once the epochs of a pending merge.
+        // Ceph once had the epochs of a pending merge here.
         w.u32(0);
         w.u32(0);
         w.put(&self.last_force_op_resend);

@@ -11,11 +11,11 @@ pub enum PoolOpt {
     Double(f64),
 }
 
-/// Which setting. The numbers are the protocol's.
+/// Key of a setting. The numbers are the protocol's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolOptKey(pub i32);
 
-/// What kind of value a setting has.
+/// Kind of a setting's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Str,
@@ -60,7 +60,7 @@ impl PoolOptKey {
     pub const PG_NUM_MAX: PoolOptKey = PoolOptKey(23);
     pub const PG_AUTOSCALE_BIAS: PoolOptKey = PoolOptKey(18);
 
-    /// The name that `ceph osd pool set` uses.
+    /// Returns the name that `ceph osd pool set` uses.
     pub fn name(self) -> Option<&'static str> {
         KEYS.get(usize::try_from(self.0).ok()?).map(|(name, _)| *name)
     }
@@ -69,7 +69,7 @@ impl PoolOptKey {
         KEYS.iter().position(|(n, _)| *n == name).map(|key| PoolOptKey(key as i32))
     }
 
-    /// The value that `text` means for this setting; `None` if it is none or the setting is unknown.
+    /// Parses `text` as a value of this setting; `None` if it is none or the setting is unknown.
     pub fn parse(self, text: &str) -> Option<PoolOpt> {
         let (_, kind) = KEYS.get(usize::try_from(self.0).ok()?)?;
         match kind {

@@ -1,18 +1,18 @@
-//! From one order of a group's shards to another one, a shard at a time.
+//! The way from one order of a group's shards to another one, a shard at a time.
 //!
-//! Two groups of an erasure-coded pool that are to be merged are on the same OSDs, but these may have the shards in different
-//! orders, as who stays keeps its shard (`shard_places`). An OSD cannot be given another shard while it has one. So it
-//! leaves, and comes back for the shard that it should have: OSDs that have each other's shards, in a circle, take a spare
-//! one for a while, which makes one step more than there are OSDs in the circle. Each step is a change of one
-//! OSD, as when one is replaced, so the group has all its shards all the time.
+//! Two groups of an erasure-coded pool that are to be merged are on the same OSDs, but these may have the shards in
+//! different orders, because a member that stays keeps its shard (`shard_places`). An OSD cannot be given another shard
+//! while it has one. Therefore it leaves, and comes back for the shard that it should have: OSDs that have each other's
+//! shards, in a circle, take a spare one for a while, which makes one step more than there are OSDs in the circle. Each
+//! step is a change of one OSD, as when one is replaced, so the group has all its shards all the time.
 
 use types::OsdId;
 
-/// The order, by shard, that a group should have next on its way from `present` to `wanted`: another OSD for one shard. `present`
-/// itself if it is the wanted one. `None`: there is no way, as no spare OSD may take part.
+/// Returns the order, by shard, that a group should have next on its way from `present` to `wanted`: another OSD for
+/// one shard. `present` itself if it is the wanted one. `None`: there is no way, because no spare OSD may take part.
 ///
-/// `present` and `wanted` have no holes. `spares`: who may have a shard for a while, best first. `may_replace`: whether in a group
-/// on these OSDs the second one may take the place of the first one.
+/// `present` and `wanted` have no holes. `spares`: OSDs that may have a shard for a while, best first. `may_replace`:
+/// tells whether in a group on these OSDs the second one may take the place of the first one.
 pub fn next_order(
     present: &[OsdId],
     wanted: &[OsdId],
@@ -24,7 +24,7 @@ pub fn next_order(
         may.then(|| order.iter().enumerate().map(|(n, now)| if n == shard { osd } else { *now }).collect::<Vec<_>>())
     };
     let wrong = |order: &[OsdId]| (0..order.len().min(wanted.len())).filter(|n| order[*n] != wanted[*n]).collect();
-    // Who has no shard now can be given the one that it should have.
+    // An OSD that has no shard now can be given the one that it should have.
     let with_one_right = |order: &[OsdId]| {
         let wrong: Vec<usize> = wrong(order);
         wrong.into_iter().find_map(|shard| replaced(order, shard, wanted[shard]))
@@ -39,7 +39,7 @@ pub fn next_order(
     if left.iter().any(|shard| !present.contains(&wanted[*shard])) {
         return None;
     }
-    // All have shards of each other. A circle is opened only if it can be closed again.
+    // All OSDs have shards of each other. A circle is opened only if it can be closed again.
     let closes = |opened: &[OsdId], shard: usize| {
         let mut order = opened.to_vec();
         while order[shard] != wanted[shard] {
@@ -67,7 +67,7 @@ mod tests {
         numbers.iter().map(|n| OsdId(*n)).collect()
     }
 
-    /// All orders from `present` on, if OSDs of the same ten may not be in one group.
+    /// Returns all orders from `present` on, if OSDs of one ten (10 to 19, and so on) may not be in one group.
     fn way(present: &[i32], wanted: &[i32], spares: &[i32]) -> Option<Vec<Vec<i32>>> {
         let (mut order, wanted, spares) = (osds(present), osds(wanted), osds(spares));
         let mut seen = Vec::new();
@@ -113,7 +113,7 @@ mod tests {
             wanted in Just((0..7).collect::<Vec<i32>>()).prop_shuffle(),
             others in 0usize..3,
         ) {
-            // Some OSDs of each are not in the other one.
+            // Some OSDs of each order are not in the other one.
             let present: Vec<OsdId> =
                 present.iter().map(|n| if (*n as usize) < others { OsdId(20 + n) } else { OsdId(*n) }).collect();
             let wanted = osds(&wanted);
@@ -126,7 +126,7 @@ mod tests {
                 prop_assert!(!order.contains(&next[changed[0]]), "nobody is given another shard than it has");
                 prop_assert_eq!(next.iter().collect::<BTreeSet<_>>().len(), 7);
                 prop_assert!(next.iter().filter(|osd| osd.0 >= 30).count() <= 1);
-                // Who stays keeps its shard, so this order comes of this up set.
+                // A member that stays keeps its shard, so this order comes of this up set.
                 prop_assert_eq!(&shards_to_be(&order, &next), &next);
                 order = next;
                 steps += 1;

@@ -1,9 +1,9 @@
-//! Which OSD has which shard of an erasure-coded pool's group, and which it is to have.
+//! The shards that the OSDs of an erasure-coded pool's group have, and those that they are to have.
 //!
-//! Positions of the acting set are shards. CRUSH gives the up set as a list as well, but which of its OSDs has which shard is
-//! all one as long as each has one. So an OSD of both sets keeps the shard that it has, whatever its place in the up set, and
-//! the others of the up set get the shards of those that are to go. Nobody exchanges shards, and no more of them move
-//! than OSDs change.
+//! Positions of the acting set are shards. CRUSH gives the up set as a list as well, but the order of its OSDs does not
+//! matter as long as each has one shard. Therefore an OSD of both sets keeps its shard, whatever its place in the up
+//! set, and the others of the up set get the shards of OSDs that are to go. No two OSDs exchange shards, and no more of
+//! the shards move than OSDs change.
 
 use types::OsdId;
 
@@ -11,13 +11,13 @@ fn place(osds: &[OsdId], osd: OsdId) -> Option<usize> {
     osds.iter().position(|other| *other == osd && osd.is_some())
 }
 
-/// Which shard the OSD has where `acting` and `up` are a group's sets: its place in the acting set. If it has none there, it is to
-/// have the shard of its place in the up set; if who has that one stays with it, the shard of that OSD's place in the
-/// up set, and so on. `None`: it is in neither set.
+/// Returns the OSD's shard if `acting` and `up` are a group's sets: its place in the acting set. If it has none there,
+/// it is to have the shard of its place in the up set; if the holder of that shard stays with it, the shard of that
+/// holder's place in the up set, and so on. `None`: it is in neither set.
 ///
-/// Those who are to have a shard that others have now get different ones: each OSD that is followed has one place in each set.
-/// The places that are passed on the way are all those of OSDs that stay, so where a rule takes places from different
-/// parts of the hierarchy, a shard stays in its part.
+/// OSDs that are to have shards which others have now get different ones: each OSD that is followed has one place in
+/// each set. The places that are passed on the way are all those of OSDs that stay, so where a rule takes places from
+/// different parts of the hierarchy, a shard stays in its part.
 pub fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
     let mut shard = place(acting, osd);
     if shard.is_none() {
@@ -32,7 +32,7 @@ pub fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
     shard.map(|shard| shard as u8)
 }
 
-/// The acting set that a group should come to: the OSDs of the up set, each at the place of its shard.
+/// Returns the acting set that a group should come to: the OSDs of the up set, each at the place of its shard.
 pub fn shards_to_be(acting: &[OsdId], up: &[OsdId]) -> Vec<OsdId> {
     let mut wanted = vec![OsdId::NONE; up.len().max(acting.len())];
     for osd in up.iter().copied().filter(|osd| osd.is_some()) {
@@ -82,7 +82,7 @@ mod tests {
         check(&[1, 2, 3], &[3, 4], &[-1, 4, 3]);
     }
 
-    /// Different OSDs in some order, and holes.
+    /// Generates different OSDs in some order, and holes.
     fn set() -> impl Strategy<Value = Vec<OsdId>> {
         let numbers = subsequence((0..9).collect::<Vec<i32>>(), 6).prop_shuffle();
         (numbers, prop::collection::vec(prop::bool::weighted(0.2), 6)).prop_map(|(numbers, holes)| {
@@ -104,7 +104,7 @@ mod tests {
                     prop_assert_eq!(up[shard], *osd, "its place is free");
                 }
             }
-            // On the way there each keeps what it was to have; there, nothing changes any more.
+            // On the way there each OSD keeps the shard that it was to have; once there, nothing changes any more.
             prop_assert_eq!(&shards_to_be(&wanted, &up), &wanted);
             for moved in 0..acting.len() {
                 let mut between = acting.clone();

@@ -1337,7 +1337,7 @@ impl Shard {
                 StoreEvent::Committed(ticket) => self.committed(ticket),
                 StoreEvent::LookupDone(id) => self.lookup_done(id, None),
                 StoreEvent::ReadDone { id, result } => self.lookup_done(id, Some(result)),
-                StoreEvent::Failed { reason } => self.out.push(Output::Fatal { reason }),
+                StoreEvent::Failed { reason } => self.out.push(Output::Fatal { reason: reason.to_string() }),
             }
         }
     }

@@ -1,13 +1,13 @@
-//! Deliberate bugs, to see that the simulator's checks find them. Outside this crate's tests some can be switched on as mutants
-//! of the whole cluster's simulator; without its feature nothing of them is compiled.
+//! Deliberate bugs, to see that the simulator's checks find them. Outside this crate's tests some can be switched on as
+//! mutants of the whole cluster's simulator; without its feature they are not compiled.
 
-/// What is broken.
+/// One deliberate bug.
 #[cfg_attr(not(test), allow(dead_code))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Bug {
-    /// A vote is told before it is durable.
+    /// A vote is sent before it is durable.
     VoteNotDurable,
-    /// Who is a majority alone leads before its vote is durable.
+    /// A server that is a majority alone leads before its vote is durable.
     SoleVoteNotDurable,
     /// Entries are acknowledged before they are durable.
     AckNotDurable,
@@ -17,7 +17,7 @@ pub(crate) enum Bug {
     LogNotCompared,
     /// A server votes twice in a term.
     VotesTwice,
-    /// A leader commits what it alone has.
+    /// A leader commits entries that it alone has.
     AppliesUndecided,
     /// Entries of older terms are committed by counting copies.
     OlderTermCounted,
@@ -25,7 +25,7 @@ pub(crate) enum Bug {
     ConflictKept,
     /// The entry before those of a message is not compared.
     PrevNotCompared,
-    /// A server acknowledges all of its log, not what the message vouches for.
+    /// A server acknowledges all of its log, also entries behind those that the message vouches for.
     AcksWholeLog,
     /// Learners count.
     LearnersCount,
@@ -37,21 +37,21 @@ pub(crate) enum Bug {
     MembershipKept,
     /// A snapshot's members are not taken over.
     SnapshotKeepsMembers,
-    /// What contradicts a snapshot stays behind it.
+    /// Entries that contradict a snapshot stay behind it.
     SnapshotKeepsLog,
     /// A lease lasts as if all clocks ran at one rate.
     ClocksAgree,
     /// A lease counts from when the answer came.
     LeaseFromAnswer,
-    /// Who has just started votes though it may have promised not to.
+    /// A server that has just started votes though it may have promised not to.
     PromiseForgotten,
     /// Candidates are voted for while the leader is alive.
     PromiseBroken,
     /// A leader reads without being sure that it is one.
     ReadsUnconfirmed,
-    /// A new leader reads what it knows as committed, before its first entry is.
+    /// A new leader reads by the commit index that it knows, before its first entry is committed.
     ReadsBeforeTermStart,
-    /// Who has handed over its leadership goes on.
+    /// A leader that has handed over its leadership goes on.
     ReleasedStays,
 }
 
@@ -112,7 +112,7 @@ mod switched {
         static ON: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 
-    /// Switches one on in this thread, or all off.
+    /// Switches one bug on in this thread, or all off.
     pub(crate) fn switch(bug: Option<Bug>) {
         ON.set(bug);
     }

@@ -3,29 +3,29 @@
 use crate::bug::{self, Bug};
 use std::time::Duration;
 
-/// Times are of each server's own clock.
+/// Times and bounds of a server. Times are of its own clock.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// For so long after a leader's last word a server neither stands for election nor votes. It stands after one to two
-    /// of these. The same on all servers.
+    /// Time after a leader's last message in which a server neither stands for election nor votes. It stands after one
+    /// to two of these. Equal on all servers.
     pub election_timeout: Duration,
-    /// A leader says something at least this often.
+    /// Longest pause between two messages of a leader.
     pub heartbeat: Duration,
-    /// No two clocks' rates differ by more than this, in parts per million.
+    /// Largest difference of two clocks' rates, in parts per million.
     pub clock_error_ppm: u32,
     /// Most bytes of entries in one message (but always one entry).
     pub message_bytes_max: usize,
     /// Messages with entries on their way to one server.
     pub messages_in_flight_max: usize,
-    /// Proposals are refused while entries that are not decided, or not yet on the leader's own disk, take more.
+    /// Bytes of entries that are not decided, or not yet on the leader's own disk, beyond which proposals are refused.
     pub waiting_bytes_max: usize,
     /// Largest data of one proposal.
     pub proposal_bytes_max: usize,
-    /// Entries behind which the log is kept though a snapshot stands for them, for servers that lag a little.
+    /// Bytes of entries that the log keeps though a snapshot stands for them, for servers that lag a little.
     pub kept_bytes: usize,
     /// Bytes of a snapshot in one message.
     pub chunk_bytes: usize,
-    /// Larger snapshots are not taken from anybody.
+    /// Largest snapshot that a server takes from a leader.
     pub snapshot_bytes_max: u64,
     /// Reads that may wait.
     pub reads_max: usize,
@@ -50,9 +50,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// For so long after it has sent a message that a majority acknowledged, no other leader can come, by the sender's
-    /// own clock: the voters' promise lasts one election timeout of *their* clocks from when the message came, which is
-    /// later. The leader's clock may be the slower one.
+    /// Returns the time for which no other leader can come after the leader has sent a message that a majority
+    /// acknowledged, by the leader's own clock. The voters' promise lasts one election timeout of *their* clocks from
+    /// when the message came, which is later. The leader's clock may be the slower one.
     pub(crate) fn lease(&self) -> Duration {
         if bug::is(Bug::ClocksAgree) {
             return self.election_timeout;

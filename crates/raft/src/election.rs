@@ -1,8 +1,8 @@
-//! Who leads: pre-votes, votes, and the promise not to vote while a leader is alive.
+//! Elections: pre-votes, votes, and the promise not to vote while a leader is alive.
 //!
-//! A server that hears from a leader promises, for one election timeout, neither to stand nor to vote. A leader's lease rests
-//! on these promises (`reads.rs`). They are not on the disk: whoever has just started behaves as if it had promised right
-//! then. Only the leader itself can release voters, by handing its leadership over.
+//! A server that hears from a leader promises, for one election timeout, neither to stand nor to vote. A leader's lease
+//! rests on these promises (`reads.rs`). They are not on the disk: a server that has just started behaves as if it had
+//! promised right then. Only the leader itself can release voters, by handing its leadership over.
 
 use crate::bug::{self, Bug};
 use crate::progress::Progress;
@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 impl Raft {
-    /// Stands again after one to two election timeouts.
+    /// Sets the next election to one to two election timeouts from now.
     pub(crate) fn put_off_election(&mut self, now: Duration) {
         let timeout = self.config.election_timeout;
         let more = self.random_below(u64::try_from(timeout.as_nanos()).expect("election timeouts are short"));
         self.election_due = now + timeout + Duration::from_nanos(more);
     }
 
-    /// Follows nobody yet, in `term`, which is not older than the own one.
+    /// Becomes a follower without a leader yet, in `term`, which is not older than its own.
     pub(crate) fn become_follower(&mut self, now: Duration, term: u64) {
         assert!(term >= self.vote.term, "{}: back from term {} to {term}", self.id, self.vote.term);
         if term > self.vote.term {
@@ -36,17 +36,17 @@ impl Raft {
         }
     }
 
-    /// Leads no more, though it knows of no newer term.
+    /// Stops leading, though it knows of no newer term.
     pub(crate) fn step_down(&mut self, now: Duration) {
         self.become_follower(now, self.vote.term);
         self.leader = None;
     }
 
-    /// No leader has been heard of for long.
+    /// Stands for election: no leader has been heard of for long.
     pub(crate) fn stand(&mut self, now: Duration) {
         self.put_off_election(now);
         if matches!(self.role, Role::Candidate { .. }) && !self.vote_is_durable() {
-            // A slow disk: there is no use in asking for another term.
+            // The disk is slow: there is no use in asking for another term.
             return;
         }
         self.leader = None;
@@ -82,8 +82,8 @@ impl Raft {
         }
     }
 
-    /// A server that is a majority by itself leads once its vote for itself is durable: otherwise it could lead the same
-    /// term again after a crash, without the entries that learners have from the first time.
+    /// Lets a server lead that is a majority by itself, once its vote for itself is durable: otherwise it could lead
+    /// the term again after a crash, without the entries that learners have from the first time.
     pub(crate) fn count_own_vote(&mut self, now: Duration) {
         if let Role::Candidate { granted } = &self.role {
             let may_lead = self.vote_is_durable() || bug::is(Bug::SoleVoteNotDurable);
@@ -93,7 +93,7 @@ impl Raft {
         }
     }
 
-    /// Whether a vote now could break a promise.
+    /// Returns true if a vote now could break a promise.
     fn has_promised(&self, now: Duration) -> bool {
         if bug::is(Bug::PromiseBroken) {
             return false;
@@ -132,7 +132,7 @@ impl Raft {
         if term < self.vote.term {
             return self.send(from, Message::VoteReply { term: self.vote.term, granted: false });
         }
-        // A leader's word releases from promises to itself and to those before it, for the next term only.
+        // A leader's release is from promises to itself and to those before it, for the next term only.
         let is_released = released.is_some_and(|of| of.checked_add(1) == Some(term) && self.vote.term <= of);
         if term > self.vote.term {
             if !is_released && self.has_promised(now) {
@@ -181,7 +181,7 @@ impl Raft {
         self.append_own(Payload::TermStart);
     }
 
-    /// The leader has stepped down and wants this server to lead.
+    /// Campaigns at once: the leader has stepped down and wants this server to lead.
     pub(crate) fn timeout_now(&mut self, now: Duration, from: ServerId) {
         let follows = matches!(self.role, Role::Follower) && self.leader == Some(from);
         if follows && self.log.membership().voters.contains(&self.id) {
@@ -189,7 +189,7 @@ impl Raft {
         }
     }
 
-    /// `from` leads this term: follows it, and promises not to vote for a while.
+    /// Follows `from`, which leads this term, and promises not to vote for a while.
     pub(crate) fn hear_leader(&mut self, now: Duration, from: ServerId) {
         assert!(!self.is_leader(), "{} and {from} both lead in term {}", self.id, self.vote.term);
         if let Some(other) = self.leader.filter(|other| *other != from) {

@@ -1,4 +1,4 @@
-//! What the log holds.
+//! Content of the log.
 
 use crate::{Membership, Position};
 use bytes::Bytes;
@@ -15,14 +15,14 @@ pub struct Entry {
 pub enum Payload {
     /// The first entry of a leader's term: once it is committed, so is everything before it.
     TermStart,
-    /// Something for the state machine.
+    /// Data for the state machine.
     Data(Bytes),
-    /// From here on these are the members. In force as soon as it is in a server's log, committed or not.
+    /// The members from here on. In force as soon as it is in a server's log, committed or not.
     Membership(Membership),
 }
 
 impl Entry {
-    /// About how much memory it takes.
+    /// Returns the memory that it takes, about.
     pub fn bytes(&self) -> usize {
         let payload = match &self.payload {
             Payload::TermStart => 0,
@@ -37,13 +37,14 @@ impl Entry {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
     pub last: Position,
-    /// In force after `last`.
+    /// Members in force after `last`.
     pub membership: Membership,
     pub data: Bytes,
 }
 
 impl Snapshot {
-    /// What every first member of a new cluster has on its disk: `data` is the state machine's first state.
+    /// Returns the snapshot on the disk of each first member of a new cluster: `data` is the state machine's first
+    /// state.
     ///
     /// It stands for an entry of its own, so that a server with an empty disk, which comes later, lacks it and gets it.
     pub fn first(membership: Membership, data: Bytes) -> Snapshot {

@@ -19,7 +19,7 @@ impl Log {
         Log { base, entries: VecDeque::new(), bytes: 0, memberships: [(base.index, membership)].into() }
     }
 
-    /// The position before the first entry.
+    /// Returns the position before the first entry.
     pub fn base(&self) -> Position {
         self.base
     }
@@ -28,12 +28,12 @@ impl Log {
         self.entries.back().map_or(self.base, |entry| entry.position)
     }
 
-    /// Memory of the entries.
+    /// Returns the memory of the entries.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The position at `index`, if it is known: at the base or behind it.
+    /// Returns the position at `index`, if it is known: at the base or behind it.
     pub fn at(&self, index: u64) -> Option<Position> {
         if index == self.base.index {
             return Some(self.base);
@@ -46,7 +46,7 @@ impl Log {
         self.entries.get(usize::try_from(offset).ok()?)
     }
 
-    /// Entries from `from` on: one at least if there is one, more while they take no more than `bytes_max`.
+    /// Returns entries from `from` on: one at least if there is one, more while they take no more than `bytes_max`.
     pub fn from(&self, from: u64, bytes_max: usize) -> Vec<Entry> {
         let mut bytes = 0;
         let mut entries = Vec::new();
@@ -62,12 +62,12 @@ impl Log {
         entries
     }
 
-    /// All entries from `from` on.
+    /// Returns all entries from `from` on.
     pub fn tail(&self, from: u64) -> Vec<Entry> {
         self.from(from, usize::MAX)
     }
 
-    /// Entries from `from` to `to`, both included.
+    /// Returns the entries from `from` to `to`, both included.
     pub fn range(&self, from: u64, to: u64) -> Vec<Entry> {
         (from..=to).map_while(|index| self.get(index).cloned()).collect()
     }
@@ -112,23 +112,23 @@ impl Log {
         }
     }
 
-    /// The members now: those of the last entry with members, committed or not.
+    /// Returns the present members: those of the last entry with members, committed or not.
     pub fn membership(&self) -> &Membership {
         &self.memberships.back().expect("the base has one").1
     }
 
-    /// The index from which the members are what they are.
+    /// Returns the index of the entry that brought the present members.
     pub fn membership_index(&self) -> u64 {
         self.memberships.back().expect("the base has one").0
     }
 
-    /// The members at `index`, which is not before the base.
+    /// Returns the members at `index`, which is not before the base.
     pub fn membership_at(&self, index: u64) -> &Membership {
         let found = self.memberships.iter().rev().find(|(at, _)| *at <= index);
         &found.unwrap_or_else(|| panic!("members at {index}, but the log begins at {}", self.base)).1
     }
 
-    /// The greatest index such that what is behind it takes no more than `bytes_max`.
+    /// Returns the greatest index such that the entries behind it take no more than `bytes_max`.
     pub fn index_before_last_bytes(&self, bytes_max: usize) -> u64 {
         let mut bytes = 0;
         for entry in self.entries.iter().rev() {

@@ -1,4 +1,4 @@
-//! Who votes, who only listens, and what a majority is.
+//! Voters, learners and majorities.
 
 use crate::ServerId;
 use std::collections::BTreeSet;
@@ -7,9 +7,9 @@ use wire::{Decode, DecodeError, Encode, Reader, Writer};
 /// The servers that keep the log.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Membership {
-    /// Majorities are counted among these.
+    /// Servers among which majorities are counted.
     pub voters: BTreeSet<ServerId>,
-    /// Get the log, and count for nothing.
+    /// Servers that get the log, and count for nothing.
     pub learners: BTreeSet<ServerId>,
 }
 
@@ -30,7 +30,7 @@ impl Membership {
         Membership { voters: voters.into_iter().collect(), learners: BTreeSet::new() }
     }
 
-    /// All members.
+    /// Returns all members.
     pub fn members(&self) -> impl Iterator<Item = ServerId> + '_ {
         self.voters.iter().chain(&self.learners).copied()
     }
@@ -39,7 +39,7 @@ impl Membership {
         self.voters.contains(&server) || self.learners.contains(&server)
     }
 
-    /// How many voters are a majority.
+    /// Returns the number of voters that are a majority.
     pub fn majority(&self) -> usize {
         self.voters.len() / 2 + 1
     }
@@ -48,14 +48,14 @@ impl Membership {
         self.voters.intersection(servers).count() >= self.majority()
     }
 
-    /// The greatest value that a majority of voters has reached. `None` without voters.
+    /// Returns the greatest value that a majority of voters has reached. `None` without voters.
     pub fn reached_by_majority<T: Ord>(&self, value: impl Fn(ServerId) -> T) -> Option<T> {
         let mut values: Vec<T> = self.voters.iter().map(|voter| value(*voter)).collect();
         values.sort_by(|a, b| b.cmp(a));
         values.into_iter().nth(self.majority() - 1)
     }
 
-    /// The membership after `change`, or `None` if it changes nothing or cannot be made.
+    /// Returns the membership after `change`, or `None` if it changes nothing or cannot be made.
     pub(crate) fn after(&self, change: Change) -> Option<Membership> {
         let mut next = self.clone();
         let changed = match change {

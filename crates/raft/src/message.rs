@@ -1,10 +1,11 @@
-//! What servers say to each other.
+//! Messages between servers.
 
 use crate::{Entry, Membership, Position, ServerId};
 use bytes::Bytes;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// A message with its ends. A receiver drops what is not for its own id: its address may have been another's.
+/// A message with its ends. A receiver drops packets that are not for its own id: its address may have been another
+/// server's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
     pub from: ServerId,
@@ -12,11 +13,11 @@ pub struct Packet {
     pub message: Message,
 }
 
-/// `term` is the sender's, except where said. `sent` is the leader's clock in nanoseconds when it sent the message; answers
-/// bring it back, so that the leader knows how old the word is that they answer.
+/// A message. `term` is the sender's, except where said. `sent` is the leader's clock in nanoseconds when it sent the
+/// message; answers bring it back, so that the leader knows the age of the message that they answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// Would you vote for me in `term` (one above the sender's)? Changes nothing at the receiver.
+    /// Asks for a vote in `term` (one above the sender's). Changes nothing at the receiver.
     PreVote {
         term: u64,
         last: Position,
@@ -36,7 +37,7 @@ pub enum Message {
         term: u64,
         granted: bool,
     },
-    /// Entries behind `prev`; none is a sign of life. Everything up to `commit` is committed.
+    /// Entries behind `prev`; a message without entries is a sign of life. Everything up to `commit` is committed.
     Append {
         term: u64,
         prev: Position,
@@ -50,15 +51,15 @@ pub enum Message {
         matched: u64,
         sent: u64,
     },
-    /// The receiver's log does not have the `prev` of index `prev`; `last` is the receiver's last entry
-    /// where they could meet.
+    /// The receiver's log does not have the `prev` of index `prev`; `last` is its last entry where the two logs could
+    /// meet.
     AppendRefused {
         term: u64,
         prev: u64,
         last: Position,
         sent: u64,
     },
-    /// A piece of a snapshot of `total` bytes; without data, a question how far the receiver is.
+    /// A piece of a snapshot of `total` bytes; without data, it asks how many bytes the receiver has.
     SnapshotChunk {
         term: u64,
         last: Position,

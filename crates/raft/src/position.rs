@@ -1,12 +1,12 @@
-//! Who a server is, and where an entry stands.
+//! Identities of servers, and places of entries.
 
 use std::fmt;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// One server, for as long as its disk lives.
 ///
-/// What a server has promised is on its disk. One that lost it must come back under an id that was never used before, as
-/// a new member.
+/// A server's promises are on its disk. A server that lost its disk must come back under an id that was never used
+/// before, as a new member.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServerId(pub u64);
 
@@ -16,7 +16,7 @@ impl fmt::Display for ServerId {
     }
 }
 
-/// Where an entry stands: the term of the leader that made it, and its index, counted from 1.
+/// The place of an entry: the term of the leader that made it, and its index, counted from 1.
 ///
 /// Ordered by term, then index: of two logs the one with the greater last position is more up to date.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]

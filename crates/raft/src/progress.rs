@@ -1,4 +1,4 @@
-//! What a leader knows of one other member.
+//! A leader's knowledge of one other member.
 
 use crate::Snapshot;
 use std::collections::VecDeque;
@@ -7,32 +7,33 @@ use std::time::Duration;
 /// One follower, as its leader sees it.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// Its log is the leader's up to here, durably.
+    /// Index up to which its log is the leader's, durably.
     pub matched: u64,
-    /// The entry to be sent next.
+    /// Index of the entry to be sent next.
     pub next: u64,
     pub pace: Pace,
-    /// When something was last sent to it.
+    /// Time at which something was last sent to it.
     pub last_sent: Option<Duration>,
-    /// When the newest of the leader's words that it has answered was sent.
+    /// Time at which the newest of the leader's messages that it has answered was sent.
     pub answered: Option<Duration>,
     /// The commit index it was last told.
     pub commit_told: u64,
 }
 
-/// How entries are sent.
+/// The way in which entries are sent.
 #[derive(Debug)]
 pub(crate) enum Pace {
-    /// Where its log meets the leader's is being found out: one message at a time.
+    /// The leader looks for the place where the logs meet: one message at a time.
     Probe { asked: bool },
     /// Messages follow each other without waiting. Holds the last index of each one on its way that brings entries.
     Stream { in_flight: VecDeque<u64> },
-    /// It lacks what the log no longer has. `asked`: what the last chunk or question was sent with; `None` if it was answered.
+    /// The member lacks entries that the log no longer has. `asked`: the `sent` of the last chunk or question; `None`
+    /// if it was answered.
     Snapshot { snapshot: Snapshot, received: u64, asked: Option<u64> },
 }
 
 impl Progress {
-    /// Somebody of whom nothing is known yet, to be tried with the entry at `next`.
+    /// Makes the progress of a member of which nothing is known yet, to be tried with the entry at `next`.
     pub fn new(next: u64) -> Progress {
         Progress {
             matched: 0,
@@ -44,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// Its log is known to match up to `index`.
+    /// Notes that its log matches up to `index`.
     pub fn matches(&mut self, index: u64) {
         self.matched = self.matched.max(index);
         self.next = self.next.max(self.matched + 1);
@@ -58,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// It does not have the entry at `prev`, and nothing of the leader's behind `last`.
+    /// Notes that it does not have the entry at `prev`, and nothing of the leader's behind `last`.
     pub fn refuses(&mut self, prev: u64, last: u64) {
         let is_old = prev <= self.matched || matches!(self.pace, Pace::Snapshot { .. });
         if is_old {

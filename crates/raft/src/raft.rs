@@ -1,4 +1,4 @@
-//! One server: its state, what goes in, what comes out.
+//! One server: its state, inputs and outputs.
 
 use crate::bug::{self, Bug};
 use crate::log::Log;
@@ -13,49 +13,49 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// What happened.
+/// An event that the caller reports.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A member, or who was one, said something. Messages may be lost, come twice, late and in any order.
+    /// A message of a member, or of a former one. Messages may be lost, come twice, late and in any order.
     Message { from: ServerId, message: Message },
-    /// This write is on the disk, and all before it.
+    /// This write, and all before it, are on the disk.
     Persisted(Ticket),
     /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An order to the caller.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
     Send {
         to: ServerId,
         message: Message,
     },
-    /// Write this, in the order of tickets, and then say [`Event::Persisted`].
+    /// Write this, in the order of tickets, and then report [`Event::Persisted`].
     Persist {
         ticket: Ticket,
         write: Persist,
     },
-    /// The state machine is to become what this snapshot says.
+    /// Replace the state machine's state by this snapshot.
     Install(Snapshot),
-    /// These are decided, and on this server's disk: the state machine is to take them, in order.
+    /// Give these entries to the state machine, in order: they are decided, and on this server's disk.
     Apply(Vec<Entry>),
-    /// Right now, the state machine's state is the newest there is: answer what was asked.
+    /// Answer this read: right now, the state machine's state is the newest there is.
     ReadReady(ReadId),
-    /// This server cannot answer: it does not lead.
+    /// Refuse this read: this server does not lead.
     ReadFailed(ReadId),
-    /// From now on, in this term, this is the leader as far as this server knows.
+    /// The leader of this term from now on, as far as this server knows.
     Leadership {
         term: u64,
         leader: Option<ServerId>,
     },
 }
 
-/// Names a read, as the caller likes.
+/// Name of a read, which the caller chooses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ReadId(pub u64);
 
-/// Why a proposal was not taken. Nothing has changed.
+/// Reason why a proposal was not taken. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProposeError {
     #[error("this server does not lead")]
@@ -70,15 +70,16 @@ pub enum ProposeError {
 
 /// A server of a cluster that keeps one log.
 ///
-/// Events: [`Raft::handle`]. Requests: [`Raft::propose`], [`Raft::read`], [`Raft::change_membership`], [`Raft::transfer`],
-/// [`Raft::snapshot_taken`]. None of these gives anything to do by itself: after one or several of them, [`Raft::poll`] does.
-/// What came together then shares messages and writes. At [`Raft::next_wake`] the server wants a tick.
+/// Events: [`Raft::handle`]. Requests: [`Raft::propose`], [`Raft::read`], [`Raft::change_membership`],
+/// [`Raft::transfer`], [`Raft::snapshot_taken`]. None of these gives anything to do by itself: after one or several of
+/// them, [`Raft::poll`] does. Requests that came together then share messages and writes. At [`Raft::next_wake`] the
+/// server wants a tick.
 ///
 /// `now` is the time of an arbitrary clock that never goes back, goes on while the machine sleeps, and keeps
 /// [`Config::clock_error_ppm`].
 ///
-/// A proposal is decided when [`Action::Apply`] brings an entry at its position; if it brings one with that index and another
-/// term, the proposal is lost for good. Until then nobody knows: a new leader may still decide it.
+/// A proposal is decided when [`Action::Apply`] brings an entry at its position; if it brings one with that index and
+/// another term, the proposal is lost for good. Until then its fate is unknown: a new leader may still decide it.
 #[derive(Debug)]
 pub struct Raft {
     pub(crate) id: ServerId,
@@ -87,27 +88,27 @@ pub struct Raft {
     pub(crate) vote: Vote,
     pub(crate) log: Log,
     pub(crate) snapshot: Option<Snapshot>,
-    /// Everything up to here is decided.
+    /// Index up to which everything is decided.
     pub(crate) commit: u64,
-    /// Everything up to here was given to the state machine.
+    /// Index up to which everything was given to the state machine.
     pub(crate) applied: u64,
-    /// The log up to here is on the disk.
+    /// Index up to which the log is on the disk.
     pub(crate) durable: u64,
-    /// The log up to an index will be on the disk with a ticket.
+    /// Writes under way: with each ticket, the log up to an index will be on the disk.
     pub(crate) writing: VecDeque<(Ticket, u64)>,
     pub(crate) role: Role,
     pub(crate) leader: Option<ServerId>,
-    /// No votes for others before this.
+    /// Time before which it votes for no other server.
     pub(crate) promised_until: Duration,
-    /// When to stand for election, unless a leader says something before.
+    /// Time at which it stands for election, unless a leader's message comes before.
     pub(crate) election_due: Duration,
-    /// What the leader of this term is owed an answer for.
+    /// The answer that the leader of this term is owed.
     pub(crate) ack: Option<Ack>,
-    /// A snapshot that is coming.
+    /// A snapshot whose first bytes have come.
     pub(crate) incoming: Option<Incoming>,
-    /// A snapshot that came, and with which ticket it is durable.
+    /// A snapshot that came, and the ticket with which it is durable.
     installing: Option<(Ticket, Snapshot)>,
-    /// Entries from here on are not yet given out to be written.
+    /// Index from which on entries are not yet given out to be written.
     dirty_from: Option<u64>,
     writes: Vec<(Persist, Installs)>,
     outbox: Vec<(ServerId, Message)>,
@@ -116,22 +117,22 @@ pub struct Raft {
     pub(crate) failed_reads: Vec<ReadId>,
     last_ticket: Ticket,
     persisted: Ticket,
-    /// With which ticket the vote is durable, once it is given out to be written.
+    /// The ticket with which the vote is durable, once it is given out to be written.
     vote_written: Option<Ticket>,
     told: (u64, Option<ServerId>),
 }
 
-/// Whether a snapshot came from the leader, for the state machine to take.
+/// True if a snapshot came from the leader, for the state machine to take.
 type Installs = bool;
 
-/// How far this server agrees with the leader of its term.
+/// Agreement of this server's log with that of the leader of its term.
 #[derive(Debug)]
 pub(crate) struct Ack {
     pub leader: ServerId,
     pub verified: u64,
-    /// The newest word of the leader.
+    /// `sent` of the leader's newest message.
     pub sent: u64,
-    /// What it was last told.
+    /// Index that the leader was last told.
     pub told: u64,
 }
 
@@ -143,25 +144,26 @@ pub(crate) enum Role {
     Leader(Leading),
 }
 
-/// What only a leader has.
+/// State that only a leader has.
 #[derive(Debug)]
 pub(crate) struct Leading {
     pub peers: BTreeMap<ServerId, Progress>,
     pub since: Duration,
-    /// The first entry of its term.
+    /// Index of the first entry of its term.
     pub term_start: u64,
-    /// Of entries that its state machine has not taken, because they are not decided or not on its disk.
+    /// Bytes of entries that its state machine has not taken, because they are not decided or not on its disk.
     pub waiting_bytes: usize,
-    /// To whom leadership is being handed over, and when that is given up.
+    /// The server to which leadership is being handed over, and the time at which that is given up.
     pub transfer: Option<(ServerId, Duration)>,
     pub reads: VecDeque<PendingRead>,
 }
 
 impl Raft {
-    /// The server `id` continues from what was on its disk. `seed` makes its random choices; servers should differ.
+    /// Makes the server `id`, which continues from the content of its disk. `seed` makes its random choices; servers
+    /// should differ.
     ///
-    /// The state machine begins with the snapshot's data; entries behind it come by [`Action::Apply`] once they are known to
-    /// be decided.
+    /// The state machine begins with the snapshot's data; entries behind it come by [`Action::Apply`] once they are
+    /// known to be decided.
     pub fn new(id: ServerId, config: Config, stored: Stored, seed: u64, now: Duration) -> Result<Raft, StoredError> {
         stored.check()?;
         let Stored { vote, snapshot, entries } = stored;
@@ -201,7 +203,7 @@ impl Raft {
         };
         raft.put_off_election(now);
         if raft.log.membership().voters.iter().eq([&id]) {
-            // Nobody else can have been promised anything: every majority has this server in it.
+            // No other server can have been promised anything: every majority has this server in it.
             raft.election_due = now;
         }
         Ok(raft)
@@ -215,7 +217,7 @@ impl Raft {
         self.vote.term
     }
 
-    /// The leader of this server's term, as far as it knows.
+    /// Returns the leader of this server's term, as far as it knows.
     pub fn leader(&self) -> Option<ServerId> {
         self.leader
     }
@@ -224,32 +226,33 @@ impl Raft {
         matches!(self.role, Role::Leader(_))
     }
 
-    /// The members by this server's log; the last change may not be decided yet.
+    /// Returns the members by this server's log; the last change may not be decided yet.
     pub fn membership(&self) -> &Membership {
         self.log.membership()
     }
 
-    /// The index up to which the log is decided.
+    /// Returns the index up to which the log is decided.
     pub fn commit(&self) -> u64 {
         self.commit
     }
 
-    /// The last entry of the log.
+    /// Returns the position of the last entry of the log.
     pub fn last(&self) -> Position {
         self.log.last()
     }
 
-    /// Memory of the log's entries. A snapshot makes it less.
+    /// Returns the memory of the log's entries. A snapshot makes it less.
     pub fn log_bytes(&self) -> usize {
         self.log.bytes()
     }
 
-    /// Bytes of the newest snapshot.
+    /// Returns the bytes of the newest snapshot.
     pub fn snapshot_bytes(&self) -> usize {
         self.snapshot.as_ref().map_or(0, |snapshot| snapshot.data.len())
     }
 
-    /// For a leader: the members, how far each one's log is known to be, and when it was last heard of.
+    /// For a leader: returns the other members, the index up to which each one's log is known to match, and the time at
+    /// which the newest message that it answered was sent.
     pub fn followers(&self) -> impl Iterator<Item = (ServerId, u64, Option<Duration>)> + '_ {
         let peers = match &self.role {
             Role::Leader(leading) => Some(&leading.peers),
@@ -258,7 +261,7 @@ impl Raft {
         peers.into_iter().flatten().map(|(id, peer)| (*id, peer.matched, peer.answered))
     }
 
-    /// When a [`Event::Tick`] is next needed. `None`: not before something else happens.
+    /// Returns the time at which an [`Event::Tick`] is next needed. `None`: not before another event.
     pub fn next_wake(&self) -> Option<Duration> {
         match &self.role {
             Role::Leader(leading) => {
@@ -272,7 +275,7 @@ impl Raft {
         }
     }
 
-    /// Something happened.
+    /// Handles an event.
     pub fn handle(&mut self, now: Duration, event: Event) {
         match event {
             Event::Message { from, message } => self.message(now, from, message),
@@ -298,7 +301,7 @@ impl Raft {
         Ok(self.append_own(Payload::Data(data)))
     }
 
-    /// Gives out what is to be done.
+    /// Gives out the actions that are due.
     pub fn poll(&mut self, now: Duration, out: &mut Vec<Action>) {
         self.count_own_vote(now);
         self.hand_over(now);
@@ -321,7 +324,7 @@ impl Raft {
         }
         let term = message.term();
         match message {
-            // These two change no term by themselves.
+            // Pre-votes and requests for votes change no term by themselves.
             Message::PreVote { last, .. } => return self.pre_vote(now, from, term, last),
             Message::RequestVote { last, released, .. } => return self.request_vote(now, from, term, last, released),
             Message::PreVoteReply { granted: true, .. } => return self.pre_vote_granted(now, from, term),
@@ -331,7 +334,7 @@ impl Raft {
             self.become_follower(now, term);
         }
         if term < self.vote.term {
-            // A leader of an older term is to know.
+            // A leader of an older term is told of the newer one.
             if let Message::Append { sent, prev, .. } = message {
                 self.send(
                     from,
@@ -366,7 +369,7 @@ impl Raft {
         match &self.role {
             Role::Leader(leading) => {
                 if now >= self.quorum_lost_at(leading) && !leading.peers.is_empty() {
-                    // A majority no longer answers: somebody else may lead them.
+                    // A majority no longer answers: another server may lead it.
                     self.step_down(now);
                 }
             }
@@ -378,7 +381,7 @@ impl Raft {
         }
     }
 
-    /// Up to an index, the log's entries will be durable with a ticket; nothing of what was cut off will.
+    /// Notes that `ticket` is on the disk, with the log up to some index; entries that were cut off do not count.
     fn written(&mut self, ticket: Ticket) {
         assert!(ticket <= self.last_ticket, "{ticket:?} was never given out, the last was {:?}", self.last_ticket);
         self.persisted = self.persisted.max(ticket);
@@ -397,7 +400,7 @@ impl Raft {
         self.dirty_from = self.dirty_from.map(|dirty| dirty.min(from));
     }
 
-    /// What is on the disk from `from` on, or will be, is not what the log has there.
+    /// Notes that the disk's entries from `from` on, present or to come, are not those of the log.
     fn not_durable_from(&mut self, from: u64) {
         self.durable = self.durable.min(from - 1);
         self.writing.iter_mut().for_each(|(_, index)| *index = (*index).min(from - 1));
@@ -428,13 +431,13 @@ impl Raft {
         self.writes.push((write, false));
     }
 
-    /// A snapshot came in place of the log: of that only what is behind `keep_from` stays.
+    /// Writes a snapshot that came in place of the log: of that only entries from `keep_from` on stay.
     pub(crate) fn persist_install(&mut self, snapshot: Snapshot, keep_from: Option<u64>) {
         self.write_entries();
         self.writes.push((Persist::Snapshot { snapshot, keep_from }, true));
     }
 
-    /// The log was replaced by nothing behind `base`, of which everything up to `decided` was the same before.
+    /// Replaces the log by an empty one behind `base`. Everything up to `decided` was equal before.
     pub(crate) fn reset_log(&mut self, base: Position, membership: Membership, decided: u64) {
         self.write_entries();
         self.not_durable_from(decided + 1);
@@ -463,7 +466,7 @@ impl Raft {
                 Persist::Vote(_) => self.vote_written = Some(ticket),
                 Persist::Entries(entries) => {
                     let last = entries.last().expect("entries are written only if there are any").position;
-                    // Some of them may have been cut off since.
+                    // Some of the entries may have been cut off since.
                     let index = if self.log.at(last.index) == Some(last) { last.index } else { 0 };
                     self.writing.push_back((ticket, index));
                 }
@@ -478,7 +481,7 @@ impl Raft {
         }
     }
 
-    /// Sends what waited for writes.
+    /// Sends messages that waited for writes.
     fn release(&mut self, out: &mut Vec<Action>) {
         for (ticket, to, message) in std::mem::take(&mut self.held) {
             let ticket = ticket.unwrap_or(self.last_ticket);
@@ -500,7 +503,7 @@ impl Raft {
         if self.installing.is_some() {
             return;
         }
-        // What is not on the own disk could be forgotten again.
+        // Entries that are not on the own disk could be forgotten again.
         let upto = if bug::is(Bug::LeaderCountsEarly) { self.commit } else { self.commit.min(self.durable) };
         if upto > self.applied {
             let entries = self.log.range(self.applied + 1, upto);
@@ -523,7 +526,7 @@ impl Raft {
         self.outbox.push((to, message));
     }
 
-    /// Sends `message` once everything is durable that is now on its way to be.
+    /// Sends `message` once all writes that are now on their way are durable.
     pub(crate) fn send_when_durable(&mut self, to: ServerId, message: Message) {
         self.held.retain(|(_, other, _)| *other != to);
         self.held.push((None, to, message));
@@ -533,7 +536,7 @@ impl Raft {
         self.held.clear();
     }
 
-    /// The next random number below `bound` (SplitMix64).
+    /// Returns the next random number below `bound` (SplitMix64).
     pub(crate) fn random_below(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -545,7 +548,7 @@ impl Raft {
 
 #[cfg(test)]
 impl Raft {
-    /// The index before the log's first entry, and that of the last.
+    /// Returns the index before the log's first entry, and that of the last.
     pub(crate) fn log_range(&self) -> (u64, u64) {
         (self.log.base().index, self.log.last().index)
     }

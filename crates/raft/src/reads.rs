@@ -1,12 +1,12 @@
-//! When a leader may answer from its state.
+//! Conditions under which a leader may answer from its state.
 //!
-//! A read must see everything that was decided before it was asked. Two things make sure of that:
+//! A read must see everything that was decided before it was asked. Two conditions make sure of that:
 //!
-//! * The leader has decided an entry of its own term, so that it knows of everything older leaders decided, and its state
-//!   machine is as far as it was when the read came.
-//! * Nobody else leads. Either a majority has answered a word that the leader said after the read came; or one that is no
-//!   older than a lease: then none of these voters votes for anybody else yet ([`Config::lease`](crate::Config)), and each
-//!   new leader needs one of them.
+//! * The leader has decided an entry of its own term, so that it knows everything that older leaders decided, and its
+//!   state machine is as far as it was when the read came.
+//! * No other server leads. Either a majority has answered a message that the leader sent after the read came; or one
+//!   that is no older than a lease: then none of these voters votes for another server yet
+//!   ([`Config::lease`](crate::Config)), and each new leader needs one of them.
 
 use crate::bug::{self, Bug};
 use crate::raft::{Action, Leading, Raft, ReadId, Role};
@@ -17,13 +17,13 @@ use std::time::Duration;
 pub(crate) struct PendingRead {
     pub id: ReadId,
     pub arrived: Duration,
-    /// The state machine must have taken everything up to here.
+    /// Index up to which the state machine must have taken everything.
     pub index: u64,
 }
 
 impl Raft {
-    /// Asks for [`Action::ReadReady`] when the state machine's state is the newest. `false`: this server does not lead, or
-    /// too many wait.
+    /// Asks for [`Action::ReadReady`] when the state machine's state is the newest. Returns false if this server does
+    /// not lead, or too many reads wait.
     pub fn read(&mut self, now: Duration, id: ReadId) -> bool {
         let commit = self.commit;
         let Role::Leader(leading) = &mut self.role else { return false };
@@ -35,7 +35,7 @@ impl Raft {
         true
     }
 
-    /// When the newest of the leader's words was said that a majority has answered.
+    /// Returns the time at which the leader sent the newest of its messages that a majority has answered.
     fn confirmed(&self, leading: &Leading, now: Duration) -> Option<Duration> {
         let answered = |server| match leading.peers.get(&server) {
             Some(peer) => peer.answered,
@@ -44,26 +44,26 @@ impl Raft {
         self.log.membership().reached_by_majority(answered).flatten()
     }
 
-    /// When a leader gives up unless a majority answers before.
+    /// Returns the time at which a leader gives up unless a majority answers before.
     pub(crate) fn quorum_lost_at(&self, leading: &Leading) -> Duration {
-        // The leader itself is there; it is the others' answers that count.
+        // The leader itself is there: the answers of the others count.
         let confirmed = self.confirmed(leading, Duration::MAX).map_or(leading.since, |at| at.max(leading.since));
         confirmed.saturating_add(2 * self.config.election_timeout)
     }
 
-    /// Until when nobody else can lead. `None`: not known.
+    /// Returns the time until which no other server can lead. `None`: not known.
     pub(crate) fn lease_until(&self, leading: &Leading, now: Duration) -> Option<Duration> {
         self.confirmed(leading, now).map(|confirmed| confirmed + self.config.lease())
     }
 
-    /// For a leader: for how long from now on nobody else can lead, so that it answers reads without asking anybody. `None`: not
-    /// known, or it does not lead.
+    /// For a leader: returns the time from now on for which no other server can lead, so that it answers reads without
+    /// asking one. `None`: not known, or it does not lead.
     pub fn lease_left(&self, now: Duration) -> Option<Duration> {
         let Role::Leader(leading) = &self.role else { return None };
         self.lease_until(leading, now)?.checked_sub(now).filter(|left| !left.is_zero())
     }
 
-    /// When the oldest read came that only an answer to a new word helps.
+    /// Returns the time at which the oldest read came, if only an answer to a new message lets it be answered.
     pub(crate) fn read_that_waits_for_word(&self, now: Duration) -> Option<Duration> {
         let Role::Leader(leading) = &self.role else { return None };
         let read = leading.reads.front()?;

@@ -6,10 +6,10 @@ use crate::raft::{Leading, Raft, Role};
 use crate::{Change, Membership, Message, Payload, Position, ServerId};
 use std::time::Duration;
 
-/// A learner may lag by so many entries when it becomes a voter.
+/// Most entries that a learner may lack when it becomes a voter.
 const LAG_MAX: u64 = 64;
 
-/// Why members were not changed. Nothing has changed.
+/// Reason why members were not changed. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
     #[error("this server does not lead")]
@@ -30,7 +30,7 @@ pub enum ChangeError {
     NoMajority { answering: usize, voters: usize },
 }
 
-/// Why leadership is not handed over.
+/// Reason why leadership is not handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TransferError {
     #[error("this server does not lead")]
@@ -42,8 +42,8 @@ pub enum TransferError {
 }
 
 impl Raft {
-    /// Adds a change of members to the log. It is in force at once, and decided when it is applied; the next one waits for
-    /// that.
+    /// Adds a change of members to the log. It is in force at once, and decided when it is applied; the next one waits
+    /// for that.
     pub fn change_membership(&mut self, now: Duration, change: Change) -> Result<Position, ChangeError> {
         let Role::Leader(leading) = &self.role else {
             return Err(ChangeError::NotLeader { leader: self.leader });
@@ -54,7 +54,8 @@ impl Raft {
         if self.log.membership_index() > self.commit && !bug::is(Bug::TwoChanges) {
             return Err(ChangeError::InProgress);
         }
-        // Otherwise two leaders could each have a step that the other does not know, and those need not meet.
+        // Otherwise two leaders could each have a step that the other does not know, and the majorities of two steps
+        // need not meet.
         if self.commit < leading.term_start && !bug::is(Bug::ChangeBeforeTermStart) {
             return Err(ChangeError::TooEarly);
         }
@@ -94,8 +95,8 @@ impl Raft {
         }
     }
 
-    /// Hands leadership over to `to`, once it has the whole log; until then nothing new is taken. Given up if that takes
-    /// longer than an election timeout. What comes of it, [`crate::Action::Leadership`] tells.
+    /// Hands leadership over to `to`, once it has the whole log; until then no proposal is taken. Given up if that
+    /// takes longer than an election timeout. [`crate::Action::Leadership`] tells the result.
     pub fn transfer(&mut self, now: Duration, to: ServerId) -> Result<(), TransferError> {
         let Role::Leader(leading) = &mut self.role else {
             return Err(TransferError::NotLeader { leader: self.leader });
@@ -117,7 +118,8 @@ impl Raft {
         let Some((to, until)) = leading.transfer else { return };
         let has_all = leading.peers.get(&to).is_some_and(|peer| peer.matched == last);
         if has_all {
-            // No lease of this term may last once voters are released from their promises, however late that message comes.
+            // No lease of this term may last once `TimeoutNow` releases voters from their promises, however late it
+            // comes.
             let message = Message::TimeoutNow { term: self.vote.term };
             if bug::is(Bug::ReleasedStays) {
                 leading.transfer = None;

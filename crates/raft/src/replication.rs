@@ -1,4 +1,4 @@
-//! How entries get from the leader to the others, and when they are decided.
+//! The way of entries from the leader to the others, and their commit.
 
 use crate::bug::{self, Bug};
 use crate::progress::Pace;
@@ -7,7 +7,7 @@ use crate::{Config, Entry, Message, Position, ServerId, Snapshot};
 use std::time::Duration;
 
 impl Raft {
-    // The follower's side.
+    // --- the follower's side ---
 
     pub(crate) fn append(
         &mut self,
@@ -22,7 +22,7 @@ impl Raft {
             return;
         }
         self.hear_leader(now, from);
-        // What is decided is the same everywhere.
+        // Decided entries are equal on all servers.
         let meets = prev.index <= self.commit || self.log.at(prev.index) == Some(prev) || bug::is(Bug::PrevNotCompared);
         if !meets || prev.index > self.log.last().index {
             let last = self.last_that_could_meet(prev);
@@ -41,7 +41,7 @@ impl Raft {
                     self.truncate(index);
                     self.push(entry);
                 }
-                // The log begins behind it: decided, and in the snapshot.
+                // The log begins behind the entry: it is decided, and in the snapshot.
                 None if index <= self.log.base().index => {}
                 None => self.push(entry),
             }
@@ -51,7 +51,7 @@ impl Raft {
         self.acknowledge_now();
     }
 
-    /// The entry at or before which this log could be the leader's, which it is not at `prev`.
+    /// Returns the last position at which this log could be the leader's, given that it is not at `prev`.
     fn last_that_could_meet(&self, prev: Position) -> Position {
         let mut last = self.log.last().index.min(prev.index.saturating_sub(1));
         // Entries of newer terms than that of `prev` cannot be the leader's there.
@@ -61,14 +61,14 @@ impl Raft {
         self.log.at(last).unwrap_or(self.log.base())
     }
 
-    /// This log is that of `leader` up to `verified`.
+    /// Notes that this log is that of `leader` up to `verified`.
     pub(crate) fn agree(&mut self, leader: ServerId, verified: u64, sent: u64) {
         let ack = self.ack.get_or_insert(Ack { leader, verified: 0, sent: 0, told: 0 });
         ack.verified = ack.verified.max(verified);
         ack.sent = ack.sent.max(sent);
     }
 
-    /// Tells the leader how far the two logs are the same and this one durable.
+    /// Tells the leader the index up to which the two logs are equal and this one is durable.
     pub(crate) fn acknowledge_now(&mut self) {
         let durable = if bug::is(Bug::AckNotDurable) { self.log.last().index } else { self.durable };
         let term = self.vote.term;
@@ -80,14 +80,14 @@ impl Raft {
         }
     }
 
-    /// Does so if there is something new to tell.
+    /// Acknowledges to the leader if there is something new to tell.
     pub(crate) fn acknowledge(&mut self) {
         if self.ack.as_ref().is_some_and(|ack| ack.verified.min(self.durable) > ack.told) {
             self.acknowledge_now();
         }
     }
 
-    // The leader's side.
+    // --- the leader's side ---
 
     pub(crate) fn appended(&mut self, now: Duration, from: ServerId, matched: u64, sent: u64) {
         let last = self.log.last().index;
@@ -101,7 +101,8 @@ impl Raft {
         let Role::Leader(leading) = &mut self.role else { return };
         let Some(peer) = leading.peers.get_mut(&from) else { return };
         peer.answered(said(sent, now));
-        // Nor do the logs meet in entries of newer terms than the other has there: whole terms are skipped on either side.
+        // The logs do not meet in entries of newer terms than the other has there, either: whole terms are skipped on
+        // both sides.
         let mut meet = last.index.min(prev.saturating_sub(1));
         while self.log.at(meet).is_some_and(|own| own.term > last.term) {
             meet -= 1;
@@ -109,7 +110,7 @@ impl Raft {
         peer.refuses(prev, meet);
     }
 
-    /// Decides what a majority has.
+    /// Decides entries that a majority has.
     pub(crate) fn advance_commit(&mut self) {
         let Role::Leader(leading) = &self.role else { return };
         let own = if bug::is(Bug::LeaderCountsEarly) { self.log.last().index } else { self.durable };
@@ -139,7 +140,7 @@ impl Raft {
         self.commit = decided;
     }
 
-    /// Sends everybody what is due.
+    /// Sends each member the messages that are due.
     pub(crate) fn replicate(&mut self, now: Duration) {
         if !self.is_leader() {
             return;
@@ -235,7 +236,8 @@ pub(crate) fn nanos(at: Duration) -> u64 {
     u64::try_from(at.as_nanos()).expect("clocks count less than centuries")
 }
 
-/// When the word was said that an answer brings back: not later than now, whatever the answer says.
+/// Returns the time at which the message was sent that an answer brings back: not later than now, whatever the answer
+/// says.
 pub(crate) fn said(sent: u64, now: Duration) -> Duration {
     if bug::is(Bug::LeaseFromAnswer) { now } else { Duration::from_nanos(sent).min(now) }
 }

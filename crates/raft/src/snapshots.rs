@@ -1,4 +1,5 @@
-//! Snapshots: taken by the state machine, and sent in chunks to followers that lack what the log no longer has.
+//! Snapshots: taken by the state machine, and sent in chunks to followers that lack entries which the log no longer
+//! has.
 
 use crate::bug::{self, Bug};
 use crate::progress::Pace;
@@ -17,10 +18,10 @@ pub(crate) struct Incoming {
 }
 
 impl Raft {
-    /// The state machine after the entry at `index`, which it has taken: from now on it stands for the log up to there, of
-    /// which the end may still be kept for followers that lag a little.
+    /// Takes a snapshot: `data` is the state machine after the entry at `index`, which it has taken. From now on the
+    /// snapshot stands for the log up to there, whose end may still be kept for followers that lag a little.
     ///
-    /// Panics if `index` was not applied yet. One that is older than the last snapshot is ignored.
+    /// Panics if `index` was not applied yet. A snapshot that is older than the last one is ignored.
     pub fn snapshot_taken(&mut self, index: u64, data: Bytes) {
         assert!(index <= self.applied, "{}: a snapshot at {index}, but only {} is applied", self.id, self.applied);
         if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.last.index >= index) {
@@ -52,7 +53,7 @@ impl Raft {
         }
         self.hear_leader(now, from);
         if last.index <= self.commit {
-            // It is here already, or more.
+            // The server has the snapshot's state already, or a later one.
             self.incoming = None;
             self.agree(from, last.index, sent);
             return self.acknowledge_now();
@@ -76,7 +77,7 @@ impl Raft {
         self.acknowledge_now();
     }
 
-    /// A snapshot that is ahead of what is known to be decided came.
+    /// Takes over a snapshot that is ahead of the known decisions.
     fn install(&mut self, snapshot: Snapshot) {
         let (last, decided) = (snapshot.last, self.commit);
         let mut membership = snapshot.membership.clone();
@@ -100,7 +101,7 @@ impl Raft {
         let Some(peer) = leading.peers.get_mut(&from) else { return };
         peer.answered(said(sent, now));
         if let Pace::Snapshot { snapshot, received, asked } = &mut peer.pace {
-            // Answers to other chunks than the last would have it sent twice, unless they bring news.
+            // An answer to a chunk before the last one would have that sent twice, unless the answer brings news.
             let is_news = now_has > *received || *asked == Some(sent);
             if snapshot.last == last && is_news && now_has <= snapshot.data.len() as u64 {
                 *received = now_has;

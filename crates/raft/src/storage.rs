@@ -1,33 +1,33 @@
-//! What a server keeps on its disk.
+//! Content of a server's disk.
 
 use crate::{Entry, Position, ServerId, Snapshot};
 
-/// Names a write; they are counted up, and carried out in this order.
+/// Name of a write; tickets are counted up, and writes carried out in their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Ticket(pub u64);
 
-/// The newest term a server knows, and whom it voted for in it.
+/// The newest term a server knows, and the server that it voted for in it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Vote {
     pub term: u64,
     pub voted_for: Option<ServerId>,
 }
 
-/// One write. Writes take effect in the order of their tickets, each as a whole or, for entries, up to one of them: a later
-/// one is never on the disk without those before it.
+/// One write. Writes take effect in the order of their tickets, each as a whole or, for entries, up to one of them: a
+/// later one is never on the disk without those before it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Persist {
     Vote(Vote),
     /// Entries with consecutive indices. They replace everything from the first one's index on. Never empty.
     Entries(Vec<Entry>),
-    /// Replaces the snapshot before. Of the log, what is at `keep_from` and behind stays; `None`: nothing.
+    /// Replaces the snapshot before. Of the log, entries from `keep_from` on stay; `None`: none stay.
     Snapshot {
         snapshot: Snapshot,
         keep_from: Option<u64>,
     },
 }
 
-/// What was on the disk when the server started.
+/// Content of the disk when the server started.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Stored {
     pub vote: Vote,
@@ -37,7 +37,7 @@ pub struct Stored {
     pub entries: Vec<Entry>,
 }
 
-/// Why what was on the disk cannot be a server's.
+/// Reason why the content of the disk cannot be a server's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoredError {
     #[error("the log's entry {found} follows {before}")]
@@ -49,7 +49,7 @@ pub enum StoredError {
 }
 
 impl Stored {
-    /// The disk of a first member of a new cluster.
+    /// Returns the disk of a first member of a new cluster.
     pub fn first(snapshot: Snapshot) -> Stored {
         let vote = Vote { term: snapshot.last.term, voted_for: None };
         Stored { vote, snapshot: Some(snapshot), entries: Vec::new() }

@@ -1,10 +1,13 @@
-//! Processor time per message: a server that answers, a client that keeps some questions open.
+//! Processor time per message: a server that echoes, and a client that keeps some messages in flight.
 //!
-//! `cargo run --release -p reactor --example echo_bench -- [uring|epoll] [connections] [depth] [message bytes] [messages]`
+//! ```text
+//! cargo run --release -p reactor --example echo_bench -- \
+//!     [uring|epoll] [connections] [depth] [message bytes] [messages]
+//! ```
 //!
 //! Messages of 16 KiB and more are received as bulk.
 //!
-//! Both sides run on reactors of their own thread. Prints messages per second, and processor time per message of each
+//! Each side runs a reactor on its own thread. Prints messages per second, and processor time per message of each
 //! thread, as the kernel accounts it.
 
 use bytes::Bytes;

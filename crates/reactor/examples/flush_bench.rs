@@ -3,7 +3,8 @@
 //! `cargo run --release -p reactor --example flush_bench -- FILE [uring|epoll] [writes per flush] [flushes]`
 //!
 //! With `fresh` as a fifth argument the blocks are written for the first time (the file system must allocate them);
-//! otherwise the file is filled before. Prints the time and the processor time (of all threads, kernel workers included) per batch.
+//! otherwise the file is filled before. Prints the time and the processor time (of all threads, kernel workers
+//! included) per batch.
 
 use bytes::Bytes;
 use reactor::{BackendKind, Config, ConnId, Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor};

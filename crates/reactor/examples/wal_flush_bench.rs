@@ -1,15 +1,15 @@
-//! How a turn of the store may be made durable: data writes of 4 KiB, one log record, and what makes them stay.
+//! Methods to make a turn of the store durable: data writes of 4 KiB, one log record, and flushes.
 //!
 //! `cargo run --release -p reactor --example wal_flush_bench -- FILE [turns]`
 //!
-//! * `flush`: data and record together, when all are done `fdatasync`. Sound on every drive.
-//! * `chain`: the data, when that is done the record with `RWF_DSYNC`. Sound only where that flushes the drive's whole
-//!   cache, as Linux does where the drive has no FUA; with FUA it makes the record durable and leaves the data at risk.
+//! * `flush`: data and record together, and `fdatasync` after them. Sound on every drive.
+//! * `chain`: the data, and after it the record with `RWF_DSYNC`. Sound only if that flushes the drive's whole cache,
+//!   as Linux does if the drive has no FUA; with FUA it makes the record durable and leaves the data at risk.
 //! * `each`: data and record together, all with `RWF_DSYNC`. Sound on every drive.
-//! * `race`: data and record together, the record with `RWF_DSYNC`. Never sound: nothing orders it behind the data. Here
-//!   as the bound of what could be won.
+//! * `race`: data and record together, the record with `RWF_DSYNC`. Never sound, because the record may become durable
+//!   before the data. It bounds the possible gain.
 //!
-//! The methods take turns, so that a slow moment of the machine meets all of them.
+//! The methods take turns, so that a slow moment of the machine affects all of them.
 
 use io_uring::{IoUring, opcode, squeue::Entry, types::Fd, types::FsyncFlags};
 use std::fs::{File, OpenOptions};
@@ -52,11 +52,11 @@ impl Bench {
             .build()
     }
 
-    /// Hands the entries over and waits for all of them.
+    /// Submits the entries and waits for all of them.
     fn wait(&mut self, entries: &[Entry]) {
         for entry in entries {
             #[allow(unsafe_code)]
-            // SAFETY: the buffers live as long as `self`, and this returns only when all is done.
+            // SAFETY: the buffers live as long as `self`, and this returns only when all requests are done.
             unsafe {
                 self.ring.submission().push(entry).expect("the ring takes a turn");
             }
@@ -95,7 +95,7 @@ impl Bench {
     }
 }
 
-/// What a method took with a batch: turns, in the order of their length.
+/// Prints the durations of a method's turns with a batch size, in order.
 fn print(batch: u64, method: Method, took: &mut [Duration]) {
     took.sort_unstable();
     let us = |part: f64| took[((took.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e6;
@@ -121,7 +121,7 @@ fn main() {
         let mut took = METHODS.map(|_| Vec::with_capacity(turns));
         for turn in 0..turns {
             for at in 0..METHODS.len() {
-                // Each method follows each other one equally often.
+                // The order changes, so that each method follows each other one equally often.
                 let at = (at * (1 + turn % 2 * 2) + turn / 2) % METHODS.len();
                 let begun = Instant::now();
                 bench.turn(METHODS[at], batch);

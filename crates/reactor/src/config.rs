@@ -1,16 +1,17 @@
-//! Limits and choices of one reactor.
+//! Configuration of one reactor.
 
-use crate::{BootClock, Waker};
+use crate::Waker;
 use std::path::PathBuf;
 use std::time::Duration;
+use stdx::BootClock;
 
-/// Which kernel interface carries the loop.
+/// Kernel interface that carries the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BackendKind {
-    /// io_uring; epoll and a thread pool where io_uring is forbidden or older than Linux 6.1's, with a warning.
+    /// io_uring; or, with a warning, epoll and a thread pool where io_uring is forbidden or older than Linux 6.1's.
     #[default]
     Auto,
-    /// io_uring or an error.
+    /// io_uring, or an error.
     Uring,
     /// epoll for sockets, a pool of threads for disks.
     Epoll,
@@ -19,28 +20,28 @@ pub enum BackendKind {
 #[derive(Clone, Debug)]
 pub struct Config {
     pub backend: BackendKind,
-    /// Entries of the submission queue; more are submitted in several calls.
+    /// Number of entries of the submission queue; more operations are submitted in several calls.
     pub queue_entries: u32,
-    /// Size of one receive buffer. A message larger than this arrives in pieces.
+    /// Size of one receive buffer. A larger message arrives in pieces.
     pub receive_buffer_bytes: usize,
-    /// Receive buffers, shared by all connections: idle connections hold none. A power of two.
+    /// Number of receive buffers, a power of two. All connections share them: idle ones hold none.
     pub receive_buffers: u16,
-    /// Connections beyond this are accepted and closed at once; connects fail. Listeners may have limits of their own,
-    /// see [`crate::Io::limit_accepted`].
+    /// Largest number of connections. Further ones are accepted and closed at once; connects fail. Listeners may have
+    /// limits of their own, see [`crate::Io::limit_accepted`].
     pub connections_max: usize,
     /// Bytes of free buffers kept for bulk data.
     pub pool_bytes_max: usize,
-    /// How long [`crate::Io::close`] may take to send what is queued and to see the peer's end.
+    /// Longest time for [`crate::Io::close`] to send queued bytes and to see the peer's end.
     pub close_linger: Duration,
-    /// How long a listener rests after an accept failed for lack of descriptors or memory.
+    /// Pause of a listener after an accept failed for lack of descriptors or memory.
     pub accept_backoff: Duration,
-    /// Threads that do disk requests where there is no io_uring.
+    /// Number of threads for disk requests where there is no io_uring.
     pub disk_threads: usize,
-    /// The waker of this reactor, for those who need to know it before the reactor exists.
+    /// The reactor's waker, for owners that need it before the reactor exists.
     pub waker: Option<Waker>,
-    /// Where this reactor's time begins, if not now: several in one process that have it in common can compare times.
+    /// Start of the reactor's clock, if it is not now. Reactors of one process with a common start can compare times.
     pub started: Option<BootClock>,
-    /// Record all that is written to files here, for tests; see [`crate::Recording`]. Costs time and space.
+    /// File in which to record all requests to files, for tests; see [`crate::Recording`]. Costs time and space.
     pub record: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! The state of one connection, and the table of all.
+//! The state of one connection, and the table of all connections.
 
 use crate::ConnId;
 use crate::outgoing::Outgoing;
@@ -10,17 +10,17 @@ use types::AlignedBuf;
 pub(crate) enum Phase {
     Connecting,
     Open,
-    /// [`crate::Io::close`] was called: what arrives is dropped.
+    /// [`crate::Io::close`] was called: received bytes are dropped.
     Closing {
-        /// Everything is sent and the stream ended.
+        /// All bytes are sent and the stream is ended.
         end_sent: bool,
         peer_ended: bool,
     },
-    /// Its last event is queued or delivered; waits for operations in flight.
+    /// The last event is queued or delivered; the connection waits for operations in flight.
     Dead,
 }
 
-/// Bytes that go straight into one buffer.
+/// A buffer that bytes of a stream are received into directly.
 pub(crate) struct Bulk {
     pub(crate) buf: AlignedBuf,
     pub(crate) filled: usize,
@@ -32,30 +32,30 @@ impl Bulk {
     }
 }
 
-/// Boxed in its table: operations in flight point into `outgoing` and `remote`.
+/// One connection. Boxed in its table, because operations in flight point into `outgoing` and `remote`.
 pub(crate) struct Conn {
     pub(crate) id: ConnId,
     pub(crate) socket: Socket,
     pub(crate) remote: SockAddr,
     pub(crate) phase: Phase,
-    /// The slot of the listener that accepted it.
+    /// Slot of the listener that accepted the connection.
     pub(crate) accepted_by: Option<usize>,
     /// A connect is in flight.
     pub(crate) connecting: bool,
     /// A receive, of either kind, is in flight.
     pub(crate) receiving: bool,
     pub(crate) sending: bool,
-    /// The handler is being called with bytes of this connection: nothing may be received meanwhile, because what is
-    /// left of those bytes comes first.
+    /// The handler is being called with bytes of this connection. No receive may start meanwhile, because the rest of
+    /// those bytes comes first.
     pub(crate) delivering: bool,
     /// The last receive may have left bytes in the socket.
     pub(crate) more_bytes: bool,
-    /// Listed among those with something new to send.
+    /// The connection is listed among those with new bytes to send.
     pub(crate) dirty: bool,
     pub(crate) paused: bool,
     pub(crate) outgoing: Outgoing,
     pub(crate) bulk: Option<Bulk>,
-    /// What had been received when the handler paused.
+    /// Bytes that had been received when the handler paused.
     pub(crate) stash: Vec<u8>,
 }
 
@@ -104,12 +104,12 @@ pub(crate) struct ConnTable {
 }
 
 impl ConnTable {
-    /// Connections that hold a slot, those that are dead with operations in flight included.
+    /// Number of connections that hold a slot, including dead ones with operations in flight.
     pub(crate) fn len(&self) -> usize {
         self.used
     }
 
-    /// A new id. It takes a slot only with [`ConnTable::insert`]; [`ConnTable::discard`] otherwise.
+    /// A new id. [`ConnTable::insert`] makes it take a slot; an id that is not inserted goes to [`ConnTable::discard`].
     pub(crate) fn reserve(&mut self) -> ConnId {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());

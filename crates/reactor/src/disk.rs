@@ -15,7 +15,7 @@ enum Work {
     Discard { len: u64 },
 }
 
-/// One request and the memory it needs until it is done.
+/// One request, with the memory that it needs until it is done.
 pub(crate) struct DiskRequest {
     pub(crate) io: u64,
     pub(crate) file: FileId,
@@ -25,9 +25,9 @@ pub(crate) struct DiskRequest {
     work: Work,
 }
 
-/// What follows from one completion of the kernel's.
+/// Consequence of a completion of the kernel's.
 pub(crate) enum Progress {
-    /// The rest is to be submitted.
+    /// The rest must be submitted.
     Continue,
     Done(Result<Option<AlignedBuf>, i32>),
 }
@@ -37,7 +37,7 @@ impl DiskRequest {
         DiskRequest { io, file, offset, done: 0, direct, work: Work::Read { buf } }
     }
 
-    /// Also returns how many bytes had to be copied.
+    /// A write of `pieces`; also returns the number of bytes that were copied for alignment.
     pub(crate) fn write(
         io: u64,
         file: FileId,
@@ -61,7 +61,7 @@ impl DiskRequest {
         DiskRequest { io, file, offset, done: 0, direct: false, work: Work::Discard { len } }
     }
 
-    /// Whether there is nothing to do: an empty read or write.
+    /// True for an empty read or write, which needs no call.
     pub(crate) fn is_empty(&self) -> bool {
         match &self.work {
             Work::Read { buf } => buf.is_empty(),
@@ -82,7 +82,7 @@ impl DiskRequest {
         matches!(self.work, Work::Flush)
     }
 
-    /// Bytes of a write; 0 for other requests.
+    /// Number of bytes of a write; 0 for other requests.
     pub(crate) fn bytes_to_write(&self) -> usize {
         if let Work::Write { len, .. } = &self.work { *len } else { 0 }
     }
@@ -91,7 +91,8 @@ impl DiskRequest {
         matches!(self.work, Work::Read { .. })
     }
 
-    /// The call for what is not done yet. It points into `self`, which must stay until completion; it may move.
+    /// The call for the rest of the request. It points into memory that `self` owns, so `self` must live until
+    /// completion; it may move.
     pub(crate) fn call(&mut self) -> DiskCall {
         let offset = self.offset + self.done as u64;
         match &mut self.work {
@@ -121,7 +122,7 @@ impl DiskRequest {
         }
     }
 
-    /// Takes in a result: a count or a negative errno.
+    /// Handles a result: a count or a negative errno.
     pub(crate) fn progress(&mut self, result: i32) -> Progress {
         if result == -libc::EINTR || result == -libc::EAGAIN {
             return Progress::Continue;
@@ -137,11 +138,11 @@ impl DiskRequest {
         let mut done = self.done + result as usize;
         assert!(done <= len, "{done} bytes done of {len}");
         if done < len && self.direct {
-            // Go on from a block boundary.
+            // The rest begins at a block boundary.
             done -= done % BLOCK_BYTES;
         }
         if done == self.done {
-            // The end of the file, or a device that does not get anywhere.
+            // The file ends here, or the device makes no progress.
             return Progress::Done(Err(libc::EIO));
         }
         self.done = done;
@@ -155,7 +156,7 @@ impl DiskRequest {
     }
 }
 
-/// Copies the pieces into one aligned buffer unless all of them suit direct I/O. Returns the bytes copied.
+/// Copies the pieces into one aligned buffer unless all of them suit direct I/O. Returns the number of bytes copied.
 fn align(pieces: &mut Vec<Bytes>, len: usize, pool: &BufPool) -> usize {
     let suits =
         |piece: &Bytes| piece.as_ptr().addr().is_multiple_of(BLOCK_BYTES) && piece.len().is_multiple_of(BLOCK_BYTES);
@@ -172,7 +173,7 @@ fn align(pieces: &mut Vec<Bytes>, len: usize, pool: &BufPool) -> usize {
     len
 }
 
-/// Requests in flight by slot. Boxed: they stay in place.
+/// Requests in flight by slot. Boxed, so that they stay in place.
 #[derive(Default)]
 pub(crate) struct DiskRequests {
     slots: Vec<Option<Box<DiskRequest>>>,
@@ -213,7 +214,7 @@ mod tests {
     fn lengths(request: &mut DiskRequest) -> (u64, Vec<usize>) {
         let DiskCall::Write { offset, iovecs, count } = request.call() else { panic!("not a write") };
         #[allow(unsafe_code)]
-        // SAFETY: the vector was made just now by `call`.
+        // SAFETY: `call` has just made the vector.
         let vector = unsafe { std::slice::from_raw_parts(iovecs, count) };
         (offset, vector.iter().map(|entry| entry.iov_len).collect())
     }

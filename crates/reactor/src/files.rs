@@ -23,11 +23,11 @@ impl File {
     }
 }
 
-/// How long a process that was killed may still seem to have a file.
+/// Longest time after a process was killed during which its files may still be locked.
 const LOCKED_AFTER_DEATH: Duration = Duration::from_secs(2);
 
-/// Tries until nobody else has the file. What a process that was killed had open with its io_uring, the kernel closes a
-/// little after the process is gone; so that is waited for.
+/// Repeats `attempt` while another process has the file. The kernel closes the files of a killed process's io_uring a
+/// little after the process is gone, so this waits for it.
 ///
 /// Errors: `EWOULDBLOCK` if another process has the file.
 fn once_free<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -37,17 +37,18 @@ fn once_free<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errn
             Err(Errno::WOULDBLOCK | Errno::BUSY) if Instant::now() < end => {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            // So a block device is refused that is claimed.
+            // Opening a claimed block device fails with `EBUSY`.
             Err(Errno::BUSY) => return Err(Errno::WOULDBLOCK),
             result => return result,
         }
     }
 }
 
-/// NFS, where a lock of a part would exclude the lock of the whole file that another descriptor of this process holds.
+/// Magic of NFS, where a lock of a part would exclude the lock of the whole file that another descriptor of this
+/// process holds.
 const NFS_MAGIC: u64 = 0x6969;
 
-/// Locks bytes for as long as this opening of the file lasts, which its requests in flight prolong.
+/// Locks bytes of the file until the opened file is closed; requests in flight keep it open.
 fn lock_part(fd: &OwnedFd, (offset, bytes): (u64, u64)) -> Result<(), Errno> {
     if fs::fstatfs(fd)?.f_type as u64 == NFS_MAGIC {
         return Ok(());
@@ -64,7 +65,7 @@ fn lock_part(fd: &OwnedFd, (offset, bytes): (u64, u64)) -> Result<(), Errno> {
     let result = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &part) };
     if result < 0 {
         let error = io::Error::last_os_error();
-        // Either says that another has it.
+        // Both errors mean that another process has the part.
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         return Err(if errno == Errno::ACCESS { Errno::WOULDBLOCK } else { errno });
     }
@@ -127,13 +128,13 @@ impl Files {
         Ok(FileType::from_raw_mode(fs::fstat(&self.get(id).fd)?.st_mode).is_file())
     }
 
-    /// A request to this file begins; it keeps the file open until [`Files::end`].
+    /// Begins a request to this file; it keeps the file open until [`Files::end`].
     pub(crate) fn begin(&mut self, id: FileId) {
         self.get(id);
         self.0[id.0 as usize].as_mut().expect("just found").outstanding += 1;
     }
 
-    /// The file of a request that has begun; it may be closing.
+    /// The file of a request that has begun; the file may be closing.
     pub(crate) fn busy(&self, id: FileId) -> &File {
         self.0[id.0 as usize].as_ref().expect("a file with requests stays")
     }
@@ -158,13 +159,13 @@ impl Files {
     }
 }
 
-/// Opens, with direct I/O if asked for and possible.
+/// Opens a file, with direct I/O if requested and possible.
 fn open(path: &Path, options: FileOptions) -> io::Result<(OwnedFd, bool)> {
     let access = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
     let mut flags = access | OFlags::CLOEXEC;
     flags.set(OFlags::CREATE, options.create);
     if options.lock && fs::stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_block_device()) {
-        // Locks are the device node's, of which there may be several; the claim is the device's.
+        // A lock would concern the device node, of which there may be several; the claim concerns the device.
         flags.remove(OFlags::CREATE);
         flags.insert(OFlags::EXCL);
     }

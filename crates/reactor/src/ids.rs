@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One connection. Never reused within a reactor's life: a command that names a connection which is gone does nothing.
+/// One connection. Ids are never reused within a reactor's life: a command for a connection that is gone does nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 

@@ -1,17 +1,16 @@
 //! The loop of one shard: one thread, one ring that carries sockets, disk and timers.
 //!
-//! One turn: reap completions, give each to the [`Handler`], tell it that the turn ends, then one system call that
-//! submits everything it asked for and waits. There is no async runtime and no lock; an idle reactor sleeps.
+//! One turn: reap completions, give each to the [`Handler`], tell it that the turn ends, then make one system call that
+//! submits all requested operations and waits. There is no async runtime and no lock; an idle reactor sleeps.
 //!
 //! Start here:
-//! * [`Handler`] and [`Event`]: what a shard is told.
-//! * [`Io`]: what it can ask for. Handlers are generic over it, so that the same code runs in both worlds below.
+//! * [`Handler`] and [`Event`]: input of a shard.
+//! * [`Io`]: commands of a shard. Handlers are generic over it, so that one code runs in both worlds.
 //! * [`Reactor`]: the real loop, on io_uring or, where that is forbidden, on epoll and threads.
-//! * [`sim::World`]: the simulated one, many nodes in one thread under a seed.
-//! * [`Waker`]: how other threads reach it; [`Pulse`]: how they see that it moves.
+//! * [`sim::World`]: the simulated loop, with many nodes in one thread under a seed.
+//! * [`Waker`]: lets other threads wake the loop; [`Pulse`]: lets them see that it moves.
 
 mod backend;
-mod boot_clock;
 mod config;
 mod conn;
 mod disk;
@@ -33,7 +32,6 @@ mod timers;
 mod turn;
 mod waker;
 
-pub use boot_clock::BootClock;
 pub use config::{BackendKind, Config};
 pub use event::{Event, Handler};
 pub use ids::{ConnId, FileId, ListenerId};

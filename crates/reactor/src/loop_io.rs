@@ -7,9 +7,7 @@ use crate::files::Files;
 use crate::random::Random;
 use crate::record::Recorder;
 use crate::timers::Timers;
-use crate::{
-    BackendKind, BootClock, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets,
-};
+use crate::{BackendKind, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets};
 use bytes::Bytes;
 use socket2::Socket;
 use std::collections::VecDeque;
@@ -18,24 +16,25 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+use stdx::BootClock;
 use types::{AlignedBuf, BufPool, Utime};
 
-/// Connections that wait to be accepted.
+/// Largest number of connections that wait to be accepted.
 const LISTEN_BACKLOG: i32 = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum TimerKey {
     Handler(u64),
-    /// The bound on [`Io::close`].
+    /// Bounds [`Io::close`].
     Linger(ConnId),
-    /// A listener rests.
+    /// Ends the pause of a listener.
     Accept(usize),
 }
 
-/// What the loop has to do besides completions.
+/// Work of the loop besides completions.
 pub(crate) enum Local {
     Event(Event),
-    /// Reading was resumed: deliver what is kept.
+    /// Deliver kept bytes: reading was resumed.
     Deliver(ConnId),
 }
 
@@ -44,17 +43,17 @@ pub(crate) struct Listener {
     /// An accept is in flight.
     pub(crate) accepting: bool,
     pub(crate) closing: bool,
-    /// The last accept failed for lack of something; it has been logged.
+    /// The last accept failed for lack of descriptors or memory; that has been logged.
     pub(crate) starved: bool,
-    /// Connections that it accepted and that hold a slot, and how many may.
+    /// Number of accepted connections that hold a slot, and its limit.
     pub(crate) accepted: usize,
     pub(crate) accepted_max: usize,
-    /// It has been logged that there are too many; again only after they have become fewer.
+    /// The limit was reached and that has been logged; it is logged again only after the number has fallen.
     pub(crate) is_crowded: bool,
 }
 
 impl Listener {
-    /// Whether there is room for one more.
+    /// True if there is room for one more connection.
     pub(crate) fn has_room(&mut self) -> bool {
         if self.accepted < self.accepted_max {
             return true;
@@ -71,7 +70,7 @@ impl Listener {
     }
 }
 
-/// What handlers of the real loop are given; see [`Io`].
+/// The [`Io`] of handlers on the real loop.
 pub struct LoopIo {
     pub(crate) backend: Backend,
     pub(crate) conns: ConnTable,
@@ -91,7 +90,7 @@ pub struct LoopIo {
     pub(crate) now: Duration,
     pub(crate) sampling: bool,
     pub(crate) stopped: bool,
-    /// Reads from files that are done, in this turn.
+    /// Number of reads from files that were completed in this turn.
     pub(crate) reads_done: usize,
     pub(crate) recorder: Option<Recorder>,
     random: Random,
@@ -129,7 +128,7 @@ impl LoopIo {
         })
     }
 
-    /// Has the socket read, unless there is a reason not to.
+    /// Starts a receive on the socket, unless there is a reason not to.
     pub(crate) fn arm_receive(&mut self, slot: usize) {
         let conn = self.conns.at(slot);
         let closing = matches!(conn.phase, Phase::Closing { .. });
@@ -147,8 +146,8 @@ impl LoopIo {
                 assert!(!rest.is_empty(), "a full buffer is delivered before more is received");
                 let (ptr, len) = (rest.as_mut_ptr(), rest.len());
                 #[allow(unsafe_code)]
-                // SAFETY: the buffer stays in the connection, untouched, while `receiving`, and the connection in its
-                // slot with its socket while anything is in flight.
+                // SAFETY: the buffer stays in the connection, untouched, while `receiving`, and the connection stays in
+                // its slot with its socket while it has operations in flight.
                 unsafe {
                     self.backend.receive_bulk(slot, fd, ptr, len);
                 }
@@ -166,7 +165,7 @@ impl LoopIo {
         }
     }
 
-    /// Starts to send for every connection with something new.
+    /// Starts a send for every connection with new bytes.
     pub(crate) fn start_sends(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for id in dirty.drain(..) {
@@ -179,8 +178,8 @@ impl LoopIo {
             self.stats.sends += 1;
             let (fd, message) = (conn.fd(), conn.outgoing.message());
             #[allow(unsafe_code)]
-            // SAFETY: the queue lies in the boxed connection, which stays in its slot while anything is in flight; its
-            // front pieces and vector are not touched before `Outgoing::sent`.
+            // SAFETY: the queue is in the boxed connection, which stays in its slot while it has operations in flight;
+            // its front pieces and vector are not touched before `Outgoing::sent`.
             unsafe {
                 self.backend.send(id.slot(), fd, message);
             }
@@ -188,7 +187,7 @@ impl LoopIo {
         self.dirty = dirty;
     }
 
-    /// Everything is sent: ends our half of the stream, and all of it if the peer ended the other.
+    /// Ends our half of the stream after all bytes are sent, and the whole connection if the peer has ended its half.
     pub(crate) fn end_stream(&mut self, slot: usize) {
         let conn = self.conns.at(slot);
         if let Phase::Closing { end_sent, peer_ended } = &mut conn.phase
@@ -196,7 +195,7 @@ impl LoopIo {
         {
             *end_sent = true;
             let peer_ended = *peer_ended;
-            // Fails only if the connection is gone, which the receive in flight tells too.
+            // The call fails only if the connection is gone, which the receive in flight tells too.
             let _ = conn.socket.shutdown(Shutdown::Write);
             if peer_ended {
                 self.end(slot, "closed by this side");
@@ -204,7 +203,7 @@ impl LoopIo {
         }
     }
 
-    /// The last event of a connection; frees it once nothing is in flight.
+    /// Queues the last event of a connection; frees it once it has nothing in flight.
     pub(crate) fn end(&mut self, slot: usize, cause: &str) {
         let conn = self.conns.at(slot);
         let id = conn.id;
@@ -223,7 +222,7 @@ impl LoopIo {
         let conn = self.conns.at(slot);
         conn.phase = Phase::Dead;
         let (id, fd, in_flight) = (conn.id, conn.fd(), conn.in_flight());
-        // The peer is to see the end now, and not when the last operation is back.
+        // The peer sees the end now, not only when the last operation is back.
         let _ = conn.socket.shutdown(Shutdown::Both);
         self.timers.cancel(TimerKey::Linger(id));
         if in_flight {
@@ -257,7 +256,7 @@ impl LoopIo {
         self.submit_call(slot);
     }
 
-    /// Hands the rest of a request to the backend.
+    /// Submits the rest of a request to the backend.
     pub(crate) fn submit_call(&mut self, slot: usize) {
         let request = self.requests.at(slot);
         let fd: RawFd = self.files.busy(request.file).fd();
@@ -286,7 +285,7 @@ impl LoopIo {
         self.conns.insert(conn);
         let conn = self.conns.at(id.slot());
         #[allow(unsafe_code)]
-        // SAFETY: the address lies in the boxed connection, which stays in its slot while anything is in flight.
+        // SAFETY: the address is in the boxed connection, which stays in its slot while it has operations in flight.
         unsafe {
             self.backend.connect(id.slot(), conn.socket.as_raw_fd(), &conn.remote);
         }
@@ -312,7 +311,10 @@ fn backend(config: &Config, waker: &Waker) -> io::Result<Backend> {
         BackendKind::Auto => match Uring::new(config, waker.clone()) {
             Ok(uring) => Ok(Backend::Uring(uring)),
             Err(error) => {
-                tracing::warn!(%error, "io_uring cannot be used here; falling back to epoll and threads, which is slower");
+                tracing::warn!(
+                    %error,
+                    "io_uring cannot be used here; falling back to epoll and threads, which is slower"
+                );
                 epoll()
             }
         },
@@ -338,7 +340,7 @@ impl Io for LoopIo {
 
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
         let (socket, bound) = sockets::listener(addr, LISTEN_BACKLOG, self.backend.nonblocking_sockets())?;
-        // Slots are not reused: an accept may still be on its way.
+        // Slots of listeners are not reused, because an accept may still be on its way.
         self.listeners.push(Some(Listener {
             socket,
             accepting: false,
@@ -365,7 +367,7 @@ impl Io for LoopIo {
         listener.closing = true;
         let fd = listener.socket.as_raw_fd();
         if listener.accepting {
-            // Refuse newcomers from now on; a listening socket takes a shutdown.
+            // The shutdown makes the listening socket refuse new connections from now on.
             let _ = listener.socket.shutdown(Shutdown::Both);
             self.backend.cancel(fd);
         } else {

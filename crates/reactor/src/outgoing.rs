@@ -1,12 +1,12 @@
-//! What a connection has yet to send.
+//! Bytes that a connection has yet to send.
 
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 
-/// Pieces in one send operation.
+/// Largest number of pieces in one send operation.
 const PIECES_MAX: usize = 256;
 
-/// Bytes in one send operation, well below what a completion can count.
+/// Largest number of bytes in one send operation, well below the range of a completion's count.
 const SEND_BYTES_MAX: usize = 256 << 20;
 
 /// Queued pieces, and the vector that shows the kernel the first of them.
@@ -42,8 +42,8 @@ impl Outgoing {
         self.bytes == 0
     }
 
-    /// A message with as much as one operation takes from the front. It stays valid, wherever `self` does not move, until
-    /// [`Outgoing::sent`]; pieces may be pushed meanwhile.
+    /// A message with as many bytes from the front as one operation takes. It stays valid until [`Outgoing::sent`], if
+    /// `self` does not move; pieces may be pushed meanwhile.
     pub(crate) fn message(&mut self) -> *const libc::msghdr {
         let mut room = SEND_BYTES_MAX;
         self.vector.clear();
@@ -60,7 +60,7 @@ impl Outgoing {
         &self.message
     }
 
-    /// The kernel has taken this many bytes.
+    /// Removes this many bytes, which the kernel has taken.
     pub(crate) fn sent(&mut self, mut bytes: usize) {
         assert!(bytes <= self.bytes, "{bytes} bytes sent of {} queued", self.bytes);
         self.bytes -= bytes;

@@ -1,8 +1,8 @@
 //! Files that are read and written through the page cache.
 //!
-//! Once a flush has failed, the kernel counts the pages that it could not write as clean: whoever reads them, also
-//! after a restart, is given what is not on the disk, and the next flush succeeds. So a file that is opened is read
-//! from the disk.
+//! Once a flush has failed, the kernel counts the pages that it could not write as clean. Later reads, also after a
+//! restart of the process, then return bytes that are not on the disk, and the next flush succeeds. A file that is
+//! opened is therefore read from the disk.
 
 use rustix::fs::{Advice, fadvise, fstat, fstatfs, fsync};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -11,22 +11,23 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// File systems that have nothing but the page cache.
+/// Magics of file systems whose only memory is the page cache.
 const IN_MEMORY: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
-/// A page may be held for a moment, by a queue of the kernel's or by somebody who reads.
+/// Number of attempts, and the pause between them: a queue of the kernel's or a reader may hold a page for a moment.
 const TRIES: u32 = 20;
 const TRY_AGAIN: Duration = Duration::from_millis(10);
-/// Pages are counted in pieces of so many bytes.
+/// Size of the pieces in which pages are counted.
 const PIECE_BYTES: u64 = 1 << 30;
 
-/// Has all that is read from the file from now on come from the disk. Nobody else may write to it meanwhile.
+/// Drops the file's pages, so that every later read comes from the disk. No other process may write to the file
+/// meanwhile.
 ///
-/// Errors: what was written before cannot be flushed.
+/// Errors: earlier writes cannot be flushed.
 pub(crate) fn forget_cached(fd: &OwnedFd, path: &Path) -> io::Result<()> {
     if IN_MEMORY.contains(&(fstatfs(fd)?.f_type as u64)) {
         return Ok(());
     }
-    // Only pages that are clean are dropped, the wrongly clean ones among them.
+    // Only clean pages are dropped, which include those that a failed flush wrongly marked as clean.
     fsync(fd)?;
     for _ in 0..TRIES {
         fadvise(fd, 0, None, Advice::DontNeed)?;
@@ -37,12 +38,13 @@ pub(crate) fn forget_cached(fd: &OwnedFd, path: &Path) -> io::Result<()> {
     }
     tracing::warn!(
         path = %path.display(),
-        "the page cache does not let go of this file: if a flush of it failed since this machine started, restart the machine"
+        "the page cache does not let go of this file: \
+         if a flush of it failed since this machine started, restart the machine"
     );
     Ok(())
 }
 
-/// How many of the file's pages are in the page cache.
+/// Number of the file's pages in the page cache.
 fn cached_pages(fd: &OwnedFd) -> io::Result<usize> {
     let (mut cached, bytes) = (0, fstat(fd)?.st_size as u64);
     let mut flags = Vec::new();
@@ -51,8 +53,8 @@ fn cached_pages(fd: &OwnedFd) -> io::Result<usize> {
         flags.clear();
         flags.resize(len.div_ceil(page_bytes()), 0u8);
         #[allow(unsafe_code)]
-        // SAFETY: a new mapping that nothing else knows of, and in which nothing is read or written; `flags` has a byte
-        // for each of its pages, as `mincore` wants.
+        // SAFETY: the mapping is new and known only here, and no memory in it is read or written; `flags` has a byte
+        // for each of its pages, as `mincore` requires.
         let result = unsafe {
             let address = mmap(std::ptr::null_mut(), len, ProtFlags::empty(), MapFlags::SHARED, fd, offset)?;
             let result = libc::mincore(address, len, flags.as_mut_ptr());
@@ -68,7 +70,7 @@ fn cached_pages(fd: &OwnedFd) -> io::Result<usize> {
 
 fn page_bytes() -> usize {
     #[allow(unsafe_code)]
-    // SAFETY: it only answers.
+    // SAFETY: the call only returns a number.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).ok().filter(|bytes| *bytes > 0).unwrap_or(4096)
 }

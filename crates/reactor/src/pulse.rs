@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Shows whether a loop moves. Cheap to clone; any thread may look.
+/// Shows if a loop moves. Cheap to clone; any thread may read it.
 ///
-/// A loop is stuck if two readings, taken further apart than a handler may ever run, are equal and busy. An idle loop
-/// waits, and that is not busy.
+/// A loop is stuck if two readings, taken further apart than any handler may run, are equal and busy. An idle loop
+/// waits, and is not busy.
 #[derive(Clone, Debug, Default)]
 pub struct Pulse(Arc<AtomicU64>);
 
-/// One look at a [`Pulse`].
+/// One reading of a [`Pulse`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PulseReading {
     /// Turns begun so far.
@@ -25,7 +25,7 @@ impl Pulse {
         PulseReading { turns: value.div_ceil(2), busy: value % 2 == 1 }
     }
 
-    /// The loop's thread alone writes, so a load and a store are enough.
+    /// Only the loop's thread writes, so a load and a store are enough.
     fn advance(&self) {
         self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }

@@ -6,21 +6,21 @@ use std::io;
 
 /// The real loop of one shard. It stays on the thread that made it.
 ///
-/// Dropping it cancels what is in flight and waits for what cannot be cancelled (a write the drive has begun): memory
-/// of operations is never freed under the kernel's hands.
+/// Dropping it cancels operations in flight and waits for those that cannot be cancelled (a write that the drive has
+/// begun): memory of operations is never freed while the kernel uses it.
 pub struct Reactor {
     io: LoopIo,
 }
 
 impl Reactor {
-    /// Errors: no descriptors or memory; no io_uring though [`BackendKind::Uring`] asks for it.
+    /// Makes a reactor. Errors: no descriptors or memory; no io_uring though [`BackendKind::Uring`] requires it.
     ///
     /// Panics if the number of receive buffers in `config` is not a power of two.
     pub fn new(config: Config) -> io::Result<Reactor> {
         Ok(Reactor { io: LoopIo::new(config)? })
     }
 
-    /// For commands before the loop runs: listen, open files, set timers.
+    /// Takes commands before the loop runs: listen, open files, set timers.
     pub fn io(&mut self) -> &mut LoopIo {
         &mut self.io
     }
@@ -30,17 +30,17 @@ impl Reactor {
         self.io.run(handler)
     }
 
-    /// A handle with which other threads make the handler see [`crate::Event::Woken`].
+    /// A handle by which other threads make the handler see [`crate::Event::Woken`].
     pub fn waker(&self) -> Waker {
         self.io.waker.clone()
     }
 
-    /// A handle with which other threads see whether the loop moves.
+    /// A handle by which other threads see if the loop moves.
     pub fn pulse(&self) -> Pulse {
         self.io.pulse.clone()
     }
 
-    /// What carries the loop; never [`BackendKind::Auto`].
+    /// The backend in use; never [`BackendKind::Auto`].
     pub fn backend(&self) -> BackendKind {
         match &self.io.backend {
             Backend::Uring(_) => BackendKind::Uring,

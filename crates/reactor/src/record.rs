@@ -1,9 +1,9 @@
-//! A recording of everything that a loop asks of its files, and of when it was done: so that a test can rebuild what a
-//! power cut at any moment of a real run might have left.
+//! A recording of all requests of a loop to its files, and of their completions. From it a test can rebuild the
+//! possible states after a power cut at any moment of a real run.
 //!
-//! A recording is `NACREREC`, a version (4), then entries: kind (1), file (4), io (8), and for writes and discards offset
-//! (8) and length (8), for writes the bytes. All numbers are little-endian. Reads are not recorded. An end in the middle
-//! of an entry is one like any other: the process was killed.
+//! A recording is `NACREREC`, a version (4), then entries: kind (1), file (4), io (8), and for writes and discards
+//! offset (8) and length (8), for writes the bytes. All numbers are little-endian. Reads are not recorded. A recording
+//! may end in the middle of an entry: the process was killed there.
 
 use crate::FileId;
 use bytes::Bytes;
@@ -20,7 +20,7 @@ const DISCARD: u8 = 3;
 const DONE: u8 = 4;
 const FAILED: u8 = 5;
 
-/// One thing that happened to a file. `io` names a request from its beginning to its end; names are used again.
+/// One recorded event of a file. `io` names a request from its begin to its end, and may be reused after that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RecordedEntry {
     Write { file: u32, io: u64, offset: u64, data: Bytes },
@@ -29,15 +29,15 @@ pub enum RecordedEntry {
     Done { file: u32, io: u64, ok: bool },
 }
 
-/// Writes a recording. Costs a copy of all that is written: for tests.
+/// Writes a recording. It copies all written bytes, so it is for tests only.
 pub(crate) struct Recorder {
     out: BufWriter<File>,
-    /// What is written could not be, so that nothing more is: what is there stays a recording of the time before.
+    /// An entry could not be written, so that no more are: the recording stays a valid one of the time before.
     broken: bool,
 }
 
 impl Recorder {
-    /// Makes the file, replacing one that is there.
+    /// Makes the file, and replaces an existing one.
     pub(crate) fn create(path: &Path) -> io::Result<Recorder> {
         let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
         out.write_all(&MAGIC)?;
@@ -87,7 +87,7 @@ pub struct Recording<R> {
 }
 
 impl<R: Read> Recording<R> {
-    /// Errors: no recording, or one of another version.
+    /// Opens a recording. Errors: the input is no recording, or one of another version.
     pub fn new(mut input: R) -> io::Result<Recording<R>> {
         let mut start = [0; 12];
         input.read_exact(&mut start)?;

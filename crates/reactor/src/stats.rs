@@ -1,4 +1,4 @@
-//! What a reactor has done so far.
+//! Counters of a reactor.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ pub struct Stats {
     /// Completions of operations, partial ones included.
     pub completions: u64,
     pub bytes_received: u64,
-    /// Of these, how many the kernel put straight into aligned buffers.
+    /// Number of received bytes that the kernel put straight into aligned buffers.
     pub bytes_received_bulk: u64,
     pub bytes_sent: u64,
-    /// Send operations; each carries everything a connection had queued.
+    /// Send operations; each carries everything that a connection had queued.
     pub sends: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
@@ -25,11 +25,11 @@ pub struct Stats {
     pub accepted: u64,
     /// Connections closed at once because there were too many.
     pub refused: u64,
-    /// Receives put off because all receive buffers were taken.
+    /// Receives postponed because all receive buffers were taken.
     pub receive_buffers_missing: u64,
     pub connections: u64,
     /// The longest call of the handler among the turns sampled (one in sixteen).
     pub handler_longest: Duration,
-    /// The longest time from the return of the waiting call to the next one.
+    /// Longest time between the return of a waiting call and the next waiting call.
     pub turn_longest: Duration,
 }

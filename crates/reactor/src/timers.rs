@@ -18,7 +18,7 @@ impl<K> Default for Timers<K> {
 }
 
 impl<K: Copy + Ord + std::hash::Hash> Timers<K> {
-    /// Sets or moves.
+    /// Sets or moves a timer.
     pub(crate) fn set(&mut self, at: Duration, key: K) {
         if let Some(before) = self.by_key.insert(key, at) {
             self.by_time.remove(&(before, key));
@@ -26,7 +26,7 @@ impl<K: Copy + Ord + std::hash::Hash> Timers<K> {
         self.by_time.insert((at, key));
     }
 
-    /// Whether it was set.
+    /// Cancels a timer. True if it was set.
     pub(crate) fn cancel(&mut self, key: K) -> bool {
         let Some(at) = self.by_key.remove(&key) else { return false };
         self.by_time.remove(&(at, key))
@@ -36,7 +36,7 @@ impl<K: Copy + Ord + std::hash::Hash> Timers<K> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Copies what is due at `now` to `out`, in order, leaving it set.
+    /// Copies the timers that are due at `now` to `out`, in order, and leaves them set.
     pub(crate) fn due(&self, now: Duration, out: &mut Vec<(Duration, K)>) {
         out.extend(self.by_time.iter().take_while(|(at, _)| *at <= now));
     }

@@ -11,10 +11,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// One turn in so many has each of its handler calls timed.
+/// One turn in this many times each of its handler calls.
 const SAMPLE_EVERY: u64 = 16;
-/// A turn ends after so many reads from files, so that those which follow them are on their way before the rest is looked at: drives
-/// finish reads in batches, and a batch that is handled as a whole leaves the drive idle meanwhile.
+/// A turn ends after so many reads from files, so that the requests that follow from them are submitted before the rest
+/// is handled. Drives finish reads in batches; handling a whole batch at once would leave the drive idle meanwhile.
 const READS_PER_TURN: usize = 8;
 
 impl LoopIo {
@@ -37,7 +37,7 @@ impl LoopIo {
         }
     }
 
-    /// `None`: until something happens.
+    /// Time to wait; `None` for no limit.
     fn time_to_wait(&self, now: Duration) -> Option<Duration> {
         if self.stopped || !self.local.is_empty() {
             return Some(Duration::ZERO);
@@ -47,7 +47,7 @@ impl LoopIo {
 
     fn turn<H: Handler<LoopIo>>(&mut self, handler: &mut H) {
         self.pulse.turn_begins();
-        // What is handed over in this turn had come before this time, however long the loop stands still from here on.
+        // Completions counted here have come before the time read below, however long the loop stands still after it.
         let ready = self.backend.ready();
         self.now = self.started.elapsed();
         self.stats.turns += 1;
@@ -65,7 +65,7 @@ impl LoopIo {
             self.complete(handler, completion);
         }
         self.fire_timers(handler);
-        // What these lead to waits for the next turn, so that a turn ends.
+        // Events that result from these wait for the next turn, so that this one ends.
         for _ in 0..self.local.len() {
             match self.local.pop_front() {
                 Some(Local::Event(event)) => self.event(handler, event),
@@ -77,7 +77,7 @@ impl LoopIo {
         self.pulse.turn_ends();
     }
 
-    /// Calls the handler; the only places where that happens are the callers of this.
+    /// Times a call of the handler, in sampled turns. Only callers of this function call the handler.
     fn timed<T>(&mut self, call: impl FnOnce(&mut LoopIo) -> T) -> T {
         if !self.sampling {
             return call(self);
@@ -150,7 +150,7 @@ impl LoopIo {
             return;
         }
         match -completion.result {
-            // The peer gave up meanwhile, or the kernel ended a multishot accept that went well.
+            // The peer gave up meanwhile, or the kernel ended a multishot accept without an error.
             libc::ECONNABORTED | libc::EINTR | libc::EAGAIN | libc::ECANCELED | libc::EPROTO | i32::MIN..=0 => {
                 self.start_accepting(slot);
             }
@@ -165,17 +165,17 @@ impl LoopIo {
         }
     }
 
-    /// A new connection, if there is room for it.
+    /// Accepts a new connection, if there is room for it.
     fn admit<H: Handler<LoopIo>>(&mut self, handler: &mut H, slot: usize, socket: Socket) {
         let has_room = self.listeners[slot].as_mut().expect("a listener stays while it accepts").has_room();
         if !has_room || self.conns.len() >= self.config.connections_max {
             self.stats.refused += 1;
             return;
         }
-        // Fails if the peer is gone already.
+        // The call fails if the peer is gone already.
         let Ok(peer) = socket.peer_addr().and_then(sockets::address) else { return };
         let _ = socket.set_tcp_nodelay(true);
-        sockets::notice_dead_peers(&socket);
+        stdx::notice_dead_peers(&socket);
         self.stats.accepted += 1;
         let conn = self.conns.reserve();
         let mut accepted = Conn::new(conn, socket, peer.into(), Phase::Open);
@@ -247,7 +247,7 @@ impl LoopIo {
         self.after_receive(slot, completion.result);
     }
 
-    /// Receives on, or ends the connection, according to the result of a receive.
+    /// Starts the next receive, or ends the connection, depending on the result of a receive.
     fn after_receive(&mut self, slot: usize, result: i32) {
         match self.conns.at(slot).phase {
             Phase::Dead => return self.free_if_idle(slot),
@@ -258,7 +258,7 @@ impl LoopIo {
             0 => self.peer_ended(slot),
             1.. => self.arm_receive(slot),
             _ if -result == libc::ENOBUFS => {
-                // The buffers are back by the time this is submitted.
+                // The buffers will be back by the time this is submitted.
                 self.stats.receive_buffers_missing += 1;
                 self.conns.at(slot).more_bytes = true;
                 self.arm_receive(slot);
@@ -276,8 +276,8 @@ impl LoopIo {
         }
     }
 
-    /// Gives the handler the next bytes, and every bulk that is or becomes full, until all is taken or it wants no
-    /// more for now.
+    /// Gives the handler the next bytes, and every bulk that is full or becomes so, until all bytes are taken or it
+    /// wants no more for now.
     fn deliver<H: Handler<LoopIo>>(&mut self, handler: &mut H, id: ConnId, mut bytes: &[u8]) {
         let slot = id.slot();
         self.conns.at(slot).delivering = true;
@@ -312,14 +312,14 @@ impl LoopIo {
         self.conns.at(slot).delivering = false;
     }
 
-    /// Delivers what was kept while reading was paused.
+    /// Delivers bytes that were kept while reading was paused.
     fn deliver_kept<H: Handler<LoopIo>>(&mut self, handler: &mut H, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id).filter(|conn| conn.phase == Phase::Open && !conn.paused) else {
             return;
         };
         let slot = id.slot();
         if conn.receiving {
-            // Delivered already: nothing is received while something is kept.
+            // The bytes were delivered already: no receive starts while bytes are kept.
             assert!(conn.stash.is_empty(), "bytes of {id:?} are kept while more are received");
             return;
         }

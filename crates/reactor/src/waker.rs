@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes the reactor it belongs to handle [`crate::Event::Woken`]. Cheap to clone; any thread may use it.
+/// Makes the reactor that it belongs to handle [`crate::Event::Woken`]. Cheap to clone; any thread may use it.
 ///
-/// Wake-ups coalesce: between two `Woken` events only the first call makes a system call. What is put into a queue before
-/// [`Waker::wake`] is seen by the handler of the `Woken` that follows.
+/// Wake-ups coalesce: between two `Woken` events only the first call makes a system call. The handler of the following
+/// `Woken` sees everything that was queued before [`Waker::wake`].
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Inner>);
 
@@ -27,8 +27,8 @@ impl Waker {
 
     pub fn wake(&self) {
         if !self.0.pending.swap(true, Ordering::AcqRel) {
-            // Adds a small number (which one depends on the byte order, and does not matter). Cannot block: the counter
-            // is far from its limit. Cannot fail otherwise: the descriptor is ours.
+            // The call adds a small number, which depends on the byte order and does not matter. It cannot block,
+            // because the counter is far from its limit, and cannot fail otherwise, because the descriptor is ours.
             rustix::io::write(&self.0.fd, &1u64.to_le_bytes()).expect("eventfd takes a small count");
         }
     }
@@ -38,9 +38,9 @@ impl Waker {
         self.0.fd.as_fd()
     }
 
-    /// To be called once the eventfd has been read, before `Woken` is delivered.
+    /// Allows wake-ups again, after the eventfd has been read and before `Woken` is delivered.
     pub(crate) fn rearm(&self) {
-        // A swap and not a store: it must also see what a waker that found the flag set did before.
+        // A swap is needed instead of a store: it must also see the writes of a waker that found the flag set.
         self.0.pending.swap(false, Ordering::AcqRel);
     }
 }

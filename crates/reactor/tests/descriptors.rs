@@ -1,6 +1,6 @@
-//! Descriptors run out: the listener rests instead of spinning, and goes on when there are some again.
+//! Descriptors run out: the listener rests instead of spinning, and goes on when descriptors are free again.
 //!
-//! Alone in its process, because the limit counts for all of it.
+//! This test has a process of its own, because the limit concerns the whole process.
 
 use reactor::{BackendKind, Config, ConnId, Event, Handler, Io, LoopIo, Reactor};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -59,7 +59,7 @@ fn a_listener_rests_while_there_are_no_descriptors() {
         reactor.io().set_timer(Duration::from_millis(400), 2);
         reactor.run(&mut acceptor).expect("the loop runs");
         assert_eq!(acceptor.accepted, 3, "{backend:?}");
-        // Ten attempts, each a turn for the timer and one for the answer.
+        // Ten attempts, each with a turn for the timer and one for the result.
         assert!(acceptor.turns_hungry <= 30, "{} turns of hunger on {backend:?}", acceptor.turns_hungry);
         drop(peers);
     }

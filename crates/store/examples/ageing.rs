@@ -1,8 +1,10 @@
-//! How a store fares as it ages: it is filled, overwritten at random many times over, partly deleted, and read in sequence.
+//! Measures a store as it ages: it is filled, overwritten at random many times over, partly deleted, and read in
+//! sequence.
 //!
 //! `cargo run --release -p store --example ageing [-- FILE] [GIB [PERCENT [TIMES]]]` (2 GiB, filled to 90 %, 10 times).
-//! Without FILE on a device that keeps metadata in memory and forgets data (it is all alike), so that what is measured is
-//! CPU time of the store itself; with FILE (made, and removed at the end) on that, one request at a time, by the clock.
+//! Without FILE, the device keeps metadata in memory and forgets data (which is all alike), so that CPU time of the
+//! store itself is measured. With FILE (made, and removed at the end), requests go to it, one at a time, and the clock
+//! is measured.
 
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -18,11 +20,11 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const BLOCK: u64 = 4096;
 const OBJECT_BYTES: u64 = 4 << 20;
-/// Writes that share a turn.
+/// Number of writes that share a turn.
 const DEPTH: u64 = 32;
-/// What a store is taken to get, so that it knows the time.
+/// Assumed throughput of the store, from which it learns the time.
 const WRITES_PER_SECOND: u64 = 20_000;
-/// Writes in a measured stretch, per GiB of the device: less than what is free when it is nearly full.
+/// Number of writes in a measured stretch, per GiB of the device: less than the free space of a nearly full device.
 const SAMPLE_PER_GIB: u64 = 8000;
 const O_DIRECT: i32 = 0x4000;
 
@@ -35,7 +37,7 @@ enum Device {
 struct Bed {
     device: Device,
     store: Store,
-    /// What all data blocks hold.
+    /// The content of all data blocks.
     data: Bytes,
     random: u64,
     version: u64,
@@ -43,7 +45,7 @@ struct Bed {
     writes: u64,
     reads: u64,
     slowest_turn: Duration,
-    /// Writes in a measured stretch.
+    /// Returns the number of writes in a measured stretch.
     sample: u64,
 }
 
@@ -52,7 +54,7 @@ fn object_id(number: u64) -> ObjectId {
     ObjectId::head(PoolId(1), (number as u32).wrapping_mul(0x9e37_79b9), b"", name.as_bytes())
 }
 
-/// CPU time of this thread so far.
+/// Returns the CPU time of this thread so far.
 fn cpu_time() -> Outcome<Duration> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat")?;
     Ok(Duration::from_nanos(stat.split(' ').next().unwrap_or_default().parse()?))
@@ -178,14 +180,14 @@ impl Bed {
         Ok(())
     }
 
-    /// As a placement group writes: data and a log entry.
+    /// Writes as a placement group does: data and a log entry.
     fn write(&mut self, object: u64, offset: u64, len: u64) -> Outcome<()> {
         let data = Rope::from(self.data.slice(..len as usize));
         let log = Step::PgSet { key: (self.version % 100_000).to_string().into(), value: vec![7; 160].into() };
         self.submit(vec![Step::Write { object: object_id(object), offset, data }, log])
     }
 
-    /// Overwrites single blocks of those objects at random.
+    /// Overwrites single blocks of these objects at random.
     fn overwrite(&mut self, objects: &[u64], count: u64) -> Outcome<()> {
         for n in 0..count {
             while self.store.is_behind() {
@@ -203,8 +205,8 @@ impl Bed {
         self.turn()
     }
 
-    /// The same for a stretch that is measured. Returns writes per second: of CPU time, or by the clock if there is a real
-    /// device.
+    /// Overwrites like [`Bench::overwrite`] for a measured stretch. Returns writes per second: of CPU time, or by the
+    /// clock if there is a real device.
     fn sample(&mut self, what: &str, objects: &[u64]) -> Outcome<f64> {
         (self.written_bytes, self.writes, self.slowest_turn) = (0, 0, Duration::ZERO);
         let (begin, cpu_before) = (Instant::now(), cpu_time()?);
@@ -212,7 +214,8 @@ impl Bed {
         let (wall, cpu) = (begin.elapsed(), cpu_time()? - cpu_before);
         let rate = self.sample as f64 / self.measure(wall, cpu).as_secs_f64();
         println!(
-            "{what:34} {rate:>8.0} writes/s; {:>5.2} us of CPU per write, longest turn {:>6.0} us; {:>5.2} requests and {:>5.2} KiB written per write",
+            "{what:34} {rate:>8.0} writes/s; {:>5.2} us of CPU per write, longest turn {:>6.0} us; {:>5.2} requests \
+                and {:>5.2} KiB written per write",
             cpu.as_secs_f64() * 1e6 / self.sample as f64,
             self.slowest_turn.as_secs_f64() * 1e6,
             self.writes as f64 / self.sample as f64,
@@ -225,14 +228,14 @@ impl Bed {
         if matches!(self.device, Device::File(_)) { wall } else { cpu }
     }
 
-    /// Reads those objects whole.
+    /// Reads these objects whole.
     fn read_all(&mut self, what: &str, objects: &[u64]) -> Outcome<f64> {
         self.settle()?;
         let (mut requests, begin, cpu_before) = (0, Instant::now(), cpu_time()?);
         for object in objects {
             let before = self.reads;
             if let Lookup::Pending(_) = self.store.read(&object_id(*object), 0, OBJECT_BYTES) {
-                // Without a turn, so that nothing else reads.
+                // No turn is made, so that nothing else reads.
                 while let Some(request) = self.store.poll_io() {
                     self.reads += u64::from(matches!(request, IoRequest::Read { .. }));
                     self.store.io_done(self.device.carry_out(&self.data, request)?);
@@ -262,7 +265,8 @@ impl Bed {
         let (free, usage) = (self.store.free_space(), self.store.usage());
         let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
         println!(
-            "  {:.0} % full; {:.1} pieces per object; of the free space {:.0} % is in whole units; free runs, from (KiB): number:{}",
+            "  {:.0} % full; {:.1} pieces per object; of the free space {:.0} % is in whole units; free runs, from \
+                (KiB): number:{}",
             percent(usage.total_bytes - usage.free_bytes, usage.total_bytes),
             extents as f64 / objects.len().max(1) as f64,
             percent(free.whole_units_bytes, free.bytes()),
@@ -271,7 +275,7 @@ impl Bed {
         Ok(())
     }
 
-    /// Seconds without clients, until nothing more is moved.
+    /// Lets seconds without clients pass, until nothing more is moved.
     fn rest(&mut self) -> Outcome<u32> {
         let mut ticks = 0;
         while !self.store.is_compact() {
@@ -306,7 +310,8 @@ fn run(device: Device, device_bytes: u64, percent: u64, times: u64) -> Outcome<(
     let ticks = bed.rest()?;
     let moved = bed.store.relocation_stats();
     println!(
-        "  rested {ticks} s, each of 100 turns: {} MiB in {} pieces moved (before: {} MiB in {}); {} windows noted, {} given up, {} walks",
+        "  rested {ticks} s, each of 100 turns: {} MiB in {} pieces moved (before: {} MiB in {}); {} windows noted, \
+            {} given up, {} walks",
         (moved.moved_bytes - before.moved_bytes) >> 20,
         moved.moves - before.moves,
         before.moved_bytes >> 20,

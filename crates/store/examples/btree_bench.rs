@@ -1,9 +1,9 @@
-//! Loads a metadata tree and looks keys up, and tells what that costs.
+//! Loads a metadata tree and looks keys up, and reports the costs.
 //!
 //! `cargo run --release -p store --example btree_bench -- FILE [ENTRIES [BATCH]]` makes FILE (it must not exist) and
-//! removes it again. Keys have 60 bytes, values 300. Times are CPU time of this thread, as the scheduler counts it; those
-//! of merging are by the clock, of its slices alone, without reads, writes and the changes in memory. Reads and writes go
-//! through the page cache of the operating system.
+//! removes it again. Keys have 60 bytes, values 300. Times are CPU time of this thread, as the scheduler counts it;
+//! those of merging are by the clock, of its slices alone, without reads, writes and the changes in memory. Reads and
+//! writes go through the page cache of the operating system.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ const BLOCK: u64 = 4096;
 const TAG: u64 = 7;
 const SLICE_NS: u32 = 100_000;
 
-/// Blocks from the end of the file, or that were freed.
+/// Blocks from the end of the file, or freed ones.
 #[derive(Default)]
 struct Blocks {
     end: u32,
@@ -62,7 +62,7 @@ struct Bench {
     slices: Vec<Duration>,
 }
 
-/// CPU time of this thread so far.
+/// Returns the CPU time of this thread so far.
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
@@ -73,7 +73,7 @@ fn mix(number: u64) -> u64 {
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// 60 bytes: a common beginning, as of objects in a pool, and a number in hexadecimal digits.
+/// Returns a key of 60 bytes: a common prefix, as of objects in a pool, and a number in hexadecimal digits.
 fn key(number: u64) -> String {
     format!("{:40}{:020x}", "pool 5, namespace of many objects, name ", number)
 }
@@ -139,7 +139,8 @@ impl Bench {
         self.slices.sort();
         let at = |share: f64| self.slices[((self.slices.len() - 1) as f64 * share) as usize];
         println!(
-            "{name}: {entries} entries in {:.1?}, merging {:.1?} = {:.0} entries/s; slices: median {:.0?}, p99 {:.0?}, p99.9 {:.0?}, \
+            "{name}: {entries} entries in {:.1?}, merging {:.1?} = {:.0} entries/s; slices: median {:.0?}, p99 \
+                {:.0?}, p99.9 {:.0?}, \
              max {:.0?}; {:.2} GB on the device, {:.2} GB written",
             cpu_time() - begin,
             merging,
@@ -208,7 +209,7 @@ impl Bench {
     }
 }
 
-/// Changes in memory alone.
+/// Makes changes in memory alone.
 fn overlay(entries: u64) -> Result<(), Box<dyn Error>> {
     for (name, number) in [("in order", (|at| at) as fn(u64) -> u64), ("random", mix)] {
         let (mut overlay, value, begin) = (Overlay::default(), [7u8; 100], cpu_time());
@@ -223,7 +224,8 @@ fn overlay(entries: u64) -> Result<(), Box<dyn Error>> {
         let begin = cpu_time();
         while !overlay.shed(500) {}
         println!(
-            "overlay, {name}: {:.0} ns per change, {} bytes each; all deleted as a range in {delete:.0?}, shed in {:.0} ns each",
+            "overlay, {name}: {:.0} ns per change, {} bytes each; all deleted as a range in {delete:.0?}, shed in \
+                {:.0} ns each",
             put.as_nanos() as f64 / entries as f64,
             bytes as u64 / entries,
             (cpu_time() - begin).as_nanos() as f64 / entries as f64,

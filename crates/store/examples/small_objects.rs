@@ -1,11 +1,11 @@
-//! Fills a store with objects of 1 KiB and tells what each costs: space, memory, writes, time to list them.
+//! Fills a store with objects of 1 KiB and reports the costs of each: space, memory, writes, time to list them.
 //!
-//! `cargo run --release -p store --example small_objects -- FILE OBJECTS GIB [random|in-order [MEMORY_MIB [MINUTES]]]` makes
-//! FILE of GIB (it must not exist) and removes it again. Objects come in random order of their hashes, as clients make them,
-//! or in the order in which the store keeps them, as a backfill does; each with an attribute of 112 bytes, as long as a
-//! placement group's object information. Filling ends after so many minutes (60), with as many objects as there are then. Reads
-//! at the same time, as an OSD has them; one write after another; with O_DIRECT. Ten million objects take about 14 GB; give
-//! the file 32 GiB.
+//! `cargo run --release -p store --example small_objects -- FILE OBJECTS GIB [random|in-order [MEMORY_MIB [MINUTES]]]`
+//! makes FILE of GIB (it must not exist) and removes it again. Objects come in random order of their hashes, as clients
+//! make them, or in the order in which the store keeps them, as a backfill does; each has an attribute of 112 bytes, as
+//! long as a placement group's object information. Filling ends after this many minutes (60), with the objects there
+//! are then. Reads run at the same time, as in an OSD; writes run one after another, with O_DIRECT. Ten million objects
+//! take about 14 GB; give the file 32 GiB.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -17,19 +17,19 @@ use store::{IoDone, IoRequest, Lookup, Memory, Step, Store, StoreConfig, StoreEv
 use types::{Fsid, ObjectId, OsdId, PgId, PoolId};
 use wire::Rope;
 
-/// `open(2)`: no page cache, as the OSD does it.
+/// Flag of `open(2)`: no page cache, as the OSD opens its files.
 const O_DIRECT: i32 = 0o40000;
 const OBJECT_BYTES: usize = 1024;
 const PER_TURN: u64 = 256;
-/// An OSD has a turn whenever requests are done, too: so many for each in which objects come.
+/// Number of turns for each turn in which objects come: an OSD has turns whenever requests are done, too.
 const FURTHER_TURNS: u64 = 16;
 
-/// Reads under way at once.
+/// Number of reads under way at once.
 const READERS: usize = 32;
-/// Progress is told so often.
+/// Interval between reports of progress.
 const REPORT: Duration = Duration::from_secs(20);
 
-/// Threads that carry out reads.
+/// Number of threads that carry out reads.
 struct Readers {
     requests: Sender<IoRequest>,
     done: Receiver<std::io::Result<IoDone>>,
@@ -61,7 +61,7 @@ struct Filling {
     until: Instant,
     store: Store,
     objects: u64,
-    /// As many of them as there was time for.
+    /// Number of objects that there was time for.
     filled: u64,
     is_random: bool,
     written_bytes: u64,
@@ -84,7 +84,7 @@ fn carry_out(file: &File, request: IoRequest) -> std::io::Result<IoDone> {
             file.sync_data()?;
             (id, None)
         }
-        // Left out: it would only keep the file sparse.
+        // Discards are left out: they would only keep the file sparse.
         IoRequest::Discard { id, .. } => (id, None),
     };
     Ok(IoDone { id, result: Ok(buf) })
@@ -106,7 +106,7 @@ impl Filling {
         ObjectId::head(PoolId(1), hash, b"", format!("object-of-a-kilobyte-{number:010}").as_bytes())
     }
 
-    /// Carries out requests until none is left; returns whether a read brought its bytes.
+    /// Carries out requests until none is left; returns true if a read brought its bytes.
     fn pump(&mut self) -> Result<bool, Box<dyn Error>> {
         let mut read = false;
         loop {
@@ -167,7 +167,8 @@ impl Filling {
             self.store.submit(Transaction { pg: PgId::new(1, 0), steps })?;
             if (number + 1) % PER_TURN == 0 {
                 let mut further = 0..=FURTHER_TURNS;
-                // As an OSD does, which takes nothing more from clients until memory for changes is there again.
+                // The loop waits as an OSD does, which takes nothing more from clients until there is memory for
+                // changes again.
                 while further.next().is_some() || self.store.is_behind() {
                     self.store.end_turn();
                     self.pump()?;
@@ -186,7 +187,8 @@ impl Filling {
     fn report(&self, objects: u64, begin: Instant) -> Result<(), Box<dyn Error>> {
         let (usage, log, (_, memory)) = (self.store.usage(), self.store.log_state(), self.store.memory());
         println!(
-            "{objects:>9} objects: {:>5} bytes each in {:.2} GB of metadata, {} data bytes; memory {} MiB (pages {}, objects {}, changes {}); \
+            "{objects:>9} objects: {:>5} bytes each in {:.2} GB of metadata, {} data bytes; memory {} MiB (pages \
+                {}, objects {}, changes {}); \
              {:.1} KiB written each; {:.0} objects/s",
             log.checkpoint_bytes / objects,
             log.checkpoint_bytes as f64 / 1e9,
@@ -257,7 +259,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let minutes: u64 = rest.get(2).map_or(Ok(60), |arg| arg.parse())?;
     let device_bytes = gib.parse::<u64>()? << 30;
     let file = OpenOptions::new().read(true).write(true).create_new(true).custom_flags(O_DIRECT).open(path)?;
-    // It is gone with this process.
+    // The file is gone with this process.
     std::fs::remove_file(path)?;
     file.set_len(device_bytes)?;
     let wal_bytes = StoreConfig::default_wal_bytes(device_bytes);

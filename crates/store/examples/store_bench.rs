@@ -1,8 +1,8 @@
-//! Drives a store on a real file, one request after another, and tells what its own work costs.
+//! Drives a store on a real file, one request after another, and reports the costs of the store's own work.
 //!
-//! `cargo run --release -p store --example store_bench -- FILE [GIB [ROWS]]` makes FILE (it must not exist) and removes it
-//! again. Each row: CPU time per operation in user space, which is the store's own work, and in the kernel, one system
-//! call per request; and operations per second as a caller without concurrency sees them.
+//! `cargo run --release -p store --example store_bench -- FILE [GIB [ROWS]]` makes FILE (it must not exist) and removes
+//! it again. Each row: CPU time per operation in user space, which is the store's own work, and in the kernel, one
+//! system call per request; and operations per second as a caller without concurrency sees them.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -12,7 +12,7 @@ use store::{IoDone, IoRequest, Lookup, Step, Store, StoreConfig, StoreEvent, Tra
 use types::{AlignedBuf, Fsid, ObjectId, OsdId, PgId, PoolId};
 use wire::Rope;
 
-/// `open(2)`: no page cache, as the OSD does it.
+/// Flag of `open(2)`: no page cache, as the OSD opens its files.
 const O_DIRECT: i32 = 0o40000;
 const OBJECT_BYTES: u64 = 4 << 20;
 const BLOCK: u64 = 4096;
@@ -44,7 +44,7 @@ fn carry_out(file: &File, request: IoRequest) -> std::io::Result<IoDone> {
             file.sync_data()?;
             IoDone { id, result: Ok(None) }
         }
-        // Left out: it would only keep the file sparse.
+        // Discards are left out: they would only keep the file sparse.
         IoRequest::Discard { id, .. } => IoDone { id, result: Ok(None) },
     })
 }
@@ -93,7 +93,7 @@ impl Bench {
         Ok(reads)
     }
 
-    /// A write as a placement group makes it: data, object information, log entry.
+    /// Writes as a placement group does: data, object information, log entry.
     fn write(&mut self, object: u64, offset: u64, data: Rope, version: u64) -> Result<(), Box<dyn Error>> {
         let object = object_id(object);
         let steps = vec![
@@ -133,7 +133,8 @@ impl Bench {
         let (wall, after) = (begin.elapsed(), cpu_time()?);
         let per_operation = |time: Duration| time.as_secs_f64() * 1e6 / operations as f64;
         println!(
-            "{name:28} {:>8.2} us user, {:>8.2} us system per operation; {:>7.2} KiB written per operation, {:>6} flushes; {:>7.0} operations/s",
+            "{name:28} {:>8.2} us user, {:>8.2} us system per operation; {:>7.2} KiB written per operation, {:>6} \
+                flushes; {:>7.0} operations/s",
             per_operation(after.0 - user),
             per_operation(after.1 - system),
             self.written_bytes as f64 / 1024.0 / operations as f64,
@@ -149,7 +150,8 @@ fn object_id(number: u64) -> ObjectId {
     ObjectId::head(PoolId(1), (number as u32).wrapping_mul(0x9e37_79b9), b"", name.as_bytes())
 }
 
-/// CPU time of this process so far: in user space, which is the store's own work, and in the kernel. In steps of 10 ms.
+/// Returns the CPU time of this process so far: in user space, which is the store's own work, and in the kernel. In
+/// steps of 10 ms.
 fn cpu_time() -> std::io::Result<(Duration, Duration)> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -157,7 +159,7 @@ fn cpu_time() -> std::io::Result<(Duration, Duration)> {
     Ok((Duration::from_millis(ticks(11) * 10), Duration::from_millis(ticks(12) * 10)))
 }
 
-/// Resident memory, in bytes.
+/// Returns the resident memory, in bytes.
 fn resident() -> std::io::Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,12 +1,12 @@
-//! What the layers above see of the store.
+//! Types that the layers above see of the store.
 
-use crate::Attrs;
 use crate::btree::Damage;
+use crate::{Attrs, StopReason};
 use bytes::Bytes;
 use types::{AlignedBuf, ObjectId, PgId};
 use wire::Rope;
 
-/// Behind every key of a group's table.
+/// Sorts behind every key of a group's table.
 pub const PG_KEYS_END: Bytes = Bytes::from_static(&[0xff; 2]);
 
 /// Names one submitted transaction. Tickets grow, and commit in order.
@@ -17,25 +17,25 @@ pub struct Ticket(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LookupId(pub u64);
 
-/// The answer to a lookup: there, or on its way.
+/// The answer to a lookup: a value now, or a promise of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Lookup<T> {
     Ready(T),
-    /// Ask again once [`StoreEvent::LookupDone`] names this id (data reads get their bytes with
-    /// [`StoreEvent::ReadDone`] instead). Each answer of this kind has an id of its own; asked again, the lookup may have
+    /// Not known yet: ask again once [`StoreEvent::LookupDone`] names this id (data reads get their bytes with
+    /// [`StoreEvent::ReadDone`] instead). Each such answer has an id of its own. A lookup that is asked again may have
     /// to wait again.
     Pending(LookupId),
-    /// The metadata that holds the answer is damaged on the device: nobody can tell.
+    /// The metadata that holds the answer is damaged on the device, so there is no answer.
     Damaged(Damage),
 }
 
-/// What the store keeps about an object besides its bytes; an absent object has none.
+/// The store's knowledge of an object besides its bytes; an absent object has none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectStat {
     pub size_bytes: u64,
-    /// Attributes by name. The layer above keeps its own object information in one of them.
+    /// Attributes by name. The layer above keeps its object information in one of them.
     pub attrs: Attrs,
-    /// Whether there may be omap entries or an omap header.
+    /// True if there may be omap entries or an omap header.
     pub has_omap: bool,
 }
 
@@ -98,16 +98,17 @@ pub enum Step {
         object: ObjectId,
         header: Bytes,
     },
-    /// Makes `to` a copy of `from` (bytes, attributes, omap), sharing blocks; replaces `to`. `from` must exist, which whoever
-    /// submits this has seen: the store refuses the transaction if it knows better, and stops if it learns so later.
+    /// Makes `to` a copy of `from` (bytes, attributes, omap) that shares its blocks; replaces `to`. The caller must
+    /// have seen that `from` exists: the store refuses the transaction if it knows that `from` does not exist, and
+    /// stops if it learns so later.
     Clone {
         from: ObjectId,
         to: ObjectId,
     },
-    /// Makes `length` bytes of `target` what they are in `source`, as [`Step::Clone`] does: zeros where the source has no
-    /// bytes. The target becomes as long as that takes. Whole blocks are shared, bytes at the edges copied. Both offsets must
-    /// be the same within a block of 4096 bytes, and at most 128 MiB are cloned at a time. `source` may be `target`, if the
-    /// ranges do not overlap.
+    /// Makes `length` bytes of `target` equal to those of `source`, as [`Step::Clone`] does: zeros where the source has
+    /// no bytes. The target grows as needed. Whole blocks are shared, bytes at the edges are copied. Both offsets must
+    /// be equal modulo 4096 bytes, and one step clones at most 128 MiB. `source` may be `target` if the ranges do not
+    /// overlap.
     CloneRange {
         source: ObjectId,
         target: ObjectId,
@@ -123,8 +124,9 @@ pub enum Step {
     PgRemove {
         key: Bytes,
     },
-    /// Removes keys in `begin .. end` (end excluded) from the placement group's table. From the empty key to [`PG_KEYS_END`]
-    /// it removes the table: the group is none of the store's any more, and its objects stay.
+    /// Removes keys in `begin .. end` (end excluded) from the placement group's table. The range from the empty key to
+    /// [`PG_KEYS_END`] removes the table: the store then no longer counts the group as its own, and the group's objects
+    /// stay.
     PgRemoveRange {
         begin: Bytes,
         end: Bytes,
@@ -137,7 +139,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The object that changes; `None` for steps on a group.
+    /// Returns the object that changes; `None` for steps on a group.
     pub fn object(&self) -> Option<&ObjectId> {
         match self {
             Step::Touch { object }
@@ -160,7 +162,7 @@ impl Step {
 }
 
 impl Step {
-    /// The object that is copied, which must exist.
+    /// Returns the object that is copied, which must exist.
     pub(crate) fn source(&self) -> Option<&ObjectId> {
         match self {
             Step::Clone { from: source, .. } | Step::CloneRange { source, .. } => Some(source),
@@ -176,22 +178,22 @@ pub struct Transaction {
     pub steps: Vec<Step>,
 }
 
-/// Why a read cannot give its bytes.
+/// Reasons why a read cannot give its bytes.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("block at {device_offset:#x} fails its checksum ({object} at {object_offset})")]
     Checksum { object: ObjectId, object_offset: u64, device_offset: u64 },
     #[error("device error {errno} at {device_offset:#x} ({object} at {object_offset})")]
     Device { object: ObjectId, object_offset: u64, device_offset: u64, errno: i32 },
-    /// Where the bytes are cannot be told.
+    /// The block map of the object is damaged, so the place of the bytes is unknown.
     #[error("metadata of {object} is damaged: {damage}")]
     Metadata { object: ObjectId, damage: Box<Damage> },
 }
 
-/// The largest size of an object.
+/// The largest size of an object, in bytes.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 43;
 
-/// Why a transaction was not accepted; nothing of it has happened.
+/// Reasons why a transaction was not accepted. Nothing of it has happened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SubmitError {
     #[error("no space on the {device}: {needed_bytes} bytes needed, {free_bytes} free")]
@@ -199,12 +201,12 @@ pub enum SubmitError {
     #[error("clone of {0}, which does not exist")]
     CloneSource(ObjectId),
     /// A range that cannot be cloned.
-    #[error("clone of a range of {object} {what}")]
-    CloneRange { object: ObjectId, what: &'static str },
+    #[error("clone of a range of {object} {why}")]
+    CloneRange { object: ObjectId, why: CloneRangeError },
     /// A write, truncation or clone that reaches beyond [`OBJECT_BYTES_MAX`].
     #[error("{what} of {object} up to byte {end}, beyond the largest object ({OBJECT_BYTES_MAX} bytes)")]
     ObjectTooLarge { what: &'static str, object: ObjectId, end: u64 },
-    /// A name, or a key of an omap or of a group's table, that is too long. Bytes as they are stored: names with their
+    /// A name, or a key of an omap or of a group's table, is too long. Bytes are counted as stored: names with their
     /// namespace, locator and hash.
     #[error("key of {bytes} bytes, at most {bytes_max} are possible")]
     KeyTooLong { bytes: usize, bytes_max: usize },
@@ -212,10 +214,21 @@ pub enum SubmitError {
     #[error("{0} is a cursor, not an object")]
     Cursor(ObjectId),
     #[error("store has stopped: {0}")]
-    Stopped(String),
+    Stopped(Box<StopReason>),
 }
 
-/// What the caller learns.
+/// Reasons why a range cannot be cloned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CloneRangeError {
+    #[error("from and to other places within blocks of 4096 bytes")]
+    Alignment,
+    #[error("of more than 128 MiB at a time")]
+    Length,
+    #[error("onto a part of itself")]
+    Overlap,
+}
+
+/// Events for the caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreEvent {
     /// All transactions up to and including this one are durable.
@@ -227,7 +240,7 @@ pub enum StoreEvent {
     },
     /// The store can no longer promise durability (a failed flush or write): the OSD must stop.
     Failed {
-        reason: String,
+        reason: Box<StopReason>,
     },
 }
 
@@ -235,10 +248,10 @@ pub enum StoreEvent {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IoId(pub u64);
 
-/// Which of a store's devices. Without devices of their own, log and metadata are on the main one.
+/// One of a store's devices. The log and the metadata tree are on the main one unless they have a device of their own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Device {
-    /// Holds data, and the first superblock: it names the others.
+    /// Holds data, and the superblock that names the other devices.
     Main,
     /// Holds the log.
     Wal,
@@ -267,9 +280,9 @@ pub enum IoRequest {
     Read { id: IoId, device: Device, offset: u64, buf: AlignedBuf },
     /// Writes the pieces one after another from `offset`.
     Write { id: IoId, device: Device, offset: u64, data: Rope },
-    /// Makes every write to this device that was done before durable.
+    /// Makes every write to this device that has completed durable.
     Flush { id: IoId, device: Device },
-    /// Gives the range back to the device; its content is then undefined.
+    /// Gives the range back to the device; its content is undefined afterwards.
     Discard { id: IoId, device: Device, offset: u64, len: u64 },
 }
 
@@ -293,7 +306,7 @@ impl IoRequest {
     }
 }
 
-/// The outcome of one [`IoRequest`]. A short read or write is an error (`EIO`) by the time it comes here.
+/// The outcome of one [`IoRequest`]. The driver reports a short read or write as an error (`EIO`).
 #[derive(Debug)]
 pub struct IoDone {
     pub id: IoId,
@@ -308,7 +321,7 @@ pub struct DeviceUsage {
     pub free_bytes: u64,
 }
 
-/// How full the store is, exactly but for omaps. Sizes are those of the main device, except where they say otherwise.
+/// How full the store is: exact, except for omaps. Sizes are those of the main device unless a field says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SpaceUsage {
     /// Bytes of the device that can ever hold data and metadata.
@@ -318,18 +331,19 @@ pub struct SpaceUsage {
     pub data_bytes: u64,
     /// Logical bytes of objects.
     pub stored_bytes: u64,
-    /// Keys and values of omap entries. Those that were replaced or removed since the last checkpoint count, too.
+    /// Bytes of keys and values of omap entries. Entries replaced or removed since the last checkpoint still count.
     pub omap_bytes: u64,
-    /// WAL, the metadata tree and everything else that is not data.
+    /// Bytes of the WAL, the metadata tree and everything else that is not data.
     pub metadata_bytes: u64,
-    /// The metadata tree's own device, if it has one: what is free is free beyond what checkpoints and deletes need.
+    /// The metadata tree's own device, if it has one. Its free bytes are those beyond the needs of checkpoints and
+    /// deletes.
     pub metadata_device: Option<DeviceUsage>,
     pub objects: u64,
 }
 
 impl SpaceUsage {
-    /// What a cluster should take for free that knows of one device per OSD: no larger a share than is free of the metadata
-    /// device, so that its warnings and limits come in time.
+    /// Returns the free bytes to report to a cluster that knows of one device per OSD. The share of free bytes is at
+    /// most that of the metadata device, so that the cluster's warnings and limits come in time.
     pub fn free_bytes_for_cluster(&self) -> u64 {
         let of_metadata = self.metadata_device.map_or(u64::MAX, |own| {
             let share = u128::from(own.free_bytes) * u128::from(self.total_bytes) / u128::from(own.total_bytes.max(1));

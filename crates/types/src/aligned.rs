@@ -71,7 +71,7 @@ impl AlignedBuf {
         &mut bytemuck::cast_slice_mut(&mut self.blocks)[..self.len]
     }
 
-    /// The same memory, shared and immutable.
+    /// Shares the memory, which is immutable from now on.
     pub fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }

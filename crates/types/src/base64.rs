@@ -1,8 +1,8 @@
-//! Base64 with padding (RFC 4648, section 4): how keys are written.
+//! Base64 with padding (RFC 4648, section 4): the form of keys.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The text for `bytes`, on one line.
+/// Encodes `bytes`, on one line.
 pub fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
@@ -16,7 +16,7 @@ pub fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes that `text` stands for; `None` if it is not base64 with padding. Blanks and line ends are not skipped.
+/// Decodes `text`; `None` if it is not base64 with padding. Blanks and line ends are not skipped.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
     if !text.len().is_multiple_of(4) {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Those of the RFC.
+    /// Test vectors of the RFC.
     const VECTORS: [(&str, &str); 7] = [
         ("", ""),
         ("f", "Zg=="),

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Hands out [`AlignedBuf`]s and takes their memory back when they are dropped, wherever that happens.
+/// Hands out [`AlignedBuf`]s and takes their memory back when they are dropped, on any thread.
 ///
-/// Meant for one thread; other threads may return memory. Nobody ever waits: who finds the pool in use by another
-/// thread allocates, or frees. Sizes are rounded up so that a buffer can serve later requests of about its size.
+/// It is meant for one thread; other threads may return memory. No thread ever waits: one that finds the pool in use by
+/// another thread allocates or frees memory instead. Sizes are rounded up so that a buffer can serve later requests of
+/// about its size.
 #[derive(Clone)]
 pub struct BufPool(Arc<Inner>);
 
@@ -20,7 +21,7 @@ struct Inner {
 
 #[derive(Default)]
 struct Free {
-    /// By number of blocks; each number is one of [`size_class`].
+    /// Free memory by number of blocks; each number is one of [`size_class`].
     shelves: BTreeMap<usize, Vec<Vec<Block>>>,
     bytes: usize,
 }
@@ -37,7 +38,7 @@ impl BufPool {
         BufPool(Arc::new(Inner { free: Mutex::default(), bytes_max }))
     }
 
-    /// A buffer of `len` bytes with arbitrary contents: zeros or what was there before.
+    /// A buffer of `len` bytes with arbitrary contents: zeros or earlier contents.
     pub fn take(&self, len: usize) -> AlignedBuf {
         let class = size_class(len.div_ceil(BLOCK_BYTES));
         let found = self.with_free(|free| {
@@ -49,7 +50,7 @@ impl BufPool {
         AlignedBuf::of_pool(blocks, len, self.clone())
     }
 
-    /// Bytes of memory lying unused in the pool.
+    /// Bytes of unused memory in the pool.
     pub fn free_bytes(&self) -> usize {
         self.with_free(|free| free.bytes).unwrap_or(0)
     }
@@ -64,7 +65,7 @@ impl BufPool {
         });
     }
 
-    /// `None` if another thread is inside right now.
+    /// Accesses the free memory; `None` if another thread is doing so.
     fn with_free<T>(&self, f: impl FnOnce(&mut Free) -> T) -> Option<T> {
         match self.0.free.try_lock() {
             Ok(mut free) => Some(f(&mut free)),

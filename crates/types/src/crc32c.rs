@@ -1,5 +1,5 @@
-//! CRC-32C (Castagnoli) in the raw form that the protocol and the store use: the register is the caller's seed and
-//! the result is the register, with no inversion at either end.
+//! CRC-32C (Castagnoli) in the raw form that the protocol and the store use: the seed is the initial register and the
+//! result is the final register, without inversion at either end.
 //!
 //! Combination lets one pass over the bytes serve both the 4 KiB blocks of the store and the frame on the wire.
 
@@ -17,7 +17,7 @@ pub fn update(seed: u32, bytes: &[u8]) -> u32 {
     !(digest.finalize() as u32)
 }
 
-/// [`update`] from [`SEED`].
+/// The register after `bytes`, starting from [`SEED`].
 pub fn checksum(bytes: &[u8]) -> u32 {
     update(SEED, bytes)
 }
@@ -31,11 +31,11 @@ pub fn combine(crc_a: u32, crc_b: u32, b_bytes: u64) -> u32 {
     !(crc_fast::checksum_combine(CrcAlgorithm::Crc32Iscsi, u64::from(!crc_a), u64::from(!crc_b), b_bytes) as u32)
 }
 
-/// What one 4 KiB block of zeros makes of a register: a linear map, as four tables over the register's bytes.
+/// Effect of one 4 KiB block of zeros on a register: a linear map, as four tables over the register's bytes.
 static BLOCK_SHIFT: [[u32; 256]; 4] = block_shift_tables();
 
 const fn block_shift_tables() -> [[u32; 256]; 4] {
-    // Columns of the map for one zero bit; squared fifteen times it stands for 2^15 bits, a block.
+    // Columns of the map of one zero bit. Squaring it fifteen times gives the map of 2^15 bits, a block.
     let mut columns = [0u32; 32];
     columns[0] = 0x82f6_3b78;
     let mut i = 1;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A positive Linux error number. On the wire it travels negated (see [`Errno::as_result`]).
+/// A positive Linux error number. It is negated on the wire (see [`Errno::as_result`]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Errno(pub i32);
 
@@ -54,7 +54,7 @@ errnos! {
 }
 
 impl Errno {
-    /// The value as replies carry it: negative.
+    /// The negative value that replies carry.
     pub const fn as_result(self) -> i32 {
         -self.0
     }

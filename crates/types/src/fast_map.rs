@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A hash map whose hash costs a few multiplications. Not to be iterated where order matters: it differs from map to map.
+/// A hash map whose hash costs a few multiplications. Its order of iteration differs from map to map, so code that
+/// depends on an order must not iterate over it.
 pub type FastMap<K, V> = HashMap<K, V, FastState>;
 
-/// Makes [`FastHasher`]s. Each map has a seed of its own, so that nobody can choose names that collide.
+/// Makes [`FastHasher`]s. Each map has a seed of its own, so that clients cannot choose names that collide.
 #[derive(Clone, Debug)]
 pub struct FastState(u64);
 
@@ -24,18 +25,19 @@ impl BuildHasher for FastState {
     }
 }
 
-/// Eight bytes at a time: exclusive or, then the two halves of a 128-bit product with an odd constant, as in wyhash (Wang Yi).
+/// Hashes eight bytes at a time: exclusive or, then the two halves of a 128-bit product with an odd constant, as in
+/// wyhash (Wang Yi).
 #[derive(Clone, Debug)]
 pub struct FastHasher(u64);
 
-/// The golden ratio's fraction.
+/// Fraction of the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl FastHasher {
     fn mix(&mut self, word: u64) {
         let product = u128::from(self.0 ^ word) * u128::from(ODD);
         self.0 = (product as u64) ^ (product >> 64) as u64;
-        // A word that equals the state must not make it stay zero.
+        // Without the addition, a word that equals the state would leave the state zero.
         self.0 = self.0.wrapping_add(ODD);
     }
 }
@@ -47,7 +49,7 @@ impl Hasher for FastHasher {
         if !rest.is_empty() {
             let mut word = [0; 8];
             word[..rest.len()].copy_from_slice(rest);
-            // The length tells apart what ends in zeros.
+            // The length distinguishes inputs that end in zeros.
             self.mix(u64::from_le_bytes(word) ^ (rest.len() as u64) << 56);
         }
     }
@@ -85,7 +87,7 @@ mod tests {
             |keys: &mut dyn Iterator<Item = Vec<u8>>| keys.map(|key| state.hash_one(key)).collect::<Vec<u64>>();
         let all = hashes(&mut (0..50_000u32).map(|i| format!("benchmark_data_host_{i}").into_bytes()));
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "whole hashes differ");
-        // Tables take their place from the low bits and tell entries of a place apart by the high ones.
+        // Tables choose a place by the low bits and distinguish entries of a place by the high ones.
         for part in [0, 57] {
             let mut counts = [0; 128];
             all.iter().for_each(|hash| counts[(hash >> part & 127) as usize] += 1);

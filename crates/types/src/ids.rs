@@ -28,12 +28,12 @@ impl OsdId {
     /// CRUSH's "no item": a shard that could not be placed.
     pub const NONE: OsdId = OsdId(0x7fff_ffff);
 
-    /// Whether this names a real OSD.
+    /// True if this is the id of a real OSD.
     pub const fn is_some(self) -> bool {
         self.0 >= 0 && self.0 != Self::NONE.0
     }
 
-    /// Index into the per-OSD vectors of a map. Panics for [`OsdId::NONE`]: check first.
+    /// Index into the per-OSD vectors of a map. Panics for [`OsdId::NONE`].
     pub fn index(self) -> usize {
         assert!(self.is_some(), "index of a missing OSD");
         self.0 as usize
@@ -46,49 +46,49 @@ impl fmt::Display for OsdId {
     }
 }
 
-/// Number of a pool; pools are numbered from 1 and numbers are never used again.
+/// Number of a pool. Pools are numbered from 1, and numbers are never reused.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolId(pub i64);
 
 impl PoolId {
-    /// Pools that clients know have numbers of at most so many bits.
+    /// Number of bits of the pools that clients know.
     const BITS: u32 = 48;
     const NUMBER: i64 = (1 << Self::BITS) - 1;
     const KEPT_BACK: i64 = 1 << 60;
     const IN_PART: i64 = 1 << 61;
 
-    /// The pool under which an OSD keeps one shard of an erasure-coded pool's groups: an OSD may hold two shards of one
-    /// group, and their objects and tables must not meet. Clients, maps and monitors never see such a number.
+    /// The pool under which an OSD keeps one shard of an erasure-coded pool's groups. An OSD may hold two shards of one
+    /// group, whose objects and tables must not collide. Clients, maps and monitors never see such a number.
     pub const fn of_shard(self, shard: u8) -> PoolId {
         PoolId((self.0 & Self::NUMBER) | (shard as i64 + 1) << Self::BITS)
     }
 
-    /// The pool under which a shard keeps what objects were before updates that may still be taken back.
+    /// The pool under which a shard keeps objects' former states, for updates that may still be undone.
     pub const fn kept_back(self) -> PoolId {
         PoolId(self.0 | Self::KEPT_BACK)
     }
 
-    /// Whether it was made by [`PoolId::kept_back`].
+    /// True if this was made by [`PoolId::kept_back`].
     pub const fn is_kept_back(self) -> bool {
         self.0 > 0 && self.0 & Self::KEPT_BACK != 0
     }
 
-    /// The pool under which an OSD has objects of which only some has come from another OSD.
+    /// The pool under which an OSD keeps objects that have only partly arrived from another OSD.
     pub const fn in_part(self) -> PoolId {
         PoolId(self.0 | Self::IN_PART)
     }
 
-    /// Whether it was made by [`PoolId::in_part`].
+    /// True if this was made by [`PoolId::in_part`].
     pub const fn is_in_part(self) -> bool {
         self.0 > 0 && self.0 & Self::IN_PART != 0
     }
 
-    /// Whether objects of the pool are no objects of a group, but lie beside them.
+    /// True if the pool's objects do not belong to a group, but lie beside its objects.
     pub const fn is_beside(self) -> bool {
         self.is_kept_back() || self.is_in_part()
     }
 
-    /// The shard, if it was made by [`PoolId::of_shard`].
+    /// The shard, if this was made by [`PoolId::of_shard`].
     pub const fn shard(self) -> Option<u8> {
         let shard = self.0 >> Self::BITS & 0xff;
         if self.0 > 0 && shard > 0 { Some(shard as u8 - 1) } else { None }
@@ -137,7 +137,7 @@ impl PgId {
     }
 }
 
-/// One shard of an erasure-coded group is written `1.2fs3`.
+/// Formats a group as `1.2f`, and one shard of an erasure-coded group as `1.2fs3`.
 impl fmt::Display for PgId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:x}", self.pool.base().0, self.seed)?;
@@ -148,7 +148,7 @@ impl fmt::Display for PgId {
     }
 }
 
-/// A text that is not what its type needs; the field holds the text.
+/// A text that is not in the form of its type; the field holds the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseIdError(pub String);
 
@@ -286,7 +286,7 @@ impl fmt::Display for EntityName {
     }
 }
 
-/// Identity of one client request, the key of duplicate detection: it stays the same over resends.
+/// Identity of one client request, the key of duplicate detection: resends keep it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReqId {
     pub name: EntityName,

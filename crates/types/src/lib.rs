@@ -1,14 +1,14 @@
-//! Identifiers, epochs, versions and units: the words every other crate speaks.
+//! Identifiers, epochs, versions and units that every other crate uses.
 //!
-//! Nothing here knows how a value looks on the wire (`wire` does), what a map contains (`osdmap`), or how an
-//! object is stored (`store`).
+//! This crate does not know how a value is encoded (`wire` does), what a map contains (`osdmap`), or how an object is
+//! stored (`store`).
 //!
 //! * [`ids`]: OSDs, pools, placement groups, epochs, entity names.
 //! * [`object`]: an object's full name and the order in which a placement group lists objects.
 //! * [`version`]: [`EVersion`], the version of one update of a placement group.
-//! * [`time`]: [`Utime`], a wall-clock stamp as the protocol carries it.
+//! * [`time`]: [`Utime`], a wall-clock stamp of the protocol.
 //! * [`crc32c`]: the checksum of frames and of 4 KiB blocks.
-//! * [`base64`]: how keys are written.
+//! * [`base64`]: the text form of keys.
 //! * [`fast_map`]: hash maps for hot paths.
 //! * [`aligned`]: buffers aligned for direct I/O, handed around as [`bytes::Bytes`].
 //! * [`buf_pool`]: a bounded stock of such buffers.

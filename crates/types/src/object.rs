@@ -19,8 +19,8 @@ impl SnapId {
 
 /// Full name of an object within the cluster, and the cursor of listings.
 ///
-/// The order is that of listings: everything before `max`, then pool, the **bit-reversed** hash, namespace, key,
-/// name, snapshot. So the objects of a placement group are one contiguous range, also after a split.
+/// The order is that of listings: everything before `max`, then pool, the **bit-reversed** hash, namespace, key, name,
+/// snapshot. The objects of a placement group are thus one contiguous range, also after a split.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ObjectId {
     pub pool: PoolId,
@@ -28,19 +28,19 @@ pub struct ObjectId {
     pub hash: u32,
     /// Names are bytes: clients may use any but NUL, and need not send UTF-8.
     pub nspace: Vec<u8>,
-    /// Locator key; empty when placement goes by the name.
+    /// Locator key; empty if the object is placed by its name.
     pub key: Vec<u8>,
     pub name: Vec<u8>,
     pub snap: SnapId,
-    /// Sorts behind every object; the other fields are then at their defaults.
+    /// The cursor after all objects; the other fields are then at their defaults.
     pub max: bool,
 }
 
 impl ObjectId {
-    /// Pool number of the cursor that stands before every object.
+    /// Pool number of the cursor before all objects.
     pub const MIN_POOL: PoolId = PoolId(i64::MIN);
 
-    /// The cursor before every object.
+    /// The cursor before all objects.
     pub const fn min() -> ObjectId {
         ObjectId {
             pool: Self::MIN_POOL,
@@ -53,7 +53,7 @@ impl ObjectId {
         }
     }
 
-    /// The cursor behind every object.
+    /// The cursor after all objects.
     pub fn max() -> ObjectId {
         ObjectId { max: true, ..Self::min() }
     }
@@ -71,7 +71,7 @@ impl ObjectId {
         }
     }
 
-    /// What decides placement and order: the key if there is one, else the name.
+    /// The key that decides placement and order: the locator key if there is one, else the name.
     pub fn effective_key(&self) -> &[u8] {
         if self.key.is_empty() { &self.name } else { &self.key }
     }
@@ -91,12 +91,12 @@ impl ObjectId {
         ObjectId { snap: SnapId(0), ..self.clone() }
     }
 
-    /// The cursor behind all of them.
+    /// The cursor after all states of the object that this is a state of, or a cursor in.
     pub fn behind_all_states(&self) -> ObjectId {
         ObjectId { snap: SnapId::DIR, ..self.clone() }
     }
 
-    /// Whether it is the object as a snapshot preserves it.
+    /// True if this is the object as a snapshot preserves it.
     pub fn is_clone(&self) -> bool {
         self.snap < SnapId::HEAD
     }

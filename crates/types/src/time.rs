@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Seconds and nanoseconds since 1970, as the protocol carries them.
+/// Seconds and nanoseconds since 1970, in the form of the protocol.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Utime {
     pub sec: u32,
@@ -13,12 +13,12 @@ pub struct Utime {
 impl Utime {
     pub const ZERO: Utime = Utime { sec: 0, nsec: 0 };
 
-    /// From a duration since 1970.
+    /// The stamp of a duration since 1970.
     pub fn from_unix(since_1970: Duration) -> Utime {
         Utime { sec: since_1970.as_secs() as u32, nsec: since_1970.subsec_nanos() }
     }
 
-    /// Since 1970.
+    /// Duration since 1970.
     pub fn to_unix(self) -> Duration {
         Duration::new(self.sec.into(), self.nsec)
     }
@@ -34,7 +34,7 @@ impl From<SystemTime> for Utime {
     }
 }
 
-/// As Ceph prints stamps in UTC: `2026-11-21T10:00:00.000000+0000`.
+/// Ceph's format of stamps in UTC: `2026-11-21T10:00:00.000000+0000`.
 impl fmt::Display for Utime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, rest) = (self.sec / 86_400, self.sec % 86_400);
@@ -47,7 +47,7 @@ impl fmt::Display for Utime {
 
 /// Year, month (1-12) and day (1-31) of a day counted from 1970-01-01, proleptic Gregorian calendar.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    // Counted in 400-year eras that begin on 1 March 0000, so that the leap day is the last of its year.
+    // Days are counted in 400-year eras that begin on 1 March 0000, so that the leap day is the last of its year.
     let z = days + 719_468;
     let era = z / 146_097;
     let day_of_era = z % 146_097;

@@ -1,5 +1,5 @@
-//! xxHash, 32 and 64 bits, as its specification has it (github.com/Cyan4973/xxHash, doc/xxhash_spec.md). Clients may ask for
-//! such checksums of what they have stored; nothing of our own uses them.
+//! xxHash, 32 and 64 bits, by its specification (github.com/Cyan4973/xxHash, doc/xxhash_spec.md). Clients may request
+//! such checksums of stored data; Nacre itself does not use them.
 
 const PRIMES_32: [u32; 5] = [0x9E37_79B1, 0x85EB_CA77, 0xC2B2_AE3D, 0x27D4_EB2F, 0x1656_67B1];
 const PRIMES_64: [u64; 5] =

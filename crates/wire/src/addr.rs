@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::str::FromStr;
 
-/// Which protocol an address speaks. The numbers are the protocol's.
+/// Protocol of an address. The numbers are the wire protocol's.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AddrKind(pub u32);
 
@@ -17,15 +17,15 @@ impl AddrKind {
     pub const LEGACY: AddrKind = AddrKind(1);
     /// msgr v2, written `v2:`.
     pub const MSGR2: AddrKind = AddrKind(2);
-    /// Either; clients name themselves so. Written without a prefix, or `any:`.
+    /// msgr v1 or v2; clients name themselves so. Written without a prefix, or `any:`.
     pub const ANY: AddrKind = AddrKind(3);
     /// A range of addresses in a blocklist.
     pub const CIDR: AddrKind = AddrKind(4);
 }
 
-/// Where one incarnation of a party can be reached.
+/// Address of one incarnation of a party.
 ///
-/// The nonce tells incarnations at the same IP and port apart: a restarted OSD takes a new one.
+/// The nonce distinguishes incarnations at one IP and port: a restarted OSD takes a new one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct EntityAddr {
     pub kind: AddrKind,
@@ -43,7 +43,7 @@ const SOCKADDR_IN6_BYTES: usize = 28;
 const SOCKADDR_STORAGE_BYTES: usize = 128;
 
 impl EntityAddr {
-    /// The address of nobody: what a list without the wanted kind answers.
+    /// The blank address, given for a list without the wanted kind.
     pub const BLANK: EntityAddr = EntityAddr { kind: AddrKind::NONE, nonce: 0, sockaddr: None };
 
     pub const fn new(kind: AddrKind, sockaddr: SocketAddr, nonce: u32) -> EntityAddr {
@@ -64,7 +64,7 @@ impl EntityAddr {
         self.sockaddr.map_or(0, |s| s.port())
     }
 
-    /// Whether no IP is given, or only the unspecified one (`0.0.0.0`, `::`).
+    /// True if the address has no IP, or only the unspecified one (`0.0.0.0`, `::`).
     pub fn is_blank_ip(&self) -> bool {
         self.ip().is_none_or(|ip| ip.is_unspecified())
     }
@@ -74,8 +74,8 @@ impl EntityAddr {
         WithoutKind(self).to_string()
     }
 
-    /// Reads what [`fmt::Display`] writes; a text without `v1:`, `v2:` or `any:` has kind `default`.
-    /// Port and nonce may be left out and are then 0.
+    /// Parses the format of [`fmt::Display`]; a text without `v1:`, `v2:` or `any:` has kind `default`. A missing port
+    /// or nonce is 0.
     pub fn parse(text: &str, default: AddrKind) -> Result<EntityAddr, ParseAddrError> {
         let error = || ParseAddrError(text.to_owned());
         if text == "-" {
@@ -97,7 +97,7 @@ impl EntityAddr {
         Ok(EntityAddr { kind, nonce, sockaddr: Some(sockaddr) })
     }
 
-    /// The sockaddr as it lies in memory on Linux: bytes, and how many of them count.
+    /// The sockaddr as it lies in memory on Linux: its bytes, and their number.
     fn sockaddr_bytes(&self) -> ([u8; SOCKADDR_IN6_BYTES], usize) {
         let mut raw = [0; SOCKADDR_IN6_BYTES];
         let mut put = |at: usize, bytes: &[u8]| raw[at..at + bytes.len()].copy_from_slice(bytes);
@@ -121,7 +121,7 @@ impl EntityAddr {
         (raw, len)
     }
 
-    /// Reads a sockaddr whose family has been read before; `raw` is what follows the family, at most 26 bytes.
+    /// Reads a sockaddr after its family; `raw` is the rest of it, at most 26 bytes.
     fn read_sockaddr(family: u16, raw: &[u8]) -> Result<Option<SocketAddr>, DecodeError> {
         let longest = match family {
             FAMILY_INET => SOCKADDR_IN_BYTES - 2,
@@ -130,7 +130,7 @@ impl EntityAddr {
         if raw.len() > longest {
             return Err(DecodeError::Value { what: "length of a socket address", value: raw.len() as u64 + 2 });
         }
-        // A sender may leave the tail out; it is zero then.
+        // A sender may leave out the tail, which is zero then.
         let mut full = [0; SOCKADDR_IN6_BYTES - 2];
         full[..raw.len()].copy_from_slice(raw);
         let mut r = Reader::new(&full);
@@ -147,7 +147,7 @@ impl EntityAddr {
     }
 
     fn decode_legacy_after_marker(r: &mut Reader<'_>) -> Result<EntityAddr, DecodeError> {
-        // The marker was the first byte of a 32-bit kind that nobody uses.
+        // The marker was the first byte of a 32-bit kind that is never used.
         r.skip(3)?;
         let nonce = r.u32()?;
         let family = port_from(r.array()?);
@@ -179,7 +179,7 @@ impl EntityAddr {
     }
 }
 
-/// Ports, and the family of the legacy form, travel big-endian as in the kernel's socket addresses.
+/// Ports, and the family of the legacy form, are big-endian on the wire, as in the kernel's socket addresses.
 #[allow(clippy::big_endian_bytes)]
 fn port_bytes(port: u16) -> [u8; 2] {
     port.to_be_bytes()
@@ -190,7 +190,7 @@ fn port_from(bytes: [u8; 2]) -> u16 {
     u16::from_be_bytes(bytes)
 }
 
-/// The order of the bytes in memory on a little-endian machine, which is how Ceph orders addresses: both ends of a
+/// The order of the bytes in memory on a little-endian machine, by which Ceph orders addresses: both ends of a
 /// connection race must agree on it.
 impl Ord for EntityAddr {
     fn cmp(&self, other: &EntityAddr) -> Ordering {
@@ -254,7 +254,7 @@ impl fmt::Display for WithoutKind<'_> {
     }
 }
 
-/// As Ceph prints addresses: `v2:127.0.0.1:6800/123`, `-` for the kind "none".
+/// Ceph's format of addresses: `v2:127.0.0.1:6800/123`, `-` for the kind "none".
 impl fmt::Display for EntityAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -269,12 +269,12 @@ impl fmt::Display for EntityAddr {
     }
 }
 
-/// A text that is not an address; the field holds the text.
+/// A text that is no address; the field holds the text.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("'{0}' is not an address such as v2:192.168.1.1:6800/0")]
 pub struct ParseAddrError(pub String);
 
-/// [`EntityAddr::parse`] with msgr v2 as the default.
+/// Parses with [`EntityAddr::parse`], with msgr v2 as the default.
 impl FromStr for EntityAddr {
     type Err = ParseAddrError;
 
@@ -292,7 +292,7 @@ impl EntityAddrVec {
         EntityAddrVec(Vec::new())
     }
 
-    /// A party that speaks msgr v2 only.
+    /// Address of a party that speaks msgr v2 only.
     pub fn msgr2(sockaddr: SocketAddr, nonce: u32) -> EntityAddrVec {
         EntityAddr::msgr2(sockaddr, nonce).into()
     }
@@ -404,7 +404,7 @@ mod tests {
         digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
     }
 
-    /// `hex` decodes to what `text` says and is written again as it was.
+    /// Checks that `hex` decodes to the addresses `text` and is encoded again to the same bytes.
     fn check(hex: &str, text: &str) {
         let bytes = unhex(hex);
         let addrs = EntityAddrVec::from_slice(&bytes).unwrap();
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(addrs.to_vec(Target::PACIFIC), bytes);
     }
 
-    // Recorded from Ceph 16.2.
+    // These bytes were recorded from Ceph 16.2.
     #[test]
     fn address_bytes_do_not_move() {
         // marker 2, count | marker 1, version 1, compat 1, length 28 | kind, nonce, 16 | family, port BE, IP, zeros
@@ -425,7 +425,7 @@ mod tests {
                          01 0101 1c000000 01000000 7f5b0300 10000000 0200 1aa1 ac154001 0000000000000000",
             "[v2:172.21.64.1:6816/220031,v1:172.21.64.1:6817/220031]",
         );
-        // A blank address takes the room of an IPv6 one.
+        // A blank address is as long as an IPv6 one.
         let blank = "01000000 01 0101 28000000 00000000 00000000 1c000000".to_owned() + &"00".repeat(28);
         check(&format!("02 {blank}"), "-");
         check("02 00000000", "");
@@ -440,7 +440,7 @@ mod tests {
         let head = unhex("00000000 07000000 0002 1a85 0a010203");
         assert_eq!((bytes.len(), &bytes[..head.len()]), (136, &head[..]));
         assert_eq!(EntityAddrVec::from_slice(&bytes).unwrap().to_string(), "v1:10.1.2.3:6789/7");
-        // Without Nautilus "any" is unknown.
+        // Peers before Nautilus do not know "any".
         let luminous = Target { features: features::PACIFIC & !(1 << 2), ..Target::PACIFIC };
         let any = EntityAddr { kind: AddrKind::ANY, ..addrs.front() };
         assert_eq!(EntityAddr::from_slice(&any.to_vec(luminous)).unwrap().kind, AddrKind::LEGACY);

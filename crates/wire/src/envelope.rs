@@ -3,20 +3,20 @@
 use crate::{DecodeError, Reader, Rope, Target, Writer};
 use bytes::Bytes;
 
-/// The fields of a message's header that messages use themselves; sequence numbers and acknowledgements are the
-/// session's.
+/// Fields of a message's header that messages use themselves. Sequence numbers and acknowledgements belong to the
+/// session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Header {
     /// Pairs a reply with its request.
     pub tid: u64,
-    /// What the body is: [`Message::TYPE`].
+    /// Type of the body: [`Message::TYPE`].
     pub kind: u16,
     pub priority: u16,
     /// Version of the body's layout.
     pub version: u16,
     /// Oldest decoder that can read the body.
     pub compat_version: u16,
-    /// Offset of the data within a page, a hint from where it was read.
+    /// Offset of the data within a page: a hint of the place that it was read from.
     pub data_off: u16,
 }
 
@@ -26,7 +26,7 @@ pub struct Envelope {
     pub header: Header,
     pub front: Bytes,
     pub middle: Bytes,
-    /// What a session receives with a block of data or more knows the checksums of its blocks; on sending, they spare
+    /// Data of one block or more that a session receives knows the checksums of its blocks; on sending they spare
     /// another pass over the bytes.
     pub data: Rope,
 }
@@ -42,9 +42,9 @@ pub mod priority {
 /// A typed message body.
 pub trait Message: Sized {
     const TYPE: u16;
-    /// Layout version written, and the newest understood.
+    /// Layout version that is written, and the newest that is understood.
     const VERSION: u16 = 1;
-    /// Oldest version a decoder must know to read what is written.
+    /// Oldest version that a decoder must know to read the written layout.
     const COMPAT: u16 = 1;
     const PRIORITY: u16 = priority::DEFAULT;
 
@@ -58,11 +58,11 @@ pub trait Message: Sized {
     /// Decodes a body of layout `header.version`.
     fn decode(header: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<Self, DecodeError>;
 
-    /// The message ready to send to a peer, with transaction id `tid`.
+    /// Encodes the message for a peer, with transaction id `tid`.
     fn seal(mut self, tid: u64, target: Target) -> Envelope {
-        // Most fronts fit: growing step by step would cost more than writing them.
+        // Most fronts fit into this capacity: growing step by step would cost more than writing them.
         let mut w = Writer::onto(Vec::with_capacity(256), target);
-        // The front tells the lengths of the payload's parts: it must see them.
+        // The front has the lengths of the payload's parts, so it is encoded before the payload is moved out.
         self.encode_front(&mut w);
         let data = self.take_data();
         let header = Header {
@@ -76,9 +76,9 @@ pub trait Message: Sized {
         Envelope { header, front: w.into_vec().into(), middle: Bytes::new(), data }
     }
 
-    /// The typed body of `envelope`, whose type must be [`Message::TYPE`].
+    /// Decodes the typed body of `envelope`. Panics unless its type is [`Message::TYPE`].
     ///
-    /// Errors: a layout too new for us, or bytes that are not such a body.
+    /// Errors: a layout that is too new, or bytes that are no such body.
     fn open(envelope: &Envelope) -> Result<Self, DecodeError> {
         let header = &envelope.header;
         assert_eq!(header.kind, Self::TYPE, "open() for another message type");

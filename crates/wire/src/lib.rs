@@ -7,7 +7,7 @@
 //! * [`addr`]: addresses of parties.
 //! * [`msgr`] — sessions with peers: [`msgr::Messenger`].
 //! * [`envelope`]: [`Envelope`], a message as a session carries it, and [`Message`], a typed body.
-//! * [`basic`]: identifiers, locators, sets: what messages and maps are made of.
+//! * [`basic`]: identifiers, locators, sets: the elements of messages and maps.
 //! * [`messages`]: every message between Ceph's clients and the cluster.
 //! * [`nacre`]: our own messages.
 

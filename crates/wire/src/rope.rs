@@ -1,4 +1,4 @@
-//! Payloads made of several pieces of memory, so that nothing is copied to join or cut them.
+//! Payloads made of several pieces of memory, so that joining and cutting copies no bytes.
 
 use bytes::{Bytes, BytesMut};
 use std::fmt;
@@ -7,8 +7,8 @@ use types::BLOCK_BYTES;
 
 /// A sequence of shared byte slices that reads as one. Empty pieces are never kept.
 ///
-/// It may know the checksums of its 4 KiB blocks ([`Rope::block_crcs`]), so that bytes that a session has received are
-/// not read again for the store's checksums or for the frame in which they go on.
+/// A rope may have the checksums of its 4 KiB blocks ([`Rope::block_crcs`]), so that bytes received by a session need
+/// not be read again for the store's checksums or for the frame that forwards them.
 #[derive(Clone, Default)]
 pub struct Rope {
     first: Bytes,
@@ -17,14 +17,14 @@ pub struct Rope {
     crcs: Option<BlockCrcs>,
 }
 
-/// A part of somebody's checksums.
+/// A part of a shared list of checksums.
 #[derive(Clone)]
 struct BlockCrcs {
     of: Arc<[u32]>,
     first: u32,
 }
 
-/// By the pieces; checksums add nothing to them.
+/// Ropes are compared by their pieces; checksums follow from these.
 impl PartialEq for Rope {
     fn eq(&self, other: &Rope) -> bool {
         (self.len, &self.first, &self.rest) == (other.len, &other.first, &other.rest)
@@ -38,21 +38,21 @@ impl Rope {
         Rope { first: Bytes::new(), rest: Vec::new(), len: 0, crcs: None }
     }
 
-    /// The same bytes with the crc32c of each 4 KiB block from the beginning (the last may be short), from
-    /// [`types::crc32c::SEED`]. Who gives them vouches for them. Panics if they are too few or too many.
+    /// Adds the crc32c of each 4 KiB block from the beginning (the last may be short), from [`types::crc32c::SEED`].
+    /// The caller vouches for them. Panics if they are too few or too many.
     pub fn with_block_crcs(mut self, crcs: Arc<[u32]>) -> Rope {
         assert_eq!(crcs.len(), self.len.div_ceil(BLOCK_BYTES), "checksums of the blocks of {} bytes", self.len);
         self.crcs = Some(BlockCrcs { of: crcs, first: 0 });
         self
     }
 
-    /// The checksums given to [`Rope::with_block_crcs`]. They stay with clones and with slices on block boundaries.
+    /// The checksums given to [`Rope::with_block_crcs`]. Clones keep them, and so do slices at block boundaries.
     pub fn block_crcs(&self) -> Option<&[u32]> {
         let BlockCrcs { of, first } = self.crcs.as_ref()?;
         Some(&of[*first as usize..][..self.len.div_ceil(BLOCK_BYTES)])
     }
 
-    /// Total bytes.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -185,11 +185,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn checksums_stay_right_or_go(cuts in prop::collection::vec(1usize..9000, 1..6), steps in prop::collection::vec((0u8..3, 0usize..6, 0usize..6, 0usize..4097), 1..6)) {
+        fn checksums_stay_right_or_go(
+            cuts in prop::collection::vec(1usize..9000, 1..6),
+            steps in prop::collection::vec((0u8..3, 0usize..6, 0usize..6, 0usize..4097), 1..6),
+        ) {
             let mut at = 0u8;
-            let pieces = cuts.iter().map(|len| { at += 1; Bytes::from((0..*len).map(|i| (i * 7) as u8 ^ at).collect::<Vec<u8>>()) });
+            let pieces = cuts.iter().map(|len| {
+                at += 1;
+                Bytes::from((0..*len).map(|i| (i * 7) as u8 ^ at).collect::<Vec<u8>>())
+            });
             let rope: Rope = pieces.collect();
-            let crcs = |rope: &Rope| rope.to_vec().chunks(BLOCK_BYTES).map(types::crc32c::checksum).collect::<Vec<u32>>();
+            let crcs = |rope: &Rope| -> Vec<u32> {
+                rope.to_vec().chunks(BLOCK_BYTES).map(types::crc32c::checksum).collect()
+            };
             let of_all = crcs(&rope).into();
             let mut rope = rope.with_block_crcs(of_all);
             for (kind, first, count, odd) in steps {

@@ -1,27 +1,27 @@
-//! Many operations' hops, summed up.
+//! Sums of many operations' hops.
 
 use super::{Member, OpHops};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One hop over many operations. Times in microseconds.
+/// One hop over many operations. Times are in microseconds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HopRow {
     pub hop: String,
     pub median_us: u64,
     pub p99_us: u64,
     pub mean_us: f64,
-    /// Of all operations' time, 0 to 1.
+    /// Share of all operations' time, 0 to 1.
     pub share: f64,
 }
 
-/// Times that the members that acknowledged last give of their part.
+/// Hops of the members that acknowledged last, by their own account.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LastMember {
-    /// How often each OSD was the last, where that is known; `-1` is the primary itself.
+    /// Number of times that each OSD was the last, where that is known; `-1` is the primary itself.
     pub times: BTreeMap<i32, u64>,
-    /// Its own hops, and `network`, which is all of the time from the update's execution until the acknowledgement came
-    /// that it does not account for: sending, the network, messages that waited to be read.
+    /// The member's own hops, and `network`: the rest of the time from the update's execution until the acknowledgement
+    /// came, which is sending, the network, and messages that waited to be read.
     pub rows: Vec<HopRow>,
 }
 
@@ -32,14 +32,14 @@ pub struct Breakdown {
     pub median_us: u64,
     pub p99_us: u64,
     pub mean_us: f64,
-    /// In the order in which they happen; hops that never took any time are left out.
+    /// Hops in the order in which they happen; hops that never took any time are left out.
     pub rows: Vec<HopRow>,
-    /// `None` if nothing was written.
+    /// `None` if there was no write.
     pub last_member: Option<LastMember>,
 }
 
 impl Breakdown {
-    /// `None` if there are no operations.
+    /// Sums up operations; `None` if there are none.
     pub fn of(ops: &[&OpHops]) -> Option<Breakdown> {
         let (median_us, p99_us, mean_us) = figures(ops.iter().map(|op| op.total_us).collect())?;
         let whole: u64 = ops.iter().map(|op| op.hops.iter().map(|(_, us)| us).sum::<u64>()).sum();
@@ -59,12 +59,12 @@ impl Breakdown {
         Some(Breakdown { ops: ops.len() as u64, median_us, p99_us, mean_us, rows, last_member })
     }
 
-    /// The hop in which most time went.
+    /// The hop with the largest share of the time.
     pub fn largest(&self) -> Option<&HopRow> {
         self.rows.iter().max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
-    /// A sentence about that hop.
+    /// A sentence about the hop with the largest share.
     pub fn verdict(&self) -> Option<String> {
         let hop = self.largest()?;
         let mut sentence = format!("most time goes into {} ({:.0} %)", hop.hop, hop.share * 100.0);
@@ -84,7 +84,7 @@ fn last_member(ops: &[&OpHops]) -> LastMember {
     for op in ops {
         let Some(last) = op.last_member else { continue };
         *times.entry(if last == op.osd { -1 } else { last }).or_insert(0) += 1;
-        // Of equals that came in one message, the one that the primary took last.
+        // Among equals that came in one message, this is the one that the primary handled last.
         if let Some(member) = op.members.iter().find(|member| member.osd == last) {
             parts.push((op, member));
         }

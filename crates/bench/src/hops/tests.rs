@@ -3,7 +3,10 @@ use serde_json::json;
 
 fn nacre(tid: u64, sampled: bool, replicas_us: u64, last: i32) -> Value {
     let total = 160 + replicas_us;
-    let member = |osd: i32, acked: u64, own: u64| json!({"osd": osd, "acked_us": acked, "receive_us": 0, "queue_us": 5, "write_us": own - 5, "flush_us": 0});
+    let member = |osd: i32, acked: u64, own: u64| {
+        let write = own - 5;
+        json!({"osd": osd, "acked_us": acked, "receive_us": 0, "queue_us": 5, "write_us": write, "flush_us": 0})
+    };
     json!({
         "reqid": format!("client.4123.0:{tid}"), "client": "client.4123", "tid": tid, "pg": "3.1f", "pool": 3,
         "object": "o", "what": "write 0~4096", "write": true, "bytes": 4096, "result": 0, "sampled": sampled,
@@ -19,7 +22,7 @@ fn nacre(tid: u64, sampled: bool, replicas_us: u64, last: i32) -> Value {
 #[test]
 fn what_nacre_tells_becomes_a_breakdown() {
     let recent: Vec<Value> = (0..100).map(|n| nacre(n, true, 50 + n, if n < 80 { 2 } else { 1 })).collect();
-    // One of the chosen is slow as well; another one was not chosen.
+    // One sample is slow as well; another slow operation is no sample.
     let slowest = vec![recent[99].clone(), nacre(1000, false, 900_000, 4)];
     let dump = json!({"version": 1, "osd": 0, "one_op_kept_in": 8, "recent": recent, "slowest": slowest});
     let ops = kept_by_nacre(&dump).unwrap();
@@ -44,12 +47,16 @@ fn what_nacre_tells_becomes_a_breakdown() {
     assert_eq!(Breakdown::of(&[]), None);
 }
 
-/// An operation with these events as Ceph 16.2 tells it, and the hops that are made of it.
+/// Builds Ceph 16.2's answer about an operation with these events, and reads it.
 fn of_ceph(description: &str, events: &[(&str, &str)]) -> Vec<OpHops> {
-    let event = |(event, seconds): &(&str, &str)| json!({"event": event, "time": format!("2026-11-21T21:34:{seconds}+0000"), "duration": 0});
+    let event = |(event, seconds): &(&str, &str)| {
+        let time = format!("2026-11-21T21:34:{seconds}+0000");
+        json!({"event": event, "time": time, "duration": 0})
+    };
     let op = |description: &str| {
         json!({
-            "description": description, "initiated_at": "2026-11-21T21:34:35.000000+0000", "age": 2.5, "duration": 0.0049,
+            "description": description, "initiated_at": "2026-11-21T21:34:35.000000+0000", "age": 2.5,
+            "duration": 0.0049,
             "type_data": {
                 "flag_point": "commit sent; apply or cleanup",
                 "events": events.iter().map(event).collect::<Vec<_>>(),
@@ -60,7 +67,8 @@ fn of_ceph(description: &str, events: &[(&str, &str)]) -> Vec<OpHops> {
     kept_by_ceph(5, &json!({"size": 20, "duration": 600, "ops": [op(description), of_another]})).unwrap()
 }
 
-const CEPH_WRITE: &str = "osd_op(client.4123.0:1 1.3 1:e9a5352a:::b:head [writefull 0~4096] snapc 0=[] ondisk+write+known_if_redirected e11)";
+const CEPH_WRITE: &str = "osd_op(client.4123.0:1 1.3 1:e9a5352a:::b:head [writefull 0~4096] snapc 0=[] \
+                          ondisk+write+known_if_redirected e11)";
 
 #[test]
 fn what_ceph_tells_becomes_hops_between_its_events() {

@@ -1,11 +1,11 @@
-//! Hops for people.
+//! Hops as text for people.
 
 use super::{Breakdown, Member, OpHops};
 use std::fmt::Write;
 
-/// Characters of the longest bar.
+/// Length of the longest bar, in characters.
 const BAR: usize = 40;
-/// Hops' names get so many characters at least.
+/// Smallest width of a hop's name, in characters.
 const NAME: usize = 13;
 
 /// A table of hops: median, 99th percentile and share of the whole.
@@ -42,7 +42,7 @@ fn line(text: &mut String, name: &str, median: u64, p99: u64, share: Option<f64>
     let _ = writeln!(text, "  {name:<22}{median:>10}{p99:>10}{share}");
 }
 
-/// One operation's way in time: a line per hop, and one per member that told of its part.
+/// The course of one operation: a line per hop, and one per member that told its part.
 pub fn timeline(op: &OpHops) -> String {
     let kind = if op.write { "write" } else { "read" };
     let failed = if op.result < 0 { format!(", failed ({})", op.result) } else { String::new() };

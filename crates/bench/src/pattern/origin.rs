@@ -1,14 +1,15 @@
-//! Where wrong bytes came from.
+//! The origin of wrong bytes.
 
 use std::fmt;
 
 use super::{Pattern, UNIT_BYTES, check_words, unmix};
 use crate::random::scramble;
 
-/// Units of at most this many wrong bits count as the right unit, damaged. Two unrelated units differ in some 256.
+/// Largest number of wrong bits in a unit that counts as the right unit, damaged. Two unrelated units differ in some
+/// 256 bits.
 const FLIPPED_BITS_MAX: u32 = 32;
 
-/// Where a unit of 64 bytes belongs, as it says itself.
+/// Origin of a unit of 64 bytes, by its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Run, object and version.
@@ -35,38 +36,43 @@ impl Origin {
     }
 }
 
-/// A description of wrong bytes.
+/// The likely kind of wrong bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looks {
-    /// Never written, or lost.
+    /// The bytes were never written, or are lost.
     Zeros,
-    /// The right place of the right object, but from another write: lost, or too early.
+    /// Bytes of the right place in the right object, but from another write: this one was lost, or the other came too
+    /// early.
     OtherVersion { version: u64 },
-    /// The right object, but bytes from elsewhere in it.
+    /// Bytes of another place in the right object.
     OtherOffset { offset: u64, version: u64 },
     /// Bytes of another object of this run.
     OtherObject { object: u64, offset: u64, version: u64 },
     /// Bytes that an earlier run wrote.
     OtherRun(Origin),
-    /// The right bytes with some bits wrong within one unit of 64 bytes.
+    /// The right bytes with some wrong bits within one unit of 64 bytes.
     FlippedBits { count: u32 },
-    /// Nothing that a pattern makes.
+    /// Bytes that no pattern makes.
     Foreign,
 }
 
-/// Bytes that are not what was written.
+/// Bytes that differ from the written ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("object {object} version {version}: byte {offset} is {got:#04x}, not {expected:#04x}: {looks}", object = .wanted.object, version = .wanted.version)]
+#[error(
+    "object {object} version {version}: byte {offset} is {got:#04x}, not {expected:#04x}: {looks}",
+    object = .wanted.object,
+    version = .wanted.version
+)]
 pub struct Mismatch {
-    /// The bytes that were expected.
+    /// The expected pattern.
     pub wanted: Pattern,
     /// Offset in the object of the first wrong byte.
     pub offset: u64,
-    /// That byte, as it should be.
+    /// The expected value of that byte.
     pub expected: u8,
-    /// That byte, as it is.
+    /// The value that was read.
     pub got: u8,
-    /// A description of the bytes around it.
+    /// The likely kind of the bytes around it.
     pub looks: Looks,
 }
 
@@ -96,8 +102,8 @@ impl Pattern {
         Mismatch { wanted: *self, offset: at, expected, got: got[position], looks: self.looks(offset, got, position) }
     }
 
-    /// Judges by the first two units from `position` on that are wholly in `got`, the second only where the first says
-    /// nothing: the wrong bytes may begin in the middle of a unit.
+    /// Judges by the first two units from `position` on that are wholly in `got`. The second counts only if the first
+    /// tells nothing: the wrong bytes may begin in the middle of a unit.
     fn looks(&self, offset: u64, got: &[u8], position: usize) -> Looks {
         let into = ((offset + position as u64) % UNIT_BYTES as u64) as usize;
         let start = position.checked_sub(into).unwrap_or(position + UNIT_BYTES - into);
@@ -115,12 +121,12 @@ impl Pattern {
             }
         }
         first.unwrap_or_else(|| {
-            // Not one whole unit was read.
+            // `got` holds no whole unit.
             if got[position..].iter().all(|byte| *byte == 0) { Looks::Zeros } else { Looks::Foreign }
         })
     }
 
-    /// A description of one unit at offset `here`; `None` if it is right.
+    /// The likely kind of one unit at offset `here`; `None` if it is right.
     fn unit_looks(&self, here: u64, unit: &[u8; UNIT_BYTES]) -> Option<Looks> {
         let expected = self.unit(scramble(self.run), here / UNIT_BYTES as u64);
         if *unit == expected {

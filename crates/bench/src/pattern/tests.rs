@@ -8,7 +8,7 @@ fn bytes(pattern: Pattern, offset: u64, len: usize) -> Vec<u8> {
     pattern.bytes(offset, len)
 }
 
-/// Replaces `range` of 4 KiB at offset 8192 by `with` and checks where and as what it is found.
+/// Replaces `range` of 4 KiB at offset 8192 by `with`, and checks the place and the kind of the reported mismatch.
 fn check(range: std::ops::Range<usize>, with: &[u8], looks: Looks) {
     let mut got = bytes(WANTED, 8192, 4096);
     got[range.clone()].copy_from_slice(with);
@@ -21,8 +21,7 @@ fn check(range: std::ops::Range<usize>, with: &[u8], looks: Looks) {
 
 #[test]
 fn bytes_do_not_move() {
-    // Data written by one release is verified by the next.
-    // Words of unit 0, computed apart from this code.
+    // Data written by one release is verified by the next. These words of unit 0 were computed apart from this code.
     let words: [u64; 8] = [
         0x0e33_8301_aa48_261e,
         0xc9ab_2e0f_6a7d_dc49,

@@ -8,11 +8,11 @@ use crate::steady::SteadyRules;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Sizes of objects and of operations, in bytes.
+/// Allowed sizes of an object, in bytes.
 const OBJECT_BYTES: std::ops::RangeInclusive<u64> = 4 * KIB..=64 * MIB;
-/// Operations are multiples of this: the block of both engines' stores.
+/// Sizes of operations are multiples of this: the block of both engines' stores.
 const IO_UNIT_BYTES: u64 = 4 * KIB;
-/// Blocks of a group. Writers remember 8 bytes for each: at most 2 GiB.
+/// Largest number of blocks of a group. Writers remember 8 bytes for each: at most 2 GiB.
 const BLOCKS_MAX: u64 = 1 << 28;
 const WORKERS_MAX: u64 = 1 << 16;
 const DAY_S: f64 = 86_400.0;
@@ -42,7 +42,7 @@ fn percent(field: String, value: f64) -> Result<(), PlanError> {
     refuse(field, format!("{value} % is not above 0 and up to 100 %"))
 }
 
-/// Names stand in object names, file names and tables.
+/// Checks names, which stand in object names, file names and tables.
 fn names<'a>(list: &str, names: impl Iterator<Item = &'a str>) -> Result<(), PlanError> {
     let mut seen = BTreeSet::new();
     for (index, name) in names.enumerate() {
@@ -62,7 +62,7 @@ fn names<'a>(list: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Pla
 }
 
 impl Plan {
-    /// Checks what types cannot say.
+    /// Checks the rules that types cannot express.
     ///
     /// Errors: [`PlanError::Value`] for the first value that cannot be run.
     pub fn check(&self) -> Result<(), PlanError> {

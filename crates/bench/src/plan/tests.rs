@@ -44,7 +44,7 @@ fn pools_may_be_there_already() {
     assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
 }
 
-/// Sets the value at JSON pointer `at` and expects a refusal that names `field` and says `words`.
+/// Sets the value at JSON pointer `at` and expects a refusal that names `field` and contains `words`.
 fn check(at: &str, value: Value, field: &str, words: &str) {
     let mut plan = good();
     let (parent, key) = at.rsplit_once('/').unwrap();

@@ -1,18 +1,18 @@
-//! Where the time of a run's operations went.
+//! Breakdown of the time of a run's operations.
 
 use super::RunResult;
 use crate::hops::{Breakdown, OpHops};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// Hops of one workload on one cluster in one iteration, from what the OSDs kept when it ended: a sample of its last
-/// half minute. A Ceph keeps its slowest only, which stand for nobody.
+/// Hops of one workload on one cluster in one iteration, from the histories that the OSDs kept at its end: a sample of
+/// its last half minute. Ceph keeps its slowest operations only, which are no sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadHops {
     pub cluster: String,
     pub workload: String,
-    /// From 0.
+    /// Number of the iteration, from 0.
     pub iteration: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Breakdown>,
@@ -21,8 +21,7 @@ pub struct WorkloadHops {
 }
 
 impl WorkloadHops {
-    /// Sums up what was kept; those that were kept for being slow stand for nobody and are left out. `None` if nothing
-    /// is left.
+    /// Sums up the sampled operations. Those that were kept for being slow are left out. `None` if no sample is left.
     pub fn of(cluster: &str, workload: &str, iteration: u32, ops: &[OpHops]) -> Option<WorkloadHops> {
         let of = |write: bool| {
             let ops: Vec<&OpHops> = ops.iter().filter(|op| op.write == write && op.sampled).collect();
@@ -35,7 +34,7 @@ impl WorkloadHops {
 }
 
 impl RunResult {
-    /// A sentence per workload, cluster and kind of operation, of the last iteration.
+    /// One sentence per workload, cluster and kind of operation, on the last iteration.
     pub(super) fn hops_section(&self) -> String {
         let mut out = String::new();
         for hops in &self.hops {
@@ -61,7 +60,7 @@ impl RunResult {
         out
     }
 
-    /// Time that clients saw beyond an OSD's median, where all their operations were of one kind.
+    /// The time that clients saw beyond an OSD's median, if all their operations were of one kind.
     fn outside(&self, hops: &WorkloadHops, median_us: u64) -> String {
         let mut rows = self.rows.iter().filter(|row| {
             (&row.cluster, &row.workload, row.iteration) == (&hops.cluster, &hops.workload, hops.iteration)
@@ -82,7 +81,7 @@ mod tests {
     #[test]
     fn the_report_names_the_largest_hop_of_the_last_iteration() {
         let mut result = result();
-        // Time that clients saw beside it is another matter.
+        // The rows of clients are not needed here.
         result.rows.clear();
         assert_eq!(result.hops_section(), "");
         let op = |flush_us: u64| OpHops {
@@ -99,7 +98,7 @@ mod tests {
         assert!(
             result.to_markdown().contains("- w, c, writes: median 400 us of 2; most time goes into flush (75 %).\n")
         );
-        // The last digit of a fraction may differ; what is written may not.
+        // The last digit of a fraction may differ after reading; the written text may not.
         let read = RunResult::from_json(&result.to_json()).unwrap();
         assert_eq!((read.hops.len(), read.to_markdown()), (2, result.to_markdown()));
     }

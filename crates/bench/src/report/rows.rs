@@ -5,15 +5,15 @@ use super::{End, Figure, Row, RunResult};
 use crate::interval::MedianInterval;
 use std::fmt::Write;
 
-/// The sign where nothing was measured.
+/// Text in place of a value that was not measured.
 const ABSENT: &str = "-";
-/// Operations of at least this size are told by their bytes.
+/// Smallest size of operations whose throughput is given in bytes.
 const LARGE_BYTES: u64 = 64 << 10;
 const MIB: f64 = 1.0 / 1048576.0;
 
 impl RunResult {
-    /// The plan's first two clusters, a line for each group of each workload, those that failed and those that the
-    /// first loses included. With one cluster, its figures alone.
+    /// The plan's first two clusters, a line for each group of each workload, including groups that failed and those
+    /// that the first cluster loses. With one cluster, its figures alone.
     pub fn to_rows_markdown(&self) -> String {
         let clusters: Vec<&str> = self.plan.clusters.iter().take(2).map(|cluster| cluster.name.as_str()).collect();
         let mut out = String::new();
@@ -27,8 +27,8 @@ impl RunResult {
         }
         let iterations = self.plan.iterations;
         line(&format!(
-            "* {iterations} iterations in turns; medians, and from where to where they lie with a confidence of {:.0} % where so many \
-             iterations reach it",
+            "* {iterations} iterations in turns; medians, and from where to where they lie with a confidence of \
+             {:.0} % where so many iterations reach it",
             self.plan.confidence * 100.0
         ));
         match &self.end {
@@ -111,9 +111,9 @@ impl RunResult {
         out
     }
 
-    /// Processors of the machine, and threads of the load generator, for [`crate::ceiling`].
+    /// Number of the machine's processors, and of the load generator's threads, for [`crate::ceiling`].
     pub(super) fn processors(&self, workload: &str) -> Option<(u32, u32)> {
-        // With agents, those of all machines that carry or watch.
+        // With agents, the processors of all machines that carry load or watch count.
         let text = ["agents.processors", "machine.processors"].iter().find_map(|name| self.environment.get(*name));
         let processors = text.and_then(|text| text.parse::<u32>().ok())?;
         let of_plan = self.plan.workloads.iter().find(|one| one.name == workload);
@@ -126,7 +126,7 @@ impl RunResult {
 struct Side<'a> {
     result: &'a RunResult,
     workload: &'a str,
-    /// Without those that were cut short, if there are others.
+    /// The group's rows, without those that were cut short if there are others.
     rows: Vec<&'a Row>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Side<'a> {
         self.median(&|row| row.figures.get(name).copied().flatten(), factor)
     }
 
-    /// The iteration in the middle stands for all: shares of medians would belong to no run.
+    /// The bottleneck of the middle iteration: shares of medians would belong to no run.
     fn bottleneck(&self) -> Option<crate::ceiling::Bottleneck> {
         let row = self.rows.get(self.rows.len() / 2)?;
         let (processors, threads) = self.result.processors(self.workload)?;

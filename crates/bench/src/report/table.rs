@@ -6,7 +6,7 @@ use super::{End, Figure, RunResult};
 use crate::compare::Verdict;
 use crate::interval::MedianInterval;
 
-/// The sign where nothing was measured.
+/// Text in place of a value that was not measured.
 const ABSENT: &str = "not available";
 
 /// A number with four significant digits.
@@ -45,8 +45,8 @@ pub(super) fn markdown_head(out: &mut String, cells: &[&str]) {
     writeln!(out, "|{}", "---|".repeat(cells.len())).expect("writing to a string");
 }
 
-/// A field of CSV (RFC 4180). Text that a spreadsheet would take for a formula comes only from plans, whose names
-/// cannot begin so except with a minus sign.
+/// Quotes a field of CSV (RFC 4180). Only the names in a plan could look like a formula to a spreadsheet, and these
+/// begin with no such character except a minus sign.
 fn csv_field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
@@ -136,13 +136,13 @@ impl RunResult {
         out
     }
 
-    /// The resource that held each row back, where the machine's processors are known.
+    /// Bottlenecks of the rows, if the machine's processors are known.
     fn limits(&self) -> String {
         let mut out = String::new();
         for (workload, group) in self.groups() {
             let Some((processors, threads)) = self.processors(workload) else { continue };
             for cluster in &self.plan.clusters {
-                // The iteration in the middle stands for all: shares of medians would belong to no run.
+                // The middle iteration is taken: shares of medians would belong to no run.
                 let rows: Vec<_> = self.rows_of(&cluster.name, workload, group).into_values().collect();
                 let Some(row) = rows.get(rows.len() / 2) else { continue };
                 let ceilings = self.ceilings.unwrap_or_default();
@@ -158,10 +158,10 @@ impl RunResult {
         out
     }
 
-    /// Expenses of the machine: medians of further figures. Empty where no row has any.
+    /// Cost for the machine: medians of further figures. Empty if no row has any.
     fn costs(&self) -> String {
         const MIB: f64 = 1.0 / 1048576.0;
-        // Heading, name of the figure, factor.
+        // Columns: heading, name of the figure, factor.
         let columns = [
             ("server cores", "server_cores", 1.0),
             ("server memory MiB", "server_memory_peak_bytes", MIB),
@@ -207,7 +207,7 @@ impl RunResult {
         out
     }
 
-    /// One sentence per cluster on its first error and its first wrong read.
+    /// One sentence per cluster on its first error and one on its first wrong read.
     fn examples(&self) -> Vec<(&str, String)> {
         let mut found = Vec::new();
         for cluster in &self.plan.clusters {

@@ -1,4 +1,4 @@
-//! Open loops: when operations are meant to start, and which of them start now.
+//! Open loops: intended start times of operations, and the operations that start now.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use crate::plan::Spacing;
 use crate::random::Random;
 
-/// Times since the start at which operations are meant to start. Endless.
+/// Intended start times of operations, since the start of the load. Endless.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     rate: f64,
     spacing: Spacing,
     random: Random,
-    /// Arrivals so far.
+    /// Number of arrivals so far.
     count: u64,
-    /// Of the last arrival (Poisson), or of the first one (constant).
+    /// Time of the last arrival (Poisson), or of the first one (constant).
     time: Duration,
 }
 
 impl Arrivals {
-    /// The share of instance `instance` in `arrivals_per_s` of group `group_index`, which has `instances`. Constant
+    /// The share of instance `instance` in the `arrivals_per_s` of group `group_index`, which has `instances`. Constant
     /// arrivals of the instances interleave evenly, so the group's are evenly spaced too; Poisson ones add up to a
     /// Poisson process.
     ///
@@ -38,7 +38,7 @@ impl Arrivals {
             Spacing::Constant => Duration::from_secs_f64(f64::from(instance) / arrivals_per_s),
             Spacing::Poisson => Duration::ZERO,
         };
-        // Bit 63 keeps these streams apart from the workers'.
+        // Bit 63 separates these random streams from the workers'.
         let random = Random::new(seed, (1 << 63) | (u64::from(group_index) << 32) | u64::from(instance));
         Arrivals { rate: arrivals_per_s / f64::from(instances), spacing, random, count: 0, time }
     }
@@ -49,7 +49,7 @@ impl Iterator for Arrivals {
 
     fn next(&mut self) -> Option<Duration> {
         let arrival = match self.spacing {
-            // From the count and not from the last time, so that rounding never adds up to a wrong rate.
+            // The time is computed from the count and not from the last time, so that rounding errors do not add up.
             Spacing::Constant => {
                 let since = Duration::try_from_secs_f64(self.count as f64 / self.rate).unwrap_or(Duration::MAX);
                 self.time.saturating_add(since)
@@ -69,7 +69,7 @@ impl Iterator for Arrivals {
 pub struct Start {
     /// The slot (worker of this instance) that carries it out.
     pub slot: u32,
-    /// When it was meant to start: its latency counts from here.
+    /// Intended start, from which the operation's latency counts.
     pub intended: Duration,
 }
 
@@ -79,18 +79,18 @@ pub struct OpenLoop {
     arrivals: Arrivals,
     next: Duration,
     free: VecDeque<u32>,
-    /// Per slot: the intended start of what it carries out.
+    /// Intended start of the operation in each slot.
     busy: Vec<Option<Duration>>,
 }
 
 impl OpenLoop {
-    /// `slots`: how many operations may be in flight.
+    /// `slots`: largest number of operations in flight.
     pub fn new(mut arrivals: Arrivals, slots: u32) -> OpenLoop {
         let next = arrivals.next().expect("arrivals do not end");
         OpenLoop { arrivals, next, free: (0..slots).collect(), busy: vec![None; slots as usize] }
     }
 
-    /// The next operation to start at `now`. Call until `None`.
+    /// The next operation to start at `now`. Callers repeat this until it returns `None`.
     pub fn poll(&mut self, now: Duration) -> Option<Start> {
         if self.next > now {
             return None;
@@ -101,12 +101,12 @@ impl OpenLoop {
         Some(Start { slot, intended })
     }
 
-    /// When to poll again; `None` while all slots are busy: then an operation must end first.
+    /// Time of the next poll; `None` while all slots are busy: then an operation must end first.
     pub fn wake_at(&self) -> Option<Duration> {
         (!self.free.is_empty()).then_some(self.next)
     }
 
-    /// The operation of `slot` ended at `now`. Returns its latency, which includes its waiting for a slot.
+    /// Notes that the operation of `slot` ended at `now`. Returns its latency, which includes its wait for a slot.
     ///
     /// Panics if the slot was free.
     pub fn ended(&mut self, slot: u32, now: Duration) -> Duration {
@@ -115,12 +115,12 @@ impl OpenLoop {
         now.saturating_sub(intended)
     }
 
-    /// How late the oldest arrival is that has not started: above all else the sign that a cluster cannot follow.
+    /// Delay of the oldest arrival that has not started: the best sign that a cluster cannot keep up.
     pub fn lag(&self, now: Duration) -> Duration {
         now.saturating_sub(self.next)
     }
 
-    /// Operations in flight.
+    /// Number of operations in flight.
     pub fn in_flight(&self) -> usize {
         self.busy.len() - self.free.len()
     }

@@ -129,7 +129,7 @@ fn poisson_arrivals_have_rate_and_variance() {
     let mut all: Vec<Duration> =
         (0..4).flat_map(|instance| Arrivals::new(1, 0, 1000.0, Spacing::Poisson, instance, 4).take(25_000)).collect();
     all.sort();
-    // Counts per 10 ms of a Poisson process: mean 10 and variance 10.
+    // Counts per 10 ms of a Poisson process have mean 10 and variance 10.
     let mut counts = [0f64; 2000];
     for arrival in &all {
         if let Some(count) = counts.get_mut((arrival.as_millis() / 10) as usize) {
@@ -144,7 +144,7 @@ fn poisson_arrivals_have_rate_and_variance() {
 #[test]
 fn stall_shows_in_every_operation_that_it_delayed() {
     // 1000 arrivals a second, each 100 us of work, one slot; the cluster stalls for one second at 5 s. A closed loop
-    // would count one slow operation. Intended starts: those of the stall wait 1 s, 0.999 s, ...
+    // would count one slow operation. With intended starts, those of the stall wait 1 s, 0.999 s, and so on.
     let mut open = OpenLoop::new(Arrivals::new(1, 0, 1000.0, Spacing::Constant, 0, 1), 1);
     let mut histogram = Histogram::new(Digits::Three);
     let mut now = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! What users ask of the cores, each with an answer to wait for.
+//! Requests that users make of the cores, each with an answer to wait for.
 
 use super::{Cores, EVENTS_MAX, Pending, Shared};
 use crate::error::Error;
@@ -31,7 +31,7 @@ impl Shared {
         .await
     }
 
-    /// Begins to watch an object. Gives the cookie, what is told to the watcher, and the answer.
+    /// Begins to watch an object. Returns the cookie, the channel of the watcher's events, and the pending answer.
     pub fn watch(&self, subject: Subject, timeout_s: u32) -> (u64, mpsc::Receiver<Event>, Pending) {
         let (sender, receiver) = mpsc::channel(EVENTS_MAX);
         let mut cookie = 0;
@@ -55,7 +55,7 @@ impl Shared {
         .await
     }
 
-    /// Ends a watch that nobody cares about any more.
+    /// Ends a watch without waiting for an answer.
     pub fn forget_watch(&self, cookie: u64) {
         self.with(|cores, now| {
             let Cores { messenger, objecter, watchers, closed, .. } = cores;
@@ -65,7 +65,7 @@ impl Shared {
         });
     }
 
-    /// How long ago the cluster confirmed a watch, as [`Objecter::watch_confirmed`](crate::objecter::Objecter) counts it.
+    /// Time since the cluster confirmed a watch, as [`Objecter::watch_confirmed`](crate::objecter::Objecter) counts it.
     pub fn watch_confirmed_for(&self, cookie: u64) -> Option<std::time::Duration> {
         self.with(|cores, now| cores.objecter.watch_confirmed(cookie).map(|then| now.saturating_sub(then)))
     }

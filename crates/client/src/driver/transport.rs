@@ -1,4 +1,4 @@
-//! What carries messages for the driver.
+//! The layer that carries messages for the driver.
 
 use crate::objecter::Sessions;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use types::{AlignedBuf, EntityName};
 use wire::msgr::{ConnId, Messenger, Output, Policy, SessionId};
 use wire::{EntityAddrVec, Envelope};
 
-/// Sessions, and what happens on them: a [`Messenger`], whose connections the driver makes, or a cluster in memory. One that asks
-/// for no connections hears of none.
+/// Sessions and their events. A [`Messenger`], whose connections the driver makes, or a cluster in memory, which asks
+/// for no connections and is told of none.
 pub(crate) trait Transport: Sessions + Send {
     /// The next thing to do, as [`Messenger::poll`].
     fn poll(&mut self) -> Option<Output>;

@@ -1,15 +1,15 @@
-//! A cluster in memory, for what is built on objects: images are tested on it.
+//! A cluster in memory, on which images and other users of objects are tested.
 //!
-//! The client library runs as it is, from [`crate::Pool`] down to the objecter; its sessions end here instead of in a messenger.
-//! Objects and their snapshots are kept in memory, classes' methods are those of `cls`. Time is tokio's, which stands still
-//! until everybody waits; with the runtime's one thread a run is a function of its seed.
+//! The client library runs as it is, from [`crate::Pool`] down to the objecter; its sessions end here instead of in a
+//! messenger. Objects and their snapshots are kept in memory; class methods are those of `cls`. Time is tokio's paused
+//! clock, which advances only when every task waits. With the runtime's one thread a run is a function of its seed.
 //!
 //! * [`Memory`]: start here. It makes clients, kills them, and breaks their sessions.
-//! * [`Fault`]: what a test does to single operations, chosen by a [`Rule`]: refused, lost before or after they were carried
-//!   out, carried out late, or held until the test has done something else.
+//! * [`Fault`]: the effect of a test on single operations, chosen by a [`Rule`]: refused, lost before or after
+//!   execution, executed late, or held until the test has done something else.
 //!
-//! Absent: placement (one OSD has everything), full pools, backoffs, damaged answers; real time and real connections, for which
-//! there are whole clusters.
+//! Absent: placement (one OSD has everything), full pools, backoffs, damaged answers; real time and real connections,
+//! which the whole-cluster tests have.
 
 mod object;
 mod world;
@@ -28,21 +28,21 @@ use wire::msgr::{Output, Policy, SessionId};
 use wire::{EntityAddrVec, Envelope, Release};
 use world::World;
 
-/// What happens to an operation when it reaches the OSD.
+/// Treatment of an operation when it reaches the OSD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     None,
-    /// It is answered with an error, and not carried out.
+    /// The operation is answered with an error, and not carried out.
     Refuse(Errno),
-    /// It never came.
+    /// The operation does not reach the OSD.
     LoseRequest,
-    /// It is carried out, and nobody is told.
+    /// The operation is carried out, and its answer is lost.
     LoseReply,
-    /// It is carried out after this time.
+    /// The operation is carried out after this time.
     Late(Duration),
-    /// It waits, and all of the same client on the same object behind it, for [`Memory::release`].
+    /// The operation waits for [`Memory::release`], and so do all later ones of the same client on the same object.
     Hold,
-    /// The same, but others go past it, as past a write that a full pool holds back.
+    /// The operation waits for [`Memory::release`] while later ones pass it, like a write that a full pool holds back.
     HoldBack,
 }
 
@@ -53,33 +53,34 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// Whether it calls this class and method, or methods whose names begin so.
+    /// True if the operation calls this class and method, or a method whose name begins so.
     pub fn calls(&self, method: &str) -> bool {
         self.op.ops.iter().any(|op| op.indata.to_vec().windows(method.len()).any(|part| part == method.as_bytes()))
     }
 }
 
-/// Decides on each operation once, when it comes first.
+/// Chooses the fault of each operation, once, when the operation first arrives.
 pub(crate) type Rule = Box<dyn FnMut(&Seen<'_>) -> Fault + Send>;
 
-/// The cluster. Clones are the same.
+/// The cluster. All clones are one cluster.
 #[derive(Clone)]
 pub(crate) struct Memory {
     world: Arc<Mutex<World>>,
-    /// Something is on its way.
+    /// Signals that a message is on its way.
     news: Arc<Notify>,
-    /// Something has reached the OSD.
+    /// Signals that something has reached the OSD.
     progress: Arc<Notify>,
 }
 
-/// A client's sessions with it.
-struct Link {
+/// The sessions of one client with the cluster.
+struct MemorySessions {
     memory: Memory,
     gid: u64,
 }
 
 impl Memory {
-    /// With these pools, whose oldest clients are of this release. On a runtime of one thread whose clock is paused.
+    /// Starts a cluster with these pools, whose required minimum client release is `oldest_client`. Needs a runtime of
+    /// one thread whose clock is paused.
     pub fn start(seed: u64, pools: &[&str], oldest_client: Release) -> Memory {
         let world = Arc::new(Mutex::new(World::new(seed, pools, oldest_client)));
         let memory = Memory { world, news: Arc::new(Notify::new()), progress: Arc::new(Notify::new()) };
@@ -101,13 +102,13 @@ impl Memory {
             while let Some(woken) = self.step() {
                 woken.into_iter().for_each(|driver: Arc<Shared>| driver.deliver());
                 self.progress.notify_waiters();
-                // Who was waiting goes on before the next thing happens.
+                // Waiting tasks go on before the next event happens.
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Does the next thing that is due. Gives the drivers that have something to hear.
+    /// Carries out the next event that is due. Returns the drivers that have something to receive.
     fn step(&self) -> Option<Vec<Arc<Shared>>> {
         let mut world = self.lock();
         world.step().then(|| world.take_woken())
@@ -117,7 +118,7 @@ impl Memory {
         self.world.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// A new client. Give its number with the cluster.
+    /// Connects a new client. Returns its global id and its connection.
     pub async fn client(&self, op_timeout: Option<Duration>) -> (u64, Cluster) {
         let gid = self.lock().add_client();
         let settings = Settings {
@@ -129,7 +130,7 @@ impl Memory {
             resend: Resend::default(),
             near: BTreeSet::new(),
         };
-        let link = Link { memory: self.clone(), gid };
+        let link = MemorySessions { memory: self.clone(), gid };
         let driver = Arc::new(Driver::start(Box::new(link), Objecter::new(settings)));
         self.lock().clients.get_mut(&gid).expect("just made").driver = Arc::downgrade(&driver.shared);
         driver.shared.deliver();
@@ -150,13 +151,13 @@ impl Memory {
         self.lock().rule = None;
     }
 
-    /// The client dies; its watches are dropped after their time.
+    /// Kills the client; its watches are dropped after their timeout.
     pub fn kill(&self, gid: u64) {
         self.lock().kill(gid);
         self.news.notify_one();
     }
 
-    /// The client's session with the OSD breaks.
+    /// Breaks the client's session with the OSD.
     pub fn reset(&self, gid: u64) {
         let mut world = self.lock();
         world.reset(gid);
@@ -165,7 +166,7 @@ impl Memory {
         woken.into_iter().for_each(|driver| driver.deliver());
     }
 
-    /// Waits until something is held.
+    /// Waits until an operation is held.
     pub async fn until_held(&self) {
         loop {
             let progress = self.progress.notified();
@@ -178,7 +179,7 @@ impl Memory {
         }
     }
 
-    /// Lets everything that is held go on, and holds nothing more.
+    /// Lets all held operations go on, and removes the rule.
     pub fn release(&self) {
         let mut world = self.lock();
         world.rule = None;
@@ -188,7 +189,7 @@ impl Memory {
     }
 }
 
-impl Sessions for Link {
+impl Sessions for MemorySessions {
     fn connect(&mut self, peer: EntityName, _: &EntityAddrVec, _: Policy, _: Duration) -> SessionId {
         self.memory.lock().connect(self.gid, peer)
     }
@@ -203,7 +204,7 @@ impl Sessions for Link {
     }
 }
 
-impl Transport for Link {
+impl Transport for MemorySessions {
     fn poll(&mut self) -> Option<Output> {
         self.memory.lock().clients.get_mut(&self.gid).expect("a client").outputs.pop_front()
     }
@@ -213,7 +214,7 @@ impl Transport for Link {
     }
 }
 
-/// Runs a test whose every step follows from the seed.
+/// Runs a test on one thread with a paused clock, so that its every step follows from the seed.
 pub(crate) fn simulate<F: Future>(test: F) -> F::Output {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().start_paused(true).build().expect("a runtime").block_on(test)

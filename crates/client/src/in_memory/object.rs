@@ -1,4 +1,4 @@
-//! An object of the cluster in memory: its present state, what snapshots show of it, and the operations on it.
+//! An object of the cluster in memory: its present state, its clones for snapshots, and the operations on it.
 
 use bytes::Bytes;
 use cls::{Called, Caller, Object, Stat, Stop};
@@ -21,31 +21,31 @@ pub struct Content {
 #[derive(Clone, Default)]
 pub struct Stored {
     pub head: Option<Content>,
-    /// The newest snapshot that it was written under.
+    /// The newest snapshot sequence number that the object was written under.
     seq: u64,
-    /// Former states by the newest snapshot that shows them, with all that do.
+    /// Former states by the newest snapshot that shows them, each with the list of snapshots that show it.
     clones: BTreeMap<u64, (Vec<u64>, Content)>,
     pub version: u64,
 }
 
-/// What an operation on one object came to.
+/// Outcome of an operation on one object.
 pub struct Executed {
     pub result: i32,
     pub parts: Vec<OpReply>,
 }
 
-/// For whom, and when.
+/// Caller and time of an operation.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub caller: Caller,
     pub now: Utime,
     pub removed_snaps: &'a BTreeSet<u64>,
-    /// Counts operations.
+    /// Number of the operation, counted by the cluster.
     pub number: u64,
 }
 
 impl Stored {
-    /// What a snapshot shows, or the present.
+    /// The state that a snapshot shows, or the present state.
     fn at(&self, snap: SnapId) -> Option<&Content> {
         if snap == SnapId::HEAD || snap.0 > self.seq {
             return self.head.as_ref();
@@ -54,7 +54,7 @@ impl Stored {
         snaps.contains(&snap.0).then_some(content)
     }
 
-    /// Carries out an operation whose parts need no more than the object. All or nothing.
+    /// Carries out an operation whose parts need only the object: all parts or none.
     pub fn execute(&mut self, op: &OsdOp, may_write: bool, context: Context<'_>) -> Executed {
         let mut executed = Executed { result: 0, parts: Vec::new() };
         if !may_write && self.at(op.snap).is_none() {
@@ -95,7 +95,7 @@ impl Stored {
             self.head = work;
             self.version += 1;
             if self.head.is_none() && self.clones.is_empty() {
-                // Nothing is left that could remember it.
+                // Neither a head nor a clone is left that could keep the sequence number.
                 self.seq = 0;
             }
         }
@@ -197,7 +197,7 @@ fn write(content: &mut Content, from: usize, bytes: &[u8]) {
     content.data[from..end].copy_from_slice(bytes);
 }
 
-/// A class's method under way: it reads what was before the operation.
+/// A class method being run. Its reads see the object as it was before the operation.
 struct Running<'a> {
     before: &'a Option<Content>,
     work: &'a mut Option<Content>,

@@ -1,4 +1,4 @@
-//! What the cluster in memory does with messages: one monitor, one OSD, and what is on its way, in virtual time.
+//! Handling of messages by the cluster in memory: one monitor, one OSD, and messages on their way, in virtual time.
 
 use super::object::{Context, Stored};
 use super::{Fault, Rule, Seen};
@@ -16,11 +16,11 @@ use wire::messages::{self as msg, OpArgs, OpCode, OpFlags, PoolOpKind, op_data};
 use wire::msgr::{Output, SessionId};
 use wire::{Encode, EntityAddr, EntityAddrVec, Envelope, Message, Release, Rope, Target};
 
-/// A pool and a namespace, and the object's name.
+/// Pool, namespace and name of an object.
 type Name = (PoolId, Bytes, Bytes);
 
 const OSD_ADDR: &str = "10.1.0.0:6800";
-/// Who is cut off is believed to be there for so long.
+/// Time after which watches of a client that is gone are dropped.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One client, as the cluster knows it.
@@ -29,39 +29,39 @@ pub struct Peer {
     pub addr: EntityAddr,
     pub outputs: VecDeque<Output>,
     pub driver: Weak<Shared>,
-    /// Whom each session that stands is with: a monitor, or the OSD.
+    /// The peer of each open session: a monitor, or the OSD.
     sessions: BTreeMap<SessionId, EntityName>,
     last_session: u64,
-    /// It has died, or is cut off: nothing that it sends arrives any more.
+    /// The client has died, or is cut off: nothing that it sends arrives any more.
     is_gone: bool,
     pub is_blocklisted: bool,
 }
 
 /// A message to the OSD.
 #[derive(Clone)]
-struct Request {
+struct OsdRequest {
     client: u64,
     session: SessionId,
     tid: u64,
     op: msg::OsdOp,
-    /// What is to go wrong was decided when it came first.
+    /// The rule has already chosen this operation's fault.
     is_judged: bool,
 }
 
-enum Event {
+enum Delivery {
     /// A message reaches the monitor.
     Monitor {
         client: u64,
         session: SessionId,
         envelope: Envelope,
     },
-    Operation(Box<Request>),
+    Operation(Box<OsdRequest>),
     Reply {
         client: u64,
         session: SessionId,
         envelope: Envelope,
     },
-    /// A notification has waited long enough for its watchers.
+    /// A notification's timeout has passed.
     NotifyOver(u64),
     /// Watches of a client that is gone are dropped.
     WatchesEnd(u64),
@@ -82,18 +82,18 @@ pub struct World {
     objects: BTreeMap<Name, Stored>,
     watchers: BTreeMap<(Name, u64, u64), Watcher>,
     notified: BTreeMap<u64, Notified>,
-    /// Answers by client and transaction, for those that are sent again.
+    /// Replies to updates, by client and transaction id, for updates that are sent again.
     answered: BTreeMap<(u64, u64), msg::OsdOpReply>,
     last_snap: u64,
     pub removed_snaps: BTreeSet<u64>,
     pub rule: Option<Rule>,
-    /// Those that others go past, and those that they do not.
-    held: Vec<(Request, bool)>,
-    queue: BTreeMap<(Instant, u64), Event>,
+    /// Held operations; true for those that later operations may pass.
+    held: Vec<(OsdRequest, bool)>,
+    queue: BTreeMap<(Instant, u64), Delivery>,
     numbers: u64,
-    /// When the latest message of a client about an object arrives: none overtakes another.
+    /// Arrival time of the latest message of a client about an object: no message overtakes another.
     arrivals: BTreeMap<(u64, Name), Instant>,
-    /// Drivers that have something to hear.
+    /// Clients whose drivers have something to receive.
     woken: BTreeSet<u64>,
 }
 
@@ -178,7 +178,7 @@ impl World {
         self.clients.get_mut(&gid).expect("a client")
     }
 
-    fn push(&mut self, at: Instant, event: Event) {
+    fn push(&mut self, at: Instant, event: Delivery) {
         self.numbers += 1;
         self.queue.insert((at, self.numbers), event);
     }
@@ -187,19 +187,19 @@ impl World {
         self.queue.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The drivers that have something to hear.
+    /// The drivers that have something to receive.
     pub fn take_woken(&mut self) -> Vec<Arc<Shared>> {
         let woken = std::mem::take(&mut self.woken);
         woken.into_iter().filter_map(|gid| self.clients[&gid].driver.upgrade()).collect()
     }
 
-    // What clients do.
+    // Events that clients cause.
 
     pub fn connect(&mut self, gid: u64, peer: EntityName) -> SessionId {
         let client = self.client(gid);
         client.last_session += 1;
         let session = SessionId(client.last_session);
-        // A newer session with the OSD ends the older one, and what it sent and has not arrived.
+        // A newer session with the OSD ends the older one, and drops its messages that have not arrived.
         client.sessions.retain(|_, other| *other != peer);
         client.sessions.insert(session, peer);
         let described = wire::msgr::Peer {
@@ -226,7 +226,7 @@ impl World {
         let Some(peer) = client.sessions.get(&session).copied().filter(|_| !client.is_gone) else { return };
         if envelope.header.kind != msg::OsdOp::TYPE {
             if peer != EntityName::osd(OsdId(0)) {
-                self.push(at, Event::Monitor { client: gid, session, envelope });
+                self.push(at, Delivery::Monitor { client: gid, session, envelope });
             }
             return;
         }
@@ -234,30 +234,31 @@ impl World {
         let arrival = self.arrivals.entry((gid, name_of(&op))).or_insert(now);
         *arrival = at.max(*arrival);
         let at = *arrival;
-        let request = Request { client: gid, session, tid: envelope.header.tid, op, is_judged: false };
-        self.push(at, Event::Operation(Box::new(request)));
+        let request = OsdRequest { client: gid, session, tid: envelope.header.tid, op, is_judged: false };
+        self.push(at, Delivery::Operation(Box::new(request)));
     }
 
-    // What tests do.
+    // Events that tests cause.
 
-    /// The client dies: what it has sent arrives or not, and nothing more comes from it.
+    /// Kills the client: each operation that it has sent arrives or is lost, and it sends nothing more.
     pub fn kill(&mut self, gid: u64) {
         self.client(gid).is_gone = true;
         let lost = self.queue.iter().filter_map(|(key, event)| match event {
-            Event::Operation(request) if request.client == gid => Some(*key),
+            Delivery::Operation(request) if request.client == gid => Some(*key),
             _ => None,
         });
-        // A session is one stream: what is lost of it are the latest.
+        // A session is one stream: the messages lost are the latest.
         let lost: Vec<_> = lost.collect();
         let arrive = self.below(lost.len() as u64 + 1) as usize;
         for key in &lost[arrive..] {
             self.queue.remove(key);
         }
         self.held.retain(|(request, _)| request.client != gid);
-        self.push(Instant::now() + WATCH_TIMEOUT, Event::WatchesEnd(gid));
+        self.push(Instant::now() + WATCH_TIMEOUT, Delivery::WatchesEnd(gid));
     }
 
-    /// The client's session with the OSD breaks: what has not arrived is lost, and sent again by a new session.
+    /// Breaks the client's session with the OSD: operations that have not arrived are lost, and the client sends them
+    /// again in a new session.
     pub fn reset(&mut self, gid: u64) {
         let client = self.client(gid);
         let osd = EntityName::osd(OsdId(0));
@@ -273,10 +274,10 @@ impl World {
         self.held.len()
     }
 
-    /// Lets everything that is held go on.
+    /// Lets all held operations go on.
     pub fn release(&mut self) {
         for (request, _) in std::mem::take(&mut self.held) {
-            self.push(Instant::now(), Event::Operation(Box::new(request)));
+            self.push(Instant::now(), Delivery::Operation(Box::new(request)));
         }
     }
 
@@ -291,25 +292,25 @@ impl World {
         present.map(|((.., name), _)| String::from_utf8_lossy(name).into_owned()).collect()
     }
 
-    // What happens.
+    // Events of the cluster.
 
-    /// Does the next thing that is due. False if none is.
+    /// Carries out the next event that is due. False if none is.
     pub fn step(&mut self) -> bool {
         let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= Instant::now()) else {
             return false;
         };
         match entry.remove() {
-            Event::Monitor { client, session, envelope } => self.monitor(client, session, &envelope),
-            Event::Operation(request) => self.arrived(*request),
-            Event::Reply { client, session, envelope } => {
+            Delivery::Monitor { client, session, envelope } => self.monitor(client, session, &envelope),
+            Delivery::Operation(request) => self.arrived(*request),
+            Delivery::Reply { client, session, envelope } => {
                 let to = self.client(client);
                 if !to.is_gone && to.sessions.contains_key(&session) {
                     to.outputs.push_back(Output::Message { session, envelope, began: Duration::ZERO });
                     self.woken.insert(client);
                 }
             }
-            Event::NotifyOver(id) => self.notify_over(id),
-            Event::WatchesEnd(client) => self.watchers.retain(|(_, gid, _), _| *gid != client),
+            Delivery::NotifyOver(id) => self.notify_over(id),
+            Delivery::WatchesEnd(client) => self.watchers.retain(|(_, gid, _), _| *gid != client),
         }
         true
     }
@@ -317,7 +318,7 @@ impl World {
     fn reply(&mut self, client: u64, session: SessionId, message: impl Message, tid: u64) {
         let at = Instant::now() + self.latency();
         let envelope = message.seal(tid, Target::default());
-        self.push(at, Event::Reply { client, session, envelope });
+        self.push(at, Delivery::Reply { client, session, envelope });
     }
 
     fn map_message(&self) -> msg::OsdMap {
@@ -325,7 +326,7 @@ impl World {
         msg::OsdMap { fsid: self.fsid, fulls, oldest: Epoch(1), newest: self.map.epoch, ..Default::default() }
     }
 
-    /// A new map, which all get.
+    /// Publishes a new map to all clients.
     fn publish(&mut self) {
         self.map.epoch = self.map.epoch.next();
         let mons: Vec<(u64, SessionId)> = self
@@ -388,15 +389,15 @@ impl World {
         }
     }
 
-    fn arrived(&mut self, mut request: Request) {
-        let Request { client: gid, session, tid, .. } = request;
+    fn arrived(&mut self, mut request: OsdRequest) {
+        let OsdRequest { client: gid, session, tid, .. } = request;
         let name = name_of(&request.op);
         let client = self.client(gid);
-        // What an older session sent is lost with it.
+        // An operation sent in an older session is lost with that session.
         if !client.is_gone && !client.sessions.contains_key(&session) {
             return;
         }
-        let blocks = |(held, passed): &(Request, bool)| !passed && held.client == gid && name_of(&held.op) == name;
+        let blocks = |(held, passed): &(OsdRequest, bool)| !passed && held.client == gid && name_of(&held.op) == name;
         if self.held.iter().any(blocks) {
             return self.held.push((request, false));
         }
@@ -414,7 +415,7 @@ impl World {
             Fault::Late(time) => {
                 let at = Instant::now() + time;
                 self.arrivals.insert((gid, name), at);
-                return self.push(at, Event::Operation(Box::new(request)));
+                return self.push(at, Delivery::Operation(Box::new(request)));
             }
             Fault::None | Fault::Refuse(_) | Fault::LoseReply => {}
         }
@@ -439,7 +440,7 @@ impl World {
         }
     }
 
-    fn execute(&mut self, request: &Request, name: Name) -> msg::OsdOpReply {
+    fn execute(&mut self, request: &OsdRequest, name: Name) -> msg::OsdOpReply {
         let (gid, op, epoch) = (request.client, &request.op, self.map.epoch);
         let exists = self.objects.get(&name).is_some_and(|stored| stored.head.is_some());
         let refused = |errno| msg::OsdOpReply::refusing(op, errno, epoch);
@@ -507,7 +508,7 @@ impl World {
         reply
     }
 
-    fn notify(&mut self, request: &Request, name: &Name) {
+    fn notify(&mut self, request: &OsdRequest, name: &Name) {
         let input: op_data::NotifyInput = request.op.ops[0].input().expect("a notification");
         let OpArgs::Notify { cookie: _ } = request.op.ops[0].args else { panic!("arguments of a notification") };
         self.numbers += 1;
@@ -522,10 +523,10 @@ impl World {
             self.tell_watcher(id, gid, cookie);
         }
         let timeout = if is_over { Duration::from_millis(1) } else { Duration::from_secs(input.timeout_s.into()) };
-        self.push(Instant::now() + timeout, Event::NotifyOver(id));
+        self.push(Instant::now() + timeout, Delivery::NotifyOver(id));
     }
 
-    /// Whom it does not reach is told when it connects its watch again.
+    /// Sends a notification to a watcher. A watcher without a session is told when it reconnects its watch.
     fn tell_watcher(&mut self, id: u64, gid: u64, cookie: u64) {
         let osd = EntityName::osd(OsdId(0));
         let session = self.clients[&gid].sessions.iter().find(|(_, peer)| **peer == osd).map(|(s, _)| *s);
@@ -568,7 +569,7 @@ fn name_of(op: &msg::OsdOp) -> Name {
     (op.pgid.pg.pool, op.locator.nspace.clone(), op.name.clone())
 }
 
-/// Whether it may change the object.
+/// True if the operation may change the object.
 pub fn is_update(op: &msg::OsdOp) -> bool {
     op.flags.has(OpFlags::WRITE)
 }

@@ -1,8 +1,8 @@
-//! New OSD maps, and what they change for what is under way.
+//! New OSD maps, and their effect on operations in flight.
 
 use super::mon_request::{Asked, Asker, MonAnswer, MonRequest};
 use super::osd_session::OsdSession;
-use super::request::State;
+use super::request::OpState;
 use super::{Answer, Objecter, Placement, Resend, Sessions, Step};
 use std::time::Duration;
 use types::{Errno, Fsid, OsdId};
@@ -26,7 +26,7 @@ impl<C> Objecter<C> {
         let after = self.placement.as_ref().map(Placement::epoch);
         if after == before {
             if result.is_ok() && before.is_none_or(|have| message.last() > have) {
-                // There is a gap between what is here and what came.
+                // Maps are missing between the present one and those in the message.
                 if let Some(session) = self.mon.session() {
                     self.subscribe(session, link);
                 }
@@ -38,23 +38,24 @@ impl<C> Objecter<C> {
         result
     }
 
-    /// Takes the maps that a message has, one after another: an interval that began and ended within it has made OSDs
-    /// forget what they were sent, though the last map looks like the first.
+    /// Applies the maps of a message one after another: an interval that begins and ends within the message makes OSDs
+    /// forget operations, though the last map looks like the first.
     fn take_maps(&mut self, message: &msg::OsdMap) -> Result<(), wire::DecodeError> {
         while let Some(step) = Placement::step(&mut self.placement, message)? {
             let placement = self.placement.as_mut().expect("a step leads to a map");
             let mut forgotten = Vec::new();
             for (tid, op) in &mut self.ops {
-                if !matches!(op.state, State::Assigned { .. }) {
+                if !matches!(op.state, OpState::Assigned { .. }) {
                     continue;
                 }
                 let paused = placement.is_paused(&op.request);
-                // OSDs drop what a flag forbids, so it has to be sent again once it is allowed.
+                // OSDs drop operations that a flag forbids, so such an operation is sent again once it is allowed.
                 let allowed_again = op.paused && !paused;
                 op.paused = paused;
                 let target = placement.target(&op.request.subject);
                 let sent_to = op.target.as_ref().expect("an operation that has an OSD has a target");
-                // OSDs forget notifications with every interval, and leave it to clients to ask again; and only primaries stay.
+                // OSDs forget notifications in every new interval, and clients ask again. A read at another member than
+                // the primary is sent again in every interval too: only a primary that stays must answer.
                 let is_forgotten = op.request.is_notify() || op.at_member;
                 let resend = if is_forgotten { Resend::NewInterval } else { self.settings.resend };
                 let is_left = sent_to.is_left_for(target.as_ref(), resend);
@@ -92,7 +93,7 @@ impl<C> Objecter<C> {
                 link.close(id);
             }
             for tid in session.tids {
-                self.ops.get_mut(&tid).expect("a session's operations are under way").state = State::Waiting;
+                self.ops.get_mut(&tid).expect("a session's operations are under way").state = OpState::Waiting;
             }
         }
         let tids: Vec<u64> = self.ops.keys().copied().collect();
@@ -116,29 +117,29 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// Looks at one operation in the light of a new map.
+    /// Checks one operation against a new map.
     pub(super) fn reconsider(&mut self, tid: u64, link: &mut impl Sessions, now: Duration) {
         let placement = self.placement.as_mut().expect("reconsider() with a map");
         let op = self.ops.get_mut(&tid).expect("reconsider() for an operation under way");
         match op.state {
-            State::Waiting => self.advance(tid, link, now),
-            State::CheckingPool { missing_in } => {
+            OpState::Waiting => self.advance(tid, link, now),
+            OpState::CheckingPool { missing_in } => {
                 if placement.has_pool(op.request.subject.pool()) {
-                    op.state = State::Waiting;
+                    op.state = OpState::Waiting;
                     self.advance(tid, link, now);
                 } else if missing_in.is_some_and(|epoch| epoch <= placement.epoch()) {
                     self.complete(tid, Err(Errno::ENOENT.into()));
                 }
             }
-            // Looked at with each map.
-            State::Assigned { .. } => {}
+            // `take_maps` checks assigned operations with each map.
+            OpState::Assigned { .. } => {}
         }
     }
 
-    /// The map has no such pool. Whether that is the newest word the monitors know.
+    /// Asks the monitors for the newest map's epoch, because the present map lacks the operation's pool.
     pub(super) fn check_pool(&mut self, tid: u64, link: &mut impl Sessions, now: Duration) {
         let op = self.ops.get_mut(&tid).expect("check_pool() for an operation under way");
-        op.state = State::CheckingPool { missing_in: None };
+        op.state = OpState::CheckingPool { missing_in: None };
         let request = MonRequest::Version { map: "osdmap".into() };
         self.ask_as(request, Asker::PoolCheck(tid), link, now);
     }

@@ -1,9 +1,10 @@
-//! The client's core: knows the map, sends each operation to the right OSD, and sends it again when that changes.
+//! The client's core: knows the map, sends each operation to the right OSD, and sends it again when the right OSD
+//! changes.
 //!
-//! [`Objecter`] does no I/O. Events go in: [`Objecter::opened`], [`Objecter::message`], [`Objecter::reset`],
-//! [`Objecter::tick`], and what users want, [`Objecter::submit`], [`Objecter::ask`], [`Objecter::tell`], [`Objecter::wait_for_map`].
-//! Messages go out through [`Sessions`]; what is finished comes out of [`Objecter::poll_done`], what watchers are told out
-//! of [`Objecter::poll_event`].
+//! [`Objecter`] does no I/O. Events go in by [`Objecter::opened`], [`Objecter::message`], [`Objecter::reset`] and
+//! [`Objecter::tick`]; users' requests by [`Objecter::submit`], [`Objecter::ask`], [`Objecter::tell`] and
+//! [`Objecter::wait_for_map`]. Messages go out through [`Sessions`], results through [`Objecter::poll_done`], and
+//! events of watches through [`Objecter::poll_event`].
 //!
 //! An operation keeps its transaction id for life, however often it is sent, so that OSDs recognise it.
 
@@ -32,58 +33,60 @@ use mon_request::{Asked, Asker};
 use mon_session::MonSession;
 use osd_command::OsdCommand;
 use osd_session::OsdSession;
-use request::{InFlight, Owner, State};
+use request::{InFlight, OpState, Owner};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{Epoch, Fsid, OsdId};
-use watches::Watch;
+use watches::WatchState;
 use wire::messages as msg;
 use wire::msgr::SessionId;
 use wire::{EntityAddrVec, Envelope, Message};
 
-/// What an objecter is told at its start.
+/// Settings of an objecter, fixed at its start.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where monitors may be; at least one.
+    /// Addresses of possible monitors; at least one.
     pub mons: Vec<EntityAddrVec>,
-    /// Told to monitors, for their logs.
+    /// Host name that monitors log.
     pub hostname: String,
-    /// How long an operation may take; `None` waits for ever.
+    /// Longest time for an operation; `None` waits for ever.
     pub op_timeout: Option<Duration>,
-    /// How long a request to the monitors may take.
+    /// Longest time for a request to the monitors; `None` waits for ever.
     pub mon_op_timeout: Option<Duration>,
-    /// Seed of the order in which monitors are tried, and of the members that are asked where any may answer.
+    /// Seed for the order in which monitors are tried, and for the members asked where any member may answer.
     pub seed: u64,
     pub resend: Resend,
-    /// OSDs that are near: reads that say so go to them where they may answer.
+    /// OSDs that are near. A read with [`OpFlags::LOCALIZE_READS`](wire::messages::OpFlags::LOCALIZE_READS) goes to one
+    /// of them that has the object, if there is one.
     pub near: BTreeSet<OsdId>,
 }
 
-/// Something that is finished.
+/// The answer to a finished request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     Op(Reply),
     Mon(MonAnswer),
-    /// What an OSD answers to a command.
+    /// An OSD's answer to a command.
     Command(CommandReply),
-    /// The watchers of an object have answered, or time is up.
+    /// The watchers of an object have answered, or the time is up.
     Notified {
-        /// 0, or a negated error number: a watcher was too slow.
+        /// 0, or a negated error number if a watcher was too slow.
         result: i32,
         replies: msg::NotifyReplies,
     },
-    /// The map that was waited for is there.
+    /// The awaited map has come.
     MapReached,
 }
 
-/// The result of one request, with what the user gave to recognise it.
+/// The result of one request, with the user's completion.
 #[derive(Debug)]
 pub struct Done<C> {
     pub completion: C,
     pub result: Result<Answer, Error>,
 }
 
-/// The client's core; see the module. `C` is what users give along with a request and get back with its answer.
+/// The client's core; see the module. `C` is the completion: users give it with a request and get it back with the
+/// answer.
 pub struct Objecter<C> {
     settings: Settings,
     fsid: Option<Fsid>,
@@ -92,13 +95,13 @@ pub struct Objecter<C> {
     mon: MonSession,
     osds: BTreeMap<OsdId, OsdSession>,
     by_session: BTreeMap<SessionId, OsdId>,
-    /// Boxed, because the map moves its neighbours with each one that ends.
+    /// Boxed, because removing an entry from the tree moves its neighbours.
     ops: BTreeMap<u64, Box<InFlight<C>>>,
     asked: BTreeMap<u64, Asked<C>>,
     commands: BTreeMap<u64, OsdCommand<C>>,
     map_waiters: Vec<(Epoch, C)>,
-    /// By cookie.
-    watches: BTreeMap<u64, Watch>,
+    /// Watches by cookie.
+    watches: BTreeMap<u64, WatchState>,
     /// Something has happened that may concern watches.
     watches_due: bool,
     events: VecDeque<Event>,
@@ -139,17 +142,17 @@ impl<C> Objecter<C> {
         self.fsid
     }
 
-    /// Whether a session with a monitor stands.
+    /// True if a session with a monitor is open.
     pub fn has_mon(&self) -> bool {
         self.mon.session().is_some()
     }
 
-    /// Why the last attempt to reach a monitor failed; empty if none has.
+    /// The reason why the last attempt to reach a monitor failed; empty if none has failed.
     pub fn last_mon_failure(&self) -> &str {
         &self.mon.last_failure
     }
 
-    /// Operations not answered yet.
+    /// Number of operations not answered yet.
     pub fn in_flight(&self) -> usize {
         self.ops.len()
     }
@@ -174,7 +177,7 @@ impl<C> Objecter<C> {
         let op = InFlight {
             owner,
             request,
-            state: State::Waiting,
+            state: OpState::Waiting,
             target: None,
             paused: false,
             attempts: 0,
@@ -199,7 +202,7 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// A session stands.
+    /// Event: a session is open.
     pub fn opened(&mut self, session: SessionId, link: &mut impl Sessions) {
         if self.mon.owns(session) {
             if self.mon.opened(session, link) {
@@ -211,7 +214,7 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// A session is over; `reason` is for people.
+    /// Event: a session is over. `reason` is for people.
     pub fn reset(&mut self, session: SessionId, reason: String, link: &mut impl Sessions, now: Duration) {
         if self.mon.owns(session) {
             tracing::debug!(%reason, "monitor session lost");
@@ -223,13 +226,14 @@ impl<C> Objecter<C> {
             let osd = osd.osd;
             self.by_session.remove(&session);
             self.commands_lost(osd);
-            // First, so that the session is opened again with the patience of one that was lost.
+            // Watches are submitted before idle sessions are dropped, so that the session is kept and reopened after
+            // its delay.
             self.look_after_watches(link, now);
             self.drop_idle_sessions(link);
         }
     }
 
-    /// A message arrived.
+    /// Event: a message has arrived.
     pub fn message(&mut self, session: SessionId, envelope: Envelope, link: &mut impl Sessions, now: Duration) {
         let kind = envelope.header.kind;
         let result = match kind {
@@ -253,7 +257,7 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// Does what is due by `now`.
+    /// Carries out everything that is due by `now`.
     pub fn tick(&mut self, link: &mut impl Sessions, now: Duration) {
         self.mon.tick(link, now);
         let due = |s: &&mut OsdSession| s.reopen_at.is_some_and(|at| at <= now);
@@ -278,7 +282,7 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// When [`Objecter::tick`] is next needed.
+    /// The time at which [`Objecter::tick`] is next needed.
     pub fn next_wake(&self) -> Option<Duration> {
         let reopen = self.osds.values().filter_map(|s| s.reopen_at);
         let op = self.settings.op_timeout.and_then(|t| self.ops.first_key_value().map(|(_, op)| op.submitted + t));
@@ -287,7 +291,7 @@ impl<C> Objecter<C> {
         self.mon.due().into_iter().chain(reopen).chain(op).chain(ask).chain(others).min()
     }
 
-    /// Ends everything that is under way with [`Error::Closed`].
+    /// Ends every request in flight with [`Error::Closed`].
     pub fn shut_down(&mut self) {
         let ops = std::mem::take(&mut self.ops).into_values().filter_map(|op| op.owner.into_user());
         let asked = std::mem::take(&mut self.asked).into_values().filter_map(|asked| match asked.asker {

@@ -7,18 +7,18 @@ use types::{Epoch, Fsid, PoolId, SnapId};
 use wire::messages::{self as msg, PoolOpKind, PoolStat, StatfsReply};
 use wire::{Envelope, Message, Rope, Target};
 
-/// What is asked of the monitors.
+/// A request to the monitors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MonRequest {
-    /// A command, as one JSON object, with what `-i` gives.
+    /// A command, as one JSON object, with the data that `ceph` takes by its option `-i`.
     Command { json: String, input: Bytes },
     /// The newest version of a map, such as `osdmap`.
     Version { map: String },
-    /// How full the cluster, or one pool, is.
+    /// Space of the cluster, or of one pool.
     Statfs { pool: Option<PoolId> },
     /// Statistics of pools, by name.
     PoolStats { pools: Vec<String> },
-    /// Creates or deletes a pool or a snapshot. Answered once the map that says so has arrived.
+    /// Creates or deletes a pool or a snapshot. Answered once the map with the change has arrived.
     PoolOp { op: PoolOpKind, pool: PoolId, snap: SnapId, name: String },
 }
 
@@ -32,18 +32,18 @@ pub struct CommandReply {
     pub output: Bytes,
 }
 
-/// What the monitors answered.
+/// An answer of the monitors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MonAnswer {
     Command(CommandReply),
     Version(u64),
     Statfs(StatfsReply),
     PoolStats(BTreeMap<String, PoolStat>),
-    /// What the operation gives back: for a new unmanaged snapshot its id.
+    /// Output of the operation: for a new unmanaged snapshot its id.
     PoolOp(Option<Bytes>),
 }
 
-/// For whom a request is made.
+/// Origin of a request.
 pub(super) enum Asker<C> {
     User(C),
     /// The objecter itself, about the operation with this transaction id, whose pool the map lacks.
@@ -60,10 +60,11 @@ pub(super) struct Asked<C> {
 }
 
 impl MonRequest {
-    /// The message that asks, from a client that has seen maps up to `have`.
+    /// The message of this request, from a client that has seen maps up to `have`.
     pub(super) fn seal(&self, tid: u64, fsid: Fsid, have: Epoch) -> Envelope {
         let target = Target::default();
-        // Maps' versions count separately in each of the monitors' services; only for pools is it the OSD map's.
+        // Each of the monitors' services counts versions of its own: for requests about pools alone the version is the
+        // OSD map's epoch.
         match self {
             MonRequest::Command { json, input } => {
                 let input = Rope::from(input.clone());

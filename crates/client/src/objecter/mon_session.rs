@@ -6,29 +6,30 @@ use types::EntityName;
 use wire::EntityAddrVec;
 use wire::msgr::{Policy, SessionId};
 
-/// Monitors dialled at once; the first to answer stays.
+/// Monitors dialled at once; the first to answer is kept.
 const PARALLEL: usize = 3;
-/// How long one round may take before others are tried.
+/// Longest time of a round before other monitors are dialled.
 const ROUND: Duration = Duration::from_secs(3);
-/// Waits between rounds grow up to this.
+/// Shortest and longest pause between rounds; the pause grows with each failed round.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(3);
-/// A monitor that knows of no leader closes sessions at once: one that ends sooner than this counts as a failed round.
+/// A session that ends sooner than this after dialling counts as a failed round: a monitor that knows of no leader
+/// closes sessions at once.
 const LASTING: Duration = Duration::from_secs(1);
 
-/// Hunts for a monitor: dials some at once, keeps the first that answers, goes on to others if none does.
+/// Hunts for a monitor: dials some at once, keeps the first that answers, and dials others if none does.
 pub(super) struct MonSession {
     candidates: Vec<EntityAddrVec>,
     next: usize,
     dialling: Vec<SessionId>,
     open: Option<SessionId>,
-    /// When the round under way is given up, or the next begins.
+    /// Time when the present round is given up, or the next one begins.
     due: Option<Duration>,
     failed_rounds: u32,
-    /// When monitors were last dialled.
+    /// Time when monitors were last dialled.
     dialled_at: Duration,
     random: u64,
-    /// Why the last attempt failed, for people.
+    /// The reason why the last attempt failed, for people.
     pub last_failure: String,
 }
 
@@ -49,7 +50,8 @@ impl MonSession {
         hunt
     }
 
-    /// Where monitors are from now on; an open session stays. Clients spread over the monitors by chance.
+    /// Replaces the monitors' addresses, in random order, so that clients spread over the monitors. An open session
+    /// stays.
     pub fn set_candidates(&mut self, mut candidates: Vec<EntityAddrVec>) {
         for last in (1..candidates.len()).rev() {
             self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -86,7 +88,7 @@ impl MonSession {
         self.due = Some(now + ROUND);
     }
 
-    /// A session stands. False if another one is kept instead.
+    /// Event: a session is open. False if another one is kept instead.
     pub fn opened(&mut self, session: SessionId, link: &mut impl Sessions) -> bool {
         if self.open.is_some() {
             self.dialling.retain(|s| *s != session);
@@ -101,7 +103,7 @@ impl MonSession {
         true
     }
 
-    /// A session is over.
+    /// Event: a session is over.
     pub fn lost(&mut self, session: SessionId, reason: String, now: Duration) {
         self.last_failure = reason;
         if self.open == Some(session) {
@@ -109,7 +111,8 @@ impl MonSession {
             if now >= self.dialled_at + LASTING {
                 self.failed_rounds = 0;
             }
-            // The next monitor may be better off; after that there is no hurry.
+            // After the first failure the next monitor is dialled at once, as it may work; after further failures there
+            // is a pause.
             let pause = self.pause();
             self.due = Some(if self.failed_rounds == 1 { now } else { now + pause });
         } else {

@@ -1,7 +1,7 @@
 //! The conversation with the monitors: subscriptions, requests, answers.
 
 use super::mon_request::{Asked, Asker, CommandReply, MonAnswer, MonRequest};
-use super::request::State;
+use super::request::OpState;
 use super::{Answer, Objecter, Sessions};
 use crate::error::Error;
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl<C> Objecter<C> {
         Ok(())
     }
 
-    /// A pool operation counts as done when the map that shows it is here.
+    /// Handles the reply to a pool operation, which is complete when the map that shows it has come.
     fn pool_op_reply(
         &mut self,
         tid: u64,
@@ -111,13 +111,13 @@ impl<C> Objecter<C> {
             Asker::User(completion) => self.finish(completion, result.map(Answer::Mon)),
             Asker::PoolCheck(op_tid) => {
                 let Some(op) = self.ops.get_mut(&op_tid) else { return };
-                if !matches!(op.state, State::CheckingPool { .. }) {
+                if !matches!(op.state, OpState::CheckingPool { .. }) {
                     return;
                 }
                 match result {
                     Ok(MonAnswer::Version(version)) => {
                         let missing_in = Some(Epoch(u32::try_from(version).unwrap_or(u32::MAX)));
-                        op.state = State::CheckingPool { missing_in };
+                        op.state = OpState::CheckingPool { missing_in };
                         self.reconsider(op_tid, link, now);
                     }
                     Ok(_) => self.complete(op_tid, Err(Error::Answer("another answer than the version".into()))),

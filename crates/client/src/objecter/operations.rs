@@ -1,7 +1,7 @@
-//! Operations on their way: to the right OSD, again when that changes, and back.
+//! Operations in flight: sent to the right OSD, sent again when it changes, and answered.
 
 use super::osd_session::{OSD_POLICY, OsdSession};
-use super::request::{InFlight, Owner, State};
+use super::request::{InFlight, OpState, Owner};
 use super::{Answer, Objecter, Sessions, Subject};
 use crate::error::Error;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use wire::msgr::SessionId;
 use wire::{Envelope, Message, Target as WireTarget};
 
 impl<C> Objecter<C> {
-    /// Works out anew where an operation goes, and sends it there if it can be sent now.
+    /// Works out an operation's target anew, and sends the operation there if it can be sent now.
     pub(super) fn advance(&mut self, tid: u64, link: &mut impl Sessions, now: Duration) {
         let Some(placement) = &mut self.placement else { return };
         let op = self.ops.get_mut(&tid).expect("advance() for an operation under way");
-        debug_assert!(!matches!(op.state, State::Assigned { .. }), "advance() for an operation that has an OSD");
+        debug_assert!(!matches!(op.state, OpState::Assigned { .. }), "advance() for an operation that has an OSD");
         op.target = placement.target(&op.request.subject);
         let Some(target) = &op.target else { return self.check_pool(tid, link, now) };
-        op.state = State::Waiting;
+        op.state = OpState::Waiting;
         op.paused = placement.is_paused(&op.request);
         let Some(primary) = target.group.primary.filter(|_| !op.paused) else { return };
         let osd = match op.request.goes_to_members() {
@@ -42,11 +42,11 @@ impl<C> Objecter<C> {
             }
         };
         session.tids.insert(tid);
-        op.state = State::Assigned { osd };
+        op.state = OpState::Assigned { osd };
         Self::send(tid, op, session, placement.epoch(), link);
     }
 
-    /// Sends an operation on the session it belongs to, unless that waits to be opened or the OSD asked not to.
+    /// Sends an operation on its OSD's session, unless the session waits to be reopened or the OSD asked for a hold.
     fn send(tid: u64, op: &mut InFlight<C>, osd: &OsdSession, epoch: Epoch, link: &mut impl Sessions) {
         let Some(session) = osd.session else { return };
         let target = op.target.as_ref().expect("an operation that has an OSD has a target");
@@ -83,8 +83,8 @@ impl<C> Objecter<C> {
     /// Takes an operation away from its OSD.
     pub(super) fn unassign(&mut self, tid: u64) {
         let op = self.ops.get_mut(&tid).expect("unassign() for an operation under way");
-        if let State::Assigned { osd } = op.state {
-            op.state = State::Waiting;
+        if let OpState::Assigned { osd } = op.state {
+            op.state = OpState::Waiting;
             if let Some(session) = self.osds.get_mut(&osd) {
                 session.tids.remove(&tid);
             }
@@ -94,7 +94,7 @@ impl<C> Objecter<C> {
     pub(super) fn complete(&mut self, tid: u64, result: Result<Answer, Error>) {
         let op = self.ops.get(&tid).expect("complete() for an operation under way");
         let session = match op.state {
-            State::Assigned { osd } => self.osds.get(&osd).and_then(|osd| osd.session),
+            OpState::Assigned { osd } => self.osds.get(&osd).and_then(|osd| osd.session),
             _ => None,
         };
         self.unassign(tid);
@@ -105,7 +105,7 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// Gives a user the result of what was asked.
+    /// Gives the result of an operation to its owner, if that is a user.
     pub(super) fn answer_owner(&mut self, owner: Owner<C>, result: Result<Answer, Error>) {
         if let Some(completion) = owner.into_user() {
             self.finish(completion, result);
@@ -121,8 +121,9 @@ impl<C> Objecter<C> {
     ) {
         let tid = envelope.header.tid;
         let Some(&osd) = self.by_session.get(&session) else { return };
-        // An answer from an OSD that the operation has left since, or to one that timed out.
-        let Some(op) = self.ops.get_mut(&tid).filter(|op| op.state == (State::Assigned { osd })) else { return };
+        // Ignores a reply from an OSD that the operation has left since, and a reply to an operation that has timed
+        // out.
+        let Some(op) = self.ops.get_mut(&tid).filter(|op| op.state == (OpState::Assigned { osd })) else { return };
         let reply = match msg::OsdOpReply::open(envelope) {
             Ok(reply) => reply,
             Err(error) => return self.complete(tid, Err(error.into())),
@@ -131,7 +132,7 @@ impl<C> Objecter<C> {
             return;
         }
         if Errno::from_result(reply.result) == Some(Errno::EAGAIN) && op.at_member {
-            // It cannot answer for certain: the primary can.
+            // The member cannot answer for certain; the primary can.
             op.request.flags = op.request.flags.without(OpFlags::BALANCE_READS | OpFlags::LOCALIZE_READS);
             self.unassign(tid);
             return self.advance(tid, link, now);
@@ -148,7 +149,7 @@ impl<C> Objecter<C> {
             return self.complete(tid, Err(Error::Answer(error)));
         }
         if reply.result >= 0 && op.request.is_notify() {
-            // Over when the watchers have answered, which is told by another message.
+            // A notification ends with another message, sent when the watchers have answered.
             return;
         }
         self.complete(tid, Ok(Answer::Op(reply.into())));
@@ -177,7 +178,8 @@ impl<C> Objecter<C> {
                     backoff.begin == *object || (backoff.begin <= *object && *object < backoff.end)
                 };
                 let osd = &*osd;
-                // What the OSD had before it blocked is dropped there, too. `osd` is borrowed from `self.osds` alone.
+                // The OSD also dropped the operations that it had before it blocked. `osd` is borrowed from `self.osds`
+                // alone.
                 let osd_id = osd.osd;
                 let tids: Vec<u64> = osd.tids.iter().copied().collect();
                 for tid in tids {
@@ -193,11 +195,11 @@ impl<C> Objecter<C> {
         Ok(())
     }
 
-    /// Opens a lost session again and sends everything that waits for an answer from that OSD.
+    /// Opens a lost session again and sends all operations that wait for an answer from that OSD.
     pub(super) fn reopen(&mut self, osd: OsdId, link: &mut impl Sessions, now: Duration) {
         let Some(session) = self.osds.get_mut(&osd) else { return };
         if session.tids.is_empty() {
-            // Nobody waits for it: the next operation opens a new one.
+            // No operation waits for this OSD: the next one opens a new session.
             self.osds.remove(&osd);
             return;
         }
@@ -212,7 +214,7 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// Sessions that are lost and that nobody waits for need no opening again.
+    /// Drops lost sessions that no operation waits for: they need no reopening.
     pub(super) fn drop_idle_sessions(&mut self, _link: &mut impl Sessions) {
         self.osds.retain(|_, session| session.session.is_some() || !session.tids.is_empty());
     }

@@ -1,4 +1,4 @@
-//! Commands to single OSDs, which `ceph tell osd.N` sends as well.
+//! Commands to single OSDs, such as those of `ceph tell osd.N`.
 
 use super::osd_session::{OSD_POLICY, OsdSession};
 use super::{Answer, CommandReply, Objecter, Sessions};
@@ -16,9 +16,9 @@ pub(super) struct OsdCommand<C> {
 }
 
 impl<C> Objecter<C> {
-    /// Asks an OSD something, as one JSON object. Sent once: what it does may not bear to be done twice.
+    /// Sends a command, one JSON object, to an OSD. It is sent only once, because it may not be idempotent.
     ///
-    /// Fails with `ENXIO` if the map does not show the OSD up, with `ENOTCONN` if its session is lost before the answer.
+    /// Errors: `ENXIO` if the map does not show the OSD up, `ENOTCONN` if its session is lost before the answer.
     pub fn tell(&mut self, osd: OsdId, json: &str, completion: C, link: &mut impl Sessions, now: Duration) {
         let up = self.placement.as_ref().and_then(|placement| placement.addrs(osd)).cloned();
         let Some(addrs) = up else { return self.finish(completion, Err(Errno::ENXIO.into())) };
@@ -47,14 +47,14 @@ impl<C> Objecter<C> {
         Ok(())
     }
 
-    /// The session with an OSD is gone.
+    /// Fails all commands to an OSD, because the session with it is gone.
     pub(super) fn commands_lost(&mut self, osd: OsdId) {
         for (_, command) in self.commands.extract_if(.., |_, command| command.osd == osd) {
             self.done.push_back(super::Done { completion: command.completion, result: Err(Errno::ENOTCONN.into()) });
         }
     }
 
-    /// Gives up what has taken too long.
+    /// Fails commands that have taken too long.
     pub(super) fn expire_commands(&mut self, now: Duration) {
         let Some(timeout) = self.settings.op_timeout else { return };
         let late = |command: &OsdCommand<C>| command.since + timeout <= now;

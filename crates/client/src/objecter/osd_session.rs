@@ -7,38 +7,38 @@ use wire::EntityAddrVec;
 use wire::basic::SPgId;
 use wire::msgr::{Keepalive, Policy, SessionId};
 
-/// Towards an OSD. A connection that has silently ceased to carry anything (a host that lost its power, a firewall that forgot
-/// it) would otherwise be waited for until TCP gives it up, for a quarter of an hour or for ever. It counts as lost at most
-/// 20 s after the last sign of life; what waits for an answer is then sent again, and watches, which OSDs drop after 30 s, are
-/// connected again in time.
+/// Policy of sessions with OSDs. Without keepalives, a connection that has silently ceased to carry anything (a host
+/// that lost its power, a firewall that forgot the connection) would stand until TCP gives it up, after a quarter of an
+/// hour or never. With them it counts as lost at most 20 s after the last sign of life. Unanswered operations are then
+/// sent again, and watches, which OSDs drop after 30 s, are reconnected in time.
 pub(super) const OSD_POLICY: Policy = Policy {
     keepalive: Some(Keepalive { interval: Duration::from_secs(5), timeout: Duration::from_secs(15) }),
     ..Policy::LOSSY_CLIENT
 };
 
-/// First and longest wait before a lost session is opened again.
+/// Shortest and longest wait before a lost session is opened again.
 const REOPEN_MIN: Duration = Duration::from_millis(50);
 const REOPEN_MAX: Duration = Duration::from_secs(2);
 
-/// Objects for which an OSD asked to be sent nothing.
+/// A range of objects for which an OSD asked to be sent no operations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Held {
     begin: ObjectId,
     end: ObjectId,
 }
 
-/// A session with an OSD and the operations that were given to it.
+/// A session with an OSD and the operations assigned to it.
 pub(super) struct OsdSession {
     pub osd: OsdId,
     pub addrs: EntityAddrVec,
-    /// `None` while waiting to open it again.
+    /// `None` while the session waits to be reopened.
     pub session: Option<SessionId>,
     /// Transaction ids of operations whose answer is due from this OSD.
     pub tids: BTreeSet<u64>,
-    /// When to open the session again.
+    /// Time at which to reopen the session.
     pub reopen_at: Option<Duration>,
     failures: u32,
-    /// By placement group, then by the OSD's id.
+    /// Holds by placement group, then by the id that the OSD gave the hold.
     held: BTreeMap<SPgId, BTreeMap<u64, Held>>,
 }
 
@@ -59,10 +59,10 @@ impl OsdSession {
         self.failures = 0;
     }
 
-    /// The session is over: waits longer each time it cannot be opened.
+    /// Event: the session is over. The wait before reopening doubles with each failure, up to [`REOPEN_MAX`].
     pub fn lost(&mut self, now: Duration) {
         self.session = None;
-        // The OSD forgets what it asked for, too.
+        // The OSD forgets its holds with the session.
         self.held.clear();
         let wait = REOPEN_MIN * 2u32.saturating_pow(self.failures.min(10));
         self.failures += 1;
@@ -88,7 +88,7 @@ impl OsdSession {
         found
     }
 
-    /// Whether operations on `object` are to wait; the object is only named when there is something to compare with.
+    /// True if operations on `object` have to wait. `object` is called only if the group has holds.
     pub fn is_held(&self, pg: SPgId, object: impl FnOnce() -> ObjectId) -> bool {
         let Some(of_pg) = self.held.get(&pg) else { return false };
         let object = object();

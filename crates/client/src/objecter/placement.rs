@@ -1,4 +1,4 @@
-//! The OSD map as the objecter uses it: where operations go.
+//! The OSD map as the objecter uses it: targets of operations.
 
 use super::request::{Request, Subject};
 use osdmap::{Incremental, OsdMap, OsdMapFlags, PgPool, PoolFlags};
@@ -9,8 +9,8 @@ use wire::basic::{NO_SHARD, SPgId};
 use wire::messages::{self as msg, OpFlags};
 use wire::{Decode, DecodeError, EntityAddrVec};
 
-/// Where a placement group's operations go. Two that differ belong to different intervals: what was sent in the one
-/// must be sent again in the other.
+/// Target of a placement group's operations. Two that differ belong to different intervals: an operation sent in the
+/// first must be sent again in the second.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupTarget {
     pub pg: SPgId,
@@ -18,31 +18,33 @@ pub struct GroupTarget {
     pub primary: Option<OsdId>,
     up: Vec<OsdId>,
     acting: Vec<OsdId>,
-    /// Number of groups, of copies, and of copies needed.
+    /// Number of groups, of replicas, and of replicas needed to serve.
     shape: (u32, u32, u32),
-    /// Epoch from which on operations have to be sent again whatever else the map says.
+    /// Epoch from which on operations have to be sent again, whatever else the map says.
     force_resend: Epoch,
 }
 
-/// Which changes of the map have an operation that is under way sent again.
+/// Map changes after which an operation in flight is sent again.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Resend {
-    /// Every change that begins a new interval of its placement group. OSDs need not remember what they were sent.
+    /// Every change that begins a new interval of the placement group. OSDs need not remember operations of earlier
+    /// intervals.
     #[default]
     NewInterval,
-    /// Changes of the primary, of its place in the acting set, or of the number of groups: what Ceph's clients do. A
-    /// primary that stays must answer in the end. Watches and notifications are sent again in every new interval all the same.
+    /// Changes of the primary, of its place in the acting set, or of the number of groups, as in Ceph's clients. A
+    /// primary that stays must answer in the end. Watches and notifications are sent again in every new interval all
+    /// the same.
     NewPrimary,
 }
 
 impl GroupTarget {
-    /// The OSDs that have the objects, each whole; none in erasure-coded pools.
+    /// The OSDs that hold whole copies of the objects; none in erasure-coded pools.
     pub fn copies(&self) -> impl Iterator<Item = OsdId> {
         let has_copies = self.pg.shard == NO_SHARD;
         self.acting.iter().copied().filter(move |osd| has_copies && osd.is_some())
     }
 
-    /// Whether an operation sent there must be sent again now that the map says `next`.
+    /// True if an operation sent to this target must be sent again now that the map says `next`.
     fn is_left_for(&self, next: &GroupTarget, resend: Resend) -> bool {
         match resend {
             Resend::NewInterval => self != next,
@@ -55,7 +57,7 @@ impl GroupTarget {
     }
 }
 
-/// Where an operation goes.
+/// Target of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// Placement hash of the object, all 32 bits.
@@ -64,25 +66,26 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether an operation sent there must be sent again now that the map says `next` (`None`: the pool is gone).
+    /// True if an operation sent to this target must be sent again now that the map says `next` (`None`: the pool is
+    /// gone).
     pub fn is_left_for(&self, next: Option<&Target>, resend: Resend) -> bool {
         next.is_none_or(|next| self.hash != next.hash || self.group.is_left_for(&next.group, resend))
     }
 }
 
-/// How a map follows the one before it.
+/// Relation of a map to the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// It is the very next.
+    /// The map is the very next.
     Next,
-    /// Maps between the two were not seen: intervals may have come and gone.
+    /// Maps between the two were not seen: intervals may have begun and ended there.
     Skipped,
 }
 
-/// The newest OSD map, and what has been worked out from it.
+/// The newest OSD map, and a cache of targets computed from it.
 pub struct Placement {
     map: OsdMap,
-    /// Groups that operations went to in this epoch: working one out costs microseconds.
+    /// Targets of the groups that operations went to in this epoch: computing one costs microseconds.
     groups: BTreeMap<PgId, Arc<GroupTarget>>,
 }
 
@@ -91,10 +94,10 @@ impl Placement {
         Placement { map, groups: BTreeMap::new() }
     }
 
-    /// Takes the next map that `message` has: the one after the present one or, only where increments do not lead
-    /// on, the newest whole one. `None` if there is nothing newer.
+    /// Applies the next map of `message`: the one after the present map or, only where increments do not lead on, the
+    /// newest full map. `None` if the message has nothing newer.
     ///
-    /// Errors: a map that cannot be read; what was taken before stays.
+    /// Errors: a map that cannot be read; maps applied before it stay.
     pub fn step(placement: &mut Option<Placement>, message: &msg::OsdMap) -> Result<Option<Step>, DecodeError> {
         let have = placement.as_ref().map(Placement::epoch);
         if have.is_some_and(|have| have >= message.last()) {
@@ -111,7 +114,7 @@ impl Placement {
             }
             tracing::warn!(%epoch, error = ?applied.err(), "increment does not fit the map");
         }
-        // The newest full map, if it is any help.
+        // The newest full map is used if it is newer than the present map.
         let full = message.fulls.last_key_value().filter(|(epoch, _)| have.is_none_or(|have| **epoch > have));
         let Some((epoch, bytes)) = full else { return Ok(None) };
         let map = OsdMap::from_slice(bytes)?;
@@ -143,7 +146,7 @@ impl Placement {
         self.map.pool_names.iter().map(|(id, name)| (name.clone(), *id)).collect()
     }
 
-    /// Where an OSD that is up listens to clients.
+    /// Addresses at which an OSD that is up listens to clients.
     pub fn addrs(&self, osd: OsdId) -> Option<&EntityAddrVec> {
         self.map.osd(osd).filter(|osd| osd.is_up()).map(|osd| &osd.client_addrs)
     }
@@ -153,7 +156,7 @@ impl Placement {
         self.map.osds().map(|(osd, _)| osd).filter(|osd| self.map.is_up(*osd)).collect()
     }
 
-    /// Whether flags of the map or of the pool forbid the operation for now.
+    /// True if flags of the map or of the pool forbid the operation for now.
     pub fn is_paused(&self, request: &Request) -> bool {
         let flags = self.map.flags;
         let Some(pool) = self.map.pools.get(&request.subject.pool()) else { return false };
@@ -164,7 +167,7 @@ impl Placement {
         read || write
     }
 
-    /// Where an operation on `subject` goes; `None` if there is no such pool.
+    /// Target of an operation on `subject`; `None` if there is no such pool.
     pub fn target(&mut self, subject: &Subject) -> Option<Target> {
         let id = subject.pool();
         let pool = self.map.pools.get(&id)?;

@@ -1,4 +1,4 @@
-//! An operation as users ask for it, and as it is kept while under way.
+//! An operation as users ask for it, and as it is kept while in flight.
 
 use super::placement::Target;
 use super::watches::WatchStep;
@@ -8,7 +8,7 @@ use types::{Epoch, Errno, ObjectId, OsdId, PoolId, SnapId, Utime};
 use wire::basic::{Locator, SnapContext};
 use wire::messages::{Op, OpCode, OpFlags, OpReply, OsdOpReply};
 
-/// What an operation is about.
+/// Subject of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// An object, placed by its name or its locator's key.
@@ -32,11 +32,11 @@ pub struct Request {
     pub subject: Subject,
     /// The parts, which take effect together or not at all.
     pub ops: Vec<Op>,
-    /// In addition to those that follow from the parts.
+    /// Flags in addition to those that follow from the parts.
     pub flags: OpFlags,
-    /// What reads look at.
+    /// The snapshot that reads see.
     pub snap: SnapId,
-    /// What writes must preserve.
+    /// The snapshots that writes must preserve.
     pub snap_context: SnapContext,
     /// Time of change that writes leave on the object.
     pub mtime: Utime,
@@ -50,7 +50,7 @@ impl Request {
     }
 
     pub fn is_write(&self) -> bool {
-        // Whether a class method writes only its caller knows, who sets the flag.
+        // Only the caller knows if a class method writes, and sets the flag.
         self.flags.has(OpFlags::WRITE) || self.ops.iter().any(|op| op.code.is_write())
     }
 
@@ -58,33 +58,33 @@ impl Request {
         self.flags.has(OpFlags::READ) || self.ops.iter().any(|op| op.code.is_read())
     }
 
-    /// What its flags say of who may answer it, if it is a read of an object: [`OpFlags::BALANCE_READS`], anybody;
-    /// [`OpFlags::LOCALIZE_READS`], who is near.
+    /// The flag that lets members other than the primary answer, if this is a read of an object:
+    /// [`OpFlags::BALANCE_READS`] allows any member, [`OpFlags::LOCALIZE_READS`] a near one.
     pub(super) fn goes_to_members(&self) -> Option<OpFlags> {
         let flags = [OpFlags::LOCALIZE_READS, OpFlags::BALANCE_READS];
         let is_read = matches!(self.subject, Subject::Object { .. }) && !self.is_write();
         flags.into_iter().find(|flag| is_read && self.flags.has(*flag))
     }
 
-    /// Whether it is over only when the watchers have answered.
+    /// True for a notification, which ends only when the watchers have answered.
     pub(super) fn is_notify(&self) -> bool {
         self.ops.first().is_some_and(|op| op.code == OpCode::NOTIFY)
     }
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// Of the whole: 0 or above, or a negated error number.
+    /// Result of the whole operation: 0 or above, or a negated error number.
     pub result: i32,
-    /// Of the object, counting its changes.
+    /// Version of the object, which counts its changes.
     pub version: u64,
-    /// By part; on errors of the whole perhaps fewer.
+    /// Outcome of each part; perhaps of fewer if the whole failed.
     pub parts: Vec<OpReply>,
 }
 
 impl Reply {
-    /// The error of the whole, if it failed.
+    /// The error of the whole operation, if it failed.
     pub fn error(&self) -> Option<Errno> {
         Errno::from_result(self.result)
     }
@@ -96,19 +96,19 @@ impl From<OsdOpReply> for Reply {
     }
 }
 
-/// Where an operation stands.
+/// State of an operation in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum State {
-    /// The map says not to send it now, or has no OSD for it, or there is no map.
+pub(super) enum OpState {
+    /// The operation cannot be sent: the map forbids it or has no OSD for it, or there is no map.
     Waiting,
-    /// Among the operations of an OSD's session.
+    /// The operation belongs to the session of this OSD.
     Assigned { osd: OsdId },
-    /// The map has no such pool. Whether it is the newest map has been asked; once answered, `missing_in` is the
-    /// newest epoch there was.
+    /// The map has no such pool, and the monitors have been asked for the newest map's epoch: `missing_in`, once they
+    /// have answered.
     CheckingPool { missing_in: Option<Epoch> },
 }
 
-/// Who wants to know how an operation ends.
+/// The party that learns how an operation ends.
 pub(super) enum Owner<C> {
     User(C),
     /// The objecter itself, about a watch.
@@ -120,7 +120,7 @@ pub(super) enum Owner<C> {
 }
 
 impl<C> Owner<C> {
-    /// The user behind it, if there is one.
+    /// The user's completion, if the owner has one.
     pub fn into_user(self) -> Option<C> {
         match self {
             Owner::User(completion) | Owner::Watch { step: WatchStep::Register(completion), .. } => Some(completion),
@@ -133,21 +133,21 @@ impl<C> Owner<C> {
 pub(super) struct InFlight<C> {
     pub owner: Owner<C>,
     pub request: Request,
-    pub state: State,
-    /// As of the present map; `None` until the pool is known.
+    pub state: OpState,
+    /// Target by the present map; `None` until the pool is known.
     pub target: Option<Target>,
     /// The map forbids operations of this kind at present.
     pub paused: bool,
-    /// How often it has been sent.
+    /// Number of times that the operation has been sent.
     pub attempts: i32,
-    /// It was sent to a member that is not the primary, which may refuse it.
+    /// The operation was sent to a member other than the primary, which may refuse it.
     pub at_member: bool,
     pub submitted: Duration,
 }
 
 impl<C> InFlight<C> {
-    /// The object's place in the order of listings, which is what backoffs are about: they name objects, whatever state
-    /// of them an operation is about.
+    /// The object's position in the order of listings. Backoffs name such positions; they concern all of an object's
+    /// snapshots.
     pub fn object(&self, hash: u32) -> ObjectId {
         match &self.request.subject {
             Subject::Object { locator, name } => ObjectId {

@@ -1,18 +1,18 @@
-//! What the objecter needs of the layer below: sessions that carry messages.
+//! The layer below the objecter: sessions that carry messages.
 
 use std::time::Duration;
 use types::EntityName;
 use wire::msgr::{Messenger, Policy, SessionId};
 use wire::{EntityAddrVec, Envelope};
 
-/// Opens sessions and sends on them. What happens on them comes back through [`super::Objecter::opened`],
+/// Opens sessions and sends on them. Their events come back through [`super::Objecter::opened`],
 /// [`super::Objecter::message`] and [`super::Objecter::reset`].
 pub trait Sessions {
-    /// A new session; messages may be sent before it is open.
+    /// Opens a session; messages may be sent before it is open.
     fn connect(&mut self, peer: EntityName, addrs: &EntityAddrVec, policy: Policy, now: Duration) -> SessionId;
-    /// Dropped if the session is gone.
+    /// Sends a message, or drops it if the session is gone.
     fn send(&mut self, session: SessionId, envelope: Envelope);
-    /// Ends a session; nothing more is heard of it.
+    /// Ends a session; no more events of it follow.
     fn close(&mut self, session: SessionId);
 }
 

@@ -41,7 +41,7 @@ fn the_first_monitor_to_answer_stays() {
     assert_eq!(subscribe[0].1.what["osdmap"], Subscription { start: 0, onetime: false });
     let map = s.full();
     s.send_map(dialled[1], map);
-    // Lost: the hunt goes on with others, and asks for what it does not have yet.
+    // After a lost session the hunt goes on with other monitors, and asks only for newer maps.
     s.lose(dialled[1]);
     let again = s.link.dialled_mons();
     assert_eq!(again.len(), 3 + 3);
@@ -59,7 +59,7 @@ fn monitors_that_do_not_answer_are_tried_again_and_again() {
         assert!(s.objecter.last_mon_failure().contains("lost"));
         s.advance_to_next_wake();
     }
-    // Some that answer nothing at all: the round times out.
+    // The monitors dialled now answer nothing at all: the round times out.
     let before = s.link.dialled_mons().len();
     s.advance(ms(3000));
     assert_eq!(s.link.dialled_mons().len(), before + 2);
@@ -76,7 +76,7 @@ fn monitors_that_close_sessions_at_once_are_left_alone_for_a_while() {
     }
     let dialled = s.link.dialled_mons().len();
     assert!((5..12).contains(&dialled), "{dialled} times in ten seconds");
-    // One that stays a while is gone back to at once.
+    // A session that lasts a while is replaced at once when it is lost.
     s.advance(ms(3000));
     let session = *s.link.dialled_mons().last().unwrap();
     s.open(session);
@@ -99,7 +99,7 @@ fn an_operation_goes_to_the_primary_and_its_answer_comes_back() {
     let (who, result) = s.done();
     assert!(who == 7 && matches!(&result, Ok(Answer::Op(reply)) if reply.result == 0 && reply.version == 5));
     assert_eq!(s.objecter.in_flight(), 0);
-    // Once more: nobody waits for it any longer.
+    // A second answer finds no operation waiting.
     s.answer(osd, tid, &op, 0);
     assert!(s.objecter.poll_done().is_none());
 }
@@ -112,7 +112,7 @@ fn a_new_primary_gets_the_same_operation_again() {
     s.push_map(|map| map.pg_temp(op.pgid.pg, old.0));
     let (new, tid2, op2) = s.last_op();
     assert!(new != old && tid2 == tid && op2.retry_attempt == 1 && op2.epoch == Epoch(2), "{old} {new} {op2}");
-    // The old primary's late answer does not count; nor one to an earlier attempt.
+    // The old primary's late answer does not count, nor does an answer to an earlier attempt.
     s.answer(old, tid, &op, -5);
     assert!(s.objecter.poll_done().is_none());
     s.answer(new, tid, &op, -5);
@@ -203,14 +203,14 @@ fn a_pool_that_is_not_there_is_looked_for_in_the_newest_map() {
     assert_eq!(question.what, "osdmap");
     s.mon_says(msg::MonGetVersionReply { handle: tid, version: 1, oldest: 1 }, tid);
     assert_eq!(s.done(), (1, Err(Errno::ENOENT.into())));
-    // The monitors know a newer map: wait for it, in vain.
+    // The monitors know a newer map: the operation waits for it, in vain.
     s.submit(missing(), 2);
     let (tid, _) = s.sent::<msg::MonGetVersion>(s.mon()).pop().unwrap();
     s.mon_says(msg::MonGetVersionReply { handle: tid, version: 2, oldest: 1 }, tid);
     assert!(s.objecter.poll_done().is_none());
     s.push_map(|_| {});
     assert_eq!(s.done(), (2, Err(Errno::ENOENT.into())));
-    // And not in vain.
+    // The operation waits for the newer map, which has the pool.
     s.submit(missing(), 3);
     let (tid, _) = s.sent::<msg::MonGetVersion>(s.mon()).pop().unwrap();
     s.push_map(|map| map.pool(9));
@@ -218,7 +218,7 @@ fn a_pool_that_is_not_there_is_looked_for_in_the_newest_map() {
     s.mon_says(msg::MonGetVersionReply { handle: tid, version: 2, oldest: 1 }, tid);
     s.answer(osd, op_tid, &op, 0);
     assert!(matches!(s.done(), (3, Ok(_))));
-    // A pool that is removed fails what is under way.
+    // Removing a pool fails operations in flight.
     s.submit(missing(), 4);
     s.push_map(|map| map.remove_pool(9));
     let (tid, _) = s.sent::<msg::MonGetVersion>(s.mon()).pop().unwrap();
@@ -315,7 +315,7 @@ fn a_read_that_anybody_may_answer_goes_to_any_member_and_to_the_primary_if_that_
     let (again, tid2, op2) = s.last_op();
     assert_eq!((again, tid2, op2.retry_attempt), (primary, *tid, 1));
     assert!(!op2.flags.has(OpFlags::BALANCE_READS));
-    // An update goes to the primary whatever its flags; and members forget with every interval.
+    // An update goes to the primary whatever its flags, and members forget operations with every interval.
     let mut request = write("a");
     request.flags = OpFlags::BALANCE_READS;
     s.submit(request, 100);
@@ -410,7 +410,7 @@ fn gaps_between_maps_are_asked_for_and_foreign_maps_ignored() {
     assert_eq!(s.objecter.epoch(), Epoch(1));
     let subscriptions = s.sent::<msg::MonSubscribe>(mon);
     assert_eq!((subscriptions.len(), subscriptions[asked].1.what["osdmap"].start), (asked + 1, 2));
-    // A full map jumps over what is missing.
+    // A full map bridges the missing maps.
     let full = s.cluster_map(|_| {});
     assert!(full.last() > Epoch(3));
     let mut foreign = full.clone();
@@ -495,7 +495,7 @@ fn intervals_that_come_and_go_within_one_message_are_noticed() {
     let mut s = Scripted::connected();
     s.submit(write("a"), 1);
     let (primary, tid, op) = s.only_op();
-    // Another primary and back again: what the first had been sent is forgotten there.
+    // The primary changes and changes back: the first one has forgotten its operations.
     let mut message = s.next_increment(|map| map.pg_temp(op.pgid.pg, primary.0));
     let back = s.next_increment(|map| map.no_pg_temp(op.pgid.pg));
     message.incrementals.extend(back.incrementals);
@@ -534,7 +534,7 @@ fn a_primary_that_stays_may_be_left_to_answer_as_cephs_clients_do() {
     s.push_map(|map| map.acting(pg, &[first], None));
     s.push_map(|map| map.down(second.0));
     assert_eq!(s.ops_sent().len(), 1, "the primary has it and owes the answer");
-    // Its place among the members counts, too.
+    // The primary's place in the acting set counts, too.
     s.push_map(|map| map.acting(pg, &[third, first], Some(first)));
     let (again, tid2, op2) = s.last_op();
     assert_eq!((s.ops_sent().len(), again, tid2, op2.retry_attempt), (2, first, tid, 1));

@@ -1,8 +1,8 @@
 //! Watches and notifications.
 //!
-//! A watch is registered once. From then on it is looked after here: pinged every few seconds, and connected again
-//! where its session is lost or another OSD leads its placement group. A watch that the cluster has dropped meanwhile is
-//! reported as lost; whoever made it decides what that means.
+//! A watch is registered once. From then on the objecter pings it every few seconds, and reconnects it where its
+//! session is lost or another OSD leads its placement group. A watch that the cluster has dropped meanwhile is reported
+//! as lost; its owner decides how to go on.
 
 use super::placement::{Placement, Resend, Step, Target};
 use super::request::Owner;
@@ -15,22 +15,23 @@ use wire::messages::{self as msg, NotifyReplies, Op, OpFlags, Watch as WatchOp, 
 use wire::msgr::SessionId;
 use wire::{Decode, DecodeError, Envelope, Message};
 
-/// How often an OSD is asked whether it still knows a watch. OSDs drop one that is silent for its timeout, 30 s by default.
+/// Interval of pings, by which an OSD is asked if it still knows a watch. OSDs drop a watch that is silent for its
+/// timeout, 30 s by default.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
-/// Something that nobody asked for at that moment.
+/// An event of a watch that is not the answer to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Somebody notifies the watchers of an object, and waits for an acknowledgement.
+    /// A client notifies the watchers of an object, and waits for an acknowledgement.
     Notified { cookie: u64, notify_id: u64, notifier: u64, payload: Bytes },
-    /// The watch is connected anew. The cluster knew it all the time, but notifications that came meanwhile may have been given up
-    /// before they were told.
+    /// The watch is reconnected. The cluster knew it all the time, but notifications that came meanwhile may have timed
+    /// out before the watcher was told.
     Reconnected { cookie: u64 },
     /// The cluster has dropped the watch, or does not take it any more.
     WatchLost { cookie: u64, why: Errno },
 }
 
-/// What the objecter itself asked about a watch.
+/// A request of the objecter itself about a watch.
 #[derive(Debug)]
 pub(super) enum WatchStep<C> {
     Register(C),
@@ -38,25 +39,25 @@ pub(super) enum WatchStep<C> {
     Ping,
 }
 
-pub(super) struct Watch {
+pub(super) struct WatchState {
     subject: Subject,
     /// 0 for the OSD's default.
     timeout_s: u32,
-    /// Where it is connected; `None` until it is, and while it has to be connected again.
+    /// Session and target by which the watch is connected; `None` while it is not.
     at: Option<(SessionId, Target)>,
     /// A step is under way.
     busy: bool,
-    /// When the last step was begun, and the last of those that the cluster confirmed.
+    /// Time when the last step began, and when the last step began that the cluster confirmed.
     begun: Duration,
     confirmed: Option<Duration>,
 }
 
-impl Watch {
+impl WatchState {
     fn ping_at(&self) -> Duration {
         self.begun + PING_EVERY
     }
 
-    /// A map has come. Every interval has OSDs forget over which session a watch is connected, also if the primary stays.
+    /// Applies a new map. In every new interval OSDs forget the sessions of their watches, even if the primary stays.
     pub(super) fn follow_map(&mut self, placement: &mut Placement, step: Step) {
         let Some((_, target)) = &self.at else { return };
         let next = placement.target(&self.subject);
@@ -66,7 +67,7 @@ impl Watch {
     }
 }
 
-/// Watches keep nobody from writing, so flags that stop writes do not concern them.
+/// Request of a watch operation. Flags that stop writes do not concern it, because watches hinder no writer.
 fn watch_request(subject: Subject, op: Op) -> Request {
     let mut request = Request::new(subject, vec![op], Utime::ZERO);
     request.flags = OpFlags::FULL_TRY;
@@ -74,8 +75,8 @@ fn watch_request(subject: Subject, op: Op) -> Request {
 }
 
 impl<C> Objecter<C> {
-    /// Begins to watch an object, which must exist. `cookie` is the caller's, not in use yet; notifications come with it
-    /// out of [`Objecter::poll_event`].
+    /// Begins to watch an object, which must exist. `cookie` is chosen by the caller and not in use yet;
+    /// [`Objecter::poll_event`] gives it with each notification.
     pub fn watch(
         &mut self,
         subject: Subject,
@@ -85,14 +86,15 @@ impl<C> Objecter<C> {
         link: &mut impl Sessions,
         now: Duration,
     ) {
-        let watch = Watch { subject: subject.clone(), timeout_s, at: None, busy: true, begun: now, confirmed: None };
+        let watch =
+            WatchState { subject: subject.clone(), timeout_s, at: None, busy: true, begun: now, confirmed: None };
         let before = self.watches.insert(cookie, watch);
         assert!(before.is_none(), "watch cookie {cookie} is in use");
         let request = watch_request(subject, Op::watch(cookie, WatchOp::WATCH, timeout_s));
         self.submit_as(request, Owner::Watch { cookie, step: WatchStep::Register(completion) }, link, now);
     }
 
-    /// Ends a watch. Where nobody waits for it, `completion` is `None`.
+    /// Ends a watch. `completion` is `None` where no user waits for the answer.
     pub fn unwatch(&mut self, cookie: u64, completion: Option<C>, link: &mut impl Sessions, now: Duration) {
         let owner = completion.map_or(Owner::Nobody, Owner::User);
         let Some(watch) = self.watches.remove(&cookie) else {
@@ -101,13 +103,13 @@ impl<C> Objecter<C> {
         self.submit_as(watch_request(watch.subject, Op::watch(cookie, WatchOp::UNWATCH, 0)), owner, link, now);
     }
 
-    /// When the latest of the steps began by which the cluster confirmed a watch: from then on it stands for its timeout.
-    /// `None` where it was not confirmed yet, and where there is no such watch or it is known to be lost.
+    /// Time when the latest step began by which the cluster confirmed a watch; the watch is valid for its timeout from
+    /// then on. `None` for a watch that was not confirmed yet, is known to be lost, or does not exist.
     pub fn watch_confirmed(&self, cookie: u64) -> Option<Duration> {
         self.watches.get(&cookie)?.confirmed
     }
 
-    /// Notifies all who watch an object. Done when all have acknowledged or `timeout_s` has passed.
+    /// Notifies all watchers of an object. Done when all have acknowledged or `timeout_s` has passed.
     pub fn notify(
         &mut self,
         subject: Subject,
@@ -129,7 +131,7 @@ impl<C> Objecter<C> {
         self.events.pop_front()
     }
 
-    /// What an OSD says about a watch or a notification.
+    /// Handles an OSD's message about a watch or a notification.
     pub(super) fn watch_notify(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
         let message = msg::WatchNotify::open(envelope)?;
         if !self.by_session.contains_key(&session) {
@@ -160,7 +162,7 @@ impl<C> Objecter<C> {
         Ok(())
     }
 
-    /// A step has ended. `place`: where it was carried out.
+    /// Handles the end of a step. `place`: session and target by which it was carried out.
     pub(super) fn watch_stepped(
         &mut self,
         cookie: u64,
@@ -186,7 +188,8 @@ impl<C> Objecter<C> {
                     watch.at = place;
                     self.events.push_back(Event::Reconnected { cookie });
                 }
-                // The OSD forgot the connection: it takes another. What took too long is tried again.
+                // The OSD forgot the connection of a watch whose ping fails, and takes a new one. A reconnection that
+                // timed out is tried again.
                 (Some(_), WatchStep::Ping) | (Some(Error::TimedOut { .. }), WatchStep::Reconnect) => watch.at = None,
                 (Some(error), WatchStep::Reconnect) => {
                     let why = error.errno();
@@ -201,7 +204,7 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// Connects watches again where that is needed, and pings those whose time has come.
+    /// Reconnects watches that need it, and pings those that are due.
     pub(super) fn look_after_watches(&mut self, link: &mut impl Sessions, now: Duration) {
         self.watches_due = false;
         if self.watches.is_empty() {
@@ -228,8 +231,8 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// When a watch is to be pinged next.
+    /// The time when the next ping of a watch is due.
     pub(super) fn watches_wake(&self) -> Option<Duration> {
-        self.watches.values().filter(|watch| !watch.busy).map(Watch::ping_at).min()
+        self.watches.values().filter(|watch| !watch.busy).map(WatchState::ping_at).min()
     }
 }

@@ -1,5 +1,4 @@
-//! Images as a whole: made, cloned, listed, renamed, removed. Dropping a future that changes something means that nobody is told how it
-//! ends, not that it ends.
+//! Whole images: made, cloned, listed, renamed, removed. A change goes on to its end even if its future is dropped.
 
 use super::header::{self, ask, tell};
 use super::image::{Image, to_the_end};
@@ -15,32 +14,32 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{Errno, SnapId};
 
-/// More objects an image cannot have, as Ceph's object maps cannot.
+/// Largest number of objects of an image; a limit of Ceph's object maps.
 pub(super) const OBJECTS_MAX: u64 = 256_000_000;
-/// Names asked for at once.
+/// Names asked for per request.
 const PAGE: u64 = 1024;
-/// Of directories: images may be added.
+/// State of a directory to which images may be added.
 const READY: u8 = 0;
 
-/// What a new image is to be.
+/// Options of a new image.
 #[derive(Clone)]
 pub struct ImageOptions {
     pub layout: Layout,
-    /// Of [`feature`]; those that follow from the rest are added.
+    /// Bits of [`feature`]; features that follow from the other options are added.
     pub features: u64,
-    /// Where its data goes, if not beside its header.
+    /// Pool of the data objects; `None` for the pool of the header.
     pub data_pool: Option<Pool>,
 }
 
 impl Default for ImageOptions {
-    /// Objects of 4 MiB in a row, and the features that librbd gives.
+    /// A plain row of objects of 4 MiB, and the features that librbd gives by default.
     fn default() -> ImageOptions {
         ImageOptions { layout: Layout::plain(22), features: feature::DEFAULT, data_pool: None }
     }
 }
 
 impl ImageOptions {
-    /// The features that an image with these options has. Errors: `EINVAL` for those that do not go together.
+    /// The features of an image with these options. Errors: `EINVAL` for features that exclude each other.
     fn features(&self) -> Result<u64, Error> {
         let mut features = self.features & !(feature::STRIPING | feature::DATA_POOL);
         if !self.layout.is_plain() {
@@ -82,13 +81,14 @@ pub async fn list(pool: &Pool) -> Result<BTreeMap<String, String>, Error> {
     }
 }
 
-/// An id that no other image has: the client's own number and chance.
+/// An id that no other image has, made of the client's global id and a random number.
 fn fresh_id(pool: &Pool) -> String {
     let random = crate::cluster::fresh_seed() as u32;
     format!("{:x}{random:08x}", pool.cluster().client_id())
 }
 
-/// Makes an image. Errors: `EEXIST`; `EINVAL` for options that do not go together, or more objects than Ceph allows.
+/// Makes an image. Errors: `EEXIST`; `EINVAL` for a bad name, options that exclude each other, or more objects than
+/// Ceph allows.
 pub async fn create(pool: &Pool, name: &str, size_bytes: u64, options: &ImageOptions) -> Result<(), Error> {
     let (pool, name, options) = (pool.clone(), name.to_owned(), options.clone());
     to_the_end(&pool.clone(), async move { make(&pool, &name, &fresh_id(&pool), size_bytes, &options).await }).await
@@ -106,7 +106,7 @@ async fn make(pool: &Pool, name: &str, id: &str, size_bytes: u64, options: &Imag
         Err(Error::Errno(Errno::ENOENT)) => {}
         Err(error) => return Err(error),
     }
-    // Of the directory first: two clients that make the same name at once meet there.
+    // The directory's entry comes first: it decides between two clients that make the same name at once.
     let mut operation = Operation::new();
     if !pool.namespace_name().is_empty() {
         operation = operation.call("rbd", "dir_state_assert", [READY]);
@@ -152,7 +152,7 @@ async fn make(pool: &Pool, name: &str, id: &str, size_bytes: u64, options: &Imag
     made
 }
 
-/// Removes all that an image is beside its data.
+/// Removes all objects of an image except its data.
 async fn unmake(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
     let gone = |result: Result<(), Error>| match result {
         Err(Error::Errno(Errno::ENOENT)) => Ok(()),
@@ -160,7 +160,7 @@ async fn unmake(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
     };
     gone(pool.remove(map_object(id, None)).await)?;
     gone(pool.remove(header_object(id)).await)?;
-    // Only what leads to this image: somebody else may have made another of that name.
+    // The id object is removed only if it leads to this image: another client may have made an image of the same name.
     if header::id_of(pool, name).await.is_ok_and(|other| other == id) {
         gone(pool.remove(id_object(name)).await)?;
     }
@@ -174,9 +174,9 @@ fn names(names: &[&str]) -> Vec<u8> {
     input(|w| names.iter().for_each(|name| w.str(name)))
 }
 
-/// Makes an image that shows a snapshot of another until it is written to. Where old clients are still let in, the snapshot must be
-/// protected, and be in the same namespace. Errors: `ENOENT`, `EEXIST`, `EINVAL` (not protected, or not any more; empty; no
-/// layering), `EOPNOTSUPP` (another namespace).
+/// Makes an image that shows a snapshot of another one until it is written to. Where the cluster admits old clients,
+/// the snapshot must be protected and in the same namespace. Errors: `ENOENT`, `EEXIST`, `EINVAL` (not protected, or
+/// not any more; empty; no layering), `EOPNOTSUPP` (another namespace).
 pub async fn clone(
     parent_pool: &Pool,
     parent: &str,
@@ -205,7 +205,7 @@ async fn make_clone(
     let snapshot = state.snapshot(snapshot)?;
     let new_format = parent_link::is_new_format(pool);
     if !new_format && parent_pool.namespace_name() != pool.namespace_name() {
-        // Clients that know the old format alone look for a snapshot's clones in its own namespace.
+        // Clients that know only the old format look for a snapshot's clones in the snapshot's own namespace.
         return Err(Error::Unsupported("clones in another namespace while clients from before Mimic are let in"));
     }
     let can = state.has(feature::LAYERING)
@@ -231,8 +231,8 @@ async fn make_clone(
         });
         tell(pool, &header_object(&id), "parent_attach", fields).await?;
         parent_link::attach(pool, &id, &spec, new_format).await?;
-        // Whoever ends the protection says so first and looks for clones then. So he has found this one, or it is seen here. Of
-        // clones of the new format the parent's header keeps count itself.
+        // A client that ends the protection marks the snapshot first and looks for clones then. It has found this
+        // clone, or the mark is seen here. Clones of the new format need no check: the parent's header counts them.
         if !new_format && !is_protected(parent_pool, &header_object(&parent_id), snapshot.id).await? {
             return Err(Errno::EINVAL.into());
         }
@@ -247,7 +247,7 @@ async fn make_clone(
     parent_pool.notify(header_object(&parent_id), notice, super::watcher::NOTIFY_TIMEOUT).await.map(drop)
 }
 
-/// Gives an image another name. Errors: `ENOENT`, `EEXIST`.
+/// Renames an image. Errors: `ENOENT`, `EEXIST`, `EINVAL` for a bad name.
 pub async fn rename(pool: &Pool, name: &str, new_name: &str) -> Result<(), Error> {
     if new_name.is_empty() || new_name.contains(['@', '/']) {
         return Err(Errno::EINVAL.into());
@@ -269,7 +269,7 @@ async fn give_name(pool: &Pool, name: &str, new_name: &str) -> Result<(), Error>
     pool.notify(header_object(&id), notice, super::watcher::NOTIFY_TIMEOUT).await.map(drop)
 }
 
-/// Removes an image. Errors: `ENOENT`, `ENOTEMPTY` if it has snapshots, `EBUSY` if somebody has it open.
+/// Removes an image. Errors: `ENOENT`, `ENOTEMPTY` if it has snapshots, `EBUSY` if a client has it open.
 pub async fn remove(pool: &Pool, name: &str) -> Result<(), Error> {
     let (pool, name) = (pool.clone(), name.to_owned());
     to_the_end(&pool.clone(), async move { remove_image(&pool, &name).await }).await
@@ -278,7 +278,7 @@ pub async fn remove(pool: &Pool, name: &str) -> Result<(), Error> {
 async fn remove_image(pool: &Pool, name: &str) -> Result<(), Error> {
     let id = match header::id_of(pool, name).await {
         Ok(id) => id,
-        // Perhaps a removal that did not come to its end.
+        // An earlier removal may have stopped half-way: then only the directory knows the image.
         Err(Error::Errno(Errno::ENOENT)) => {
             let id: Bytes = ask(pool, DIRECTORY, "dir_get_id", names(&[name])).await?;
             String::from_utf8_lossy(&id).into_owned()

@@ -1,6 +1,6 @@
 //! An image's bytes: reading, writing, discarding.
 
-use super::header::State;
+use super::header::ImageState;
 use super::image::{Image, Inner};
 use super::layout::ObjectExtent;
 use super::object_map::state;
@@ -12,17 +12,17 @@ use tokio::task::JoinSet;
 use types::{Errno, SnapId};
 use wire::Rope;
 
-/// Zeros that are shared by all who read where nothing is.
+/// Zeros shared by all reads of absent data.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Tasks of one large update or read.
+/// Largest number of tasks of one update or read.
 const TASKS_MAX: usize = 32;
 
-/// What is done to one object's range.
+/// Change of a range of one object.
 #[derive(Clone)]
 pub(super) enum Change {
     Write(Rope),
-    /// The range is to read as zeros.
+    /// The range reads as zeros afterwards.
     Discard,
 }
 
@@ -56,9 +56,9 @@ impl Image {
         Ok(all)
     }
 
-    /// Writes a range. Durable when done. Errors: `EINVAL` beyond the image's end, `EROFS` for an image that was opened for
-    /// reading or whose lock another client keeps, `EBLOCKLISTED` once the lock was lost, [`Error::InDoubt`] once the outcome of
-    /// an update has stayed unknown.
+    /// Writes a range, durably. Errors: `EINVAL` beyond the image's end, `EROFS` for an image that was opened for
+    /// reading or whose lock another client keeps, `EBLOCKLISTED` once the lock was lost, [`Error::InDoubt`] once the
+    /// outcome of an update has stayed unknown.
     pub async fn write(&self, offset: u64, data: impl Into<Rope>) -> Result<(), Error> {
         let (inner, data) = (self.inner.clone(), data.into());
         self.inner.to_the_end(async move { inner.write(offset, data).await }).await
@@ -76,20 +76,21 @@ impl Image {
         self.inner.to_the_end(discarding).await
     }
 
-    /// The same as [`Image::discard`], which is exact: no part of the range is left as it was.
+    /// Makes a range read as zeros, as [`Image::discard`] does: a discard is exact and leaves no part of the range as
+    /// it was.
     pub async fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), Error> {
         self.discard(offset, length).await
     }
 }
 
-fn check_range(state: &State, offset: u64, length: u64) -> Result<(), Error> {
+fn check_range(state: &ImageState, offset: u64, length: u64) -> Result<(), Error> {
     match offset.checked_add(length) {
         Some(end) if end <= state.size => Ok(()),
         _ => Err(Errno::EINVAL.into()),
     }
 }
 
-/// So many zeros, without memory of their own.
+/// `length` zeros, without memory of their own.
 pub(super) fn zeros(mut length: u64) -> Rope {
     let mut rope = Rope::new();
     while length > 0 {
@@ -119,8 +120,8 @@ impl Inner {
         self.change_objects(&state, changes.collect()).await
     }
 
-    async fn read_object(self: &Arc<Inner>, state: &State, extent: &ObjectExtent) -> Result<Rope, Error> {
-        // The map is the truth only as long as nobody else may write.
+    async fn read_object(self: &Arc<Inner>, state: &ImageState, extent: &ObjectExtent) -> Result<Rope, Error> {
+        // The map is true only as long as no other client may write.
         let is_owner = self.at == SnapId::HEAD && matches!(self.lock.is_held(), Ok(true));
         if is_owner && state.overlap() == 0 && self.known.is_absent(extent.object) {
             return Ok(zeros(extent.length));
@@ -136,22 +137,23 @@ impl Inner {
         if read > extent.length {
             return Err(Error::Answer(format!("{read} bytes read of {}", extent.length)));
         }
-        // Objects end where they were written last.
+        // The object ends behind the last byte written to it.
         data.append(zeros(extent.length - read));
         Ok(data)
     }
 
-    /// Changes several objects at once. The first error ends it; what is under way is waited for.
+    /// Changes several objects at once. After the first error no further change begins; those in flight are waited for.
     pub async fn change_objects(
         self: &Arc<Inner>,
-        state: &Arc<State>,
+        state: &Arc<ImageState>,
         changes: Vec<(ObjectExtent, Change)>,
     ) -> Result<(), Error> {
         let mut under_way = JoinSet::new();
         let mut result = Ok(());
         let mut changes = changes.into_iter();
         loop {
-            // The semaphore bounds what all users of the image have under way, this bounds the tasks that wait for it.
+            // A semaphore bounds the operations in flight of all users of the image. This bounds the tasks that wait
+            // for it.
             while under_way.len() < TASKS_MAX
                 && result.is_ok()
                 && let Some((extent, change)) = changes.next()
@@ -166,25 +168,25 @@ impl Inner {
         }
     }
 
-    /// Changes one object. The caller has leave to update.
+    /// Changes one object. The caller holds an update turn.
     pub async fn change_object(
         self: &Arc<Inner>,
-        now: &State,
+        now: &ImageState,
         extent: &ObjectExtent,
         change: Change,
     ) -> Result<(), Error> {
         let _slot = self.slots.acquire().await.map_err(|_| Error::Closed)?;
         let whole = extent.offset == 0 && extent.length == self.fixed.layout.object_bytes();
-        // How much of the object its parent has.
+        // Ranges of the object that the parent has.
         let overlap = self.overlap_of(now, extent.object);
         if !overlap.is_empty() {
             return self.change_clone(now, extent, &change, whole, overlap).await;
         }
         match change {
             Change::Discard if whole => self.remove_object(now, extent.object).await,
-            // Nothing to do: what is not there reads as zeros.
+            // An absent object reads as zeros already.
             Change::Discard if self.known.is_absent(extent.object) => Ok(()),
-            // A discard makes no object: that one exists need not be noted.
+            // A discard makes no object, so the object map needs no note that the object exists.
             Change::Discard => self.discard_in_place(now, extent, self.operation(extent, &change, whole, false)).await,
             Change::Write(_) => {
                 let _writing = self.note_written(extent.object).await?;
@@ -193,8 +195,8 @@ impl Inner {
         }
     }
 
-    /// The operation on the object that makes the change. `hides`: the object must exist afterwards, so that its parent does not
-    /// show through.
+    /// The operation on the object that makes the change. `hides`: the object must exist afterwards, so that it hides
+    /// its parent's data.
     pub fn operation(&self, extent: &ObjectExtent, change: &Change, whole: bool, hides: bool) -> Operation {
         let object_bytes = self.fixed.layout.object_bytes();
         match change {
@@ -220,7 +222,7 @@ impl Inner {
         }
     }
 
-    pub async fn update_object(&self, now: &State, object: u64, operation: Operation) -> Result<(), Error> {
+    pub async fn update_object(&self, now: &ImageState, object: u64, operation: Operation) -> Result<(), Error> {
         let name = self.object_name(object);
         match now.context.snaps.is_empty() && now.context.seq == SnapId(0) {
             true => self.change(&self.data, name, operation).await.map(drop),
@@ -228,8 +230,8 @@ impl Inner {
         }
     }
 
-    /// Removes an object, if it exists. No parent shows through.
-    pub async fn remove_object(&self, now: &State, object: u64) -> Result<(), Error> {
+    /// Removes an object, if it exists. The parent must have nothing in its place.
+    pub async fn remove_object(&self, now: &ImageState, object: u64) -> Result<(), Error> {
         if self.known.is_absent(object) {
             return Ok(());
         }
@@ -243,17 +245,17 @@ impl Inner {
         self.note(object, removing.state_after(), Some(state::PENDING)).await
     }
 
-    /// Makes a range of an object that may exist read as zeros, by `operation`, which makes no object.
+    /// Makes a range of an object that may exist read as zeros, by `operation`, which must not make the object.
     pub async fn discard_in_place(
         &self,
-        now: &State,
+        now: &ImageState,
         extent: &ObjectExtent,
         operation: Operation,
     ) -> Result<(), Error> {
         let object = extent.object;
         let _turn = self.known.turn(object).await;
         if self.known.is_clean(object) {
-            // Where there is nothing to discard, the object counts as not written since the newest snapshot.
+            // If there is nothing to discard, the object keeps counting as not written since the newest snapshot.
             match self.data.stat(self.object_name(object)).await {
                 Ok(found) if found.size_bytes > extent.offset => {}
                 Ok(_) | Err(Error::Errno(Errno::ENOENT)) => return Ok(()),

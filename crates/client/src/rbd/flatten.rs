@@ -1,6 +1,6 @@
 //! Making a clone independent of its parent.
 
-use super::header::State;
+use super::header::ImageState;
 use super::image::{Image, Inner};
 use super::spec::ParentSpec;
 use super::{feature, parent_link};
@@ -9,8 +9,9 @@ use std::sync::Arc;
 use types::Errno;
 
 impl Image {
-    /// Copies what the parent shows, and lets go of it. Errors: `EINVAL` if the image has no parent; `EOPNOTSUPP` where snapshots
-    /// show more of it than the image still does; as for [`Image::write`].
+    /// Copies the data that the parent shows into the image, and detaches it from the parent. Errors: `EINVAL` if the
+    /// image has no parent; `EOPNOTSUPP` where snapshots show more of it than the image still does; the errors of
+    /// [`Image::write`].
     pub async fn flatten(&self) -> Result<(), Error> {
         let inner = self.inner.clone();
         self.inner.to_the_end(async move { inner.flatten().await }).await
@@ -28,9 +29,9 @@ impl Inner {
         }
         let objects = self.fixed.layout.object_count(parent.overlap);
         let fill =
-            |inner: Arc<Inner>, now: Arc<State>, object| async move { inner.fill_from_parent(&now, object).await };
+            |inner: Arc<Inner>, now: Arc<ImageState>, object| async move { inner.fill_from_parent(&now, object).await };
         self.for_objects(&now, 0..objects, fill).await?;
-        // Snapshots that still show the parent keep it.
+        // The parent stays attached while snapshots of the image still show it.
         let is_needed = !is_deep && now.snapshots.iter().any(|snapshot| snapshot.parent_overlap.is_some());
         if !is_needed {
             parent_link::detach(self, &spec).await?;
@@ -40,13 +41,14 @@ impl Inner {
         self.header_changed().await
     }
 
-    /// Makes an object of what the parent shows in its place, if it is not there.
-    async fn fill_from_parent(self: &Arc<Inner>, now: &State, object: u64) -> Result<(), Error> {
+    /// Copies the parent's data in an object's place into the object, if it does not exist.
+    async fn fill_from_parent(self: &Arc<Inner>, now: &ImageState, object: u64) -> Result<(), Error> {
         let overlap = self.overlap_of(now, object);
         if overlap.is_empty() {
             return Ok(());
         }
-        // Asking spares reading the parent and sending it along; that the object is noted tells nothing.
+        // For an object that exists, a stat spares reading the parent and sending its data along. A note that the
+        // object may exist does not prove that it does.
         if self.known.is_noted(object) {
             match self.data.stat(self.object_name(object)).await {
                 Ok(_) => return Ok(()),

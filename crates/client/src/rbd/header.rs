@@ -1,4 +1,4 @@
-//! An image's header: what of it never changes, and what it says at the moment.
+//! An image's header: its fixed part, and its present state.
 
 use super::image::Image;
 use super::layout::Layout;
@@ -17,20 +17,20 @@ use wire::{Decode, Reader};
 /// "Exec format error": the image lacks a feature.
 const ENOEXEC: Errno = Errno(8);
 
-/// What an image is.
+/// Properties of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImageInfo {
     pub name: String,
     pub id: String,
-    /// What the names of its data objects begin with.
+    /// Prefix of the names of its data objects.
     pub object_prefix: String,
     pub size_bytes: u64,
     pub layout: Layout,
-    /// Of [`feature`].
+    /// Bits of [`feature`].
     pub features: u64,
-    /// Where its data lies, if not in the pool of its header.
+    /// Pool of the data objects, if it is not the pool of the header.
     pub data_pool: Option<PoolId>,
-    /// How many bytes of its parent it shows, if it is a clone.
+    /// Number of bytes of its parent that it shows, if it is a clone.
     pub parent_overlap_bytes: Option<u64>,
 }
 
@@ -40,17 +40,17 @@ pub struct Snapshot {
     pub id: SnapId,
     pub name: String,
     pub kind: SnapshotKind,
-    /// The image's size when it was taken.
+    /// The image's size when the snapshot was taken.
     pub size_bytes: u64,
     pub created: Utime,
     pub is_protected: bool,
-    /// Clones of it that the header knows of: those of the format that needs no protection.
+    /// Number of clones that the header knows of: those of the format that needs no protection.
     pub child_count: u32,
     pub(super) flags: u64,
     pub(super) parent_overlap: Option<u64>,
 }
 
-/// What of an image never changes.
+/// The part of an image that never changes.
 #[derive(Clone, Debug)]
 pub(super) struct Fixed {
     pub name: String,
@@ -60,16 +60,16 @@ pub(super) struct Fixed {
     pub data_pool: Option<PoolId>,
 }
 
-/// An image as its header says, or as it was in the snapshot that is looked at.
+/// State of an image by its header, at present or in the snapshot that it was opened at.
 #[derive(Clone)]
-pub(super) struct State {
+pub(super) struct ImageState {
     pub size: u64,
     pub features: u64,
     pub flags: u64,
     pub context: SnapContext,
     /// Oldest first.
     pub snapshots: Vec<Snapshot>,
-    /// The parent, and how much of it shows.
+    /// The parent, with the length of its part that shows.
     pub parent: Option<Parent>,
 }
 
@@ -77,11 +77,11 @@ pub(super) struct State {
 pub(super) struct Parent {
     pub spec: ParentSpec,
     pub overlap: u64,
-    /// Read-only, at the snapshot.
+    /// The parent image, opened read-only at the snapshot.
     pub image: Image,
 }
 
-impl State {
+impl ImageState {
     pub fn has(&self, features: u64) -> bool {
         self.features & features == features
     }
@@ -91,7 +91,7 @@ impl State {
         self.snapshots.iter().find(named).ok_or(Error::Errno(Errno::ENOENT))
     }
 
-    /// How much of the parent shows; 0 without a parent.
+    /// Bytes of the parent that show; 0 without a parent.
     pub fn overlap(&self) -> u64 {
         self.parent.as_ref().map_or(0, |parent| parent.overlap)
     }
@@ -117,7 +117,8 @@ pub(super) async fn id_of(pool: &Pool, name: &str) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&id).into_owned())
 }
 
-/// What never changes, and the features. Errors: `ENOENT`; `EOPNOTSUPP` where the image has what is not known here.
+/// Loads the fixed part of an image, and checks its features. Errors: `ENOENT`; `EOPNOTSUPP` for features that are not
+/// known here.
 pub(super) async fn load_fixed(pool: &Pool, name: &str, id: &str, read_only: bool) -> Result<Fixed, Error> {
     let operation = Operation::new()
         .call("rbd", "get_size", snap_input(SnapId::HEAD))
@@ -166,8 +167,8 @@ pub(super) async fn load_fixed(pool: &Pool, name: &str, id: &str, read_only: boo
     })
 }
 
-/// What the header says now, of the image or of its snapshot `at`. `known`: the parent as it was known before.
-pub(super) async fn load_state(pool: &Pool, id: &str, at: SnapId, known: Option<Parent>) -> Result<State, Error> {
+/// Loads the present state of the image, or that of its snapshot `at`. `known`: the parent as it was known before.
+pub(super) async fn load_state(pool: &Pool, id: &str, at: SnapId, known: Option<Parent>) -> Result<ImageState, Error> {
     let header = header_object(id);
     let operation = Operation::new()
         .call("rbd", "get_size", snap_input(at))
@@ -201,7 +202,7 @@ pub(super) async fn load_state(pool: &Pool, id: &str, at: SnapId, known: Option<
         }
     };
     let features = Reader::new(&outcome.bytes(1)?).u64()?;
-    Ok(State { size: size.u64()?, features, flags: outcome.decode(2)?, context, snapshots, parent })
+    Ok(ImageState { size: size.u64()?, features, flags: outcome.decode(2)?, context, snapshots, parent })
 }
 
 async fn load_snapshot(pool: &Pool, header: &str, snap: SnapId) -> Result<Snapshot, Error> {
@@ -225,7 +226,7 @@ async fn load_snapshot(pool: &Pool, header: &str, snap: SnapId) -> Result<Snapsh
     })
 }
 
-/// Opens a parent, which may be a clone as well.
+/// Opens a parent. Boxed, because the parent may itself be a clone with a parent to open.
 fn open_parent<'a>(
     pool: &'a Pool,
     spec: &'a ParentSpec,

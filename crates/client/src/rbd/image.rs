@@ -1,6 +1,6 @@
 //! An open image.
 
-use super::header::{self, Fixed, ImageInfo, Snapshot, State};
+use super::header::{self, Fixed, ImageInfo, ImageState, Snapshot};
 use super::known::Known;
 use super::lock::LockState;
 use super::watcher::Watching;
@@ -15,26 +15,28 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, Semaphore};
 use types::{Errno, SnapId};
 
-/// Operations on data objects under way at once, of one image.
+/// Largest number of operations on data objects in flight, per image.
 const OBJECT_OPS_MAX: usize = 128;
-/// Without a sign from us for so long, others take the image's lock.
+/// Timeout of this client's watch: after so long without a sign of life, others take the image's lock.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// "Read-only file system": the image was opened for reading.
 pub(super) const EROFS: Errno = Errno(30);
 
-/// An open image. Clones are the same image; [`Image::close`] it before the last one goes: a lock whose owner has gone
-/// without a word is taken away by shutting out the client, and what else this connection to the cluster does with it.
+/// An open image. Clones are the same image. [`Image::close`] it before the last clone is dropped: otherwise another
+/// client takes the lock by blocklisting this client, which ends all other work of this connection to the cluster as
+/// well.
 ///
-/// Many updates and reads may be under way at once. Those that overlap take effect in any order.
+/// Many updates and reads may be in flight at once. Those that overlap take effect in any order.
 ///
-/// Futures of the methods that change something begin when they are first polled. From then on, dropping one (a timeout around it,
-/// `select!`, a task that is aborted) only means that nobody is told how it ends: the change itself goes on to its end, and
-/// [`Image::flush`], snapshots, and giving up the lock wait for it, however long that takes. Futures of reads can be dropped.
+/// Futures of the methods that change something begin when they are first polled. From then on, dropping one (a timeout
+/// around it, `select!`, a task that is aborted) only loses its result: the change itself goes on to its end, and
+/// [`Image::flush`], snapshots and the release of the lock wait for it, however long that takes. Futures of reads can
+/// be dropped.
 ///
-/// With a timeout for operations in the configuration an update may fail with [`Error::TimedOut`], and is carried out
-/// nevertheless, perhaps later. The handle is in doubt from then on: what would change something and [`Image::flush`] fail with
-/// [`Error::InDoubt`], and it stops watching and does not unlock. Others who want the lock so find its owner dead, and shut this
-/// connection to the cluster out before they take it. Reads go on.
+/// With a timeout for operations in the configuration, an update may fail with [`Error::TimedOut`] and yet be carried
+/// out, perhaps later. The handle is in doubt from then on: methods that change something and [`Image::flush`] fail
+/// with [`Error::InDoubt`], and the handle stops watching and does not unlock. A client that wants the lock thus finds
+/// its owner dead, and blocklists this connection to the cluster before it takes the lock. Reads go on.
 #[derive(Clone)]
 pub struct Image {
     pub(super) inner: Arc<Inner>,
@@ -42,28 +44,28 @@ pub struct Image {
 
 pub(super) struct Inner {
     pub pool: Pool,
-    /// Where the data objects are.
+    /// Pool of the data objects.
     pub data: Pool,
     pub header: String,
     pub fixed: Fixed,
     pub read_only: bool,
-    /// What is looked at.
+    /// The snapshot that reads see.
     pub at: SnapId,
-    state: Mutex<Arc<State>>,
+    state: Mutex<Arc<ImageState>>,
     /// The header has changed, or may have.
     stale: AtomicBool,
-    /// One reading of the header at a time: what was read first must not be put in the place of what was read later.
+    /// Lets one task at a time read the header: an older reading must not replace a newer one.
     refreshing: tokio::sync::Mutex<()>,
-    /// Held for reading by each change from the moment when it was asked for.
+    /// Each change holds this for reading from the moment when it was asked for.
     begun: Arc<RwLock<()>>,
-    /// Held for reading by each update, for writing by whatever no update may be under way for.
+    /// Each update of data holds this for reading; a change that excludes updates holds it for writing.
     pub gate: Arc<RwLock<()>>,
     pub lock: LockState,
-    /// What is known of which objects exist, while the lock is held.
+    /// Knowledge of which objects exist, while the lock is held.
     pub known: Known,
     pub slots: Arc<Semaphore>,
     pub watching: Mutex<Option<Watching>>,
-    /// Somebody has told that the lock may be free.
+    /// Signals that the lock may be free.
     pub lock_news: Notify,
 }
 
@@ -99,7 +101,7 @@ impl Image {
             Some(id) => pool.cluster().pool_by_id(id).await?.namespace(pool.namespace_name().clone()),
             None => pool.clone(),
         };
-        // Watched before it is read, so that no change is missed.
+        // The watch begins before the header is read, so that no change is missed.
         let header = header_object(id);
         let watch = match read_only {
             true => None,
@@ -132,12 +134,12 @@ impl Image {
         Ok(Image { inner })
     }
 
-    /// Gives up the lock and ends the watch. What is under way is waited for. Errors: [`Error::InDoubt`] if the lock was not given
-    /// up.
+    /// Waits for changes in flight, gives up the lock and ends the watch. Errors: [`Error::InDoubt`] if the lock was
+    /// not given up.
     pub async fn close(self) -> Result<(), Error> {
         let pool = self.inner.pool.clone();
         let closing = async move {
-            // Also what waits for the lock still, and would take it when nobody watches any more.
+            // Changes that still wait for the lock are waited for, too: they would take it when no watch is left.
             let _nothing_under_way = self.inner.begun.write().await;
             let released = self.inner.release_lock().await;
             let watching = locked(&self.inner.watching).take();
@@ -150,7 +152,7 @@ impl Image {
         to_the_end(&pool, closing).await
     }
 
-    /// What the image is now, or was in the snapshot that it was opened at.
+    /// Properties of the image at present, or in the snapshot that it was opened at.
     pub async fn info(&self) -> Result<ImageInfo, Error> {
         let (state, fixed) = (self.inner.fresh().await?, &self.inner.fixed);
         Ok(ImageInfo {
@@ -174,8 +176,8 @@ impl Image {
         Ok(self.inner.fresh().await?.snapshots.clone())
     }
 
-    /// Waits for all changes that are under way, also those that nobody waits for any more. What is done is durable already.
-    /// Errors: [`Error::InDoubt`].
+    /// Waits for all changes in flight, also those whose futures were dropped. A change that is done is durable
+    /// already. Errors: [`Error::InDoubt`].
     pub async fn flush(&self) -> Result<(), Error> {
         drop(self.inner.begun.write().await);
         match self.inner.lock.is_held() {
@@ -187,7 +189,7 @@ impl Image {
 
 impl Inner {
     pub fn object_name(&self, object: u64) -> String {
-        // In pieces: this is done for every operation.
+        // The name is put together from pieces, which is fast: every operation needs one.
         let mut name = String::with_capacity(self.fixed.object_prefix.len() + 17);
         name.push_str(&self.fixed.object_prefix);
         name.push('.');
@@ -197,8 +199,8 @@ impl Inner {
         name
     }
 
-    /// What is known of the header.
-    pub fn state(&self) -> Arc<State> {
+    /// The state as of the last reading of the header.
+    pub fn state(&self) -> Arc<ImageState> {
         locked(&self.state).clone()
     }
 
@@ -206,8 +208,8 @@ impl Inner {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// What the header says, read again if it may have changed.
-    pub async fn fresh(&self) -> Result<Arc<State>, Error> {
+    /// The header's state, read again if it may have changed.
+    pub async fn fresh(&self) -> Result<Arc<ImageState>, Error> {
         if !self.stale.load(Ordering::Acquire) {
             return Ok(self.state());
         }
@@ -219,13 +221,13 @@ impl Inner {
     }
 
     /// Reads the header again.
-    pub async fn refresh(&self) -> Result<Arc<State>, Error> {
+    pub async fn refresh(&self) -> Result<Arc<ImageState>, Error> {
         self.reload(self.refreshing.lock().await).await
     }
 
-    async fn reload(&self, _turn: tokio::sync::MutexGuard<'_, ()>) -> Result<Arc<State>, Error> {
-        // First: a change from now on makes it stale again. Whoever has lost the lock, or is in doubt, may have no watch that tells
-        // of one.
+    async fn reload(&self, _turn: tokio::sync::MutexGuard<'_, ()>) -> Result<Arc<ImageState>, Error> {
+        // The flag is cleared before the header is read, so that a change from now on sets it again. It stays set for a
+        // client that has lost the lock or is in doubt: it may have no watch to tell it of changes.
         self.stale.store(self.lock.is_held().is_err(), Ordering::Release);
         let known = self.state().parent.clone();
         let loaded = header::load_state(&self.pool, &self.fixed.id, self.at, known).await;
@@ -234,12 +236,12 @@ impl Inner {
         Ok(state)
     }
 
-    /// Errors: `EROFS` where the image was opened for reading.
+    /// Fails if the image was opened for reading. Errors: `EROFS`.
     pub fn must_be_writable(&self) -> Result<(), Error> {
         if self.read_only { Err(EROFS.into()) } else { Ok(()) }
     }
 
-    /// Carries out a change of the image to its end, whether or not the caller waits for it.
+    /// Carries out a change of the image to its end, even if the caller stops waiting for it.
     pub async fn to_the_end<T: Send + 'static>(
         &self,
         change: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -252,14 +254,15 @@ impl Inner {
         to_the_end(&self.pool, change).await
     }
 
-    /// Leave to update data: the lock is held, where the image has one, until the guard goes. That must not be before all that was
-    /// asked for under it has been answered.
-    pub async fn update_turn(self: &Arc<Inner>) -> Result<(OwnedRwLockReadGuard<()>, Arc<State>), Error> {
+    /// Waits for permission to update data. Until the guard is dropped the lock is held, if the image has one. The
+    /// caller keeps the guard until every operation that it sent under it has been answered.
+    pub async fn update_turn(self: &Arc<Inner>) -> Result<(OwnedRwLockReadGuard<()>, Arc<ImageState>), Error> {
         self.must_be_writable()?;
         loop {
             let turn = self.gate.clone().read_owned().await;
             self.lock.is_held()?;
-            // Under the guard: whoever has changed the header before has left it stale.
+            // The header is checked under the guard: an earlier change of the header by this client has marked it
+            // stale.
             let state = self.fresh().await?;
             let is_held = self.lock.is_held()?;
             if !state.has(feature::EXCLUSIVE_LOCK) || is_held {
@@ -270,8 +273,9 @@ impl Inner {
         }
     }
 
-    /// Leave to change the header: the lock is held, where the image has one, and no update is under way until the guard goes.
-    pub async fn exclusive_turn(self: &Arc<Inner>) -> Result<(OwnedRwLockWriteGuard<()>, Arc<State>), Error> {
+    /// Waits for permission to change the header. Until the guard is dropped the lock is held, if the image has one,
+    /// and no update is in flight.
+    pub async fn exclusive_turn(self: &Arc<Inner>) -> Result<(OwnedRwLockWriteGuard<()>, Arc<ImageState>), Error> {
         self.must_be_writable()?;
         loop {
             let turn = self.gate.clone().write_owned().await;
@@ -286,12 +290,12 @@ impl Inner {
         }
     }
 
-    /// Carries out an operation that changes something of the image, or about it. If it stays unknown whether it did or will,
-    /// the image is in doubt.
+    /// Carries out an operation that changes the image or an object about it. If the outcome stays unknown, the image
+    /// is in doubt.
     pub async fn change(&self, pool: &Pool, name: impl Into<Bytes>, operation: Operation) -> Result<Outcome, Error> {
         let result = pool.operate(name, operation).await;
         match &result {
-            // Others hold the lock by now.
+            // This client was blocklisted, so others may hold the lock by now.
             Err(Error::Errno(Errno::EBLOCKLISTED)) => self.lock.lose(),
             Err(error) if error.leaves_open() => self.doubt(error),
             _ => {}
@@ -299,14 +303,14 @@ impl Inner {
         result
     }
 
-    /// Something that was asked for may be carried out at any time from now on.
+    /// Puts the handle in doubt: an operation that it sent may be carried out at any time from now on.
     fn doubt(&self, error: &Error) {
         if !self.lock.doubt() {
             return;
         }
         tracing::warn!(image = self.fixed.name, %error, "an update of an image may be carried out still");
-        // Without a watch its owner counts as dead: the lock is then taken by shutting out this client, and with it the update.
-        // An image without a lock is nobody's to take.
+        // Without a watch the lock's owner counts as dead: others take the lock by blocklisting this client, which also
+        // stops the update. An image without a lock has no owner.
         if self.state().has(feature::EXCLUSIVE_LOCK) {
             self.set_stale();
             drop(locked(&self.watching).take());
@@ -314,8 +318,8 @@ impl Inner {
     }
 }
 
-/// Carries out what changes something, from its first step to its last, whether or not the caller waits for it: others are to
-/// find no half of it, and nothing that comes late.
+/// Carries out a change from its first step to its last, even if the caller stops waiting for it, so that other clients
+/// find no half of it, and no late operation.
 pub(super) async fn to_the_end<T: Send + 'static>(
     pool: &Pool,
     change: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -328,13 +332,14 @@ pub(super) async fn to_the_end<T: Send + 'static>(
     }
 }
 
-/// Whether an update that failed so is to end without another attempt to put things right: this client is shut out, or it is
-/// unknown what became of it.
+/// True if an update that failed with this error is to end without an attempt to repair: this client is blocklisted, or
+/// the update's outcome is unknown.
 pub(super) fn is_final(error: &Error) -> bool {
     matches!(error, Error::Errno(Errno::EBLOCKLISTED) | Error::InDoubt) || error.leaves_open()
 }
 
-/// No code panics while it holds one of these locks, but for broken beliefs about our own state.
+/// Locks a mutex. Poisoning is ignored: code under one of these locks panics only for broken beliefs about our own
+/// state.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
-//! The object map, as long as the lock is held: what is stored is never less than what exists.
+//! The object map, while the lock is held. The stored map never shows fewer objects than exist.
 //!
-//! It is written before an object is. So it proves that an object is not there, and never that one is: what came after the note may
-//! have failed, be under way still, or have died with its client.
+//! The map is written before an object is. A note thus proves that an object is absent, never that one exists: the
+//! write after the note may have failed, may still be in flight, or may have been lost with its client.
 
-use super::header::State;
+use super::header::ImageState;
 use super::image::{Inner, is_final, locked};
 use super::object_map::{ObjectMap, state};
 use super::spec::{input, lock_input};
@@ -15,25 +15,25 @@ use std::sync::Mutex;
 use tokio::sync::MutexGuard;
 use types::Errno;
 
-/// Changes of one object's state take turns; objects share turns, by their numbers.
+/// Number of turns. Changes of an object's state take its turn; objects share turns by their numbers.
 const TURNS: usize = 64;
 
-/// What is known of which objects exist.
+/// Knowledge of which objects exist.
 pub(super) struct Known {
     map: Mutex<Option<Loaded>>,
     turns: [tokio::sync::Mutex<()>; TURNS],
     traffic: Mutex<Traffic>,
 }
 
-/// What is under way, by object.
+/// Updates in flight, by object.
 #[derive(Default)]
 struct Traffic {
     writes: BTreeMap<u64, usize>,
-    /// Removals, and whether a write was under way at any time meanwhile.
+    /// Removals; true if a write was in flight at any time during the removal.
     removals: BTreeMap<u64, bool>,
 }
 
-/// A write of an object is under way, until it is answered.
+/// A write of an object in flight; dropped when it is answered.
 pub(super) struct Writing<'a> {
     known: &'a Known,
     object: u64,
@@ -50,15 +50,15 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// An object is being removed, in its turn.
+/// A removal of an object, in the object's turn.
 pub(super) struct Removing<'a> {
     known: &'a Known,
     object: u64,
 }
 
 impl Removing<'_> {
-    /// The state of the object afterwards. A write that was asked for before the removal may come later than it: the cluster
-    /// holds writes back where a pool is full, and lets removals pass.
+    /// The object's state after the removal. A write sent before the removal may arrive after it: the cluster holds
+    /// writes back where a pool is full, and lets removals pass.
     pub fn state_after(&self) -> u8 {
         match locked(&self.known.traffic).removals.get(&self.object) {
             Some(false) => state::NONEXISTENT,
@@ -75,7 +75,7 @@ impl Drop for Removing<'_> {
 
 struct Loaded {
     map: ObjectMap,
-    /// It says what exists. Otherwise it is kept up, but believed by nobody.
+    /// The map is true. A map that is not is kept up, but not trusted.
     valid: bool,
 }
 
@@ -104,18 +104,18 @@ impl Known {
         }
     }
 
-    /// Whether it is sure that an object does not exist.
+    /// True if an object certainly does not exist.
     pub fn is_absent(&self, object: u64) -> bool {
         let map = locked(&self.map);
         map.as_ref().is_some_and(|known| known.valid && known.map.get(object) == Some(state::NONEXISTENT))
     }
 
-    /// Whether an object is known not to have been written since the newest snapshot.
+    /// True if an object is known not to have been written since the newest snapshot.
     pub fn is_clean(&self, object: u64) -> bool {
         self.state_of(object) == Some(state::EXISTS_CLEAN)
     }
 
-    /// Whether it is noted that an object may exist.
+    /// True if the map notes that an object may exist.
     pub fn is_noted(&self, object: u64) -> bool {
         matches!(self.state_of(object), Some(state::EXISTS | state::EXISTS_CLEAN))
     }
@@ -129,8 +129,8 @@ impl Known {
         Writing { known: self, object }
     }
 
-    /// To be called in the object's turn, before it is noted that the object is about to be removed: a write that begins later finds
-    /// that note.
+    /// Begins a removal. The caller holds the object's turn, and has not yet noted that the object is about to be
+    /// removed: a write that begins later finds that note.
     pub fn begin_removal(&self, object: u64) -> Removing<'_> {
         let mut traffic = locked(&self.traffic);
         let met = traffic.writes.contains_key(&object);
@@ -138,25 +138,25 @@ impl Known {
         Removing { known: self, object }
     }
 
-    /// The leave to change whether an object exists; `None` without a map.
+    /// Waits for the object's turn, in which its state in the map may be changed.
     pub async fn turn(&self, object: u64) -> MutexGuard<'_, ()> {
         self.turns[(object % TURNS as u64) as usize].lock().await
     }
 
-    /// Changes what is known of all objects, after it was changed in what is stored.
+    /// Changes the map in memory, after the stored map was changed.
     pub fn change(&self, change: impl FnOnce(&mut ObjectMap)) {
         if let Some(loaded) = locked(&self.map).as_mut() {
             change(&mut loaded.map);
         }
     }
 
-    /// Whether there is a map.
+    /// True if there is a map.
     pub fn is_loaded(&self) -> bool {
         locked(&self.map).is_some()
     }
 }
 
-/// The guard of each update of the image's own map: this client holds its lock.
+/// The guard of each update of the image's own map: it fails unless this client holds the map's lock.
 pub(super) fn map_locked() -> Operation {
     Operation::new().call("lock", "assert_locked", lock_input::assert_locked(b"", ""))
 }
@@ -171,8 +171,8 @@ pub(super) fn update_input(object: u64, wanted: u8, expected: Option<u8>) -> Vec
 }
 
 impl Inner {
-    /// Takes the lock of the map, whoever had it, and loads the map. The image's lock is held.
-    pub async fn load_map(&self, now: &State) -> Result<(), Error> {
+    /// Takes the map's lock, from a former owner if need be, and loads the map. The image's lock is held.
+    pub async fn load_map(&self, now: &ImageState) -> Result<(), Error> {
         let name = map_object(&self.fixed.id, None);
         loop {
             let lock = Operation::new().call_write("lock", "lock", lock_input::lock(b"", ""));
@@ -181,7 +181,7 @@ impl Inner {
                 Err(Error::Errno(Errno::EBUSY)) => {}
                 Err(error) => return Err(error),
             }
-            // A former owner of the image's lock, which has been shut out.
+            // The lock belongs to a former owner of the image's lock, which has been blocklisted.
             let info = Operation::new().call("lock", "get_info", lock_input::get_info());
             let info: super::spec::LockInfo = self.pool.operate(name.clone(), info).await?.decode(0)?;
             for owner in &info.lockers {
@@ -202,7 +202,7 @@ impl Inner {
         let map = match loaded {
             Ok(map) if map.len() >= objects => map,
             Ok(_) | Err(Error::Answer(_) | Error::Errno(Errno::EINVAL | Errno::EIO | Errno::ENOENT)) => {
-                // Damaged, or from before the image grew: it is not believed until somebody rebuilds it.
+                // The map is damaged, or older than a resize: it is not trusted until it is rebuilt.
                 if valid {
                     self.invalidate_map(None, true).await?;
                 }
@@ -215,7 +215,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Gives the map's lock up. Nothing is under way.
+    /// Gives the map's lock up. No update is in flight.
     pub async fn unload_map(&self) -> Result<(), Error> {
         if locked(&self.known.map).take().is_none() {
             return Ok(());
@@ -227,8 +227,8 @@ impl Inner {
         }
     }
 
-    /// To be called before an object is written: notes that it exists. As long as what it gives is kept, which is to be until the
-    /// write is answered, nobody notes the contrary.
+    /// Notes that an object exists, before it is written. The caller keeps the returned guard until the write is
+    /// answered; until then no removal notes that the object is gone.
     pub async fn note_written(&self, object: u64) -> Result<Writing<'_>, Error> {
         let writing = self.known.begin_write(object);
         match self.known.state_of(object) {
@@ -240,7 +240,8 @@ impl Inner {
         Ok(writing)
     }
 
-    /// Changes an object's state in what is stored, then in what is known; in its turn. `expected`: only from this state.
+    /// Changes an object's state in the stored map, then in memory. The caller holds the object's turn. `expected`: the
+    /// only state from which it is changed.
     pub async fn note(&self, object: u64, wanted: u8, expected: Option<u8>) -> Result<(), Error> {
         match self.known.state_of(object) {
             None => return Ok(()),
@@ -250,7 +251,7 @@ impl Inner {
         let operation = map_locked().call_write("rbd", "object_map_update", update_input(object, wanted, expected));
         match self.change(&self.pool, map_object(&self.fixed.id, None), operation).await {
             Ok(_) => self.known.set(object, wanted),
-            // Its lock has been broken, so the image's has been as well.
+            // The map's lock was broken, so the image's lock was broken as well.
             Err(Error::Errno(Errno::EBUSY)) => {
                 self.lock.lose();
                 return Err(Errno::EBLOCKLISTED.into());
@@ -265,7 +266,7 @@ impl Inner {
         Ok(())
     }
 
-    /// From now on nobody believes the map.
+    /// Marks the map invalid, in the header and in memory.
     pub async fn distrust_map(&self) -> Result<(), Error> {
         self.invalidate_map(None, true).await?;
         self.known.distrust();

@@ -1,9 +1,9 @@
-//! Which object holds which bytes of an image.
+//! Striping: the objects that hold an image's bytes.
 
-/// How an image is cut into objects.
+/// Division of an image into objects.
 ///
-/// Stripe units go round among `stripe_count` objects until these are full, then among the next ones. The default, one object and
-/// a unit as large as an object, is a plain row of objects.
+/// Stripe units go round among `stripe_count` objects until these are full, then among the next ones. The default, one
+/// object and a unit as large as an object, is a plain row of objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Objects have 2 to the power of `order` bytes.
@@ -18,17 +18,17 @@ pub(super) struct ObjectExtent {
     pub object: u64,
     pub offset: u64,
     pub length: u64,
-    /// What it is of the image, in the order of the object: offset and length.
+    /// Ranges of the image (offset and length) that make up this range, in the order of the object.
     pub parts: Vec<(u64, u64)>,
 }
 
 impl Layout {
-    /// A row of objects.
+    /// A plain row of objects.
     pub fn plain(order: u8) -> Layout {
         Layout { order, stripe_unit_bytes: 1 << order, stripe_count: 1 }
     }
 
-    /// Whether Ceph knows such a layout: objects of 4 KiB to 32 MiB, whose size the unit divides.
+    /// True if Ceph knows such a layout: objects of 4 KiB to 32 MiB, whose size the unit divides.
     pub fn is_valid(&self) -> bool {
         (12..=25).contains(&self.order)
             && self.stripe_unit_bytes > 0
@@ -45,16 +45,16 @@ impl Layout {
         1 << self.order
     }
 
-    /// Objects that an image of `size` bytes may have.
+    /// Number of objects that an image of `size` bytes may have.
     pub fn object_count(&self, size: u64) -> u64 {
         let period = self.object_bytes() * self.stripe_count;
         let (periods, rest) = (size / period, size % period);
-        // Of the last, incomplete period only the first units may be there.
+        // In the last, incomplete period only the first columns may have units.
         let last = rest.div_ceil(self.stripe_unit_bytes).min(self.stripe_count);
         periods * self.stripe_count + last
     }
 
-    /// The object and the place in it where a byte of the image lies.
+    /// The object that has a byte of the image, and the byte's offset in it.
     fn place(&self, offset: u64) -> (u64, u64) {
         let unit = offset / self.stripe_unit_bytes;
         let (stripe, column) = (unit / self.stripe_count, unit % self.stripe_count);
@@ -64,8 +64,8 @@ impl Layout {
         (object, in_object)
     }
 
-    /// The objects' ranges that make up a range of the image, one for each object that is touched. In order of the image's first byte
-    /// in each.
+    /// The objects' ranges that make up a range of the image, one per object, in order of the image's first byte in
+    /// each.
     pub(super) fn extents(&self, offset: u64, length: u64) -> Vec<ObjectExtent> {
         let mut extents: Vec<ObjectExtent> = Vec::new();
         let (mut at, end) = (offset, offset + length);
@@ -73,7 +73,7 @@ impl Layout {
             let in_unit = self.stripe_unit_bytes - at % self.stripe_unit_bytes;
             let part = in_unit.min(end - at);
             let (object, in_object) = self.place(at);
-            // Pieces of one object follow each other in it: a range of the image leaves no gaps there.
+            // Pieces of one object are adjacent in it: a range of the image leaves no gaps there.
             match extents.iter_mut().rev().find(|extent| extent.object == object) {
                 Some(extent) => {
                     debug_assert_eq!(extent.offset + extent.length, in_object, "pieces follow each other");
@@ -90,7 +90,7 @@ impl Layout {
         extents
     }
 
-    /// What an object's range is of the image: offset and length, in the order of the object.
+    /// Ranges of the image (offset and length) that an object's range holds, in the order of the object.
     pub(super) fn image_parts(&self, object: u64, offset: u64, length: u64) -> Vec<(u64, u64)> {
         let stripes_per_object = self.object_bytes() / self.stripe_unit_bytes;
         let (set, column) = (object / self.stripe_count, object % self.stripe_count);
@@ -147,7 +147,11 @@ mod tests {
     proptest! {
         #[test]
         fn each_byte_has_one_place_and_comes_from_there(
-            order in 12u8..16, unit_order in 9u8..13, stripe_count in 1u64..6, offset in 0u64..1 << 20, length in 1u64..200_000,
+            order in 12u8..16,
+            unit_order in 9u8..13,
+            stripe_count in 1u64..6,
+            offset in 0u64..1 << 20,
+            length in 1u64..200_000,
         ) {
             let layout = Layout { order, stripe_unit_bytes: 1 << unit_order.min(order), stripe_count };
             prop_assert!(layout.is_valid());

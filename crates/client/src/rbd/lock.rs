@@ -1,4 +1,5 @@
-//! The exclusive lock of an image: class `lock` on its header, in which the owner's watch stands for its being alive.
+//! The exclusive lock of an image: class `lock` on its header. The owner's watch of the header shows that the owner is
+//! alive.
 
 use super::image::{EROFS, Inner, locked};
 use super::notice::{ClientId, Notice, read_response};
@@ -14,11 +15,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use types::{EntityName, Errno};
 
-/// Of locks that clients take by themselves. Others are taken by people (`rbd lock add`), and nobody breaks them.
+/// Tag of locks that clients take by themselves. Other locks are taken by people (`rbd lock add`), and no client breaks
+/// them.
 const TAG: &str = "internal";
-/// The owner has agreed to give the lock up; it is asked again if it has not done so after this time.
+/// Time after which an owner that has agreed to give the lock up is asked again.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
-/// How long the lock is waited for altogether.
+/// Longest time to wait for the lock.
 const ACQUIRE_PATIENCE: Duration = Duration::from_secs(120);
 /// Time between attempts without news.
 const RETRY: Duration = Duration::from_millis(200);
@@ -27,16 +29,16 @@ const RETRY: Duration = Duration::from_millis(200);
 enum Standing {
     Free,
     Held,
-    /// It was held, and no more: somebody has taken it away, or may have.
+    /// The lock was held; another client has taken it away, or may have.
     Lost,
-    /// Something that was asked for under it may come at any time: it is neither used nor given up.
+    /// An operation sent under the lock may arrive at any time: the lock is neither used nor given up.
     InDoubt,
 }
 
-/// What this client knows of its hold.
+/// This client's knowledge of its lock.
 pub(super) struct LockState {
     standing: Mutex<(Standing, u64)>,
-    /// One attempt at a time.
+    /// Lets one attempt run at a time.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -47,7 +49,7 @@ impl Default for LockState {
 }
 
 impl LockState {
-    /// Errors: `EBLOCKLISTED` once it was lost; [`Error::InDoubt`].
+    /// True if this client holds the lock. Errors: `EBLOCKLISTED` once it was lost; [`Error::InDoubt`].
     pub fn is_held(&self) -> Result<bool, Error> {
         match locked(&self.standing).0 {
             Standing::Held => Ok(true),
@@ -57,17 +59,18 @@ impl LockState {
         }
     }
 
-    /// From now on nothing is updated any more.
+    /// Marks the lock lost: from now on nothing is updated any more.
     pub fn lose(&self) {
         locked(&self.standing).0 = Standing::Lost;
     }
 
-    /// From now on nothing is updated any more, nor is the lock given up. False if that was so already.
+    /// Marks the lock in doubt: from now on nothing is updated any more, and the lock is not given up. False if it was
+    /// lost or in doubt already.
     pub fn doubt(&self) -> bool {
         self.set(Standing::InDoubt)
     }
 
-    /// False if it is lost or in doubt, and stays so.
+    /// Sets the standing. False if the lock is lost or in doubt, which stays so.
     fn set(&self, standing: Standing) -> bool {
         let mut now = locked(&self.standing);
         let changes = !matches!(now.0, Standing::Lost | Standing::InDoubt);
@@ -77,7 +80,7 @@ impl LockState {
         changes
     }
 
-    /// The cookie of the watch that stands for this client.
+    /// The cookie of the watch that shows that this client is alive.
     pub fn watch_cookie(&self) -> u64 {
         locked(&self.standing).1
     }
@@ -96,16 +99,16 @@ impl Inner {
         ClientId { gid: self.pool.cluster().client_id(), handle: self.lock.watch_cookie() }
     }
 
-    /// Takes the lock, if it is not held already; asks its owner for it, and takes it away from one that is dead.
+    /// Takes the lock, if it is not held already: asks a live owner for it, and takes it away from a dead one.
     ///
-    /// Errors: `EROFS` if the owner does not give it up; `EBUSY` if a person holds it; `ETIMEDOUT`; [`Error::InDoubt`] if this very
-    /// client holds it by a handle that is no more.
+    /// Errors: `EROFS` if the owner does not give it up; `EBUSY` if a person holds it; `ETIMEDOUT`; [`Error::InDoubt`]
+    /// if this very client holds it by a handle that is gone.
     pub async fn acquire_lock(self: &Arc<Inner>) -> Result<(), Error> {
         let _turn = self.lock.turn.lock().await;
         if self.lock.is_held()? {
             return Ok(());
         }
-        // No step is broken off: what was sent might take the lock later.
+        // No attempt is cancelled half-way: an operation sent by it might take the lock later.
         let deadline = Instant::now() + ACQUIRE_PATIENCE;
         while !self.try_lock().await? {
             if Instant::now() >= deadline {
@@ -119,13 +122,13 @@ impl Inner {
             if self.is_alive(owner).await? {
                 self.ask_for_lock().await?;
             } else if owner.name == EntityName::client(self.pool.cluster().client_id()) {
-                // Shutting itself out helps nobody.
+                // Blocklisting itself would help no client.
                 return Err(Error::InDoubt);
             } else {
                 self.break_lock(owner).await?;
             }
         }
-        // Nobody else changes the header from now on.
+        // No other client changes the header from now on.
         let begun = async {
             let state = self.refresh().await?;
             if state.has(feature::OBJECT_MAP) { self.load_map(&state).await } else { Ok(()) }
@@ -141,12 +144,12 @@ impl Inner {
         Ok(())
     }
 
-    /// False if somebody else holds it.
+    /// Attempts to take the lock. False if another client holds it.
     async fn try_lock(&self) -> Result<bool, Error> {
         let input = lock_input::lock(&cookie_of(self.lock.watch_cookie()), TAG);
         let operation = Operation::new().call_write("lock", "lock", input);
         match self.change(&self.pool, self.header.clone(), operation).await {
-            // "Exists": an attempt whose answer was lost.
+            // `EEXIST`: an earlier attempt, whose answer was lost, took the lock.
             Ok(_) | Err(Error::Errno(Errno::EEXIST)) => Ok(true),
             Err(Error::Errno(Errno::EBUSY)) => Ok(false),
             Err(error) => Err(error),
@@ -158,7 +161,7 @@ impl Inner {
         self.pool.operate(self.header.clone(), operation).await?.decode(0)
     }
 
-    /// Whether the lock's owner still watches the image.
+    /// True if the lock's owner still watches the image.
     async fn is_alive(&self, owner: &Locker) -> Result<bool, Error> {
         let watchers = self.pool.watchers(self.header.clone()).await?;
         Ok(watchers.iter().any(|watcher| {
@@ -166,7 +169,7 @@ impl Inner {
         }))
     }
 
-    /// Asks the owner to give the lock up, and waits a little until it does.
+    /// Asks the owner to give the lock up, and waits a short time for the release.
     async fn ask_for_lock(&self) -> Result<(), Error> {
         let news = self.lock_news.notified();
         tokio::pin!(news);
@@ -185,8 +188,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes the lock away from an owner that is dead, after shutting that out: what it sent and is still on its way must not
-    /// arrive any more.
+    /// Takes the lock away from a dead owner, after blocklisting it: its operations that are still on their way must
+    /// not be carried out any more.
     async fn break_lock(&self, owner: &Locker) -> Result<(), Error> {
         let cluster = self.pool.cluster();
         let addr = owner.addr.legacy_str();
@@ -203,7 +206,8 @@ impl Inner {
         }
     }
 
-    /// Gives the lock up, once nothing is under way. Errors: [`Error::InDoubt`] if something may be and nobody knows.
+    /// Gives the lock up, once no update is in flight. Errors: [`Error::InDoubt`] if an update of unknown outcome may
+    /// be.
     pub async fn release_lock(self: &Arc<Inner>) -> Result<(), Error> {
         let _turn = self.lock.turn.lock().await;
         let _nothing_under_way = self.gate.write().await;
@@ -212,10 +216,11 @@ impl Inner {
             Ok(false) | Err(Error::Errno(Errno::EBLOCKLISTED)) => return Ok(()),
             Err(error) => return Err(error),
         }
-        // From here on it is not used, whether or not it can be given up.
+        // From here on the lock is not used, even if giving it up fails.
         self.lock.set(Standing::Free);
         let unloaded = self.unload_map().await;
-        // The map's lock may be left behind, as the next owner takes it away, but nothing that may still come.
+        // The map's lock may stay behind, as the next owner takes it away. An operation in doubt may not: then the
+        // image's lock stays.
         self.lock.is_held()?;
         self.unlock_header().await?;
         self.tell_others(Notice::ReleasedLock(self.client_id()));
@@ -231,7 +236,7 @@ impl Inner {
         }
     }
 
-    /// The image is watched anew: the lock, if it is held, has to name the new watch. Where that does not work, it is lost.
+    /// Makes the lock, if it is held, name the image's new watch. If that fails, the lock is lost.
     pub async fn move_lock(&self, watch: u64) {
         let before = self.lock.watch_cookie();
         self.lock.set_cookie(watch);
@@ -256,19 +261,19 @@ impl Inner {
         });
     }
 
-    /// Notifies all clients of the image that its header has changed, and waits until they know.
+    /// Notifies all clients of the image that its header has changed, and waits for their acknowledgements.
     pub async fn header_changed(&self) -> Result<(), Error> {
         self.set_stale();
         self.pool.notify(self.header.clone(), Notice::HeaderUpdate.to_bytes(), NOTIFY_TIMEOUT).await.map(drop)
     }
 
-    /// The guard of each change of the header: this client holds the lock.
+    /// The guard of each change of the header: it fails unless this client holds the lock.
     pub fn header_locked(&self) -> Operation {
         let input = lock_input::assert_locked(&cookie_of(self.lock.watch_cookie()), TAG);
         Operation::new().call("lock", "assert_locked", input)
     }
 
-    /// Notes on the header that the object map is not to be trusted, of the image or of a snapshot.
+    /// Marks the object map of the image, or of a snapshot, invalid in the header.
     pub async fn invalidate_map(&self, snap: Option<u64>, with_lock: bool) -> Result<(), Error> {
         let flags = flag::OBJECT_MAP_INVALID | flag::FAST_DIFF_INVALID;
         let operation = if with_lock { self.header_locked() } else { Operation::new() };

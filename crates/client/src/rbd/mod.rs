@@ -14,15 +14,15 @@
 //! # Ok(()) }
 //! ```
 //!
-//! * [`Image`] is start and centre; [`list`], [`create()`], [`clone`], [`rename`] and [`remove`] are about images as a whole.
-//! * `layout` says which object holds which bytes; `object_map` which objects there are.
-//! * `lock` is the exclusive lock: whoever writes holds it. It is taken by the first update, given up when another client
-//!   asks for it, and taken away from an owner that is dead after shutting that out from the cluster. An owner that has
-//!   lost it refuses updates from then on: `EBLOCKLISTED`. One that does not know what became of an update refuses them, too
-//!   ([`crate::Error::InDoubt`]), and lets others take the lock as from an owner that is dead.
-//! * `spec` and `notice`: bytes that go to object classes and to other clients.
+//! * Start at [`Image`]; [`list`], [`create()`], [`clone`], [`rename`] and [`remove`] work on whole images.
+//! * `layout` maps bytes to objects; `object_map` tells which objects exist.
+//! * `lock` is the exclusive lock, held by the client that writes. The first update takes it. The owner gives it up
+//!   when another client asks for it; from a dead owner it is taken away, after blocklisting the owner. An owner that
+//!   has lost it refuses updates from then on: `EBLOCKLISTED`. An owner that does not know an update's outcome refuses
+//!   them, too ([`crate::Error::InDoubt`]), and others take the lock from it as from a dead owner.
+//! * `spec` and `notice`: bytes sent to object classes and to other clients.
 //!
-//! An update is durable when it is done: there is no cache, and [`Image::flush`] waits for what is under way.
+//! An update is durable when it is done: there is no cache, and [`Image::flush`] waits for changes in flight.
 //!
 //! Absent: images of format 1, journaling, mirroring, groups, migration, encryption; changing features.
 
@@ -51,7 +51,7 @@ pub use image::Image;
 pub use layout::Layout;
 pub use spec::SnapshotKind;
 
-/// What an image can have.
+/// Features of images, as bits.
 pub mod feature {
     pub const LAYERING: u64 = 1 << 0;
     pub const STRIPING: u64 = 1 << 1;
@@ -61,28 +61,28 @@ pub mod feature {
     pub const DEEP_FLATTEN: u64 = 1 << 5;
     pub const JOURNALING: u64 = 1 << 6;
     pub const DATA_POOL: u64 = 1 << 7;
-    /// Something was done that clients before Mimic do not understand.
+    /// An operation was used that clients before Mimic do not understand.
     pub const OPERATIONS: u64 = 1 << 8;
 
-    /// What librbd gives a new image by default.
+    /// Features that librbd gives a new image by default.
     pub const DEFAULT: u64 = LAYERING | EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | DEEP_FLATTEN;
-    /// What images may have that are written to here.
+    /// Features of images that this library can write to.
     pub const KNOWN: u64 = DEFAULT | STRIPING | DATA_POOL | OPERATIONS;
 }
 
-/// What an image's flags say.
+/// Flags of an image, as bits.
 mod flag {
     pub const OBJECT_MAP_INVALID: u64 = 1 << 0;
     pub const FAST_DIFF_INVALID: u64 = 1 << 1;
 }
 
-/// Objects of the pool that are about all its images.
+/// Objects that concern all images of a pool.
 const DIRECTORY: &str = "rbd_directory";
 const CHILDREN: &str = "rbd_children";
-/// In the default namespace.
+/// Object in the default namespace that lists the pool's namespaces.
 const NAMESPACES: &str = "rbd_namespace";
 
-/// Work on many objects keeps so many under way.
+/// Largest number of objects worked on at once by work on all of an image's objects.
 const MANY_AT_ONCE: usize = 10;
 
 fn id_object(name: &str) -> String {

@@ -1,4 +1,4 @@
-//! What clients of an image tell each other by notifications of its header. Ceph's `NotifyMessage`.
+//! Notifications that clients of an image send each other through its header: Ceph's `NotifyMessage`.
 
 use super::spec::input;
 use bytes::Bytes;
@@ -16,13 +16,13 @@ pub(super) struct ClientId {
 pub(super) enum Notice {
     AcquiredLock(ClientId),
     ReleasedLock(ClientId),
-    /// Somebody wants the lock: its owner answers, and gives it up if it is willing.
+    /// A client wants the lock: the owner answers, and gives the lock up if it is willing.
     RequestLock(ClientId),
     /// Size, snapshots or features have changed.
     HeaderUpdate,
-    /// Tells how something goes that the lock's owner does for somebody else.
+    /// Progress of work that the lock's owner does for another client; the protocol's number.
     Progress(u32),
-    /// Asks the lock's owner to do something, such as a resize; the protocol's number.
+    /// Asks the lock's owner to do work such as a resize; the protocol's number.
     Request(u32),
 }
 
@@ -62,7 +62,7 @@ impl Notice {
     }
 
     pub fn from_bytes(bytes: &Bytes) -> Result<Notice, DecodeError> {
-        // What clients of old send when the header has changed.
+        // Old clients send an empty notification when the header has changed.
         if bytes.is_empty() {
             return Ok(Notice::HeaderUpdate);
         }
@@ -85,7 +85,7 @@ impl Notice {
     }
 }
 
-/// What the lock's owner answers: 0, or a negated error number. Ceph's `ResponseMessage`.
+/// The answer of the lock's owner: 0, or a negated error number. Ceph's `ResponseMessage`.
 pub(super) fn response(result: i32) -> Bytes {
     input(|w| w.versioned(1, 1, |w| w.i32(result))).into()
 }

@@ -1,10 +1,10 @@
-//! Which of an image's objects exist, as far as the holder of its lock knows: two bits for each.
+//! The object map: which of an image's objects exist, as far as the holder of its lock knows; two bits for each.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 4 + 14 | length of the head; version 1, compatible 1, length 8, number of objects (u64) |
 //! | a byte per four objects | the states, the first object's in the highest bits |
-//! | 4 + ... | length of the tail, then (in what is stored) crc32c of the head and of each 4 KiB of states |
+//! | 4 + ... | length of the tail, then (in the stored form) crc32c of the head and of each 4 KiB of states |
 
 use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
 
@@ -12,9 +12,9 @@ use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
 pub(super) mod state {
     pub const NONEXISTENT: u8 = 0;
     pub const EXISTS: u8 = 1;
-    /// About to be removed.
+    /// The object is about to be removed.
     pub const PENDING: u8 = 2;
-    /// It exists and was not written since the newest snapshot.
+    /// The object exists and was not written since the newest snapshot.
     pub const EXISTS_CLEAN: u8 = 3;
 }
 
@@ -36,13 +36,13 @@ impl ObjectMap {
         self.objects
     }
 
-    /// `None` beyond the end.
+    /// The state of an object; `None` beyond the end.
     pub fn get(&self, object: u64) -> Option<u8> {
         let byte = self.packed.get((object / PER_BYTE) as usize).filter(|_| object < self.objects)?;
         Some(byte >> (6 - 2 * (object % PER_BYTE)) & 3)
     }
 
-    /// Beyond the end nothing is changed.
+    /// Sets the state of an object; nothing happens beyond the end.
     pub fn set(&mut self, object: u64, value: u8) {
         if object < self.objects {
             let shift = 6 - 2 * (object % PER_BYTE);
@@ -55,7 +55,7 @@ impl ObjectMap {
         self.packed.resize(objects.div_ceil(PER_BYTE) as usize, 0);
         let before = std::mem::replace(&mut self.objects, objects);
         (before..objects).for_each(|object| self.set(object, state::NONEXISTENT));
-        // Bits behind the last object are zero.
+        // Bits behind the last object must be zero.
         let end = self.packed.len() as u64 * PER_BYTE;
         self.objects = end;
         (objects..end).for_each(|object| self.set(object, 0));
@@ -90,7 +90,7 @@ impl Encode for ObjectMap {
 impl Decode for ObjectMap {
     const MIN_BYTES: usize = 18;
 
-    /// What is stored has checksums in its tail; what `object_map_load` gives has none.
+    /// The stored form has checksums in its tail; the output of `object_map_load` has none.
     fn decode(r: &mut Reader<'_>) -> Result<ObjectMap, DecodeError> {
         let head = r.blob()?;
         let (_, mut elements) = Reader::new(head).versioned("object map", 1)?;
@@ -138,7 +138,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn states_are_kept(sizes in proptest::collection::vec(0u64..40_000, 1..5), sets in proptest::collection::vec((0u64..40_000, 0u8..4), 0..40)) {
+        fn states_are_kept(
+            sizes in proptest::collection::vec(0u64..40_000, 1..5),
+            sets in proptest::collection::vec((0u64..40_000, 0u8..4), 0..40),
+        ) {
             let mut map = ObjectMap::default();
             let mut model: Vec<u8> = Vec::new();
             for size in sizes {

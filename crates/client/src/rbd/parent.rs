@@ -1,7 +1,7 @@
-//! Clones: what their parents show through them, and copies of it before something is changed.
+//! Clones: the parent's data that shows through them, and copies of it before an object is changed.
 
 use super::data::{Change, zeros};
-use super::header::State;
+use super::header::ImageState;
 use super::image::{Image, Inner, is_final};
 use super::known::update_input;
 use super::layout::ObjectExtent;
@@ -21,7 +21,7 @@ fn clipped(parts: &[(u64, u64)], end: u64) -> Vec<(u64, u64)> {
     below.map(|(from, len)| (*from, (*len).min(end - from))).collect()
 }
 
-/// Reads a parent, which may be a clone as well.
+/// Reads a parent. Boxed, because the parent may itself be a clone that reads its parent.
 fn read_ancestor(
     image: &Image,
     offset: u64,
@@ -31,16 +31,17 @@ fn read_ancestor(
 }
 
 impl Inner {
-    /// The ranges of the image that an object holds and that the parent has, in the order of the object.
-    pub fn overlap_of(&self, now: &State, object: u64) -> Vec<(u64, u64)> {
+    /// The ranges of the image that an object holds and the parent has, in the order of the object.
+    pub fn overlap_of(&self, now: &ImageState, object: u64) -> Vec<(u64, u64)> {
         match now.overlap() {
             0 => Vec::new(),
             end => clipped(&self.fixed.layout.image_parts(object, 0, self.fixed.layout.object_bytes()), end),
         }
     }
 
-    /// What the parent shows of these ranges of the image, one after the other. Short at the end, where it shows nothing.
-    pub async fn read_parent(&self, now: &State, parts: &[(u64, u64)]) -> Result<Rope, Error> {
+    /// Reads the parent's data in these ranges of the image, one after the other. It ends early where the parent shows
+    /// nothing.
+    pub async fn read_parent(&self, now: &ImageState, parts: &[(u64, u64)]) -> Result<Rope, Error> {
         let Some(parent) = &now.parent else { return Ok(Rope::new()) };
         let mut all = Rope::new();
         for (from, len) in parts {
@@ -53,11 +54,11 @@ impl Inner {
         Ok(all)
     }
 
-    /// Changes an object of a clone where the parent has something in its place. Only the OSD knows whether the object exists: each
-    /// change insists on it, and takes the parent's bytes along where it does not.
+    /// Changes an object of a clone in whose place the parent has data. Only the OSD knows if the object exists: each
+    /// change requires that it does, and takes the parent's bytes along where it does not.
     pub async fn change_clone(
         self: &Arc<Inner>,
-        now: &State,
+        now: &ImageState,
         extent: &ObjectExtent,
         change: &Change,
         whole: bool,
@@ -65,7 +66,7 @@ impl Inner {
     ) -> Result<(), Error> {
         let operation = self.operation(extent, change, whole, true);
         if whole && now.context.snaps.is_empty() {
-            // Nothing of the parent remains to be seen.
+            // The change covers the whole object, and no snapshot needs the parent's data.
             let _writing = self.note_written(extent.object).await?;
             return self.update_object(now, extent.object, operation).await;
         }
@@ -83,10 +84,11 @@ impl Inner {
         self.copy_up(now, extent.object, &overlap, Some(operation)).await
     }
 
-    /// Makes an object of what the parent shows in its place, unless it exists meanwhile, and then does `operation` with it.
+    /// Copies the parent's data into an object, unless the object exists meanwhile, and then carries out `operation` on
+    /// it.
     pub async fn copy_up(
         self: &Arc<Inner>,
-        now: &State,
+        now: &ImageState,
         object: u64,
         overlap: &[(u64, u64)],
         operation: Option<Operation>,
@@ -94,7 +96,7 @@ impl Inner {
         let data = self.read_parent(now, overlap).await?;
         let is_zero = data.pieces().all(|piece| piece.iter().all(|byte| *byte == 0));
         let copy = |data: Rope| Operation::new().call_write("rbd", "copyup", data.into_bytes());
-        // Snapshots that were taken before show the parent as well: the copy counts as older than all of them.
+        // Earlier snapshots show the parent's data as well: the copy is written as older than all of them.
         let is_deep = !is_zero && !now.context.snaps.is_empty();
         if is_deep {
             self.note_in_snapshots(now, object).await?;
@@ -122,8 +124,8 @@ impl Inner {
         self.update_object(now, object, all).await
     }
 
-    /// Notes in the maps of all snapshots that show the parent in place of an object that the object exists.
-    async fn note_in_snapshots(&self, now: &State, object: u64) -> Result<(), Error> {
+    /// Notes that an object exists in the object maps of all snapshots large enough to have it.
+    async fn note_in_snapshots(&self, now: &ImageState, object: u64) -> Result<(), Error> {
         if !now.has(feature::OBJECT_MAP) {
             return Ok(());
         }
@@ -134,7 +136,7 @@ impl Inner {
             if object >= layout.object_count(snapshot.size_bytes) {
                 continue;
             }
-            // To the oldest it is new, the others find it unchanged.
+            // The object is new in the oldest snapshot, and unchanged in the later ones.
             let input = update_input(object, seen, None);
             if now.has(feature::FAST_DIFF) {
                 seen = state::EXISTS_CLEAN;
@@ -144,7 +146,8 @@ impl Inner {
                 Ok(_) => {}
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => {
-                    tracing::warn!(image = self.fixed.name, snap = id, %error, "object map of a snapshot cannot be kept up");
+                    let image = &self.fixed.name;
+                    tracing::warn!(image, snap = id, %error, "object map of a snapshot cannot be kept up");
                     self.invalidate_map(Some(id), false).await?;
                 }
             }

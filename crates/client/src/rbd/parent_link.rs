@@ -1,4 +1,4 @@
-//! What ties a clone and its parent together, on the parent's side.
+//! The link between a clone and its parent, on the parent's side.
 
 use super::header::{ask, tell};
 use super::image::{Image, Inner};
@@ -13,10 +13,10 @@ use std::pin::Pin;
 use types::{Errno, PoolId, SnapId};
 use wire::Release;
 
-/// Of operation features: the image is a clone whose parent knows it by its header.
+/// Operation feature of a clone that is listed in its parent's header.
 pub(super) const CLONE_CHILD: u64 = 1 << 1;
 
-/// By what the clones of a snapshot are found in their pools, if they are of the old format.
+/// The key under which pools list the clones of a snapshot, in the old format.
 pub(super) fn old_key(pool: PoolId, image: &str, snap: SnapId) -> Vec<u8> {
     input(|w| {
         w.put(&pool.0);
@@ -43,7 +43,8 @@ fn new_child(spec: &ParentSpec, pool: &Pool, child: &str) -> Vec<u8> {
     })
 }
 
-/// Whether clones are made without protecting snapshots first: all clients are to know that format.
+/// True if clones are made in the new format, without protecting their snapshots: the cluster admits only clients that
+/// know it.
 pub(super) fn is_new_format(pool: &Pool) -> bool {
     let oldest = |cluster: &osdmap::OsdMap| cluster.require_min_compat_client >= Release::MIMIC;
     pool.driver.shared.look(|objecter| objecter.placement().is_some_and(|placement| oldest(placement.map())))
@@ -53,7 +54,7 @@ async fn parent_pool(pool: &Pool, spec: &ParentSpec) -> Result<Pool, Error> {
     Ok(pool.cluster().pool_by_id(PoolId(spec.pool)).await?.namespace(spec.namespace.clone()))
 }
 
-/// Tells the parent's side that there is a clone. The clone's header names the parent already.
+/// Registers a clone on the parent's side. The clone's header names the parent already.
 pub(super) async fn attach(pool: &Pool, child: &str, spec: &ParentSpec, new_format: bool) -> Result<(), Error> {
     if !new_format {
         return tell(pool, CHILDREN, "add_child", old_child(spec, child)).await;
@@ -67,7 +68,7 @@ pub(super) async fn attach(pool: &Pool, child: &str, spec: &ParentSpec, new_form
     tell(&parent_pool(pool, spec).await?, &parent, "child_attach", new_child(spec, pool, child)).await
 }
 
-/// Takes back [`attach`] for a clone that does not come to be.
+/// Undoes [`attach`] for a clone that could not be made.
 pub(super) async fn undo_attach(pool: &Pool, child: &str, spec: &ParentSpec, new_format: bool) -> Result<(), Error> {
     let undone = match new_format {
         false => tell(pool, CHILDREN, "remove_child", old_child(spec, child)).await,
@@ -82,9 +83,10 @@ pub(super) async fn undo_attach(pool: &Pool, child: &str, spec: &ParentSpec, new
     }
 }
 
-/// Tells the parent's side that the clone shows it no more. A snapshot that was only kept for its clones goes with the last.
+/// Removes a clone from the parent's side. A snapshot that was only kept for its clones is removed with the last of
+/// them.
 ///
-/// Boxed: that snapshot may be the last that shows its own image's parent.
+/// Boxed, because it is recursive: that snapshot may be the last that shows its own image's parent.
 pub(super) fn detach<'a>(
     child: &'a Inner,
     spec: &'a ParentSpec,

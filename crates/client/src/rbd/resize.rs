@@ -1,7 +1,7 @@
 //! Changing an image's size, and work on all of its objects.
 
 use super::data::Change;
-use super::header::State;
+use super::header::ImageState;
 use super::image::{Image, Inner, is_final};
 use super::known::map_locked;
 use super::object_map::state;
@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use types::Errno;
 
 impl Image {
-    /// Changes the size. What is cut off is gone; what is added reads as zeros. Errors: as for [`Image::write`], and `EINVAL` for a
-    /// size that has more objects than Ceph allows.
+    /// Changes the size. Data beyond a smaller size is removed; added space reads as zeros. Errors: those of
+    /// [`Image::write`], and `EINVAL` for a size that has more objects than Ceph allows.
     pub async fn resize(&self, size_bytes: u64) -> Result<(), Error> {
         if self.inner.fixed.layout.object_count(size_bytes) > super::create::OBJECTS_MAX {
             return Err(Errno::EINVAL.into());
@@ -35,11 +35,11 @@ impl Image {
 }
 
 impl Inner {
-    /// Changes the size; the caller has leave to change the header. Gives what the header says then.
-    pub async fn resize_to(self: &Arc<Inner>, now: &Arc<State>, size: u64) -> Result<Arc<State>, Error> {
+    /// Changes the size. The caller holds an exclusive turn. Returns the new state.
+    pub async fn resize_to(self: &Arc<Inner>, now: &Arc<ImageState>, size: u64) -> Result<Arc<ImageState>, Error> {
         let layout = self.fixed.layout;
         let (have, wanted) = (layout.object_count(now.size), layout.object_count(size));
-        // The map has always room for what the image has.
+        // The map always covers all objects of the image: it grows first and shrinks last.
         if size > now.size {
             self.resize_map(wanted).await?;
         } else {
@@ -75,8 +75,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Removes what lies behind `size`: whole objects, and the ends of those that stay.
-    async fn trim(self: &Arc<Inner>, now: &Arc<State>, size: u64, gone: Range<u64>) -> Result<(), Error> {
+    /// Removes the data behind `size`: whole objects, and the ends of those that stay.
+    async fn trim(self: &Arc<Inner>, now: &Arc<ImageState>, size: u64, gone: Range<u64>) -> Result<(), Error> {
         let layout = self.fixed.layout;
         let first_gone = gone.start;
         self.for_objects(now, gone, |inner, now, object| async move { inner.remove_object(&now, object).await })
@@ -87,7 +87,8 @@ impl Inner {
             if self.known.is_absent(extent.object) {
                 continue;
             }
-            // To the object's end: whatever lies there is of no image any more. A parent does not show behind the new size.
+            // The discard reaches to the object's end: the image has no data behind it. A parent does not show behind
+            // the new size.
             let extent = super::layout::ObjectExtent { length: layout.object_bytes() - extent.offset, ..extent };
             let extent = if layout.is_plain() { extent } else { self.striped_end(extent, end, size) };
             let operation = self.operation(&extent, &Change::Discard, false, false);
@@ -96,21 +97,22 @@ impl Inner {
         Ok(())
     }
 
-    /// Of an object of a striped image only what the image's range `size..end` has of it.
+    /// The range of an object of a striped image that belongs to the image's range `size..end`.
     fn striped_end(&self, whole: super::layout::ObjectExtent, end: u64, size: u64) -> super::layout::ObjectExtent {
         let extents = self.fixed.layout.extents(size, end - size);
         extents.into_iter().find(|extent| extent.object == whole.object).unwrap_or(whole)
     }
 
-    /// Does something with each of many objects, some at a time. The first error ends it; what is under way is waited for.
+    /// Does `work` with each of many objects, some at a time. After the first error no more begin; those in flight are
+    /// waited for.
     pub async fn for_objects<F, Fut>(
         self: &Arc<Inner>,
-        now: &Arc<State>,
+        now: &Arc<ImageState>,
         objects: Range<u64>,
         work: F,
     ) -> Result<(), Error>
     where
-        F: Fn(Arc<Inner>, Arc<State>, u64) -> Fut,
+        F: Fn(Arc<Inner>, Arc<ImageState>, u64) -> Fut,
         Fut: Future<Output = Result<(), Error>> + Send + 'static,
     {
         let mut under_way = JoinSet::new();

@@ -1,6 +1,6 @@
-//! Snapshots of an image: made, removed, protected, gone back to.
+//! Snapshots of an image: taken, removed, protected, rolled back to.
 
-use super::header::{Snapshot, State, ask, snap_input};
+use super::header::{ImageState, Snapshot, ask, snap_input};
 use super::image::{Image, Inner, is_final};
 use super::known::map_locked;
 use super::object_map::{ObjectMap, state};
@@ -20,18 +20,18 @@ pub(super) const UNPROTECTED: u8 = 0;
 const UNPROTECTING: u8 = 1;
 const PROTECTED: u8 = 2;
 
-/// "Stale handle": somebody else took a snapshot meanwhile.
+/// "Stale handle": another client took a snapshot meanwhile.
 const ESTALE: Errno = Errno(116);
 
 impl Image {
-    /// Takes a snapshot. Updates that are under way are waited for, others wait.
-    /// Errors: `EEXIST`, `EINVAL` for an empty name, `EDQUOT` where the image's limit is reached.
+    /// Takes a snapshot. It waits for updates in flight, and later updates wait for it. Errors: `EEXIST`, `EINVAL` for
+    /// an empty name, `EDQUOT` where the image's limit is reached.
     pub async fn create_snapshot(&self, name: &str) -> Result<(), Error> {
         let (inner, name) = (self.inner.clone(), name.to_owned());
         self.inner.to_the_end(async move { inner.create_snapshot(&name).await }).await
     }
 
-    /// Removes a snapshot. One with clones (of the format that needs no protection) goes when the last of them does.
+    /// Removes a snapshot. One with clones (of the format that needs no protection) is removed with the last of them.
     /// Errors: `ENOENT`, `EBUSY` if it is protected.
     pub async fn remove_snapshot(&self, name: &str) -> Result<(), Error> {
         let (inner, name) = (self.inner.clone(), name.to_owned());
@@ -44,20 +44,22 @@ impl Image {
         self.inner.to_the_end(async move { inner.remove_trashed_snapshot(id).await }).await
     }
 
-    /// Keeps a snapshot from being removed; clones of the old format need that. Errors: `ENOENT`, `EBUSY` if it is already.
+    /// Protects a snapshot from being removed; clones of the old format need that. Errors: `ENOENT`, `EBUSY` if it is
+    /// protected.
     pub async fn protect_snapshot(&self, name: &str) -> Result<(), Error> {
         let (inner, name) = (self.inner.clone(), name.to_owned());
         self.inner.to_the_end(async move { inner.protect_snapshot(&name).await }).await
     }
 
-    /// Errors: `ENOENT`, `EINVAL` if it is not protected, `EBUSY` if it has clones of the old format, in any pool and namespace.
+    /// Ends the protection of a snapshot. Errors: `ENOENT`, `EINVAL` if it is not protected, `EBUSY` if it has clones
+    /// of the old format, in any pool and namespace.
     pub async fn unprotect_snapshot(&self, name: &str) -> Result<(), Error> {
         let (inner, name) = (self.inner.clone(), name.to_owned());
         self.inner.to_the_end(async move { inner.unprotect_snapshot(&name).await }).await
     }
 
-    /// Makes the image what it was in a snapshot. Errors: `ENOENT`; `EOPNOTSUPP` where the snapshot shows more of a parent than
-    /// the image still does.
+    /// Restores the image's state of a snapshot. Errors: `ENOENT`; `EOPNOTSUPP` where the snapshot shows more of a
+    /// parent than the image still does.
     pub async fn roll_back(&self, name: &str) -> Result<(), Error> {
         let (inner, name) = (self.inner.clone(), name.to_owned());
         self.inner.to_the_end(async move { inner.roll_back(&name).await }).await
@@ -82,7 +84,8 @@ impl Inner {
             });
             match self.tell_header(&now, "snapshot_add", fields).await {
                 Ok(()) => break id,
-                // The header may name it, or come to: its objects must be kept. If it does not, an id is lost.
+                // The header may name the id now or later, so its objects must be kept. If it never does, an id is
+                // lost.
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => {
                     self.data.remove_managed_snapshot(id).await?;
@@ -137,7 +140,7 @@ impl Inner {
         if !snapshot.is_protected {
             return Err(Errno::EINVAL.into());
         }
-        // First, so that nobody clones it while its clones are looked for.
+        // The mark comes first, so that no clone is made while clones are looked for.
         self.set_protection(&now, snapshot.id, UNPROTECTING).await?;
         let has_clones = self.has_old_clones(snapshot.id).await;
         let then = if matches!(has_clones, Ok(false)) { UNPROTECTED } else { PROTECTED };
@@ -156,14 +159,14 @@ impl Inner {
         let objects = self.fixed.layout.object_count(snapshot.size_bytes);
         let then = self.map_to_roll_back_to(&now, &snapshot).await?;
         if let Some(then) = &then {
-            // Meanwhile an object may be as it was or as it is.
+            // During the roll-back an object may have its old or its new state.
             let mut either = then.clone();
             let differs =
                 |object: &u64| then.get(*object) != Some(state::EXISTS_CLEAN) && !self.known.is_absent(*object);
             (0..objects).filter(differs).for_each(|object| either.set(object, state::EXISTS));
             self.save_map(either).await?;
         }
-        let work = |inner: Arc<Inner>, now: Arc<State>, object: u64| async move {
+        let work = |inner: Arc<Inner>, now: Arc<ImageState>, object: u64| async move {
             match inner.update_object(&now, object, Operation::new().roll_back(snapshot.id)).await {
                 Err(Error::Errno(Errno::ENOENT)) => Ok(()),
                 done => done,
@@ -177,13 +180,13 @@ impl Inner {
         self.header_changed().await
     }
 
-    /// Changes the header, provided that the lock is held where the image has one.
-    pub async fn tell_header(&self, now: &State, method: &str, fields: Vec<u8>) -> Result<(), Error> {
+    /// Changes the header. Fails if the image has a lock and this client does not hold it.
+    pub async fn tell_header(&self, now: &ImageState, method: &str, fields: Vec<u8>) -> Result<(), Error> {
         let guard = if now.has(feature::EXCLUSIVE_LOCK) { self.header_locked() } else { Operation::new() };
         self.change(&self.pool, self.header.clone(), guard.call_write("rbd", method, fields)).await.map(drop)
     }
 
-    async fn set_protection(&self, now: &State, snap: SnapId, status: u8) -> Result<(), Error> {
+    async fn set_protection(&self, now: &ImageState, snap: SnapId, status: u8) -> Result<(), Error> {
         let fields = input(|w| {
             w.u64(snap.0);
             w.u8(status);
@@ -191,7 +194,7 @@ impl Inner {
         self.tell_header(now, "set_protection_status", fields).await
     }
 
-    /// Whether there are clones of the old format. Each is listed in its own pool and namespace.
+    /// True if a snapshot has clones of the old format. Each clone is listed in its own pool and namespace.
     async fn has_old_clones(&self, snap: SnapId) -> Result<bool, Error> {
         let cluster = self.pool.cluster();
         for name in cluster.pools().await?.into_keys() {
@@ -210,8 +213,8 @@ impl Inner {
         Ok(false)
     }
 
-    /// Keeps the object map for a snapshot that was just taken.
-    async fn keep_map(&self, now: &State, snap: SnapId) -> Result<(), Error> {
+    /// Copies the object map for a snapshot that was just taken.
+    async fn keep_map(&self, now: &ImageState, snap: SnapId) -> Result<(), Error> {
         if !self.known.is_loaded() {
             return Ok(());
         }
@@ -244,8 +247,8 @@ impl Inner {
         self.pool.operate(map_object(&self.fixed.id, Some(snapshot.id.0)), load).await?.decode(0)
     }
 
-    /// Removes a snapshot for good, with its object map.
-    async fn drop_snapshot(&self, now: &State, snapshot: &Snapshot) -> Result<(), Error> {
+    /// Removes a snapshot with its object map.
+    async fn drop_snapshot(&self, now: &ImageState, snapshot: &Snapshot) -> Result<(), Error> {
         let SnapId(id) = snapshot.id;
         if now.has(feature::OBJECT_MAP) {
             self.drop_kept_map(now, snapshot).await?;
@@ -263,8 +266,9 @@ impl Inner {
         self.header_changed().await
     }
 
-    /// What was written between the snapshot before and this one counts, from now on, as written before the next one.
-    async fn drop_kept_map(&self, now: &State, snapshot: &Snapshot) -> Result<(), Error> {
+    /// Removes a snapshot's object map. Objects written between the previous snapshot and this one count from now on as
+    /// written before the next one.
+    async fn drop_kept_map(&self, now: &ImageState, snapshot: &Snapshot) -> Result<(), Error> {
         let SnapId(id) = snapshot.id;
         if now.has(feature::FAST_DIFF) {
             let next = now.snapshots.iter().find(|other| other.id > snapshot.id).map(|other| other.id.0);
@@ -303,8 +307,8 @@ impl Inner {
         }
     }
 
-    /// What the image's object map is once it has been rolled back; `None` where it has none that is believed.
-    async fn map_to_roll_back_to(&self, now: &State, snapshot: &Snapshot) -> Result<Option<ObjectMap>, Error> {
+    /// The image's object map after a roll-back; `None` if the image has no map that is trusted.
+    async fn map_to_roll_back_to(&self, now: &ImageState, snapshot: &Snapshot) -> Result<Option<ObjectMap>, Error> {
         if !self.known.is_loaded() {
             return Ok(None);
         }
@@ -312,7 +316,7 @@ impl Inner {
             let mut map = self.load_kept_map(snapshot).await?;
             let objects = self.fixed.layout.object_count(now.size);
             map.resize(objects);
-            // What was not written since the snapshot stays as it is. All else may differ from what the newest one shows.
+            // An object not written since the snapshot stays as it is. Any other may differ from the newest snapshot.
             let mut unchanged: Vec<bool> = (0..objects).map(|object| self.known.is_clean(object)).collect();
             for later in now.snapshots.iter().filter(|later| later.id > snapshot.id) {
                 let later = self.load_kept_map(later).await?;
@@ -336,7 +340,7 @@ impl Inner {
         }
     }
 
-    /// Stores the map as a whole.
+    /// Stores a new map.
     async fn save_map(&self, map: ObjectMap) -> Result<(), Error> {
         let fields = input(|w| w.put(&map));
         let operation = map_locked().call_write("rbd", "object_map_save", fields);
@@ -346,7 +350,8 @@ impl Inner {
     }
 }
 
-/// What an object lists; `None` where there is no such object, or where there can be none: an erasure-coded pool has no images.
+/// The list that an object gave; `None` if there is no such object, or can be none: an erasure-coded pool has no
+/// images.
 fn listed<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(list) => Ok(Some(list)),
@@ -355,7 +360,7 @@ fn listed<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// The namespaces of a pool that may have images, but for the default one.
+/// The namespaces of a pool that may have images, without the default one.
 async fn namespaces(pool: &Pool) -> Result<BTreeSet<Bytes>, Error> {
     const PAGE: u64 = 1024;
     let mut all = BTreeSet::new();
@@ -376,7 +381,7 @@ async fn namespaces(pool: &Pool) -> Result<BTreeSet<Bytes>, Error> {
     }
 }
 
-/// Whether a snapshot of the image with this header is there and protected, and is not about to cease to be.
+/// True if a snapshot of the image with this header exists and is protected, and its protection is not being ended.
 pub(super) async fn is_protected(pool: &Pool, header: &str, snap: SnapId) -> Result<bool, Error> {
     match ask::<u8>(pool, header, "get_protection_status", snap_input(snap)).await {
         Ok(status) => Ok(status == PROTECTED),

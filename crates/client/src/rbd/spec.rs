@@ -1,4 +1,4 @@
-//! What class `rbd` and class `lock` take and give, as far as images need it.
+//! Inputs and outputs of class `rbd` and class `lock`, as far as images need them.
 
 use bytes::Bytes;
 use types::{EntityName, Utime};
@@ -11,10 +11,10 @@ pub(super) fn input(fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
     w.into_vec()
 }
 
-/// The snapshot that an image is a clone of: Ceph's `ParentImageSpec`.
+/// The snapshot that a clone shows: Ceph's `ParentImageSpec`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ParentSpec {
-    /// -1: there is no parent.
+    /// Pool id; -1 if there is no parent.
     pub pool: i64,
     pub namespace: Bytes,
     pub image: Bytes,
@@ -65,14 +65,14 @@ impl Encode for ChildSpec {
     }
 }
 
-/// Whose a snapshot is: Ceph's `SnapshotNamespace`.
+/// Kind of a snapshot: Ceph's `SnapshotNamespace`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SnapshotKind {
-    /// A user's.
+    /// Taken by a user.
     User,
     /// Removed, but still shown by clones.
     Trash,
-    /// Of a group of images or for mirroring: the protocol's number.
+    /// Taken for a group of images or for mirroring; the protocol's number.
     Other(u32),
 }
 
@@ -86,7 +86,7 @@ impl SnapshotKind {
     }
 }
 
-/// A snapshot as the class tells of it: Ceph's `SnapshotInfo`.
+/// A snapshot as class `rbd` describes it: Ceph's `SnapshotInfo`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SnapshotInfo {
     pub id: u64,
@@ -113,12 +113,12 @@ impl Decode for SnapshotInfo {
     }
 }
 
-/// The namespace of a user's snapshot, as `snapshot_add` takes it.
+/// Encodes the namespace of a user's snapshot, as `snapshot_add` takes it.
 pub(super) fn put_user_namespace(w: &mut Writer) {
     w.versioned(1, 1, |w| w.u32(0));
 }
 
-/// Who holds a lock.
+/// An owner of a lock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Locker {
     pub name: EntityName,
@@ -130,7 +130,7 @@ pub(super) struct Locker {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LockInfo {
     pub lockers: Vec<Locker>,
-    /// 0: nobody has ever held it.
+    /// 0 if the lock has never been held.
     pub kind: u8,
     pub tag: Bytes,
 }
@@ -160,7 +160,7 @@ pub(super) mod lock_input {
     use super::*;
 
     const EXCLUSIVE: u8 = 1;
-    /// Of all locks of images.
+    /// Name of all locks of images.
     pub const NAME: &str = "rbd_lock";
 
     pub fn lock(cookie: &[u8], tag: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Listens to what an image's other clients say.
+//! Listens to the notifications of an image's other clients.
 
 use super::image::Inner;
 use super::notice::{Notice, response};
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use types::Errno;
 
-/// How long other clients have to answer.
+/// Time that other clients have to answer a notification.
 pub(super) const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between attempts to watch again.
 const REWATCH: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ impl Watching {
     }
 }
 
-/// Until the image is closed or dropped: its sender goes with it.
+/// Listens until the image is closed or dropped; the sender of `stopped` is dropped with it.
 async fn listen(mut watch: Watch, image: Weak<Inner>, mut stopped: oneshot::Receiver<()>) -> Result<(), Error> {
     loop {
         tokio::select! {
@@ -65,13 +65,15 @@ async fn listen(mut watch: Watch, image: Weak<Inner>, mut stopped: oneshot::Rece
                     }
                     match image.pool.watch(image.header.clone(), Duration::ZERO).await {
                         Ok(again) => {
-                            // What was said until now was not heard.
+                            // Notifications since the old watch broke were not heard.
                             image.set_stale();
                             image.move_lock(again.cookie()).await;
                             watch = again;
                         }
-                        // The header is gone, or this client is shut out.
-                        Err(error) if matches!(error.errno(), Errno::ENOENT | Errno::EBLOCKLISTED | Errno::ENOTCONN) => {
+                        // The header is gone, or this client is blocklisted.
+                        Err(error)
+                            if matches!(error.errno(), Errno::ENOENT | Errno::EBLOCKLISTED | Errno::ENOTCONN) =>
+                        {
                             image.lock.lose();
                             return Err(error);
                         }
@@ -83,7 +85,7 @@ async fn listen(mut watch: Watch, image: Weak<Inner>, mut stopped: oneshot::Rece
     }
 }
 
-/// Takes note of what somebody says; gives the answer.
+/// Handles a notification; returns the answer.
 fn heard(image: &Arc<Inner>, notification: &Notification) -> Bytes {
     let notice = match Notice::from_bytes(&notification.payload) {
         Ok(notice) => notice,
@@ -111,7 +113,7 @@ fn heard(image: &Arc<Inner>, notification: &Notification) -> Bytes {
             });
             response(0)
         }
-        // The client then asks for the lock and does it itself.
+        // The client then asks for the lock and does the work itself.
         Notice::Request(_) if is_owner => response(Errno::EOPNOTSUPP.as_result()),
         Notice::RequestLock(_) | Notice::Request(_) | Notice::Progress(_) => Bytes::new(),
     }

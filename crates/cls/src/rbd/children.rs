@@ -1,5 +1,5 @@
-//! Clones of an image's snapshots: of format v2, kept in the header of the image, and of format v1, kept in an object
-//! of their own for all of a pool's images.
+//! Clones of an image's snapshots. Those of format v2 are in the image's header; those of format v1 are in one object
+//! for all images of a pool.
 
 use super::header::change_op_features;
 use super::op_feature;
@@ -58,7 +58,7 @@ pub(super) fn list(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Ou
     Ok(Output::of(|w| w.put(&children)))
 }
 
-/// The key of a parent's children of format v1: pool, image and snapshot, encoded.
+/// Key of a parent's children of format v1: pool, image and snapshot, encoded.
 fn parent_key(input: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
     let (pool, image, snap): (i64, Bytes, u64) = (input.get()?, input.get()?, input.u64()?);
     Ok([&encoded(&pool)[..], &encoded(&image), &encoded(&snap)].concat().into())

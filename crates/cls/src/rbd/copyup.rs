@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use types::Errno;
 use wire::Reader;
 
-/// Bytes for an object that is not there yet. One that is stays as it is: somebody wrote to it meanwhile.
+/// Fills an object that does not exist yet. An object that exists stays as it is: a client has written to it meanwhile.
 pub(super) fn copyup(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     if !object.exists()? {
         object.write(0, Bytes::copy_from_slice(input.peek()))?;
@@ -14,7 +14,7 @@ pub(super) fn copyup(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<
     Ok(Output::none())
 }
 
-/// The same of ranges (offset and length), whose bytes follow each other.
+/// Fills an object that does not exist yet with ranges (offset and length), whose bytes follow each other.
 pub(super) fn sparse_copyup(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let (extents, data): (BTreeMap<u64, u64>, Bytes) = (input.get()?, input.get()?);
     if object.exists()? {
@@ -34,15 +34,16 @@ pub(super) fn sparse_copyup(object: &mut dyn Object, input: &mut Reader<'_>) -> 
     Ok(Output::none())
 }
 
-/// What [`assert_snap_context`] compares with.
+/// Conditions of [`assert_snap_context`].
 mod assertion {
-    /// Written under none newer than the given one, or not at all.
+    /// The object was last written under older snapshots than the given one, or never.
     pub const OLDER: u8 = 0;
-    /// Written under the given one or a newer one.
+    /// The object was last written under the given snapshot or a newer one.
     pub const NOT_OLDER: u8 = 1;
 }
 
-/// ERANGE unless the object was last written under older snapshots, or not under older ones, than the given one.
+/// Compares the snapshot that the object was last written under with the given one. ERANGE unless the wanted condition
+/// holds.
 pub(super) fn assert_snap_context(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let (given, wanted) = (input.u64()?, input.u8()?);
     let written_under = object.stat()?.map(|_| object.snap_seq());
@@ -54,7 +55,7 @@ pub(super) fn assert_snap_context(object: &mut dyn Object, input: &mut Reader<'_
     if holds { Ok(Output::none()) } else { Err(Errno::ERANGE.into()) }
 }
 
-/// Frees the blocks of the given size that hold zeros only, and if wanted the object if all of them do.
+/// Frees blocks of the given size that hold only zeros; on request also removes the object if all of them do.
 pub(super) fn sparsify(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let (block, remove_empty) = (input.u64()?, input.bool()?);
     if block == 0 {

@@ -1,4 +1,4 @@
-//! The names and ids of a pool's images.
+//! Names and ids of a pool's images.
 
 use super::{EBADF, ESTALE};
 use crate::object::{Object, Output, Stop, decode_stored};
@@ -14,7 +14,7 @@ const STATE: &str = "state";
 /// States of a directory.
 mod state {
     pub const READY: u8 = 0;
-    /// No image may be added: the directory is about to go.
+    /// No image may be added: the directory is about to be removed.
     pub const ADD_DISABLED: u8 = 1;
 }
 
@@ -22,7 +22,7 @@ pub(super) fn prefixed(prefix: &str, rest: &[u8]) -> Bytes {
     [prefix.as_bytes(), rest].concat().into()
 }
 
-/// At most `max` entries of those that begin with `prefix`, which is cut off, behind `start`.
+/// At most `max` entries after `start` whose keys begin with `prefix`, which is cut off.
 pub(super) fn page(object: &mut dyn Object, prefix: &str, start: &[u8], max: u64) -> Result<Vec<(Bytes, Bytes)>, Stop> {
     let max = usize::try_from(max).unwrap_or(usize::MAX);
     let mut after = if start.is_empty() { Bytes::new() } else { prefixed(prefix, start) };
@@ -42,7 +42,7 @@ fn check_id(id: &[u8]) -> Result<(), Stop> {
     if is_valid { Ok(()) } else { Err(Errno::EINVAL.into()) }
 }
 
-/// An image's id is the content of an object with its name.
+/// Gives an image's id, which is the content of the object named after the image.
 pub(super) fn get_id(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Output, Stop> {
     if object.must_exist()?.size == 0 {
         return Err(Errno::ENOENT.into());
@@ -106,7 +106,7 @@ pub(super) fn add(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Out
     Ok(Output::none())
 }
 
-/// ENOENT if there is no such name or id; ESTALE if they belong to others.
+/// Checks that name and id belong together. ENOENT if either does not exist; ESTALE if they belong to others.
 fn must_be_pair(object: &mut dyn Object, name: &Bytes, id: &Bytes) -> Result<(), Stop> {
     let stored_id: Bytes = object.must_have(prefixed(NAME_PREFIX, name))?;
     let stored_name: Bytes = object.must_have(prefixed(ID_PREFIX, id))?;

@@ -41,7 +41,7 @@ pub(super) fn create(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<
 }
 
 pub(super) fn get_features(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
-    // All of an image's snapshots have the features that it has.
+    // All snapshots of an image have the image's features.
     let _snap = input.u64()?;
     let read_only = !input.is_empty() && input.bool()?;
     let features: u64 = object.must_have("features")?;
@@ -88,7 +88,7 @@ pub(super) fn set_size(object: &mut dyn Object, input: &mut Reader<'_>) -> Resul
     let size = input.u64()?;
     let have: u64 = object.must_have("size")?;
     object.set_value("size", &size)?;
-    // What is cut off does not show the parent when the image grows again.
+    // The removed end must not show the parent when the image grows again.
     if size < have
         && let Some(parent) = object.value::<Parent>("parent")?
         && parent.head_overlap.is_some_and(|overlap| overlap > size)
@@ -169,7 +169,7 @@ pub(super) fn set_flags(object: &mut dyn Object, input: &mut Reader<'_>) -> Resu
     Ok(Output::none())
 }
 
-/// Changes those of the operation features that are in `mask`, and with them the feature that tells of any.
+/// Changes the operation features in `mask`, and the feature that tells if any is in use.
 pub(super) fn change_op_features(object: &mut dyn Object, wanted: u64, mask: u64) -> Result<(), Stop> {
     let features: u64 = object.must_have("features")?;
     let have: u64 = object.value("op_features")?.unwrap_or(0);

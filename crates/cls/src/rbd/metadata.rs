@@ -11,7 +11,7 @@ const KEY_PREFIX: &str = "metadata_";
 
 pub(super) fn list(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let (start, max): (Bytes, u64) = (input.get()?, input.u64()?);
-    // None asked for: all of them.
+    // A maximum of 0 asks for all values.
     let max = if max == 0 { u64::MAX } else { max };
     let values: BTreeMap<Bytes, Bytes> = page(object, KEY_PREFIX, &start, max)?.into_iter().collect();
     Ok(Output::of(|w| w.put(&values)))

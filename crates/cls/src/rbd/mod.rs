@@ -1,8 +1,8 @@
 //! Class `rbd`: block images.
 //!
-//! An image is a header object, whose omap tells all about it, data objects, and an entry in its pool's directory. Keys
-//! and values are those of Ceph's images of format 2. Mirroring, groups and migration are only looked at: whatever asks
-//! gets what it gets from an image that has none.
+//! An image is a header object, whose omap holds its properties, data objects, and an entry in its pool's directory.
+//! Keys and values are those of Ceph's images of format 2. Mirroring, groups and migration can only be queried: the
+//! answers are those of an image without them.
 
 mod children;
 mod copyup;
@@ -21,7 +21,7 @@ use crate::method::Method;
 use crate::object::{Object, Stop};
 use types::Errno;
 
-/// What an image can have.
+/// Features of images, as bits.
 pub(crate) mod feature {
     pub const LAYERING: u64 = 1 << 0;
     pub const STRIPING: u64 = 1 << 1;
@@ -31,16 +31,16 @@ pub(crate) mod feature {
     pub const DEEP_FLATTEN: u64 = 1 << 5;
     pub const JOURNALING: u64 = 1 << 6;
     pub const DATA_POOL: u64 = 1 << 7;
-    /// Some operation feature is in use.
+    /// An operation feature is in use.
     pub const OPERATIONS: u64 = 1 << 8;
     pub const MIGRATING: u64 = 1 << 9;
     pub const NON_PRIMARY: u64 = 1 << 10;
     pub const DIRTY_CACHE: u64 = 1 << 11;
 
     pub const ALL: u64 = 0xfff;
-    /// Who does not know them must not even read the image.
+    /// Features that a client must know to read the image.
     pub const INCOMPATIBLE: u64 = LAYERING | STRIPING | DATA_POOL | DIRTY_CACHE;
-    /// Who does not know them must not write to it.
+    /// Features that a client must know to write to the image.
     pub const WRITE_INCOMPATIBLE: u64 = INCOMPATIBLE
         | EXCLUSIVE_LOCK
         | OBJECT_MAP
@@ -50,15 +50,15 @@ pub(crate) mod feature {
         | OPERATIONS
         | MIGRATING
         | NON_PRIMARY;
-    /// Can be turned on and off in an image's life.
+    /// Features that can be switched on and off during an image's life.
     pub const MUTABLE: u64 = EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | JOURNALING | NON_PRIMARY | DIRTY_CACHE;
-    /// Can only be turned off.
+    /// Features that can only be switched off.
     pub const DISABLE_ONLY: u64 = DEEP_FLATTEN;
-    /// Not for clients to set.
+    /// Features that clients cannot set.
     pub const INTERNAL: u64 = OPERATIONS | MIGRATING;
 }
 
-/// What has been done with an image that old clients would not understand.
+/// Operation features: operations were used on the image that old clients do not understand.
 pub(crate) mod op_feature {
     pub const CLONE_PARENT: u64 = 1 << 0;
     pub const CLONE_CHILD: u64 = 1 << 1;
@@ -67,7 +67,7 @@ pub(crate) mod op_feature {
     pub const ALL: u64 = CLONE_PARENT | CLONE_CHILD | GROUP | SNAP_TRASH;
 }
 
-/// The id that stands for an image itself rather than a snapshot of it.
+/// The id that stands for an image itself instead of a snapshot of it.
 pub(crate) const NO_SNAP: u64 = u64::MAX - 1;
 /// The largest id of a snapshot.
 pub(crate) const SNAP_MAX: u64 = u64::MAX - 2;
@@ -80,7 +80,7 @@ pub(crate) const ENOSYS: Errno = Errno(38);
 pub(crate) const ESTALE: Errno = Errno(116);
 
 pub(crate) const METHODS: &[Method] = &[
-    // The image.
+    // Methods of an image.
     Method::update("create", header::create),
     Method::read("get_features", header::get_features),
     Method::update("set_features", header::set_features),
@@ -104,7 +104,7 @@ pub(crate) const METHODS: &[Method] = &[
     Method::update("metadata_set", metadata::set),
     Method::update("metadata_remove", metadata::remove),
     Method::read("metadata_get", metadata::get),
-    // Its snapshots.
+    // Methods of an image's snapshots.
     Method::read("get_snapcontext", snapshots::get_context),
     Method::read("get_snapshot_name", snapshots::get_name),
     Method::read("get_snapshot_timestamp", snapshots::get_timestamp),
@@ -117,7 +117,7 @@ pub(crate) const METHODS: &[Method] = &[
     Method::update("snapshot_set_limit", snapshots::set_limit),
     Method::read("get_protection_status", snapshots::get_protection),
     Method::update("set_protection_status", snapshots::set_protection),
-    // Where it comes from, and what comes from it.
+    // Methods of an image's parent and clones.
     Method::read("parent_get", parent::get),
     Method::read("parent_overlap_get", parent::overlap_get),
     Method::update("parent_attach", parent::attach),
@@ -131,7 +131,7 @@ pub(crate) const METHODS: &[Method] = &[
     Method::update("add_child", children::add),
     Method::update("remove_child", children::remove),
     Method::read("get_children", children::get),
-    // The pool's directory, trash and namespaces.
+    // Methods of a pool's directory, trash and namespaces.
     Method::read("get_id", directory::get_id),
     Method::update("set_id", directory::set_id),
     Method::read("dir_get_id", directory::id_of),
@@ -150,19 +150,19 @@ pub(crate) const METHODS: &[Method] = &[
     Method::update("namespace_add", namespaces::add),
     Method::update("namespace_remove", namespaces::remove),
     Method::read("namespace_list", namespaces::list),
-    // Data objects.
+    // Methods of data objects.
     Method::update("copyup", copyup::copyup),
     Method::update("sparse_copyup", copyup::sparse_copyup),
     Method::read("assert_snapc_seq", copyup::assert_snap_context),
     Method::update("sparsify", copyup::sparsify),
-    // Which data objects there are.
+    // Methods of the object map.
     Method::read("object_map_load", object_map::load),
     Method::update("object_map_save", object_map::save),
     Method::update("object_map_resize", object_map::resize),
     Method::update("object_map_update", object_map::update),
     Method::update("object_map_snap_add", object_map::snap_add),
     Method::update("object_map_snap_remove", object_map::snap_remove),
-    // What there is none of.
+    // Methods of groups and mirroring, which no image has.
     Method::read("image_group_get", others::image_group_get),
     Method::read("mirror_mode_get", others::mirror_mode_get),
     Method::read("mirror_uuid_get", others::mirror_uuid_get),
@@ -171,7 +171,7 @@ pub(crate) const METHODS: &[Method] = &[
     Method::read("migration_get", others::migration_get),
 ];
 
-/// ENOEXEC if the image lacks `wanted`, or is none.
+/// Fails with ENOEXEC if the image lacks `wanted`, or the object is no image.
 pub(crate) fn require_feature(object: &mut dyn Object, wanted: u64) -> Result<(), Stop> {
     let features: Option<u64> = object.value("features")?;
     if features.is_some_and(|features| features & wanted == wanted) { Ok(()) } else { Err(ENOEXEC.into()) }

@@ -1,6 +1,6 @@
-//! Which of an image's data objects exist: two bits for each.
+//! The object map: which of an image's data objects exist, two bits for each.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 18 | length of the head (14), version 1, compatible 1, length 8, number of elements (u64) |
 //! | a byte per four elements | the elements, the first in the highest bits |
@@ -14,13 +14,13 @@ use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
 /// States of a data object.
 mod state {
     pub const EXISTS: u8 = 1;
-    /// It exists and was not written since the newest snapshot.
+    /// The data object exists and was not written since the newest snapshot.
     pub const EXISTS_CLEAN: u8 = 3;
 }
 
 const HEAD_BYTES: u64 = 18;
 const ELEMENTS_PER_BYTE: u64 = 4;
-/// More than the largest image of the smallest objects would need is refused, as Ceph does.
+/// Largest number of elements, the limit of Ceph: the largest image of the smallest objects needs no more.
 const ELEMENTS_MAX: u64 = 256_000_000;
 
 /// A vector of two-bit elements.
@@ -30,7 +30,7 @@ pub(super) struct ObjectMap {
     packed: Vec<u8>,
 }
 
-/// Where an element lies: its byte, and by how much it is shifted there.
+/// Place of an element: its byte, and its shift within it.
 fn place(element: u64) -> (u64, u64) {
     (element / ELEMENTS_PER_BYTE, 6 - 2 * (element % ELEMENTS_PER_BYTE))
 }
@@ -64,7 +64,7 @@ impl ObjectMap {
         self.elements = elements;
         self.packed.resize(elements.div_ceil(ELEMENTS_PER_BYTE) as usize, 0);
         (old..elements).for_each(|element| self.set(element, value));
-        // Bits behind the last element are zero.
+        // Bits behind the last element must be zero.
         (elements..self.packed.len() as u64 * ELEMENTS_PER_BYTE).for_each(|element| self.set(element, 0));
     }
 }
@@ -97,7 +97,7 @@ impl Encode for ObjectMap {
 impl Decode for ObjectMap {
     const MIN_BYTES: usize = HEAD_BYTES as usize;
 
-    /// Checksums are the clients' business.
+    /// Clients check the checksums.
     fn decode(r: &mut Reader<'_>) -> Result<ObjectMap, DecodeError> {
         let elements = elements_in_head(r.peek())?;
         r.blob()?;
@@ -124,7 +124,7 @@ fn save_all(object: &mut dyn Object, map: &ObjectMap) -> Result<Output, Stop> {
 
 pub(super) fn load(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Output, Stop> {
     let map = load_all(object)?;
-    // On the wire the tail is empty.
+    // The tail is empty on the wire.
     Ok(Output::of(|w| {
         w.blob(&head(map.elements));
         w.raw(&map.packed);
@@ -153,8 +153,8 @@ pub(super) fn resize(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<
     save_all(object, &map)
 }
 
-/// Sets elements to a state, all or only those that are in another. Only the blocks that they lie in are read and
-/// written, with their checksums: this is done before each first write to a data object.
+/// Sets elements to a state: all of them, or only those that are in another given state. It reads and writes only the
+/// blocks of these elements, with their checksums, because clients call this before each first write to a data object.
 pub(super) fn update(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let (start, end, wanted) = (input.u64()?, input.u64()?, input.u8()?);
     let expected: Option<u8> = input.get()?;
@@ -188,7 +188,7 @@ pub(super) fn update(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<
     }
     if changed {
         let crcs: Vec<u8> = packed.chunks(BLOCK_BYTES).flat_map(|block| block_crc(block).to_le_bytes()).collect();
-        // Behind the elements: the tail's length, the head's checksum, the number of blocks.
+        // The elements are followed by the tail's length, the head's checksum, and the number of blocks.
         let crcs_at = HEAD_BYTES + bytes + 12 + 4 * first_block;
         object.write(HEAD_BYTES + from, packed.into())?;
         object.write(crcs_at, crcs.into())?;
@@ -196,7 +196,7 @@ pub(super) fn update(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<
     Ok(Output::none())
 }
 
-/// A snapshot has been taken: what exists has not been written since.
+/// Marks existing objects as not written, after a snapshot was taken.
 pub(super) fn snap_add(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Output, Stop> {
     let mut map = load_all(object)?;
     let written: Vec<u64> = (0..map.elements).filter(|element| map.get(*element) == state::EXISTS).collect();
@@ -207,8 +207,8 @@ pub(super) fn snap_add(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Ou
     save_all(object, &map)
 }
 
-/// A snapshot has gone, whose map is given: what was written between the one before it and itself counts as written
-/// since the one before it.
+/// Merges the map of a removed snapshot: an object written between the snapshot before it and itself counts as written
+/// since the snapshot before it.
 pub(super) fn snap_remove(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let gone: ObjectMap = input.get()?;
     let mut map = load_all(object)?;
@@ -229,11 +229,14 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Updates in place leave what a whole new encoding would be.
+        /// Updates in place have the result of a complete new encoding.
         #[test]
         fn updates_in_place_are_those_of_the_whole(
             elements in 1u64..40_000,
-            updates in proptest::collection::vec((0u64..40_000, 1u64..3000, 0u8..4, proptest::option::of(0u8..4)), 1..8),
+            updates in proptest::collection::vec(
+                (0u64..40_000, 1u64..3000, 0u8..4, proptest::option::of(0u8..4)),
+                1..8,
+            ),
         ) {
             let mut object = TestObject::default();
             let resize = encode(|w| {

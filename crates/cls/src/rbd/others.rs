@@ -1,4 +1,4 @@
-//! What is asked of every image, though nothing here makes one a member of a group, mirrors it or moves it.
+//! Queries about groups, mirroring and migration, which clients make of every image, though Nacre has none of these.
 
 use super::directory::prefixed;
 use crate::object::{Object, Output, Stop};
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use types::Errno;
 use wire::Reader;
 
-/// An image in no group: pool -1 and no name.
+/// Gives the image's group; an image in no group has pool -1 and no name.
 pub(super) fn image_group_get(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Output, Stop> {
     let stored = object.omap_get(b"rbd_group_ref")?;
     Ok(match stored {
@@ -36,7 +36,7 @@ pub(super) fn mirror_image_get(object: &mut dyn Object, input: &mut Reader<'_>) 
     Ok(Output { value: 0, data })
 }
 
-/// Nothing here makes a pool a mirror of another, so it has no peers.
+/// Lists the peers that a pool is mirrored to: always none.
 pub(super) fn mirror_peer_list(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Output, Stop> {
     if !object.exists()? {
         return Err(Errno::ENOENT.into());

@@ -25,7 +25,7 @@ pub(super) fn overlap_get(object: &mut dyn Object, input: &mut Reader<'_>) -> Re
     Ok(Output::of(|w| w.put(&overlap)))
 }
 
-/// As clients before Nautilus ask for it: pool, image, snapshot and overlap in one.
+/// Gives pool, image, snapshot and overlap in one answer, for clients before Nautilus.
 pub(super) fn get_old(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let snap = input.u64()?;
     let (mut spec, mut overlap) = (ParentSpec::default(), 0);
@@ -33,7 +33,7 @@ pub(super) fn get_old(object: &mut dyn Object, input: &mut Reader<'_>) -> Result
     if features.is_some_and(|features| features & feature::LAYERING != 0)
         && let Some(parent) = load(object)?
     {
-        // They cannot be told of namespaces.
+        // This answer cannot tell a namespace.
         if !parent.spec.namespace.is_empty() {
             return Err(EXDEV.into());
         }
@@ -104,7 +104,8 @@ pub(super) fn detach(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Outp
     Ok(Output::none())
 }
 
-/// No snapshot shows the parent any more: it goes unless the image itself does.
+/// Removes the parent if neither a snapshot nor the image itself shows it any more. The caller has checked the
+/// snapshots.
 pub(super) fn forget_if_unused(object: &mut dyn Object) -> Result<(), Stop> {
     match load(object)? {
         Some(Parent { head_overlap: None, .. }) => object.remove_value("parent"),

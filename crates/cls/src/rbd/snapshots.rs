@@ -15,7 +15,7 @@ pub(super) fn snapshot_key(snap: u64) -> String {
     format!("{KEY_PREFIX}{snap:016x}")
 }
 
-/// ENOENT if there is no such snapshot.
+/// Loads a snapshot. ENOENT if it does not exist.
 pub(super) fn load(object: &mut dyn Object, snap: u64) -> Result<Snapshot, Stop> {
     object.must_have(snapshot_key(snap))
 }
@@ -24,7 +24,7 @@ pub(super) fn load_all(object: &mut dyn Object) -> Result<Vec<Snapshot>, Stop> {
     object.all_values(KEY_PREFIX.as_bytes())?.iter().map(|(_, value)| decode_stored(value)).collect()
 }
 
-/// The snapshot that the input begins with: not the image itself.
+/// Loads the snapshot whose id begins the input. EINVAL for the id of the image itself.
 fn named(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Snapshot, Stop> {
     match input.u64()? {
         NO_SNAP => Err(Errno::EINVAL.into()),
@@ -71,7 +71,7 @@ pub(super) fn add(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Out
     }
     let newest: u64 = object.must_have("snap_seq")?;
     if id < newest {
-        // Somebody else was faster: the client takes a newer id.
+        // Another client was faster: this one takes a newer id.
         return Err(ESTALE.into());
     }
     let image_size = object.must_have("size")?;
@@ -130,7 +130,7 @@ pub(super) fn rename(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<
     save(object, &Snapshot { name, ..snapshot })
 }
 
-/// A text that looks like a UUID of random bits.
+/// A text in the form of a random UUID.
 fn random_uuid(object: &mut dyn Object) -> String {
     let (a, b) = (object.random(), object.random());
     let time_hi = 0x4000 | (a & 0xfff);

@@ -1,13 +1,13 @@
-//! What the values of an image's keys are made of.
+//! Types of the values of an image's keys.
 
 use bytes::Bytes;
 use types::Utime;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// The snapshot that an image is a clone of: Ceph's `ParentImageSpec`.
+/// The snapshot that a clone was made of: Ceph's `ParentImageSpec`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ParentSpec {
-    /// -1: the image has no parent.
+    /// Pool id; -1 if the image has no parent.
     pub pool: i64,
     pub namespace: Bytes,
     pub image: Bytes,
@@ -46,11 +46,11 @@ impl Decode for ParentSpec {
     }
 }
 
-/// The same with how much of the parent the image still shows: Ceph's `cls_rbd_parent`, the value of key `parent`.
+/// The parent, and the part of it that the image still shows: Ceph's `cls_rbd_parent`, the value of key `parent`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Parent {
     pub spec: ParentSpec,
-    /// Bytes; `None` if only snapshots of the image still do.
+    /// Bytes that the image shows; `None` if only its snapshots still show the parent.
     pub head_overlap: Option<u64>,
 }
 
@@ -107,14 +107,14 @@ impl Decode for ChildSpec {
     }
 }
 
-/// Whose a snapshot is: Ceph's `SnapshotNamespace`.
+/// Kind of a snapshot: Ceph's `SnapshotNamespace`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum SnapshotNamespace {
     #[default]
     User,
-    /// In the trash: what it was called and what it was.
+    /// In the trash, with its former name and kind.
     Trash { original_name: Bytes, original_kind: u32 },
-    /// Of a group or for mirroring: its kind and what follows.
+    /// Taken for a group or for mirroring: its kind, and the rest of the encoding.
     Other { kind: u32, body: Bytes },
 }
 
@@ -164,7 +164,7 @@ impl Decode for SnapshotNamespace {
     }
 }
 
-/// Whether a snapshot may be cloned (format v1) and must stay.
+/// Protection of a snapshot: a protected one may be cloned (format v1) and must stay.
 pub(crate) mod protection {
     pub const UNPROTECTED: u8 = 0;
     pub const END: u8 = 3;
@@ -181,7 +181,7 @@ pub(crate) struct Snapshot {
     pub namespace: SnapshotNamespace,
     pub timestamp: Utime,
     pub child_count: u32,
-    /// How much of the image's parent it shows.
+    /// Bytes of the image's parent that the snapshot shows.
     pub parent_overlap: Option<u64>,
 }
 
@@ -206,7 +206,7 @@ impl Decode for Snapshot {
 
     fn decode(r: &mut Reader<'_>) -> Result<Snapshot, DecodeError> {
         let (head, mut r) = r.versioned("snapshot of an image", 8)?;
-        // Nothing here has ever written an older one.
+        // Nacre has never written an older version.
         if head.version < 8 {
             return Err(DecodeError::Value { what: "version of a snapshot of an image", value: head.version.into() });
         }
@@ -225,7 +225,7 @@ impl Decode for Snapshot {
 }
 
 impl Snapshot {
-    /// What clients are told of it: Ceph's `SnapshotInfo`.
+    /// Encodes the description for clients: Ceph's `SnapshotInfo`.
     pub fn encode_info(&self, w: &mut Writer) {
         w.versioned(1, 1, |w| {
             w.u64(self.id);

@@ -1,4 +1,4 @@
-//! Changes to a map against the maps that Ceph's monitor made of the same commands.
+//! Compares changes to a map with the maps that Ceph's monitor made of the same commands.
 //!
 //! The fixtures were recorded from the store of a monitor of Ceph 16.2.15: each CRUSH map behind its length.
 
@@ -29,7 +29,7 @@ impl Recording {
         Recording { maps, ours }
     }
 
-    /// The next recorded map is what `change` makes of the one before.
+    /// Checks that the next recorded map equals the result of `change` on the one before.
     fn step<T>(&mut self, command: &str, change: impl FnOnce(&mut CrushMap) -> Result<T, crush::BuildError>) {
         self.ours.recount_devices();
         change(&mut self.ours).unwrap();
@@ -117,7 +117,7 @@ fn adding_and_purging_equals_a_monitors() {
     r.end();
 }
 
-/// Names, weights and classes of everything, and what holds what; ids of buckets aside.
+/// Returns names, weights, classes and locations of all items; ids of buckets aside.
 fn shape(map: &CrushMap) -> Vec<String> {
     let described = |id: i32, name: &str| {
         let (weight, class) = (map.item_weight(id), map.class_of(id));
@@ -183,7 +183,7 @@ fn devices_that_cannot_be_placed_are_left_out_and_leave_no_trace() {
     let before = map.clone();
     assert_eq!(map.add_devices(&[unfit_class()]).len(), 1);
     assert_eq!(map, before);
-    // One that stands somewhere gets its class only.
+    // A device that stands somewhere gets its class only.
     map.add_devices(&[NewDevice {
         id: 3,
         weight: WEIGHT_ONE,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use wire::{Decode, Encode, Target};
 
-/// Whether the tool is there. Without it the test is skipped, unless NACRE_REQUIRE_ORACLES=1 demands it.
+/// Returns true if the tool is there. Without it the test is skipped, unless NACRE_REQUIRE_ORACLES=1 demands it.
 fn have_crushtool() -> bool {
     let found = Command::new("crushtool").arg("--version").output().is_ok();
     assert!(found || std::env::var("NACRE_REQUIRE_ORACLES").as_deref() != Ok("1"), "crushtool is not installed");
@@ -44,7 +44,7 @@ fn crushtool(args: &[String]) -> String {
     stdout.into_owned()
 }
 
-/// `CRUSH rule 0 x 12 [3,1,2]` lines as (input, items).
+/// Parses `CRUSH rule 0 x 12 [3,1,2]` lines as (input, items).
 fn parse(text: &str) -> Vec<(u32, Vec<i32>)> {
     text.lines()
         .filter(|line| line.starts_with("CRUSH rule"))
@@ -97,7 +97,7 @@ fn mappings_equal_crushtools() {
     assert!(compared > 20_000, "only {compared} mappings placed anything");
 }
 
-/// What `crushtool` reads from our encoding and writes again is our encoding.
+/// The tool reads our encoding, and writes it again byte for byte.
 #[test]
 fn crushtool_reads_and_writes_the_same_bytes() {
     if !have_crushtool() {
@@ -107,7 +107,7 @@ fn crushtool_reads_and_writes_the_same_bytes() {
         let file = TempFile::new(&format!("in-{}", case.name), &case.map.to_vec(Target::PACIFIC));
         let out = TempFile::new(&format!("out-{}", case.name), b"");
         let [source, target] = [&file, &out].map(|file| file.path().display().to_string());
-        // Without a change asked for the tool writes nothing.
+        // The tool writes nothing unless a change is asked for.
         crushtool(&["-i", &source, "--set-choose-total-tries", "61", "-o", &target].map(String::from));
         case.map.set_tunables(Tunables { choose_total_tries: 61, ..*case.map.tunables() });
         let theirs = std::fs::read(out.path()).unwrap();

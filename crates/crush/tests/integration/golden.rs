@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// Inputs per probe that the recording shows.
 const SHOWN: u32 = 4;
 
-/// Per case and probe: the first mappings, and a digest (FNV-1a) of all of them.
+/// Returns for each case and probe the first mappings, and a digest (FNV-1a) of all of them.
 fn record() -> String {
     let mut text = String::new();
     for case in support::cases() {

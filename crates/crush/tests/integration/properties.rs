@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{Decode, Encode, Target};
 
-/// A change that an operator or an OSD asks for; ids and weights are taken modulo what there is.
+/// A change that an operator or an OSD asks for; ids and weights are taken modulo the number of items.
 #[derive(Clone, Debug)]
 enum Change {
     Add { osd: u8, host: u8, weight: u32 },
@@ -26,7 +26,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     let (osd, host, rack) = (0u8..30, 0u8..8, 0u8..3);
     let weight = 0u32..WEIGHT_ONE * 4;
     let one = prop_oneof![
-        4 => (osd.clone(), host.clone(), weight.clone()).prop_map(|(osd, host, weight)| Change::Add { osd, host, weight }),
+        4 => (osd.clone(), host.clone(), weight.clone())
+            .prop_map(|(osd, host, weight)| Change::Add { osd, host, weight }),
         1 => (host.clone(), rack).prop_map(|(host, rack)| Change::Move { host, rack }),
         1 => (osd.clone(), weight).prop_map(|(osd, weight)| Change::Reweight { osd, weight }),
         1 => osd.clone().prop_map(|osd| Change::Remove { osd }),
@@ -60,7 +61,7 @@ fn apply(map: &mut CrushMap, change: &Change) -> Result<(), BuildError> {
     }
 }
 
-/// Every bucket weighs what its items weigh, and weighs the same where it is an item.
+/// Every bucket weighs as much as its items, also where it is an item itself.
 fn weights_add_up(map: &CrushMap) {
     for bucket in map.buckets() {
         let sum: u32 = bucket.weighted_items().map(|(_, weight)| weight).sum();
@@ -78,7 +79,7 @@ fn shadows_follow(map: &CrushMap) {
         for (_, class) in map.classes() {
             let expected: BTreeSet<i32> = map.devices_of_class(class).intersection(&below).copied().collect();
             let Some(shadow) = map.shadow(root, class) else {
-                // A bucket that was just made has none until something changes.
+                // A bucket that was just made has no shadow until something changes.
                 assert!(below.is_empty(), "no shadow of {root} for {class}");
                 continue;
             };
@@ -118,7 +119,10 @@ proptest! {
     }
 
     #[test]
-    fn results_are_distinct_devices_that_are_in(changes in changes(), out in prop::collection::vec(0u32..=WEIGHT_ONE, 30)) {
+    fn results_are_distinct_devices_that_are_in(
+        changes in changes(),
+        out in prop::collection::vec(0u32..=WEIGHT_ONE, 30),
+    ) {
         let mut map = start();
         changes.iter().for_each(|change| drop(apply(&mut map, change)));
         let mut scratch = Scratch::default();
@@ -138,7 +142,11 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(at in 0usize..2000, bytes in prop::collection::vec(any::<u8>(), 1..8), cut: usize) {
+    fn any_bytes_are_read_or_refused(
+        at in 0usize..2000,
+        bytes in prop::collection::vec(any::<u8>(), 1..8),
+        cut: usize,
+    ) {
         let cases = [support::small_case("device classes"), support::small_case("weight sets by place, other ids")];
         for case in cases {
             let mut encoded = case.map.to_vec(Target::PACIFIC);
@@ -147,7 +155,7 @@ proptest! {
                 encoded[(at + offset) % len] = *byte;
             }
             if let Ok(map) = CrushMap::from_slice(&encoded) {
-                // What can be read can be used: mapping ends, and does not panic.
+                // A map that can be read can be used: mapping ends, and does not panic.
                 let tunables = map.tunables();
                 let tries =
                     [tunables.choose_total_tries, tunables.choose_local_tries, tunables.choose_local_fallback_tries];
@@ -166,7 +174,7 @@ proptest! {
     }
 }
 
-/// The index of parents says what a search through all buckets says.
+/// The index of parents agrees with a search through all buckets.
 fn parents_follow(map: &CrushMap) {
     let items = map.buckets().map(|bucket| bucket.id).chain(map.devices());
     for item in items.chain([30, -100]) {
@@ -210,7 +218,7 @@ fn what_is_not_supported_is_refused() {
     assert_eq!(error(&map, odd), MapError::UnsupportedStep { rule: odd, op: 5 });
     assert_eq!(error(&map, 77), MapError::NoRule { rule: 77 });
 
-    // Turn the root into a straw bucket: the number of its algorithm, twice, and a straw beside each weight.
+    // The root becomes a straw bucket: the number of its algorithm, twice, and a straw beside each weight.
     let bytes = map.to_vec(Target::PACIFIC);
     let head = [5u32.to_le_bytes(), root.to_le_bytes()].concat();
     let at = bytes.windows(8).position(|window| window == head).unwrap();
@@ -237,7 +245,7 @@ fn circles_are_refused() {
     map.move_item("a", &Location::from([("rack", "b")])).unwrap();
     let error = map.move_item("b", &Location::from([("host", "a")])).unwrap_err();
     assert!(matches!(error, BuildError::Loop { .. }), "{error}");
-    // The same by bytes: a's only item becomes b.
+    // A circle in an encoded map is refused, too: b's only item, a, becomes b itself.
     let mut bytes = map.to_vec(Target::PACIFIC);
     let (a, b) = (map.id("a").unwrap(), map.id("b").unwrap());
     let head = [5u32.to_le_bytes(), b.to_le_bytes()].concat();

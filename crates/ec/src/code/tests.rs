@@ -12,14 +12,14 @@ fn slices(shards: &mut [Vec<u8>]) -> Vec<&mut [u8]> {
     shards.iter_mut().map(Vec::as_mut_slice).collect()
 }
 
-/// One byte per data shard, 1, 2, 4, ...: bytes from which the matrix can be told apart.
+/// Parity of one byte per data shard, 1, 2, 4, ...: it tells all cells of the matrix.
 fn parity_of_powers(technique: Technique, k: usize, m: usize) -> Vec<u8> {
     let code = Code::new(technique, k, m).unwrap();
     let data: Vec<Vec<u8>> = (0..k).map(|shard| vec![1 << shard]).collect();
     parity_of(&code, &data).concat()
 }
 
-/// From Ceph 16.2.15, by `ceph-erasure-code-tool`.
+/// The expected bytes are from Ceph 16.2.15, by `ceph-erasure-code-tool`.
 #[test]
 fn parity_bytes_do_not_move() {
     use Technique::{IsaCauchy, IsaVandermonde, JerasureRaid6, JerasureVandermonde};
@@ -70,7 +70,7 @@ fn buffers_that_do_not_fit_are_refused_and_nothing_is_written() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
-    /// However the parities are brought up to date, they are those of the new data.
+    /// Updated parities equal the parities of the new data, whichever way they were updated.
     #[test]
     fn changes_lead_where_encoding_leads(
         technique in prop::sample::select(Technique::ALL.to_vec()),

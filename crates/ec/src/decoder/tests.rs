@@ -18,7 +18,7 @@ fn stripe(code: &Code, bytes: usize, seed: u64) -> Vec<Vec<u8>> {
     shards
 }
 
-/// The decoder's targets are what they were, and nothing else is touched.
+/// Checks that the decoder computes its targets' bytes and writes to no others.
 fn check(decoder: &Decoder, shards: &[Vec<u8>], context: &dyn Fn() -> String) {
     let sources: Vec<&[u8]> = decoder.sources().iter().map(|shard| shards[shard].as_slice()).collect();
     let mut targets: Vec<Vec<u8>> = decoder.targets().iter().map(|shard| vec![0x55; shards[shard].len()]).collect();
@@ -31,7 +31,7 @@ fn check(decoder: &Decoder, shards: &[Vec<u8>], context: &dyn Fn() -> String) {
 
 #[test]
 fn every_kernel_recovers_every_loss_up_to_twelve_shards() {
-    // 131 bytes: registers of every width, and a rest.
+    // 131 bytes use registers of every width, and leave a rest.
     const BYTES: usize = 131;
     let kernels = Kernel::available();
     for technique in Technique::ALL {
@@ -92,7 +92,7 @@ fn buffers_that_do_not_fit_are_refused_and_nothing_is_written() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
-    /// Large codes, parts of what is lost, long shards.
+    /// Large codes, parts of the lost shards, and long shards are recovered.
     #[test]
     fn any_part_of_any_loss(
         technique in prop::sample::select(Technique::ALL.to_vec()),

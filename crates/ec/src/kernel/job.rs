@@ -3,15 +3,15 @@
 use super::{Multiplier, ROWS_MAX};
 use std::ops::Range;
 
-/// For every byte in `range`: target r becomes the sum over all sources s of source s times
-/// `multipliers[s * targets.len() + r]`, and its old value too where `add` is set.
+/// A sum of products. For every byte in `range`, target r becomes the sum over all sources s of source s times
+/// `multipliers[s * targets.len() + r]`, plus its old value if `add` is set.
 pub(crate) struct Job<'a, 'b> {
-    /// Source by source, and for each source target by target.
+    /// Multipliers, source by source, and for each source target by target.
     pub(crate) multipliers: &'a [Multiplier],
     pub(crate) sources: &'a [&'a [u8]],
-    /// One to [`ROWS_MAX`].
+    /// One to [`ROWS_MAX`] targets.
     pub(crate) targets: &'a mut [&'b mut [u8]],
-    /// Within every source and target.
+    /// Range within every source and target.
     pub(crate) range: Range<usize>,
     pub(crate) add: bool,
     /// All multipliers of the first target are ones.
@@ -19,7 +19,7 @@ pub(crate) struct Job<'a, 'b> {
 }
 
 impl Job<'_, '_> {
-    /// The beliefs on which the kernels' `unsafe` rests.
+    /// Asserts the conditions that the kernels' `unsafe` code relies on.
     pub(super) fn check(&self) {
         let (sources, targets, range) = (self.sources.len(), self.targets.len(), &self.range);
         assert!((1..=ROWS_MAX).contains(&targets), "{targets} targets");

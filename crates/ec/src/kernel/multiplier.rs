@@ -1,4 +1,4 @@
-//! What the kernels need to multiply by one coefficient.
+//! Tables by which the kernels multiply by one coefficient.
 
 use crate::field::multiply;
 
@@ -10,8 +10,8 @@ pub(crate) struct Multiplier {
     pub(super) low: [u8; 16],
     /// Products of the bytes 0x00, 0x10 to 0xf0.
     pub(super) high: [u8; 16],
-    /// The multiplication as a matrix over GF(2), as `gf2p8affineqb` wants it: byte 7 - i holds the input bits whose
-    /// sum is output bit i. (`gf2p8mulb` is of no use: its polynomial is another, 0x11b.)
+    /// The multiplication as a matrix over GF(2), in the form of `gf2p8affineqb`: byte 7 - i holds the input bits whose
+    /// sum is output bit i. (`gf2p8mulb` cannot be used: it has another polynomial, 0x11b.)
     pub(super) affine: u64,
     /// The element itself.
     pub(super) factor: u8,

@@ -1,5 +1,5 @@
-//! A table look-up per byte, for processors with none of the instructions that the other kernels need. Without
-//! `unsafe`, and what the others are compared with.
+//! A table look-up per byte, for processors without the instructions of the other kernels. It has no `unsafe`, and the
+//! other kernels are compared with it.
 
 use super::{Job, Multiplier};
 use crate::field::multiply;

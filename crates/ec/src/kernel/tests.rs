@@ -3,7 +3,7 @@ use crate::field::multiply;
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// Deterministic bytes that look like nothing in particular.
+/// Deterministic bytes without a pattern.
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed;
     let next = || {
@@ -18,13 +18,13 @@ struct Case {
     sources: usize,
     rows: usize,
     range: Range<usize>,
-    /// Each buffer begins this far into its memory, and a byte later than the buffer before it.
+    /// Offset of each buffer in its memory; each buffer is offset by one more byte than the buffer before it.
     misalignment: usize,
     add: bool,
     seed: u64,
 }
 
-/// Every kernel gives what the definition says, and leaves alone what lies around the range.
+/// Checks that every kernel computes the defined bytes, and writes to none outside of the range.
 fn check(case: &Case) {
     let buffer_bytes = case.range.end + 70;
     let multipliers: Vec<Multiplier> = case.factors.iter().map(|&factor| *Multiplier::of(factor)).collect();

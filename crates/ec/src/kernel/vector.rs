@@ -3,14 +3,14 @@
 
 use super::{Job, Multiplier};
 
-/// A register of bytes, and how to multiply with it.
+/// A register of bytes, and its multiplication.
 ///
 /// # Safety
-/// Every function may be called only where the processor has the instructions that the implementing type names.
-/// `load` and `store` touch exactly [`Vector::BYTES`] bytes from their pointer on, at any alignment.
+/// The functions may be called only if the processor has the instructions that the implementing type names. `load` and
+/// `store` access exactly [`Vector::BYTES`] bytes from their pointer on, at any alignment.
 pub(super) unsafe trait Vector: Copy {
     const BYTES: usize;
-    /// A register made ready to be multiplied, several times over.
+    /// A register prepared for several multiplications.
     type Operand: Copy;
     /// A coefficient in registers.
     type Factor: Copy;
@@ -26,10 +26,10 @@ pub(super) unsafe trait Vector: Copy {
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self;
 }
 
-/// The widest register there is.
+/// Width of the widest register.
 const VECTOR_BYTES_MAX: usize = 64;
 
-/// Does `job`, which has `ROWS` targets, `UNROLL` registers of each at a time. `SUM`: `job.first_is_sum`.
+/// Carries out `job`, which has `ROWS` targets, with `UNROLL` registers of each at a time. `SUM`: `job.first_is_sum`.
 ///
 /// # Safety
 /// The processor has `V`'s instructions, `job` has passed its check, `ROWS` is its number of targets.
@@ -43,8 +43,8 @@ unsafe fn combine_rows<V: Vector, const ROWS: usize, const UNROLL: usize, const 
     }
     let (mut at, end) = (job.range.start, job.range.end);
 
-    // SAFETY: what the caller promises: each source and target is at least `end` bytes long, and there are
-    // `sources.len() * ROWS` multipliers. Targets are exclusive borrows, so they overlap nothing.
+    // SAFETY: the caller promises that each source and target is at least `end` bytes long, and that there are
+    // `sources.len() * ROWS` multipliers. Targets are exclusive borrows, so they do not overlap anything.
     unsafe {
         while end - at >= V::BYTES * UNROLL {
             let places = targets.map(|target| target.add(at));
@@ -58,7 +58,7 @@ unsafe fn combine_rows<V: Vector, const ROWS: usize, const UNROLL: usize, const 
         }
     }
     if at < end {
-        // What is left is shorter than a register: it goes through registers in memory of our own.
+        // The rest is shorter than a register: it is computed through memory of our own that is as long as a register.
         let left = end - at;
         let mut ends = [[0; VECTOR_BYTES_MAX]; ROWS];
         for (copy, target) in ends.iter_mut().zip(job.targets.iter()) {
@@ -70,8 +70,8 @@ unsafe fn combine_rows<V: Vector, const ROWS: usize, const UNROLL: usize, const 
             padded[..left].copy_from_slice(&source[at..end]);
             padded.as_ptr()
         });
-        // SAFETY: all pointers are to `VECTOR_BYTES_MAX` bytes. `step` reads a source's bytes before it asks for the next
-        // source's pointer, so `padded` can serve them all.
+        // SAFETY: all pointers are to `VECTOR_BYTES_MAX` bytes. `step` reads a source's bytes before it asks for the
+        // next source's pointer, so `padded` can serve all sources.
         unsafe { step::<V, ROWS, 1, SUM>(multipliers, pointers, places, job.add) };
         for (copy, target) in ends.iter().zip(job.targets.iter_mut()) {
             target[at..end].copy_from_slice(&copy[..left]);
@@ -80,10 +80,10 @@ unsafe fn combine_rows<V: Vector, const ROWS: usize, const UNROLL: usize, const 
 }
 
 /// # Safety
-/// The processor has `V`'s instructions; each source is valid for reads and each target for writes of `UNROLL` registers;
-/// there are `ROWS` multipliers for each source.
+/// The processor has `V`'s instructions; each source is valid for reads and each target for writes of `UNROLL`
+/// registers; there are `ROWS` multipliers for each source.
 #[inline(always)]
-// Plain loops over constant bounds are what becomes straight code in registers; iterators are in the compiler's way.
+// Plain loops over constant bounds compile to straight code in registers, which iterators prevent.
 #[allow(clippy::needless_range_loop)]
 unsafe fn step<V: Vector, const ROWS: usize, const UNROLL: usize, const SUM: bool>(
     multipliers: *const Multiplier,
@@ -91,7 +91,7 @@ unsafe fn step<V: Vector, const ROWS: usize, const UNROLL: usize, const SUM: boo
     targets: [*mut u8; ROWS],
     add: bool,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises valid pointers and the instructions.
     unsafe {
         let mut sums = [[V::zero(); UNROLL]; ROWS];
         if add {
@@ -134,8 +134,8 @@ unsafe fn step<V: Vector, const ROWS: usize, const UNROLL: usize, const SUM: boo
     }
 }
 
-/// Does `job`; the numbers are how many registers of a target to work on at a time where there are one, two, three or four
-/// targets.
+/// Carries out `job`. The constants are the numbers of registers of a target to work on at a time, for one, two, three
+/// and four targets.
 ///
 /// # Safety
 /// The processor has `V`'s instructions and `job` has passed its check.
@@ -143,7 +143,7 @@ unsafe fn step<V: Vector, const ROWS: usize, const UNROLL: usize, const SUM: boo
 pub(super) unsafe fn combine<V: Vector, const U1: usize, const U2: usize, const U3: usize, const U4: usize>(
     job: &mut Job<'_, '_>,
 ) {
-    // SAFETY: the caller's promise; the number of targets is looked at here.
+    // SAFETY: the caller promises the instructions and a checked job; the number of targets is matched here.
     unsafe {
         match (job.targets.len(), job.first_is_sum) {
             (1, false) => combine_rows::<V, 1, U1, false>(job),

@@ -18,14 +18,14 @@ macro_rules! kernel {
                     combine::<$vector, { UNROLL[0] }, { UNROLL[1] }, { UNROLL[2] }, { UNROLL[3] }>(job)
                 }
             }
-            // SAFETY: only `Kernel::combine` calls this, for a `Kernel`, of which there is none unless `Kind::is_available`
-            // has found these very features.
+            // SAFETY: only `Kernel::combine` calls this, for a `Kernel`, which exists only if `Kind::is_available` has
+            // found these very features.
             unsafe { compiled(job) }
         }
     };
 }
 
-// Accumulators, operands and factors have to fit 16 registers, 32 with AVX-512.
+// Accumulators, operands and factors must fit into 16 registers, or 32 with AVX-512.
 kernel!(ssse3, "ssse3", Shuffle128, [2, 2, 1, 1]);
 kernel!(avx2, "avx2", Shuffle256, [2, 2, 1, 1]);
 kernel!(avx512, "avx512f,avx512bw", Shuffle512, [4, 4, 2, 2]);
@@ -52,10 +52,10 @@ struct Affine256(__m256i);
 #[derive(Clone, Copy)]
 struct Affine512(__m512i);
 
-/// A byte's low and high half, each in a byte of its own, and the tables of their products.
+/// Low and high half of each byte, each in a byte of its own; or the tables of their products.
 type Halves<T> = (T, T);
 
-// SAFETY (of this and the implementations below): unaligned loads and stores of the register's width, no other access.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Shuffle128 {
     const BYTES: usize = 16;
     type Operand = Halves<__m128i>;
@@ -63,31 +63,31 @@ unsafe impl Vector for Shuffle128 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: SSE2, which every x86-64 has.
+        // SAFETY: every x86-64 has SSE2.
         Shuffle128(unsafe { _mm_setzero_si128() })
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Shuffle128(unsafe { _mm_loadu_si128(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm_storeu_si128(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: SSE2.
+        // SAFETY: every x86-64 has SSE2.
         Shuffle128(unsafe { _mm_xor_si128(self.0, other.0) })
     }
 
     #[inline(always)]
     unsafe fn operand(self) -> Self::Operand {
-        // SAFETY: SSE2.
+        // SAFETY: every x86-64 has SSE2.
         unsafe {
             let mask = _mm_set1_epi8(0x0f);
             (_mm_and_si128(self.0, mask), _mm_and_si128(_mm_srli_epi64::<4>(self.0), mask))
@@ -109,7 +109,7 @@ unsafe impl Vector for Shuffle128 {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Shuffle256 {
     const BYTES: usize = 32;
     type Operand = Halves<__m256i>;
@@ -117,31 +117,31 @@ unsafe impl Vector for Shuffle256 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller has AVX2, here and below.
+        // SAFETY: the caller has AVX2.
         Shuffle256(unsafe { _mm256_setzero_si256() })
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Shuffle256(unsafe { _mm256_loadu_si256(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         Shuffle256(unsafe { _mm256_xor_si256(self.0, other.0) })
     }
 
     #[inline(always)]
     unsafe fn operand(self) -> Self::Operand {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         unsafe {
             let mask = _mm256_set1_epi8(0x0f);
             (_mm256_and_si256(self.0, mask), _mm256_and_si256(_mm256_srli_epi64::<4>(self.0), mask))
@@ -159,14 +159,14 @@ unsafe impl Vector for Shuffle256 {
 
     #[inline(always)]
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         Shuffle256(unsafe {
             _mm256_xor_si256(_mm256_shuffle_epi8(factor.0, operand.0), _mm256_shuffle_epi8(factor.1, operand.1))
         })
     }
 }
 
-// SAFETY: as above.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Shuffle512 {
     const BYTES: usize = 64;
     type Operand = Halves<__m512i>;
@@ -174,31 +174,31 @@ unsafe impl Vector for Shuffle512 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller has AVX-512 F and BW, here and below.
+        // SAFETY: the caller has AVX-512 F and BW.
         Shuffle512(unsafe { _mm512_setzero_si512() })
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Shuffle512(unsafe { _mm512_loadu_si512(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: AVX-512 F.
+        // SAFETY: the caller has AVX-512 F.
         Shuffle512(unsafe { _mm512_xor_si512(self.0, other.0) })
     }
 
     #[inline(always)]
     unsafe fn operand(self) -> Self::Operand {
-        // SAFETY: AVX-512 F.
+        // SAFETY: the caller has AVX-512 F.
         unsafe {
             let mask = _mm512_set1_epi8(0x0f);
             (_mm512_and_si512(self.0, mask), _mm512_and_si512(_mm512_srli_epi64::<4>(self.0), mask))
@@ -216,14 +216,14 @@ unsafe impl Vector for Shuffle512 {
 
     #[inline(always)]
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self {
-        // SAFETY: AVX-512 BW.
+        // SAFETY: the caller has AVX-512 BW.
         Shuffle512(unsafe {
             _mm512_xor_si512(_mm512_shuffle_epi8(factor.0, operand.0), _mm512_shuffle_epi8(factor.1, operand.1))
         })
     }
 }
 
-// SAFETY: as above.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Affine256 {
     const BYTES: usize = 32;
     type Operand = __m256i;
@@ -231,25 +231,25 @@ unsafe impl Vector for Affine256 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller has AVX2 and GFNI, here and below.
+        // SAFETY: the caller has AVX2 and GFNI.
         Affine256(unsafe { _mm256_setzero_si256() })
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Affine256(unsafe { _mm256_loadu_si256(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         Affine256(unsafe { _mm256_xor_si256(self.0, other.0) })
     }
 
@@ -260,18 +260,18 @@ unsafe impl Vector for Affine256 {
 
     #[inline(always)]
     unsafe fn factor(multiplier: &Multiplier) -> Self::Factor {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         unsafe { _mm256_set1_epi64x(multiplier.affine.cast_signed()) }
     }
 
     #[inline(always)]
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self {
-        // SAFETY: AVX and GFNI.
+        // SAFETY: the caller has AVX and GFNI.
         Affine256(unsafe { _mm256_gf2p8affine_epi64_epi8::<0>(operand, factor) })
     }
 }
 
-// SAFETY: as above.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Affine512 {
     const BYTES: usize = 64;
     type Operand = __m512i;
@@ -279,25 +279,25 @@ unsafe impl Vector for Affine512 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller has AVX-512 F, BW and GFNI, here and below.
+        // SAFETY: the caller has AVX-512 F, BW and GFNI.
         Affine512(unsafe { _mm512_setzero_si512() })
     }
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Affine512(unsafe { _mm512_loadu_si512(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: AVX-512 F.
+        // SAFETY: the caller has AVX-512 F.
         Affine512(unsafe { _mm512_xor_si512(self.0, other.0) })
     }
 
@@ -308,13 +308,13 @@ unsafe impl Vector for Affine512 {
 
     #[inline(always)]
     unsafe fn factor(multiplier: &Multiplier) -> Self::Factor {
-        // SAFETY: AVX-512 F.
+        // SAFETY: the caller has AVX-512 F.
         unsafe { _mm512_set1_epi64(multiplier.affine.cast_signed()) }
     }
 
     #[inline(always)]
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self {
-        // SAFETY: AVX-512 F and GFNI.
+        // SAFETY: the caller has AVX-512 F and GFNI.
         Affine512(unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(operand, factor) })
     }
 }

@@ -21,7 +21,7 @@ fn check(profile: Result<Profile, ProfileError>, technique: Technique, k: usize,
     assert_eq!((code.technique(), code.k(), code.m()), (technique, k, m));
 }
 
-/// As `ceph osd erasure-code-profile get` of Ceph 16.2.15 shows them.
+/// Profiles as `ceph osd erasure-code-profile get` of Ceph 16.2.15 shows them.
 #[test]
 fn operators_get_cephs_defaults() {
     check(
@@ -48,13 +48,14 @@ fn operators_get_cephs_defaults() {
         "crush-device-class= crush-failure-domain=host crush-root=default k=6 m=2 plugin=jerasure \
          technique=reed_sol_r6_op w=8",
     );
-    // Another plugin than the default's: nothing of the default is kept.
+    // A profile with another plugin than the default's keeps none of the default's settings.
     check(
         words("plugin=isa stripe_unit=64K new-key=value"),
         Technique::IsaVandermonde,
         7,
         3,
-        "crush-device-class= crush-failure-domain=host crush-root=default k=7 m=3 new-key=value plugin=isa stripe_unit=64K \
+        "crush-device-class= crush-failure-domain=host crush-root=default k=7 m=3 new-key=value plugin=isa \
+         stripe_unit=64K \
          technique=reed_sol_van",
     );
 }
@@ -123,7 +124,12 @@ fn stripe_units() {
 
 proptest! {
     #[test]
-    fn no_words_do_harm(words in prop::collection::vec("(k|m|w|plugin|technique|stripe_unit|[a-z=-]{0,5})=?[a-z0-9_KM]{0,6}", 0..6)) {
+    fn no_words_do_harm(
+        words in prop::collection::vec(
+            "(k|m|w|plugin|technique|stripe_unit|[a-z=-]{0,5})=?[a-z0-9_KM]{0,6}",
+            0..6,
+        )
+    ) {
         if let Ok(profile) = Profile::from_words(words.iter().map(String::as_str)) {
             let layout = profile.layout(STRIPE_UNIT_DEFAULT_BYTES).unwrap();
             prop_assert_eq!(layout.k(), profile.code().k());

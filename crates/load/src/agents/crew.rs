@@ -1,4 +1,4 @@
-//! Agents at work on one iteration.
+//! The agents of a run, at work on one iteration.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::threads::Report;
 use super::links::{AgentError, Agents, Happening};
 use super::protocol::{Begin, FromAgent, Samples, Step, ToAgent};
 
-/// Agents know the start so long before, and a few round trips.
+/// Agents learn the start of the load [`LEAD`] and [`LEAD_ROUND_TRIPS`] round trips before it.
 const LEAD: Duration = Duration::from_millis(250);
 const LEAD_ROUND_TRIPS: u32 = 4;
-/// How long after a round's end agents may take to tell of it, to tell what they saw, and to end.
+/// Time after a round's end in which agents must tell its operations; time to send their results; time to end.
 const TOLD_WITHIN: Duration = Duration::from_secs(3);
 const GATHERED_WITHIN: Duration = Duration::from_secs(30);
 const ENDED_WITHIN: Duration = Duration::from_secs(30);
-/// More record over time than this is none of an iteration's.
+/// Largest record over time that an agent may send for one iteration.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// All agents of a run, with what they have told of this iteration.
+/// All agents of a run, with the data that they have sent about this iteration.
 pub struct AgentCrew<'a> {
     agents: &'a mut Agents,
     rounds: Rounds,
@@ -33,10 +33,10 @@ pub struct AgentCrew<'a> {
     gathering: bool,
 }
 
-/// Reports of one agent.
+/// The data that one agent has sent.
 #[derive(Default)]
 pub struct Member {
-    /// It will reach no later step.
+    /// The agent has failed and will reach no later step.
     failed: bool,
     prepared: bool,
     prepared_bytes: u64,
@@ -45,14 +45,14 @@ pub struct Member {
     by_round: BTreeMap<u32, Vec<u64>>,
     shares: BTreeMap<usize, Share>,
     pub samples: Samples,
-    /// Its machine over time.
+    /// Record over time of the agent's machine.
     pub record: String,
     gathered: bool,
     ended: bool,
 }
 
 impl<'a> AgentCrew<'a> {
-    /// Compares clocks, and has all agents begin to connect. `begin.part` is filled in for each.
+    /// Compares clocks, and has all agents begin to connect. Each gets its own `begin.part`.
     ///
     /// Errors: an agent is lost.
     pub async fn begin(agents: &'a mut Agents, begin: Begin, rounds: Rounds) -> Result<AgentCrew<'a>, AgentError> {
@@ -72,7 +72,7 @@ impl<'a> AgentCrew<'a> {
         Ok(AgentCrew { agents, rounds, groups, members, reports: VecDeque::new(), gathering: false })
     }
 
-    /// Reports of each agent, in the order of [`Agents::links`].
+    /// The data that each agent has sent, in the order of [`Agents::links`].
     pub fn members(&self) -> &[Member] {
         &self.members
     }
@@ -85,7 +85,7 @@ impl<'a> AgentCrew<'a> {
         self.agents.links.iter().filter(|link| link.lost.is_none()).for_each(|link| link.tell(message.clone()));
     }
 
-    /// Tells if all that are not lost are so.
+    /// True if `are` holds for every agent that is not lost.
     fn all(&self, are: impl Fn(&Member) -> bool) -> bool {
         let pairs = self.agents.links.iter().zip(&self.members);
         pairs.into_iter().all(|(link, member)| link.lost.is_some() || are(member))
@@ -98,7 +98,7 @@ impl<'a> AgentCrew<'a> {
         }
     }
 
-    /// Takes one message. `None` if nothing can come any more.
+    /// Handles one message. `None` if no more can come.
     async fn advance(&mut self) -> Option<()> {
         if self.agents.links.iter().all(|link| link.lost.is_some()) {
             return None;
@@ -138,7 +138,7 @@ impl<'a> AgentCrew<'a> {
                 self.fail(index, said);
             }
             FromAgent::Live { prepared_bytes, totals } => {
-                // Between iterations there are no groups.
+                // Between iterations an agent has no groups.
                 if totals.len() == self.groups {
                     (member.prepared_bytes, member.totals) = (prepared_bytes, totals);
                 }
@@ -168,7 +168,8 @@ impl<'a> AgentCrew<'a> {
         }
     }
 
-    /// Takes messages until all that are not lost are as they should be. Those that are not within `limit` are lost.
+    /// Handles messages until `are` holds for every agent that is not lost. Gives up agents for which it does not
+    /// within `limit`.
     async fn until(&mut self, limit: Duration, what: &str, are: impl Fn(&Member) -> bool) {
         let end = Instant::now() + limit;
         while !self.all(&are) {
@@ -265,7 +266,7 @@ impl Crew for AgentCrew<'_> {
         self.until(GATHERED_WITHIN, "tell what it measured", |member| member.gathered).await;
         let of_group = |group: usize| {
             let mut all = Share::empty(self.rounds);
-            // Of an agent that was lost half-way, nothing counts: its part would look like the whole.
+            // The shares of an agent that was lost half-way do not count: they would look like the whole.
             let shares = self.members.iter().filter(|member| member.gathered);
             shares.filter_map(|member| member.shares.get(&group)).for_each(|share| all.merge(share.clone()));
             all

@@ -4,12 +4,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The longest message between those who know each other: the histograms of one group over time.
+/// Longest message after the greetings: the histograms of one group over time.
 pub const MESSAGE_BYTES_MAX: u32 = 32 << 20;
-/// The longest from or to somebody who has not said yet who it is.
+/// Longest message of a greeting, when the other side is still unknown.
 pub const GREETING_BYTES_MAX: u32 = 64 << 10;
 
-/// Why no message came.
+/// The reason why no message came.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     #[error("the connection was closed")]
@@ -22,7 +22,7 @@ pub enum FrameError {
     Malformed(String),
 }
 
-/// Reads one message's bytes. What is set aside for it grows with what arrives.
+/// Reads one message's bytes. Its buffer grows with the bytes that arrive, not with the announced length.
 pub async fn read(from: &mut (impl AsyncRead + Unpin), max: u32) -> Result<Vec<u8>, FrameError> {
     let mut length = [0; 4];
     from.read_exact(&mut length).await.map_err(failed)?;
@@ -42,14 +42,14 @@ fn failed(error: std::io::Error) -> FrameError {
     }
 }
 
-/// A message from its bytes.
+/// Decodes a message.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     serde_json::from_slice(bytes).map_err(|e| FrameError::Malformed(e.to_string()))
 }
 
-/// A message's bytes with their length.
+/// Encodes a message, with its length in front.
 ///
-/// Errors: it is longer than the other side would read.
+/// Errors: the message is longer than the other side would read.
 pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, message).map_err(|e| FrameError::Malformed(e.to_string()))?;

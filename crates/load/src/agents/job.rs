@@ -24,23 +24,23 @@ use crate::threads::{Report, thread_count};
 
 use super::protocol::{Begin, FromAgent, GroupData, Samples, Site, Step};
 
-/// Where packages put the configuration of the one cluster of a machine.
+/// Path where packages put the configuration of a machine's one cluster.
 const SYSTEM_CONFIGURATION: &str = "/etc/ceph/ceph.conf";
-/// A start further away than this is none that a coordinator means.
+/// Largest distance of a start from now; a start further away is refused.
 const START_WITHIN: Duration = Duration::from_secs(60);
 /// Bytes of the record over time per message.
 const RECORD_BYTES: usize = 1 << 20;
 
-/// Instances at work, and what is read of this machine.
+/// Instances at work, and readings of this machine.
 pub(super) struct Job {
     task: Arc<Task>,
     crew: LocalCrew,
     meter: ClusterMeter,
     reads: bool,
     preparing: Option<JoinHandle<()>>,
-    /// The start of the load and the round that begins next.
+    /// The start of the load, and the round that begins next.
     loading: Option<(Instant, u32)>,
-    /// Threads that have done the present step.
+    /// The present step, and the number of threads that have done it.
     reached: (Report, usize),
     failed: bool,
     /// Every thread has ended.
@@ -49,9 +49,9 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Begins to connect. `configurations`: of clusters with daemons on this machine.
+    /// Begins to connect. `configurations`: paths of configurations of clusters with daemons on this machine.
     ///
-    /// Errors: what was asked for cannot be done, in words.
+    /// Errors: the reason, in words, why the job cannot be done.
     pub fn begin(begin: Begin, configurations: &[PathBuf], to: UnboundedSender<FromAgent>) -> Result<Job, String> {
         let Begin { plan, workload: index, iteration, token, cluster, part, elapsed_ns } = begin;
         plan.check().map_err(|e| format!("the plan cannot be run: {e}"))?;
@@ -62,7 +62,7 @@ impl Job {
         let config = cluster.config()?;
         let task = Arc::new(Task::new(plan.seed, &token, index, workload, iteration));
         let connect = PoolOfCluster { config, pool: workload.pool.clone(), images: images::shapes(&task, workload) };
-        // Nobody: a part beyond all instances.
+        // An agent without a part gets a part number beyond all instances.
         let part = part.unwrap_or((usize::MAX, 1));
         let count = thread_count(task.instances_of(part).len(), environment::processors());
         let sources = find_sources(&cluster, configurations);
@@ -84,7 +84,7 @@ impl Job {
         })
     }
 
-    /// Nobody reads it any more: then it is about to end.
+    /// Sends a message. If the receiver is gone, the session is about to end.
     fn tell(&self, message: FromAgent) {
         let _ = self.to.send(message);
     }
@@ -116,9 +116,9 @@ impl Job {
         self.step(Phase::Load(start), Report::Loaded);
     }
 
-    /// Ends the load; or the prefill, if it has not begun.
+    /// Ends the load, or the prefill if the load has not begun.
     pub async fn stop(&mut self) {
-        // The last round has been told of already if the load went to its end.
+        // If the load went to its end, the last round has been told already.
         if self.next_boundary().is_some() {
             self.boundary().await;
         }
@@ -134,13 +134,13 @@ impl Job {
         self.step(Phase::Clean, Report::Cleaned);
     }
 
-    /// When the next round begins.
+    /// The time when the next round begins.
     pub fn next_boundary(&self) -> Option<Instant> {
         let (start, round) = self.loading?;
         (round <= self.task.rounds.count_max).then(|| start + self.task.rounds.begin(round))
     }
 
-    /// A round begins, and the one before it ends.
+    /// Begins a round, and tells the operations of the one before it.
     pub async fn boundary(&mut self) {
         let Some((start, round)) = self.loading else { return };
         self.meter.boundary(round).await;
@@ -152,7 +152,7 @@ impl Job {
         self.loading = Some((start, round.saturating_add(1)));
     }
 
-    /// Some time has passed.
+    /// Lets the meter take a sample for the record over time.
     pub fn glance(&mut self) {
         if self.loading.is_some() {
             self.meter.glance();
@@ -172,7 +172,7 @@ impl Job {
         if self.silent { std::future::pending().await } else { self.crew.report().await }
     }
 
-    /// A thread has told something.
+    /// Handles a thread's report.
     pub fn reported(&mut self, report: Option<Report>) {
         match report {
             None => self.silent = true,
@@ -186,7 +186,8 @@ impl Job {
         self.tell_if_reached();
     }
 
-    /// Tells once all threads have done the present step. Who has nothing to load is done with it only when it ends.
+    /// Tells the coordinator once all threads have done the present step. A load is not done before it ends, even
+    /// without instances.
     fn tell_if_reached(&mut self) {
         if self.loading.is_some() {
             return;
@@ -220,7 +221,7 @@ impl Job {
         self.tell(FromAgent::Gathered);
     }
 
-    /// Ends everything at once.
+    /// Ends all work at once.
     pub async fn end(mut self) {
         self.crew.go(Phase::End);
         if let Some(preparing) = self.preparing.take() {
@@ -230,7 +231,7 @@ impl Job {
     }
 }
 
-/// The cluster's daemons on this machine: found by the configuration here that names the same cluster.
+/// Finds the cluster's daemons on this machine by the local configuration that names the same cluster.
 fn find_sources(site: &Site, configurations: &[PathBuf]) -> Sources {
     let theirs = [PathBuf::from(&site.configuration), PathBuf::from(SYSTEM_CONFIGURATION)];
     let is_it = |path: &&PathBuf| fsid_of(path).is_some_and(|fsid| fsid.eq_ignore_ascii_case(&site.fsid));

@@ -12,17 +12,17 @@ use tokio::time::Instant;
 use super::frames::{self, FrameError, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX};
 use super::protocol::{FORMAT, FromAgent, Greeting, Hello, Machine, ToAgent, VERSION};
 
-/// Connecting, and greeting, must be done within so long each.
+/// Time limit for connecting, and for the greeting.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A sign of life goes out as often.
+/// Interval of signs of life.
 const PING_EVERY: Duration = Duration::from_secs(1);
-/// An agent that is not heard for so many of these is lost. It tells twice a second how far it is.
+/// An agent that is silent for [`SILENT_MAX`] of these intervals is lost. Agents tell their progress twice a second.
 const SILENCE: Duration = Duration::from_millis(500);
 const SILENT_MAX: u32 = 12;
 /// Round trips per comparison of clocks.
 const ROUND_TRIPS: u64 = 8;
 
-/// Why agents cannot be used. Nothing has been changed on any cluster.
+/// The reason why agents cannot be used. Nothing has been changed on any cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     #[error("agent {agent} cannot be reached: {reason}; is 'nacre bench agent' running there?")]
@@ -30,7 +30,8 @@ pub enum AgentError {
     #[error("{agent} is no agent: {reason}")]
     NoAgent { agent: String, reason: String },
     #[error(
-        "agent {agent} speaks protocol version {theirs} ({program}), this program version {VERSION}; run the same release on all machines"
+        "agent {agent} speaks protocol version {theirs} ({program}), this program version {VERSION}; \
+         run the same release on all machines"
     )]
     Version { agent: String, theirs: u32, program: String },
     #[error("agent {agent} refuses: {reason}")]
@@ -46,35 +47,36 @@ pub enum AgentError {
     TooFewInstances { agents: usize, workload: String, instances: u32 },
 }
 
-/// One agent.
+/// The connection to one agent.
 pub struct Link {
-    /// As it was named by the user.
+    /// The agent's address as the user gave it.
     pub name: String,
     pub program: String,
     pub machine: Machine,
-    /// Why it is of no use any more.
+    /// The reason why the agent cannot be used any more.
     pub lost: Option<String>,
-    /// Of its clock that counts from its start, against the coordinator's that counts from [`Agents::epoch`].
+    /// Offset of the agent's monotonic clock, which counts from its start, to the coordinator's, which counts from
+    /// [`Agents::epoch`].
     pub monotonic: Option<Offset>,
-    /// Of the time of day.
+    /// Offset of the agent's time of day.
     pub wall: Option<Offset>,
     to: mpsc::UnboundedSender<ToAgent>,
     reader: JoinHandle<()>,
 }
 
-/// A message or an end that comes from an agent.
+/// An event of a connection to an agent.
 #[derive(Debug)]
 pub enum Happening {
-    /// With the time at which it was read, and that of day.
+    /// A message, with the monotonic time and the time of day at which it was read.
     Message(Box<FromAgent>, Instant, SystemTime),
     Lost(String),
 }
 
-/// All agents of a run. Dropping them ends the connections, and with them what agents still do.
+/// The connections to all agents of a run. Dropping them closes the connections, at which agents end their work.
 pub struct Agents {
     pub links: Vec<Link>,
     events: mpsc::UnboundedReceiver<(usize, Happening)>,
-    /// From when the coordinator's clock counts.
+    /// Start of the coordinator's clock.
     pub epoch: Instant,
 }
 
@@ -85,7 +87,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// An agent that is lost is told nothing.
+    /// Sends a message, unless the agent is lost.
     pub fn tell(&self, message: ToAgent) {
         let _ = self.to.send(message);
     }
@@ -122,12 +124,12 @@ impl Agents {
         Ok(agents)
     }
 
-    /// How many carry load.
+    /// Number of agents that carry load.
     pub fn carriers(&self) -> usize {
         self.links.iter().filter(|link| !link.machine.watch_only).count()
     }
 
-    /// The next event; ends only when all are lost. May be given up and asked for again.
+    /// The next event; `None` once all agents are lost. May be cancelled and called again.
     pub async fn next(&mut self) -> Option<(usize, Happening)> {
         let (index, happening) = self.events.recv().await?;
         if let Happening::Lost(reason) = &happening {
@@ -136,16 +138,16 @@ impl Agents {
         Some((index, happening))
     }
 
-    /// Gives up an agent.
+    /// Gives an agent up.
     pub fn lose(&mut self, index: usize, reason: String) {
         let link = &mut self.links[index];
         link.lost.get_or_insert(reason);
         link.reader.abort();
-        // The writer ends, and with it the connection.
+        // Without its sender the writer ends, and with it the connection.
         link.to = mpsc::unbounded_channel().0;
     }
 
-    /// Compares the clocks of all. What else comes meanwhile belongs to nothing.
+    /// Compares the clocks of all agents. Other messages that arrive meanwhile are dropped.
     ///
     /// Errors: an agent is lost.
     pub async fn compare_clocks(&mut self) -> Result<(), AgentError> {
@@ -168,7 +170,8 @@ impl Agents {
         Ok(())
     }
 
-    /// Waits for the answer to ping `number` of agent `wanted`: its clocks' times, and ours when it came.
+    /// Waits for the answer to ping `number` of agent `wanted`. Returns the agent's times, and ours when the answer
+    /// came.
     async fn pong(&mut self, wanted: usize, number: u64) -> Result<((u64, u64), Instant, SystemTime), AgentError> {
         loop {
             if let Some((index, link)) = self.links.iter().enumerate().find(|(_, link)| link.lost.is_some()) {
@@ -176,7 +179,7 @@ impl Agents {
                 let reason = link.lost.clone().unwrap_or_default();
                 return Err(AgentError::Lost { agent: link.name.clone(), reason });
             }
-            // Silence makes an agent lost, so this ends.
+            // A silent agent becomes lost, so this loop ends.
             let Some((index, happening)) = self.next().await else {
                 let agent = self.links[wanted].name.clone();
                 return Err(AgentError::Lost { agent, reason: "the connection was closed".into() });
@@ -208,6 +211,7 @@ async fn greet(
     let stream = stream.map_err(|_| unreachable(in_time("connection")))?;
     let mut stream = stream.map_err(|e| unreachable(e.to_string()))?;
     let _ = stream.set_nodelay(true);
+    stdx::notice_dead_peers(&stream);
     let hello = Hello::new(program, token.map(str::to_owned));
     frames::write(&mut stream, &hello).await.map_err(|e| no_agent(e.to_string()))?;
     let answer = tokio::time::timeout(PATIENCE, frames::read(&mut stream, GREETING_BYTES_MAX)).await;
@@ -234,7 +238,7 @@ async fn write(mut to: OwnedWriteHalf, mut outgoing: mpsc::UnboundedReceiver<ToA
         };
         let Some(message) = message else { return };
         if frames::write(&mut to, &message).await.is_err() {
-            // The reading side says so.
+            // The reading side reports the broken connection.
             return;
         }
     }
@@ -253,7 +257,7 @@ async fn read(index: usize, mut from: OwnedReadHalf, events: mpsc::UnboundedSend
     }
 }
 
-/// The next message. Errors: why there will be none.
+/// The next message. Errors: the reason why none will come.
 async fn hear(from: &mut OwnedReadHalf) -> Result<FromAgent, String> {
     let frame = frames::read(from, MESSAGE_BYTES_MAX);
     tokio::pin!(frame);
@@ -264,7 +268,7 @@ async fn hear(from: &mut OwnedReadHalf) -> Result<FromAgent, String> {
             bytes = &mut frame => {
                 return bytes.and_then(|bytes| frames::decode(&bytes)).map_err(|e: FrameError| e.to_string());
             }
-            // Counted one by one: a coordinator that stood still itself does not blame others.
+            // Intervals are counted one by one, so that a coordinator that was itself suspended does not blame agents.
             () = tokio::time::sleep(SILENCE) => {
                 silent += 1;
                 if silent > SILENT_MAX {

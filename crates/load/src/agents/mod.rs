@@ -1,11 +1,11 @@
-//! Load from several machines: agents carry instances on theirs, one coordinator tells them what to do.
+//! Load from several machines: agents carry instances on their machines, and one coordinator commands them.
 //!
-//! * [`protocol`], [`frames`]: what the two say to each other, as length-prefixed JSON over TCP.
-//! * [`server`], [`job`]: an agent.
+//! * [`protocol`], [`frames`]: the messages between the two, as length-prefixed JSON over TCP.
+//! * [`server`], `job`: an agent.
 //! * [`links`]: the coordinator's connections to agents; [`crew`]: the agents at work on one iteration.
 //!
-//! The coordinator makes pools, judges rounds and merges; what an instance does is the same here and there, as the
-//! plan's seed and the instance's number decide it.
+//! The coordinator makes pools, judges rounds and merges results. An instance does the same work on any machine, as the
+//! plan's seed and the instance's number determine it.
 
 pub mod crew;
 pub mod frames;

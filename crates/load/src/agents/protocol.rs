@@ -1,8 +1,9 @@
-//! Messages between coordinator and agent, version 1.
+//! Protocol of coordinator and agent, version 1.
 //!
-//! The coordinator connects and says [`Hello`]; the agent answers [`Greeting`]. Then, for every iteration,
-//! [`ToAgent::Begin`] and the steps of an iteration, each answered by [`FromAgent::Reached`]; beside that the agent
-//! tells every half second how far it is, and answers pings at once. The coordinator may end an iteration at any time.
+//! The coordinator connects and sends [`Hello`]; the agent answers [`Greeting`]. For every iteration the coordinator
+//! then sends [`ToAgent::Begin`] and the steps of an iteration, each answered by [`FromAgent::Reached`]. Beside that
+//! the agent tells its progress every half second, and answers pings at once. The coordinator may end an iteration at
+//! any time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,9 +19,9 @@ use serde_json::Value;
 use crate::crew::Share;
 use crate::telemetry::Sample;
 
-/// The value of `format` in a greeting.
+/// Value of `format` in a greeting.
 pub const FORMAT: &str = "nacre-bench-agent";
-/// The version that this release speaks. Both sides must speak the same.
+/// Version of the protocol; both sides must speak the same.
 pub const VERSION: u32 = 1;
 
 /// The coordinator's first message. Other versions may add fields.
@@ -30,7 +31,7 @@ pub struct Hello {
     pub version: u32,
     /// Name and version of the program.
     pub program: String,
-    /// The secret that both must know, if the agent asks for it.
+    /// Shared secret, if the agent asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
@@ -41,52 +42,52 @@ pub struct Greeting {
     pub format: String,
     pub version: u32,
     pub program: String,
-    /// Why the agent will not serve; the connection ends.
+    /// The reason why the agent will not serve; the connection ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
 }
 
-/// Where an agent runs.
+/// The machine that an agent runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Differs between machines and between starts of a machine.
+    /// Id that differs between machines and between starts of a machine.
     pub id: String,
     pub host: String,
     pub processors: usize,
-    /// Carries no load.
+    /// The agent carries no load.
     pub watch_only: bool,
-    /// Facts about it for the result, by name.
+    /// Facts about the machine for the result, by name.
     pub facts: BTreeMap<String, String>,
 }
 
-/// From the coordinator.
+/// A message from the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToAgent {
-    /// Answer with the clocks' times, and go on.
+    /// Asks for the times of the agent's clocks; the agent's work goes on.
     Ping {
         number: u64,
     },
-    /// A new iteration: connect.
+    /// Begins an iteration: the agent connects to the cluster.
     Begin(Box<Begin>),
     Prefill,
-    /// Have caches forget what the prefill left.
+    /// Drops the prefill's data from caches.
     Prepare,
-    /// From this time of the agent's own clock on.
+    /// Starts the load at this time of the agent's own clock.
     Load {
         at_ns: u64,
     },
-    /// End what is under way, and begin nothing more.
+    /// Ends operations in flight, and begins no more.
     Stop,
-    /// Tell what was seen in the rounds from the first to the one before the second.
+    /// Asks for the results of the rounds from the first to the one before the second.
     Gather {
         rounds: (u32, u32),
     },
-    /// Remove the objects.
+    /// Removes the objects.
     Clean,
-    /// The iteration is over.
+    /// Ends the iteration.
     End,
 }
 
@@ -96,29 +97,29 @@ pub struct Begin {
     pub plan: Plan,
     pub workload: u32,
     pub iteration: u32,
-    /// Tells this run's objects from those of others.
+    /// Distinguishes the objects of this run from those of others.
     pub token: String,
     pub cluster: Site,
-    /// Which instances are this agent's: a number and the count of those who share. None at all where absent.
+    /// The agent's share of the instances: its number, and the count of agents that share them. Absent for no share.
     pub part: Option<(usize, usize)>,
-    /// Time since the start of the run, from when the record over time counts.
+    /// Time since the start of the run, from which the record over time counts.
     pub elapsed_ns: u64,
 }
 
-/// A cluster and how to reach it. There are no keys in it.
+/// A cluster and its addresses. It holds no keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Site {
     pub name: String,
     pub fsid: String,
-    /// Path of its configuration on the coordinator's machine.
+    /// Path of the cluster's configuration on the coordinator's machine.
     pub configuration: String,
-    /// As in a `ceph.conf`.
+    /// The option `mon host` as in a `ceph.conf`.
     pub mon_host: String,
     pub user: String,
     pub connect_timeout_s: f64,
     pub op_timeout_s: Option<f64>,
     pub mon_op_timeout_s: Option<f64>,
-    /// The part of its `osd dump` that tells the OSDs' addresses.
+    /// The part of the cluster's `osd dump` with the OSDs' addresses.
     pub osds: Value,
 }
 
@@ -133,51 +134,51 @@ pub enum Step {
     Cleaned,
 }
 
-/// From the agent.
+/// A message from the agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromAgent {
-    /// Times since the agent's start and since 1970.
+    /// Answer to a ping: times since the agent's start and since 1970.
     Pong {
         number: u64,
         monotonic_ns: u64,
         wall_ns: u64,
     },
     Reached(Step),
-    /// A step cannot be done, and why. No later step will be reached.
+    /// A step failed, with the reason. No later step will be reached.
     Failed {
         reason: String,
     },
-    /// How far it is; also a sign of life.
+    /// Progress; also a sign of life.
     Live {
         prepared_bytes: u64,
         totals: Vec<Total>,
     },
-    /// Round `round` has ended; operations by group.
+    /// Round `round` has ended; its operations by group.
     Round {
         round: u32,
         operations: Vec<u64>,
     },
-    /// Answers to `Gather`: groups one after the other, telemetry, and that this was all.
+    /// Answers to `Gather`: groups one after the other, telemetry, the record over time, and `Gathered` at the end.
     Group(Box<GroupData>),
     Samples(Box<Samples>),
-    /// More lines of the record over time.
+    /// Further lines of the record over time.
     Record {
         text: String,
     },
     Gathered,
-    /// Nothing of the iteration is left.
+    /// Everything of the iteration has ended.
     Ended,
 }
 
-/// Readings at the begin and the end of the rounds that count.
+/// Samples at the begin and the end of the counted rounds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Samples {
     pub before: Option<Sample>,
     pub after: Option<Sample>,
 }
 
-/// Results of one group that an agent saw.
+/// An agent's results for one group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupData {
     pub index: usize,
@@ -222,9 +223,9 @@ impl GroupData {
         }
     }
 
-    /// The share that this describes, of a workload with these rounds.
+    /// Decodes the share of a workload with these rounds.
     ///
-    /// Errors: no share makes such data, in words.
+    /// Errors: the reason, in words, why the data describes no share.
     pub fn share(self, rounds: Rounds) -> Result<Share, String> {
         let mut share = Share::empty(rounds);
         let latencies = Histogram::from_data(Digits::Three, &self.latencies).map_err(|e| e.to_string())?;
@@ -256,9 +257,9 @@ impl Site {
         }
     }
 
-    /// How a client on the agent's machine reaches it.
+    /// The configuration of a client on the agent's machine.
     ///
-    /// Errors: what was sent makes no sense, in words.
+    /// Errors: the reason, in words, why this data is invalid.
     pub fn config(&self) -> Result<Config, String> {
         let mut config = Config::new(parse_mon_host(&self.mon_host).map_err(|e| format!("mon host: {e}"))?);
         config.who = Who::parse(&self.user).ok_or_else(|| format!("user {:?} is no name", self.user))?;

@@ -1,5 +1,5 @@
-//! An agent: waits for a coordinator and does as it says, one at a time. A coordinator that is gone leaves nothing
-//! running.
+//! An agent: waits for a coordinator and does its work, for one coordinator at a time. Once a coordinator is gone, all
+//! its work is ended.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -19,30 +19,30 @@ use super::frames::{self, FrameError, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX};
 use super::job::Job;
 use super::protocol::{FORMAT, FromAgent, Greeting, Hello, Machine, ToAgent, VERSION};
 
-/// Time within which a peer that connects must say who it is.
+/// Time limit for the greeting of a new connection.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
-/// Between two signs of life.
+/// Interval of signs of life.
 const LIVE_EVERY: Duration = Duration::from_millis(500);
-/// A coordinator that says nothing for so many of them is gone: it pings every second.
+/// A coordinator that is silent for so many intervals of [`LIVE_EVERY`] is gone: it pings every second.
 const SILENT_MAX: u32 = 60;
-/// A token shorter than this is guessed too easily.
+/// Shortest token: shorter ones are guessed too easily.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// How an agent serves.
+/// Options of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     pub listen: SocketAddr,
-    /// The secret that coordinators must know. Without one, only this machine is served.
+    /// Secret that coordinators must know. Without one, the agent serves only its own machine.
     pub token: Option<String>,
-    /// Carry no load, only read what this machine counts.
+    /// The agent carries no load and only reads this machine's counters.
     pub watch_only: bool,
-    /// Configurations of clusters with daemons on this machine.
+    /// Paths of configurations of clusters with daemons on this machine.
     pub configurations: Vec<PathBuf>,
     /// The program's name and version.
     pub program: String,
 }
 
-/// Why an agent cannot serve.
+/// The reason why an agent cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(
@@ -56,9 +56,10 @@ pub enum ServeError {
     Listen { listen: SocketAddr, source: std::io::Error },
 }
 
-/// Serves until `stop` says so. `told` gets a line for each thing that happens, the first being where it listens.
+/// Serves until `stop` becomes true. `told` gets a line for each event; the first is the address that the agent listens
+/// on.
 ///
-/// Errors: [`ServeError`] if it cannot begin.
+/// Errors: [`ServeError`] if the agent cannot begin.
 pub async fn serve(
     options: AgentOptions,
     told: impl Fn(String) + 'static,
@@ -89,7 +90,7 @@ pub async fn serve(
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
                         Ok((stream, peer)) => drop(sessions.spawn_local(agent.clone().connection(stream, peer))),
-                        // Out of descriptors or the like: that may pass.
+                        // Accepting may fail for lack of descriptors and the like, which may pass.
                         Err(error) => {
                             (agent.told)(format!("cannot accept: {error}"));
                             tokio::time::sleep(LIVE_EVERY).await;
@@ -99,14 +100,14 @@ pub async fn serve(
                     _ = stop.wait_for(|asked| *asked) => break,
                 }
             }
-            // They have been told as well.
+            // The sessions see `stop` as well, and end.
             while sessions.join_next().await.is_some() {}
         })
         .await;
     Ok(())
 }
 
-/// Facts about this machine.
+/// Description of this machine.
 fn machine(watch_only: bool) -> Machine {
     let facts = environment::machine();
     let id = environment::machine_id();
@@ -117,9 +118,9 @@ fn machine(watch_only: bool) -> Machine {
 struct Agent {
     options: AgentOptions,
     machine: Machine,
-    /// Its clock counts from here.
+    /// Start of the agent's clock.
     epoch: Instant,
-    /// The coordinator that it serves.
+    /// Address of the coordinator that is being served.
     busy: RefCell<Option<SocketAddr>>,
     told: Box<dyn Fn(String)>,
     stop: watch::Receiver<bool>,
@@ -134,6 +135,7 @@ enum Incoming {
 impl Agent {
     async fn connection(self: Rc<Self>, mut stream: TcpStream, peer: SocketAddr) {
         let _ = stream.set_nodelay(true);
+        stdx::notice_dead_peers(&stream);
         let hello = tokio::time::timeout(HELLO_WITHIN, frames::read(&mut stream, GREETING_BYTES_MAX)).await;
         let refused = match hello {
             Err(_) => return (self.told)(format!("{peer} did not say who it is")),
@@ -167,7 +169,7 @@ impl Agent {
         (self.told)(format!("no longer serves {peer}: {why}"));
     }
 
-    /// Why the one that said this is not served.
+    /// The reason why a coordinator with this hello is not served; `None` if it is.
     fn refusal(&self, hello: &[u8]) -> Option<String> {
         let hello: Hello = match frames::decode(hello) {
             Ok(hello) => hello,
@@ -195,7 +197,7 @@ impl Agent {
         busy.map(|peer| format!("it is busy: it works for the coordinator at {peer}"))
     }
 
-    /// Does as a coordinator says. Returns why it ended.
+    /// Carries out a coordinator's commands. Returns the reason why the session ended.
     async fn session(&self, stream: TcpStream) -> String {
         let (from, mut to) = stream.into_split();
         let (outbox, mut outgoing) = mpsc::unbounded_channel::<FromAgent>();
@@ -234,7 +236,8 @@ impl Agent {
                 }
                 report = report(&mut job) => job.as_mut().expect("it reported").reported(report),
                 () = tokio::time::sleep_until(live_at) => {
-                    // Not from when it was due: a machine that stood still has not been silent.
+                    // The next interval begins now, not when this one was due: a machine that was suspended does not
+                    // count as silent.
                     live_at = Instant::now() + LIVE_EVERY;
                     silent += 1;
                     if silent > SILENT_MAX {
@@ -261,7 +264,7 @@ impl Agent {
         why
     }
 
-    /// Errors: the coordinator does not follow the protocol.
+    /// Handles one message. Errors: the coordinator does not follow the protocol.
     async fn message(
         &self,
         message: ToAgent,
@@ -295,7 +298,7 @@ impl Agent {
                     }));
                 }
             },
-            // The coordinator asks although the work failed to begin.
+            // These messages may follow a failure to begin.
             (ToAgent::Gather { .. }, None) => tell(FromAgent::Gathered),
             (_, None) => {}
             (ToAgent::Prefill, Some(job)) => job.prefill(),
@@ -316,7 +319,7 @@ async fn report(job: &mut Option<Job>) -> Option<crate::threads::Report> {
     }
 }
 
-/// Reads until the connection ends. Pings are answered here, with as little delay as can be.
+/// Reads until the connection ends. Pings are answered here, for the shortest delay.
 async fn read(
     mut from: OwnedReadHalf,
     inbox: mpsc::Sender<Incoming>,
@@ -340,7 +343,7 @@ async fn read(
     }
 }
 
-/// Compares without telling by its time where the first difference is.
+/// Compares two strings of bytes in a time that does not depend on the place of the first difference.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

@@ -1,4 +1,4 @@
-//! Agents and coordinators on the loopback network, and both against those who do not follow the protocol.
+//! Agents and coordinators on the loopback network, and both against peers that do not follow the protocol.
 
 use std::time::Duration;
 
@@ -32,21 +32,21 @@ fn options(token: Option<&str>) -> AgentOptions {
     }
 }
 
-/// An agent that runs, and what it tells.
-struct Running {
+/// A running agent, and the lines that it tells.
+struct RunningAgent {
     address: String,
     told: mpsc::UnboundedReceiver<String>,
     _stop: watch::Sender<bool>,
 }
 
-impl Running {
-    async fn start(options: AgentOptions) -> Running {
+impl RunningAgent {
+    async fn start(options: AgentOptions) -> RunningAgent {
         let (stop, stopped) = watch::channel(false);
         let (tell, mut told) = mpsc::unbounded_channel();
         tokio::task::spawn_local(serve(options, move |line| drop(tell.send(line)), stopped));
         let first = told.recv().await.unwrap();
         let address = first.strip_prefix("listens on ").unwrap().to_owned();
-        Running { address, told, _stop: stop }
+        RunningAgent { address, told, _stop: stop }
     }
 
     async fn says(&mut self, words: &str) {
@@ -101,7 +101,7 @@ fn rounds() -> Rounds {
     Rounds::new(Duration::ZERO, &Stop::DurationS(1.0))
 }
 
-/// Somebody who greets with `answer`; once an iteration begins, says `says` and leaves.
+/// A peer that greets with `answer` and, once an iteration begins, sends `says` and leaves.
 async fn impostor(answer: Vec<u8>, says: Vec<FromAgent>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -135,25 +135,28 @@ fn welcome() -> Vec<u8> {
 #[tokio::test(flavor = "current_thread")]
 async fn who_is_not_served_is_told_why() {
     let all = async {
-        let mut agent = Running::start(options(Some(TOKEN))).await;
+        let mut agent = RunningAgent::start(options(Some(TOKEN))).await;
         let refused = async |hello: serde_json::Value, words: &str| {
             let reason = greeted(&agent.address, &hello).await.refused.unwrap();
             assert!(reason.contains(words), "{reason}");
         };
-        let hello = |version: u32, token: Option<&str>| json!({"format": "nacre-bench-agent", "version": version, "program": "other 9", "token": token, "new": 1});
+        let hello = |version: u32, token: Option<&str>| {
+            let format = "nacre-bench-agent";
+            json!({"format": format, "version": version, "program": "other 9", "token": token, "new": 1})
+        };
         refused(hello(2, Some(TOKEN)), "protocol version 2 of other 9 is not version 1").await;
         refused(hello(1, None), "--token-file").await;
         refused(hello(1, Some("0123456789abcdeX")), "not the one").await;
         refused(json!({"format": "x", "version": 1, "program": "y"}), "format \"x\"").await;
         refused(json!([1]), "a message that is none").await;
-        // A peer that sends anything but a greeting learns nothing.
+        // A peer that sends no greeting learns nothing.
         let mut stream = TcpStream::connect(&agent.address).await.unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
         assert_eq!(answer, b"");
         agent.says("is no coordinator: a message of 542393671 bytes").await;
-        // One at a time.
+        // An agent serves one coordinator at a time.
         let first = connect(&agent.address, Some(TOKEN)).await.unwrap();
         let second = connect(&agent.address, Some(TOKEN)).await.err().unwrap().to_string();
         assert!(second.contains("it is busy: it works for the coordinator at 127.0.0.1:"), "{second}");
@@ -201,7 +204,7 @@ async fn what_is_no_agent_is_recognized() {
 #[tokio::test(flavor = "current_thread")]
 async fn an_agent_that_cannot_reach_the_cluster_says_so_by_name() {
     let all = async {
-        let agent = Running::start(options(None)).await;
+        let agent = RunningAgent::start(options(None)).await;
         let mut agents = connect(&agent.address, None).await.unwrap();
         let mut crew = AgentCrew::begin(&mut agents, begin(), rounds()).await.unwrap();
         let Some(Report::Failed(reason)) = crew.report().await else { panic!("it cannot connect") };
@@ -209,7 +212,7 @@ async fn an_agent_that_cannot_reach_the_cluster_says_so_by_name() {
         assert_eq!(crew.count(), 0);
         crew.end().await;
         assert!(crew.missing().is_empty() && agents.links[0].lost.is_none());
-        // Messages without sense are refused in words, and the agent lives on.
+        // An invalid plan is refused in words, and the agent lives on.
         let mut wrong = begin();
         wrong.plan.workloads[0].groups[0].object_bytes = 5;
         let mut crew = AgentCrew::begin(&mut agents, wrong, rounds()).await.unwrap();
@@ -251,7 +254,7 @@ async fn agents_that_leave_or_talk_nonsense_are_lost_by_name() {
     tokio::time::timeout(PATIENCE, LocalSet::new().run_until(all)).await.unwrap();
 }
 
-/// Results of two agents together are exactly those that one would have seen.
+/// The merged shares of two agents equal the share of one that recorded everything.
 #[test]
 fn shares_merge_exactly_and_wrong_ones_are_refused() {
     let record = |range: std::ops::Range<u64>| {
@@ -289,7 +292,7 @@ async fn bad_bytes_are_refused_and_nothing_is_read_beyond_them() {
     assert!(matches!(read(b"\x05\0\0\0abcd").await, Err(FrameError::Closed)));
     assert!(matches!(read(b"\xe9\x03\0\0").await, Err(FrameError::TooLong { length: 1001, max: 1000 })));
     assert_eq!(read(b"\x02\0\0\0abcd").await.unwrap(), b"ab");
-    // Every message with any of its bytes changed or missing is read as one or refused.
+    // Every message with one byte changed or missing decodes as a message or is refused.
     let message = frames::encode(&ToAgent::Begin(Box::new(begin()))).unwrap();
     for at in 0..message.len() - 4 {
         let mut bytes = message[4..].to_vec();

@@ -1,4 +1,4 @@
-//! Costs of load generators by themselves.
+//! CPU time of load generators without a cluster.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::objects::{Failure, Objects};
 use crate::record::SharedRecord;
 use crate::task::Task;
 
-/// Objects that are written whole are kept, what is written into them is forgotten; every answer is there at once.
+/// Objects in memory. A whole write is kept, a partial one is dropped; every answer comes at once.
 #[derive(Default)]
 struct Memory {
     objects: Mutex<BTreeMap<String, Bytes>>,
@@ -34,7 +34,7 @@ impl Objects for Memory {
         if whole {
             self.objects().insert(name, data);
         }
-        // All workers have their turn before this one again, and whoever ends the run.
+        // All other workers, and the task that ends the run, have a turn before this worker's next one.
         tokio::task::yield_now().await;
         Ok(())
     }
@@ -53,10 +53,10 @@ impl Objects for Memory {
     }
 }
 
-/// CPU time in microseconds per operation of `workload`'s first group without any cluster: choosing what to do, making
-/// and checking bytes, recording. Takes `duration` of one processor.
+/// CPU time in microseconds per operation of `workload`'s first group without any cluster: choosing operations, making
+/// and checking bytes, recording. Occupies one processor for `duration`.
 ///
-/// Errors: a thread or its runtime cannot be had, or nothing was done.
+/// Errors: a thread or its runtime cannot be had, or no operation was carried out.
 pub fn cost(workload: &Workload, duration: Duration) -> Result<f64, String> {
     let workload = workload.clone();
     let thread = std::thread::Builder::new().name("generator".into()).spawn(move || measure(workload, duration));
@@ -69,8 +69,8 @@ pub fn cost(workload: &Workload, duration: Duration) -> Result<f64, String> {
 fn measure(mut workload: Workload, duration: Duration) -> Result<f64, String> {
     workload.warm_up_s = 0.0;
     workload.stop = Stop::DurationS(duration.as_secs_f64());
-    // Few objects, so that there is a place for each worker: they stay in the processor's caches as what has just come
-    // from a socket does.
+    // The group gets just enough objects for its workers: they stay in the processor's caches, as data does that has
+    // just come from a socket.
     workload.groups.truncate(1);
     let group = &mut workload.groups[0];
     (group.objects, group.instances, group.prefill) = (1, 1, Some(true));

@@ -1,9 +1,10 @@
-//! Our client's CPU time per operation beside librados's: [`measure`] lets this load generator, fio and `rados bench`
+//! CPU time per operation of our client beside librados. [`measure`] lets this load generator, fio and `rados bench`
 //! take turns on one cluster and one pool, with the same sizes, the same number of operations in flight, and the same
 //! spread over objects: [`Access`]. Each operation is one read or one write, without hints or guards.
 //!
-//! Ours is measured in this process between two moments. The others run as processes of their own, whose total the
-//! kernel tells when they end: each runs twice, short and long, and the difference is what the operations took.
+//! Our client is measured in this process between two moments. The others run as processes of their own, whose total
+//! CPU time the kernel tells at their end: each runs twice, short and long, and the difference is the cost of the
+//! operations.
 
 mod generator;
 mod program;
@@ -30,40 +31,40 @@ use crate::task::Task;
 pub use program::ProgramError;
 use program::{Ended, FioEngine, FioJob, RadosBenchJob, RadosBenchKind};
 
-/// Bytes that random operations work on: small enough for the caches of every cluster, so that clients and not drives
-/// are measured.
+/// Number and size of the objects of random operations: small enough for the caches of every cluster, so that clients
+/// and not drives are measured.
 const OBJECTS: u64 = 32;
 const OBJECT_BYTES: u64 = 1 << 20;
-/// Bytes that are written in sequence, one operation at a time.
+/// Size of each object that is written in sequence.
 const LONG_OBJECT_BYTES: u64 = 64 << 20;
-/// Our own new objects are at most so many in a run; beyond, the first ones are written again.
+/// Largest number of new objects in a run of ours; beyond it the first ones are written again.
 const NEW_OBJECTS: u64 = 1 << 18;
 const POOL: &str = "nacre-bench-client-cost";
-/// The name of the run of `rados bench` that writes what its reads read, and how long it may take.
+/// Name of the run of `rados bench` that writes the objects of its reads, and its time limit.
 const TO_READ: &str = "client-cost-to-read";
 const FILL_MAX: Duration = Duration::from_secs(120);
-/// The shorter of two runs.
+/// Duration of the shorter of two runs.
 const SHORT: Duration = Duration::from_secs(1);
 const WARM_UP_S: f64 = 1.0;
-/// For a load generator by itself.
+/// Duration of a measurement of a load generator without a cluster.
 const GENERATOR: Duration = Duration::from_secs(1);
 
-/// The choice of measurements.
+/// Settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The cluster's `ceph.conf`.
+    /// Path of the cluster's `ceph.conf`.
     pub configuration: PathBuf,
     pub io_bytes: u64,
     pub queue_depth: u32,
     pub replicas: u32,
     pub pg_count: u32,
     pub iterations: u32,
-    /// Seconds that count in each run.
+    /// Seconds measured in each run.
     pub seconds: u64,
     pub confidence: f64,
 }
 
-/// Why it could not be measured. The pool that was made is removed.
+/// The reason why the measurement failed. The pool that it made is removed.
 #[derive(Debug, thiserror::Error)]
 pub enum CostError {
     #[error(transparent)]
@@ -86,9 +87,9 @@ impl From<RunError> for CostError {
     }
 }
 
-/// Measures what `settings` say.
+/// Measures the cost by `settings`.
 ///
-/// Errors: [`CostError`]. What was measured before is lost: half a comparison says nothing.
+/// Errors: [`CostError`]. Earlier figures are dropped: half a comparison says nothing.
 pub async fn measure(
     settings: &Settings,
     observer: &mut dyn Observer,
@@ -123,12 +124,12 @@ pub async fn measure(
     Ok(cost)
 }
 
-/// Operations that cover the objects of an access: no more than these can be in flight.
+/// Largest number of operations in flight: the smallest number of blocks among the accesses.
 pub fn depth_max(io_bytes: u64) -> u64 {
     Access::ALL.map(|access| workload(access, io_bytes, 1, 1.0).groups[0].blocks()).into_iter().min().unwrap_or(0)
 }
 
-/// One group that does this alone.
+/// A workload of one group with this access alone.
 fn workload(access: Access, io_bytes: u64, queue_depth: u32, seconds: f64) -> Workload {
     let nothing = Operations::default();
     let in_sequence = Operations { sequential_write: 100, ..nothing };
@@ -182,7 +183,7 @@ impl Turns<'_> {
         self.rados_bench(TO_READ, to_read, FILL_MAX).await?;
         for iteration in 0..iterations {
             for access in Access::ALL {
-                // Back and forth, so that a machine that drifts one way favours nobody.
+                // The order alternates, so that a machine that drifts one way favours none of the programs.
                 let mut programs = Program::ALL;
                 if iteration % 2 == 1 {
                     programs.reverse();
@@ -209,7 +210,7 @@ impl Turns<'_> {
         self.observer.event(Event::Step(text));
     }
 
-    /// Costs of load generators without a cluster. That of `rados bench` cannot be had by itself.
+    /// CPU time of load generators without a cluster. That of `rados bench` cannot be measured separately.
     async fn generators(&mut self, cost: &mut ClientCost) -> Result<(), CostError> {
         let Settings { io_bytes, queue_depth, .. } = *self.settings;
         for access in Access::ALL {
@@ -233,7 +234,7 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// Work and expense of our own client, before and at the end of what counts.
+    /// Operations and CPU time of our own client, at the begin and the end of the measured time.
     async fn ours(&mut self, access: Access, iteration: u32, what: &str) -> Result<[Spent; 2], CostError> {
         let Settings { io_bytes, queue_depth, seconds, .. } = *self.settings;
         let connect = PoolOfCluster { config: self.config.clone(), pool: POOL.into(), images: None };
@@ -243,7 +244,7 @@ impl Turns<'_> {
             connect: &connect,
             stop: workload.stop,
             what: what.to_owned(),
-            // They go with the pool.
+            // The objects are removed with their pool.
             remove_objects: false,
             drain: self.config.op_timeout.unwrap_or(OP_TIMEOUT),
             processors: 1,
@@ -269,7 +270,7 @@ impl Turns<'_> {
         Ok([Spent::default(), spent])
     }
 
-    /// Work and expense of a program on librados in a short and in a long run.
+    /// Operations and CPU time of a program on librados, in a short and in a long run.
     async fn librados(&mut self, program: Program, access: Access, iteration: u32) -> Result<[Spent; 2], CostError> {
         let io_bytes = self.settings.io_bytes;
         let mut both = [Spent::default(); 2];
@@ -285,7 +286,8 @@ impl Turns<'_> {
                 }
                 (Program::RadosBench, _) => self.rados_bench(&run_name, write(LONG_OBJECT_BYTES), duration).await?,
                 _ => {
-                    // Its engine removes its objects at its end, and reads nothing from objects that are not there.
+                    // The engine of fio removes its objects at its end, and reads nothing from objects that do not
+                    // exist.
                     let objects: Vec<String> = (0..OBJECTS).map(|number| format!("{run_name}.{number}")).collect();
                     self.write_whole(&objects).await?;
                     let configuration = self.settings.configuration.clone();

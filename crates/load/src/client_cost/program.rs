@@ -1,4 +1,4 @@
-//! Programs of Ceph's as load: started, watched, measured, and their figures read.
+//! Ceph's programs as load: started, watched and measured, and their output read.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,14 +12,14 @@ use tokio::sync::watch;
 
 use crate::telemetry::process::Process;
 
-/// Between two looks whether a program has ended.
+/// Interval of checks if a program has ended.
 const POLL: Duration = Duration::from_millis(20);
-/// A program gets so much longer than its own time.
+/// Time that a program gets beyond its own duration.
 const EXTRA: Duration = Duration::from_secs(60);
-/// Of what a program said, so much stands in an error.
+/// Longest excerpt of a program's output in an error.
 const SAID_MAX: usize = 400;
 
-/// Why a program gave no figures.
+/// The reason why a program gave no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     #[error("{program} is not installed; on Debian: apt-get install {package}")]
@@ -36,28 +36,28 @@ pub enum ProgramError {
     Interrupted,
 }
 
-/// A program that ended well.
+/// The figures of a program that succeeded.
 pub struct Ended {
     /// User and system time of all its threads.
     pub cpu_s: f64,
-    /// That it completed, as it says.
+    /// Completed operations, by the program's output.
     pub operations: u64,
 }
 
 /// A program to run.
 pub struct Program {
     pub name: &'static str,
-    /// Debian's package that has it.
+    /// Debian package of the program.
     pub package: &'static str,
     pub arguments: Vec<String>,
-    /// How long it runs by its own account, at most.
+    /// Longest duration of the run by the program's arguments.
     pub duration: Duration,
-    /// Reads the number of operations in what it says.
+    /// Reads the number of operations from the output.
     pub operations: fn(&str) -> Option<u64>,
 }
 
 impl Program {
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub async fn run(&self, interrupt: &mut watch::Receiver<bool>) -> Result<Ended, ProgramError> {
         let name = self.name;
         let mut command = Command::new(name);
@@ -73,7 +73,7 @@ impl Program {
         let (stdout, stderr) = (reader(child.0.stdout.take()), reader(child.0.stderr.take()));
         let limit = self.duration + EXTRA;
         let begun = Instant::now();
-        // It is waited for without being reaped: until then the kernel still tells what it has spent.
+        // The loop waits for the process without reaping it: until it is reaped the kernel still tells its CPU time.
         let pid = Pid::from_child(&child.0);
         while !matches!(
             waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG),
@@ -100,12 +100,12 @@ impl Program {
     }
 }
 
-/// A process that is ended and reaped whatever happens.
+/// A process that is killed and reaped on drop.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail harmlessly if it has been waited for.
+        // Both calls fail harmlessly if the process has been reaped.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -128,7 +128,7 @@ fn end_of(said: &str) -> String {
     said.chars().skip(skip).collect()
 }
 
-/// The work of one run of fio.
+/// A run of fio.
 pub struct FioJob<'a> {
     pub engine: FioEngine<'a>,
     pub write: bool,
@@ -138,11 +138,11 @@ pub struct FioJob<'a> {
     pub duration: Duration,
 }
 
-/// The side that answers fio.
+/// The engine of fio.
 pub enum FioEngine<'a> {
-    /// Nobody: each request ends at once.
+    /// No cluster: each request ends at once.
     Null,
-    /// A pool's objects of these names.
+    /// Objects of these names in a pool.
     Rados { configuration: &'a Path, pool: &'a str, objects: &'a [String] },
 }
 
@@ -174,9 +174,9 @@ impl FioJob<'_> {
         Program { name: "fio", package: "fio", arguments, duration: self.duration, operations: FioJob::operations }
     }
 
-    /// Operations that fio's JSON tells, if there were any and none failed.
+    /// Number of operations in fio's JSON, if there were any and none failed.
     fn operations(said: &str) -> Option<u64> {
-        // Engines may print before it.
+        // Engines may print lines before the JSON.
         let value: Value = serde_json::from_str(&said[said.find('{')?..]).ok()?;
         let job = &value["jobs"][0];
         let count = |kind: &str| job[kind]["total_ios"].as_u64().unwrap_or(0);
@@ -185,22 +185,22 @@ impl FioJob<'_> {
     }
 }
 
-/// The work of a run of `rados bench`.
+/// A run of `rados bench`.
 pub struct RadosBenchJob<'a> {
     pub configuration: &'a Path,
     pub pool: &'a str,
-    /// Names its objects; a read needs those of a write.
+    /// Name that identifies the run's objects; a read needs the name of a write.
     pub run_name: &'a str,
     pub kind: RadosBenchKind,
     pub depth: u32,
     pub duration: Duration,
 }
 
-/// Work that `rados bench` can do.
+/// Kinds of runs of `rados bench`.
 pub enum RadosBenchKind {
-    /// Reads at random places what was written before.
+    /// Reads objects of an earlier write in random order.
     RandomRead,
-    /// Writes new objects one after the other, each in sequence, until there are so many.
+    /// Writes new objects one after the other, each in sequence, until there are `objects` of them.
     Write { io_bytes: u64, object_bytes: u64, objects: Option<u64> },
 }
 
@@ -212,7 +212,7 @@ impl RadosBenchJob<'_> {
         add(&["-p", self.pool, "bench", &self.duration.as_secs().to_string(), mode]);
         add(&["-t", &self.depth.to_string(), "--run-name", self.run_name]);
         if let RadosBenchKind::Write { io_bytes, object_bytes, objects } = self.kind {
-            // Left to itself it sends a hint along with each write.
+            // By default `rados bench` sends a hint with each write.
             add(&["-b", &io_bytes.to_string(), "-O", &object_bytes.to_string(), "--no-hints", "--no-cleanup"]);
             if let Some(objects) = objects {
                 add(&["--max-objects", &objects.to_string()]);
@@ -222,7 +222,7 @@ impl RadosBenchJob<'_> {
         Program { name: "rados", package: "ceph-common", arguments, duration: self.duration, operations }
     }
 
-    /// Operations that its text tells, if there were any.
+    /// Number of operations in the text of `rados bench`, if there were any.
     fn operations(said: &str) -> Option<u64> {
         said.lines().find_map(|line| {
             let rest = line.strip_prefix("Total writes made:").or_else(|| line.strip_prefix("Total reads made:"))?;
@@ -240,7 +240,8 @@ mod tests {
         let fio = FioJob::operations;
         let job = |error: u32| {
             format!(
-                "a note\n{{\"jobs\": [{{\"error\": {error}, \"read\": {{\"total_ios\": 7}}, \"write\": {{\"total_ios\": 0}}}}]}}"
+                "a note\n{{\"jobs\": [{{\"error\": {error}, \
+                 \"read\": {{\"total_ios\": 7}}, \"write\": {{\"total_ios\": 0}}}}]}}"
             )
         };
         assert_eq!((fio(&job(0)), fio(&job(5)), fio("{}"), fio("fio: no engine")), (Some(7), None, None, None));

@@ -15,7 +15,7 @@ type Failing = Box<dyn Fn(&str, u64) -> bool + Send + Sync>;
 
 /// A cluster in memory.
 #[derive(Clone)]
-struct Memory {
+struct MemoryCluster {
     shared: Arc<Shared>,
 }
 
@@ -25,17 +25,17 @@ struct Shared {
     operations: AtomicU64,
     /// Time that each operation takes.
     latency: Duration,
-    /// By operation (`write`, `read`, `remove`, `connect`) and its number: fails.
+    /// Fails an operation, by its kind (`write`, `read`, `remove`, `connect`) and number.
     fails: Option<Failing>,
-    /// By operation and its number: is never answered.
+    /// Leaves an operation unanswered, by its kind and number.
     hangs: Option<Failing>,
-    /// Every so many reads get a wrong byte.
+    /// Every `flips`th read gets a wrong byte.
     flips: Option<u64>,
 }
 
-impl Memory {
-    fn new(shared: Shared) -> Memory {
-        Memory { shared: Arc::new(shared) }
+impl MemoryCluster {
+    fn new(shared: Shared) -> MemoryCluster {
+        MemoryCluster { shared: Arc::new(shared) }
     }
 
     fn names(&self) -> Vec<String> {
@@ -55,7 +55,7 @@ impl Memory {
     }
 }
 
-impl Objects for Memory {
+impl Objects for MemoryCluster {
     async fn write(&self, name: String, offset: u64, data: Bytes, whole: bool) -> Result<(), Failure> {
         self.begin("write").await?;
         let mut objects = self.shared.objects.lock().unwrap();
@@ -86,10 +86,10 @@ impl Objects for Memory {
     }
 }
 
-impl Connect for Memory {
-    type Objects = Memory;
+impl Connect for MemoryCluster {
+    type Objects = MemoryCluster;
 
-    async fn connect(&self) -> Result<Memory, String> {
+    async fn connect(&self) -> Result<MemoryCluster, String> {
         self.begin("connect").await.map_err(|failure| failure.reason)?;
         Ok(self.clone())
     }
@@ -131,17 +131,18 @@ impl Observer for Notes {
 
 const WRITERS: &str = r#"{"name": "writers", "object_bytes": 8192, "io_bytes": 4096, "objects": 40,
     "operations": {"random_write": 60, "random_read": 40}, "instances": 3, "load": {"closed": {"queue_depth": 4}}}"#;
-const READERS: &str = r#"{"name": "readers", "object_bytes": 4096, "objects": 30, "operations": {"sequential_read": 100},
-    "instances": 2, "load": {"open": {"arrivals_per_s": 200, "spacing": "constant", "in_flight_max": 8}}}"#;
+const READERS: &str = r#"{"name": "readers", "object_bytes": 4096, "objects": 30,
+    "operations": {"sequential_read": 100}, "instances": 2,
+    "load": {"open": {"arrivals_per_s": 200, "spacing": "constant", "in_flight_max": 8}}}"#;
 const SHORT: &str = r#"{"duration_s": 0.6}"#;
 
 struct Ran {
     measured: Measured,
     seen: Seen,
-    memory: Memory,
+    memory: MemoryCluster,
 }
 
-/// Runs an iteration of `groups` on `shared`; `interrupt_after` it has begun.
+/// Runs an iteration of `groups` on `shared`, and interrupts it `interrupt_after` its begin.
 async fn run(shared: Shared, groups: &[&str], stop: &str, interrupt_after: Option<Duration>) -> Ran {
     let plan = format!(
         r#"{{"version": 1, "name": "n", "seed": 3,
@@ -150,7 +151,7 @@ async fn run(shared: Shared, groups: &[&str], stop: &str, interrupt_after: Optio
         groups.join(",")
     );
     let plan = Plan::from_json(&plan).unwrap();
-    let memory = Memory::new(shared);
+    let memory = MemoryCluster::new(shared);
     let workload = &plan.workloads[0];
     let iteration = Iteration {
         task: Arc::new(Task::new(plan.seed, "token", 0, workload, 0)),
@@ -191,7 +192,7 @@ async fn readers_beside_writers_are_measured_and_leave_nothing() {
         assert!(!group.series.is_empty());
     }
     let count = |group: &GroupMeasured| group.tally.latencies.count();
-    // 12 workers, each of whose operations takes 2 to 4 ms, and 200 arrivals a second; a busy machine does less.
+    // 12 workers, whose operations take 2 to 4 ms each, and 200 arrivals a second; a busy machine achieves less.
     assert!((200..=3600).contains(&count(writers)), "{}", count(writers));
     assert!((60..=121).contains(&count(readers)), "{}", count(readers));
     assert_eq!(writers.tally.bytes, count(writers) * 4096);

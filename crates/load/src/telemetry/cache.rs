@@ -1,5 +1,5 @@
-//! Reads from caches and from drives: counters of OSDs, asked for as `ceph tell osd.N perf dump` does, on
-//! whatever machine they run.
+//! Reads from caches and from drives, as OSDs count them. They are asked as by `ceph tell osd.N perf dump`, on whatever
+//! machine they run.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use types::OsdId;
 
-/// An OSD that does not answer within this is not waited for: what it counted is not known.
+/// Time limit for an OSD's answer; without an answer its counts are unknown.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Dropping caches may take longer.
+/// Time limit for dropping caches.
 const DROP_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Running counts over all OSDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Bytes of data that caches gave, and that had to be read.
+    /// Bytes of data that caches had, and that had to be read.
     pub hit_bytes: u64,
     pub miss_bytes: u64,
     /// Bytes of data in caches now.
     pub cached_bytes: u64,
-    /// Objects whose records were in memory, and that had to be looked up.
+    /// Objects whose onodes were in memory, and those whose had to be looked up.
     pub onode_hits: u64,
     pub onode_misses: u64,
 }
 
-/// The OSDs of a cluster, to be asked.
+/// The OSDs of a cluster whose caches are read and dropped.
 #[derive(Clone)]
 pub struct Caches {
     cluster: Cluster,
@@ -35,14 +35,14 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// `osds`: that of an `osd dump`.
+    /// `osds`: the list of OSDs in an `osd dump`.
     pub fn new(cluster: Cluster, osds: &Value) -> Caches {
         let up = osds.as_array().into_iter().flatten().filter(|osd| osd["up"].as_u64() == Some(1));
         let ids = up.filter_map(|osd| osd["osd"].as_i64().and_then(|id| i32::try_from(id).ok()));
         Caches { cluster, osds: ids.map(OsdId).collect() }
     }
 
-    /// `None` unless every OSD answers and counts.
+    /// The sum of all OSDs' counts; `None` unless every OSD answers with counts.
     pub async fn read(&self) -> Option<Counts> {
         let answers = self.tell_all("perf dump", PATIENCE).await;
         if answers.is_empty() {
@@ -55,12 +55,12 @@ impl Caches {
         Some(sum)
     }
 
-    /// Has every OSD forget what it keeps in memory. Returns how many did.
+    /// Makes every OSD drop its caches. Returns the number that did.
     pub async fn drop_all(&self) -> usize {
         self.tell_all("cache drop", DROP_PATIENCE).await.iter().flatten().count()
     }
 
-    /// Answers in JSON; `None` for an OSD that has none.
+    /// Answers in JSON; `None` for an OSD that gave none.
     async fn tell_all(&self, prefix: &str, patience: Duration) -> Vec<Option<Value>> {
         let command = json!({"prefix": prefix, "format": "json"}).to_string();
         let mut asked = JoinSet::new();
@@ -76,7 +76,7 @@ impl Caches {
 }
 
 impl Counts {
-    /// Adds what others counted.
+    /// Adds other counts.
     pub fn add(&mut self, other: Counts) {
         self.hit_bytes += other.hit_bytes;
         self.miss_bytes += other.miss_bytes;
@@ -86,7 +86,7 @@ impl Counts {
     }
 }
 
-/// Figures that one OSD, of Nacre or of Ceph, gives of its store.
+/// Counts of one OSD's store, of Nacre or of Ceph.
 fn counts(dump: &Value) -> Option<Counts> {
     let of = |section: &str, name: &str| dump[section][name].as_u64();
     let ours = || {
@@ -99,7 +99,7 @@ fn counts(dump: &Value) -> Option<Counts> {
         })
     };
     let ceph_s = || {
-        // Releases differ in these names.
+        // Releases of Ceph differ in these names.
         let onode = |name: &str| of("bluestore", name).or_else(|| of("bluestore", &format!("bluestore_{name}")));
         Some(Counts {
             hit_bytes: of("bluestore", "bluestore_buffer_hit_bytes")?,

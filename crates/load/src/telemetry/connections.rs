@@ -1,5 +1,5 @@
-//! Bytes on the OSDs' connections, told apart by ports: clients here, other OSDs there. The kernel counts them per
-//! connection and `ss` of iproute2 prints them; where that is missing, so are these figures.
+//! Bytes on the OSDs' connections, divided by ports into those of clients and those of other OSDs. The kernel counts
+//! them per connection and `ss` of iproute2 prints them; without `ss` these figures are missing.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sources::Sources;
 
-/// Bytes that the connections of all OSDs have carried, by connection: one that ends takes its count along.
+/// Bytes carried by the connections of all OSDs, by connection. The counts of a connection vanish with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     #[serde(with = "pairs")]
@@ -20,14 +20,14 @@ pub struct Traffic {
 /// Both ends of a connection, as `ss` prints them, the OSD's first.
 pub type Ends = (String, String);
 
-/// As the OSD sees them.
+/// Bytes from the OSD's point of view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes {
     pub received: u64,
     pub sent: u64,
 }
 
-/// A map as a list: JSON's keys are strings only.
+/// Encodes a map as a list: JSON's keys are strings only.
 mod pairs {
     use super::{Bytes, Ends};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -43,7 +43,7 @@ mod pairs {
 }
 
 impl Traffic {
-    /// `None` where `ss` is missing or does not tell.
+    /// Reads the counts; `None` where `ss` is missing or fails.
     pub fn read(sources: &Sources) -> Option<Traffic> {
         if sources.public_ports.is_empty() {
             return None;
@@ -57,7 +57,7 @@ impl Traffic {
     fn parse(text: &str, sources: &Sources) -> Traffic {
         let mut traffic = Traffic::default();
         for line in text.lines() {
-            // Queues, both ends, then what the connection is like.
+            // A line has two queue lengths, both ends, and properties of the connection.
             let mut words = line.split_whitespace().skip(2);
             let (Some(local), Some(peer)) = (words.next(), words.next()) else { continue };
             let Some(port) = local.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()) else { continue };
@@ -82,8 +82,8 @@ impl Traffic {
     }
 }
 
-/// Bytes that connections carried between two readings: in and out of the OSDs. Connections that began meanwhile began
-/// at zero; those that ended meanwhile are missing.
+/// Bytes carried between two readings, into and out of the OSDs. A connection that began meanwhile began at zero; one
+/// that ended meanwhile is missing.
 pub fn between(before: &BTreeMap<Ends, Bytes>, after: &BTreeMap<Ends, Bytes>) -> Bytes {
     let mut sum = Bytes::default();
     for (ends, now) in after {

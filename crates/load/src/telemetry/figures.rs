@@ -1,4 +1,4 @@
-//! Figures of a row: what lies between two samples, per operation or per second.
+//! Figures of a row: differences of two samples, per operation or per second.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::connections::{Bytes, between};
 use super::machine::{Drive, MachineCpu};
 use super::process::Process;
 
-/// Work of clients meanwhile.
+/// Work that clients did between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     pub operations: u64,
-    /// Bytes that clients wrote; absent where reads were among the operations, whose bytes are not told apart.
+    /// Bytes that clients wrote; absent if reads were among the operations, whose bytes are not counted separately.
     pub written_bytes: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ pub fn figures(before: &Sample, after: &Sample, work: Work) -> BTreeMap<String, 
     let share = onodes.filter(|(hit, miss)| hit + miss > 0).map(|(hit, miss)| hit as f64 / (hit + miss) as f64 * 100.0);
     out.set("onode_cache_hit_percent", share);
     let energy = before.energy_uj.zip(after.energy_uj);
-    // The counter wraps; a reading behind that is of no use.
+    // The counter wraps; a reading after a wrap cannot be used.
     let power = energy.and_then(|(before, after)| after.checked_sub(before)).map(|uj| uj as f64 / 1e6 / seconds);
     out.set("power_w", power);
     for (name, now) in &after.daemons {
@@ -51,10 +51,10 @@ pub fn figures(before: &Sample, after: &Sample, work: Work) -> BTreeMap<String, 
     out.out
 }
 
-/// The sums over all daemons; `None` if there are none here, or one ended or was started anew.
+/// The sums over all daemons; `None` if there are none here, or one ended or was restarted.
 fn server(before: &Sample, after: &Sample) -> Option<(Process, Process)> {
     let same = before.daemons.keys().eq(after.daemons.keys());
-    // A daemon that was started anew has spent less than its forerunner, or the sum would count it as a gain.
+    // A restarted daemon usually has spent less CPU time than its predecessor: a count that shrank shows the restart.
     let grew =
         |(name, then): (&String, &Process)| after.daemons.get(name).is_some_and(|now| now.cpu_s() >= then.cpu_s());
     if before.daemons.is_empty() || !same || !before.daemons.iter().all(grew) {
@@ -187,7 +187,7 @@ impl Figures {
         ];
         figures.into_iter().for_each(|(name, value)| self.set(name, value));
         let seconds = self.seconds;
-        // Interfaces that never carried anything are only in the way.
+        // Interfaces that never carried anything are left out.
         for (name, now) in after.interfaces.iter().filter(|(_, now)| now.in_bytes + now.out_bytes > 0) {
             if let Some(then) = before.interfaces.get(name) {
                 let (received, sent) =

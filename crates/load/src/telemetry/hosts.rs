@@ -1,26 +1,26 @@
-//! Readings of several machines as one: what a cluster and its clients spent, wherever they run.
+//! Readings of several machines as one: the cost of a cluster and its clients, wherever they run.
 
 use std::collections::BTreeSet;
 
 use super::Sample;
 use super::process::Process;
 
-/// Counters of one machine.
+/// A reading of one machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Tells machines apart, whatever they are called: several readers on one machine count the same.
+    /// Id of the machine, whatever its name: several readers on one machine count the same.
     pub machine: String,
-    /// For people, where machines' drives and networks have names in common.
+    /// Name for people, where drives and networks of several machines have names in common.
     pub host: String,
     pub sample: Sample,
 }
 
-/// All readings together, taken at the same time as far as clocks allow. Nothing that two readers of one machine both
-/// counted is counted twice. What one machine cannot tell is not known of all.
+/// The sum of all readings, taken at the same time as far as clocks allow. Counts that two readers of one machine both
+/// read are added once. A count that one machine cannot tell is unknown for the sum.
 pub fn together(readings: &[Reading]) -> Option<Sample> {
     let mut sum = readings.first()?.sample.clone();
     (sum.own, sum.cpu, sum.energy_uj) = (None, None, None);
-    // Machines whose readings have connections read them at nearly the same time.
+    // Readers of connections read them at nearly the same time.
     sum.traffic_at = readings.iter().find_map(|reading| reading.sample.traffic_at);
     sum.traffic = None;
     (sum.drives, sum.interfaces) = Default::default();
@@ -34,7 +34,7 @@ pub fn together(readings: &[Reading]) -> Option<Sample> {
     for Reading { machine, host, sample } in readings {
         sum.daemons.extend(sample.daemons.iter().map(|(name, process)| (name.clone(), *process)));
         if let Some(traffic) = &sample.traffic {
-            // A connection has one OSD's end first, so it has one name wherever it is seen.
+            // The key of a connection begins with one OSD's end, so it is the same on every machine.
             let all = sum.traffic.get_or_insert_default();
             all.client.extend(traffic.client.iter().map(|(ends, bytes)| (ends.clone(), *bytes)));
             all.storage.extend(traffic.storage.iter().map(|(ends, bytes)| (ends.clone(), *bytes)));

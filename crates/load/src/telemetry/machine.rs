@@ -1,4 +1,4 @@
-//! Expenses of the whole machine: processors, drives, networks, energy.
+//! Counters of the whole machine: processors, drives, networks, energy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ pub struct MachineCpu {
     /// Interrupts included.
     pub system_s: f64,
     pub softirq_s: f64,
-    /// Idle with a drive at work.
+    /// Idle time with a drive at work.
     pub iowait_s: f64,
-    /// Taken by the machine that this one runs on.
+    /// Time taken by the host of this virtual machine.
     pub steal_s: f64,
 }
 
@@ -30,7 +30,7 @@ pub struct Drive {
     pub writes: u64,
     pub written_bytes: u64,
     pub write_s: f64,
-    /// Sum over time of the requests in flight.
+    /// Integral over time of the number of requests in flight.
     pub in_flight_s: f64,
     /// Absent on kernels before 5.5.
     pub flushes: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Interface {
     pub out_bytes: u64,
 }
 
-/// The unit of sectors in the kernel's counts, whatever the drive's own is.
+/// Unit of sectors in the kernel's counts, whatever the drive's own is.
 const SECTOR_BYTES: u64 = 512;
 
 impl MachineCpu {
@@ -74,7 +74,7 @@ impl MachineCpu {
         self.steal_s += other.steal_s;
     }
 
-    /// Time spent on work; what was stolen included, as the machine wanted to work then.
+    /// Time spent on work. It includes stolen time, in which the machine wanted to work.
     pub fn busy_s(&self) -> f64 {
         self.user_s + self.system_s + self.softirq_s + self.steal_s
     }
@@ -127,11 +127,11 @@ fn parse_interfaces(dev: &str) -> BTreeMap<String, Interface> {
     interfaces
 }
 
-/// Energy that all processor packages have used, where the machine counts it (RAPL) and lets us read it.
+/// Energy that all processor packages have used, where the machine counts it (RAPL) and lets this process read it.
 pub fn energy_uj() -> Option<u64> {
     let mut sum = None;
     for zone in std::fs::read_dir("/sys/class/powercap").ok()?.flatten() {
-        // Packages only; their parts (`intel-rapl:0:1`) are counted in them.
+        // Only packages are added; their parts (`intel-rapl:0:1`) are included in them.
         let name = zone.file_name();
         if name.to_str().is_some_and(|name| name.starts_with("intel-rapl:") && name.matches(':').count() == 1) {
             let text = std::fs::read_to_string(zone.path().join("energy_uj")).ok()?;
@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn networks() {
-        let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    lo: 100 1 0 0 0 0 0 0 200 1 0 0 0 0 0 0\n  x: 1\n";
+        let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n\
+            \x20   lo: 100 1 0 0 0 0 0 0 200 1 0 0 0 0 0 0\n  x: 1\n";
         let lo = Interface { in_bytes: 100, out_bytes: 200 };
         assert_eq!(parse_interfaces(text), BTreeMap::from([("lo".to_owned(), lo)]));
         assert!(interfaces().contains_key("lo"));

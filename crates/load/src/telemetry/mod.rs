@@ -1,10 +1,10 @@
-//! Expenses of the machine, as its kernel counts them: daemons, drives, networks and processors, read at moments of a
-//! run.
+//! Counters of the machine's kernel: daemons, drives, networks and processors, read at moments of a run.
 //!
-//! Everything here is a running count; [`figures`] subtracts two readings. What cannot be read is absent, never zero.
+//! Every value here is a running count; [`figures`] subtracts two readings. A count that cannot be read is absent,
+//! never zero.
 //!
-//! * [`sources`]: where to look for a cluster: its daemons, stores and ports.
-//! * [`process`], [`machine`], [`connections`]: texts of the kernel and of `ss`, read.
+//! * [`sources`]: a cluster's daemons, stores and ports on this machine.
+//! * [`process`], [`machine`], [`connections`]: parsers of the kernel's files and of the output of `ss`.
 //! * [`hosts`]: readings of several machines as one.
 //! * [`Sample`]: one reading of everything.
 
@@ -30,30 +30,30 @@ use sources::Sources;
 /// One reading.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Since an arbitrary start that all samples of a run share.
+    /// Time since an arbitrary start that all samples of a run share.
     pub at: Duration,
-    /// By name (`osd.0`); a daemon that has ended is missing.
+    /// Daemons by name (`osd.0`); a daemon that has ended is missing.
     pub daemons: BTreeMap<String, Process>,
-    /// This process: the clients.
+    /// This process, which is the clients.
     pub own: Option<Process>,
     pub cpu: Option<MachineCpu>,
     /// Drives that hold the cluster's stores, by name.
     pub drives: BTreeMap<String, Drive>,
-    /// By name.
+    /// Network interfaces by name.
     pub interfaces: BTreeMap<String, Interface>,
-    /// Of the OSDs' connections, which others read, as it takes a program.
+    /// Bytes of the OSDs' connections. [`Sample::take`] leaves them out, as reading them takes a program.
     pub traffic: Option<Traffic>,
-    /// When that was; it takes a while on a busy machine.
+    /// Time of the reading of `traffic`, which takes a while on a busy machine.
     #[serde(default)]
     pub traffic_at: Option<Duration>,
     /// Energy that the processors have used.
     pub energy_uj: Option<u64>,
-    /// Counters of the OSDs' caches, wherever they are; [`cache::Caches`] asks for them.
+    /// Counts of the OSDs' caches, wherever they run; read by [`cache::Caches`].
     pub cache: Option<cache::Counts>,
 }
 
 impl Sample {
-    /// Reads what the kernel tells at once.
+    /// Takes the readings that the kernel answers at once.
     pub fn take(at: Duration, sources: &Sources) -> Sample {
         let daemon = |(name, pid): (&String, &u32)| Some((name.clone(), Process::read(*pid)?));
         Sample {

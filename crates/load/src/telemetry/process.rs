@@ -1,4 +1,4 @@
-//! Expenses of one process, from `/proc/PID`.
+//! Counters of one process, from `/proc/PID`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +8,18 @@ pub struct Process {
     /// CPU time, in steps of 10 ms.
     pub user_s: f64,
     pub system_s: f64,
-    /// Resident now, and at most since the start or since the peak was last forgotten.
+    /// Resident memory now, and its peak since the start or the last [`forget_peak`].
     pub memory_bytes: Option<u64>,
     pub memory_peak_bytes: Option<u64>,
-    /// Voluntary and forced, of the threads that live.
+    /// Voluntary and forced switches, of the threads that live.
     pub context_switches: Option<u64>,
-    /// Bytes that it has read from and written to devices; other users' processes do not tell.
+    /// Bytes read from and written to devices; absent for processes of other users.
     pub device_read_bytes: Option<u64>,
     pub device_written_bytes: Option<u64>,
 }
 
 impl Process {
-    /// The sum of both. What one of them does not know, the sum does not either.
+    /// The sum of both. A count that one of them lacks is absent.
     pub fn plus(self, other: Process) -> Process {
         let add = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         Process {
@@ -33,7 +33,7 @@ impl Process {
         }
     }
 
-    /// `None` if there is no such process.
+    /// Reads the counts; `None` if there is no such process.
     pub fn read(pid: u32) -> Option<Process> {
         let file = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
         let (user, system) = cpu_ticks(&file("stat")?)?;
@@ -55,7 +55,7 @@ impl Process {
     }
 }
 
-/// CPU time of processes that this one started, and that have ended and were waited for.
+/// CPU time of child processes that have ended and were waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Children {
     pub user_s: f64,
@@ -65,34 +65,34 @@ pub struct Children {
 impl Children {
     pub fn read() -> Option<Children> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // Behind the process's own user and system time.
+        // These fields come after the process's own user and system time.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
         let mut seconds = || Some(fields.next()?.parse::<u64>().ok()? as f64 * TICK_S);
         Some(Children { user_s: seconds()?, system_s: seconds()? })
     }
 
-    /// The growth since `before`.
+    /// The difference to `before`.
     pub fn since(self, before: Children) -> Children {
         Children { user_s: self.user_s - before.user_s, system_s: self.system_s - before.system_s }
     }
 }
 
-/// Makes the kernel count a process's peak memory from now on, where it may.
+/// Makes the kernel count a process's peak memory from now on, if permitted.
 pub fn forget_peak(pid: u32) {
     let _ = std::fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
 
-/// Seconds per tick of the clock that the kernel shows to programs: a hundred per second, whatever its own is.
+/// Seconds per tick of the kernel's times in `/proc`: a hundred ticks per second, whatever the kernel's own clock is.
 pub const TICK_S: f64 = 0.01;
 
 /// User and system time from the text of `stat`.
 fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
-    // The program's name, in brackets, may contain anything; fields count from behind it.
+    // The program's name, in brackets, may contain any characters: fields are counted from the closing bracket.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// The number behind `key`, at the begin of a line.
+/// The number after `key`, which begins a line.
 fn field(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn own_process() {
         let before = Process::read(std::process::id()).unwrap();
-        // Until some time has been counted, however busy the machine is.
+        // The loop runs until some time has been counted, however busy the machine is.
         let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
         let mut after = before;
         while after.cpu_s() <= before.cpu_s() {

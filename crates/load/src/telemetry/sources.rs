@@ -1,4 +1,4 @@
-//! Where to look for a cluster's daemons on this machine.
+//! Finds a cluster's daemons on this machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The programs that are daemons of a cluster.
+/// Names of the programs of a cluster's daemons.
 const PROGRAMS: [&str; 4] = ["nacre", "ceph-mon", "ceph-mgr", "ceph-osd"];
-/// Where packages put the configuration of the one cluster of a machine.
+/// Folder where packages put the configuration of a machine's one cluster.
 const SYSTEM_FOLDER: &str = "/etc/ceph";
 
-/// A cluster's daemons on this machine, and what they use. Empty where the cluster is on others.
+/// A cluster's daemons on this machine, and the resources that they use. Empty if the cluster runs on other machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// Process ids by name, such as `osd.0`.
     pub daemons: BTreeMap<String, u32>,
-    /// The drives that hold their stores, as major and minor number.
+    /// The drives that hold the daemons' stores, as major and minor number.
     pub drives: BTreeSet<(u32, u32)>,
-    /// Where OSDs listen for clients, and for each other.
+    /// Ports at which OSDs listen for clients, and for each other.
     pub public_ports: BTreeSet<u16>,
     pub cluster_ports: BTreeSet<u16>,
 }
 
 impl Sources {
-    /// The daemons of the cluster whose configuration lies at `configuration`: those whose process ids stand in files
-    /// `run/NAME.pid` beside it, or every one where it is the system's. `osd_dump` tells their ports.
+    /// Finds the daemons of the cluster with the configuration at `configuration`: those whose process ids are in files
+    /// `run/NAME.pid` beside it, or every daemon if it is the system's configuration. `osd_dump` tells their ports.
     pub fn find(configuration: &Path, osd_dump: &Value) -> Sources {
         let folder = configuration.parent().unwrap_or(Path::new(""));
         let run = folder.join("run");
@@ -57,7 +57,7 @@ fn command_line(pid: u32) -> Option<Vec<String>> {
     Some(bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
-/// Tells if the process is a daemon at all: numbers in old files may have gone to others.
+/// True if the process is a daemon: the process id in an old file may belong to another process by now.
 fn is_daemon(words: &[String]) -> bool {
     let program = words.first().map(|word| word.rsplit('/').next().unwrap_or_default());
     program.is_some_and(|program| PROGRAMS.contains(&program))
@@ -70,7 +70,7 @@ fn daemons_of(run: &Path) -> BTreeMap<String, u32> {
         let Some(name) = name.to_str().and_then(|name| name.strip_suffix(".pid")) else { continue };
         let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
         let Some(pid) = text.split_whitespace().next().and_then(|word| word.parse().ok()) else { continue };
-        // A supervisor is no daemon: it does nothing for operations, and has no dot in its name.
+        // A supervisor, whose name has no dot, is left out: it does nothing for operations.
         if name.contains('.') && command_line(pid).is_some_and(|words| is_daemon(&words)) {
             found.insert(name.to_owned(), pid);
         }
@@ -78,7 +78,7 @@ fn daemons_of(run: &Path) -> BTreeMap<String, u32> {
     found
 }
 
-/// Every daemon of Ceph's on this machine, as packages start them.
+/// All of Ceph's daemons on this machine, as packages start them.
 fn all_daemons() -> BTreeMap<String, u32> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -119,11 +119,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("load-sources-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("run")).unwrap();
         std::fs::create_dir_all(folder.join("osd.0")).unwrap();
-        // A stand-in: what counts is the name that it was started by.
+        // A stand-in for a daemon: only the name that it was started by matters.
         let mut command = std::process::Command::new("/bin/sleep");
         std::os::unix::process::CommandExt::arg0(&mut command, "ceph-osd");
         let mut child = command.arg("60").spawn().unwrap();
-        // The kernel shows a program's words a moment after it has begun.
+        // The kernel shows a program's arguments a moment after it has begun.
         while command_line(child.id()).is_none_or(|words| words[0] != "ceph-osd") {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }

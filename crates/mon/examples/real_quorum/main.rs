@@ -1,8 +1,8 @@
 //! Three real monitors, each a process with its own store, under the sessions of a large cluster's OSDs.
 //!
-//! `NACRE_BIN=target/release/nacre cargo run --release -p mon --example real_quorum -- [OSDS [GROUPS]]`. OSDs are stand-ins in this process, each with its
-//! own session over TCP: they hear maps, boot, send beacons every five seconds and report others; they have no groups to
-//! report. All shares one machine.
+//! `NACRE_BIN=target/release/nacre cargo run --release -p mon --example real_quorum -- [OSDS [GROUPS]]`. OSDs are
+//! stand-ins in this process, each with its own session over TCP: they hear maps, boot, send beacons every five seconds
+//! and report others; they have no groups to report. All processes share one machine.
 
 mod osd;
 
@@ -21,12 +21,12 @@ use wire::EntityAddrVec;
 
 pub const FSID: Fsid = Fsid([7; 16]);
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// Within which all OSDs start.
+/// Time within which all OSDs start.
 const START: Duration = Duration::from_secs(5);
-/// How many report an OSD that failed, and within which time.
+/// Number of OSDs that report one that failed, and the time within which they do.
 const REPORTERS: usize = 10;
 const REPORTS: Duration = Duration::from_secs(2);
-/// Nothing more happens to the map for so long: it is stable.
+/// Time without a change after which the map is stable.
 const STABLE: Duration = Duration::from_secs(2);
 const STABLE_MAX: Duration = Duration::from_secs(300);
 /// Ticks of CPU time in a second, as Linux tells them.
@@ -82,7 +82,7 @@ impl Monitors {
         Ok(monitors)
     }
 
-    /// CPU time so far in seconds, resident memory now and at most in MiB, of each.
+    /// Returns for each monitor its CPU time so far in seconds, and its resident memory now and at most in MiB.
     fn usage(&self) -> Vec<(f64, u64, u64)> {
         let of = |process: &Child| {
             let read =
@@ -136,7 +136,7 @@ impl Bench {
         let _ = self.osds[osd].send(order);
     }
 
-    /// Starts these within a time.
+    /// Starts these OSDs within a time.
     async fn start(&mut self, osds: std::ops::Range<usize>, within: Duration) {
         let (begin, count) = (Instant::now(), osds.len() as u32);
         for (nth, osd) in osds.enumerate() {
@@ -154,7 +154,7 @@ impl Bench {
         self.known.map.lock().expect("nobody panics under it").as_ref().map(look)
     }
 
-    /// Waits until the map is as it should be and everybody has it; prints what that took since `begin`.
+    /// Waits until the map is as it should be and every OSD has it; prints the cost since `begin`.
     async fn until_stable(&self, what: &str, begin: Begin, done: impl Fn(&OsdMap) -> bool) -> Result<()> {
         let mut since = None;
         loop {
@@ -200,7 +200,7 @@ impl Bench {
     }
 }
 
-/// How things stood when something began.
+/// Counters at the time when something began.
 struct Begin {
     at: Instant,
     epoch: u32,
@@ -237,12 +237,12 @@ async fn run(osds: usize, groups: u32) -> Result<()> {
 
     let (begin, failed) = (bench.begin(), RACK_OSDS.min(osds / 4));
     let mut reports: Vec<(Duration, usize, usize)> = Vec::new();
-    // The first one looks on.
+    // The first OSD does not fail, because it watches the map.
     for target in osds - failed..osds {
         bench.gone[target] = true;
         bench.tell(target, Order::Vanish);
         for nth in 0..REPORTERS {
-            // From as many hosts.
+            // The reporters are on as many hosts.
             let by = (target * 7 + nth * HOST_OSDS * 3) % (osds - failed);
             reports.push((REPORTS * ((target * REPORTERS + nth) % 997) as u32 / 997, by, target));
         }

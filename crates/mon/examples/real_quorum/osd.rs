@@ -1,4 +1,4 @@
-//! What monitors see of an OSD: a session over TCP, by our own messenger.
+//! A stand-in for an OSD as monitors see it: a session over TCP, by our own messenger.
 
 use crate::FSID;
 use osdmap::{Incremental, MonMap, OsdMap};
@@ -16,7 +16,7 @@ use wire::nacre::mon::{OsdBeacon, OsdBoot, OsdFailure, OsdStats};
 use wire::{Decode, EntityAddrVec, Message, Target};
 
 const BEACON_EVERY: Duration = Duration::from_secs(5);
-/// Before the next monitor is tried.
+/// Pause before the next monitor is tried.
 const RECONNECT: Duration = Duration::from_millis(500);
 const DIAL_TIME: Duration = Duration::from_secs(3);
 const READ_BYTES: usize = 64 << 10;
@@ -24,7 +24,7 @@ const READ_BYTES: usize = 64 << 10;
 pub const HOST_OSDS: usize = 20;
 pub const RACK_OSDS: usize = 400;
 
-/// What an OSD is told to do.
+/// An order for an OSD.
 pub enum Order {
     /// Start, as a new process.
     Start,
@@ -36,16 +36,16 @@ pub enum Order {
     Command(String),
 }
 
-/// What all OSDs know together.
+/// Figures that all OSDs share.
 pub struct Known {
     pub zero: Instant,
-    /// The newest epoch of each.
+    /// The newest epoch of each OSD.
     pub epochs: Vec<AtomicU32>,
     pub bytes: AtomicU64,
-    /// When somebody last got a new map.
+    /// Time at which an OSD last got a new map.
     pub heard_ms: AtomicU64,
     pub sent_away: AtomicU64,
-    /// What the first one knows in full: the map, and how many monitors there are.
+    /// The map, which the first OSD keeps in full, and the number of monitors.
     pub map: Mutex<Option<OsdMap>>,
     pub monitors: AtomicU32,
 }
@@ -222,7 +222,7 @@ impl Osd {
         }
     }
 
-    /// Asks for what it does not have, and says that it is there.
+    /// Asks for the maps that the OSD lacks, and reports that it is there.
     fn opened(&mut self) {
         self.subscribe();
         if self.starts > 0 {
@@ -250,7 +250,7 @@ impl Osd {
         self.known.epochs[self.id].store(last.0, Ordering::Relaxed);
         self.known.heard_ms.fetch_max(self.now().as_millis() as u64, Ordering::Relaxed);
         if last < message.newest {
-            // There is more than one message may have.
+            // One message does not hold all maps.
             self.subscribe();
         }
         if self.id != 0 {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use types::{Fsid, OsdId, PgId};
 
-/// Why arguments do not fit their command. Each says which argument.
+/// Reason why arguments do not fit their command. Each names the argument.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum ArgumentError {
     #[error("missing argument '{0}'")]
@@ -69,7 +69,7 @@ impl Arguments {
         self.values.contains_key(name)
     }
 
-    /// A text argument, if given.
+    /// Returns a text argument, if given.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.first(name).map(|value| match value {
             Argument::Text(text) => text.as_str(),
@@ -77,7 +77,7 @@ impl Arguments {
         })
     }
 
-    /// A required text argument.
+    /// Returns a required text argument.
     pub fn word(&self, name: &str) -> &str {
         self.text(name).unwrap_or_else(|| panic!("argument '{name}' is not in the signature or optional"))
     }
@@ -108,12 +108,12 @@ impl Arguments {
         })
     }
 
-    /// A required number.
+    /// Returns a required number.
     pub fn number(&self, name: &str) -> f64 {
         self.float(name).unwrap_or_else(|| panic!("argument '{name}' is not in the signature or optional"))
     }
 
-    /// Whether a flag is given and true.
+    /// Returns true if a flag is given and true.
     pub fn flag(&self, name: &str) -> bool {
         match self.first(name) {
             None => false,
@@ -281,8 +281,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_value_panics(text in ".{0,20}", n in any::<f64>(), i in any::<i64>()) {
-            let sig = Signature::parse("x {v:Int} {w:Float} {o:OsdName} {u:UUID} {p:Pgid} {b:Bool} {c:Choices,strings=a}");
-            for value in [json!(text), json!(n), json!(i), json!([text, i]), json!({"a": n}), json!(true), json!(null)] {
+            let sig =
+                Signature::parse("x {v:Int} {w:Float} {o:OsdName} {u:UUID} {p:Pgid} {b:Bool} {c:Choices,strings=a}");
+            let odd = [json!([text, i]), json!({"a": n}), json!(true), json!(null)];
+            for value in [json!(text), json!(n), json!(i)].into_iter().chain(odd) {
                 for parameter in &sig.parameters {
                     let _ = check(parameter, &value);
                 }

@@ -1,4 +1,4 @@
-//! `ceph auth`: entities, their keys and what they may do.
+//! `ceph auth`: entities, their keys and capabilities.
 
 use super::context::{Context, with_status};
 use super::keyring::{self, key_text};
@@ -43,10 +43,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("auth import", "rwx", "add or replace the entities of the keyring in the input", import),
 ];
 
-/// Whose capabilities there are.
+/// Services that have capabilities.
 const SERVICES: &[&str] = &["mon", "osd", "mds", "mgr"];
 
-/// Place of an entity in listings: by type, then by name.
+/// Returns the place of an entity in listings: by type, then by name.
 fn order(entity: &str) -> (usize, &str) {
     let kinds = ["mon", "mds", "osd", "client", "mgr"];
     let (kind, id) = entity.split_once('.').unwrap_or((entity, ""));
@@ -122,7 +122,7 @@ fn export(c: &Context<'_>) -> Answer {
     with_status(c.either(text, value), &status)
 }
 
-/// The capabilities among the arguments: service, capability, service, capability ...
+/// Returns the capabilities among the arguments: service, capability, service, capability ...
 fn caps(c: &Context<'_>) -> Result<BTreeMap<String, String>, Reply> {
     let words = c.args.texts("caps");
     if !words.len().is_multiple_of(2) {
@@ -135,7 +135,7 @@ fn caps(c: &Context<'_>) -> Result<BTreeMap<String, String>, Reply> {
     pairs.collect()
 }
 
-/// Each clause of a capability allows something or names a profile.
+/// Checks that each clause of a capability allows something or names a profile.
 fn check_cap(service: &str, cap: &str) -> Result<(), Reply> {
     if !SERVICES.contains(&service) {
         return refuse(Errno::EINVAL, format!("unknown cap type '{service}'"));
@@ -151,13 +151,13 @@ fn check_cap(service: &str, cap: &str) -> Result<(), Reply> {
     Ok(())
 }
 
-/// A fresh key.
+/// Returns an entry with a fresh key.
 fn new_entry(c: &Context<'_>, caps: BTreeMap<String, String>) -> AuthEntry {
     let secret = c.request.random[..16].try_into().expect("32 bytes hold a key");
     AuthEntry { created: c.request.now, secret, caps }
 }
 
-/// The entity's entry, and whether it has to be made.
+/// Returns the entity's entry, and true if it has to be made.
 fn found_or_new(c: &Context<'_>) -> Result<(String, AuthEntry, bool), Reply> {
     let entity = c.args.word("entity");
     if !is_entity(entity) {
@@ -250,7 +250,7 @@ fn import(c: &Context<'_>) -> Answer {
     c.propose(updates, Reply::status("imported keyring"))
 }
 
-/// The keyring in the command's input, its names and capabilities checked.
+/// Returns the keyring in the command's input, its names and capabilities checked.
 fn read_keyring(c: &Context<'_>) -> Result<BTreeMap<String, AuthEntry>, Reply> {
     let entries = keyring::read(&c.request.input).map_err(|e| Reply::error(Errno::EINVAL, e.to_string()))?;
     for (entity, entry) in &entries {

@@ -44,7 +44,7 @@ fn status(c: &Context<'_>) -> Answer {
     let looked = !last.at.is_zero();
     c.value(json!({
         "active": settings.active,
-        // Rounds take no time that a monitor could measure: it reads no clock meanwhile.
+        // The duration of a round is unknown: the monitor reads no clock meanwhile.
         "last_optimize_duration": if looked { "0:00:00" } else { "" },
         "last_optimize_started": if looked { units::calendar(last.at) } else { String::new() },
         "mode": settings.mode,
@@ -63,7 +63,7 @@ fn set(c: &Context<'_>, option: &str, value: &str) -> Answer {
     c.propose(vec![update], super::Reply::default())
 }
 
-/// The pool that is asked about, if one is.
+/// Returns the pool that is asked about, if one is.
 fn asked(c: &Context<'_>) -> Result<Option<PoolId>, super::Reply> {
     let Some(name) = c.args.text("option") else { return Ok(None) };
     match c.map().pool_by_name(name) {
@@ -72,7 +72,8 @@ fn asked(c: &Context<'_>) -> Result<Option<PoolId>, super::Reply> {
     }
 }
 
-/// How uneven the spread of placement groups' copies over OSDs is: standard deviation by mean, over all pools or one.
+/// Returns how uneven the spread of placement groups' copies over OSDs is: standard deviation by mean, over all pools
+/// or one.
 fn score(c: &Context<'_>, mapping: &PgMapping, pool: Option<PoolId>) -> f64 {
     let map = c.map();
     let mut counts: std::collections::BTreeMap<types::OsdId, f64> =

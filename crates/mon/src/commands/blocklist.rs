@@ -11,7 +11,8 @@ use wire::addr::AddrKind;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(
-        "osd blocklist {range:String,goodchars=[range],req=false} {blocklistop:Choices,strings=add|rm} {addr:EntityAddr} \
+        "osd blocklist {range:String,goodchars=[range],req=false} {blocklistop:Choices,strings=add|rm} \
+         {addr:EntityAddr} \
          {expire:Float,range=0.0,req=false}",
         "rw",
         "lock a client out, or let it in again",
@@ -29,9 +30,9 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd blacklist clear", "rw", "let all clients in again", clear),
 ];
 
-/// For how long, unless told otherwise.
+/// Seconds of a lock-out, unless the command gives another number.
 const EXPIRE_SECONDS: f64 = 3600.0;
-/// Longer than any cluster lives, and still a stamp.
+/// Most seconds of a lock-out: longer than any cluster lives, and still a stamp.
 const EXPIRE_SECONDS_MAX: f64 = 1e9;
 
 fn change(c: &Context<'_>, op: &str, word: &str) -> Answer {
@@ -63,7 +64,8 @@ fn parse(text: &str) -> Result<EntityAddr, Reply> {
     addr.ok_or_else(|| Reply::error(Errno::EINVAL, format!("unable to parse address {text}")))
 }
 
-/// `network/bits`; the bits stand where an address has its nonce. A range without bits would be all addresses there are.
+/// Reads `network/bits`; the bits stand where an address has its nonce. A range without bits would be all addresses
+/// there are.
 fn parse_range(text: &str) -> Result<EntityAddr, Reply> {
     let addr = parse(text)?;
     let bits_max = if addr.ip().is_some_and(|ip| ip.is_ipv4()) { 32 } else { 128 };

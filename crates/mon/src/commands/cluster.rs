@@ -57,7 +57,7 @@ fn status_text(c: &Context<'_>) -> String {
     let absent = quorum.absent(monmap).join(",");
     let absent = if absent.is_empty() { absent } else { format!(", out of quorum: {absent}") };
     out += &format!(" \n  services:\n    mon: {} daemons, quorum {names} (age {age}){absent}\n", monmap.mons.len());
-    // The monitor does what managers do in Ceph.
+    // The monitor does the work of managers in Ceph.
     out += &format!("    mgr: {}(active, since {age})\n", c.volatile.name);
     out += &format!("    osd: {}", stat_text(c));
     let remapped = remapped_pgs(c);
@@ -109,7 +109,7 @@ fn data_text(c: &Context<'_>) -> String {
     out
 }
 
-/// States of groups, the most frequent first.
+/// Returns the states of groups, the most frequent first.
 fn states_by_count(c: &Context<'_>) -> Vec<(u64, String)> {
     let mut states: Vec<(u64, String)> =
         c.volatile.pgs_by_state().into_iter().map(|(state, n)| (n, pg_state_text(state))).collect();
@@ -117,7 +117,7 @@ fn states_by_count(c: &Context<'_>) -> Vec<(u64, String)> {
     states
 }
 
-/// The shares of groups that are known but do not serve, and of which nothing is known.
+/// Returns the share of groups that are known but do not serve, and the share of unknown ones.
 fn inactive_ratios(c: &Context<'_>) -> (f64, f64) {
     let all = c.volatile.pgs.len().max(1) as f64;
     let unknown = c.volatile.pgs.values().filter(|pg| pg.report.state == 0).count() as f64;
@@ -216,7 +216,7 @@ impl Raw {
     }
 }
 
-/// What `df` says of a pool.
+/// Figures of a pool in `df`.
 struct PoolSpace {
     stored: u64,
     omap: u64,
@@ -234,7 +234,7 @@ struct PoolSpace {
 impl PoolSpace {
     fn of(c: &Context<'_>, id: PoolId, pool: &PgPool) -> PoolSpace {
         let totals = c.volatile.totals(Some(id));
-        // Bytes times the copies that there are: what devices allocate is known per OSD, not per pool.
+        // The space used is bytes times the present copies: devices' allocation is known per OSD, not per pool.
         let groups = c.volatile.pgs.range(types::PgId { pool: id, seed: 0 }..=types::PgId { pool: id, seed: u32::MAX });
         let (mut used, mut used_omap) = (0u64, 0u64);
         let data_shards = data_shards(c.map(), pool);
@@ -378,7 +378,7 @@ fn pool_value(c: &Context<'_>, id: PoolId, pool: &PgPool, space: &PoolSpace, det
     json!({"name": c.map().pool_name(id).unwrap_or_default(), "id": id.0, "stats": stats})
 }
 
-/// How many monitors run which version.
+/// Counts the monitors of each version.
 pub(super) fn mon_counts(c: &Context<'_>, property: &str) -> BTreeMap<String, u64> {
     count(c.state.monmap.ranks.iter().map(|name| c.state.mon_metadata.get(name)), property)
 }
@@ -391,7 +391,7 @@ fn versions(c: &Context<'_>) -> Answer {
 }
 
 fn features(c: &Context<'_>) -> Answer {
-    // What we speak; what each client negotiated is not kept.
+    // The features are our own; those that each client negotiated are not kept.
     let group = |n: usize| {
         let features = format!("0x{:016x}", wire::codec::features::PACIFIC);
         if n == 0 { json!([]) } else { json!([{"features": features, "release": "luminous", "num": n}]) }

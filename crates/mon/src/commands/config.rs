@@ -1,6 +1,6 @@
 //! `ceph config`: options kept centrally and handed to daemons and clients.
 
-use super::config_options::{self, Known};
+use super::config_options::{self, OptionOwner};
 use super::context::Context;
 use super::table::Command;
 use super::text_table::TextTable;
@@ -41,12 +41,12 @@ pub(super) const COMMANDS: &[Command] = &[
 
 const KINDS: &[&str] = &["mon", "mgr", "osd", "mds", "client"];
 
-/// Section and mask of a target such as `osd/class:ssd`.
+/// Returns section and mask of a target such as `osd/class:ssd`.
 fn split_target(who: &str) -> (&str, &str) {
     who.split_once('/').unwrap_or((who, ""))
 }
 
-/// Whether options can be set for `who`.
+/// Returns true if options can be set for `who`.
 fn is_target(who: &str) -> bool {
     let (section, mask) = split_target(who);
     let kind = section.split_once('.').map_or(section, |(kind, id)| if id.is_empty() { "" } else { kind });
@@ -73,11 +73,11 @@ fn set(c: &Context<'_>) -> Answer {
         return refuse(Errno::E2BIG, format!("the value has {bytes} bytes, and may have {max}"));
     }
     let value = match config_options::find(&name) {
-        Known::Ours(option) => option.normalize(value).map_err(|e| Reply::error(Errno::EINVAL, e))?,
-        Known::Unknown if !c.args.flag("force") => {
+        OptionOwner::Ours(option) => option.normalize(value).map_err(|e| Reply::error(Errno::EINVAL, e))?,
+        OptionOwner::Unknown if !c.args.flag("force") => {
             return refuse(Errno::EINVAL, format!("unrecognized config option '{name}'"));
         }
-        Known::Clients | Known::Unknown => value.to_owned(),
+        OptionOwner::Clients | OptionOwner::Unknown => value.to_owned(),
     };
     if c.state.config.get(who, &name) == Some(value.as_str()) {
         return done("");
@@ -102,7 +102,7 @@ struct Row<'a> {
     mask: &'a str,
     name: &'a str,
     value: &'a str,
-    known: Known,
+    known: OptionOwner,
 }
 
 fn table<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
@@ -117,7 +117,7 @@ fn table<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
 }
 
 fn dump(c: &Context<'_>) -> Answer {
-    // Whole cluster first, then kinds of daemons, then single ones, as in Ceph.
+    // The whole cluster comes first, then kinds of daemons, then single ones, as in Ceph.
     let depth = |section: &str| if section == "global" { 0 } else { 1 + usize::from(section.contains('.')) };
     let mut options: Vec<_> = c.state.config.iter().collect();
     options.sort_by_key(|(who, name, _)| {
@@ -149,7 +149,7 @@ fn dump(c: &Context<'_>) -> Answer {
     c.either(|| table(rows), value)
 }
 
-/// Adds what a mask restricts an option to.
+/// Adds the restriction that a mask makes.
 fn add_mask(mask: &str, entry: &mut Value, location_type: &str, location_value: &str) {
     for (key, value) in mask.split('/').filter_map(|part| part.split_once(':')) {
         if key == "class" {
@@ -161,7 +161,7 @@ fn add_mask(mask: &str, entry: &mut Value, location_type: &str, location_value: 
     }
 }
 
-/// The options that apply to `who`: by name their values and the sections they come from.
+/// Returns the options that apply to `who`: by name their values and the sections they come from.
 fn effective<'a>(c: &Context<'a>, who: &str) -> Result<BTreeMap<&'a str, (&'a str, &'a str)>, Reply> {
     let (kind, id) = who.split_once('.').unwrap_or((who, ""));
     if !KINDS.contains(&kind) && who != "global" {
@@ -182,7 +182,7 @@ fn get(c: &Context<'_>) -> Answer {
         let key = canonical(key);
         return match (effective.get(key.as_str()), config_options::find(&key)) {
             (Some((value, _)), _) => c.text(format!("{value}\n")),
-            (None, Known::Ours(option)) => c.text(format!("{}\n", option.default)),
+            (None, OptionOwner::Ours(option)) => c.text(format!("{}\n", option.default)),
             (None, _) => refuse(Errno::ENOENT, format!("unrecognized key '{key}'")),
         };
     }
@@ -206,7 +206,7 @@ fn get(c: &Context<'_>) -> Answer {
     c.either(|| table(rows), value)
 }
 
-/// What daemons were told. They have no other source of options.
+/// Answers with the options that daemons were given. They have no other source of options.
 fn show(c: &Context<'_>) -> Answer {
     let who = c.args.word("who");
     let effective = effective(c, who)?;
@@ -232,7 +232,7 @@ fn show(c: &Context<'_>) -> Answer {
 fn help(c: &Context<'_>) -> Answer {
     let key = canonical(c.args.word("key"));
     match config_options::find(&key) {
-        Known::Ours(option) => c.either(|| option.help_text(), || option.help_value()),
+        OptionOwner::Ours(option) => c.either(|| option.help_text(), || option.help_value()),
         _ => refuse(Errno::ENOENT, format!("unrecognized key '{key}'")),
     }
 }

@@ -1,4 +1,4 @@
-//! `ceph config-key`: a small store of keys and values for whoever needs one.
+//! `ceph config-key`: a small store of keys and values for any client.
 
 use super::context::Context;
 use super::table::Command;
@@ -30,7 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("config-key dump {key:String,req=false}", "r", "print keys, or those with a prefix, and values", dump),
 ];
 
-/// The longest value.
+/// Most bytes of a value, and of a key.
 const VALUE_BYTES_MAX: usize = 64 * 1024;
 const KEY_BYTES_MAX: usize = 1024;
 

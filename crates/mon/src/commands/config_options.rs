@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// What an option's value looks like.
+/// The form of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OptionKind {
     Bool,
@@ -17,7 +17,7 @@ pub(super) enum OptionKind {
     Choice(&'static [&'static str]),
 }
 
-/// Numbers that options may have: sums and products of some, and times so long from now, are numbers and times still.
+/// Largest numbers of options: sums and products of some, and times that far from now, can still be represented.
 pub(super) const UINT_MAX: u64 = u32::MAX as u64;
 pub(super) const SECS_MAX: u64 = (u32::MAX / 2) as u64;
 pub(super) const SIZE_MAX: u64 = 1 << 60;
@@ -49,7 +49,7 @@ const fn option(name: &'static str, kind: OptionKind, default: &'static str, hel
     ConfigOption { name, kind, default, help }
 }
 
-/// Options that something here acts on, and options of Ceph that scripts set and that are kept for what will.
+/// Options that something here acts on, and options of Ceph that scripts set and that are kept for later use.
 const OPTIONS: &[ConfigOption] = &[
     option("mon_allow_pool_delete", OptionKind::Bool, "true", "Whether pools may be deleted"),
     option("mon_max_pg_per_osd", OptionKind::Uint, "250", "Most copies of placement groups per OSD, on average"),
@@ -108,36 +108,36 @@ const OPTIONS: &[ConfigOption] = &[
     option("osd_scrub_end_hour", OptionKind::Uint, "0", "Kept; nothing acts on it"),
 ];
 
-/// Options of clients begin so. They are handed to clients as they are; what they mean only clients know.
+/// Prefixes of clients' options. They are handed to clients as they are; their meaning only clients know.
 const CLIENT_PREFIXES: &[&str] = &["client_", "debug_", "librados_", "log_", "ms_", "objecter_", "rados_", "rbd_"];
 
-/// What is known of an option's name.
-pub(super) enum Known {
+/// The party that knows an option's name.
+pub(super) enum OptionOwner {
     Ours(&'static ConfigOption),
     Clients,
     Unknown,
 }
 
-impl Known {
-    /// Ceph's word for who should touch the option.
+impl OptionOwner {
+    /// Returns Ceph's word for the people who should touch the option.
     pub fn level(&self) -> &'static str {
         match self {
-            Known::Ours(_) | Known::Clients => "advanced",
-            Known::Unknown => "unknown",
+            OptionOwner::Ours(_) | OptionOwner::Clients => "advanced",
+            OptionOwner::Unknown => "unknown",
         }
     }
 
-    /// Whether a change has effect without a restart.
+    /// Returns true if a change has effect without a restart.
     pub fn at_runtime(&self) -> bool {
-        !matches!(self, Known::Unknown)
+        !matches!(self, OptionOwner::Unknown)
     }
 }
 
-pub(super) fn find(name: &str) -> Known {
+pub(super) fn find(name: &str) -> OptionOwner {
     match OPTIONS.iter().find(|option| option.name == name) {
-        Some(option) => Known::Ours(option),
-        None if CLIENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) => Known::Clients,
-        None => Known::Unknown,
+        Some(option) => OptionOwner::Ours(option),
+        None if CLIENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) => OptionOwner::Clients,
+        None => OptionOwner::Unknown,
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl ConfigOption {
-    /// The value as it is kept, or why it is none.
+    /// Returns the value as it is kept. Error: a sentence with the reason why it is none.
     pub fn normalize(&self, value: &str) -> Result<String, String> {
         let not = |wanted: &str| format!("error parsing value: '{value}' is not {wanted}");
         match self.kind {
@@ -176,7 +176,7 @@ impl ConfigOption {
         }
     }
 
-    /// `ceph config help`.
+    /// Returns the text of `ceph config help`.
     pub fn help_text(&self) -> String {
         let possible = match self.kind {
             OptionKind::Choice(choices) => format!("  Possible values:  {}\n", choices.join(" ")),
@@ -190,7 +190,7 @@ impl ConfigOption {
         )
     }
 
-    /// The default as a number or truth value where it is one.
+    /// Returns the default as a number or truth value where it is one.
     fn default_value(&self) -> Value {
         match self.kind {
             OptionKind::Choice(_) => json!(self.default),
@@ -222,7 +222,7 @@ impl ConfigOption {
     }
 }
 
-/// Bytes from `4096`, `2G`, `2Gi`, `2GiB`; units are powers of 1024.
+/// Parses bytes from `4096`, `2G`, `2Gi`, `2GiB`; units are powers of 1024.
 pub(super) fn parse_size(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

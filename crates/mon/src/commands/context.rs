@@ -1,4 +1,4 @@
-//! What a handler works with.
+//! The context in which a handler works.
 
 use super::{Answer, Arguments, Format, Outcome, Reply, Request, refuse};
 use crate::{MonState, Update, Volatile};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use types::{Errno, OsdId, PoolId, Utime};
 use wire::{EntityAddr, EntityAddrVec};
 
-/// A command whose arguments fit its signature, and the state it is asked of.
+/// A command whose arguments fit its signature, and the state that it is about.
 pub(super) struct Context<'a> {
     pub state: &'a MonState,
     pub volatile: &'a Volatile,
@@ -19,7 +19,7 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    // --- what there is ---
+    // --- lookups ---
 
     pub fn map(&self) -> &'a OsdMap {
         self.state.osdmap()
@@ -29,7 +29,7 @@ impl<'a> Context<'a> {
         &self.map().crush
     }
 
-    /// The pool that the argument names.
+    /// Returns the pool that the argument names.
     pub fn pool(&self, argument: &str) -> Result<(PoolId, &'a str, &'a PgPool), Reply> {
         let name = self.args.word(argument);
         let found = self.map().pool_by_name(name).and_then(|id| {
@@ -39,13 +39,13 @@ impl<'a> Context<'a> {
         found.ok_or_else(|| Reply::error(Errno::ENOENT, format!("unrecognized pool '{name}'")))
     }
 
-    /// The OSD that the argument names, which exists.
+    /// Returns the OSD that the argument names. Error: it does not exist.
     pub fn existing_osd(&self, argument: &str) -> Result<OsdId, Reply> {
         let osd = self.args.osd(argument).expect("an OSD is required by the signature");
         if self.map().exists(osd) { Ok(osd) } else { refuse(Errno::ENOENT, format!("{osd} does not exist")) }
     }
 
-    /// The OSDs that the argument names, all of which exist.
+    /// Returns the OSDs that the argument names. Error: one does not exist.
     pub fn existing_osds(&self, argument: &str) -> Result<Vec<OsdId>, Reply> {
         let osds = self.args.osds(argument);
         match osds.iter().find(|osd| !self.map().exists(**osd)) {
@@ -54,7 +54,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What the host of an OSD calls itself.
+    /// Returns the name that the host of an OSD gives itself.
     pub fn host_name(&self, osd: OsdId) -> Option<String> {
         self.state.osd_metadata.get(&osd)?.get("hostname").cloned()
     }
@@ -63,21 +63,21 @@ impl<'a> Context<'a> {
         self.crush().class_of(osd.0).map(str::to_owned)
     }
 
-    /// Addresses of the monitors as `mon_host` in `ceph.conf` takes them.
+    /// Returns the monitors' addresses as `mon_host` in `ceph.conf` takes them.
     pub fn mon_host(&self) -> String {
         let monmap = &self.state.monmap;
         let addrs = monmap.ranks.iter().filter_map(|name| monmap.mons.get(name));
         addrs.map(|mon| mon.addrs.to_string()).collect::<Vec<_>>().join(" ")
     }
 
-    /// How long ago `stamp` was, by the monitor's clock.
+    /// Returns the time since `stamp`, by the monitor's clock.
     pub fn since(&self, stamp: Utime) -> Duration {
         self.request.now.to_unix().saturating_sub(stamp.to_unix())
     }
 
     // --- answers ---
 
-    /// Answers with a value; indented where the client asked for nothing in particular.
+    /// Answers with a value; indented where the client asked for no particular format.
     pub fn value(&self, value: Value) -> Answer {
         Ok(Outcome::Reply(Reply::output(self.format.render(&value))))
     }
@@ -97,19 +97,19 @@ impl<'a> Context<'a> {
 
     // --- changes ---
 
-    /// Proposes updates; without any, there is nothing to wait for.
+    /// Proposes updates; without any, answers at once.
     pub fn propose(&self, updates: Vec<Update>, reply: Reply) -> Answer {
         Ok(if updates.is_empty() { Outcome::Reply(reply) } else { Outcome::Propose { updates, reply } })
     }
 
-    /// Proposes what `edit` changes of the OSD map.
+    /// Proposes the changes that `edit` makes to the OSD map.
     pub fn change_map(&self, status: impl Into<String>, edit: impl FnOnce(&mut Incremental)) -> Answer {
         let mut incremental = self.state.next_incremental(self.request.now);
         edit(&mut incremental);
         self.propose(self.state.osd_update(incremental).into_iter().collect(), Reply::status(status))
     }
 
-    /// Proposes what `edit` changes of a pool.
+    /// Proposes the changes that `edit` makes to a pool.
     pub fn change_pool(&self, id: PoolId, status: impl Into<String>, edit: impl FnOnce(&mut PgPool)) -> Answer {
         let old = self.map().pool(id).expect("the pool was looked up in this map");
         let mut pool = old.clone();
@@ -123,7 +123,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Proposes what `edit` changes of the CRUSH hierarchy.
+    /// Proposes the changes that `edit` makes to the CRUSH hierarchy.
     pub fn change_crush(
         &self,
         status: impl Into<String>,
@@ -140,7 +140,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Success, with a sentence for stderr beside the output.
+/// Adds a sentence for stderr to an answer with output.
 pub(super) fn with_status(answer: Answer, status: impl Into<String>) -> Answer {
     answer.map(|outcome| match outcome {
         Outcome::Reply(reply) => Outcome::Reply(Reply { status: status.into(), ..reply }),
@@ -148,7 +148,7 @@ pub(super) fn with_status(answer: Answer, status: impl Into<String>) -> Answer {
     })
 }
 
-/// A refused change of the hierarchy, with the error number that Ceph gives.
+/// Returns the answer for a refused change of the hierarchy, with the error number that Ceph gives.
 pub(super) fn build_error(error: &BuildError) -> Reply {
     let errno = match error {
         BuildError::NoItem(_) | BuildError::NoItemId(_) | BuildError::NoRule(_) => Errno::ENOENT,
@@ -161,7 +161,7 @@ pub(super) fn build_error(error: &BuildError) -> Reply {
     Reply::error(errno, error.to_string())
 }
 
-/// Addresses as values: `{"addrvec": [{"type": "v2", "addr": "127.0.0.1:6800", "nonce": 1}]}`.
+/// Returns addresses as values: `{"addrvec": [{"type": "v2", "addr": "127.0.0.1:6800", "nonce": 1}]}`.
 pub(super) fn addrs_value(addrs: &EntityAddrVec) -> Value {
     let one = |addr: &EntityAddr| {
         let text = addr.sockaddr.map_or_else(|| "-".to_owned(), |sockaddr| sockaddr.to_string());
@@ -181,20 +181,20 @@ fn kind_name(addr: &EntityAddr) -> &'static str {
     }
 }
 
-/// The one address that older output formats print: the legacy one, else the first.
+/// Returns the one address that older output formats print: the legacy one, else the first.
 pub(super) fn legacy_addr(addrs: &EntityAddrVec) -> String {
     use wire::addr::AddrKind;
     let legacy = addrs.0.iter().find(|addr| addr.kind == AddrKind::LEGACY).or(addrs.0.first());
     legacy.map_or_else(|| "(unrecognized address family 0)/0".to_owned(), EntityAddr::legacy_str)
 }
 
-/// 16.16 fixed point as a fraction.
+/// Converts 16.16 fixed point to a fraction.
 pub(super) fn weight(fixed: u32) -> f64 {
-    // As Ceph does, by way of 32 bits: 0.79999 and not 0.79998779296875 is what people then see.
+    // The way over 32 bits is Ceph's: people then see 0.79999 and not 0.79998779296875.
     f64::from(fixed as f32 / 65_536.0)
 }
 
-/// A weight in a table: five digits, `0` for none, `-` for "not applicable".
+/// Returns a weight for a table: five digits, `0` for none, `-` for "not applicable".
 pub(super) fn weight_text(weight: f64) -> String {
     if weight < -0.01 {
         "-".to_owned()
@@ -205,7 +205,7 @@ pub(super) fn weight_text(weight: f64) -> String {
     }
 }
 
-/// A fraction with six significant digits, as C++ streams print it: `0.95`, `0.799988`, `1`.
+/// Returns a fraction with six significant digits, as C++ streams print it: `0.95`, `0.799988`, `1`.
 pub(super) fn short_float(f: f64) -> String {
     if f == 0.0 {
         return "0".to_owned();
@@ -216,23 +216,23 @@ pub(super) fn short_float(f: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// OSDs as `[1,0,NONE]`.
+/// Returns OSDs as `[1,0,NONE]`.
 pub(super) fn osds_text(osds: &[OsdId]) -> String {
     let name = |osd: &OsdId| if osd.is_some() { osd.0.to_string() } else { "NONE".to_owned() };
     format!("[{}]", osds.iter().map(name).collect::<Vec<_>>().join(","))
 }
 
-/// OSDs as numbers; a hole is CRUSH's 2147483647.
+/// Returns OSDs as numbers; a hole is CRUSH's 2147483647.
 pub(super) fn osds_value(osds: &[OsdId]) -> Value {
     osds.iter().map(|osd| json!(osd.0)).collect()
 }
 
-/// An OSD's number, -1 for none.
+/// Returns an OSD's number, -1 for none.
 pub(super) fn primary_number(osd: Option<OsdId>) -> i32 {
     osd.filter(|osd| osd.is_some()).map_or(-1, |osd| osd.0)
 }
 
-/// A stamp as JSON carries it; Ceph prints "never" as `0.000000`.
+/// Returns a stamp as JSON carries it; Ceph prints "never" as `0.000000`.
 pub(super) fn stamp(t: Utime) -> String {
     if t.is_zero() { "0.000000".to_owned() } else { t.to_string() }
 }

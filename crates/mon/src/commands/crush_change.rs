@@ -116,7 +116,8 @@ pub(super) const COMMANDS: &[Command] = &[
         create_replicated_rule,
     ),
     Command::new(
-        "osd crush rule create-simple {name:String} {root:String} {type:String} {mode:Choices,req=false,strings=firstn|indep}",
+        "osd crush rule \
+         create-simple {name:String} {root:String} {type:String} {mode:Choices,req=false,strings=firstn|indep}",
         "rw",
         "make a rule that puts each replica into another bucket of a type",
         create_simple_rule,
@@ -136,7 +137,7 @@ fn location(c: &Context<'_>) -> Result<Location, Reply> {
     Location::parse(c.args.texts("args")).map_err(bad)
 }
 
-/// `{host=a,root=default}`.
+/// Returns `{host=a,root=default}`.
 fn location_text(location: &Location) -> String {
     let pairs: Vec<String> = location.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
     format!("{{{}}}", pairs.join(","))
@@ -189,7 +190,7 @@ fn set_map(c: &Context<'_>) -> Answer {
     c.change_map((version + 1).to_string(), |incremental| incremental.set_crush(&crush))
 }
 
-/// A map that is set from outside must still have what pools use, and nothing through which nothing can be placed.
+/// Checks a map that is set from outside: it must have the rules that pools use, and each must be able to place groups.
 fn check_new_map(c: &Context<'_>, crush: &CrushMap) -> Result<(), String> {
     let mut scratch = crush::Scratch::default();
     for (id, pool) in &c.map().pools {
@@ -231,7 +232,7 @@ fn add_bucket(c: &Context<'_>) -> Answer {
     })
 }
 
-/// The id of the item called `name`.
+/// Returns the id of the item called `name`.
 fn item(c: &Context<'_>, name: &str) -> Result<i32, Reply> {
     let found = c.crush().id(name);
     found.ok_or_else(|| Reply::error(Errno::ENOENT, format!("item {name} does not exist")))
@@ -313,7 +314,8 @@ fn swap_bucket(c: &Context<'_>) -> Answer {
     c.change_crush(format!("swapped bucket of {source} to {dest}"), |crush| crush.swap_bucket(source, dest))
 }
 
-/// The item called `name`, with Ceph's sentence if there is none.
+/// Returns name, id and new weight of the item that the argument names. Error: Ceph's sentence, if there is no such
+/// item.
 fn weighed<'c>(c: &'c Context<'_>) -> Result<(&'c str, i32, u32), Reply> {
     let name = c.args.word("name");
     let Some(id) = c.crush().id(name) else {
@@ -346,7 +348,7 @@ fn reweight_all(c: &Context<'_>) -> Answer {
     c.change_crush("reweighted crush hierarchy", CrushMap::reweight_all)
 }
 
-/// The OSDs that words name, and sentences about words that name none.
+/// Returns the OSDs that words name, and sentences about words that name none.
 fn named(c: &Context<'_>) -> (Vec<OsdId>, String) {
     let (mut osds, mut said) = (Vec::new(), String::new());
     for word in c.args.texts("ids") {
@@ -476,7 +478,7 @@ fn set_tunable(c: &Context<'_>) -> Answer {
     })
 }
 
-/// What a new rule starts from, checked with Ceph's sentences.
+/// Checks root, type and class that a new rule starts from. Error: Ceph's sentence.
 fn check_rule_target(c: &Context<'_>, root: &str, type_name: &str, class: Option<&str>) -> Result<(), Reply> {
     if c.crush().id(root).is_none() {
         return refuse(Errno::ENOENT, format!("root item {root} does not exist"));
@@ -549,7 +551,7 @@ fn remove_rule(c: &Context<'_>) -> Answer {
     }
     let replicated = c.crush().rules().filter(|(_, rule)| rule.kind == RuleKind::REPLICATED).count();
     if replicated == 1 && c.crush().rule(id).is_some_and(|rule| rule.kind == RuleKind::REPLICATED) {
-        // Without one no pool could be made.
+        // Without this rule no pool could be made.
         return refuse(Errno::EBUSY, format!("rule {name} is the only one for replicated pools"));
     }
     c.change_crush("", |crush| crush.remove_rule(name))

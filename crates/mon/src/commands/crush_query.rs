@@ -253,7 +253,7 @@ fn list_rules(c: &Context<'_>) -> Answer {
     c.either(|| names.iter().map(|name| format!("{name}\n")).collect(), || json!(names))
 }
 
-/// Names of the rules that start from a shadow bucket of `class`.
+/// Returns the names of the rules that start from a shadow bucket of `class`.
 pub(super) fn rules_of_class<'a>(crush: &'a CrushMap, class: &str) -> Vec<&'a str> {
     let class = crush.class_id(class);
     let takes_class = |id: u32| {

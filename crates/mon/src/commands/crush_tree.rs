@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use types::OsdId;
 
-/// An item and all that is below it.
+/// Returns the ids of an item and of all items below it.
 pub(super) fn ids_from(crush: &CrushMap, root: i32) -> BTreeSet<i32> {
     nodes(crush, TreeOptions::default(), Some(root)).iter().map(|node| node.id).collect()
 }
@@ -15,13 +15,13 @@ pub(super) fn ids_from(crush: &CrushMap, root: i32) -> BTreeSet<i32> {
 pub(super) struct Node<'a> {
     pub id: i32,
     pub depth: usize,
-    /// 16.16.
+    /// The weight in 16.16 fixed point.
     pub weight: u32,
     pub name: String,
     pub type_name: &'a str,
     pub type_id: u16,
     pub class: Option<&'a str>,
-    /// In the order in which Ceph's JSON has them, which is from the last to the first.
+    /// Children in the order of Ceph's JSON, which is from the last to the first.
     pub children: Vec<i32>,
     pub parent: Option<i32>,
 }
@@ -31,13 +31,13 @@ impl Node<'_> {
         (self.id >= 0).then_some(OsdId(self.id))
     }
 
-    /// The last column of trees: `    host a`, `        osd.0`.
+    /// Returns the last column of trees: `    host a`, `        osd.0`.
     pub fn label(&self) -> String {
         let indent = "    ".repeat(self.depth);
         if self.id < 0 { format!("{indent}{} {}", self.type_name, self.name) } else { format!("{indent}{}", self.name) }
     }
 
-    /// What every tree says of an item.
+    /// Returns the members that every tree shows of an item.
     pub fn value(&self) -> Map<String, Value> {
         let mut object = Map::new();
         let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
@@ -59,7 +59,7 @@ impl Node<'_> {
     }
 }
 
-/// The trees from the roots down, or the one below `from`.
+/// Returns the trees from the roots down, or the one below `from`.
 pub(super) fn nodes(crush: &CrushMap, options: TreeOptions, from: Option<i32>) -> Vec<Node<'_>> {
     let all = crush.tree(options);
     let items = match from {
@@ -100,7 +100,7 @@ fn node(crush: &CrushMap, item: TreeItem) -> Node<'_> {
     }
 }
 
-/// OSDs that exist but stand nowhere in the hierarchy.
+/// Returns OSDs that exist but stand nowhere in the hierarchy.
 pub(super) fn strays(crush: &CrushMap, osds: impl Iterator<Item = OsdId>) -> Vec<Node<'_>> {
     let placed: BTreeSet<i32> = crush.devices();
     let stray = |osd: OsdId| Node {

@@ -20,7 +20,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd erasure-code-profile rm {name:String}", "rw", "remove an erasure code profile", remove),
 ];
 
-/// What Ceph wants stripe units to be multiples of, unless told to `--force`.
+/// Unit of which Ceph wants stripe units to be multiples, unless told to `--force`.
 const STRIPE_UNIT_MULTIPLE_BYTES: u32 = types::BLOCK_BYTES as u32;
 
 fn list(c: &Context<'_>) -> Answer {
@@ -45,8 +45,8 @@ fn set(c: &Context<'_>) -> Answer {
     let unit_bytes = profile.stripe_unit_bytes().unwrap_or(STRIPE_UNIT_MULTIPLE_BYTES);
     if !unit_bytes.is_multiple_of(STRIPE_UNIT_MULTIPLE_BYTES) && !c.args.flag("force") {
         let sentence = format!(
-            "stripe_unit should be a multiple of {STRIPE_UNIT_MULTIPLE_BYTES} bytes for best performance. use --force to \
-             override this check"
+            "stripe_unit should be a multiple of {STRIPE_UNIT_MULTIPLE_BYTES} bytes for best performance. use --force \
+             to override this check"
         );
         return refuse(Errno::EINVAL, sentence);
     }
@@ -55,7 +55,7 @@ fn set(c: &Context<'_>) -> Answer {
     if c.crush().type_id(domain).is_none() {
         return refuse(Errno::EINVAL, format!("crush-failure-domain={domain} is not a type of the CRUSH map"));
     }
-    // A profile of an older map, such as the first one, may lack what is filled in today.
+    // A profile of an older map, such as the first one, may lack settings that are filled in today.
     let known = c.map().erasure_code_profiles.get(name);
     let known = known.map(|known| match Profile::from_settings(known.clone()) {
         Ok(profile) => profile.settings().clone(),
@@ -90,7 +90,7 @@ fn set(c: &Context<'_>) -> Answer {
     c.change_map("", |incremental| drop(incremental.new_erasure_code_profiles.insert(name.to_owned(), profile)))
 }
 
-/// Names of the pools that have the profile.
+/// Returns the names of the pools that have the profile.
 fn users<'a>(c: &Context<'a>, name: &str) -> Vec<&'a str> {
     let users = c.map().pools.iter().filter(|(_, pool)| pool.is_erasure() && pool.erasure_code_profile == name);
     users.filter_map(|(id, _)| c.map().pool_name(*id)).collect()

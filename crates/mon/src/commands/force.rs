@@ -20,13 +20,13 @@ pub(super) const COMMANDS: &[Command] = &[
         "pg cancel-force-recovery {pgid:Pgid,n=N}",
         "rw",
         "recover these placement groups when it is their turn",
-        |c| named_groups(c, What { cancel: true, ..RECOVERY }),
+        |c| named_groups(c, Forcing { cancel: true, ..RECOVERY }),
     ),
     Command::new(
         "pg cancel-force-backfill {pgid:Pgid,n=N}",
         "rw",
         "backfill these placement groups when it is their turn",
-        |c| named_groups(c, What { cancel: true, ..BACKFILL }),
+        |c| named_groups(c, Forcing { cancel: true, ..BACKFILL }),
     ),
     Command::new("osd pool force-recovery {who:Poolname,n=N}", "rw", "recover groups of pools before others", |c| {
         groups_of_pools(c, RECOVERY)
@@ -38,26 +38,26 @@ pub(super) const COMMANDS: &[Command] = &[
         "osd pool cancel-force-recovery {who:Poolname,n=N}",
         "rw",
         "recover groups of pools when it is their turn",
-        |c| groups_of_pools(c, What { cancel: true, ..RECOVERY }),
+        |c| groups_of_pools(c, Forcing { cancel: true, ..RECOVERY }),
     ),
     Command::new(
         "osd pool cancel-force-backfill {who:Poolname,n=N}",
         "rw",
         "backfill groups of pools when it is their turn",
-        |c| groups_of_pools(c, What { cancel: true, ..BACKFILL }),
+        |c| groups_of_pools(c, Forcing { cancel: true, ..BACKFILL }),
     ),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct What {
+struct Forcing {
     backfill: bool,
     cancel: bool,
 }
 
-const RECOVERY: What = What { backfill: false, cancel: false };
-const BACKFILL: What = What { backfill: true, cancel: false };
+const RECOVERY: Forcing = Forcing { backfill: false, cancel: false };
+const BACKFILL: Forcing = Forcing { backfill: true, cancel: false };
 
-impl What {
+impl Forcing {
     fn name(self) -> &'static str {
         match (self.backfill, self.cancel) {
             (false, false) => "force-recovery",
@@ -67,7 +67,8 @@ impl What {
         }
     }
 
-    /// Why a group in this state is left alone, if it is, and whether that may be a mistake of the asker's.
+    /// Returns the reason why a group in this state is left alone, if it is, and true if that may be a mistake of the
+    /// asker's.
     fn needs_not(self, state: u64) -> Option<(&'static str, bool)> {
         let (forced, work) = match self.backfill {
             false => (pg_state::FORCED_RECOVERY, pg_state::RECOVERY_WAIT | pg_state::RECOVERING),
@@ -85,25 +86,25 @@ impl What {
     }
 }
 
-/// What an operator has ordered, for the answer.
+/// The operator's order, for the answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForceAsked {
     what: &'static str,
-    /// About groups that are left alone.
+    /// Sentences about groups that are left alone.
     others: String,
     groups: BTreeMap<OsdId, Vec<PgId>>,
 }
 
-fn named_groups(c: &Context<'_>, what: What) -> Answer {
+fn named_groups(c: &Context<'_>, what: Forcing) -> Answer {
     order(c, what, c.args.pgs("pgid").into_iter().collect())
 }
 
-fn groups_of_pools(c: &Context<'_>, what: What) -> Answer {
+fn groups_of_pools(c: &Context<'_>, what: Forcing) -> Answer {
     let pools = super::scrub::pools(c)?;
     order(c, what, c.volatile.pgs.keys().filter(|pgid| pools.contains(&pgid.pool)).copied().collect())
 }
 
-fn order(c: &Context<'_>, what: What, wanted: BTreeSet<PgId>) -> Answer {
+fn order(c: &Context<'_>, what: Forcing, wanted: BTreeSet<PgId>) -> Answer {
     let mut groups: BTreeMap<OsdId, Vec<PgId>> = BTreeMap::new();
     let (mut others, mut error) = (String::new(), None);
     for pgid in wanted {
@@ -126,12 +127,12 @@ fn order(c: &Context<'_>, what: What, wanted: BTreeSet<PgId>) -> Answer {
             }
         }
     }
-    // An error is one only where nothing is done.
+    // An error is reported only if nothing is done.
     match error.filter(|_| groups.is_empty()) {
         Some(errno) => refuse(errno, others + "\n"),
         None => {
             let order = |pgs: &Vec<PgId>| {
-                let What { backfill, cancel } = what;
+                let Forcing { backfill, cancel } = what;
                 Order::Force(PgForce { pgs: pgs.clone(), backfill, cancel })
             };
             let orders = groups.iter().map(|(osd, pgs)| (*osd, order(pgs))).collect();
@@ -142,7 +143,7 @@ fn order(c: &Context<'_>, what: What, wanted: BTreeSet<PgId>) -> Answer {
 }
 
 impl ForceAsked {
-    /// The answer, once these OSDs were told.
+    /// Returns the answer, once these OSDs were told.
     pub(crate) fn reply(self, told: &[OsdId]) -> Reply {
         let ForceAsked { what, mut others, groups } = self;
         let any = groups.is_empty() || groups.keys().any(|osd| told.contains(osd));

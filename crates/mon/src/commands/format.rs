@@ -1,12 +1,12 @@
 //! One tree of values, printed as JSON the way Ceph's formatters print it.
 //!
-//! Differences to `serde_json`'s own printing that tools can see: pretty output is indented by four blanks, a number
-//! without a fraction has no `.0`, and fractions carry 17 significant digits.
+//! Its output differs from `serde_json`'s own where tools can see it: pretty output is indented by four blanks, a
+//! number without a fraction has no `.0`, and fractions carry 17 significant digits.
 
 use serde_json::Value;
 use std::fmt::Write;
 
-/// What a command's `format` argument asks for.
+/// The output format that a command's `format` argument asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Format {
     /// Text for people; commands without a text of their own print [`Format::JsonPretty`].
@@ -17,7 +17,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// From the argument's text, or `None` if it names nothing we print.
+    /// Returns the format that the argument's text names, or `None` if it names none that we print.
     pub fn from_name(name: &str) -> Option<Format> {
         Some(match name {
             "" | "plain" => Format::Plain,
@@ -27,7 +27,7 @@ impl Format {
         })
     }
 
-    /// `value` as text: on one line without an end, or indented and with an end of line.
+    /// Returns `value` as text: on one line without an end, or indented and with an end of line.
     pub fn render(self, value: &Value) -> String {
         let mut out = String::new();
         let pretty = self != Format::Json;
@@ -39,7 +39,7 @@ impl Format {
     }
 }
 
-/// `indent` is the depth, or `None` for everything on one line.
+/// Writes a value. `indent` is the depth, or `None` for everything on one line.
 fn write_value(out: &mut String, value: &Value, indent: Option<usize>) {
     match value {
         Value::Number(n) => match n.as_f64() {
@@ -94,7 +94,7 @@ fn write_string(out: &mut String, text: &str) {
     out.push_str(&serde_json::to_string(text).expect("a string is JSON"));
 }
 
-/// C's `%.17g`: enough digits to tell any two numbers apart, and no trailing zeros.
+/// Returns C's `%.17g`: enough digits to tell any two numbers apart, and no trailing zeros.
 fn significant_17(f: f64) -> String {
     if f == 0.0 {
         return "0".to_owned();
@@ -124,7 +124,8 @@ mod tests {
             Format::Json.render(&value),
             r#"{"b":[1,0.5,0.94999998807907104],"a":{},"e":[],"t":true,"s":"x\n\"y\""}"#
         );
-        let pretty = "{\n    \"b\": [\n        1,\n        0.5,\n        0.94999998807907104\n    ],\n    \"a\": {},\n    \
+        let pretty = "{\n    \"b\": [\n        1,\n        0.5,\n        0.94999998807907104\n    ],\n    \
+                      \"a\": {},\n    \
                       \"e\": [],\n    \"t\": true,\n    \"s\": \"x\\n\\\"y\\\"\"\n}\n";
         assert_eq!(Format::Plain.render(&value), pretty);
     }

@@ -25,13 +25,13 @@ pub(super) fn report(c: &Context<'_>) -> HealthReport {
     health::evaluate(c.state, c.volatile)
 }
 
-/// For how long an alarm stays muted, as ` ttl 59m`; empty if it does not end by itself.
+/// Returns the time for which an alarm stays muted, as `59m`. `None` if the mute does not end by itself.
 fn time_left(c: &Context<'_>, code: &str) -> Option<String> {
     let expires = c.state.health_mutes.get(code)?.expires?;
     Some(units::age(expires.to_unix().saturating_sub(c.request.now.to_unix())))
 }
 
-/// `(muted: CODE(59m) CODE)`, if any is.
+/// Returns `(muted: CODE(59m) CODE)`, if any alarm is muted.
 pub(super) fn muted_text(c: &Context<'_>, report: &HealthReport) -> Option<String> {
     let muted: Vec<String> = report
         .checks
@@ -80,7 +80,7 @@ fn detail_text(c: &Context<'_>, report: &HealthReport) -> String {
     out
 }
 
-/// The alarms as values.
+/// Returns the alarms as values.
 pub(super) fn value(c: &Context<'_>, report: &HealthReport, detail: bool) -> Value {
     let mut checks = Map::new();
     for (code, check) in &report.checks {
@@ -108,7 +108,7 @@ pub(super) fn value(c: &Context<'_>, report: &HealthReport, detail: bool) -> Val
     json!({"status": report.status().word(), "checks": checks, "mutes": mutes.collect::<Vec<_>>()})
 }
 
-/// A time such as `90s`, `4h`, `2d`; a bare number is seconds.
+/// Parses a time such as `90s`, `4h`, `2d`; a bare number is seconds.
 fn parse_time(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

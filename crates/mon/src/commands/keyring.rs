@@ -7,10 +7,10 @@ use types::Utime;
 
 /// Number of the only kind of key: AES, 128 bits.
 const KEY_AES: u16 = 1;
-/// Kind, stamp, length, key.
+/// Length of a key: kind, stamp, length, key.
 const KEY_BYTES: usize = 2 + 8 + 2 + 16;
 
-/// Why a keyring cannot be read.
+/// Reason why a keyring cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum KeyringError {
     #[error("keyring is not UTF-8")]
@@ -23,7 +23,7 @@ pub enum KeyringError {
     NoKey(String),
 }
 
-/// A key as users see it: `AQ...==`.
+/// Returns a key as users see it: `AQ...==`.
 pub(super) fn key_text(entry: &AuthEntry) -> String {
     let mut bytes = Vec::with_capacity(KEY_BYTES);
     bytes.extend_from_slice(&KEY_AES.to_le_bytes());
@@ -34,7 +34,7 @@ pub(super) fn key_text(entry: &AuthEntry) -> String {
     types::base64::encode(&bytes)
 }
 
-/// When a key was made, and the key.
+/// Returns the time at which a key was made, and the key.
 fn read_key(text: &str) -> Option<(Utime, [u8; 16])> {
     let bytes = types::base64::decode(text)?;
     let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -47,7 +47,7 @@ fn read_key(text: &str) -> Option<(Utime, [u8; 16])> {
     Some((created, bytes[12..].try_into().ok()?))
 }
 
-/// Entity and key, and what the entity may do if `caps`.
+/// Returns entity and key, and with `caps` the entity's capabilities.
 pub(super) fn write(entity: &str, entry: &AuthEntry, caps: bool) -> String {
     let mut out = format!("[{entity}]\n\tkey = {}\n", key_text(entry));
     if caps {

@@ -21,7 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// How many lines are printed unless told otherwise.
+/// Lines that are printed, unless the command gives another number.
 const LINES: i64 = 20;
 
 fn add(c: &Context<'_>) -> Answer {
@@ -59,7 +59,7 @@ fn last(c: &Context<'_>) -> Answer {
     )
 }
 
-/// `2026-11-21T12:04:37.481840+0000 mon.a (mon.0) 95 : cluster [WRN] ...`.
+/// Returns `2026-11-21T12:04:37.481840+0000 mon.a (mon.0) 95 : cluster [WRN] ...`.
 fn line(entry: &LogEntry) -> String {
     let LogEntry { name, rank, stamp, seq, channel, message, .. } = entry;
     format!("{stamp} {name} ({rank}) {seq} : {channel} {} {message}", tag(entry.priority))

@@ -1,4 +1,4 @@
-//! What Ceph's manager daemon is asked. The monitor does what a manager would; there are no modules to load.
+//! Commands about Ceph's manager daemon. The monitor does its work; there are no modules to load.
 
 use super::context::{Context, stamp};
 use super::progress;
@@ -18,7 +18,7 @@ pub(super) const COMMANDS: &[Command] = &[
         "have another manager take over; the monitor does its work",
         |c| {
             match c.args.text("who") {
-                // Ceph does nothing then, either.
+                // Ceph does nothing for a name that is not the active manager's, either.
                 Some(who) if who != c.state.manager_map().active_name => {
                     super::done(format!("Daemon not found '{who}', already failed?"))
                 }

@@ -1,16 +1,16 @@
-//! What `ceph` asks: a JSON object with the command's words under `prefix` and its arguments by name.
+//! Commands of `ceph`: a JSON object with the command's words under `prefix` and its arguments by name.
 //!
 //! A handler looks at the state and either answers or proposes updates together with the answer to give once they are
 //! durable. It never waits: at most one batch is on its way to the log at a time, and a command that may change
-//! something is handled when none is, so that what it looks at is what its updates apply to.
+//! something is handled when none is. Therefore its updates apply to the state that it looked at.
 //!
-//! * `table.rs` — start here: all commands, and what `ceph` is told about them. Each topic's file holds its commands'
+//! * `table.rs` — start here: all commands, and their descriptions for `ceph`. Each topic's file holds its commands'
 //!   signatures beside their handlers.
 //! * `signature.rs`, `arguments.rs`: from a signature to checked arguments.
-//! * `context.rs`: what a handler works with. `format.rs`, `text_table.rs`, `units.rs`: how answers are printed.
+//! * `context.rs`: the context of a handler. `format.rs`, `text_table.rs`, `units.rs`: printing of answers.
 //!
 //! Words, output texts and JSON keys are those of Ceph 16.2, so that its tools and people's scripts work unchanged.
-//! What Ceph's manager daemon would answer is answered here.
+//! Commands for Ceph's manager daemon are answered here, too.
 
 mod arguments;
 mod auth;
@@ -81,11 +81,11 @@ use types::{EntityName, Errno, OsdId, Utime};
 pub struct Request<'a> {
     /// The JSON text.
     pub command: &'a str,
-    /// What came with it (`ceph ... -i FILE`).
+    /// Input beside the command (`ceph ... -i FILE`).
     pub input: Bytes,
-    /// Who asks.
+    /// The client that sent it.
     pub from: EntityName,
-    /// Whether it was sent to this monitor in person (`ceph tell mon.a ...`).
+    /// True if it was sent to this monitor in person (`ceph tell mon.a ...`).
     pub tell: bool,
     /// Wall clock.
     pub now: Utime,
@@ -93,24 +93,24 @@ pub struct Request<'a> {
     pub random: [u8; 32],
 }
 
-/// An answer.
+/// The answer to a command.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reply {
     /// 0, a positive result, or a negative error number.
     pub code: i32,
-    /// For people; `ceph` prints it to stderr.
+    /// Text for people; `ceph` prints it to stderr.
     pub status: String,
-    /// For stdout.
+    /// Bytes for stdout.
     pub output: Bytes,
 }
 
 impl Reply {
-    /// Success, with something for stdout.
+    /// Returns success, with something for stdout.
     pub fn output(output: impl Into<Bytes>) -> Reply {
         Reply { code: 0, status: String::new(), output: output.into() }
     }
 
-    /// Success, with a sentence for stderr.
+    /// Returns success, with a sentence for stderr.
     pub fn status(status: impl Into<String>) -> Reply {
         Reply { code: 0, status: status.into(), output: Bytes::new() }
     }
@@ -120,7 +120,7 @@ impl Reply {
     }
 }
 
-/// What is to be done about a command.
+/// A handler's decision about a command.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
     Reply(Reply),
@@ -129,14 +129,15 @@ pub enum Outcome {
         updates: Vec<Update>,
         reply: Reply,
     },
-    /// Have these OSDs do something with groups that they are the primaries of, as far as they are connected, and answer.
+    /// Have these OSDs do something with groups that they are the primaries of, as far as they are connected, and
+    /// answer.
     Order {
         orders: Vec<(OsdId, Order)>,
         asked: Asked,
     },
 }
 
-/// What a handler returns; the error is the answer of a command that cannot be done.
+/// Result of a handler; the error is the answer of a command that cannot be done.
 type Answer = Result<Outcome, Reply>;
 
 /// Handles one command.
@@ -146,7 +147,7 @@ pub fn handle(state: &MonState, volatile: &Volatile, request: &Request<'_>) -> O
 
 fn answer(state: &MonState, volatile: &Volatile, request: &Request<'_>) -> Answer {
     let invalid = |sentence: String| Reply::error(Errno::EINVAL, sentence);
-    // What stands behind the object does not matter to Ceph, either: `rbd perf image` ends its commands with a stray quote.
+    // Text behind the object does not matter to Ceph, either: `rbd perf image` ends its commands with a stray quote.
     let command = serde_json::Deserializer::from_str(request.command).into_iter().next();
     let Some(Ok(Value::Object(command))) = command else {
         return Err(invalid("command is not a JSON object".to_owned()));
@@ -164,12 +165,12 @@ fn answer(state: &MonState, volatile: &Volatile, request: &Request<'_>) -> Answe
     (known.command.handler)(&Context { state, volatile, request, args, format })
 }
 
-/// The answer of a command that cannot be done.
+/// Returns the answer of a command that cannot be done.
 fn refuse<T>(errno: Errno, sentence: impl Into<String>) -> Result<T, Reply> {
     Err(Reply::error(errno, sentence))
 }
 
-/// Success, with a sentence for stderr.
+/// Returns success, with a sentence for stderr.
 fn done(status: impl Into<String>) -> Answer {
     Ok(Outcome::Reply(Reply::status(status)))
 }

@@ -39,12 +39,12 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("version", "r", "print what this monitor runs", version),
 ];
 
-/// A stamp with `Z`, as the monitor map prints it.
+/// Returns a stamp with `Z`, as the monitor map prints it.
 fn zulu(t: Utime) -> String {
     stamp(t).replace("+0000", "Z")
 }
 
-/// The monitor map as a value.
+/// Returns the monitor map as a value.
 fn map_value(c: &Context<'_>) -> Value {
     let map = &c.state.monmap;
     let mons = map.by_rank().enumerate().map(|(rank, mon)| {
@@ -67,7 +67,7 @@ fn map_value(c: &Context<'_>) -> Value {
         "min_mon_release": map.min_mon_release.0,
         "min_mon_release_name": map.min_mon_release.name(),
         "election_strategy": map.strategy,
-        // The keys of these two end so in Ceph.
+        // The keys `disallowed_leaders: ` and `removed_ranks: ` end so in Ceph.
         "disallowed_leaders: ": map.disallowed_leaders.iter().cloned().collect::<Vec<_>>().join(","),
         "stretch_mode": map.stretch_mode,
         "tiebreaker_mon": map.tiebreaker,
@@ -119,7 +119,7 @@ fn stat(c: &Context<'_>) -> Answer {
     c.either(text, value)
 }
 
-/// Older monitor maps are not kept.
+/// Refuses epochs but the present one: older monitor maps are not kept.
 fn check_epoch(c: &Context<'_>) -> Result<(), Reply> {
     match c.args.int("epoch").filter(|epoch| *epoch != 0 && *epoch != i64::from(c.state.monmap.epoch.0)) {
         Some(epoch) => refuse(Errno::ENOENT, format!("there is no map for epoch {epoch}")),
@@ -196,8 +196,8 @@ fn features(c: &Context<'_>) -> Answer {
         let (known, here) = (bracket(&all), bracket(&persistent));
         let epoch = map.epoch.0;
         format!(
-            "all features\n\tsupported: {known}\n\tpersistent: {known}\non current monmap (epoch {epoch})\n\tpersistent: \
-             {here}\n\trequired: {here}\n"
+            "all features\n\tsupported: {known}\n\tpersistent: {known}\non current monmap \
+             (epoch {epoch})\n\tpersistent: {here}\n\trequired: {here}\n"
         )
     };
     let value = || {
@@ -209,7 +209,7 @@ fn features(c: &Context<'_>) -> Answer {
     c.either(text, value)
 }
 
-/// How many monitors decide of so many.
+/// Returns the number of monitors that decide, of `mons` in all.
 pub(super) fn majority(mons: usize) -> usize {
     mons / 2 + 1
 }
@@ -262,7 +262,7 @@ fn quorum_status(c: &Context<'_>) -> Answer {
         "monmap": map_value(c),
     });
     match c.format {
-        // Ceph prints this on one line where nothing is asked for.
+        // Ceph prints this on one line if the command asks for no format.
         super::Format::Plain => c.text(super::Format::Json.render(&value) + "\n"),
         _ => c.value(value),
     }

@@ -1,5 +1,5 @@
-//! `ceph mon add|rm`: who the monitors are to be. `ceph mon confirm-survivor`: what one that was made the only one
-//! knows is all there is.
+//! `ceph mon add|rm` changes the set of monitors. `ceph mon confirm-survivor` confirms that the records of a monitor
+//! that was made the only one are complete.
 
 use super::context::Context;
 use super::mon::majority;
@@ -27,7 +27,7 @@ pub(super) const COMMANDS: &[Command] = &[
 /// More pools than can have been made of which a survivor has not heard: their numbers are not given again.
 const POOLS_SKIPPED: i64 = 1000;
 
-/// Where monitors listen unless told otherwise.
+/// Port of monitors whose address names none.
 const PORT: u16 = 3300;
 
 fn addrs(text: &str) -> Option<EntityAddrVec> {
@@ -81,8 +81,8 @@ fn remove(c: &Context<'_>) -> Answer {
     c.propose(updates, Reply::status(format!("removing mon.{name} at {addrs}, there will be {left} monitors")))
 }
 
-/// From then on records count as they are, copies of groups that nobody needs are removed, and what OSDs have of pools
-/// that are not known.
+/// Confirms the survivor's records: from then on they count as they are; OSDs remove copies of groups that are not
+/// needed, and data of pools that are not known.
 fn confirm_survivor(c: &Context<'_>) -> Answer {
     if !c.state.in_doubt {
         return done("nothing is to be confirmed");
@@ -90,9 +90,10 @@ fn confirm_survivor(c: &Context<'_>) -> Answer {
     let behind = c.state.pgs.values().filter(|record| record.doubt == doubt::BEHIND).count();
     if !c.args.flag("yes_i_really_mean_it") {
         let sentence = format!(
-            "{behind} placement groups have not been made whole since by what all OSDs have, and would go by records that may be behind; \
-             copies that no placement group needs then, and the data of pools that `ceph osd pool ls` does not show, are removed \
-             for good. See that all OSDs are up and all placement groups active+clean, then pass --yes-i-really-mean-it"
+            "{behind} placement groups have not been made whole since by what all OSDs have, and would go by records \
+             that may be behind; copies that no placement group needs then, and the data of pools that `ceph osd pool \
+             ls` does not show, are removed for good. See that all OSDs are up and all placement groups active+clean, \
+             then pass --yes-i-really-mean-it"
         );
         return refuse(Errno::EPERM, sentence);
     }
@@ -158,7 +159,7 @@ mod tests {
             let reply = cluster.run(json!({"prefix": "mon add", "name": name, "addr": addr}));
             assert!(reply.code < 0, "{name} {addr}: {}", reply.status);
         }
-        // Only one of two decides: it is not to be removed, the other may.
+        // One of two monitors decides: it may not be removed, the other one may.
         assert_eq!(cluster.run(json!({"prefix": "mon rm", "name": "a"})).code, Errno::EBUSY.as_result());
         let removed = said(&mut cluster, json!({"prefix": "mon rm", "name": "b"}));
         assert_eq!(removed, "removing mon.b at v2:10.0.0.2:3300/0, there will be 1 monitors");

@@ -1,4 +1,4 @@
-//! What OSDs are told to do on an operator's word, at once and without a change of the state.
+//! Orders that OSDs get on an operator's word, at once and without a change of the state.
 
 use super::Reply;
 use super::force::ForceAsked;
@@ -13,7 +13,7 @@ pub enum Order {
     Force(PgForce),
 }
 
-/// What an operator has ordered, for the answer.
+/// An operator's order, for the answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Asked {
     Scrub(ScrubAsked),
@@ -21,7 +21,7 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// The answer, once some OSDs were told and the others turned out not to be connected.
+    /// Returns the answer, once some OSDs were told and the others turned out not to be connected.
     pub(crate) fn reply(self, told: &[OsdId], absent: &[OsdId]) -> Reply {
         match self {
             Asked::Scrub(asked) => asked.reply(told, absent),

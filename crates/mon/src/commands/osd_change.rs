@@ -1,4 +1,4 @@
-//! Marking OSDs in, out, down, weighing them, bringing them into being and removing them.
+//! Marking OSDs in, out and down, weighing them, making them and removing them.
 
 use super::arguments::parse_osd;
 use super::context::{Context, short_float};
@@ -81,7 +81,7 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// The OSDs that words such as `3`, `osd.3`, `all` name. A word that names none is an error.
+/// Returns the OSDs that words such as `3`, `osd.3`, `all` name. A word that names none is an error.
 fn named_osds(c: &Context<'_>, all: impl Fn(OsdId) -> bool) -> Result<Vec<OsdId>, Reply> {
     let mut osds = Vec::new();
     for word in c.args.texts("ids") {
@@ -131,7 +131,7 @@ fn out(c: &Context<'_>) -> Answer {
         |osd| c.map().is_out(osd),
         |incremental, osd| {
             incremental.mark_out(osd);
-            // From here on it comes back in only by hand.
+            // Without the flag the OSD comes back in only by hand.
             let state = c.map().osd(osd).map(|osd| osd.state).unwrap_or_default();
             if state.contains(OsdState::AUTOOUT) {
                 incremental.flip_state(osd, OsdState::AUTOOUT);
@@ -151,7 +151,7 @@ fn mark_in(c: &Context<'_>) -> Answer {
             incremental.mark_in(osd);
             let (map, state) = (c.map(), c.map().osd(osd).map(|osd| osd.state).unwrap_or_default());
             if state.contains(OsdState::AUTOOUT) {
-                // Its weight from before it was marked out.
+                // The OSD gets its weight from before it was marked out.
                 let xinfo = map.osd(osd).map(|osd| osd.xinfo).unwrap_or_default();
                 if xinfo.old_weight > 0 {
                     incremental.new_weight.insert(osd, xinfo.old_weight);
@@ -168,7 +168,7 @@ fn down(c: &Context<'_>) -> Answer {
     mark(c, osds, "down", |osd| c.map().is_down(osd), Incremental::mark_down)
 }
 
-/// An OSD that sees this in a map ends; when it is started again it comes up as ever.
+/// Stops OSDs: one that sees this in a map ends; when it is started again it comes up as ever.
 fn stop(c: &Context<'_>) -> Answer {
     let state = |osd: OsdId| c.map().osd(osd).map(|osd| osd.state).unwrap_or_default();
     let mut status = String::new();
@@ -267,7 +267,7 @@ fn check_room(osd: OsdId) -> Result<(), Reply> {
     if osd.0 < OSDS_MAX { Ok(()) } else { refuse(Errno::ERANGE, format!("OSD ids end at {}", OSDS_MAX - 1)) }
 }
 
-/// The update that makes a new OSD, or a destroyed one anew.
+/// Returns the update that makes a new OSD, or a destroyed one anew.
 fn bring_into_being(c: &Context<'_>, osd: OsdId, uuid: Fsid) -> Option<Update> {
     let mut incremental = c.state.next_incremental(c.request.now);
     match c.map().osd(osd) {
@@ -275,8 +275,8 @@ fn bring_into_being(c: &Context<'_>, osd: OsdId, uuid: Fsid) -> Option<Update> {
             if osd.0 >= c.map().max_osd() {
                 incremental.new_max_osd = Some(osd.0 + 1);
             }
-            // A new OSD is in, so that it takes data as soon as it starts. A weight also brings it into being: to flip
-            // the bit for that as well would take it back.
+            // A new OSD is in, so that it takes data as soon as it starts. A weight also makes it exist: to flip the
+            // bit for that as well would take it back.
             incremental.mark_in(osd);
             incremental.flip_state(osd, OsdState::NEW);
             incremental.new_uuid.insert(osd, uuid);
@@ -293,7 +293,7 @@ fn bring_into_being(c: &Context<'_>, osd: OsdId, uuid: Fsid) -> Option<Update> {
     c.state.osd_update(incremental)
 }
 
-/// An answer whose output is to come once `update` is durable.
+/// Returns an answer whose output comes once `update` is durable.
 fn with_change(outcome: Outcome, update: Option<Update>) -> Answer {
     Ok(match (outcome, update) {
         (Outcome::Reply(reply), Some(update)) => Outcome::Propose { updates: vec![update], reply },
@@ -330,7 +330,7 @@ fn set_max_osd(c: &Context<'_>) -> Answer {
     })
 }
 
-/// Refuses to destroy or purge an OSD that is up, or that may hold what nobody else does, unless told to.
+/// Refuses to destroy or purge an OSD that is up, or that may hold the only copy of something, unless told to.
 fn check_removal(c: &Context<'_>, osd: OsdId) -> Result<(), Reply> {
     if !c.args.flag("yes_i_really_mean_it") && !c.args.flag("force") {
         let hint =
@@ -352,7 +352,7 @@ fn check_removal(c: &Context<'_>, osd: OsdId) -> Result<(), Reply> {
     Ok(())
 }
 
-/// Entities of an OSD that go with it.
+/// Returns the removal of an OSD's entities, which go with it.
 fn forget_keys(c: &Context<'_>, osd: OsdId) -> Vec<Update> {
     let entities = [format!("osd.{}", osd.0), format!("client.osd-lockbox.{}", osd.0)];
     let known = entities.into_iter().filter(|entity| c.state.auth.contains_key(entity));
@@ -463,15 +463,15 @@ fn lost(c: &Context<'_>) -> Answer {
     })
 }
 
-/// What would be lost with some OSDs.
+/// The loss that removing some OSDs would cause.
 struct Safety {
     safe: Vec<i32>,
-    /// Those that placement groups are mapped to, and by how many groups.
+    /// OSDs that placement groups are mapped to, and the number of these groups.
     active: Vec<i32>,
     active_pgs: usize,
-    /// Those of which nothing is known while there are groups that are not whole.
+    /// OSDs without statistics while there are groups that are not whole.
     missing_stats: Vec<i32>,
-    /// Those that are not mapped to but hold placement groups.
+    /// OSDs that no group is mapped to but that hold placement groups.
     stored: Vec<i32>,
 }
 
@@ -549,7 +549,8 @@ fn safe_to_destroy(c: &Context<'_>) -> Answer {
     if !verdict.stored.is_empty() {
         let ids = ids_text(&verdict.stored);
         sentence += &format!(
-            "OSD(s) {ids} last reported they still store some PG data, and not all PGs are active+clean; we cannot be sure they aren't still needed. "
+            "OSD(s) {ids} last reported they still store some PG data, and not all PGs are active+clean; we cannot be \
+             sure they aren't still needed. "
         );
     }
     let errno = if verdict.active.is_empty() { Errno::EAGAIN } else { Errno::EBUSY };

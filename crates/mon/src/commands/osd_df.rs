@@ -1,4 +1,4 @@
-//! `ceph osd df`: how full each OSD is.
+//! `ceph osd df`: the fullness of each OSD.
 
 use super::context::{Context, weight, weight_text};
 use super::crush_tree::{self, Node};
@@ -51,16 +51,16 @@ impl Space {
         self.free = self.free.saturating_add(other.free);
     }
 
-    /// In percent.
+    /// Returns the used share in percent.
     fn utilization(&self) -> f64 {
         if self.total == 0 { 0.0 } else { self.used as f64 * 100.0 / self.total as f64 }
     }
 }
 
-/// What all lines are compared with.
+/// Figures that all lines are compared with.
 struct Summary {
     total: Space,
-    /// In percent.
+    /// Average use in percent.
     average: f64,
     min_var: f64,
     max_var: f64,
@@ -82,7 +82,7 @@ fn df(c: &Context<'_>) -> Answer {
     let mut nodes = crush_tree::nodes(c.crush(), TreeOptions::default(), None);
     let mut strays = crush_tree::strays(c.crush(), c.map().osds().map(|(id, _)| id));
     if let Some(wanted) = &wanted {
-        // A bucket above those asked for is not printed, unless all below it is.
+        // A bucket above the wanted ones is not printed, unless all below it is.
         nodes = crush_tree::prune(nodes, |osd| wanted.contains(&osd.0));
         nodes.retain(|node| node.id >= 0 || wanted.contains(&node.id));
         let top = nodes.iter().map(|node| node.depth).min().unwrap_or(0);
@@ -100,7 +100,7 @@ fn df(c: &Context<'_>) -> Answer {
     c.either(|| report.text(tree), || report.value())
 }
 
-/// The items that the filter leaves, or `None` for all.
+/// Returns the items that the filter leaves, or `None` for all.
 fn wanted(c: &Context<'_>) -> Result<Option<BTreeSet<i32>>, Reply> {
     let Some(filter) = c.args.text("filter") else {
         return Ok(None);

@@ -20,7 +20,7 @@ fn dump(c: &Context<'_>) -> Answer {
     c.either(|| text(&map), || value(&map))
 }
 
-/// The oldest release whose clients understand what the map uses.
+/// Returns the oldest release whose clients understand everything in the map.
 fn min_compat_client(map: &OsdMap) -> Release {
     if !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty() || map.crush.choose_args().next().is_some() {
         return Release::LUMINOUS;
@@ -84,7 +84,7 @@ fn text(map: &OsdMap) -> String {
     out
 }
 
-/// One OSD's line.
+/// Returns one OSD's line.
 pub(super) fn osd_text(map: &OsdMap, id: OsdId, osd: &Osd) -> String {
     let mut out = id.to_string();
     out.push_str(if osd.is_up() { " up  " } else { " down" });
@@ -234,7 +234,7 @@ fn xinfo_value(id: OsdId, osd: &Osd) -> Value {
     })
 }
 
-/// Runs of snapshots as `[1~2,5~1]`, in hexadecimal.
+/// Returns runs of snapshots as `[1~2,5~1]`, in hexadecimal.
 pub(super) fn intervals_text(set: &IntervalSet) -> String {
     let runs = set.runs().map(|(start, len)| format!("{start:x}~{len:x}"));
     format!("[{}]", runs.collect::<Vec<_>>().join(","))

@@ -1,4 +1,4 @@
-//! Flags of the cluster and of OSDs, ratios, and which releases may take part.
+//! Flags of the cluster and of OSDs, ratios, and the releases that may take part.
 
 use super::arguments::parse_osd;
 use super::context::{Context, short_float};
@@ -109,7 +109,7 @@ fn unset(c: &Context<'_>) -> Answer {
 fn change_flags(c: &Context<'_>, key: &str, on: bool) -> Answer {
     let flags = match key {
         "pause" => OsdMapFlags::PAUSERD | OsdMapFlags::PAUSEWR,
-        // Cluster-wide full flags are long gone; whether an OSD or pool is full is found out, not set.
+        // Cluster-wide full flags are long gone; the fullness of OSDs and pools is measured, not set.
         "full" => return refuse(Errno::EINVAL, "unrecognized flag 'full'"),
         _ => match OsdMapFlags::from_name(key) {
             Some(flag) => flag,
@@ -122,7 +122,7 @@ fn change_flags(c: &Context<'_>, key: &str, on: bool) -> Answer {
     c.change_map(status, |incremental| incremental.new_flags = (new != old).then_some(new))
 }
 
-/// Which flags single OSDs, buckets and classes can have.
+/// Flags that single OSDs, buckets and classes can have.
 const GROUP_FLAGS: [(&str, OsdState); 4] =
     [("noup", OsdState::NOUP), ("nodown", OsdState::NODOWN), ("noin", OsdState::NOIN), ("noout", OsdState::NOOUT)];
 
@@ -212,7 +212,7 @@ fn set_min_client(c: &Context<'_>) -> Answer {
         return refuse(Errno::EINVAL, format!("version {name} is not recognized"));
     };
     if release > Release::PACIFIC {
-        // Clients negotiate the features of Pacific with us, so that a newer minimum would lock everybody out.
+        // Clients negotiate the features of Pacific with us: a newer minimum would lock all of them out.
         let sentence = format!("clients newer than pacific cannot be required; {name} is");
         return refuse(Errno::EPERM, sentence);
     }

@@ -38,7 +38,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd numa-status", "r", "print to which NUMA nodes OSDs are bound", numa_status),
 ];
 
-/// Placement groups whose acting set differs from their up set: in erasure-coded pools by more than the order.
+/// Counts placement groups whose acting set differs from their up set: in erasure-coded pools by more than the order.
 pub(super) fn remapped_pgs(c: &Context<'_>) -> usize {
     let differs = |pg: PgId| {
         let Ok(place) = c.map().pg_to_up_acting(pg) else { return false };
@@ -51,7 +51,7 @@ pub(super) fn remapped_pgs(c: &Context<'_>) -> usize {
     pgs.into_iter().filter(|pg| differs(*pg)).count()
 }
 
-/// What `osd stat` and `status` say of OSDs.
+/// Returns the part of `osd stat` and `status` about OSDs.
 pub(super) fn stat_value(c: &Context<'_>) -> Value {
     let map = c.map();
     let (count, up, inside) = map.counts();
@@ -66,7 +66,7 @@ pub(super) fn stat_value(c: &Context<'_>) -> Value {
     })
 }
 
-/// `3 osds: 3 up (since 7m), 3 in (since 7m)`.
+/// Returns `3 osds: 3 up (since 7m), 3 in (since 7m)`.
 pub(super) fn stat_text(c: &Context<'_>) -> String {
     let map = c.map();
     let (count, up, inside) = map.counts();
@@ -76,7 +76,7 @@ pub(super) fn stat_text(c: &Context<'_>) -> String {
     format!("{count} osds: {up} up{}, {inside} in{}", since(map.last_up_change), since(map.last_in_change))
 }
 
-/// Flags that somebody set, as `status` and `osd stat` show them.
+/// Returns flags that an operator set, as `status` and `osd stat` show them.
 pub(super) fn important_flags(c: &Context<'_>) -> String {
     c.map().flags.without(osdmap::OsdMapFlags::NEW_MAP).names()
 }
@@ -142,7 +142,7 @@ fn metadata(c: &Context<'_>) -> Answer {
     }
 }
 
-/// How many there are of each value of `property`.
+/// Counts daemons by their value of `property`.
 pub(super) fn count<'a>(
     metadata: impl Iterator<Item = Option<&'a BTreeMap<String, String>>>,
     property: &str,
@@ -155,7 +155,7 @@ pub(super) fn count<'a>(
     counts
 }
 
-/// How many OSDs run which version.
+/// Counts OSDs by their value of `property`.
 pub(super) fn osd_counts(c: &Context<'_>, property: &str) -> BTreeMap<String, u64> {
     count(c.map().osds().map(|(id, _)| c.state.osd_metadata.get(&id)), property)
 }
@@ -227,7 +227,7 @@ fn perf(c: &Context<'_>) -> Answer {
     c.either(text, value)
 }
 
-/// A commit makes a write durable and readable at once, so both latencies are one.
+/// Returns an OSD's latencies. A commit makes a write durable and readable at once, so both are equal.
 pub(super) fn perf_value(us: u64) -> Value {
     json!({
         "commit_latency_ms": us / 1000,
@@ -285,7 +285,7 @@ fn blocked_by(c: &Context<'_>) -> Answer {
 }
 
 fn last_stat_seq(c: &Context<'_>) -> Answer {
-    // Reports are numbered by the time they came.
+    // The number of a report is the time at which it came.
     let id = c.existing_osd("id")?;
     let seq = c.volatile.osds.get(&id).map_or(0, |stat| stat.at.to_unix().as_millis());
     c.either(|| format!("{seq}\n"), || json!(seq as u64))

@@ -1,4 +1,4 @@
-//! `ceph osd status`: how full each OSD is, and what clients do there.
+//! `ceph osd status`: the fullness of each OSD, and its client I/O.
 
 use super::context::Context;
 use super::osd_dump::state_names;
@@ -28,10 +28,10 @@ fn status(c: &Context<'_>) -> Answer {
         },
     };
     let osds = c.map().osds().filter(|(id, _)| below.as_ref().is_none_or(|below| below.contains(&id.0)));
-    let rows: Vec<Row> = osds
+    let rows: Vec<OsdRow> = osds
         .map(|(id, osd)| {
             let stats = c.volatile.osds.get(&id).map(|osd| osd.stats).unwrap_or_default();
-            Row {
+            OsdRow {
                 id,
                 host: c.host_name(id).unwrap_or_default(),
                 used_bytes: stats.total_bytes.saturating_sub(stats.free_bytes),
@@ -49,11 +49,11 @@ fn status(c: &Context<'_>) -> Answer {
         // Every column has two blanks behind it.
         table.render(true).lines().map(|line| format!("{line}  \n")).collect()
     };
-    c.either(text, || json!({"OSDs": rows.iter().map(Row::value).collect::<Vec<_>>()}))
+    c.either(text, || json!({"OSDs": rows.iter().map(OsdRow::value).collect::<Vec<_>>()}))
 }
 
-/// One OSD.
-struct Row {
+/// One OSD's line.
+struct OsdRow {
     id: OsdId,
     host: String,
     used_bytes: u64,
@@ -62,7 +62,7 @@ struct Row {
     state: Vec<&'static str>,
 }
 
-impl Row {
+impl OsdRow {
     fn cells(&self) -> Vec<String> {
         let bytes = |n: f64| units::fixed(n, WIDTH, 1024);
         let count = |n: f64| units::fixed(n, WIDTH, 1000);

@@ -1,4 +1,4 @@
-//! `ceph osd tree`, `ceph osd tree-from`, `ceph osd ls-tree`: where OSDs stand and how they are.
+//! `ceph osd tree`, `ceph osd tree-from`, `ceph osd ls-tree`: OSDs' places and states.
 
 use super::context::{Context, weight, weight_text};
 use super::crush_tree::{self, Node};
@@ -34,7 +34,7 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// The map of the epoch asked for, or the newest.
+/// Returns the map of the epoch asked for, or the newest.
 pub(super) fn map_at(c: &Context<'_>) -> Result<Arc<OsdMap>, Reply> {
     let current = c.state.osdmaps.current();
     let Some(epoch) = c.args.int("epoch").filter(|epoch| *epoch != i64::from(current.epoch.0)) else {
@@ -46,7 +46,7 @@ pub(super) fn map_at(c: &Context<'_>) -> Result<Arc<OsdMap>, Reply> {
     Ok(Arc::new(OsdMap::from_slice(&full).expect("a map that was kept decodes")))
 }
 
-/// What `states` asks for, as a test of one OSD.
+/// Returns a test of one OSD that implements `states`.
 fn filter<'a>(c: &Context<'_>, map: &'a OsdMap) -> Result<impl Fn(OsdId) -> bool + use<'a>, Reply> {
     let states: Vec<String> = c.args.texts("states").iter().map(|state| (*state).to_owned()).collect();
     let count = |names: &[&str]| names.iter().filter(|name| states.iter().any(|state| state == **name)).count();
@@ -68,7 +68,7 @@ fn filter<'a>(c: &Context<'_>, map: &'a OsdMap) -> Result<impl Fn(OsdId) -> bool
     })
 }
 
-/// `up`, `down`, `destroyed` or `DNE`, "does not exist".
+/// Returns `up`, `down`, `destroyed` or `DNE`, "does not exist".
 pub(super) fn status(map: &OsdMap, osd: OsdId) -> &'static str {
     match () {
         () if !map.exists(osd) => "DNE",

@@ -102,7 +102,7 @@ fn stat(c: &Context<'_>) -> Answer {
     c.either(text, value)
 }
 
-/// Client I/O over all pools.
+/// Returns the client I/O over all pools.
 pub(super) fn total_rates(c: &Context<'_>) -> IoRates {
     c.volatile.rates.values().fold(IoRates::default(), |sum, rates| IoRates {
         read_ops: sum.read_ops + rates.read_ops,
@@ -114,7 +114,7 @@ pub(super) fn total_rates(c: &Context<'_>) -> IoRates {
     })
 }
 
-/// `1.7 MiB/s wr, 8 op/s`.
+/// Returns `1.7 MiB/s wr, 8 op/s`.
 fn io_short(rates: &IoRates) -> Option<String> {
     pools::io_text(rates)?;
     let mut parts = Vec::new();
@@ -152,7 +152,7 @@ fn map(c: &Context<'_>) -> Answer {
     c.either(text, value)
 }
 
-/// The states asked for: each a set of bits that must be set together, such as `active+clean`.
+/// Returns the states asked for: each a set of bits that must be set together, such as `active+clean`.
 fn wanted_states(c: &Context<'_>) -> Result<Vec<u64>, Reply> {
     let state = |text: &&str| {
         text.split('+').map(pg_state_bit).try_fold(0, |bits, bit| Some(bits | bit?)).ok_or_else(|| {
@@ -164,7 +164,7 @@ fn wanted_states(c: &Context<'_>) -> Result<Vec<u64>, Reply> {
     c.args.texts("states").iter().map(state).collect()
 }
 
-/// The pool whose number is given, if one is.
+/// Returns the pool whose number is given, if one is.
 fn existing_pool_id(c: &Context<'_>) -> Result<Option<PoolId>, Reply> {
     match c.args.int("pool").map(PoolId) {
         Some(pool) if c.map().pool(pool).is_none() => refuse(Errno::ENOENT, format!("pool {pool} does not exist")),
@@ -191,9 +191,9 @@ fn list(c: &Context<'_>, keep: impl Fn(&PgStat) -> bool) -> Answer {
     c.either(|| list_text(c, &pgs), || json!({"pg_ready": true, "pg_stats": pg_print::values(c.map(), &pgs)}))
 }
 
-/// Says where the numbers of omap entries come from.
-pub(super) const OMAP_NOTE: &str = "\n* NOTE: Omap statistics are gathered during deep scrub and may be inaccurate soon \
-                                    afterwards depending on utilization. See \
+/// Note on the origin of the numbers of omap entries.
+pub(super) const OMAP_NOTE: &str = "\n* NOTE: Omap statistics are gathered during deep scrub and may be inaccurate \
+                                    soon afterwards depending on utilization. See \
                                     http://docs.ceph.com/en/latest/dev/placement-group/#omap-statistics for further \
                                     details.\n";
 
@@ -230,7 +230,7 @@ fn list_text(c: &Context<'_>, pgs: &[&PgStat]) -> String {
     table.render(true) + OMAP_NOTE
 }
 
-/// For how many seconds something must have lasted to be stuck.
+/// Seconds after which a state counts as stuck.
 const STUCK_SECONDS: i64 = 60;
 
 fn dump_stuck(c: &Context<'_>) -> Answer {

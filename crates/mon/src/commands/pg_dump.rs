@@ -1,4 +1,4 @@
-//! `ceph pg dump`: everything that is known of placement groups.
+//! `ceph pg dump`: all statistics of placement groups.
 
 use super::context::{Context, with_status};
 use super::osd_query::perf_value;
@@ -30,7 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
     }),
 ];
 
-/// On one line unless asked otherwise.
+/// Answers on one line, unless indented JSON is asked for.
 fn compact(c: &Context<'_>, value: &Value) -> Answer {
     let format = if c.format == Format::JsonPretty { c.format } else { Format::Json };
     c.text(format.render(value))
@@ -42,7 +42,7 @@ fn dump(c: &Context<'_>) -> Answer {
     with_status(c.either(|| contents_text(c), || contents_value(c)), status)
 }
 
-/// Whether the arguments ask for one of `names`, or for all.
+/// Returns true if the arguments ask for one of `names`, or for all.
 fn asks(c: &Context<'_>, names: &[&str]) -> bool {
     let wanted = c.args.texts("dumpcontents");
     wanted.is_empty() || wanted.iter().any(|wanted| *wanted == "all" || names.contains(wanted))
@@ -61,7 +61,7 @@ fn contents_text(c: &Context<'_>) -> String {
     let wanted = c.args.texts("dumpcontents");
     let only = |name: &str| wanted.len() == 1 && wanted[0] == name;
     if only("delta") {
-        // Kept as rates, not as differences of counters.
+        // The monitor keeps rates, not differences of counters.
         return String::new();
     }
     if only("pgs_brief") {
@@ -127,14 +127,14 @@ fn osd_sum_row(c: &Context<'_>) -> String {
     table.render(true)
 }
 
-/// The groups of which an OSD holds a copy, and those whose primary it is.
+/// Returns the number of groups of which an OSD holds a copy, and of those whose primary it is.
 fn pg_counts(c: &Context<'_>, osd: OsdId) -> (usize, usize) {
     let pgs = c.volatile.pgs.values();
     let on = pgs.clone().filter(|pg| pg.report.up.contains(&osd) || pg.report.acting.contains(&osd)).count();
     (on, pgs.filter(|pg| pg_print::primary(&pg.report.acting) == osd.0).count())
 }
 
-/// OSDs that share a group with `osd`.
+/// Returns the OSDs that share a group with `osd`.
 fn peers(c: &Context<'_>, osd: OsdId) -> Vec<i32> {
     let mut peers: Vec<i32> = c
         .volatile
@@ -218,7 +218,7 @@ fn summary_value(c: &Context<'_>) -> Value {
     })
 }
 
-/// Differences of counters are not kept; rates are in `osd pool stats`.
+/// Returns zeros: differences of counters are not kept; rates are in `osd pool stats`.
 fn delta_value() -> Value {
     let mut value = totals_value(&PgTotals::default(), 0, 0);
     value["stamp_delta"] = json!("0.000000");
@@ -260,7 +260,7 @@ fn osds_value(c: &Context<'_>) -> Value {
     c.volatile.osds.iter().rev().map(one).collect()
 }
 
-/// One OSD, or the sum over all.
+/// Returns one OSD, or the sum over all.
 fn osd_value(c: &Context<'_>, stats: &OsdStats, osds: usize, osd: Option<OsdId>) -> Value {
     let used = stats.total_bytes.saturating_sub(stats.free_bytes);
     let up_from = osd.and_then(|osd| c.map().osd(osd)).map_or(0, |osd| osd.info.up_from.0);

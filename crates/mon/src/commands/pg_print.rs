@@ -1,6 +1,6 @@
 //! Statistics of placement groups as values and tables.
 //!
-//! What Ceph counts and nothing here can have yet (cache tiers) is 0.
+//! Counters of Ceph for features that do not exist here yet (cache tiers) are 0.
 
 use super::context::{osds_text, osds_value, stamp};
 use super::text_table::TextTable;
@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 use types::OsdId;
 use wire::nacre::mon::{PgReport, PgScrubReport};
 
-/// The first OSD that is there; -1 for none.
+/// Returns the first OSD that is there; -1 for none.
 pub(super) fn primary(osds: &[OsdId]) -> i32 {
     osds.iter().find(|osd| osd.is_some()).map_or(-1, |osd| osd.0)
 }
 
-/// Counters in Ceph's order; those not named in `known` are 0.
+/// Counters in Ceph's order; [`sum_value`] sets unknown ones to 0.
 const SUM_KEYS: &[&str] = &[
     "num_bytes",
     "num_objects",
@@ -59,13 +59,13 @@ const SUM_KEYS: &[&str] = &[
     "num_objects_repaired",
 ];
 
-/// `stat_sum`.
+/// Returns `stat_sum`.
 pub(super) fn sum_value(totals: &PgTotals) -> Value {
     let mut object = Map::new();
     for key in SUM_KEYS {
         let n = match *key {
             "num_bytes" => totals.bytes,
-            // Every object counts as changed since it was last in a cache tier, which is never.
+            // Every object counts as changed since it was last in a cache tier, because it never was in one.
             "num_objects" | "num_objects_dirty" => totals.objects,
             "num_object_clones" => totals.clones,
             "num_object_copies" => totals.copies,
@@ -92,7 +92,7 @@ pub(super) fn sum_value(totals: &PgTotals) -> Value {
     Value::Object(object)
 }
 
-/// Space by kind. Groups do not know how much space they take on devices, only OSDs do.
+/// Returns space by kind. Only OSDs know how much space they take on devices; groups do not.
 pub(super) fn statfs_value(total: u64, available: u64, allocated: u64, stored: u64, omap: u64, meta: u64) -> Value {
     json!({
         "total": total,
@@ -112,7 +112,8 @@ pub(super) fn values(map: &OsdMap, pgs: &[&PgStat]) -> Value {
     pgs.iter().map(|pg| value(map, pg)).collect()
 }
 
-/// When a group was scrubbed; what was not done yet counts, as in Ceph, from when its pool was made.
+/// Returns the times at which a group was scrubbed; a scrub that was not done yet counts, as in Ceph, from when its
+/// pool was made.
 pub(super) fn scrubbed(map: &OsdMap, report: &PgReport) -> PgScrubReport {
     let made = map.pool(report.pgid.pool).map(|pool| pool.create_time).unwrap_or_default();
     let scrub = report.scrub.clone();
@@ -120,7 +121,7 @@ pub(super) fn scrubbed(map: &OsdMap, report: &PgReport) -> PgScrubReport {
     PgScrubReport { light_at, deep_at, clean_at: scrub.clean_at.max(made), ..scrub }
 }
 
-/// What one group adds to the totals.
+/// Returns the totals of one group.
 fn totals(pg: &PgStat) -> PgTotals {
     let mut totals = PgTotals::default();
     totals.add(&pg.report);
@@ -128,7 +129,7 @@ fn totals(pg: &PgStat) -> PgTotals {
     totals
 }
 
-/// One group in full.
+/// Returns one group in full.
 fn value(map: &OsdMap, pg: &PgStat) -> Value {
     let r = &pg.report;
     let scrubbed = scrubbed(map, r);
@@ -197,7 +198,7 @@ pub(super) fn brief_values(pgs: &[&PgStat]) -> Value {
     pgs.iter().map(one).collect()
 }
 
-/// Columns of tables of totals; the leftmost names what is counted.
+/// Returns the columns of tables of totals; the leftmost is called `first`.
 pub(super) fn totals_columns(first: &'static str) -> impl Iterator<Item = (&'static str, char)> {
     let right = [
         "OBJECTS",
@@ -214,7 +215,7 @@ pub(super) fn totals_columns(first: &'static str) -> impl Iterator<Item = (&'sta
     std::iter::once((first, 'l')).chain(right.map(|heading| (heading, 'R')))
 }
 
-/// The cells below [`totals_columns`] but the first.
+/// Returns the cells below [`totals_columns`] but the first.
 pub(super) fn totals_cells(t: &PgTotals) -> [String; 10] {
     let counts = [t.objects, t.missing_on_primary, t.degraded_copies, t.misplaced_copies, t.unfound, t.bytes];
     let more = [t.omap_bytes, t.omap_keys, t.log_entries, t.log_entries];

@@ -1,4 +1,4 @@
-//! `ceph osd pg-temp` and the like: other acting sets stand in for a moment, until primaries ask for what suits them.
+//! `ceph osd pg-temp` and the like: other acting sets stand in for a moment, until primaries ask for their own choice.
 
 use super::context::{Context, osds_text};
 use super::table::Command;
@@ -69,8 +69,8 @@ fn rm_primary_temp(c: &Context<'_>) -> Answer {
     })
 }
 
-/// Has one member stand aside: the primary asks for it again at once, and the group peers each time. Where that would leave too
-/// few to serve the primary goes on alone for a moment, as with Ceph.
+/// Has one member stand aside: the primary asks for it again at once, and the group peers each time. Where that would
+/// leave too few to serve the primary goes on alone for a moment, as with Ceph.
 fn repeer(c: &Context<'_>) -> Answer {
     let pg = c.args.pg("pgid").expect("the signature requires it");
     if !c.map().has_pg(pg) {

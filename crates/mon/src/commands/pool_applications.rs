@@ -1,4 +1,4 @@
-//! `ceph osd pool application`: what pools are for.
+//! `ceph osd pool application`: the purposes of pools.
 
 use super::context::Context;
 use super::table::Command;
@@ -63,7 +63,8 @@ fn enable(c: &Context<'_>) -> Answer {
     let others = pool.application_metadata.len();
     if others > 0 && !c.args.flag("yes_i_really_mean_it") {
         let sentence = format!(
-            "Are you SURE? Pool '{name}' already has an enabled application; pass --yes-i-really-mean-it to proceed anyway"
+            "Are you SURE? Pool '{name}' already has an enabled application; pass --yes-i-really-mean-it to proceed \
+             anyway"
         );
         return refuse(Errno::EPERM, sentence);
     }

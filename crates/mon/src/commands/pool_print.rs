@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use types::PoolId;
 
-/// As `ceph osd pool ls detail` prints it, without an end of line.
+/// Returns a pool as `ceph osd pool ls detail` prints it, without an end of line.
 pub(super) fn text(id: PoolId, name: &str, pool: &PgPool) -> String {
     let mut out = format!("pool {id} '{name}' {}", pool.kind.name());
     let mut add = |text: std::fmt::Arguments<'_>| out.write_fmt(text).expect("writing to a string");
@@ -65,7 +65,7 @@ fn sorted_opts(pool: &PgPool) -> Vec<(String, &PoolOpt)> {
     opts
 }
 
-/// An optional setting's value.
+/// Returns an optional setting's value.
 pub(super) fn opt_text(value: &PoolOpt) -> String {
     match value {
         PoolOpt::Str(text) => text.clone(),
@@ -82,7 +82,7 @@ pub(super) fn opt_value(value: &PoolOpt) -> Value {
     }
 }
 
-/// All fields; `id_key` is `pool` in the map's dump and `pool_id` in listings.
+/// Returns all fields; `id_key` is `pool` in the map's dump and `pool_id` in listings.
 pub(super) fn value(id_key: &str, id: PoolId, name: Option<&str>, pool: &PgPool) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));

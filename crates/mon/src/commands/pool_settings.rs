@@ -113,7 +113,7 @@ const ALL: &[&str] = &[
 /// Names of checksums by their numbers in the protocol.
 const CHECKSUMS: &[&str] = &["", "none", "xxhash32", "xxhash64", "crc32c", "crc32c_16", "crc32c_8"];
 
-/// A setting as text and as value; `None` if the pool does not have it set.
+/// Returns a setting as text and as value; `None` if the pool does not have it set.
 fn setting(c: &Context<'_>, pool: &PgPool, var: &str) -> Option<(String, Value)> {
     let number = |n: u32| Some((n.to_string(), json!(n)));
     match var {
@@ -148,7 +148,7 @@ fn setting(c: &Context<'_>, pool: &PgPool, var: &str) -> Option<(String, Value)>
     }
 }
 
-/// The flag that a setting switches.
+/// Returns the flag that a setting switches.
 fn flag(var: &str) -> Option<PoolFlags> {
     Some(match var {
         "hashpspool" => PoolFlags::HASHPSPOOL,
@@ -259,8 +259,8 @@ fn set(c: &Context<'_>) -> Answer {
         }
         "allow_ec_overwrites" => refuse(
             Errno::EOPNOTSUPP,
-            "overwriting parts of objects in erasure-coded pools is not supported yet; objects can be written as a whole, \
-             appended to in whole stripes, and removed",
+            "overwriting parts of objects in erasure-coded pools is not supported yet; objects can be written as a \
+             whole, appended to in whole stripes, and removed",
         ),
         "hashpspool" if !c.args.flag("yes_i_really_mean_it") => refuse(
             Errno::EPERM,
@@ -296,13 +296,13 @@ fn set_size(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
     }
     let size = n as u8;
     c.change_pool(id, format!("set pool {id} size to {val}"), |pool| {
-        // As many as a new pool of that size needs.
+        // `min_size` becomes that of a new pool of this size.
         pool.min_size = size - size / 2;
         pool.size = size;
     })
 }
 
-/// Says how many placement groups the pool should have; the cluster gets there step by step.
+/// Sets the number of placement groups that the pool should have; the cluster gets there step by step.
 fn set_pg_num(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
     let n = integer(val)?;
     if n == i64::from(pool.pg_num_target) {
@@ -326,14 +326,15 @@ fn set_pg_num(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
     let pg_num = n as u32;
     if let Some((osd, shards)) = osd_shards::most(c.state).filter(|(_, shards)| pg_num < pool.pg_num.min(*shards)) {
         let sentence = format!(
-            "specified pg_num {pg_num} < {shards}, the number of shards of {osd}: it could not merge groups on different shards"
+            "specified pg_num {pg_num} < {shards}, the number of shards of {osd}: it could not merge groups on \
+             different shards"
         );
         return refuse(Errno::EINVAL, sentence);
     }
     if pg_num > pool.pg_num {
         check_growth(c.state, pool, pg_num).map_err(|e| Reply::error(e.errno(), e.to_string()))?;
     }
-    // One that is set apart stays so, as far as there are groups.
+    // A `pgp_num` that was set apart stays so, as far as there are groups.
     let follows = pool.pgp_num_target == pool.pg_num_target;
     let pgp_num_target = if follows { pg_num } else { pool.pgp_num_target.min(pg_num) };
     c.change_map(format!("set pool {id} pg_num to {val}"), |incremental| {
@@ -346,7 +347,7 @@ fn set_pg_num(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
     })
 }
 
-/// Says by how many groups those of the pool are placed.
+/// Sets the number of groups by which the pool's groups are placed.
 fn set_pgp_num(c: &Context<'_>, id: PoolId, pool: &PgPool, var: &str, val: &str) -> Answer {
     let n = integer(val)?;
     if n == i64::from(pool.pgp_num_target) {
@@ -372,7 +373,7 @@ fn check_pg_change(pool: &PgPool, var: &str) -> Result<(), Reply> {
     }
 }
 
-/// Settings that are numbers or words in the pool's list of options. Zero or an empty word removes one.
+/// Sets numbers or words in the pool's list of options. Zero or an empty word removes one.
 fn set_option(c: &Context<'_>, id: PoolId, pool: &PgPool, var: &str, val: &str) -> Answer {
     let Some(key) = PoolOptKey::from_name(var) else {
         return refuse(Errno::EINVAL, format!("unrecognized variable '{var}'"));

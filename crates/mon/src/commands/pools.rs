@@ -1,4 +1,4 @@
-//! Making, listing, renaming and deleting pools, their quotas and snapshots, and what goes on in them.
+//! Making, listing, renaming and deleting pools, their quotas and snapshots, and their I/O.
 
 use super::context::Context;
 use super::table::Command;
@@ -102,7 +102,7 @@ fn create(c: &Context<'_>) -> Answer {
     c.propose(updates, Reply::status(format!("pool '{name}' created")))
 }
 
-/// Settings that `osd pool create` can give at once.
+/// Applies settings that `osd pool create` can give at once.
 fn apply_create_options(c: &Context<'_>, pool: &mut PgPool) -> Result<(), Reply> {
     if let Some(mode) = c.args.text("autoscale_mode").and_then(AutoscaleMode::from_name) {
         pool.autoscale_mode = mode;
@@ -165,7 +165,7 @@ fn rename(c: &Context<'_>) -> Answer {
     })
 }
 
-/// Pools by id with their names.
+/// Returns the pools by id with their names.
 fn named<'a>(c: &Context<'a>) -> impl Iterator<Item = (PoolId, &'a str, &'a PgPool)> + use<'a> {
     let map = c.map();
     map.pools.iter().map(|(id, pool)| (*id, map.pool_name(*id).unwrap_or_default(), pool))
@@ -196,7 +196,7 @@ fn list_with_ids(c: &Context<'_>) -> Answer {
     )
 }
 
-/// Client I/O as `1.2 MiB/s rd, 568 KiB/s wr, 2 op/s rd, 5 op/s wr`, or `None` if there is none.
+/// Returns client I/O as `1.2 MiB/s rd, 568 KiB/s wr, 2 op/s rd, 5 op/s wr`, or `None` if there is none.
 pub(super) fn io_text(rates: &IoRates) -> Option<String> {
     let (read, written) = (rates.read_bytes.round() as u64, rates.write_bytes.round() as u64);
     let (reads, writes) = (rates.read_ops.round() as u64, rates.write_ops.round() as u64);
@@ -215,13 +215,13 @@ pub(super) fn io_text(rates: &IoRates) -> Option<String> {
     Some(parts.join(", "))
 }
 
-/// What is being brought to where it is missing, if anything is.
+/// Returns the rates of recovery, if there is any.
 pub(super) fn recovery_text(rates: &IoRates) -> Option<String> {
     let (bytes, objects) = (rates.recovered_bytes.round() as u64, rates.recovered_objects.round() as u64);
     (bytes + objects > 0).then(|| format!("{}/s, {} objects/s", units::bytes(bytes), units::count(objects)))
 }
 
-/// The same as entries of an object.
+/// Adds the rates of recovery as entries of an object, if there is any.
 pub(super) fn add_recovery(rates: &IoRates, object: &mut Map<String, Value>) {
     let (bytes, objects) = (rates.recovered_bytes.round() as u64, rates.recovered_objects.round() as u64);
     if bytes + objects > 0 {
@@ -379,7 +379,7 @@ fn remove_snapshot(c: &Context<'_>) -> Answer {
     c.propose(updates, Reply::status(format!("removed pool {name} snap {snap}")))
 }
 
-/// Bytes as the autoscaler prints them: `703.1k`, `46464M`.
+/// Returns bytes as the autoscaler prints them: `703.1k`, `46464M`.
 fn scaled(n: u64) -> String {
     units::fixed(n as f64, 6, 1024)
 }

@@ -1,4 +1,4 @@
-//! Bars of what moves objects.
+//! Bars of events that move objects.
 
 use super::Answer;
 use super::context::Context;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Characters between the brackets.
 const BAR_WIDTH: usize = 28;
 
-/// To the nearest second.
+/// Returns the remaining time to the nearest second.
 fn remaining(c: &Context<'_>, event: &ProgressEvent) -> Option<Duration> {
     let left = event.remaining(c.request.now)?;
     Some(Duration::from_secs(left.saturating_add(Duration::from_millis(500)).as_secs()))
@@ -24,7 +24,7 @@ fn title(c: &Context<'_>, event: &ProgressEvent) -> String {
     format!("{} ({})", event.message, units::age(c.since(event.began)))
 }
 
-/// Two lines for each, or nothing.
+/// Returns two lines for each event, or nothing.
 fn lines(c: &Context<'_>) -> String {
     let one = |event: &ProgressEvent| {
         let done = ((event.share() * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
@@ -34,13 +34,13 @@ fn lines(c: &Context<'_>) -> String {
     c.volatile.progress.events.iter().map(one).collect()
 }
 
-/// The part of `ceph -s`.
+/// Returns the progress part of `ceph -s`.
 pub(super) fn status_text(c: &Context<'_>) -> String {
     let lines = lines(c);
     if lines.is_empty() { lines } else { format!(" \n  progress:\n{lines}") }
 }
 
-/// The same as a value.
+/// Returns the progress part of `ceph -s` as a value.
 pub(super) fn status_value(c: &Context<'_>) -> Value {
     let one = |event: &ProgressEvent| {
         let message = format!("{}{}", title(c, event), remaining_text(c, event));

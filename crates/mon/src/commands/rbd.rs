@@ -1,4 +1,4 @@
-//! What `rbd` asks of a Ceph's manager and nobody does here: it is refused with the reason.
+//! Commands of `rbd` for a Ceph's manager that are not supported here: they are refused with the reason.
 
 use super::context::Context;
 use super::table::Command;
@@ -49,6 +49,6 @@ fn no_schedules(_: &Context<'_>) -> Answer {
 }
 
 fn no_statistics(_: &Context<'_>) -> Answer {
-    // Of EOPNOTSUPP, `rbd` would make that a module is to be enabled.
+    // The error EOPNOTSUPP would have `rbd` advise to enable a module.
     refuse(Errno::EINVAL, "operations are not counted by image; `ceph osd pool stats` has them by pool")
 }

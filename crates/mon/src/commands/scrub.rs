@@ -12,45 +12,45 @@ use wire::nacre::mon::PgScrub;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("pg scrub {pgid:Pgid}", "rw", "compare the copies of a placement group", |c| {
-        one_group(c, What::Scrub)
+        one_group(c, ScrubKind::Scrub)
     }),
     Command::new("pg deep-scrub {pgid:Pgid}", "rw", "compare the copies of a placement group, their bytes too", |c| {
-        one_group(c, What::DeepScrub)
+        one_group(c, ScrubKind::DeepScrub)
     }),
     Command::new(
         "pg repair {pgid:Pgid}",
         "rw",
         "compare the copies of a placement group and repair what differs",
-        |c| one_group(c, What::Repair),
+        |c| one_group(c, ScrubKind::Repair),
     ),
     Command::new("osd scrub {who:String}", "rw", "scrub the groups that an OSD, or any, is the primary of", |c| {
-        groups_of(c, What::Scrub)
+        groups_of(c, ScrubKind::Scrub)
     }),
     Command::new("osd deep-scrub {who:String}", "rw", "scrub the groups of an OSD, or of any, deeply", |c| {
-        groups_of(c, What::DeepScrub)
+        groups_of(c, ScrubKind::DeepScrub)
     }),
     Command::new("osd repair {who:String}", "rw", "repair the groups that an OSD, or any, is the primary of", |c| {
-        groups_of(c, What::Repair)
+        groups_of(c, ScrubKind::Repair)
     }),
     Command::new("osd pool scrub {who:Poolname,n=N}", "rw", "scrub the groups of pools", |c| {
-        groups_of_pools(c, What::Scrub)
+        groups_of_pools(c, ScrubKind::Scrub)
     }),
     Command::new("osd pool deep-scrub {who:Poolname,n=N}", "rw", "scrub the groups of pools deeply", |c| {
-        groups_of_pools(c, What::DeepScrub)
+        groups_of_pools(c, ScrubKind::DeepScrub)
     }),
     Command::new("osd pool repair {who:Poolname,n=N}", "rw", "repair the groups of pools", |c| {
-        groups_of_pools(c, What::Repair)
+        groups_of_pools(c, ScrubKind::Repair)
     }),
 ];
 
-/// What an operator has ordered, for the answer.
+/// The operator's order, for the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScrubAsked {
-    what: What,
+    what: ScrubKind,
     of: Of,
 }
 
-/// Which groups.
+/// The groups that an order names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Of {
     Group(PgId),
@@ -59,23 +59,27 @@ enum Of {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
+enum ScrubKind {
     Scrub,
     DeepScrub,
     Repair,
 }
 
-impl What {
+impl ScrubKind {
     const fn name(self) -> &'static str {
         match self {
-            What::Scrub => "scrub",
-            What::DeepScrub => "deep-scrub",
-            What::Repair => "repair",
+            ScrubKind::Scrub => "scrub",
+            ScrubKind::DeepScrub => "deep-scrub",
+            ScrubKind::Repair => "repair",
         }
     }
 
     fn order(self, pgs: Vec<PgId>) -> Order {
-        Order::Scrub(PgScrub { pgs, deep: !matches!(self, What::Scrub), repair: matches!(self, What::Repair) })
+        Order::Scrub(PgScrub {
+            pgs,
+            deep: !matches!(self, ScrubKind::Scrub),
+            repair: matches!(self, ScrubKind::Repair),
+        })
     }
 }
 
@@ -84,7 +88,7 @@ pub(super) fn acting_primary(c: &Context<'_>, pgid: PgId) -> Option<OsdId> {
     Some(OsdId(primary(&placed.acting))).filter(|osd| osd.is_some())
 }
 
-fn one_group(c: &Context<'_>, what: What) -> Answer {
+fn one_group(c: &Context<'_>, what: ScrubKind) -> Answer {
     let pgid = c.args.pg("pgid").expect("the signature requires it");
     if c.map().pool(pgid.pool).is_none_or(|pool| pgid.seed >= pool.pg_num) {
         return refuse(Errno::ENOENT, format!("pg {pgid} does not exist"));
@@ -96,7 +100,7 @@ fn one_group(c: &Context<'_>, what: What) -> Answer {
     Ok(Outcome::Order { orders: vec![(osd, what.order(vec![pgid]))], asked: Asked::Scrub(asked) })
 }
 
-fn groups_of(c: &Context<'_>, what: What) -> Answer {
+fn groups_of(c: &Context<'_>, what: ScrubKind) -> Answer {
     let who = c.args.word("who");
     let wanted: BTreeSet<OsdId> = match who {
         "*" | "all" | "any" => c.map().osds().map(|(id, _)| id).filter(|id| c.map().is_up(*id)).collect(),
@@ -120,7 +124,7 @@ fn groups_of(c: &Context<'_>, what: What) -> Answer {
     Ok(Outcome::Order { orders, asked: Asked::Scrub(ScrubAsked { what, of: Of::Osds }) })
 }
 
-/// The pools that the argument `who` names.
+/// Returns the pools that the argument `who` names.
 pub(super) fn pools(c: &Context<'_>) -> Result<BTreeSet<PoolId>, Reply> {
     let pool = |name: &&str| {
         let sentence = || Reply::error(Errno::ENOENT, format!("unrecognized pool '{name}'"));
@@ -129,7 +133,7 @@ pub(super) fn pools(c: &Context<'_>) -> Result<BTreeSet<PoolId>, Reply> {
     c.args.texts("who").iter().map(pool).collect()
 }
 
-fn groups_of_pools(c: &Context<'_>, what: What) -> Answer {
+fn groups_of_pools(c: &Context<'_>, what: ScrubKind) -> Answer {
     let pools = pools(c)?;
     let mut groups: BTreeMap<OsdId, Vec<PgId>> = BTreeMap::new();
     for pgid in c.volatile.pgs.keys().filter(|pgid| pools.contains(&pgid.pool)) {
@@ -142,8 +146,8 @@ fn groups_of_pools(c: &Context<'_>, what: What) -> Answer {
 }
 
 impl ScrubAsked {
-    /// The answer, once some OSDs were told and the others turned out not to be connected. It fails only if nobody was told:
-    /// of many OSDs one may always be about to connect again, and the others can do what is wanted.
+    /// Returns the answer, once some OSDs were told and the others turned out not to be connected. It fails only if no
+    /// OSD was told: of many OSDs one may always be about to connect again, and the others can do the work.
     pub(crate) fn reply(self, told: &[OsdId], absent: &[OsdId]) -> Reply {
         let ScrubAsked { what, of } = self;
         let names = |osds: &[OsdId]| osds.iter().map(|osd| osd.0.to_string()).collect::<Vec<_>>().join(",");
@@ -151,7 +155,7 @@ impl ScrubAsked {
             (_, [], [osd]) => Reply::error(Errno::EAGAIN, format!("{osd} is not currently connected")),
             (_, [], [_, ..]) => Reply::error(Errno::EAGAIN, format!("osd(s) {} are not connected", names(absent))),
             (Of::Group(pgid), [osd], []) => Reply::status(format!("instructing pg {pgid} on {osd} to {}", what.name())),
-            // Nor does Ceph say anything of whole pools.
+            // Ceph says nothing about whole pools, either.
             (Of::Pools, _, []) => Reply::default(),
             (_, told, []) => Reply::status(format!("instructed osd(s) {} to {}", names(told), what.name())),
             (_, told, absent) => {

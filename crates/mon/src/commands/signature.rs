@@ -1,5 +1,5 @@
-//! What a command looks like: its words and its arguments, written once as text and read from there by the parser of
-//! arguments and by the descriptions that `ceph` fetches.
+//! The form of a command: its words and its arguments. It is written once as text; the parser of arguments and the
+//! descriptions that `ceph` fetches read it from there.
 //!
 //! `osd pool create {pool:Poolname} {pg_num:Int,range=0,req=false} {who:String,n=N}`: words, then arguments in braces
 //! with name, type and attributes. Attributes are those of Ceph's descriptions: `req=false` optional, `n=N` any number,
@@ -18,7 +18,7 @@ pub enum Kind {
     OsdName,
     Uuid,
     Pgid,
-    /// Text of any kind; the field tells clients what it should be (`CephString`, `CephPoolname` ...).
+    /// Text of any kind; the field gives clients its type (`CephString`, `CephPoolname` ...).
     Text(&'static str),
 }
 
@@ -28,7 +28,7 @@ pub struct Parameter {
     pub name: &'static str,
     pub kind: Kind,
     pub required: bool,
-    /// Takes a list.
+    /// True if it takes a list.
     pub many: bool,
     /// Lowest and highest number.
     pub range: Option<(f64, Option<f64>)>,
@@ -65,7 +65,7 @@ impl Signature {
         Signature { prefix: words.join(" "), parameters }
     }
 
-    /// The `sig` of a description: words as strings, arguments as objects.
+    /// Returns the `sig` of a description: words as strings, arguments as objects.
     pub fn describe(&self) -> Value {
         let words = self.prefix.split(' ').map(|word| json!(word));
         let parameters = self.parameters.iter().map(|parameter| {
@@ -157,7 +157,10 @@ mod tests {
         assert_eq!(signature.parameters[1].range, Some((0.0, Some(1.0))));
         assert_eq!(
             signature.describe().to_string(),
-            r#"["osd","reweight",{"name":"id","type":"CephOsdName"},{"name":"weight","type":"CephFloat","range":"0.0|1.0","req":"false"}]"#
+            concat!(
+                r#"["osd","reweight",{"name":"id","type":"CephOsdName"},"#,
+                r#"{"name":"weight","type":"CephFloat","range":"0.0|1.0","req":"false"}]"#
+            )
         );
     }
 }

@@ -1,4 +1,4 @@
-//! How evenly copies of placement groups and data are spread over OSDs, and weights that even them out.
+//! The spread of placement groups' copies and of data over OSDs, and weights that even it out.
 
 use super::context::{Context, short_float, weight};
 use super::table::Command;
@@ -26,12 +26,12 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// From this share of the average on, in percent, an OSD counts as too full.
+/// Share of the average, in percent, from which on an OSD counts as too full.
 const OVERLOAD_PERCENT: i64 = 120;
-/// By how much a weight changes at most, and of how many OSDs.
+/// Most by which a weight changes, and most OSDs whose weights change.
 const CHANGE_MAX: f64 = 0.05;
 const OSDS_MAX: i64 = 4;
-/// With less than this on each OSD, nothing can be told from how full they are.
+/// Least average use of the OSDs; below it, their fullness says nothing.
 const USED_BYTES_MIN: u64 = 100 << 20;
 /// Linux' number for an argument out of a function's domain.
 const EDOM: i32 = 33;
@@ -39,7 +39,7 @@ const EDOM: i32 = 33;
 /// Copies of placement groups on the OSDs that are in.
 struct Copies {
     on: BTreeMap<OsdId, u64>,
-    /// That there should be.
+    /// Copies that there should be.
     all: u64,
 }
 
@@ -67,12 +67,12 @@ impl Copies {
         (self.on.values().map(|n| (*n as f64 - self.mean()).powi(2)).sum::<f64>() / self.osds()).sqrt()
     }
 
-    /// What it would be by chance.
+    /// Returns the deviation to be expected by chance.
     fn expected_deviation(&self) -> f64 {
         (self.mean() * (1.0 - 1.0 / self.osds())).sqrt()
     }
 
-    /// The OSDs with the fewest and with the most copies, and how many those are; none where no OSD is in.
+    /// Returns the OSDs with the fewest and with the most copies, and these numbers; `None` where no OSD is in.
     fn extremes(&self) -> Option<[(OsdId, u64); 2]> {
         let least = self.on.iter().min_by_key(|(_, n)| **n)?;
         let most = self.on.iter().rev().max_by_key(|(_, n)| **n)?;
@@ -110,7 +110,7 @@ fn utilization(c: &Context<'_>) -> Answer {
     c.either(text, value)
 }
 
-/// What an operator wants evened out.
+/// Limits that an operator sets to the evening out.
 struct Limits {
     overload_percent: i64,
     change_max: f64,
@@ -130,9 +130,10 @@ impl Limits {
             return refuse(Errno::EINVAL, format!("max_osds {osds_max} must be positive"));
         }
         if overload_percent <= 100 {
-            let sentence = "You must give a percentage higher than 100. The reweighting threshold will be calculated as \
-                            <average-utilization> times <input-percentage>. For example, an argument of 200 would reweight \
-                            OSDs which are twice as utilized as the average OSD.\nFAILED reweight-by-utilization";
+            let sentence = "You must give a percentage higher than 100. The reweighting threshold will be calculated \
+                            as <average-utilization> times <input-percentage>. For example, an argument of 200 would \
+                            reweight OSDs which are twice as utilized as the average OSD.\nFAILED \
+                            reweight-by-utilization";
             return refuse(Errno::EINVAL, sentence);
         }
         let may_raise = !c.args.flag("no_increasing");
@@ -140,7 +141,7 @@ impl Limits {
     }
 }
 
-/// Weights to be changed, and why.
+/// Weights to be changed, and the reason.
 struct Plan {
     average: f64,
     overload: f64,
@@ -205,7 +206,7 @@ fn reweight(c: &Context<'_>, really: bool) -> Answer {
     c.propose(c.state.osd_update(incremental).into_iter().collect(), reply(""))
 }
 
-/// What moves, and the weights.
+/// Returns the answer: the copies that move, and the weights.
 fn printed(c: &Context<'_>, limits: &Limits, plan: &Plan, next: &OsdMap) -> Result<Reply, Reply> {
     let (before, after) = (PgMapping::compute(c.map()), PgMapping::compute(next));
     let gone = |((_, old), (_, new)): ((_, &osdmap::UpActing), (_, &osdmap::UpActing))| {
@@ -240,7 +241,10 @@ fn printed(c: &Context<'_>, limits: &Limits, plan: &Plan, next: &OsdMap) -> Resu
         put("max_change_osds", json!(limits.osds_max));
         put("average_utilization", json!(plan.average));
         put("overload_utilization", json!(plan.overload));
-        let change = |(osd, from, to): &(OsdId, u32, u32)| json!({"osd": osd.0, "weight": weight(*from), "new_weight": weight(*to)});
+        let change = |(osd, from, to): &(OsdId, u32, u32)| {
+            let (from, to) = (weight(*from), weight(*to));
+            json!({"osd": osd.0, "weight": from, "new_weight": to})
+        };
         put("reweights", plan.changes.iter().map(change).collect());
         let utilization = json!({
             "moved_pgs": moved,

@@ -1,4 +1,4 @@
-//! All commands, and what `ceph` is told about them.
+//! All commands, and their descriptions for `ceph`.
 
 use super::signature::Signature;
 use super::{
@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// One command: the only place that says what it looks like, what it is for and what it does.
+/// One command: the only place that holds its form, its purpose and its handler.
 pub(super) struct Command {
     /// See [`Signature`].
     pub signature: &'static str,
     /// One line for `ceph --help`.
     pub help: &'static str,
-    /// What an entity must be allowed: some of `r`, `w`, `x`.
+    /// Permissions that an entity needs: some of `r`, `w`, `x`.
     pub permissions: &'static str,
     pub handler: fn(&Context<'_>) -> Answer,
 }
@@ -68,36 +68,37 @@ const TOPICS: &[&[Command]] = &[
 ];
 
 /// A command with its signature read.
-pub(super) struct Known {
+pub(super) struct KnownCommand {
     pub signature: Signature,
     pub command: &'static Command,
 }
 
-fn all() -> &'static BTreeMap<String, Known> {
-    static ALL: OnceLock<BTreeMap<String, Known>> = OnceLock::new();
+fn all() -> &'static BTreeMap<String, KnownCommand> {
+    static ALL: OnceLock<BTreeMap<String, KnownCommand>> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut all = BTreeMap::new();
         for command in TOPICS.iter().copied().flatten() {
             let signature = Signature::parse(command.signature);
             let prefix = signature.prefix.clone();
-            assert!(all.insert(prefix, Known { signature, command }).is_none(), "'{}' twice", command.signature);
+            assert!(all.insert(prefix, KnownCommand { signature, command }).is_none(), "'{}' twice", command.signature);
         }
         all
     })
 }
 
-/// The command whose words are `prefix`.
-pub(super) fn find(prefix: &str) -> Option<&'static Known> {
+/// Returns the command whose words are `prefix`.
+pub(super) fn find(prefix: &str) -> Option<&'static KnownCommand> {
     all().get(prefix)
 }
 
-/// What every command looks like.
+/// Returns the signatures of all commands.
 #[cfg(test)]
 pub(super) fn signatures() -> impl Iterator<Item = &'static Signature> {
     all().values().map(|known| &known.signature)
 }
 
-/// The answer to `get_command_descriptions`: from it `ceph` knows which words it may take and where they go.
+/// Returns the answer to `get_command_descriptions`, from which `ceph` knows the words that it may take and their
+/// places.
 ///
 /// No command carries the flag that would send it to a manager daemon.
 pub(super) fn descriptions() -> String {
@@ -117,7 +118,7 @@ pub(super) fn descriptions() -> String {
     Value::Object(object).to_string()
 }
 
-/// The part of the cluster that a command is about, as `ceph` groups commands.
+/// Returns the part of the cluster that a command is about, as `ceph` groups commands.
 fn module(prefix: &str) -> &'static str {
     let first = prefix.split(' ').next().unwrap_or_default();
     ["osd", "pg", "auth", "config", "config-key", "mgr", "fs", "mds"]

@@ -22,7 +22,7 @@ pub(super) struct TestCluster {
 }
 
 impl TestCluster {
-    /// A monitor and nothing else.
+    /// Makes a cluster of a monitor and nothing else.
     pub fn empty() -> TestCluster {
         let addrs: EntityAddrVec = EntityAddrVec::msgr2("127.0.0.1:3300".parse().unwrap(), 0);
         let spec = BootstrapSpec {
@@ -45,7 +45,7 @@ impl TestCluster {
         TestCluster { state, volatile }
     }
 
-    /// Three OSDs, up and in, the first two of class `ssd`.
+    /// Makes a cluster with three OSDs, up and in, the first two of class `ssd`.
     pub fn with_osds() -> TestCluster {
         let mut cluster = TestCluster::empty();
         let mut crush: CrushMap = cluster.state.osdmap().crush.as_ref().clone();
@@ -89,7 +89,7 @@ impl TestCluster {
         cluster
     }
 
-    /// OSDs and the pools `rep3` and `rep2`, with 80 objects.
+    /// Makes a cluster with OSDs and the pools `rep3` and `rep2`, with 80 objects.
     pub fn with_pools() -> TestCluster {
         let mut cluster = TestCluster::with_osds();
         for command in [
@@ -139,7 +139,7 @@ impl TestCluster {
         self.state.apply(self.state.applied + 1, &batch);
     }
 
-    /// What is answered, without doing what is proposed.
+    /// Returns the outcome of a command, without carrying it out.
     pub fn outcome(&self, command: &str) -> Outcome {
         let request = Request {
             command,
@@ -152,7 +152,7 @@ impl TestCluster {
         handle(&self.state, &self.volatile, &request)
     }
 
-    /// Does what a command proposes and gives its answer.
+    /// Carries out a command and returns its answer.
     pub fn run(&mut self, command: Value) -> Reply {
         match self.outcome(&command.to_string()) {
             Outcome::Reply(reply) => reply,
@@ -167,14 +167,14 @@ impl TestCluster {
         }
     }
 
-    /// [`TestCluster::run`] for a command that must succeed; gives its output.
+    /// Carries out a command that must succeed, as [`TestCluster::run`], and returns its output.
     pub fn ok(&mut self, command: Value) -> String {
         let reply = self.run(command.clone());
         assert_eq!(reply.code, 0, "{command}: {}", reply.status);
         String::from_utf8(reply.output.to_vec()).expect("text")
     }
 
-    /// A group's report, to be changed.
+    /// Returns a group's report, to be changed.
     pub fn report(&mut self, pg: PgId) -> &mut PgReport {
         &mut self.volatile.pgs.get_mut(&pg).expect("the group is there").report
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use types::{OsdId, PgId};
 use wire::nacre::mon::{PgForce, pg_state};
 
-/// `command` fails with `code` and `status`.
+/// Checks that `command` fails with `code` and `status`.
 fn check_error(cluster: &mut TestCluster, command: Value, code: i32, status: &str) {
     let reply = cluster.run(command.clone());
     assert_eq!((reply.code, reply.status.as_str()), (code, status), "{command}");
@@ -21,11 +21,11 @@ fn check_status(cluster: &mut TestCluster, command: Value, status: &str) {
     check_error(cluster, command, 0, status);
 }
 
-// --- what Ceph printed ---
+// --- Ceph's own output ---
 
-/// Where our keys may differ: commands, and paths that Ceph has and we have not, or the other way round.
+/// Commands whose keys may differ, each with paths that Ceph has and we have not, or the other way round.
 const DIFFERENCES: &[(&str, &[&str])] = &[
-    // A pool of its own, and applications on it.
+    // Ceph has a pool of its own there, and applications on it.
     ("osd pool ls", &[".options.pg_num_max", ".options.pg_num_min", ".application_metadata.mgr_devicehealth"]),
     ("osd pool ls", &[".application_metadata.rados"]),
     ("osd pool application get", &[".device_health_metrics", ".ecp", ".rep3"]),
@@ -35,13 +35,13 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ("osd find", &[".container_name"]),
     // There is no manager, and the test's monitor says nothing of its host.
     ("node ls", &[".mgr.vm", ".mon."]),
-    // 16.2 prints the table in every format; as JSON this is what later releases print.
+    // Ceph 16.2 prints the table in every format; its JSON here is that of later releases.
     ("osd status", &["Ceph has null"]),
     ("status", &[".health.checks", ".pgmap.pgs_by_state"]),
     ("health", &[".checks"]),
 ];
 
-/// Keys of `ceph` and `ours` that differ, as paths.
+/// Collects the keys of `ceph` and `ours` that differ, as paths.
 fn key_differences(ceph: &Value, ours: &Value, path: &str, out: &mut Vec<String>) {
     match (ceph, ours) {
         (Value::Object(a), Value::Object(b)) => {
@@ -258,7 +258,8 @@ fn erasure_code_profiles_are_checked_and_completed() {
     c.ok(set(&["k=4", "m=2", "crush-failure-domain=osd"]));
     assert_eq!(
         c.ok(json!({"prefix": "osd erasure-code-profile get", "name": "p"})),
-        "crush-device-class=\ncrush-failure-domain=osd\ncrush-root=default\njerasure-per-chunk-alignment=false\nk=4\nm=2\n\
+        "crush-device-class=\ncrush-failure-domain=osd\ncrush-root=default\njerasure-per-chunk-alignment=false\n\
+         k=4\nm=2\n\
          plugin=jerasure\ntechnique=reed_sol_van\nw=8\n"
     );
     c.ok(set(&["m=2", "k=4", "plugin=jerasure", "crush-failure-domain=osd"]));
@@ -270,7 +271,7 @@ fn erasure_code_profiles_are_checked_and_completed() {
     let sentence =
         "stripe_unit should be a multiple of 4096 bytes for best performance. use --force to override this check";
     check_error(&mut c, unaligned, -22, sentence);
-    // The first map's profile says less than is filled in today, and is the same nevertheless.
+    // The first map's profile has fewer settings than are filled in today, and counts as equal nevertheless.
     c.ok(json!({"prefix": "osd erasure-code-profile set", "name": "default", "profile": ["k=2", "m=2"]}));
 }
 
@@ -290,7 +291,7 @@ fn erasure_coded_pools_follow_their_profile() {
     let expected = " 'e' erasure profile p21 size 3 min_size 2 crush_rule 1 object_hash rjenkins pg_num 8 pgp_num 8 ";
     assert!(line.contains(expected) && line.ends_with(" stripe_width 16384"), "{line}");
     assert_eq!(c.ok(json!({"prefix": "osd crush rule ls"})), "replicated_rule\ne\n");
-    // One more shard than is needed to read must be there, where there is one.
+    // `min_size` is one more shard than reads need, where there is one more.
     check_status(&mut c, json!({"prefix": "osd pool create", "pool": "d", "pool_type": "erasure"}), "pool 'd' created");
     let pool = |c: &TestCluster, name: &str| {
         let map = c.state.osdmap();
@@ -324,8 +325,9 @@ fn pools_come_and_go() {
         -2,
         "specified rule no doesn't exist",
     );
-    let warning = "WARNING: this will *PERMANENTLY DESTROY* all data stored in pool x.  If you are *ABSOLUTELY CERTAIN* \
-                   that is what you want, pass the pool name *twice*, followed by --yes-i-really-really-mean-it.";
+    let warning = "WARNING: this will *PERMANENTLY DESTROY* all data stored in pool x.  If you are *ABSOLUTELY \
+                   CERTAIN* that is what you want, pass the pool name *twice*, followed by \
+                   --yes-i-really-really-mean-it.";
     check_error(&mut c, json!({"prefix": "osd pool delete", "pool": "x"}), -1, warning);
     let sure = json!({"prefix": "osd pool delete", "pool": "x", "pool2": "x", "yes_i_really_really_mean_it": true});
     c.ok(json!({"prefix": "config set", "who": "mon", "name": "mon_allow_pool_delete", "value": "false"}));
@@ -387,11 +389,11 @@ fn pool_settings_are_checked_and_read_back() {
     }
     check_error(&mut c, set("compression_mode", "x"), -22, "unrecognized compression mode 'x'");
     let all = c.ok(json!({"prefix": "osd pool get", "pool": "rep3", "var": "all"}));
-    let expected = "size: 2\nmin_size: 1\npg_num: 8\npgp_num: 8\ncrush_rule: replicated_rule\nhashpspool: true\nnodelete: \
-                    false\nnopgchange: false\nnosizechange: false\nwrite_fadvise_dontneed: false\nnoscrub: true\n\
-                    nodeep-scrub: false\nuse_gmt_hitset: 1\nfast_read: 0\nrecovery_priority: 3\ncompression_mode: \
-                    aggressive\ncompression_required_ratio: 0.5\ncsum_type: crc32c\npg_autoscale_mode: on\n\
-                    target_size_bytes: 10737418240\nbulk: false\n";
+    let expected = "size: 2\nmin_size: 1\npg_num: 8\npgp_num: 8\ncrush_rule: replicated_rule\nhashpspool: \
+                    true\nnodelete: false\nnopgchange: false\nnosizechange: false\nwrite_fadvise_dontneed: \
+                    false\nnoscrub: true\nnodeep-scrub: false\nuse_gmt_hitset: 1\nfast_read: 0\nrecovery_priority: \
+                    3\ncompression_mode: aggressive\ncompression_required_ratio: 0.5\ncsum_type: \
+                    crc32c\npg_autoscale_mode: on\ntarget_size_bytes: 10737418240\nbulk: false\n";
     assert_eq!(all, expected);
     let unset = json!({"prefix": "osd pool get", "pool": "rep3", "var": "scrub_min_interval"});
     check_error(&mut c, unset, -2, "option 'scrub_min_interval' is not set on pool 'rep3'");
@@ -505,7 +507,7 @@ fn pools_whose_clients_take_snapshots_have_none_of_their_own() {
     check_status(&mut cluster, command, "pool rep2 snap s does not exist");
 }
 
-/// Three OSDs with so much of 2 GiB used, in MiB.
+/// Returns a cluster of three OSDs that use `mib` MiB each of 2 GiB.
 fn filled(mib: [u64; 3]) -> TestCluster {
     let mut cluster = TestCluster::with_pools();
     for (id, used) in mib.into_iter().enumerate() {
@@ -520,18 +522,21 @@ fn weights_even_out_how_full_osds_are() {
     let mut cluster = filled([1500, 600, 600]);
     cluster.ok(json!({"prefix": "osd reweight", "id": 2, "weight": 0.5}));
     let epoch = cluster.state.osdmap().epoch;
-    let test = |oload: i64, change: f64, osds: i64| json!({"prefix": "osd test-reweight-by-utilization", "oload": oload, "max_change": change, "max_osds": osds});
+    let test = |oload: i64, change: f64, osds: i64| {
+        let prefix = "osd test-reweight-by-utilization";
+        json!({"prefix": prefix, "oload": oload, "max_change": change, "max_osds": osds})
+    };
     let plain = cluster.run(json!({"prefix": "osd test-reweight-by-utilization"}));
     let text = String::from_utf8(plain.output.to_vec()).unwrap();
-    let weights = "\noload 120\nmax_change 0.05\nmax_change_osds 4\naverage_utilization 0.4395\noverload_utilization 0.5273\n\
-                   osd.0 weight 1.0000 -> 0.9500\nosd.2 weight 0.5000 -> 0.5500\n";
+    let weights = "\noload 120\nmax_change 0.05\nmax_change_osds 4\naverage_utilization 0.4395\noverload_utilization \
+                   0.5273\nosd.0 weight 1.0000 -> 0.9500\nosd.2 weight 0.5000 -> 0.5500\n";
     assert!(text.ends_with(weights), "{text}");
     assert!(
         text.starts_with("moved ") && text.contains(" / 32 (") && text.contains("\navg 10.6667\nstddev "),
         "{text}"
     );
     assert_eq!((plain.code, plain.status.as_str()), (0, "no change"));
-    // No more of a change than evens it out; of the fullest OSDs only; none that is raised.
+    // The weights change by no more than evens them out; of the fullest OSDs only; and none is raised.
     let text = cluster.ok(test(101, 0.7, 4));
     assert!(text.ends_with("osd.0 weight 1.0000 -> 0.6000\nosd.2 weight 0.5000 -> 0.7500\n"), "{text}");
     let text = cluster.ok(test(101, 0.1, 1));
@@ -628,7 +633,8 @@ fn what_rbd_asks_a_manager_for_is_refused_with_the_reason() {
         check_error(&mut cluster, json!({"prefix": prefix, "level_spec": "", "format": "json"}), -95, schedules);
     }
     // `rbd` has a quote too many there.
-    let command = "\n{\n \"prefix\": \"rbd perf image stats\",\n \"pool_spec\": \"p\",\n \"sort_by\": \"write_ops\",\n \"format\": \"json\"\n}\"";
+    let command = "\n{\n \"prefix\": \"rbd perf image stats\",\n \"pool_spec\": \"p\",\n \
+                   \"sort_by\": \"write_ops\",\n \"format\": \"json\"\n}\"";
     let Outcome::Reply(reply) = cluster.outcome(command) else { panic!("it only answers") };
     let images = "operations are not counted by image; `ceph osd pool stats` has them by pool";
     assert_eq!((reply.code, reply.status.as_str()), (-22, images), "of -95 rbd says that a module is to be enabled");
@@ -717,7 +723,8 @@ fn the_hierarchy_changes() {
     );
     check_status(
         &mut c,
-        json!({"prefix": "osd crush rule create-replicated", "name": "r1", "root": "default", "type": "host", "class": "ssd"}),
+        json!({"prefix": "osd crush rule \
+                          create-replicated", "name": "r1", "root": "default", "type": "host", "class": "ssd"}),
         "",
     );
     check_error(
@@ -732,7 +739,8 @@ fn the_hierarchy_changes() {
         &mut c,
         json!({"prefix": "osd crush set-device-class", "class": "hdd", "ids": ["0"]}),
         -16,
-        "osd.0 has already bound to class 'ssd', can not reset class to 'hdd'; use 'ceph osd crush rm-device-class <id>' to remove old class first",
+        "osd.0 has already bound to class 'ssd', can not reset class to 'hdd'; use 'ceph osd crush rm-device-class \
+         <id>' to remove old class first",
     );
     check_status(
         &mut c,
@@ -825,7 +833,7 @@ const WORDS: &[&str] = &[
     "erasure",
 ];
 
-/// Values of every kind, which an argument may or may not take.
+/// Generates values of every kind, which an argument may or may not take.
 fn any_argument() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
         6 => prop::sample::select(WORDS).prop_map(|word| json!(word)),
@@ -838,7 +846,7 @@ fn any_argument() -> BoxedStrategy<Value> {
     prop_oneof![4 => leaf.clone(), 1 => prop::collection::vec(leaf, 0..5).prop_map(|items| json!(items))].boxed()
 }
 
-/// Values that `parameter` takes, and of which many name something that is there.
+/// Generates values that `parameter` takes, many of which name something that is there.
 fn fitting_argument(parameter: &Parameter) -> BoxedStrategy<Value> {
     let one_of = |words: &'static [&'static str]| prop::sample::select(words).prop_map(|word| json!(word)).boxed();
     let value = match parameter.kind {
@@ -891,7 +899,7 @@ fn fitting_argument(parameter: &Parameter) -> BoxedStrategy<Value> {
     }
 }
 
-/// A command with arguments of its own names, most of them fitting.
+/// Generates a command with arguments of its own names, most of them fitting.
 fn command() -> impl Strategy<Value = Value> {
     let known: Vec<&'static Signature> = table::signatures().collect();
     let formats = prop::sample::select(vec!["plain", "json", "json-pretty"]);
@@ -935,7 +943,7 @@ fn every_command_answers_without_arguments() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Handlers neither panic nor propose what does not apply: applying is where contradictions would show.
+    /// Handlers neither panic nor propose updates that do not apply: applying is where contradictions would show.
     #[test]
     fn sequences_of_commands_never_panic(commands in prop::collection::vec(command(), 1..25)) {
         let mut cluster = TestCluster::with_pools();
@@ -957,7 +965,8 @@ proptest! {
 
 // --- the ceph tool itself ---
 
-/// Reads descriptions from a file and lines from another as the `ceph` tool does, and prints the commands it would send.
+/// Reads descriptions from a file and lines from another as the `ceph` tool does, and prints the commands it would
+/// send.
 const TOOL: &str = "
 import json, shlex, sys
 import ceph_argparse
@@ -973,7 +982,7 @@ for line in open(sys.argv[2]):
     print(json.dumps(command or {'refused': 'no valid command found'}))
 ";
 
-/// What an operator types is understood by Ceph's tool from our descriptions, and what it then sends by us.
+/// Ceph's tool understands an operator's words by our descriptions, and we understand the commands that it then sends.
 #[test]
 fn the_ceph_tool_understands_what_people_type() {
     let folder = std::env::temp_dir().join(format!("nacre-mon-lines-{}", std::process::id()));
@@ -1005,7 +1014,7 @@ fn the_ceph_tool_understands_what_people_type() {
     }
 }
 
-/// Sentences as a Ceph's.
+/// The sentences are Ceph's.
 #[test]
 fn groups_are_forced_as_their_states_have_it() {
     let mut cluster = TestCluster::with_pools();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// To which side the cells of a column lean.
+/// The side to which the cells of a column lean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lean {
     Left,
@@ -21,7 +21,7 @@ impl TextTable {
         TextTable::default()
     }
 
-    /// Adds a column: its heading, and to which side heading and cells lean.
+    /// Adds a column with its heading, and the sides to which heading and cells lean.
     #[must_use]
     pub fn column(mut self, heading: &str, heading_lean: Lean, cells_lean: Lean) -> TextTable {
         self.headings.push((heading.to_owned(), heading_lean, cells_lean));
@@ -45,7 +45,7 @@ impl TextTable {
         self.rows.push(cells);
     }
 
-    /// The text, each line with an end. `headings`: whether to begin with the heading line.
+    /// Returns the text, each line with an end. `headings`: true to begin with the heading line.
     pub fn render(&self, headings: bool) -> String {
         let chars = |text: &str| text.chars().count();
         let widths: Vec<usize> = (0..self.headings.len())

@@ -4,15 +4,15 @@ pub(super) use crate::health::age;
 
 use types::Utime;
 
-/// The longest text with a fraction; a longer one loses digits behind the point.
+/// Length of the longest text with a fraction; a longer one loses digits behind the point.
 const CHARS_MAX: usize = 7;
 
-/// Bytes with a binary unit: `0 B`, `910 MiB`, `5.1 GiB`.
+/// Returns bytes with a binary unit: `0 B`, `910 MiB`, `5.1 GiB`.
 pub fn bytes(n: u64) -> String {
     scaled(n, 1024, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
 }
 
-/// A count with a decimal unit: `80`, `1.23k`.
+/// Returns a count with a decimal unit: `80`, `1.23k`.
 pub fn count(n: u64) -> String {
     scaled(n, 1000, &["", "k", "M", "G", "T", "P", "E"])
 }
@@ -31,7 +31,7 @@ fn scaled(n: u64, base: u64, units: &[&str]) -> String {
     [2, 1].into_iter().map(text).find(|text| text.len() <= CHARS_MAX).unwrap_or_else(|| text(0))
 }
 
-/// What `ceph` takes for a number of bytes: `4096`, `10K` or `10Ki`. The error is Ceph's sentence.
+/// Parses a number of bytes as `ceph` does: `4096`, `10K` or `10Ki`. The error is Ceph's sentence.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text).ok_or("strict_iecstrtoll: value not specified")?;
     let letter = match unit {
@@ -46,7 +46,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     scaled_up(number, 1024, power, "strict_iecstrtoll")
 }
 
-/// What `ceph` takes for a count: `80`, `1K` (1000). The error is Ceph's sentence.
+/// Parses a count as `ceph` does: `80`, `1K` (1000). The error is Ceph's sentence.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text).ok_or("strict_sistrtoll: value not specified")?;
     let power = match unit {
@@ -56,7 +56,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     scaled_up(number, 1000, power, "strict_sistrtoll")
 }
 
-/// A number and what stands behind it, unless there is nothing at all.
+/// Splits a text into its number and the rest; `None` if it is empty.
 fn split_unit(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '-' | '+')).unwrap_or(text.len());
     (!text.is_empty()).then(|| text.split_at(end))
@@ -66,7 +66,8 @@ fn power(letter: &str) -> Option<u32> {
     ["K", "M", "G", "T", "P", "E"].iter().position(|known| *known == letter).map(|at| at as u32 + 1)
 }
 
-/// What a limit can be at most: Ceph keeps it in a signed number.
+/// Returns the number times its unit. Error: a sentence, if the number is none, negative, or too large for the signed
+/// number in which Ceph keeps limits.
 fn scaled_up(number: &str, base: u64, power: u32, who: &str) -> Result<u64, String> {
     let value: i64 = number.parse().map_err(|_| format!("The option value '{number}' seems to be invalid"))?;
     let value = u64::try_from(value).map_err(|_| format!("{who}: value should not be negative"))?;
@@ -74,7 +75,7 @@ fn scaled_up(number: &str, base: u64, power: u32, who: &str) -> Result<u64, Stri
     value.ok_or_else(|| format!("{who}: the value seems to be too large"))
 }
 
-/// A number of `width` characters, the last one its unit (a blank for none): ` 703.1k`, `46464M`.
+/// Returns a number of `width` characters, the last one its unit (a blank for none): ` 703.1k`, `46464M`.
 pub fn fixed(n: f64, width: usize, base: u64) -> String {
     let units = [' ', 'k', 'M', 'G', 'T', 'P', 'E', 'Z'];
     let (mut unit, mut scale) = (0, 1.0);
@@ -90,14 +91,14 @@ pub fn fixed(n: f64, width: usize, base: u64) -> String {
     format!("{text}{}", units[unit])
 }
 
-/// A share in percent with two digits, `0` if it is nothing: `14.82`.
+/// Returns a share in percent with two digits, `0` if it is nothing: `14.82`.
 pub fn percent(share: f64) -> String {
     if share == 0.0 { "0".to_owned() } else { format!("{:.2}", share * 100.0) }
 }
 
-/// A time as C's `asctime` prints it: `Sat Nov 21 12:00:00 2026`.
+/// Returns a time as C's `asctime` prints it: `Sat Nov 21 12:00:00 2026`.
 pub fn calendar(t: Utime) -> String {
-    // 1970 began on a Thursday.
+    // The days begin with a Thursday because 1970 did.
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let text = t.to_string();

@@ -28,7 +28,7 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// The group, which exists, in a cluster whose clients all know such placements.
+/// Returns the group. Error: it does not exist, or some clients of the cluster need not know such placements.
 fn group(c: &Context<'_>) -> Result<PgId, Reply> {
     let pg = c.args.pg("pgid").expect("the signature requires it");
     if !c.map().has_pg(pg) {

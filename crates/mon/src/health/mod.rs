@@ -10,7 +10,7 @@ pub use pgs::age;
 use crate::{MonState, Volatile};
 use std::collections::BTreeMap;
 
-/// All alarms that the state and the statistics give reason for.
+/// Returns all alarms that the state and the statistics give reason for.
 pub fn evaluate(state: &MonState, volatile: &Volatile) -> HealthReport {
     let mut report = HealthReport::default();
     mons::check(state, volatile, &mut report);
@@ -23,12 +23,12 @@ pub fn evaluate(state: &MonState, volatile: &Volatile) -> HealthReport {
     report
 }
 
-/// Whether alarms of a kind are wanted: they are unless the option is off.
+/// Returns true if alarms of a kind are wanted: they are unless the option is off.
 fn warns(state: &MonState, option: &str) -> bool {
     !matches!(state.mon_option("", option), Some("false" | "0" | "no" | "off"))
 }
 
-/// How bad an alarm is.
+/// Severity of an alarm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Severity {
     #[default]
@@ -38,7 +38,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// `HEALTH_OK`, `HEALTH_WARN`, `HEALTH_ERR`.
+    /// Returns `HEALTH_OK`, `HEALTH_WARN` or `HEALTH_ERR`.
     pub fn word(self) -> &'static str {
         match self {
             Severity::Ok => "HEALTH_OK",
@@ -47,7 +47,7 @@ impl Severity {
         }
     }
 
-    /// The tag before an alarm in `ceph health detail`.
+    /// Returns the tag before an alarm in `ceph health detail`.
     pub fn tag(self) -> &'static str {
         match self {
             Severity::Ok => "[OK]",
@@ -63,7 +63,7 @@ pub struct HealthCheck {
     pub severity: Severity,
     /// One line: `1 osds down`.
     pub summary: String,
-    /// How many things it is about.
+    /// Number of things it is about.
     pub count: i64,
     /// One line per thing, for `ceph health detail`.
     pub detail: Vec<String>,
@@ -78,7 +78,7 @@ pub struct HealthReport {
 }
 
 impl HealthReport {
-    /// The worst severity of the alarms that are not muted.
+    /// Returns the worst severity of the alarms that are not muted.
     pub fn status(&self) -> Severity {
         let heard = self.checks.iter().filter(|(code, _)| !self.is_muted(code));
         heard.map(|(_, check)| check.severity).max().unwrap_or_default()
@@ -94,7 +94,7 @@ impl HealthReport {
         self.raise_counted(code, severity, summary, count, detail);
     }
 
-    /// [`HealthReport::raise`] for an alarm whose detail is not one line per thing.
+    /// Adds an alarm whose detail is not one line per thing; else as [`HealthReport::raise`].
     pub fn raise_counted(
         &mut self,
         code: &'static str,

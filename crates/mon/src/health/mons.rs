@@ -5,7 +5,7 @@ use crate::bounds::STATE_BYTES_MAX;
 use crate::{MonState, Volatile};
 use wire::nacre::mon::doubt;
 
-/// Clocks may be so far apart, in seconds, unless `mon_clock_drift_allowed` says otherwise.
+/// Largest difference of clocks without an alarm, in seconds, unless `mon_clock_drift_allowed` says otherwise.
 const DRIFT_ALLOWED_S: f64 = 0.05;
 
 pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
@@ -23,10 +23,14 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     if state.in_doubt {
         let behind = state.pgs.values().filter(|record| record.doubt == doubt::BEHIND).count();
         let summary = "what the surviving monitor knows is not confirmed".to_owned();
-        let detail = vec![
-            format!("{behind} placement groups' records may be behind: they wait for all OSDs, or go by what those have"),
-            "OSDs keep all copies of placement groups, and data of pools that this monitor has not heard of; no pool is made".to_owned(),
-            "once all OSDs are up and all placement groups active+clean, `ceph mon confirm-survivor --yes-i-really-mean-it` ends that"
+        let detail =
+            vec![
+            format!("{behind} placement groups' records may be behind: they wait for all OSDs, or go by what those \
+                     have"),
+            "OSDs keep all copies of placement groups, and data of pools that this monitor has not heard of; no pool \
+             is made".to_owned(),
+            "once all OSDs are up and all placement groups active+clean, `ceph mon confirm-survivor \
+             --yes-i-really-mean-it` ends that"
                 .to_owned(),
         ];
         report.raise_counted("MON_SURVIVOR_UNCONFIRMED", Severity::Warn, summary, 1, detail);
@@ -35,8 +39,8 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     if bytes > max / 4 * 3 {
         let summary = "the monitors' state is getting too big".to_owned();
         let detail = format!(
-            "the monitors' state has {} MiB and may have {}: what would make it larger is refused then. `ceph config-key ls`, \
-             `ceph config dump`, `ceph auth ls` and `ceph osd dump` show what is in it",
+            "the monitors' state has {} MiB and may have {}: what would make it larger is refused then. `ceph \
+             config-key ls`, `ceph config dump`, `ceph auth ls` and `ceph osd dump` show what is in it",
             bytes >> 20,
             max >> 20
         );

@@ -7,7 +7,7 @@ use osdmap::{OsdMapFlags, OsdState};
 use std::collections::BTreeMap;
 use types::OsdId;
 
-/// So many OSDs are named in a summary at most.
+/// Most OSDs that a summary names.
 const NAMED_OSDS: usize = 10;
 
 pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
@@ -44,16 +44,16 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     }
 }
 
-/// `root=default,host=a`, from the root down.
+/// Returns `root=default,host=a`, from the root down.
 fn location(state: &MonState, item: i32) -> String {
     let path = state.osdmap().crush.full_location(item);
     path.iter().rev().map(|(kind, name)| format!("{kind}={name}")).collect::<Vec<_>>().join(",")
 }
 
-/// OSDs that should serve and do not; and buckets below which none does.
+/// Raises alarms for OSDs that should serve and do not, and for buckets below which no OSD does.
 fn down(state: &MonState, report: &mut HealthReport) {
     let map = state.osdmap();
-    // One that never started is no loss.
+    // An OSD that never started is no loss.
     let is_new = |osd: OsdId| map.osd(osd).is_some_and(|osd| osd.state.contains(OsdState::NEW));
     let is_down = |osd: OsdId| map.exists(osd) && map.is_in(osd) && !map.is_up(osd) && !is_new(osd);
     let down: Vec<OsdId> = map.osds().map(|(id, _)| id).filter(|osd| is_down(*osd)).collect();
@@ -66,7 +66,7 @@ fn down(state: &MonState, report: &mut HealthReport) {
     let mut by_type: BTreeMap<u16, Vec<(i32, usize)>> = BTreeMap::new();
     for bucket in map.crush.buckets().filter(|bucket| !map.crush.is_shadow(bucket.id)) {
         let osds: Vec<OsdId> = map.crush.leaves(bucket.id).into_iter().map(OsdId).collect();
-        // Those that are out, or do not exist, are expected to be silent.
+        // OSDs that are out, or do not exist, are expected to be silent.
         let expected: Vec<OsdId> = osds.into_iter().filter(|osd| map.exists(*osd) && map.is_in(*osd)).collect();
         if !expected.is_empty() && expected.iter().all(|osd| is_down(*osd)) {
             by_type.entry(bucket.kind).or_default().push((bucket.id, expected.len()));
@@ -86,7 +86,7 @@ fn down(state: &MonState, report: &mut HealthReport) {
     }
 }
 
-/// The alarm's code for a whole bucket of a type, for the types that every map has.
+/// Returns the alarm's code for a whole bucket of a type, for the types that every map has.
 fn subtree_code(type_name: &str) -> Option<&'static str> {
     Some(match type_name {
         "host" => "OSD_HOST_DOWN",
@@ -154,7 +154,7 @@ fn flags(state: &MonState, report: &mut HealthReport) {
     }
 }
 
-/// OSDs that keep clients waiting for too long.
+/// Raises the alarm for OSDs that keep clients waiting for too long.
 fn slow(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     let slow = volatile.osds.iter().filter(|(osd, told)| told.stats.slow_ops > 0 && state.osdmap().is_up(**osd));
     let slow: Vec<_> = slow.map(|(osd, told)| (osd.to_string(), &told.stats)).collect();
@@ -170,7 +170,7 @@ fn slow(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     report.raise_counted("SLOW_OPS", Severity::Warn, summary, ops as usize, Vec::new());
 }
 
-/// Of OSDs that are up and in: as in Ceph, others are nobody's concern.
+/// Raises alarms for full OSDs that are up and in: as in Ceph, others do not matter.
 fn fullness(state: &MonState, report: &mut HealthReport) {
     let map = state.osdmap();
     let mut raise = |code, severity, bit, word, is| {

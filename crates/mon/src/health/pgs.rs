@@ -7,15 +7,16 @@ use std::time::Duration;
 use types::Utime;
 use wire::nacre::mon::{PgReport, pg_state};
 
-/// A group may be in some passing states for this long before it counts as stuck.
+/// Time for which a group may be in some passing states before it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
-/// One state to be alarmed about.
+/// A state that raises an alarm.
 struct Watched {
     name: &'static str,
-    /// Whether a group is in the state.
+    /// Test of a group's state bits.
     is: fn(u64) -> bool,
-    /// When it was last not in it; only then does it count when it is stuck.
+    /// Time at which a group was last known to be out of the state. If set, the state counts only once the group is
+    /// stuck in it.
     last_fine: Option<fn(&PgStat) -> Utime>,
 }
 
@@ -45,17 +46,17 @@ const RECOVERY_FULL: [Watched; 1] =
 const DAMAGED: [Watched; 1] =
     [Watched { name: "inconsistent", is: |state| state & pg_state::INCONSISTENT != 0, last_fine: None }];
 
-/// Which groups are scrubbed too seldom.
+/// An alarm about groups that are scrubbed too seldom.
 struct Overdue {
     code: &'static str,
-    /// What they are not: `scrubbed`.
+    /// The word for a scrub that was done: `scrubbed`.
     done: &'static str,
     last: fn(&PgReport) -> Utime,
-    /// By which share of [`SCRUB_WITHIN`] it may be late: an option, and its default. 0 wants no alarm.
+    /// Share of [`SCRUB_WITHIN`] by which a scrub may be late: an option, and its default. 0 turns the alarm off.
     ratio: (&'static str, f64),
 }
 
-/// A group is scrubbed within this time, in both ways.
+/// Time within which a group is scrubbed, in both ways.
 const SCRUB_WITHIN: Duration = Duration::from_secs(7 * 86_400);
 
 const OVERDUE: [Overdue; 2] = [
@@ -83,7 +84,7 @@ fn overdue(state: &MonState, volatile: &Volatile, what: &Overdue, report: &mut H
     let longest_s = SCRUB_WITHIN.as_secs_f64() * (1.0 + ratio);
     let mut detail = Vec::new();
     for (id, pg) in &volatile.pgs {
-        // One that never was, or whose primary has not told yet, counts from when it was first known.
+        // A group that was never scrubbed, or whose primary has not reported yet, counts from when it was first known.
         let last = (what.last)(&pg.report).max(pg.first_known);
         if volatile.now.to_unix().saturating_sub(last.to_unix()).as_secs_f64() > longest_s {
             detail.push(format!("pg {id} not {} since {last}", what.done));
@@ -142,7 +143,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     }
 }
 
-/// How many groups are in each watched state, and a line for each group, about the first state that applies.
+/// Counts the groups in each watched state, and returns a line for each group, about the first state that applies.
 fn watch(volatile: &Volatile, watched: &[Watched]) -> (Vec<String>, Vec<String>) {
     let mut counts = vec![0u64; watched.len()];
     let mut detail = Vec::new();
@@ -178,7 +179,7 @@ fn watch(volatile: &Volatile, watched: &[Watched]) -> (Vec<String>, Vec<String>)
     (counts, detail)
 }
 
-/// A span of time as Ceph prints it: `75s`, `3m`, `5h`, `3d`, `4w`.
+/// Returns a span of time as Ceph prints it: `75s`, `3m`, `5h`, `3d`, `4w`.
 pub fn age(span: Duration) -> String {
     let s = span.as_secs();
     match s {

@@ -25,16 +25,16 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
         if !pool.pg_num.is_power_of_two() {
             uneven.push(format!("pool '{name}' pg_num {} is not a power of two", pool.pg_num));
         }
-        // On its way to targets that agree, a pool has fewer for a while.
+        // On its way to targets that agree, a pool has a smaller `pgp_num` for a while.
         let (pg_num, pgp_num) = (pool.pg_num_target, pool.pgp_num_target);
         if pg_num > pgp_num {
             smaller_pgp_num.push(format!("pool {name} pg_num {pg_num} > pgp_num {pgp_num}"));
         }
         if let Some((source, target)) = without_room(state, volatile, *id, pool) {
             no_room.push(format!(
-                "pool '{name}' should have {} placement groups and has {}: {source} and {target} have their shards on the same OSDs in \
-                 different orders, and no other OSD is up, in, not too full and in a failure domain of its own to take one for a \
-                 while; add such an OSD, or set pg_num to {} again",
+                "pool '{name}' should have {} placement groups and has {}: {source} and {target} have their shards on \
+                 the same OSDs in different orders, and no other OSD is up, in, not too full and in a failure domain \
+                 of its own to take one for a while; add such an OSD, or set pg_num to {} again",
                 pool.pg_num_target, pool.pg_num, pool.pg_num
             ));
         }

@@ -1,4 +1,4 @@
-//! Where a monitor keeps its part of the log that monitors agree on.
+//! A monitor's store of its part of the log that monitors agree on.
 
 mod page_cache;
 mod redb_log;
@@ -9,33 +9,33 @@ pub use redb_log::RedbLog;
 use raft::{Persist, ServerId, Stored};
 use types::Fsid;
 
-/// Whose log it is: decided when the store is made, and never changed.
+/// The log's owner: decided when the store is made, and never changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub fsid: Fsid,
     /// The monitor's name, as in the monitor map.
     pub name: String,
-    /// This store. Another one, of the same monitor, is another server.
+    /// This store. Another store of the same monitor is another server.
     pub server: ServerId,
 }
 
-/// What a log held when it was opened.
+/// Content of a log when it was opened.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loaded {
     pub identity: Identity,
     pub stored: Stored,
 }
 
-/// What one monitor has of the log that all of them agree on: its vote, its newest snapshot, the entries behind that.
+/// One monitor's part of the log that all of them agree on: its vote, its newest snapshot, the entries behind that.
 pub trait MemberLog {
-    /// Everything that was written. Call it once, before anything else.
+    /// Returns everything that was written. To be called once, before anything else.
     fn load(&mut self) -> Result<Loaded, LogError>;
 
-    /// Carries out `writes` in their order, all or none. Durable when this returns.
+    /// Carries out `writes` in their order, all or none. They are durable when this returns.
     fn write(&mut self, writes: &[Persist]) -> Result<(), LogError>;
 }
 
-/// Why the log cannot be used.
+/// Reason why the log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     #[error("cannot open the monitor's store {path}: {reason}")]

@@ -1,8 +1,8 @@
-//! What the page cache has of a monitor's store is not believed when the store is opened.
+//! The page cache is not trusted when a monitor's store is opened.
 //!
-//! Once a flush has failed, the kernel counts the pages that it could not write as clean: whoever reads them, also
-//! after a restart, is given votes and entries that are not on the disk, and the next flush succeeds. A monitor that
-//! relied on them would forget with the next loss of power what it has promised.
+//! Once a flush has failed, the kernel counts the pages that it could not write as clean: a process that reads them,
+//! also after a restart, gets votes and entries that are not on the disk, and the next flush succeeds. A monitor that
+//! relied on them would forget its promises with the next loss of power.
 
 use rustix::fs::{Advice, FlockOperation, OFlags, fadvise, flock, fsync};
 use std::fs::{File, OpenOptions};
@@ -11,32 +11,32 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use types::AlignedBuf;
 
-/// Compared at once.
+/// Bytes compared at once.
 const PIECE_BYTES: usize = 1 << 20;
 const BLOCK_BYTES: u64 = 4096;
 
-/// Has what is read from the file from now on come from the disk.
+/// Makes later reads of the file come from the disk.
 ///
-/// Errors: what was written before cannot be flushed; or the page cache keeps something else than the disk has.
+/// Errors: earlier writes cannot be flushed; or the page cache keeps something else than the disk has.
 pub(super) fn forget_cached(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
-    // Whoever has it open already is told so by the database.
+    // A process that finds the file open already gets the database's error.
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(());
     }
-    // Only pages that are clean are dropped, the wrongly clean ones among them.
+    // Only clean pages are dropped, the wrongly clean ones among them.
     fsync(&file)?;
     fadvise(&file, 0, None, Advice::DontNeed)?;
     let direct = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path);
     match direct {
         Ok(direct) => compare(&file, &direct),
-        // A file system in memory, most often. There is no other way to what it has.
+        // The file system is most often one in memory. There is no other way to its content.
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
         Err(e) => Err(e),
     }
 }
 
-/// Whether a file reads the same through the page cache and around it.
+/// Checks that a file reads the same through the page cache and around it.
 fn compare(cached: &File, direct: &File) -> io::Result<()> {
     let bytes = cached.metadata()?.len() / BLOCK_BYTES * BLOCK_BYTES;
     let (mut here, mut there) = (vec![0; PIECE_BYTES], AlignedBuf::zeroed(PIECE_BYTES));
@@ -46,7 +46,8 @@ fn compare(cached: &File, direct: &File) -> io::Result<()> {
         cached.read_exact_at(&mut here[..len], offset)?;
         if here[..len] != there.as_slice()[..len] {
             return Err(io::Error::other(format!(
-                "behind byte {offset} the page cache has something else than the disk, which failed before: restart the machine"
+                "behind byte {offset} the page cache has something else than the disk, which failed before: restart \
+                 the machine"
             )));
         }
     }
@@ -64,7 +65,7 @@ mod tests {
         std::fs::write(&path, &content).unwrap();
         forget_cached(&path).unwrap();
         assert!(std::fs::read(&path).unwrap() == content);
-        // What differs is told, wherever it is.
+        // A difference is reported, wherever it is.
         let other = path.with_extension("other");
         let mut changed = content.clone();
         changed[2_500_000] ^= 1;

@@ -1,11 +1,11 @@
 //! The log in a redb file.
 //!
-//! Tables: `meta` (`format` → u32 little-endian; `fsid` → 16 bytes; `name`; `server` → u64 little-endian; `vote` → record),
-//! `entries` (index → record of a log entry), `states` (index → record of a snapshot; one row, or none before the first).
-//! A record is a `u32` crc32c (seed -1) of what follows it, little-endian, then the encoded value.
+//! Tables: `meta` (`format` → u32 little-endian; `fsid` → 16 bytes; `name`; `server` → u64 little-endian; `vote` →
+//! record), `entries` (index → record of a log entry), `states` (index → record of a snapshot; one row, or none before
+//! the first). A record is a `u32` crc32c (seed -1) of the bytes behind it, little-endian, then the encoded value.
 //!
-//! Format 1, of monitors that were alone, had `log` (index → record of a batch) and `snapshot` (index → record of a state)
-//! instead. It is turned into this one when it is opened (`upgrade.rs`).
+//! Format 1, of monitors that were alone, had `log` (index → record of a batch) and `snapshot` (index → record of a
+//! state) instead. A store of format 1 is turned into this one when it is opened (`upgrade.rs`).
 
 use super::{Identity, Loaded, LogError, MemberLog, page_cache, upgrade};
 use bytes::Bytes;
@@ -19,9 +19,9 @@ pub(super) const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
 const STATES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("states");
 
-/// The layout described above.
+/// Number of the layout that the module's documentation describes.
 const FORMAT: u32 = 2;
-/// redb's page cache: the log is written once and read at start.
+/// Bytes of redb's page cache: few, because the log is written once and read at start.
 const CACHE_BYTES: usize = 4 << 20;
 
 /// A [`MemberLog`] in one file.
@@ -45,7 +45,7 @@ impl RedbLog {
         let db = redb::Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend);
         let log = RedbLog { db: db.map_err(|e| open_error(path, e))?, path: path.to_owned() };
         log.transact(|txn| begin(txn, identity, stored))?;
-        // The file's name must be as durable as what will be written to it.
+        // The file's name must be as durable as its later content.
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         std::fs::File::open(folder).and_then(|dir| dir.sync_all()).map_err(|e| open_error(path, e))?;
         Ok(log)
@@ -185,7 +185,7 @@ fn decoded<T: Decode>(what: &str, index: u64, record: &[u8]) -> Result<T, LogErr
     T::from_slice(&body).map_err(|e| LogError::Damaged(format!("{what} {index} does not decode: {e}")))
 }
 
-/// All rows of a table, in order.
+/// Returns all rows of a table, in order.
 pub(super) fn rows(
     txn: &redb::ReadTransaction,
     table: TableDefinition<'_, u64, &[u8]>,

@@ -1,4 +1,4 @@
-//! From the store of a monitor that was alone (format 1) to that of a member of several, which there is one of for now.
+//! The way from the store of a monitor that was alone (format 1) to that of a member, the only one for now.
 
 use super::redb_log::{META, checked, rows};
 use super::{Identity, LogError};
@@ -13,8 +13,8 @@ const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 /// Format 1: index → record of a state; one row at most.
 const SNAPSHOT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("snapshot");
 
-/// What a log of the present format begins with in place of one of format 1: the state after all its batches, as the
-/// snapshot that a cluster of one member begins with. Changes nothing.
+/// Returns the beginning of a log of the present format in place of one of format 1: the state after all its batches,
+/// as the snapshot that a cluster of one member begins with. Changes nothing.
 ///
 /// The server's number comes from the cluster's id: a copy of the same store is the same server.
 pub(super) fn from_format_1(txn: &redb::ReadTransaction) -> Result<(Identity, Stored), LogError> {
@@ -51,7 +51,7 @@ fn state_of_format_1(txn: &redb::ReadTransaction) -> Result<MonState, LogError> 
     Ok(state)
 }
 
-/// Removes what only format 1 has.
+/// Removes the tables that only format 1 has.
 pub(super) fn drop_format_1(txn: &WriteTransaction) -> Result<(), redb::Error> {
     txn.delete_table(LOG)?;
     txn.delete_table(SNAPSHOT)?;
@@ -68,7 +68,8 @@ mod tests {
     use redb::ReadableDatabase;
     use types::{Fsid, Utime};
 
-    /// A store as monitors that were alone made it: bootstrap, snapshot at 2, batches behind it.
+    /// Makes a store as monitors that were alone made it: a state at the snapshot's index, if there is one, and the
+    /// batches behind it.
     fn format_1(path: &std::path::Path, batches: &[Batch], snapshot: Option<(u64, MonState)>) {
         let db = redb::Database::create(path).unwrap();
         let txn = db.begin_write().unwrap();
@@ -118,7 +119,7 @@ mod tests {
             assert_eq!((now.global_ids_below, now.applied), (7000, state.applied + 1));
             assert_eq!((&now.osdmaps, &now.monmap, &now.config), (&state.osdmaps, &state.monmap, &state.config));
             assert_eq!(now.mon_servers["a"].server, server.0);
-            // Opened again, it is what it has become.
+            // The store, opened again, stays in the new format.
             assert_eq!(RedbLog::open(&path).unwrap().load().unwrap(), loaded);
             let db = redb::Database::open(&path).unwrap();
             assert!(db.begin_read().unwrap().open_table(LOG).is_err(), "the old log is gone");

@@ -1,4 +1,4 @@
-//! What is due from time to time: members come and go, one at a time, and the leader looks at who decides.
+//! Periodic work: members come and go, one at a time, and the leader watches the quorum.
 
 use super::{Action, Member};
 use crate::monitor::Now;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use tracing::{debug, info};
 use wire::nacre::quorum::QuorumReport;
 
-/// How often, where there are other monitors, and where there are none.
+/// Period of the duties, with other monitors and without any.
 const EVERY: Duration = Duration::from_millis(100);
 const EVERY_ALONE: Duration = Duration::from_secs(1);
-/// A monitor that knows of no leader for so long sends everybody away, for others to serve them.
+/// Time without a known leader after which a monitor closes all sessions, so that other monitors serve them.
 pub(super) const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 
 impl Member {
@@ -39,7 +39,7 @@ impl Member {
         self.leaderless_since.is_some_and(|since| now.since_start >= since + LEADERLESS_MAX)
     }
 
-    /// Makes the members those that the state names, one step at a time. What cannot be done now is tried again.
+    /// Makes the members those that the state names, one step at a time. A step that cannot be done now is tried again.
     fn change_members(&mut self, now: Now) {
         let wanted: BTreeSet<ServerId> =
             self.monitor.state().mon_servers.values().map(|known| ServerId(known.server)).collect();
@@ -59,7 +59,7 @@ impl Member {
         }
     }
 
-    /// This monitor leads and is to be none any more: another one that is alive is to lead.
+    /// Hands leadership to another member that is alive: this monitor leads and is to be removed.
     fn hand_over(&mut self, now: Now, wanted: &BTreeSet<ServerId>) {
         let voters = &self.raft.membership().voters;
         let fit = |server: &ServerId| wanted.contains(server) && voters.contains(server) && self.is_alive(now, *server);
@@ -71,7 +71,8 @@ impl Member {
         }
     }
 
-    /// What a new leader begins with: the old one is gone, the others are there until they turn out not to be.
+    /// Returns the quorum that a new leader begins with: without the old leader, and with all others until they turn
+    /// out to be gone.
     pub(super) fn first_quorum(&self, now: Now) -> Quorum {
         let told = &self.monitor.volatile().quorum.report;
         let mut members = told.members.clone();
@@ -84,7 +85,7 @@ impl Member {
         QuorumReport { epoch: self.raft.term(), leader: self.identity.name.clone(), members, since: now.wall }
     }
 
-    /// Who decides now: voters that have answered lately.
+    /// Returns the present quorum: the voters that have answered lately.
     fn quorum(&self, now: Now) -> Quorum {
         let before = &self.monitor.volatile().quorum.report;
         let is_new = now.since_start < self.leads_since + self.config.raft.election_timeout;

@@ -1,4 +1,4 @@
-//! What monitors say to each other first, and who may become a member.
+//! First messages between monitors, and the rules by which a server becomes a member.
 
 use super::{Action, Member};
 use crate::monitor::Now;
@@ -36,7 +36,7 @@ impl Member {
         if !reason.is_empty() && is_new {
             info!("mon.{} at {}: {reason}", hello.name, hello.addrs);
         }
-        // Those that are refused for now are listened to: they say who they are, and nothing else comes of it.
+        // A server that is refused for now is remembered as well: it has said who it is, and nothing else comes of it.
         if verdict == verdict::WELCOME || verdict == verdict::REFUSED {
             self.links.introduced(session, ServerId(hello.server), &hello.addrs);
         }
@@ -68,7 +68,7 @@ impl Member {
         out.push(Action::Send { session, envelope: reply.seal(0, Target::PACIFIC) });
     }
 
-    /// Whether a server is a member or may become one; else a verdict and a sentence.
+    /// Checks that a server is a member or may become one. Error: a verdict and a sentence.
     fn judge(&self, now: Now, hello: &q::MonHello) -> Result<(), (u8, String)> {
         if hello.fsid != self.identity.fsid {
             let reason = format!("it belongs to cluster {}, this is {}", hello.fsid, self.identity.fsid);
@@ -85,13 +85,13 @@ impl Member {
         }
         if self.is_former(ServerId(hello.server)) {
             let reason = format!(
-                "its store was mon.{}'s, which was removed or has another one now; make a new one (`nacre mon --mkfs --join`) \
-                 to let it take part again",
+                "its store was mon.{}'s, which was removed or has another one now; make a new one (`nacre mon --mkfs \
+                 --join`) to let it take part again",
                 hello.name
             );
             return Err((verdict::REMOVED, reason));
         }
-        // One that is not known and has a history is a member that this one has not heard of yet.
+        // A server that is not known and has a history is a member that this one has not heard of yet.
         let is_member = self.raft.membership().contains(ServerId(hello.server));
         if self.name_of(ServerId(hello.server)).is_some() || is_member || hello.founder != 0 {
             return Ok(());
@@ -108,7 +108,7 @@ impl Member {
         Ok(())
     }
 
-    /// For a leader: whether a member has answered lately.
+    /// For a leader: returns true if a member has answered lately.
     pub(super) fn is_alive(&self, now: Now, server: ServerId) -> bool {
         let lately = now.since_start.saturating_sub(2 * self.config.raft.election_timeout);
         let answered = |(id, _, at): (ServerId, u64, Option<_>)| id == server && at.is_some_and(|at| at >= lately);
@@ -125,7 +125,7 @@ impl Member {
         let is_news = self.links.answered(session, ServerId(reply.server), &reply.reason);
         match reply.verdict {
             verdict::WELCOME => {}
-            // Only the own cluster may say so.
+            // Only a member of the own cluster may remove this one.
             verdict::REMOVED if reply.fsid == self.identity.fsid => {
                 return out.push(Action::Stop { reason: format!("mon.{} says: {}", reply.name, reply.reason) });
             }

@@ -1,5 +1,5 @@
-//! Messages of clients and OSDs that wait: until a leader is known, until it is known that this one leads still, or
-//! until this one's state is as far as the leader's. What all of them take together has a bound.
+//! Messages of clients and OSDs that wait: until a leader is known, until this one's leadership is confirmed, or until
+//! this one's state is as far as the leader's. Their total has a bound.
 
 use crate::bounds::{LETTER_BYTES_MAX, LETTERS_MAX, bytes_of};
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::Envelope;
 use wire::msgr::SessionId;
 
-/// What letters take, as long as they are there.
+/// Count and bytes of all letters that exist.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Letters {
     count: Arc<AtomicUsize>,
     bytes: Arc<AtomicUsize>,
 }
 
-/// A message and whose it is.
+/// A message and its session.
 #[derive(Debug)]
 pub(super) struct Letter {
     pub session: SessionId,
-    /// Empty once it is taken out.
+    /// The message; empty once it is taken out.
     envelope: Envelope,
     _weight: Weight,
 }
 
-/// Counts as long as it is there.
+/// Share of a letter in the totals, for as long as it exists.
 #[derive(Debug)]
 struct Weight {
     bytes: usize,
@@ -31,7 +31,7 @@ struct Weight {
 }
 
 impl Letters {
-    /// Takes a message in, or gives it back if there are too many, or too large ones. A message that is alone may have
+    /// Takes a message in. Returns `None` if there are too many messages, or too many bytes. The first message may have
     /// any size.
     pub fn take(&self, session: SessionId, envelope: Envelope) -> Option<Letter> {
         let (count, sum) = (self.count.load(Ordering::Relaxed), self.bytes());
@@ -44,14 +44,14 @@ impl Letters {
         Some(Letter { session, envelope, _weight: Weight { bytes, of: self.clone() } })
     }
 
-    /// What all take.
+    /// Returns the bytes of all letters.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 }
 
 impl Letter {
-    /// The message's type.
+    /// Returns the message's type.
     pub fn kind(&self) -> u16 {
         self.envelope.header.kind
     }

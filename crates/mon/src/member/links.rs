@@ -1,7 +1,7 @@
 //! Sessions with the other monitors.
 //!
-//! Each monitor dials each of the others, and sends on the session that it dialled; on sessions that it accepted it only
-//! answers. What cannot be sent is dropped: raft says it again, and clients ask again.
+//! Each monitor dials each of the others, and sends on the session that it dialled; on sessions that it accepted it
+//! only answers. A message that cannot be sent is dropped: raft repeats it, and clients ask again.
 
 use super::{Action, Member};
 use crate::monitor::{self, Now};
@@ -14,10 +14,11 @@ use wire::msgr::{Peer, SessionId};
 use wire::nacre::quorum as q;
 use wire::{Decode, Encode, EntityAddrVec, Envelope, Message, Target};
 
-/// The first and the longest wait before a monitor is dialled again.
+/// First and longest wait before a monitor is dialled again.
 const REDIAL_MIN: Duration = Duration::from_millis(100);
 const REDIAL_MAX: Duration = Duration::from_secs(1);
-/// How often a member introduces itself, which also compares clocks; and how often one that wants to become one does.
+/// Period at which a member introduces itself, which also compares clocks; and period of a server that wants to become
+/// one.
 const HELLO_EVERY: Duration = Duration::from_secs(2);
 const HELLO_TO_JOIN_EVERY: Duration = Duration::from_millis(200);
 
@@ -29,24 +30,24 @@ struct Link {
     dial_at: Duration,
     wait: Duration,
     hello_at: Duration,
-    /// Who is there, once it has said so.
+    /// Server at the other end, once it has introduced itself.
     server: Option<ServerId>,
-    /// Why it wants nothing of this monitor, as it last said.
+    /// Reason of the other end's last refusal.
     refusal: String,
 }
 
 /// All sessions with monitors.
 #[derive(Default, Debug)]
 pub(super) struct Links {
-    /// By the address that is dialled.
+    /// Links by the address that is dialled.
     dialled: BTreeMap<EntityAddrVec, Link>,
-    /// Sessions of monitors that dialled this one, with who they are once they have said so.
+    /// Sessions of monitors that dialled this one, with their servers once these have introduced themselves.
     accepted: BTreeMap<SessionId, Option<ServerId>>,
-    /// Where servers are that have introduced themselves.
+    /// Addresses of servers that have introduced themselves.
     heard: BTreeMap<ServerId, EntityAddrVec>,
 }
 
-/// The address by which a monitor is known here: what is dialled.
+/// Returns the address that is dialled, by which a monitor is known here.
 fn key(addrs: &EntityAddrVec) -> EntityAddrVec {
     EntityAddrVec(vec![addrs.msgr2_addr()])
 }
@@ -75,13 +76,13 @@ impl Links {
         self.dialled.values_mut().find(|link| link.session == Some(session))
     }
 
-    /// The open session to a server.
+    /// Returns the open session to a server.
     pub fn session_to(&self, server: ServerId) -> Option<SessionId> {
         let link = self.dialled.values().find(|link| link.server == Some(server) && link.is_open)?;
         link.session
     }
 
-    /// Who is at the other end of a session that was accepted.
+    /// Returns the server at the other end of a session that was accepted.
     pub fn accepted_from(&self, session: SessionId) -> Option<ServerId> {
         self.accepted.get(&session).copied().flatten()
     }
@@ -94,13 +95,14 @@ impl Links {
         self.dialled.values().any(|link| link.session == Some(session))
     }
 
-    /// A server has introduced itself on a session that was accepted.
+    /// Records the introduction of a server on a session that was accepted.
     pub fn introduced(&mut self, session: SessionId, server: ServerId, addrs: &EntityAddrVec) {
         self.accepted.insert(session, Some(server));
         self.heard.insert(server, key(addrs));
     }
 
-    /// Who is at the other end of a dialled session has said so. `true`: it says something new about its refusal.
+    /// Records the introduction of the server at the other end of a dialled session. Returns true if its refusal is a
+    /// new one.
     pub fn answered(&mut self, session: SessionId, server: ServerId, refusal: &str) -> bool {
         let Some(link) = self.of_session(session) else { return false };
         link.server = Some(server);
@@ -109,20 +111,21 @@ impl Links {
         is_news
     }
 
-    /// Open sessions to all.
+    /// Returns the open sessions to all monitors.
     fn open_sessions(&self) -> Vec<SessionId> {
         self.dialled.values().filter(|link| link.is_open).filter_map(|link| link.session).collect()
     }
 }
 
 impl Member {
-    /// Follows who there is: dials those that are new and leaves those that are gone.
+    /// Dials monitors that are new, and leaves monitors that are gone.
     pub(super) fn follow_members(&mut self, out: &mut Vec<Action>) {
         let own = key(&self.config.addrs);
         let state = self.monitor.state();
         let shown = state.monmap.mons.values().map(|mon| &mon.addrs);
         let known = state.mon_servers.values().map(|known| &known.addrs);
-        // After a start the state is that of the last snapshot: others may have come since, and it takes a leader to tell.
+        // After a start the state is that of the last snapshot, and only a leader can tell of monitors that have come
+        // since.
         let given = if self.raft.leader().is_none() || self.is_empty() { &self.config.peers[..] } else { &[] };
         let members = self.raft.membership().members().chain(self.raft.leader());
         let heard = members.filter_map(|server| self.links.heard.get(&server));
@@ -139,7 +142,7 @@ impl Member {
         });
     }
 
-    /// Addresses of monitors, from one that knows them, for as long as this one does not.
+    /// Keeps addresses of monitors that another one knows, for as long as this one's state has none.
     pub(super) fn learn_peers(&mut self, addrs: impl Iterator<Item = EntityAddrVec>) {
         for addrs in addrs {
             if !self.config.peers.contains(&addrs) {
@@ -155,7 +158,7 @@ impl Member {
             match link.session {
                 None if link.dial_at <= now.since_start => {
                     link.wait = (link.wait * 2).clamp(REDIAL_MIN, REDIAL_MAX);
-                    // Until the driver says which session it is.
+                    // The link waits until the driver reports the session's number.
                     link.dial_at = now.since_start + link.wait;
                     out.push(Action::Dial { addrs: addrs.clone() });
                 }
@@ -169,13 +172,13 @@ impl Member {
         hellos.into_iter().for_each(|session| self.say_hello(now, session, out));
     }
 
-    /// A session that was dialled stands.
+    /// Greets the monitor at the other end of a dialled session that has opened.
     pub(super) fn link_opened(&mut self, now: Now, session: SessionId, out: &mut Vec<Action>) {
         let every = if self.is_empty() { HELLO_TO_JOIN_EVERY } else { HELLO_EVERY };
         let Some(link) = self.links.of_session(session) else { return };
         (link.is_open, link.wait, link.hello_at) = (true, Duration::ZERO, now.since_start + every);
         self.say_hello(now, session, out);
-        // What came in vain, or before.
+        // The other end may have missed OSDs' reports, without a session or before it ran: it gets the last ones again.
         for beacon in self.monitor.what_osds_said() {
             let message = q::OsdSaid { message: q::Wrapped(beacon.seal(0, Target::PACIFIC)) };
             out.push(Action::Send { session, envelope: message.seal(0, Target::PACIFIC) });
@@ -184,21 +187,22 @@ impl Member {
 
     pub(super) fn accept_link(&mut self, now: Now, session: SessionId, peer: Peer) {
         self.links.accepted.insert(session, None);
-        self.monitor.handle(now, monitor::Input::Opened { session, peer }, &mut self.todo);
+        self.monitor.handle(now, monitor::MonitorInput::Opened { session, peer }, &mut self.todo);
     }
 
-    /// A session with a monitor is over.
+    /// Forgets a session with a monitor that is over.
     pub(super) fn link_closed(&mut self, now: Now, session: SessionId, out: &mut Vec<Action>) {
         if self.links.accepted.remove(&session).is_some() {
             self.end_forwarded_of(now, session);
-            self.monitor.handle(now, monitor::Input::Closed { session }, &mut self.todo);
+            self.monitor.handle(now, monitor::MonitorInput::Closed { session }, &mut self.todo);
             return;
         }
         let Some(link) = self.links.of_session(session) else { return };
         link.session = None;
         let (was_open, server) = (std::mem::take(&mut link.is_open), link.server);
         link.dial_at = link.dial_at.max(now.since_start + link.wait.min(REDIAL_MIN));
-        // Also where this one has heard of no leader for a while: it may go on to be that one, in the same term.
+        // Forwarded requests are in doubt even if this member has heard of no leader for a while: the other end may go
+        // on leading in its term.
         if was_open && server.is_some() && server == self.last_leader() {
             self.leader_lost(now, out);
         }
@@ -213,14 +217,14 @@ impl Member {
         out.push(Action::Send { session, envelope: message.seal(0, Target::PACIFIC) });
     }
 
-    /// Says the same to all other monitors that can be reached.
+    /// Sends a message to all other monitors that can be reached.
     pub(super) fn broadcast(&self, envelope: &Envelope, out: &mut Vec<Action>) {
         for session in self.links.open_sessions() {
             out.push(Action::Send { session, envelope: envelope.clone() });
         }
     }
 
-    /// A packet came on a session whose other end has introduced itself.
+    /// Handles a packet on a session whose other end has introduced itself.
     pub(super) fn raft_packet(&mut self, now: Now, session: SessionId, packet: &[u8]) {
         let packet = match Packet::from_slice(packet) {
             Ok(packet) => packet,

@@ -1,15 +1,16 @@
-//! One of the cluster's monitors: the state machine, and what makes it the same on all of them.
+//! One of the cluster's monitors: the state machine, and the consensus that keeps it equal on all of them.
 //!
-//! A [`Member`] puts the log that a majority keeps ([`raft`]) around a [`Monitor`]. The leader's monitor decides: what it wants to
-//! append becomes an entry, and every member applies entries once they are decided. The others (Ceph calls them peons) serve
-//! clients and OSDs, too: maps from their own state, once the leader has said how far that must be to be the newest; everything
-//! else goes to the leader, and its answers come back the same way.
+//! A [`Member`] puts the log that a majority keeps ([`raft`]) around a [`Monitor`]. The leader's monitor decides: each
+//! batch it wants to append becomes an entry, and every member applies entries once they are decided. The other members
+//! (Ceph calls them peons) serve clients and OSDs, too. A peon sends maps from its own state, once the leader has told
+//! it which index the newest state has. It forwards everything else to the leader, and passes the leader's answers on.
 //!
-//! * this file: what goes in and out, the log, and who leads.
-//! * `links.rs`: sessions with the other monitors. `introductions.rs`: what is said on them first, and who may become a member.
-//! * `letters.rs`: what of them waits, and how much that may be.
-//! * `routing.rs`: what clients and OSDs send, and where it is answered.
-//! * `duties.rs`: what is due from time to time: members come and go, who decides is looked at.
+//! * this file: inputs and actions, the log, and leadership.
+//! * `links.rs`: sessions with the other monitors. `introductions.rs`: their first messages, and the rules by which a
+//!   server becomes a member.
+//! * `letters.rs`: messages that wait, and the bound on their memory.
+//! * `routing.rs`: messages of clients and OSDs, and the monitor that answers them.
+//! * `duties.rs`: periodic work: members come and go, the quorum is watched.
 
 mod duties;
 mod introductions;
@@ -34,30 +35,30 @@ use tracing::info;
 use wire::msgr::{Peer, SessionId};
 use wire::{Decode, Encode, EntityAddrVec, Envelope, Target};
 
-/// How a member is made.
+/// Settings of a member.
 #[derive(Clone, Debug)]
 pub struct MemberConfig {
-    /// Where clients and other monitors reach it.
+    /// Addresses at which clients and other monitors reach it.
     pub addrs: EntityAddrVec,
-    /// Where it reaches other monitors as long as it knows none from its own state.
+    /// Addresses of other monitors, used as long as its own state names none.
     pub peers: Vec<EntityAddrVec>,
-    /// Where clients reach it as the cluster's manager while it leads.
+    /// Addresses at which clients reach it as the cluster's manager while it leads.
     pub manager_addrs: EntityAddrVec,
-    /// What `ceph mon metadata` shows.
+    /// Facts that `ceph mon metadata` shows.
     pub metadata: BTreeMap<String, String>,
     /// Seed of its random choices. Members should differ.
     pub seed: u64,
     pub raft: raft::Config,
 }
 
-/// What happened.
+/// An event that the driver reports.
 #[derive(Debug)]
 pub enum Input {
     Opened {
         session: SessionId,
         peer: Peer,
     },
-    /// The same at the address where a manager is expected.
+    /// A session opened at the address where clients expect a manager.
     OpenedAtManager {
         session: SessionId,
         peer: Peer,
@@ -69,19 +70,19 @@ pub enum Input {
     Closed {
         session: SessionId,
     },
-    /// What [`Action::Dial`] asked for has begun as this session.
+    /// A session that [`Action::Dial`] asked for has begun.
     Dialled {
         addrs: EntityAddrVec,
         session: SessionId,
     },
-    /// A write is on the disk, and all before it.
+    /// This write, and all before it, are on the disk.
     Persisted(Ticket),
-    /// So many ids can still be handed out; told when few are left.
+    /// Count of ids that can still be handed out; reported when few are left.
     GlobalIdsLeft(u64),
     Tick,
 }
 
-/// What is to be done.
+/// An order to the driver.
 #[derive(Debug, PartialEq)]
 pub enum Action {
     Send {
@@ -92,59 +93,60 @@ pub enum Action {
     Close {
         session: SessionId,
     },
-    /// Begin a session with the monitor at these addresses, and say at once which ([`Input::Dialled`]).
+    /// Begin a session with the monitor at these addresses, and report its number at once ([`Input::Dialled`]).
     Dial {
         addrs: EntityAddrVec,
     },
-    /// Write this, in the order of tickets, and then say [`Input::Persisted`].
+    /// Write this, in the order of tickets, and then report [`Input::Persisted`].
     Persist {
         ticket: Ticket,
         write: Persist,
     },
-    /// These ids may be handed out to clients; nobody else ever will.
+    /// Ids that may be handed out to clients; no other monitor ever gets them.
     GlobalIds(Range<u64>),
-    /// This server is no member any more and never will be: end, and tell why.
+    /// This server is no member any more and never will be: end, and report the reason.
     Stop {
         reason: String,
     },
 }
 
-/// A member takes a snapshot once batches have so many bytes more than the last one, besides those after a number of batches: what
-/// it keeps of the log is in memory.
+/// A member takes a snapshot once the batches since the last one have this many bytes more than that snapshot, because
+/// the member keeps the log in memory. [`crate::monitor::SNAPSHOT_EVERY`] limits their number besides.
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// Sessions at the manager's address have numbers from here on.
+/// First number of sessions at the manager's address.
 pub const MANAGER_SESSIONS: u64 = 1 << 62;
 
-/// One of the monitors. Feed it with [`Member::handle`]; at [`Member::next_wake`], with a tick.
+/// One of the monitors. The driver feeds it with [`Member::handle`], and at [`Member::next_wake`] with a tick.
 pub struct Member {
     identity: Identity,
     config: MemberConfig,
     raft: Raft,
     monitor: Monitor,
-    /// The log up to here has been applied.
+    /// Index of the last log entry that was applied.
     applied: u64,
-    /// Bytes of what was applied since the last snapshot.
+    /// Bytes of the batches applied since the last snapshot.
     batch_bytes: usize,
-    /// The term in which the monitor leads, while it does.
+    /// Term in which the monitor leads; meaningful while it does.
     lead_term: u64,
-    /// When it began to.
+    /// Time at which it began to lead.
     leads_since: Duration,
-    /// Since when nobody is known to lead.
+    /// Time since which no leader is known; `None` while one is.
     leaderless_since: Option<Duration>,
-    /// What the monitor wants to append, while leadership may be on its way to another.
+    /// Batch that the monitor wants to append and raft has not taken, for example while leadership moves to another
+    /// member.
     unproposed: Option<Bytes>,
-    /// What the monitor wants done.
-    todo: Vec<monitor::Action>,
+    /// Actions of the monitor that are not carried out yet.
+    todo: Vec<monitor::MonitorAction>,
     links: Links,
     routing: Routing,
     clocks: BTreeMap<String, ClockSample>,
-    /// When ids were last asked for.
+    /// Time of the last request for ids.
     ids_asked: Option<Duration>,
     duties_at: Duration,
 }
 
-/// Why what was on the disk cannot be a monitor's.
+/// Reasons why the content of the disk cannot be a monitor's.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
     #[error(transparent)]
@@ -154,10 +156,10 @@ pub enum MemberError {
 }
 
 impl Member {
-    /// The driver says [`Input::GlobalIdsLeft`] below this.
+    /// Ids left below which the driver reports [`Input::GlobalIdsLeft`].
     pub const GLOBAL_IDS_LOW: u64 = 1000;
 
-    /// A member that goes on from what was on its disk.
+    /// Makes a member that goes on from the content of its disk.
     pub fn new(loaded: Loaded, config: MemberConfig, entropy: Entropy, now: Now) -> Result<Member, MemberError> {
         let Loaded { identity, stored } = loaded;
         let state = match &stored.snapshot {
@@ -202,13 +204,13 @@ impl Member {
         &self.raft
     }
 
-    /// When a [`Input::Tick`] is next needed.
+    /// Returns the time at which an [`Input::Tick`] is next needed.
     pub fn next_wake(&self) -> Duration {
         let wakes = [self.raft.next_wake(), self.links.next_wake()];
         wakes.into_iter().flatten().fold(self.monitor.next_wake().min(self.duties_at), Duration::min)
     }
 
-    /// Handles one input, adding what is to be done to `out`.
+    /// Handles one input and adds the resulting actions to `out`.
     pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Action>) {
         match input {
             Input::Opened { session, peer } => self.opened(now, session, peer, out),
@@ -220,7 +222,7 @@ impl Member {
             Input::GlobalIdsLeft(left) => self.ids_are_few(now, left, out),
             Input::Tick => {
                 self.raft.handle(now.since_start, raft::Event::Tick);
-                self.monitor.handle(now, monitor::Input::Tick, &mut self.todo);
+                self.monitor.handle(now, monitor::MonitorInput::Tick, &mut self.todo);
                 if now.since_start >= self.duties_at {
                     self.duties(now, out);
                 }
@@ -230,7 +232,7 @@ impl Member {
         self.settle(now, out);
     }
 
-    /// Whether this server has nothing yet: it is to become a member.
+    /// Returns true if this server has no state yet and is still to become a member.
     fn is_empty(&self) -> bool {
         self.monitor.state().applied == 0
     }
@@ -239,12 +241,12 @@ impl Member {
         self.identity.server
     }
 
-    /// The leader, if it is another one.
+    /// Returns the leader, if it is another server.
     fn other_leader(&self) -> Option<ServerId> {
         self.raft.leader().filter(|leader| *leader != self.me())
     }
 
-    /// Hands outputs around until nothing is left to do.
+    /// Passes outputs between raft, monitor and driver until none is left.
     fn settle(&mut self, now: Now, out: &mut Vec<Action>) {
         loop {
             self.pump(now, out);
@@ -281,7 +283,7 @@ impl Member {
     }
 
     fn apply(&mut self, now: Now, entry: Entry, out: &mut Vec<Action>) {
-        // What another leader has had decided must not be taken for what this monitor has on its way.
+        // A monitor must not take an entry of another leader for the batch that it has on its way itself.
         let leads = self.raft.is_leader() && self.raft.term() == self.lead_term;
         if self.monitor.leads() && !(leads && entry.position.term == self.lead_term) {
             self.stop_leading(now, out);
@@ -300,7 +302,7 @@ impl Member {
             }
             Payload::Membership(_) => self.duties_at = now.since_start,
         }
-        // A snapshot is of the state as it is now.
+        // The monitor may ask for a snapshot of the state as it is now, so its actions are carried out first.
         self.perform_for_monitor(now, out);
         if self.batch_bytes > BATCH_BYTES_MAX + self.raft.snapshot_bytes() {
             let state = self.monitor.state().to_vec(Target::PACIFIC);
@@ -308,7 +310,7 @@ impl Member {
         }
     }
 
-    /// Everything that was decided before is applied.
+    /// Makes the monitor lead, once everything that was decided before is applied.
     fn begin_to_lead(&mut self, now: Now) {
         info!("mon.{} leads from term {} on", self.identity.name, self.raft.term());
         self.lead_term = self.raft.term();
@@ -347,17 +349,17 @@ impl Member {
         while !self.todo.is_empty() {
             for action in std::mem::take(&mut self.todo) {
                 match action {
-                    monitor::Action::Send { session, envelope } => self.send(session, Some(envelope), out),
-                    monitor::Action::Close { session } => self.close(now, session, out),
-                    monitor::Action::Append { index, batch } => {
+                    monitor::MonitorAction::Send { session, envelope } => self.send(session, Some(envelope), out),
+                    monitor::MonitorAction::Close { session } => self.close(now, session, out),
+                    monitor::MonitorAction::Append { index, batch } => {
                         let mut data = Vec::with_capacity(8 + batch.len());
                         data.extend_from_slice(&index.to_le_bytes());
                         data.extend_from_slice(&batch);
                         self.propose(now, data.into(), out);
                     }
-                    monitor::Action::Snapshot { state, .. } => self.take_snapshot(state),
-                    monitor::Action::GlobalIds(ids) => out.push(Action::GlobalIds(ids)),
-                    monitor::Action::GlobalIdsFor { session, ids } => self.send_ids(session, ids, out),
+                    monitor::MonitorAction::Snapshot { state, .. } => self.take_snapshot(state),
+                    monitor::MonitorAction::GlobalIds(ids) => out.push(Action::GlobalIds(ids)),
+                    monitor::MonitorAction::GlobalIdsFor { session, ids } => self.send_ids(session, ids, out),
                 }
             }
         }
@@ -371,24 +373,25 @@ impl Member {
     fn propose(&mut self, now: Now, data: Bytes, out: &mut Vec<Action>) {
         match self.raft.propose(data.clone()) {
             Ok(_) => {}
-            // Tried again soon: either that comes to nothing, or this monitor leads no more.
+            // The member tries again soon: either the cause passes, or this monitor leads no more.
             Err(ProposeError::HandingOver | ProposeError::Busy) => self.unproposed = Some(data),
             Err(ProposeError::NotLeader { .. }) => self.stop_leading(now, out),
             Err(error @ ProposeError::TooLarge { .. }) => self.monitor.refused(now, &error.to_string(), &mut self.todo),
         }
     }
 
-    /// Whether a server was a member and is none any more. One that is to be removed is a member until the log says otherwise.
+    /// Returns true if a server was a member and is none any more. A server that is to be removed is a member until the
+    /// log says otherwise.
     fn is_former(&self, server: ServerId) -> bool {
         self.monitor.state().former_servers.contains(&server.0) && !self.raft.membership().contains(server)
     }
 
-    /// The servers that vote.
+    /// Returns the servers that vote.
     fn voters(&self) -> BTreeSet<u64> {
         self.raft.membership().voters.iter().map(|server| server.0).collect()
     }
 
-    /// The name of the monitor that a server is.
+    /// Returns the name of the monitor whose server this is.
     fn name_of(&self, server: ServerId) -> Option<&str> {
         let servers = &self.monitor.state().mon_servers;
         servers.iter().find(|(_, known)| known.server == server.0).map(|(name, _)| name.as_str())

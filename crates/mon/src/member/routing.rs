@@ -1,9 +1,9 @@
-//! What clients and OSDs send, and where it is answered.
+//! Messages of clients and OSDs, and the monitor that answers them.
 //!
-//! What needs an answer from the newest state is handled by the leader, when the log has confirmed that it still leads. A peon
-//! serves maps from its own state after the leader has told how far that must be; it forwards everything else. What it
-//! forwarded and was not answered when the leader changed is in doubt: it closes those sessions, and whoever asked asks again,
-//! as after a monitor's restart.
+//! The leader handles requests that need the newest state, once the log has confirmed that it still leads. A peon
+//! serves maps from its own state after the leader has told it which index that must have; it forwards everything else.
+//! A request that was forwarded and not answered when the leader changed is in doubt: the peon closes its session, and
+//! the client asks again, as after a monitor's restart.
 
 use super::letters::{Letter, Letters};
 use super::{Action, MANAGER_SESSIONS, Member};
@@ -21,16 +21,16 @@ use wire::nacre::mon as nacre;
 use wire::nacre::quorum::{self as q, Wrapped};
 use wire::{DecodeError, Envelope, Message, Target};
 
-/// Sessions of others, at a leader, have numbers from here on.
+/// First number, at a leader, of sessions that other monitors forward.
 const FORWARDED_SESSIONS: u64 = 1 << 61;
-/// How long to wait for ids before they are asked for again.
+/// Time after which ids are asked for again.
 const IDS_AGAIN: Duration = Duration::from_secs(1);
 
-/// What waits until the log has confirmed that this server leads.
+/// A request that waits until the log has confirmed that this server leads.
 #[derive(Debug)]
 enum Read {
     Message(Letter),
-    /// A peon wants to know how far its state must be.
+    /// A peon asks for the index of the newest state.
     Index {
         link: SessionId,
         id: u64,
@@ -41,24 +41,24 @@ enum Read {
 pub(super) struct Routing {
     /// Sessions of clients and OSDs here.
     local: BTreeMap<SessionId, Local>,
-    /// What all that waits takes. Who sends more is closed.
+    /// Total of all messages that wait. A session that exceeds the bound is closed.
     letters: Letters,
     /// Messages for which no leader is known yet, in order.
     waiting: VecDeque<Letter>,
     reads: BTreeMap<ReadId, Read>,
     next_read: u64,
-    /// Questions of peons, by their session and number, for which there was no room among the reads.
+    /// Questions of peons, by session and number, that had no room among the reads.
     questions: VecDeque<(SessionId, u64)>,
-    /// On a peon, messages for its own state, until the leader is asked how far that must be.
+    /// On a peon, messages for its own state, until the leader is asked for the index of the newest one.
     fresh: Vec<Letter>,
-    /// The question under way, and for which messages it is.
+    /// Number of the question under way, and the messages that wait for its answer.
     asked: Option<(u64, Vec<Letter>)>,
     next_question: u64,
-    /// What may happen once the log is applied up to an index.
+    /// Actions that wait for the log to be applied up to an index, in order.
     held: VecDeque<(u64, Held)>,
-    /// On a leader, sessions of others: the session they come on, and its number there.
+    /// On a leader, sessions of other monitors: the session that brings them, and their number there.
     forwarded: BTreeMap<SessionId, (SessionId, u64)>,
-    /// The same the other way round.
+    /// The keys of `forwarded` by its values.
     by_link: BTreeMap<(SessionId, u64), SessionId>,
     next_forwarded: u64,
     /// The leader that knows of sessions here, and its term.
@@ -67,28 +67,28 @@ pub(super) struct Routing {
 
 #[derive(Debug)]
 enum Held {
-    /// For the monitor here.
+    /// A message for the monitor here.
     Message(Letter),
-    /// For the other end of a session; `None` closes it.
+    /// An answer for the other end of a session; `None` closes it.
     Answer(SessionId, Option<Envelope>),
 }
 
 #[derive(Debug)]
 struct Local {
     peer: Peer,
-    /// The leader knows of it.
+    /// True once the leader knows of the session.
     is_forwarded: bool,
-    /// Requests that the leader has not answered.
+    /// Transaction ids of requests that the leader has not answered.
     owed: BTreeSet<u64>,
 }
 
-/// Messages that a peon answers from its own state.
+/// Returns true for messages that a peon answers from its own state.
 fn is_for_own_state(kind: u16) -> bool {
     [msg::MonGetMap::TYPE, msg::MonSubscribe::TYPE, msg::GetConfig::TYPE, msg::MonGetOsdMap::TYPE, msg::Command::TYPE]
         .contains(&kind)
 }
 
-/// Requests that are answered with their number.
+/// Returns true for requests whose answer carries their transaction id.
 fn is_answered(kind: u16) -> bool {
     [
         msg::MonCommand::TYPE,
@@ -114,8 +114,8 @@ impl Member {
         }
         let local = Local { peer: peer.clone(), is_forwarded: false, owed: BTreeSet::new() };
         self.routing.local.insert(session, local);
-        self.monitor.handle(now, monitor::Input::Opened { session, peer }, &mut self.todo);
-        // The leader is to know where OSDs are, to tell them something.
+        self.monitor.handle(now, monitor::MonitorInput::Opened { session, peer }, &mut self.todo);
+        // The leader has to know where OSDs are, so that it can send them orders.
         if self.monitor.is_osd(session) {
             self.announce(session, out);
         }
@@ -133,7 +133,7 @@ impl Member {
         }
         let local = Local { peer: peer.clone(), is_forwarded: false, owed: BTreeSet::new() };
         self.routing.local.insert(session, local);
-        self.monitor.handle(now, monitor::Input::OpenedAtManager { session, peer }, &mut self.todo);
+        self.monitor.handle(now, monitor::MonitorInput::OpenedAtManager { session, peer }, &mut self.todo);
     }
 
     pub(super) fn received(&mut self, now: Now, session: SessionId, envelope: Envelope, out: &mut Vec<Action>) {
@@ -149,7 +149,7 @@ impl Member {
             return;
         }
         match envelope.header.kind {
-            // Another monitor does not take more than that from this one, nor does anybody need more.
+            // Another monitor does not take a larger message from this one, and no client needs one.
             kind if bytes_of(&envelope) > HANDED_ON_BYTES_MAX => {
                 info!("closing a session: its message of type {kind} has {} bytes", bytes_of(&envelope));
                 self.close(now, session, out);
@@ -157,16 +157,16 @@ impl Member {
             nacre::OsdBeacon::TYPE => {
                 let said = q::OsdSaid { message: Wrapped(envelope.clone()) };
                 self.broadcast(&said.seal(0, Target::PACIFIC), out);
-                self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+                self.monitor.handle(now, monitor::MonitorInput::Message { session, envelope }, &mut self.todo);
             }
             msg::Ping::TYPE => {
-                self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+                self.monitor.handle(now, monitor::MonitorInput::Message { session, envelope }, &mut self.todo);
             }
             _ => self.wait(now, session, envelope, out),
         }
     }
 
-    /// Has a message wait for its turn. If too much waits already, its session ends: who is there asks again later.
+    /// Queues a message. If too much waits already, its session is closed: the other end asks again later.
     fn wait(&mut self, now: Now, session: SessionId, envelope: Envelope, out: &mut Vec<Action>) {
         match self.routing.letters.take(session, envelope) {
             Some(letter) => self.routing.waiting.push_back(letter),
@@ -177,7 +177,7 @@ impl Member {
         }
     }
 
-    /// Sends what waits on its way, if a leader is known.
+    /// Sends waiting messages on their way, if a leader is known.
     pub(super) fn pump(&mut self, now: Now, out: &mut Vec<Action>) {
         while let Some(letter) = self.routing.waiting.pop_front() {
             if let Some(back) = self.dispatch(now, letter, out) {
@@ -197,7 +197,7 @@ impl Member {
         }
     }
 
-    /// Gives the message back if it cannot go anywhere yet.
+    /// Sends a message on its way. Returns it if it cannot go anywhere yet.
     fn dispatch(&mut self, now: Now, letter: Letter, out: &mut Vec<Action>) -> Option<Letter> {
         let session = letter.session;
         if self.raft.is_leader() {
@@ -242,7 +242,7 @@ impl Member {
         out.push(Action::Send { session: leader, envelope: message.seal(0, Target::PACIFIC) });
     }
 
-    /// Asks the leader how far this state must be, for all that waits for that; one question at a time.
+    /// Asks the leader for the index of the newest state, for all messages that wait for it; one question at a time.
     fn ask_index(&mut self, out: &mut Vec<Action>) {
         if self.routing.fresh.is_empty() || self.routing.asked.is_some() {
             return;
@@ -258,7 +258,7 @@ impl Member {
         match self.routing.reads.remove(&id) {
             Some(Read::Message(letter)) => {
                 let (session, envelope) = letter.open();
-                self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+                self.monitor.handle(now, monitor::MonitorInput::Message { session, envelope }, &mut self.todo);
                 self.perform_for_monitor(now, out);
             }
             Some(Read::Index { link, id }) => {
@@ -270,7 +270,7 @@ impl Member {
     }
 
     pub(super) fn read_failed(&mut self, id: ReadId) {
-        // A session of another monitor's goes there to the next leader.
+        // A message of another monitor's session is dropped: that monitor sends its sessions to the next leader.
         if let Some(Read::Message(letter)) = self.routing.reads.remove(&id)
             && self.routing.local.contains_key(&letter.session)
         {
@@ -278,14 +278,14 @@ impl Member {
         }
     }
 
-    /// Does what waited for the log to be applied.
+    /// Carries out the actions that waited for the log to be applied.
     pub(super) fn deliver(&mut self, now: Now, out: &mut Vec<Action>) {
         while self.routing.held.front().is_some_and(|(index, _)| *index <= self.applied) {
             let Some((_, held)) = self.routing.held.pop_front() else { return };
             match held {
                 Held::Message(letter) => {
                     let (session, envelope) = letter.open();
-                    self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+                    self.monitor.handle(now, monitor::MonitorInput::Message { session, envelope }, &mut self.todo);
                     self.perform_for_monitor(now, out);
                 }
                 Held::Answer(session, Some(envelope)) => out.push(Action::Send { session, envelope }),
@@ -294,7 +294,7 @@ impl Member {
         }
     }
 
-    /// This server leads the term. Those that another leader owes an answer ask again.
+    /// Records the leader of the term. Clients to which another leader owes an answer ask again.
     pub(super) fn leader_is(&mut self, now: Now, term: u64, leader: ServerId, out: &mut Vec<Action>) {
         let before = self.routing.leader.replace((leader, term));
         if before.is_some_and(|before| before != (leader, term)) {
@@ -304,7 +304,7 @@ impl Member {
         self.announce_all(out);
     }
 
-    /// Who last led, as far as this one has heard.
+    /// Returns the last leader that this member has heard of.
     pub(super) fn last_leader(&self) -> Option<ServerId> {
         self.routing.leader.map(|(leader, _)| leader)
     }
@@ -319,7 +319,7 @@ impl Member {
         }
     }
 
-    /// What was forwarded may have come in vain.
+    /// Closes sessions whose forwarded requests may be lost, and asks the question under way again.
     pub(super) fn leader_lost(&mut self, now: Now, out: &mut Vec<Action>) {
         if let Some((_, messages)) = self.routing.asked.take() {
             let later = std::mem::replace(&mut self.routing.fresh, messages);
@@ -336,7 +336,7 @@ impl Member {
         self.routing.local.values_mut().for_each(|local| local.is_forwarded = false);
     }
 
-    /// Others may have a leader.
+    /// Closes all sessions: other monitors may have a leader.
     pub(super) fn send_all_away(&mut self, now: Now, out: &mut Vec<Action>) {
         for session in self.routing.local.keys().copied().collect::<Vec<_>>() {
             self.close(now, session, out);
@@ -365,10 +365,10 @@ impl Member {
             let end = q::ForwardEnd { session: session.0 };
             out.push(Action::Send { session: leader, envelope: end.seal(0, Target::PACIFIC) });
         }
-        self.monitor.handle(now, monitor::Input::Closed { session }, &mut self.todo);
+        self.monitor.handle(now, monitor::MonitorInput::Closed { session }, &mut self.todo);
     }
 
-    /// Sends on a session here or at another monitor; without a message, closes that one.
+    /// Sends on a session here or at another monitor. Without a message, closes the one at another monitor.
     pub(super) fn send(&mut self, session: SessionId, envelope: Option<Envelope>, out: &mut Vec<Action>) {
         match (self.routing.forwarded.get(&session), envelope) {
             (Some((link, number)), envelope) => {
@@ -381,8 +381,8 @@ impl Member {
         }
     }
 
-    /// An answer that another monitor passes on. One that is too long for that says so, if it answers a command; else
-    /// nothing is left of it.
+    /// Checks an answer that another monitor passes on. One that is too long becomes an error, if it answers a command;
+    /// else it is dropped.
     pub(super) fn fit_to_be_handed_on(&self, envelope: Envelope) -> Option<Envelope> {
         let bytes = bytes_of(&envelope);
         if bytes <= HANDED_ON_BYTES_MAX {
@@ -401,7 +401,7 @@ impl Member {
         Some(answer.seal(envelope.header.tid, Target::PACIFIC))
     }
 
-    /// A message came on a session with a monitor.
+    /// Handles a message on a session with a monitor.
     fn monitor_says(
         &mut self,
         now: Now,
@@ -445,14 +445,14 @@ impl Member {
                 let of = self.routing.by_link.get(&(session, number)).copied();
                 of.into_iter().for_each(|id| self.end_one(now, id));
             }
-            // Another leader is asked anew.
+            // A question that comes after this monitor stopped leading is dropped: the peon asks the next leader.
             q::IndexGet::TYPE if self.raft.is_leader() => {
                 let q::IndexGet { id } = Message::open(envelope)?;
                 self.routing.questions.push_back((session, id));
             }
             q::GlobalIdsGet::TYPE if self.monitor.leads() => {
                 let envelope = envelope.clone();
-                self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+                self.monitor.handle(now, monitor::MonitorInput::Message { session, envelope }, &mut self.todo);
             }
             _ => {}
         }
@@ -477,7 +477,7 @@ impl Member {
                     lossy: true,
                     global_seq: forward.global_seq,
                 };
-                self.monitor.handle(now, monitor::Input::Opened { session: id, peer }, &mut self.todo);
+                self.monitor.handle(now, monitor::MonitorInput::Opened { session: id, peer }, &mut self.todo);
                 id
             }
         };
@@ -491,17 +491,17 @@ impl Member {
             self.routing.by_link.remove(&at);
         }
         self.routing.waiting.retain(|letter| letter.session != session);
-        self.monitor.handle(now, monitor::Input::Closed { session }, &mut self.todo);
+        self.monitor.handle(now, monitor::MonitorInput::Closed { session }, &mut self.todo);
     }
 
-    /// All sessions that came by one of another monitor's.
+    /// Ends all sessions that one session of another monitor forwards.
     pub(super) fn end_forwarded_of(&mut self, now: Now, link: SessionId) {
         self.routing.questions.retain(|(by, _)| *by != link);
         let gone = self.routing.forwarded.iter().filter(|(_, (by, _))| *by == link).map(|(id, _)| *id);
         gone.collect::<Vec<_>>().into_iter().for_each(|id| self.end_one(now, id));
     }
 
-    /// This monitor leads no more: other monitors' sessions mean nothing to it.
+    /// Ends all forwarded sessions: this monitor leads no more, and they mean nothing to it.
     pub(super) fn end_forwarded(&mut self, now: Now) {
         self.routing.questions.clear();
         let gone: Vec<SessionId> = self.routing.forwarded.keys().copied().collect();
@@ -526,7 +526,7 @@ impl Member {
 
     pub(super) fn ids_are_few(&mut self, now: Now, left: u64, out: &mut Vec<Action>) {
         if self.monitor.leads() {
-            return self.monitor.handle(now, monitor::Input::GlobalIdsLeft(left), &mut self.todo);
+            return self.monitor.handle(now, monitor::MonitorInput::GlobalIdsLeft(left), &mut self.todo);
         }
         let is_asked = self.ids_asked.is_some_and(|at| now.since_start < at + IDS_AGAIN);
         let leader = self.other_leader().and_then(|leader| self.links.session_to(leader));

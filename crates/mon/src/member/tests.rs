@@ -1,4 +1,4 @@
-//! Members on disks and a network that only the test sees.
+//! Members whose disks and network are data of the test.
 
 mod bounds;
 mod seeded;
@@ -133,28 +133,28 @@ fn what_the_disk_holds_is_the_state() {
     assert_eq!(before, after);
 }
 
-/// Members of which the test is disk, network and clock. Sessions between two of them carry what is sent within
+/// Members with simulated disks, network and clock. Sessions between two of them carry messages within
 /// [`Net::LATENCY`]; a member that is cut off, or not running, hears and says nothing.
 struct Net {
     now: Duration,
-    nodes: BTreeMap<usize, Node>,
+    nodes: BTreeMap<usize, NetNode>,
     next_session: u64,
     raft: raft::Config,
-    /// Sessions between members: who dialled (and its number for it), whom (and its number).
+    /// Sessions between members: the one that dialled with its number for it, then the other one with its own.
     sessions: Vec<[(usize, SessionId); 2]>,
     cut: BTreeSet<usize>,
-    /// Those that get nothing, though their sessions stand.
+    /// Members that receive nothing, though their sessions stand.
     deaf: BTreeSet<usize>,
-    /// Those whose process stands still, and what waits for them.
+    /// Members whose process stands still.
     paused: BTreeSet<usize>,
     queued: Vec<(usize, Input)>,
     in_flight: Vec<(Duration, usize, SessionId, Envelope)>,
-    /// What clients heard, by member and session.
+    /// Messages that clients got, by member and session.
     heard: Vec<(usize, SessionId, Envelope)>,
     closed: Vec<(usize, SessionId)>,
 }
 
-struct Node {
+struct NetNode {
     member: Member,
     identity: Identity,
     disk: Stored,
@@ -191,16 +191,16 @@ impl Net {
         net
     }
 
-    /// Starts a member on a disk, which knows where the first one is.
+    /// Starts a member on a disk; it knows the addresses of the first two.
     fn start(&mut self, number: usize, identity: Identity, disk: Stored) {
         let loaded = Loaded { identity: identity.clone(), stored: disk.clone() };
         let config = MemberConfig { peers: vec![addr(1), addr(2)], raft: self.raft.clone(), ..config(number) };
         let member = Member::new(loaded, config, entropy(), at(self.now)).unwrap();
-        self.nodes.insert(number, Node { member, identity, disk, stopped: None });
+        self.nodes.insert(number, NetNode { member, identity, disk, stopped: None });
         self.input(number, Input::Tick);
     }
 
-    /// Its process dies: sessions break. What it had on its disk.
+    /// Ends a member's process: sessions break. Returns its identity and the content of its disk.
     fn kill(&mut self, number: usize) -> (Identity, Stored) {
         let node = self.nodes.remove(&number).unwrap();
         self.paused.remove(&number);
@@ -354,7 +354,7 @@ impl Net {
         self.input(number, Input::Message { session, envelope: command.seal(tid, Target::PACIFIC) });
     }
 
-    /// The answer to a command, if it has come.
+    /// Returns the answer to a command, if it has come.
     fn answer(&self, session: SessionId, tid: u64) -> Option<msg::MonCommandAck> {
         let is_it = |(_, to, envelope): &&(usize, SessionId, Envelope)| {
             *to == session && envelope.header.tid == tid && envelope.header.kind == msg::MonCommandAck::TYPE
@@ -424,7 +424,7 @@ fn a_peon_gives_no_map_that_is_older_than_what_was_decided() {
         let word = if round % 2 == 0 { "set" } else { "unset" };
         assert_eq!(net.ask(leader, &format!(r#"{{"prefix":"osd {word}","key":"noout"}}"#)).result, 0);
         let decided = net.nodes[&leader].member.monitor().state().osdmap().epoch;
-        // The peon may not have applied that yet when it is asked.
+        // The peon may not have applied the decided map yet when it is asked.
         let session = net.open(peon);
         let start = msg::Subscription { start: 0, onetime: true };
         let what = [("osdmap".to_owned(), start)].into();
@@ -451,7 +451,7 @@ fn what_a_peon_asked_of_a_leader_that_it_lost_sight_of_is_asked_again() {
     let what = [("osdmap".to_owned(), msg::Subscription { start: 0, onetime: true })].into();
     let subscribe = msg::MonSubscribe { what, hostname: String::new() }.seal(0, Target::PACIFIC);
     net.input(peon, Input::Message { session, envelope: subscribe });
-    // It has forgotten who leads when its sessions break, and then finds the same leader in the same term.
+    // The peon forgets the leader when its sessions break, and then finds it again in the same term.
     net.pass_until("it knows of no leader", secs(5), |net| net.nodes[&peon].member.other_leader().is_none());
     net.deaf.clear();
     net.break_sessions(peon);
@@ -471,7 +471,7 @@ fn whoever_asks_while_there_is_no_room_for_questions_is_answered_later() {
             net.input(number, Input::Message { session: *session, envelope });
         }
     }
-    // All of it waits for the first leader, who has yet to find out how far it is.
+    // All subscriptions wait for the first leader, which has yet to find out how far it is.
     net.pass_until("everybody has a map", secs(10), |net| {
         let has_map = |session: &SessionId| {
             net.heard.iter().any(|(_, to, envelope)| to == session && envelope.header.kind == msg::OsdMap::TYPE)
@@ -490,7 +490,7 @@ fn the_others_go_on_without_the_leader_and_it_comes_back() {
     let next = net.wait_for_leader();
     assert_ne!(next, first);
     assert_eq!(net.ask(next, &set("k", "2")).result, 0);
-    // The old one, cut off, answers nothing any more, and sends its clients away.
+    // The old leader, cut off, answers nothing any more, and closes its clients' sessions.
     let session = net.open(first);
     net.command(first, session, 3, &get("k"));
     net.pass(secs(8));
@@ -510,7 +510,7 @@ fn large_batches_are_not_kept_in_memory_for_long() {
     let leader = net.wait_for_leader();
     net.pass(secs(1));
     let value = "x".repeat(60_000);
-    // Of one key, so that the state stays small.
+    // All values go to one key, so that the state stays small.
     for _ in 0..400 {
         assert_eq!(net.ask(leader, &set("k", &value)).result, 0);
     }
@@ -553,12 +553,12 @@ fn a_monitor_joins_loses_its_disk_and_is_removed() {
     net.pass(secs(1));
     net.states_are_equal();
     assert_eq!(net.nodes[&1].member.raft().membership().voters.len(), 3);
-    // Another one of the same name is not let in while the first lives.
+    // Another monitor of the same name is not let in while the first lives.
     net.start(4, identity("c", 40), Stored::default());
     net.pass(secs(3));
     assert!(net.nodes[&4].member.is_empty());
     net.kill(4);
-    // Its disk is lost: under the same name, it is another server.
+    // A monitor that lost its disk is another server under its old name.
     net.kill(3);
     net.pass(secs(3));
     net.start(3, identity("c", 33), Stored::default());
@@ -569,7 +569,7 @@ fn a_monitor_joins_loses_its_disk_and_is_removed() {
     net.pass(secs(1));
     net.states_are_equal();
     assert_eq!(net.ask(3, &set("k", "1")).result, 0);
-    // Whoever leads is removed, and the others go on.
+    // The leader is removed, and the others go on.
     let leader = net.leader().unwrap();
     let name = net.nodes[&leader].identity.name.clone();
     assert_eq!(net.ask(leader, &format!(r#"{{"prefix":"mon rm","name":"{name}"}}"#)).result, 0);
@@ -579,14 +579,14 @@ fn a_monitor_joins_loses_its_disk_and_is_removed() {
     let next = net.wait_for_leader();
     assert_eq!(net.names_in_map(next).len(), 2);
     assert_eq!(net.nodes[&next].member.raft().membership().voters.len(), 2);
-    // Started again, it stays out.
+    // The removed one, started again, stays out.
     net.start(leader, identity, disk);
     net.pass(secs(5));
     assert!(net.nodes[&leader].stopped.is_some());
     assert_eq!(net.names_in_map(next).len(), 2);
 }
 
-/// A store that was made anew without joining has the cluster's id and another history: it is talked to by nobody.
+/// A store that was made anew without joining has the cluster's id and another history: no monitor talks to it.
 #[test]
 fn another_history_of_the_same_id_is_refused() {
     let mut net = Net::new(&["a", "b", "c"]);

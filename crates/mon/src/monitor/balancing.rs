@@ -1,5 +1,5 @@
-//! Evens out the spread of placement groups' copies over OSDs in small rounds, and removes exceptions of placement that
-//! no longer make sense.
+//! Rounds of the balancer: it evens out the spread of placement groups' copies over OSDs, and removes exceptions of
+//! placement that no longer make sense.
 
 use super::osd_changes::Draft;
 use super::{Monitor, Now};
@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::Epoch;
 
-/// What of the balancer's work is kept from round to round.
+/// State of the balancer that lasts from round to round.
 #[derive(Default)]
 pub(super) struct Balancing {
     /// The map last looked at, and its placements.
     mapping: Option<(Arc<OsdMap>, PgMapping)>,
     /// Placements on their way to a later map. In large clusters that takes seconds, in which clients are not to wait.
     catching_up: Option<CatchingUp>,
-    /// Exceptions that make no sense were looked for up to this epoch.
+    /// Epoch up to which exceptions that make no sense were looked for.
     swept: Epoch,
-    /// When the next round is due.
+    /// Time of the next round.
     next_round: Option<Duration>,
-    /// The epoch that the last round led to: what was reported of earlier ones does not count.
+    /// Epoch that the last round led to: reports of earlier ones do not count.
     changed_in: Epoch,
 }
 
@@ -32,16 +32,16 @@ struct CatchingUp {
     update: MappingUpdate,
 }
 
-/// What is done of that at a time.
+/// Work of a [`CatchingUp`] that is done at a time.
 const SLICE: usize = 2 * MappingUpdate::TEN_MS;
 
 impl Balancing {
-    /// This monitor decides from here on: what was reported of maps before `epoch` may be from before others' rounds.
+    /// Begins to decide: reports of maps before `epoch` may be from before another monitor's rounds.
     pub fn begin(&mut self, epoch: Epoch) {
         (self.changed_in, self.next_round) = (epoch, None);
     }
 
-    /// The placements of the newest map; `None`: not yet, ask again soon.
+    /// Returns the placements of the newest map. `None`: not yet, to be asked again soon.
     fn follow(&mut self, map: &Arc<OsdMap>) -> Option<&PgMapping> {
         if let Some(mut under_way) = self.catching_up.take() {
             let CatchingUp { from, to, update } = &mut under_way;
@@ -70,7 +70,7 @@ impl Monitor {
     /// Adds changes of exceptions to an increment in which nothing else changes.
     pub(super) fn balance(&mut self, now: Now, draft: &mut Draft) {
         if !draft.is_empty() {
-            // What is decided from the map as it is need not be right for the next one.
+            // A decision on the present map need not be right for the next one.
             return;
         }
         let map = self.state.osdmaps.current().clone();
@@ -93,7 +93,7 @@ impl Monitor {
         }
     }
 
-    /// Exceptions that make no sense in this map; looked for once in each map. `None`: not known yet.
+    /// Returns the exceptions that make no sense in this map; looked for once in each map. `None`: not known yet.
     fn sweep(&mut self, map: &Arc<OsdMap>) -> Option<UpmapChanges> {
         let any = !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty();
         if self.balancing.swept == map.epoch || !any {
@@ -104,7 +104,7 @@ impl Monitor {
         Some(stale)
     }
 
-    /// What a round that is due changes. `None`: placements are not known yet.
+    /// Returns the changes of a round that is due. `None`: placements are not known yet.
     fn balancer_round(&mut self, now: Now, map: &Arc<OsdMap>) -> Option<UpmapChanges> {
         let settings = BalancerSettings::of(&self.state, &self.volatile.name);
         let due = *self.balancing.next_round.get_or_insert(now.since_start.saturating_add(settings.interval));
@@ -116,7 +116,7 @@ impl Monitor {
         let totals = self.volatile.totals(None);
         let told_since = self.balancing.changed_in;
         let told = |osd| self.volatile.osds.get(&osd).is_some_and(|stat| stat.epoch >= told_since);
-        // Until primaries have seen the last round's map, what they reported is from before it.
+        // Until primaries have seen the last round's map, their reports are from before it.
         let can_judge = map.up_osds().all(|(osd, _)| told(osd)) && !map.pools.is_empty();
         let why_not = obstacle(&self.volatile, settings.misplaced_max);
         if can_judge && why_not.is_none() {

@@ -1,10 +1,10 @@
-//! Clients are locked out for a time.
+//! The end of clients' lock-outs.
 
 use super::Now;
 use osdmap::{Incremental, OsdMap};
 use types::Utime;
 
-/// Lets in again whose time is over.
+/// Lets clients in again whose lock-out is over.
 pub(super) fn expired_lock_outs(now: Now, map: &OsdMap, incremental: &mut Incremental) {
     let is_over = |until: &Utime| *until < now.wall;
     let over = map.blocklist.iter().filter(|(_, until)| is_over(until)).map(|(addr, _)| *addr);

@@ -1,8 +1,8 @@
-//! What clients send, and which handler gets what.
+//! Messages of clients, and their handlers.
 
 use super::proposals::{AnswerKind, CommandRequest};
 use super::subscriptions::Subscription;
-use super::{Action, Monitor, Now};
+use super::{Monitor, MonitorAction, Now};
 use crate::bounds::{COMMAND_INPUT_BYTES_MAX, COMMAND_WORDS_BYTES_MAX, NAME_BYTES_MAX, cut};
 use std::collections::BTreeMap;
 use tracing::{debug, info};
@@ -14,7 +14,7 @@ use wire::nacre::quorum;
 use wire::{DecodeError, Envelope, Message};
 
 impl Monitor {
-    pub(super) fn message(&mut self, now: Now, session: SessionId, envelope: &Envelope, out: &mut Vec<Action>) {
+    pub(super) fn message(&mut self, now: Now, session: SessionId, envelope: &Envelope, out: &mut Vec<MonitorAction>) {
         if !self.sessions.contains_key(&session) {
             return;
         }
@@ -23,7 +23,7 @@ impl Monitor {
             let kind = envelope.header.kind;
             info!("{} at {}: closing its session, cannot read its message of type {kind}: {e}", peer.name, peer.addrs);
             self.sessions.remove(&session);
-            out.push(Action::Close { session });
+            out.push(MonitorAction::Close { session });
         }
     }
 
@@ -32,7 +32,7 @@ impl Monitor {
         now: Now,
         session: SessionId,
         envelope: &Envelope,
-        out: &mut Vec<Action>,
+        out: &mut Vec<MonitorAction>,
     ) -> Result<(), DecodeError> {
         let (kind, tid) = (envelope.header.kind, envelope.header.tid);
         if [msg::MonCommand::TYPE, msg::PoolOp::TYPE].contains(&kind)
@@ -94,7 +94,8 @@ impl Monitor {
         Ok(())
     }
 
-    /// Whether a request names this cluster. One that names another came here by mistake, and is dropped as Ceph does.
+    /// Returns true if a request names this cluster. A request that names another came here by mistake, and is dropped
+    /// as Ceph does.
     fn is_ours(&self, session: SessionId, fsid: types::Fsid) -> bool {
         if fsid != self.state.fsid {
             debug!("{}: its request is for cluster {fsid}, dropped", self.sessions[&session].peer.name);
@@ -102,23 +103,23 @@ impl Monitor {
         fsid == self.state.fsid
     }
 
-    fn subscribe(&mut self, session: SessionId, message: msg::MonSubscribe, out: &mut Vec<Action>) {
+    fn subscribe(&mut self, session: SessionId, message: msg::MonSubscribe, out: &mut Vec<MonitorAction>) {
         let Some(known) = self.sessions.get_mut(&session) else { return };
         known.host = message.hostname;
         cut(&mut known.host, NAME_BYTES_MAX);
-        // What has a longer name there is not.
+        // No subscription has a longer name.
         for (what, wanted) in message.what.into_iter().filter(|(what, _)| what.len() <= NAME_BYTES_MAX) {
             known.subscriptions.want(&what, Subscription { next: wanted.start, once: wanted.onetime });
         }
         self.publish_to(session, out);
     }
 
-    fn get_version(&self, session: SessionId, tid: u64, request: msg::MonGetVersion, out: &mut Vec<Action>) {
+    fn get_version(&self, session: SessionId, tid: u64, request: msg::MonGetVersion, out: &mut Vec<MonitorAction>) {
         let epoch = |epoch: types::Epoch| u64::from(epoch.0);
         let (version, oldest) = match request.what.as_str() {
             "osdmap" => (epoch(self.state.osdmap().epoch), epoch(self.state.osdmaps.oldest())),
             "monmap" => (epoch(self.state.monmap.epoch), 1),
-            // There are none.
+            // There are no such maps.
             "fsmap" | "mdsmap" => (1, 1),
             "mgrmap" => (epoch(self.state.manager_epoch()), 1),
             other => return debug!("asked for the version of '{other}', of which there is none"),
@@ -127,7 +128,14 @@ impl Monitor {
         self.send(session, tid, reply, out);
     }
 
-    fn mon_command(&mut self, now: Now, session: SessionId, tid: u64, request: msg::MonCommand, out: &mut Vec<Action>) {
+    fn mon_command(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        tid: u64,
+        request: msg::MonCommand,
+        out: &mut Vec<MonitorAction>,
+    ) {
         let peer = &self.sessions[&session].peer;
         let (from, global_seq) = (peer.name, peer.global_seq);
         debug!(%from, global_seq, tid, cmd = ?request.cmd, leads = self.leads, "command");
@@ -145,7 +153,7 @@ impl Monitor {
         }
     }
 
-    /// A command to this monitor in person, or to it as the manager.
+    /// Handles a command to this monitor in person, or to it as the manager.
     fn daemon_command(
         &mut self,
         now: Now,
@@ -153,7 +161,7 @@ impl Monitor {
         fsid: types::Fsid,
         cmd: Vec<String>,
         input: wire::Rope,
-        out: &mut Vec<Action>,
+        out: &mut Vec<MonitorAction>,
     ) {
         let known = &self.sessions[&session];
         let (from, tell) = (known.peer.name, !known.is_at_manager);
@@ -170,7 +178,7 @@ impl Monitor {
         }
     }
 
-    fn statfs(&self, session: SessionId, tid: u64, request: msg::Statfs, out: &mut Vec<Action>) {
+    fn statfs(&self, session: SessionId, tid: u64, request: msg::Statfs, out: &mut Vec<MonitorAction>) {
         if !self.is_ours(session, request.fsid) {
             return;
         }
@@ -185,7 +193,7 @@ impl Monitor {
                 kib_avail: kib(space.free_bytes),
                 objects: self.volatile.totals(None).objects,
             },
-            // What a pool holds, and what could still be written to it.
+            // Usage of a pool, and the space that could still be written to it.
             Some(pool) => {
                 let totals = self.volatile.totals(Some(pool));
                 let available = self.volatile.pool_available_bytes(self.state.osdmap(), pool).unwrap_or(0);
@@ -202,7 +210,7 @@ impl Monitor {
         self.send(session, tid, reply, out);
     }
 
-    fn get_pool_stats(&self, session: SessionId, tid: u64, request: msg::GetPoolStats, out: &mut Vec<Action>) {
+    fn get_pool_stats(&self, session: SessionId, tid: u64, request: msg::GetPoolStats, out: &mut Vec<MonitorAction>) {
         if !self.is_ours(session, request.fsid) {
             return;
         }
@@ -238,7 +246,7 @@ impl Monitor {
             },
             log_size: count(totals.log_entries),
             ondisk_log_size: count(totals.log_entries),
-            // Stores do not account allocation by pool: this is what its objects' copies hold, blocks not rounded up.
+            // Stores do not account allocation by pool: this is the size of its objects' copies, blocks not rounded up.
             store: msg::StoreStatfs {
                 allocated: count(totals.bytes.saturating_mul(replicas)),
                 data_stored: count(totals.bytes.saturating_mul(replicas)),
@@ -250,12 +258,12 @@ impl Monitor {
         }
     }
 
-    fn get_config(&self, session: SessionId, tid: u64, request: msg::GetConfig, out: &mut Vec<Action>) {
+    fn get_config(&self, session: SessionId, tid: u64, request: msg::GetConfig, out: &mut Vec<MonitorAction>) {
         let options = self.config_for(&request.name, &request.host, Some(&request.device_class));
         self.send(session, tid, msg::Config { options }, out);
     }
 
-    /// JSON as `ceph ping mon.a` shows it.
+    /// Returns JSON as `ceph ping mon.a` shows it.
     fn ping_status(&self) -> String {
         let status = crate::health::evaluate(&self.state, &self.volatile).status();
         serde_json::json!({
@@ -270,7 +278,7 @@ impl Monitor {
     }
 }
 
-/// Why a command is not even looked at.
+/// Returns the reason why a command is too large to be looked at.
 fn is_too_large(cmd: &[String], input: &wire::Rope) -> Option<&'static str> {
     if input.len() > COMMAND_INPUT_BYTES_MAX {
         return Some("the command's input is larger than 16 MiB");

@@ -1,16 +1,16 @@
-//! Which OSDs cannot be reached, as far as their peers can tell.
+//! OSDs that cannot be reached, as far as their peers can tell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::OsdId;
 
-/// A report counts for this long unless it is repeated. Reporters repeat it every other second until they hear from the
-/// target again.
+/// Lifetime of a report that is not repeated. Reporters repeat it every other second until they hear from the target
+/// again.
 pub const REPORT_LASTS: Duration = Duration::from_secs(10);
 
-/// That one OSD does not hear from another.
+/// A report that one OSD does not hear from another.
 #[derive(Clone, Debug)]
-struct Report {
+struct FailureReport {
     /// CRUSH host of the reporter: reporters on one host may share one broken cable.
     host: String,
     at: Duration,
@@ -20,22 +20,22 @@ struct Report {
 /// Reports by target, then reporter.
 #[derive(Clone, Default, Debug)]
 pub struct FailureReports {
-    reports: BTreeMap<OsdId, BTreeMap<OsdId, Report>>,
+    reports: BTreeMap<OsdId, BTreeMap<OsdId, FailureReport>>,
 }
 
 impl FailureReports {
     /// Takes a report in. `immediate`: the target's host refused the connection.
     pub fn report(&mut self, target: OsdId, reporter: OsdId, host: &str, immediate: bool, now: Duration) {
-        let report = Report { host: host.to_owned(), at: now, immediate };
+        let report = FailureReport { host: host.to_owned(), at: now, immediate };
         self.reports.entry(target).or_default().insert(reporter, report);
     }
 
-    /// Whether nobody was reported.
+    /// Returns true if there are no reports.
     pub fn is_empty(&self) -> bool {
         self.reports.is_empty()
     }
 
-    /// Forgets what was said about `osd` and what it said: it went down, or came up.
+    /// Forgets the reports about and by `osd`: it went down, or came up.
     pub fn forget(&mut self, osd: OsdId) {
         self.reports.remove(&osd);
         self.reports.retain(|_, reports| {
@@ -44,13 +44,13 @@ impl FailureReports {
         });
     }
 
-    /// Targets with an immediate report, or with reports from at least `hosts_needed` hosts.
+    /// Returns the targets with an immediate report, or with reports from at least `hosts_needed` hosts.
     pub fn failed(&mut self, hosts_needed: usize, now: Duration) -> Vec<OsdId> {
         self.reports.retain(|_, reports| {
             reports.retain(|_, report| now.saturating_sub(report.at) < REPORT_LASTS);
             !reports.is_empty()
         });
-        let failed = |reports: &BTreeMap<OsdId, Report>| {
+        let failed = |reports: &BTreeMap<OsdId, FailureReport>| {
             let hosts: BTreeSet<&str> = reports.values().map(|report| report.host.as_str()).collect();
             reports.values().any(|report| report.immediate) || hosts.len() >= hosts_needed
         };

@@ -1,25 +1,25 @@
 //! OSDs that are marked down again and again though they live.
 //!
-//! Every change of who is up has placement groups peer anew. An OSD that its peers lose sight of every other minute does
-//! more harm up than down, so each time it waits longer before it is marked up again.
+//! Every change of the set of OSDs that are up has placement groups peer anew. An OSD that its peers lose sight of
+//! every other minute does more harm up than down: each time it waits longer before it is marked up again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::OsdId;
 
-/// Only what happened within this time counts.
+/// Time after which a mark is forgotten.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// So many times are nobody's fault.
+/// Number of marks that have no consequence.
 const FREE: usize = 2;
 const WAIT_FIRST: Duration = Duration::from_secs(10);
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// When OSDs were marked down because others did not hear from them, in the monitor's time.
+/// Times at which OSDs were marked down because others did not hear from them, in the monitor's time.
 #[derive(Clone, Default, Debug)]
 pub struct Flapping(BTreeMap<OsdId, VecDeque<Duration>>);
 
 impl Flapping {
-    /// An OSD is marked down on others' word.
+    /// Records that an OSD was marked down because its peers reported it.
     pub fn marked_down(&mut self, osd: OsdId, now: Duration) {
         self.0.retain(|_, times| {
             times.retain(|at| now.saturating_sub(*at) < REMEMBERED);
@@ -28,7 +28,7 @@ impl Flapping {
         self.0.entry(osd).or_default().push_back(now);
     }
 
-    /// How much longer an OSD that asks to be marked up, and has not been restarted meanwhile, is to wait.
+    /// Returns the time that an OSD that asks to be marked up, and has not been restarted meanwhile, has still to wait.
     pub fn wait(&self, osd: OsdId, now: Duration) -> Option<Duration> {
         let times = self.0.get(&osd)?;
         let counted = times.iter().filter(|at| now.saturating_sub(**at) < REMEMBERED).count();
@@ -38,7 +38,7 @@ impl Flapping {
         (until > now).then(|| until - now)
     }
 
-    /// The OSD was restarted, or is gone: its past says nothing any more.
+    /// Forgets an OSD that was restarted or is gone: its past says nothing any more.
     pub fn forget(&mut self, osd: OsdId) {
         self.0.remove(&osd);
     }

@@ -1,4 +1,5 @@
-//! Follows the cluster's health from second to second: what comes and goes stands in the cluster log, and mutes end.
+//! Follows the cluster's health from second to second: alarms that come and go are written to the cluster log, and
+//! mutes end.
 
 use super::{Monitor, Now};
 use crate::health::{self, HealthReport, Severity};
@@ -6,14 +7,14 @@ use crate::state::LogPriority;
 use crate::update::Update;
 use std::collections::BTreeMap;
 
-/// The alarms there were when last looked: code and summary.
+/// Alarms at the last look: code and summary.
 pub(super) type KnownAlarms = BTreeMap<&'static str, String>;
 
 impl Monitor {
     pub(super) fn watch_health(&mut self, now: Now) {
         let report = health::evaluate(&self.state, &self.volatile);
         if !self.leads {
-            // The leader tells; whoever leads next goes on from here.
+            // The leader writes the log; a follower only keeps up, to go on from here once it leads.
             self.alarms = report.checks.into_iter().map(|(code, check)| (code, check.summary)).collect();
             return;
         }
@@ -35,7 +36,7 @@ impl Monitor {
         self.alarms = report.checks.into_iter().map(|(code, check)| (code, check.summary)).collect();
     }
 
-    /// A mute ends when its time is over; unless it is sticky, also when its alarm ends or gets worse.
+    /// Ends mutes: each when its time is over, and one that is not sticky also when its alarm ends or gets worse.
     fn end_mutes(&mut self, report: &HealthReport) {
         for (code, mute) in &self.state.health_mutes {
             let over = mute.expires.is_some_and(|expires| expires <= self.volatile.now);
@@ -47,7 +48,7 @@ impl Monitor {
         }
     }
 
-    /// A line in the cluster log, with the next batch.
+    /// Writes a line to the cluster log with the next batch, if this monitor leads.
     pub(super) fn note(&mut self, now: Now, priority: LogPriority, message: String) {
         if self.leads {
             let line = self.log_line(now, priority, message);

@@ -1,8 +1,8 @@
-//! One of several: to lead and to follow, and what the leader does about its members.
+//! Leading and following among several monitors, and the leader's work for its members.
 
 use super::osd_changes::OsdChanges;
 use super::proposals::SNAPSHOT_EVERY;
-use super::{Action, Monitor, Now};
+use super::{Monitor, MonitorAction, Now};
 use crate::state::{LogPriority, MonServer};
 use crate::update::{Batch, Update};
 use crate::{MonState, volatile::Quorum};
@@ -13,30 +13,30 @@ use types::EntityType;
 use wire::nacre::mon::OsdBeacon;
 use wire::{Decode, Encode, Target};
 
-/// For so long after a monitor has begun to lead, records that may be behind are not told: OSDs that it does not know
-/// come in.
+/// Time after a monitor has begun to lead in which it does not tell records that may be behind: OSDs that it does not
+/// know come in meanwhile.
 const DOUBT_SETTLES: Duration = Duration::from_secs(20);
 
-/// What the leader is told of monitors, and has not yet proposed.
+/// News of monitors that the leader has not yet proposed.
 #[derive(Default)]
 pub(super) struct Members {
     /// Servers that are to be monitors, by name.
     joins: BTreeMap<String, MonServer>,
-    /// What monitors say about themselves, by name.
+    /// Monitors' descriptions of themselves, by name.
     metadata: BTreeMap<String, BTreeMap<String, String>>,
     /// Servers that vote.
     voters: BTreeSet<u64>,
 }
 
 impl Monitor {
-    /// From here on this monitor decides: it has applied everything that was decided before.
-    pub fn lead(&mut self, now: Now, quorum: Quorum, out: &mut Vec<Action>) {
+    /// Makes this monitor decide from here on: it has applied everything that was decided before.
+    pub fn lead(&mut self, now: Now, quorum: Quorum, out: &mut Vec<MonitorAction>) {
         self.leads = true;
         self.volatile.now = now.wall;
         self.volatile.quorum = quorum;
         self.proposals.want_global_ids();
-        // Nobody is judged by what this monitor may not have heard; and what was reported of maps that others made is not
-        // known.
+        // No OSD is judged by signs of life that this monitor may have missed; and reports of maps that other monitors
+        // made do not count.
         self.liveness.hear_all(now.since_start);
         self.balancing.begin(self.state.osdmap().epoch);
         self.pg_numbers.begin(self.state.osdmap().epoch);
@@ -50,9 +50,9 @@ impl Monitor {
         self.leads
     }
 
-    /// From here on another monitor decides, or nobody. Whoever waits for an answer is sent away to ask again: nobody knows
-    /// yet what will be decided of what was asked.
-    pub fn follow(&mut self, out: &mut Vec<Action>) {
+    /// Stops deciding: from here on another monitor decides, or none does. The askers of pending requests are sent away
+    /// to ask again, because it is not known yet which of the requests will be decided.
+    pub fn follow(&mut self, out: &mut Vec<MonitorAction>) {
         if !std::mem::take(&mut self.leads) {
             return;
         }
@@ -62,20 +62,20 @@ impl Monitor {
         self.members = Members::default();
         self.volatile.quorum = Quorum::default();
         let mut sent_away = dropped.askers();
-        // OSDs say anew what they want.
+        // OSDs connect again and repeat their requests.
         let anew = self.sessions.iter().filter(|(_, known)| known.osd().is_some() || known.is_at_manager);
         sent_away.extend(anew.map(|(session, _)| *session));
         for session in sent_away {
             if self.sessions.remove(&session).is_some() {
-                out.push(Action::Close { session });
+                out.push(MonitorAction::Close { session });
             }
         }
     }
 
-    /// Batch `index` is decided; whoever made it.
+    /// Applies batch `index`, which is decided, whichever monitor made it.
     ///
-    /// Panics if it cannot be read: the log is not what it was, or a newer program made it.
-    pub fn decided(&mut self, now: Now, index: u64, batch: &[u8], out: &mut Vec<Action>) {
+    /// Panics if it cannot be read: the log is damaged, or a newer program made it.
+    pub fn decided(&mut self, now: Now, index: u64, batch: &[u8], out: &mut Vec<MonitorAction>) {
         self.volatile.now = now.wall;
         if self.leads && self.proposals.in_flight_index() == Some(index) {
             self.committed(now, index, out);
@@ -87,28 +87,28 @@ impl Monitor {
         self.followed(now, before, out);
     }
 
-    /// The state has become the one after its last batch.
-    pub(super) fn followed(&mut self, now: Now, before: types::Epoch, out: &mut Vec<Action>) {
+    /// Publishes the state after its last batch was applied.
+    pub(super) fn followed(&mut self, now: Now, before: types::Epoch, out: &mut Vec<MonitorAction>) {
         if self.state.osdmap().epoch != before {
             self.map_changed(now);
         }
-        // Maps first: who is told "done" may act on it at once.
+        // Maps go first: a client that is told "done" may act on the map at once.
         self.publish(out);
         let index = self.state.applied;
         if index.is_multiple_of(SNAPSHOT_EVERY) {
-            out.push(Action::Snapshot { index, state: self.state.to_vec(Target::PACIFIC).into() });
+            out.push(MonitorAction::Snapshot { index, state: self.state.to_vec(Target::PACIFIC).into() });
         }
     }
 
-    /// The state is another one, further on, from another monitor.
-    pub fn install(&mut self, now: Now, state: MonState, out: &mut Vec<Action>) {
+    /// Replaces the state with a later one from another monitor.
+    pub fn install(&mut self, now: Now, state: MonState, out: &mut Vec<MonitorAction>) {
         self.volatile.now = now.wall;
         self.state = state;
         self.map_changed(now);
         self.publish(out);
     }
 
-    /// What an OSD told another monitor.
+    /// Takes in a report that an OSD sent to another monitor.
     pub fn osd_said(&mut self, now: Now, beacon: OsdBeacon) {
         if self.state.osdmap().is_up(beacon.osd) {
             self.liveness.heard(beacon.osd, now.since_start);
@@ -116,8 +116,8 @@ impl Monitor {
         }
     }
 
-    /// The OSDs that have sessions here, each with what it last said of itself and of the groups that it serves: for monitors
-    /// that have not heard it.
+    /// Returns the OSDs that have sessions here, each with its last report on itself and on the groups that it serves:
+    /// for monitors that have not heard it.
     pub fn what_osds_said(&self) -> Vec<OsdBeacon> {
         let here = self.sessions.values().filter_map(|known| known.osd());
         let mut served: BTreeMap<_, Vec<_>> = here.map(|osd| (osd, Vec::new())).collect();
@@ -134,19 +134,19 @@ impl Monitor {
         said.collect()
     }
 
-    /// Whether the session is one with an OSD.
+    /// Returns true if the session is one with an OSD.
     pub fn is_osd(&self, session: wire::msgr::SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|known| known.peer.name.kind == EntityType::OSD)
     }
 
-    /// Who decides, as the leader told.
+    /// Takes in the quorum that the leader told.
     pub fn told_quorum(&mut self, report: wire::nacre::quorum::QuorumReport) {
         if !self.leads {
             self.volatile.quorum.report = report;
         }
     }
 
-    /// For a leader: who decides now.
+    /// For a leader: sets the present quorum.
     pub fn set_quorum(&mut self, now: Now, quorum: Quorum) {
         if quorum.members != self.volatile.quorum.members {
             let names = quorum.names(&self.state.monmap).join(",");
@@ -156,21 +156,21 @@ impl Monitor {
         self.volatile.quorum = quorum;
     }
 
-    /// For a leader: a server is to be the monitor `name`.
-    pub fn join(&mut self, now: Now, name: &str, server: MonServer, out: &mut Vec<Action>) {
+    /// For a leader: makes a server the monitor `name`.
+    pub fn join(&mut self, now: Now, name: &str, server: MonServer, out: &mut Vec<MonitorAction>) {
         self.members.joins.insert(name.to_owned(), server);
         self.advance(now, out);
     }
 
-    /// For a leader: these servers vote.
-    pub fn set_voters(&mut self, now: Now, voters: BTreeSet<u64>, out: &mut Vec<Action>) {
+    /// For a leader: sets the servers that vote.
+    pub fn set_voters(&mut self, now: Now, voters: BTreeSet<u64>, out: &mut Vec<MonitorAction>) {
         if self.members.voters != voters {
             self.members.voters = voters;
             self.advance(now, out);
         }
     }
 
-    /// For a leader: what a monitor says about itself.
+    /// For a leader: takes in a monitor's description of itself.
     pub fn told_metadata(&mut self, name: &str, metadata: BTreeMap<String, String>) {
         let is_known = self.state.mon_metadata.get(name) == Some(&metadata);
         if !is_known && self.state.mon_servers.contains_key(name) {
@@ -178,7 +178,7 @@ impl Monitor {
         }
     }
 
-    /// What the monitors themselves make necessary.
+    /// Adds the updates that changes among the monitors make necessary.
     pub(super) fn member_updates(&mut self, now: Now, updates: &mut Vec<Update>) {
         let name = self.volatile.name.clone();
         let manager = &self.state.manager;

@@ -1,4 +1,4 @@
-//! When OSDs were last heard of, and since when they are down.
+//! The time at which each OSD was last heard of, and since when it is down.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use types::OsdId;
 /// An OSD that is up but silent for this long is marked down.
 pub const BEACON_GRACE: Duration = Duration::from_secs(20);
 
-/// Clocks per OSD. They start anew with the monitor: a monitor that was away judges nobody by its own absence.
+/// Clocks per OSD. They start anew with the monitor: a monitor that was away judges no OSD by its own absence.
 #[derive(Clone, Default, Debug)]
 pub struct Liveness {
-    /// OSDs that are up: when they were last heard of.
+    /// OSDs that are up, with the time at which they were last heard of.
     heard: BTreeMap<OsdId, Duration>,
-    /// OSDs that are down but in: since when.
+    /// OSDs that are down but in, with the time since which they are.
     down: BTreeMap<OsdId, Duration>,
 }
 
@@ -27,25 +27,25 @@ impl Liveness {
         renew(&mut self.down, &mut { down_and_in });
     }
 
-    /// The OSD is alive.
+    /// Records that the OSD is alive.
     pub fn heard(&mut self, osd: OsdId, now: Duration) {
         if let Some(at) = self.heard.get_mut(&osd) {
             *at = now;
         }
     }
 
-    /// Counts all as heard of just now.
+    /// Counts all OSDs as heard of just now.
     pub fn hear_all(&mut self, now: Duration) {
         self.heard.values_mut().for_each(|at| *at = now);
     }
 
-    /// OSDs that are up in the map but have been silent too long.
+    /// Returns the OSDs that are up in the map but have been silent too long.
     pub fn silent(&self, now: Duration) -> Vec<OsdId> {
         let silent = |at: &Duration| now.saturating_sub(*at) >= BEACON_GRACE;
         self.heard.iter().filter(|(_, at)| silent(at)).map(|(osd, _)| *osd).collect()
     }
 
-    /// OSDs that have been down, but in, for at least `interval`.
+    /// Returns the OSDs that have been down, but in, for at least `interval`.
     pub fn down_for(&self, interval: Duration, now: Duration) -> Vec<OsdId> {
         let long = |since: &Duration| now.saturating_sub(*since) >= interval;
         self.down.iter().filter(|(_, since)| long(since)).map(|(osd, _)| *osd).collect()

@@ -1,14 +1,15 @@
 //! The monitor as a state machine: sessions' messages, durable appends and time in; messages and appends out.
 //!
-//! * this file: inputs, actions, and who handles what.
-//! * `proposals.rs`: how a change gets into the log and who hears of it afterwards.
-//! * `client_messages.rs`, `osd_messages.rs`: what clients and OSDs send.
-//! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs`, `newcomers.rs` under it.
+//! * this file: inputs, actions, and their handlers.
+//! * `proposals.rs`: the way of a change into the log, and the answers once it is applied.
+//! * `client_messages.rs`, `osd_messages.rs`: messages of clients and OSDs.
+//! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs`, `newcomers.rs`
+//!   under it.
 //! * `blocklist.rs`: clients that were locked out are let in again. `balancing.rs`: rounds of the balancer.
 //! * `pg_numbers.rs`, `pg_merges.rs`, `shard_orders.rs`: pools get more placement groups, or fewer.
 //! * `leading.rs`: to lead and to follow, where there are several monitors.
 //! * `publish.rs`: subscriptions.
-//! * `statistics.rs`: what OSDs report, summed up. `health_watch.rs`: alarms that come and go.
+//! * `statistics.rs`: sums of OSDs' reports. `health_watch.rs`: alarms that come and go.
 
 mod balancing;
 mod blocklist;
@@ -59,20 +60,20 @@ use wire::{EntityAddrVec, Envelope};
 /// The time of an input.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Since an arbitrary start; never goes back.
+    /// Time since an arbitrary start; never goes back.
     pub since_start: Duration,
     /// Wall clock, for stamps that people read.
     pub wall: Utime,
 }
 
-/// What happened.
+/// An event that is reported to the monitor.
 #[derive(Debug)]
-pub enum Input {
+pub enum MonitorInput {
     Opened {
         session: SessionId,
         peer: Peer,
     },
-    /// The same at the address where a manager is expected ([`Monitor::set_manager_addrs`]).
+    /// A session opened at the address where clients expect a manager ([`Monitor::set_manager_addrs`]).
     OpenedAtManager {
         session: SessionId,
         peer: Peer,
@@ -84,18 +85,18 @@ pub enum Input {
     Closed {
         session: SessionId,
     },
-    /// The batch that [`Action::Append`] named is decided.
+    /// The batch that [`MonitorAction::Append`] named is decided.
     Committed {
         index: u64,
     },
-    /// So many ids can still be handed out; told when few are left.
+    /// Count of ids that can still be handed out; reported when few are left.
     GlobalIdsLeft(u64),
     Tick,
 }
 
-/// What is to be done.
+/// An order to the caller.
 #[derive(Debug, PartialEq)]
-pub enum Action {
+pub enum MonitorAction {
     Send {
         session: SessionId,
         envelope: Envelope,
@@ -103,7 +104,7 @@ pub enum Action {
     Close {
         session: SessionId,
     },
-    /// Have the batch decided, then say [`Input::Committed`]. There is at most one at a time.
+    /// Have the batch decided, then report [`MonitorInput::Committed`]. At most one is under way.
     Append {
         index: u64,
         batch: Bytes,
@@ -113,19 +114,19 @@ pub enum Action {
         index: u64,
         state: Bytes,
     },
-    /// These ids may be handed out to clients; nobody else ever will.
+    /// Ids that may be handed out to clients; no other monitor ever gets them.
     GlobalIds(Range<u64>),
-    /// The same for the monitor at the other end of a session.
+    /// Ids for the monitor at the other end of a session, which alone may hand them out.
     GlobalIdsFor {
         session: SessionId,
         ids: Range<u64>,
     },
 }
 
-/// Where random bytes come from.
+/// Source of random bytes.
 pub type Entropy = Box<dyn FnMut() -> [u8; 32] + Send>;
 
-/// A monitor. Feed it with [`Monitor::handle`]; after [`Monitor::next_wake`], with a tick.
+/// A monitor. The caller feeds it with [`Monitor::handle`], and after [`Monitor::next_wake`] with a tick.
 pub struct Monitor {
     state: MonState,
     volatile: Volatile,
@@ -141,28 +142,28 @@ pub struct Monitor {
     shard_orders: ShardOrders,
     liveness: Liveness,
     members: Members,
-    /// What `ceph mon metadata` shows of this monitor.
+    /// Facts that `ceph mon metadata` shows of this monitor.
     metadata: BTreeMap<String, String>,
-    /// Whether this monitor decides.
+    /// True while this monitor decides.
     leads: bool,
-    /// From when on records that may be behind are told.
+    /// Time from which on primaries are told of records that may be behind.
     doubt_told_from: Duration,
-    /// When statistics and timeouts are next looked at.
+    /// Time at which statistics and timeouts are next looked at.
     next_tick: Duration,
-    /// Health alarms when last looked.
+    /// Health alarms at the last look.
     alarms: KnownAlarms,
     /// Message types that were ignored, so that each is logged once.
     ignored: BTreeSet<u16>,
 }
 
-/// How often statistics and timeouts are looked at.
+/// Period at which statistics and timeouts are looked at.
 const TICK: Duration = Duration::from_secs(1);
 
 impl Monitor {
-    /// The driver says [`Input::GlobalIdsLeft`] below this.
+    /// Ids left below which the caller reports [`MonitorInput::GlobalIdsLeft`].
     pub const GLOBAL_IDS_LOW: u64 = 1000;
 
-    /// A monitor called `name` that continues from `state`.
+    /// Makes a monitor called `name` that continues from `state`.
     pub fn new(name: &str, state: MonState, entropy: Entropy) -> Monitor {
         Monitor {
             state,
@@ -188,50 +189,50 @@ impl Monitor {
         }
     }
 
-    /// Sets where clients find what they take for a manager. To be told before anything begins.
+    /// Sets the addresses of the manager. To be called before [`Monitor::start`].
     pub fn set_manager_addrs(&mut self, addrs: EntityAddrVec) {
         self.volatile.manager_addrs = addrs;
     }
 
-    /// Sets what `ceph mon metadata` shows of this monitor. To be told before anything begins.
+    /// Sets the facts that `ceph mon metadata` shows of this monitor. To be called before [`Monitor::start`].
     pub fn set_metadata(&mut self, metadata: BTreeMap<String, String>) {
         self.metadata = metadata;
     }
 
-    /// Begins, following nobody yet. Nothing is handled before.
+    /// Begins without a leader. No input may come before.
     pub fn start(&mut self, now: Now) {
         self.volatile.now = now.wall;
         self.next_tick = now.since_start + TICK;
         self.map_changed(now);
     }
 
-    /// When a [`Input::Tick`] is next needed.
+    /// Returns the time at which a [`MonitorInput::Tick`] is next needed.
     pub fn next_wake(&self) -> Duration {
         // While a batch is on its way nothing can be decided; its commit comes without a tick.
         let due = if self.leads && self.proposals.is_idle() { self.osd_changes.due() } else { None };
         due.map_or(self.next_tick, |due| due.min(self.next_tick))
     }
 
-    /// Handles one input, adding what is to be done to `out`.
-    pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Action>) {
+    /// Handles one input and adds the resulting actions to `out`.
+    pub fn handle(&mut self, now: Now, input: MonitorInput, out: &mut Vec<MonitorAction>) {
         self.volatile.now = now.wall;
         match input {
-            Input::Opened { session, peer } => {
+            MonitorInput::Opened { session, peer } => {
                 let mut known = Session::new(peer);
                 known.store = known.osd().and_then(|osd| self.store_of(osd));
                 self.sessions.insert(session, known);
             }
-            Input::OpenedAtManager { session, peer } => {
+            MonitorInput::OpenedAtManager { session, peer } => {
                 self.sessions.insert(session, Session { is_at_manager: true, ..Session::new(peer) });
             }
-            Input::Closed { session } => {
+            MonitorInput::Closed { session } => {
                 self.sessions.remove(&session);
             }
-            Input::Message { session, envelope } => self.message(now, session, &envelope, out),
-            Input::Committed { index } => self.committed(now, index, out),
-            Input::GlobalIdsLeft(_) if self.leads => self.proposals.want_global_ids(),
-            Input::GlobalIdsLeft(_) => {}
-            Input::Tick => {
+            MonitorInput::Message { session, envelope } => self.message(now, session, &envelope, out),
+            MonitorInput::Committed { index } => self.committed(now, index, out),
+            MonitorInput::GlobalIdsLeft(_) if self.leads => self.proposals.want_global_ids(),
+            MonitorInput::GlobalIdsLeft(_) => {}
+            MonitorInput::Tick => {
                 if now.since_start >= self.next_tick {
                     self.next_tick = now.since_start + TICK;
                     self.tick(now);

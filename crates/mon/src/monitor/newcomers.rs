@@ -1,65 +1,65 @@
-//! OSDs that the hierarchy does not know yet, and how many of them come in with one map.
+//! OSDs that the hierarchy does not know yet, and the rate at which they come in.
 //!
-//! An increment that changes the hierarchy carries all of it, and goes to every OSD. Were OSDs of a new cluster let in as they
-//! come, what is sent would grow with the square of their number, times the number of maps. So the next ones are collected
-//! until what the last ones cost has been made up for; where it was little, or long ago, that is at once. Other changes of
-//! the map do not wait for this.
+//! An increment that changes the hierarchy carries all of it, and goes to every OSD. If OSDs of a new cluster were let
+//! in as they come, the traffic would grow with the square of their number, times the number of maps. Therefore
+//! newcomers are collected until the traffic of the last ones has been made up for; where it was little, or long ago,
+//! that is at once. Other changes of the map do not wait for this.
 
 use crush::{BuildError, CrushMap, Location, NewDevice};
 use std::time::Duration;
 use wire::nacre::mon::OsdBoot;
 
-/// What all monitors together may send of the hierarchy, in the long run: a part of what three with 10 Gbit/s each can. One of
-/// 1000 OSDs has some 45 KiB, so that is 90 ms for 1000 OSDs.
+/// Traffic of the hierarchy that all monitors together may cause in the long run: a part of the capacity of three with
+/// 10 Gbit/s each. A hierarchy of 1000 OSDs has some 45 KiB, which makes 90 ms for 1000 OSDs.
 const BYTES_PER_SECOND: u64 = 512 << 20;
-/// No OSD is collected for longer.
+/// Longest time for which an OSD is collected.
 const COLLECT_MAX: Duration = Duration::from_secs(10);
-/// So many come in with one map at most: it takes some 0.1 ms to place each, and nobody is answered meanwhile.
+/// Most OSDs that come in with one map: it takes some 0.1 ms to place each, and no client is answered meanwhile.
 const AT_ONCE: usize = 2000;
 
-/// When newcomers may come in.
+/// The time at which newcomers may come in.
 #[derive(Default)]
 pub(super) struct Newcomers {
-    /// Not before this.
+    /// Time before which no newcomer comes in.
     collect_until: Duration,
-    /// There are some that wait.
+    /// True if newcomers wait.
     is_waiting: bool,
 }
 
 impl Newcomers {
-    /// Whether one that comes now waits for others; then [`Newcomers::due`] tells until when.
+    /// Returns true if an OSD that comes now waits for others; then [`Newcomers::due`] tells until when.
     pub fn must_wait(&mut self, now: Duration) -> bool {
         let waits = now < self.collect_until;
         self.is_waiting |= waits;
         waits
     }
 
-    /// How many may come in with an increment that is made now.
+    /// Returns the number of OSDs that may come in with an increment that is made now.
     pub fn room(&mut self, now: Duration) -> usize {
         self.is_waiting = false;
         if now < self.collect_until { 0 } else { AT_ONCE }
     }
 
-    /// Some did not find room.
+    /// Notes that some OSDs did not find room.
     pub fn put_off(&mut self) {
         self.is_waiting = true;
     }
 
-    /// When those that wait may come in.
+    /// Returns the time at which waiting newcomers may come in.
     pub fn due(&self) -> Option<Duration> {
         self.is_waiting.then_some(self.collect_until)
     }
 
-    /// A hierarchy of `bytes` goes to so many OSDs.
+    /// Counts the traffic of a hierarchy of `bytes` to `listeners` OSDs.
     pub fn sent(&mut self, bytes: usize, listeners: usize, now: Duration) {
         let cost = Duration::from_micros(bytes as u64 * listeners as u64 / (BYTES_PER_SECOND / 1_000_000));
         self.collect_until = now + cost.min(COLLECT_MAX);
     }
 }
 
-/// What an OSD that starts is for the hierarchy, if that lacks anything of it.
+/// Returns the addition that an OSD needs in the hierarchy when it starts, if that lacks anything of it.
 ///
-/// Errors: it does not say in words that make sense where it stands.
+/// Errors: its location is malformed.
 pub(super) fn new_device(crush: &CrushMap, boot: &OsdBoot) -> Result<Option<NewDevice>, BuildError> {
     let id = boot.osd.0;
     let (is_linked, has_class) = (crush.parent(id).is_some(), crush.class_of(id).is_some());
@@ -88,7 +88,7 @@ mod tests {
     fn newcomers_wait_until_the_last_ones_are_paid_for() {
         let mut newcomers = Newcomers::default();
         assert!(!newcomers.must_wait(Duration::ZERO) && newcomers.room(Duration::ZERO) == AT_ONCE);
-        // 1000 OSDs, each of which hears of 1000.
+        // A hierarchy of 1000 OSDs goes to each of them.
         newcomers.sent(45 << 10, 1000, 1000 * MS);
         assert_eq!(newcomers.due(), None, "nobody waits yet");
         assert!(newcomers.must_wait(1050 * MS) && newcomers.room(1050 * MS) == 0);

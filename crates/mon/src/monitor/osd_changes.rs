@@ -1,4 +1,4 @@
-//! From what OSDs say, and do not say, to the next OSD map.
+//! The way from OSDs' reports, and their silence, to the next OSD map.
 //!
 //! Facts are collected as they come and turned into one increment at a time: at once when things are quiet, at most
 //! every [`SPACING`] when many OSDs start or fail together. OSDs that the hierarchy does not know are collected for
@@ -8,7 +8,7 @@ use super::blocklist::expired_lock_outs;
 use super::failures::FailureReports;
 use super::flapping::Flapping;
 use super::newcomers::{Newcomers, new_device};
-use super::proposals::Answer;
+use super::proposals::PendingAnswer;
 use super::{Monitor, Now};
 use crate::state::LogPriority;
 use crate::update::Update;
@@ -34,25 +34,25 @@ pub(super) struct OsdChanges {
     going_down: BTreeMap<OsdId, SessionId>,
     failures: FailureReports,
     flapping: Flapping,
-    /// Acting sets that primaries ask for, each with who asks.
+    /// Acting sets that primaries ask for, each with its asker.
     pg_temp: BTreeMap<PgId, (OsdId, Vec<OsdId>)>,
     /// OSDs need a map that is newer than this one, though nothing may have changed.
     newer_than: Option<Epoch>,
     /// OSDs whose refusal stands in the cluster log already.
     refused: BTreeSet<OsdId>,
     newcomers: Newcomers,
-    /// Since when there is something to look at.
+    /// Time since which there is something to look at.
     pending_since: Option<Duration>,
     last_built: Option<Duration>,
 }
 
 impl OsdChanges {
-    /// What is left once another monitor decides: which OSDs flap.
+    /// Returns the part that lasts once another monitor decides: which OSDs flap.
     pub fn after(before: OsdChanges) -> OsdChanges {
         OsdChanges { flapping: before.flapping, ..OsdChanges::default() }
     }
 
-    /// An OSD has started. `is_new`: the hierarchy does not have it.
+    /// Records that an OSD has started. `is_new`: the hierarchy does not have it.
     pub fn boot(&mut self, boot: OsdBoot, is_new: bool, now: Duration) {
         self.refused.remove(&boot.osd);
         self.boots.insert(boot.osd, boot);
@@ -61,7 +61,7 @@ impl OsdChanges {
         }
     }
 
-    /// Whether this is the first refusal of `osd` in a row.
+    /// Returns true if this is the first refusal of `osd` in a row.
     pub fn refused_anew(&mut self, osd: OsdId) -> bool {
         self.refused.insert(osd)
     }
@@ -82,25 +82,25 @@ impl OsdChanges {
         self.look(now);
     }
 
-    /// OSDs need a map that is newer than that of this epoch.
+    /// Asks for a map that is newer than that of epoch `than`, which OSDs need.
     pub fn newer_map(&mut self, than: Epoch, now: Duration) {
         self.newer_than = self.newer_than.max(Some(than));
         self.look(now);
     }
 
-    /// There may be something to change.
+    /// Asks for a look: there may be something to change.
     pub fn look(&mut self, now: Duration) {
         self.pending_since.get_or_insert(now);
     }
 
-    /// When the next increment may be built, if there is something to build it from.
+    /// Returns the time at which the next increment may be built, if there is something to build it from.
     pub fn due(&self) -> Option<Duration> {
         let pending = [self.pending_since, self.newcomers.due()].into_iter().flatten().min()?;
         Some(self.last_built.map_or(pending, |built| pending.max(built + SPACING)))
     }
 }
 
-/// An increment in the making, and what goes with it.
+/// An increment in the making, with its updates and log lines.
 pub(super) struct Draft {
     incremental: Incremental,
     crush: Option<crush::CrushMap>,
@@ -109,7 +109,7 @@ pub(super) struct Draft {
 }
 
 impl Monitor {
-    /// Once a second: time may have made something due.
+    /// Runs once a second: time may have made something due.
     pub(super) fn tick(&mut self, now: Now) {
         self.update_rates(super::TICK.as_secs_f64());
         self.watch_health(now);
@@ -118,7 +118,7 @@ impl Monitor {
         }
     }
 
-    /// The map has changed; everything that follows it does so.
+    /// Brings everything that follows the map up to a map that has changed.
     pub(super) fn map_changed(&mut self, now: Now) {
         let map = self.state.osdmap();
         let up = map.up_osds().map(|(id, _)| id);
@@ -129,8 +129,8 @@ impl Monitor {
         self.shard_orders.follow(self.state.osdmaps.current());
     }
 
-    /// Adds what the OSDs' present condition makes necessary.
-    pub(super) fn osd_updates(&mut self, now: Now, updates: &mut Vec<Update>, answers: &mut Vec<Answer>) {
+    /// Adds the updates that the OSDs' present condition makes necessary.
+    pub(super) fn osd_updates(&mut self, now: Now, updates: &mut Vec<Update>, answers: &mut Vec<PendingAnswer>) {
         if self.osd_changes.due().is_none_or(|due| due > now.since_start) {
             return;
         }
@@ -175,14 +175,14 @@ impl Monitor {
         }
     }
 
-    fn mark_down(&mut self, now: Now, draft: &mut Draft, answers: &mut Vec<Answer>) {
+    fn mark_down(&mut self, now: Now, draft: &mut Draft, answers: &mut Vec<PendingAnswer>) {
         let map = self.state.osdmap();
         let going_down = std::mem::take(&mut self.osd_changes.going_down);
         let anybody_failed = !self.osd_changes.failures.is_empty();
         let hosts_needed = if anybody_failed && self.up_hosts() > 2 { 2 } else { 1 };
         let mut down: BTreeMap<OsdId, String> = BTreeMap::new();
         for (osd, session) in going_down {
-            answers.push(Answer::GoingDown { session, osd });
+            answers.push(PendingAnswer::GoingDown { session, osd });
             down.insert(osd, format!("{osd} marked itself down"));
         }
         let mut silent = BTreeSet::new();
@@ -194,7 +194,7 @@ impl Monitor {
         for osd in self.liveness.silent(now.since_start) {
             down.entry(osd).or_insert(format!("{osd} marked down: it has sent no beacon for 20 seconds"));
         }
-        // One that starts again before its end was noticed goes down in one epoch and up in the next.
+        // An OSD that starts again before its end was noticed goes down in one epoch and up in the next.
         for (osd, boot) in &self.osd_changes.boots {
             if map.is_up(*osd) && !is_at(map, *osd, &boot.public_addrs) {
                 down.entry(*osd).or_insert(format!("{osd} marked down: it has been restarted"));
@@ -223,14 +223,14 @@ impl Monitor {
         let mut coming = Vec::new();
         for (osd, boot) in boots {
             if map.is_up(osd) {
-                // Marked down in this increment if it is another start; then it comes up with the next.
+                // Another start of the OSD is marked down in this increment, and comes up with the next.
                 if !is_at(map, osd, &boot.public_addrs) {
                     self.osd_changes.boots.insert(osd, boot);
                     self.osd_changes.look(now.since_start);
                 }
                 continue;
             }
-            // Not now; the OSD asks again.
+            // The OSD stays down for now, and asks again.
             if map.has_flag(osd, OsdState::NOUP) {
                 continue;
             }
@@ -270,7 +270,7 @@ impl Monitor {
         }
     }
 
-    /// Marks those out that have been down for long.
+    /// Marks OSDs out that have been down for long.
     fn mark_out(&mut self, now: Now, draft: &mut Draft) {
         let map = self.state.osdmap();
         let configured = self.state.mon_option(&self.volatile.name, "mon_osd_down_out_interval");
@@ -300,7 +300,7 @@ impl Monitor {
         }
     }
 
-    /// Lets other acting sets stand in where the primaries of groups ask for it.
+    /// Sets other acting sets where the primaries of groups ask for them.
     fn set_pg_temp(&mut self, draft: &mut Draft) {
         let wanted = std::mem::take(&mut self.osd_changes.pg_temp);
         let map = self.state.osdmap();
@@ -310,7 +310,7 @@ impl Monitor {
             let pool = &map.pools[&pg.pool];
             let shape_fits = match pool.is_erasure() {
                 false => known.len() == osds.len(),
-                // Positions are shards: some may have nobody, and none may be left out.
+                // Positions are shards: some may be empty, and none may be left out.
                 true => {
                     let holes = osds.iter().filter(|osd| !osd.is_some()).count();
                     let is_whole = osds.len() == usize::from(pool.size) && !known.is_empty();
@@ -318,7 +318,7 @@ impl Monitor {
                 }
             };
             if placed.acting_primary != Some(primary) || !shape_fits {
-                // It asked in another interval; it asks again if it still wants that.
+                // The primary asked in another interval; it asks again if it still wants that.
                 continue;
             }
             if map.pg_temp.get(&pg).map_or(&[][..], |osds| osds) != osds {
@@ -327,7 +327,7 @@ impl Monitor {
         }
     }
 
-    /// Marks OSDs by how full they are. One that is down reports nothing: what it last said of itself does not count.
+    /// Marks OSDs by how full they are. An OSD that is down reports nothing: its last report does not count.
     fn mark_full(&self, draft: &mut Draft) {
         let map = self.state.osdmap();
         for (osd, _) in map.osds().filter(|(_, known)| !known.is_up()) {
@@ -400,7 +400,7 @@ impl Monitor {
             || (pool.quota_max_objects > 0 && totals.objects >= pool.quota_max_objects)
     }
 
-    /// Hosts with an OSD that is up.
+    /// Counts the hosts with an OSD that is up.
     fn up_hosts(&self) -> usize {
         let map = self.state.osdmap();
         map.up_osds().map(|(id, _)| self.state.host_of(id)).collect::<BTreeSet<_>>().len()
@@ -408,7 +408,7 @@ impl Monitor {
 }
 
 impl Draft {
-    /// Whether the map stays as it is.
+    /// Returns true if the map stays as it is.
     pub fn is_empty(&self) -> bool {
         self.incremental.is_empty() && self.crush.is_none()
     }
@@ -421,10 +421,10 @@ impl Draft {
         self.notes.push((priority, message));
     }
 
-    /// What a down OSD last reported of its space says nothing.
+    /// Clears the fullness of an OSD that is down: its last report on its space says nothing.
     fn forget_fullness(&mut self, map: &OsdMap, osd: OsdId) {
         let known = map.osd(osd).map(|known| known.state & fullness()).filter(|known| !known.is_empty());
-        // Flipped here already, it would come back.
+        // A state that is flipped here already would come back.
         let flipped = self.incremental.new_state.get(&osd).copied().unwrap_or_default();
         if let Some(known) = known.filter(|known| !flipped.intersects(*known)) {
             self.incremental.flip_state(osd, known);
@@ -436,7 +436,8 @@ impl Draft {
         self.incremental.new_xinfo.entry(osd).or_insert(present)
     }
 
-    /// Puts OSDs that the hierarchy does not know where they say they stand. Returns those for which that cannot be done.
+    /// Puts OSDs that the hierarchy does not know at the locations that they report. Returns the OSDs for which that
+    /// cannot be done.
     fn place<'a>(
         &mut self,
         map: &OsdMap,
@@ -474,12 +475,12 @@ impl Draft {
         if known.is_none_or(|known| known.uuid != boot.osd_uuid) {
             incremental.new_uuid.insert(osd, boot.osd_uuid);
         }
-        // New ones, and those that were marked out for being down, come in; those that an operator put out stay out.
+        // New OSDs, and OSDs that were marked out for being down, come in; an OSD that an operator put out stays out.
         let state = known.map(|known| known.state).unwrap_or_default();
         let was_put_out = state.contains(OsdState::AUTOOUT);
         let joins = is_new || state.contains(OsdState::NEW) || was_put_out;
         let comes_in = joins && !map.is_in(osd) && !map.has_flag(osd, OsdState::NOIN);
-        // The new weight takes the others away by itself; to flip them, too, would bring them back.
+        // The new weight clears `NEW` and `AUTOOUT` by itself; to flip them as well would bring them back.
         let of_weight = if comes_in { OsdState::default() } else { OsdState::NEW | OsdState::AUTOOUT };
         let passing = state & (OsdState::DESTROYED | of_weight);
         if !passing.is_empty() {
@@ -498,12 +499,12 @@ impl Draft {
     }
 }
 
-/// How full an OSD is, by its reports.
+/// Returns the states that tell how full an OSD is, by its reports.
 fn fullness() -> OsdState {
     OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL
 }
 
-/// Whether the map has the OSD at these public or cluster addresses, which change with every start.
+/// Returns true if the map has the OSD at these public or cluster addresses, which change with every start.
 pub(super) fn is_at(map: &OsdMap, osd: OsdId, addrs: &EntityAddrVec) -> bool {
     map.osd(osd).is_some_and(|known| known.client_addrs == *addrs || known.cluster_addrs == *addrs)
 }

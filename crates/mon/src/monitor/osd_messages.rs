@@ -1,6 +1,6 @@
-//! What OSDs send.
+//! Messages of OSDs.
 
-use super::{Action, Monitor, Now};
+use super::{Monitor, MonitorAction, Now};
 use crate::bounds::{ADDRS_MAX, GROUPS_PER_MESSAGE, NAME_BYTES_MAX, OSD_METADATA_BYTES_MAX};
 use crate::state::{LogPriority, PgRecord};
 use crate::update::Update;
@@ -12,10 +12,10 @@ use wire::msgr::SessionId;
 use wire::nacre::mon as nacre;
 
 use super::osd_changes::is_at;
-use super::proposals::Answer;
+use super::proposals::PendingAnswer;
 
 impl Monitor {
-    /// The OSD at the other end of `session`, if it is `claimed`. Others may not speak for an OSD.
+    /// Returns true if the OSD `claimed` is at the other end of `session`. No other party may speak for it.
     fn speaks_for(&self, session: SessionId, claimed: OsdId) -> bool {
         let known = &self.sessions[&session];
         let is = known.osd() == Some(claimed);
@@ -25,7 +25,13 @@ impl Monitor {
         is
     }
 
-    pub(super) fn osd_boot(&mut self, now: Now, session: SessionId, boot: nacre::OsdBoot, out: &mut Vec<Action>) {
+    pub(super) fn osd_boot(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        boot: nacre::OsdBoot,
+        out: &mut Vec<MonitorAction>,
+    ) {
         if !self.speaks_for(session, boot.osd) {
             return;
         }
@@ -43,12 +49,12 @@ impl Monitor {
         self.osd_changes.boot(boot, is_new, now.since_start);
     }
 
-    /// The store that the map has under an OSD's number.
+    /// Returns the store that the map has under an OSD's number.
     pub(super) fn store_of(&self, osd: OsdId) -> Option<Fsid> {
         self.state.osdmap().osd(osd).map(|known| known.uuid).filter(|uuid| !uuid.is_zero())
     }
 
-    /// Whether an OSD may be marked up, or a sentence that says why not.
+    /// Checks that an OSD may be marked up. Error: a sentence with the reason why not.
     fn check_boot(&self, session: SessionId, boot: &nacre::OsdBoot) -> Result<(), String> {
         if boot.fsid != self.state.fsid {
             return Err(format!("it belongs to cluster {}, this is {}", boot.fsid, self.state.fsid));
@@ -68,7 +74,7 @@ impl Monitor {
             return Err("the monitors' state is as large as it may be; see `ceph health detail`".to_owned());
         }
         if self.store_of(boot.osd).is_none() && self.sessions[&session].store == Some(boot.osd_uuid) {
-            // It may have said so before, and be gone for long: its number is for the one that replaces it.
+            // The OSD may have booted before and be gone for long: its number is for the one that replaces it.
             return Err("it was removed from the cluster; start it again if it is to join anew".to_owned());
         }
         if let Some(known) = map.osd(boot.osd) {
@@ -78,8 +84,8 @@ impl Monitor {
             if !known.uuid.is_zero() && !map.is_destroyed(boot.osd) && known.uuid != boot.osd_uuid {
                 let known = known.uuid;
                 return Err(format!(
-                    "its store has uuid {}, but {} is the store with uuid {known}; `ceph osd purge` or `ceph osd destroy` \
-                     the old one first",
+                    "its store has uuid {}, but {} is the store with uuid {known}; `ceph osd purge` or `ceph osd \
+                     destroy` the old one first",
                     boot.osd_uuid, boot.osd
                 ));
             }
@@ -92,7 +98,7 @@ impl Monitor {
         if !self.speaks_for(session, osd) {
             return;
         }
-        // One that is down in the map and does not know it yet learns it from the map; its numbers are void.
+        // An OSD that is down in the map and does not know it yet learns it from the map; its numbers are void.
         if !self.state.osdmap().is_up(osd) {
             return debug!("{osd} is not up; its beacon is ignored");
         }
@@ -117,7 +123,7 @@ impl Monitor {
         now: Now,
         session: SessionId,
         message: nacre::OsdGoingDown,
-        out: &mut Vec<Action>,
+        out: &mut Vec<MonitorAction>,
     ) {
         let osd = message.osd;
         if !self.speaks_for(session, osd) {
@@ -128,8 +134,8 @@ impl Monitor {
         if is_this_start && !map.has_flag(osd, osdmap::OsdState::NODOWN) {
             self.osd_changes.going_down(osd, session, now.since_start);
         } else {
-            // Down already, or it may not be marked so: nothing to wait for.
-            self.answer(Answer::GoingDown { session, osd }, out);
+            // The OSD is down already, or may not be marked down: there is nothing to wait for.
+            self.answer(PendingAnswer::GoingDown { session, osd }, out);
         }
     }
 
@@ -139,14 +145,14 @@ impl Monitor {
         session: SessionId,
         tid: u64,
         request: nacre::PgHistoryGet,
-        out: &mut Vec<Action>,
+        out: &mut Vec<MonitorAction>,
     ) {
         let map = self.state.osdmap();
-        // No answer from an older state than the asker's: it asks again.
+        // A state older than the asker's gives no answer: the OSD asks again.
         if request.epoch > map.epoch {
             return debug!("placement groups' history asked for {}, newest is {}", request.epoch, map.epoch);
         }
-        // Also of none: who asks for groups that are gone is answered.
+        // Every request is answered, also one without groups, or only with groups that are gone.
         let chunks = std::iter::once(&request.pgs[..]).filter(|pgs| pgs.is_empty());
         // An OSD that this monitor has not heard of may have the newest copy: it is given time to come.
         let may_tell = |history: &nacre::PgHistory| {
@@ -158,7 +164,7 @@ impl Monitor {
         }
     }
 
-    /// What is known of a group that exists.
+    /// Returns the record of a group that exists.
     pub(super) fn pg_history(&self, pgid: PgId) -> Option<nacre::PgHistory> {
         let pool = self.state.osdmap().pools.get(&pgid.pool).filter(|pool| pgid.seed < pool.pg_num)?;
         let record = self.state.pgs.get(&pgid);
@@ -188,10 +194,11 @@ impl Monitor {
         }
     }
 
-    /// An OSD that is up needs an epoch that it has not seen.
+    /// Asks for a new epoch, if an OSD that is up needs one that it has not seen.
     pub(super) fn newer_map(&mut self, now: Now, session: SessionId, request: &nacre::NewerMapGet) {
         let asks = self.sessions[&session].osd().filter(|osd| self.state.osdmap().is_up(*osd));
-        // An older one was followed by the present map, which the OSD gets; a newer one there is not.
+        // A map older than the present one needs none: the OSD gets the present one. A map newer than that does not
+        // exist here.
         if asks.is_some() && self.state.osdmap().epoch == request.after {
             self.osd_changes.newer_map(request.after, now.since_start);
         }
@@ -203,8 +210,8 @@ impl Monitor {
         }
     }
 
-    /// The records that an OSD asks for, as far as they agree with the newest map, and the answer to give.
-    pub(super) fn activation(&self, session: SessionId, request: nacre::PgActivate) -> (Option<Update>, Answer) {
+    /// Returns the records that an OSD asks for, as far as they agree with the newest map, and the answer to give.
+    pub(super) fn activation(&self, session: SessionId, request: nacre::PgActivate) -> (Option<Update>, PendingAnswer) {
         let osd = self.sessions.get(&session).and_then(|known| known.osd());
         let mut records = Vec::new();
         let mut asked: Vec<PgId> = Vec::new();
@@ -217,15 +224,15 @@ impl Monitor {
             let Ok(mapped) = self.state.osdmap().pg_to_up_acting(pg) else { continue };
             let known = self.state.pgs.get(&pg);
             let range_since = known.map(|record| record.range_since).unwrap_or_default();
-            // A primary that asks for an interval from before a split does not know of it: answered updates of objects
-            // that belong to other groups now would not be in the records of those.
+            // A primary that asks for an interval from before a split does not know of the split: updates that it
+            // answered, of objects that belong to other groups now, would not be in the records of those.
             let known_since = known.map(|record| record.last_epoch_started).unwrap_or_default().max(range_since);
             let is_current = mapped.acting == activation.acting && osd.is_some() && mapped.acting_primary == osd;
             let (members, member_shards) = (activation.members, activation.member_shards);
             let is_erasure = self.state.osdmap().pools[&pg.pool].is_erasure();
             let mut holders = members.iter().copied().zip(&member_shards);
-            // Shards that are to be in the acting set next count, too: no client is answered without them. OSDs of earlier
-            // software bring each the shard of its place in the up set.
+            // Shards that are to be in the acting set next count, too: no client is answered without them. Each OSD of
+            // earlier software brings the shard of its place in the up set.
             let are_acting = match is_erasure {
                 false => member_shards.is_empty() && members.iter().all(|member| mapped.acting.contains(member)),
                 true => {
@@ -237,22 +244,23 @@ impl Monitor {
             };
             let serves = osd.is_some_and(|osd| members.contains(&osd));
             let is_current = is_current || mutant::is(Mutant::StaleRecord);
-            // A record of an interval that is yet to come would be the last one for long.
+            // A record of an interval that is yet to come would outlast the present ones.
             let is_known = activation.interval_since <= self.state.osdmap().epoch;
             if !is_current || !are_acting || !serves || activation.interval_since < known_since || !is_known {
                 debug!("{pg}: activation in {} is out of date", activation.interval_since);
                 continue;
             }
-            // Others may have served and been answered for since the record that the primary went by. What the same
-            // interval led to is no such record: its primary is the one that asks.
+            // Other OSDs may have served, and have answered clients, since the record that the primary went by. A
+            // record of the same interval is not such a one: its primary is the asker.
             let started = known.map(|record| record.last_epoch_started).unwrap_or_default();
             let rests_on = activation.basis.filter(|_| !mutant::is(Mutant::BasisNotCompared)).unwrap_or(started);
             if rests_on != started && activation.interval_since != started {
                 let since = activation.interval_since;
                 info!(
-                    "{pg}: activation in {since} rests on a record of {rests_on}, the present one is of {started}: refused"
+                    "{pg}: activation in {since} rests on a record of {rests_on}, the present one is of {started}: \
+                     refused"
                 );
-                // The answer tells what is recorded: the primary must find out anew who has what.
+                // The answer tells the present record: the primary must find out anew which OSD has what.
                 asked.extend(known.map(|_| pg));
                 continue;
             }
@@ -264,7 +272,7 @@ impl Monitor {
                 member_shards,
                 past_shards: Vec::new(),
                 range_since,
-                // Who else may have what members lack, only the OSDs know, until nobody lacks anything.
+                // Only the OSDs know of further holders of objects that members lack, until no member lacks anything.
                 doubt: match known.map_or(nacre::doubt::NONE, |record| record.doubt) {
                     nacre::doubt::BEHIND if activation.recovered => nacre::doubt::UNCONFIRMED,
                     doubt => doubt,
@@ -282,17 +290,17 @@ impl Monitor {
             }
         }
         let update = (!records.is_empty()).then_some(Update::PgActivated(records));
-        (update, Answer::PgActivated { session, pgs: asked })
+        (update, PendingAnswer::PgActivated { session, pgs: asked })
     }
 }
 
-/// Members of a group at most, those of erasure-coded pools included.
+/// Most members of a group, erasure-coded pools included.
 const ACTING_MAX: usize = 256;
 
-/// What a new OSD adds to the state, about.
+/// Approximate bytes that a new OSD adds to the state.
 const NEW_OSD_BYTES: usize = 4096;
 
-/// Refuses texts that nobody means.
+/// Refuses texts of unreasonable length.
 fn check_sizes(boot: &nacre::OsdBoot) -> Result<(), String> {
     let texts = |table: &std::collections::BTreeMap<String, String>| -> usize {
         table.iter().map(|(key, value)| key.len() + value.len()).sum()
@@ -311,5 +319,5 @@ fn check_sizes(boot: &nacre::OsdBoot) -> Result<(), String> {
     Ok(())
 }
 
-/// OSD numbers end here: maps hold vectors of this length.
+/// OSD numbers end below this: maps hold vectors of this length.
 pub(super) const OSDS_MAX: i32 = 100_000;

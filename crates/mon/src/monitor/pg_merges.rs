@@ -1,12 +1,12 @@
 //! Has placement groups merged where a pool should have fewer.
 //!
-//! A merge is prepared in one epoch: from then on the groups concerned serve nobody. It is made once all of them are recorded in
-//! the interval that began with that epoch, with the same members, each of which has everything: then no update is on its
-//! way, and members know by that interval that they have all of both. If that does not come to pass soon, or the interval
-//! ends, the groups serve again.
+//! A merge is prepared in one epoch: from then on the groups concerned serve no client. It is made once all of them are
+//! recorded in the interval that began with that epoch, with the same members, each of which has everything: then no
+//! update is on its way, and members know by that interval that they have all of both. If that takes too long, or the
+//! interval ends, the groups serve again.
 //!
-//! Before, groups are placed alike: replicated ones by the same exceptions, those of erasure-coded pools also with their shards in the
-//! same order (`shard_orders.rs`).
+//! Before that, groups are placed alike: replicated ones by the same exceptions, erasure-coded ones also with their
+//! shards in the same order (`shard_orders.rs`).
 
 use super::osd_changes::Draft;
 use super::{Monitor, Now};
@@ -20,18 +20,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId, PoolId};
 
-/// Groups serve nobody for so long at most while a merge is prepared.
+/// Longest time for which groups serve no client while a merge is prepared.
 const PREPARED_MAX: Duration = Duration::from_secs(6);
-/// A pool whose groups could not be merged is left alone for so long.
+/// Pause after which a pool whose groups could not be merged is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Groups merged at a time: they serve nobody for a moment.
+/// Groups merged at a time: they serve no client for a moment.
 const AT_ONCE: u32 = 16;
 
-/// What is kept from step to step. A monitor that has just started knows of no merge that is prepared, and takes it back.
+/// State that lasts from step to step. A monitor that has just started knows of no merge that is prepared, and takes it
+/// back.
 #[derive(Default)]
 pub(super) struct PgMerges {
     prepared: BTreeMap<PoolId, Prepared>,
-    /// When the next merge of a pool may be prepared, if the last one could not be made.
+    /// Time from which on the next merge of a pool may be prepared, if the last one could not be made.
     retry_at: BTreeMap<PoolId, Duration>,
 }
 
@@ -39,10 +40,10 @@ struct Prepared {
     /// The epoch in which the groups stopped serving.
     since: Epoch,
     at: Duration,
-    /// Where they were then; copies, and copies needed.
+    /// Placement of the groups in that epoch; and the pool's `size` and `min_size`.
     placed: BTreeMap<PgId, UpActing>,
     sizes: (u8, u8),
-    /// The interval has ended.
+    /// True once the interval has ended.
     is_over: bool,
 }
 
@@ -60,14 +61,15 @@ fn is_prepared(pool: &PgPool) -> bool {
 }
 
 impl Monitor {
-    /// The map has changed: the interval of groups that are to be merged may have ended by that.
+    /// Follows a changed map: the interval of groups that are to be merged may have ended by that.
     pub(super) fn follow_merges(&mut self, now: Now) {
         let map = self.state.osdmaps.current();
         let prepared = &mut self.pg_merges.prepared;
         prepared.retain(|id, _| map.pools.get(id).is_some_and(is_prepared));
         self.pg_merges.retry_at.retain(|id, _| map.pools.contains_key(id));
         for (id, pool) in map.pools.iter().filter(|(_, pool)| is_prepared(pool)) {
-            // The epoch of the last change that has operations sent again: none comes after the preparation.
+            // The field holds the epoch of the last change that has operations sent again: none comes after the
+            // preparation.
             let since = pool.last_force_op_resend_prenautilus;
             let now_placed = placed(map, *id, pool);
             match prepared.get_mut(id).filter(|known| known.since == since) {
@@ -82,7 +84,7 @@ impl Monitor {
         }
     }
 
-    /// Whether records are waited for.
+    /// Returns true if a merge waits for records.
     pub(super) fn awaits_merges(&self) -> bool {
         !self.pg_merges.prepared.is_empty()
     }
@@ -121,7 +123,7 @@ impl Monitor {
         }
     }
 
-    /// Whether all groups that are to be merged have stopped serving and lack nothing.
+    /// Returns true if all groups that are to be merged have stopped serving and lack nothing.
     fn may_merge(&self, id: PoolId, pool: &PgPool) -> bool {
         let Some(known) = self.pg_merges.prepared.get(&id) else { return false };
         mutant::is(Mutant::MergeUnrecorded)
@@ -129,7 +131,8 @@ impl Monitor {
                 let record = |pg| self.state.pgs.get(&pg).filter(|record| record.last_epoch_started == known.since);
                 let (Some(a), Some(b)) = (record(source), record(target)) else { return false };
                 let members = |record: &PgRecord| record.members.iter().copied().collect::<BTreeSet<OsdId>>();
-                // Of erasure-coded groups each must also have the same shard of both: what is merged is the tables of one shard.
+                // In erasure-coded pools each member must also have the same shard of both groups: a merge joins the
+                // tables of one shard.
                 let acting = known.placed.get(&target).map(|placed| placed.acting.iter().copied().collect());
                 let are_whole = a.past.is_empty() && b.past.is_empty() && a.members.len() == usize::from(pool.size);
                 let holders = |record: &PgRecord| record.holders().collect::<BTreeSet<_>>();
@@ -141,8 +144,8 @@ impl Monitor {
             })
     }
 
-    /// Brings a pool that should have fewer groups a step further: prepares the next merge, or places groups such that it can be made.
-    /// Returns whether there is a change.
+    /// Brings a pool that should have fewer groups a step further: prepares the next merge, or places groups such that
+    /// it can be made. Returns true if there is a change.
     pub(super) fn merge_step(
         &mut self,
         now: Now,
@@ -173,7 +176,7 @@ impl Monitor {
         is_any
     }
 
-    /// Prepares the next merge, if the groups concerned are ready for it. Returns whether they are.
+    /// Prepares the next merge, if the groups concerned are ready for it. Returns true if they are.
     fn prepare_merge(&mut self, now: Now, (id, pool): (PoolId, &PgPool), is_careful: bool, draft: &mut Draft) -> bool {
         let map = self.state.osdmaps.current().clone();
         let name = map.pool_name(id).unwrap_or_default();
@@ -196,7 +199,7 @@ impl Monitor {
             let is_full = x.acting.len() == usize::from(pool.size) && x.acting.iter().all(|osd| osd.is_some());
             are_alike(&x, &y) && is_full && is_there(&x) && (!is_careful || is_clean(a) && is_clean(b))
         };
-        // An OSD with more shards may have come since fewer were asked for.
+        // An OSD with more shards may have come since fewer groups were asked for.
         let kept = osd_shards::groups_min(&self.state).min(pool.pg_num);
         let least = fewest_next(pool).max(pool.pg_num.saturating_sub(AT_ONCE)).max(kept);
         let pending = (least..pool.pg_num).rev().take_while(|source| is_ready(*source)).last();
@@ -205,7 +208,7 @@ impl Monitor {
         let changed = PgPool {
             pg_num_pending: pending,
             last_change: epoch,
-            // Also tells since when groups have stopped.
+            // The epoch also tells since when groups have stopped.
             last_force_op_resend_prenautilus: epoch,
             last_force_op_resend_preluminous: epoch,
             ..pool.clone()
@@ -215,7 +218,7 @@ impl Monitor {
         true
     }
 
-    /// Whether groups of the pool have not served since they got the objects that they have.
+    /// Returns true if groups of the pool have not served since they got the objects that they have.
     pub(super) fn has_unsettled(&self, id: PoolId) -> bool {
         let groups = self.state.pgs.range(PgId { pool: id, seed: 0 }..=PgId { pool: id, seed: u32::MAX });
         groups.map(|(_, record)| record).any(|record| record.last_epoch_started < record.range_since)

@@ -1,4 +1,4 @@
-//! Brings pools' numbers of placement groups to where they are wanted, step by step.
+//! Brings pools' numbers of placement groups to their targets, step by step.
 
 use super::osd_changes::Draft;
 use super::{Monitor, Now};
@@ -13,30 +13,30 @@ use std::time::Duration;
 use types::{Epoch, PgId, PoolId};
 use wire::nacre::mon::pg_state;
 
-/// The autoscaler looks at pools this often.
+/// Period at which the autoscaler looks at pools.
 const AUTOSCALE_EVERY: Duration = Duration::from_secs(60);
 
 /// `false`: steps are made at once, whatever state groups are in, and as far as they go.
 pub const OPTION_CAREFUL: &str = "mgr/pg_numbers/careful";
 
-/// What is kept from step to step.
+/// State that lasts from step to step.
 #[derive(Default)]
 pub(super) struct PgNumbers {
-    /// The epoch that the last step led to: what was reported of earlier ones does not count.
+    /// Epoch that the last step led to: reports of earlier ones do not count.
     changed_in: Epoch,
     autoscale_at: Option<Duration>,
 }
 
 impl PgNumbers {
-    /// This monitor decides from here on: what was reported of maps before `epoch` may be from before others' steps.
+    /// Begins to decide: reports of maps before `epoch` may be from before another monitor's steps.
     pub fn begin(&mut self, epoch: Epoch) {
         (self.changed_in, self.autoscale_at) = (epoch, None);
     }
 }
 
 impl Monitor {
-    /// Adds one step of one pool to an increment in which nothing else changes.
-    /// Records of the pools `recorded` change in the same batch.
+    /// Adds one step of one pool to an increment in which nothing else changes. Records of the pools `recorded` change
+    /// in the same batch.
     pub(super) fn change_pg_numbers(&mut self, now: Now, recorded: &BTreeSet<PoolId>, draft: &mut Draft) {
         if !draft.is_empty() {
             return;
@@ -65,7 +65,8 @@ impl Monitor {
         let name = |id: &PoolId| map.pool_name(*id).unwrap_or_default().to_owned();
         for (id, pool) in map.pools.iter().filter(|(_, pool)| is_due(pool)) {
             if let Some(pg_num) = next_pg_num(pool) {
-                // What is merged is split only once it has served: members that were not there then do not count any more.
+                // A merged group is split only once it has served: members that were absent by then do not count any
+                // more.
                 let is_merged = pool.last_pg_merge_meta.ready_epoch > Epoch(0) && self.has_unsettled(*id);
                 if is_careful && !self.is_clean(*id, pool) || is_merged {
                     continue;
@@ -88,7 +89,7 @@ impl Monitor {
         }
     }
 
-    /// The share of a pool's groups that may be placed elsewhere now; `None`: none at all.
+    /// Returns the share of a pool's groups that may be placed elsewhere now. `None`: no group may.
     pub(super) fn room(&self, id: PoolId) -> Option<f64> {
         let settings = BalancerSettings::of(&self.state, &self.volatile.name);
         if obstacle(&self.volatile, settings.misplaced_max).is_some() {
@@ -99,19 +100,19 @@ impl Monitor {
             return Some(f64::INFINITY);
         }
         let misplaced = totals.misplaced_copies as f64 / totals.copies as f64;
-        // As in Ceph: not all that may be on its way at once.
+        // As in Ceph, one step takes at most half of the share that may be misplaced.
         let room = (settings.misplaced_max - misplaced).min(settings.misplaced_max / 2.0);
         Some(room * totals.copies as f64 / of_pool.copies as f64)
     }
 
-    /// Whether every group of the pool serves with everything where it should be.
+    /// Returns true if every group of the pool serves with everything in its place.
     fn is_clean(&self, id: PoolId, pool: &PgPool) -> bool {
         let groups = self.volatile.pgs.range(PgId { pool: id, seed: 0 }..=PgId { pool: id, seed: u32::MAX });
         let is_clean = |state: u64| state & pg_state::CLEAN != 0 && state & pg_state::STALE == 0;
         groups.filter(|(_, pg)| is_clean(pg.report.state)).count() as u64 == u64::from(pool.pg_num)
     }
 
-    /// Wants another number of groups for pools that have far too few or too many and leave that to the cluster.
+    /// Sets other targets for pools that have far too few or too many groups and leave that to the cluster.
     fn autoscale(&mut self, now: Now, draft: &mut Draft) {
         let due = *self.pg_numbers.autoscale_at.get_or_insert(now.since_start + AUTOSCALE_EVERY);
         if due > now.since_start {
@@ -125,7 +126,7 @@ impl Monitor {
                 && !pool.flags.contains(osdmap::PoolFlags::NOPGCHANGE)
                 && pool.pg_num == pool.pg_num_target;
             let target = plan.pg_num_final;
-            // Groups of erasure-coded pools may have to exchange shards first, for which it takes an OSD that is spare.
+            // Groups of erasure-coded pools may have to exchange shards first, which needs a spare OSD.
             let may_shrink = || !pool.is_erasure() || has_room(&map, id, pool);
             let is_possible = || target > pool.pg_num || target < pool.pg_num && may_shrink();
             if !plan.would_adjust || !is_left_to_us || !is_possible() {

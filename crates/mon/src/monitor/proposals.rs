@@ -1,10 +1,10 @@
-//! How a change gets into the log, and who hears of it afterwards.
+//! The way of a change into the log, and the answers once it is applied.
 //!
-//! At most one batch is on its way. While it is, requests wait here; each is decided on the state in which the batch
+//! At most one batch is on its way. Meanwhile requests wait here; each is decided on the state in which the batch
 //! before it has been applied. That costs a little concurrency, and buys that no decision rests on a state that never
 //! came about.
 
-use super::{Action, Monitor, Now};
+use super::{Monitor, MonitorAction, Now};
 use crate::bounds::{
     ACTIVATIONS_MAX, ADDRS_MAX, BATCH_BYTES, GROUPS_PER_MESSAGE, LOG_LINE_BYTES_MAX, LOG_LINES_WAITING_MAX,
     NAME_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, cut,
@@ -23,26 +23,28 @@ use wire::msgr::SessionId;
 use wire::nacre::mon as nacre;
 use wire::{Encode, Message, Target};
 
-/// Global ids are made durable in ranges of this size.
+/// Size of the ranges in which global ids are made durable.
 const GLOBAL_IDS_RANGE: u64 = 10_000;
 /// Most lines taken from one message.
 const LOG_LINES_MAX: usize = 200;
-/// A snapshot replaces this many batches.
+/// Number of batches that a snapshot replaces.
 pub const SNAPSHOT_EVERY: u64 = 500;
 
 /// A request that may change something.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum PendingRequest {
     Command(CommandRequest),
     PoolOp { session: SessionId, tid: u64, op: msg::PoolOp },
 }
 
-impl Request {
-    /// What it takes while it waits.
+impl PendingRequest {
+    /// Returns the bytes that it takes while it waits.
     fn bytes(&self) -> usize {
         match self {
-            Request::Command(request) => request.cmd.iter().map(String::len).sum::<usize>() + request.input.len(),
-            Request::PoolOp { op, .. } => op.name.len(),
+            PendingRequest::Command(request) => {
+                request.cmd.iter().map(String::len).sum::<usize>() + request.input.len()
+            }
+            PendingRequest::PoolOp { op, .. } => op.name.len(),
         }
     }
 }
@@ -50,15 +52,15 @@ impl Request {
 /// The message that answers a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AnswerKind {
-    /// To what was sent to the monitors.
+    /// Answers a command to the monitors.
     Monitor,
-    /// To what was sent to one daemon in person.
+    /// Answers a command to one daemon in person.
     Daemon,
-    /// To what was sent to the manager.
+    /// Answers a command to the manager.
     Manager,
 }
 
-/// A command with what its answer needs.
+/// A command with everything that its answer needs.
 #[derive(Debug)]
 pub(super) struct CommandRequest {
     pub session: SessionId,
@@ -67,14 +69,14 @@ pub(super) struct CommandRequest {
     /// The words as they came; echoed in the answer.
     pub cmd: Vec<String>,
     pub input: Bytes,
-    /// Whether it came as a message to this monitor in person.
+    /// True if it came as a message to this monitor in person.
     pub tell: bool,
     pub answer: AnswerKind,
 }
 
-/// Who is to be told once a batch is applied.
+/// An answer to be given once a batch is applied.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum PendingAnswer {
     Command(CommandRequest, Reply),
     PoolOp {
         session: SessionId,
@@ -95,10 +97,10 @@ pub(super) enum Answer {
         last: u64,
         channel: String,
     },
-    /// So many ids as are made durable at once, from here on, may be handed out.
+    /// A range of [`GLOBAL_IDS_RANGE`] ids from `from` on may be handed out.
     GlobalIds {
         from: u64,
-        /// `None`: by this monitor itself, else by the one at the other end of the session.
+        /// `None`: this monitor hands them out, else the one at the other end of the session does.
         by: Option<SessionId>,
     },
 }
@@ -106,62 +108,62 @@ pub(super) enum Answer {
 #[derive(Default)]
 pub(super) struct Proposals {
     in_flight: Option<InFlight>,
-    waiting: VecDeque<Request>,
+    waiting: VecDeque<PendingRequest>,
     waiting_bytes: usize,
     global_ids_wanted: bool,
-    /// Other monitors want ids.
+    /// Sessions of other monitors that want ids.
     global_ids_for: BTreeSet<SessionId>,
-    /// A batch with ids is on its way.
+    /// True while a batch with ids is on its way.
     global_ids_coming: bool,
-    /// Records of activations to be made, and who asked; and how many they are.
+    /// Requested records of activations, each with its asker; and the number of the records.
     activations: VecDeque<(SessionId, nacre::PgActivate)>,
     activations_count: usize,
-    /// Decided already, to go with the next batch.
+    /// Updates that are decided already and go with the next batch.
     updates: Vec<Update>,
-    /// Lines of others for the cluster log, and who to tell.
-    log_lines: VecDeque<(LogEntry, Option<Answer>)>,
+    /// Lines of other parties for the cluster log, each with the answer it gets.
+    log_lines: VecDeque<(LogEntry, Option<PendingAnswer>)>,
 }
 
 struct InFlight {
     index: u64,
     batch: Batch,
-    answers: Vec<Answer>,
+    answers: Vec<PendingAnswer>,
 }
 
 impl Proposals {
-    /// Whether a request of this session waits or is on its way to the log.
+    /// Returns true if a request of this session waits or is on its way to the log.
     fn is_changing_for(&self, session: SessionId) -> bool {
-        let waits = |request: &Request| match request {
-            Request::Command(request) => request.session == session,
-            Request::PoolOp { session: of, .. } => *of == session,
+        let waits = |request: &PendingRequest| match request {
+            PendingRequest::Command(request) => request.session == session,
+            PendingRequest::PoolOp { session: of, .. } => *of == session,
         };
-        let on_its_way = |answer: &Answer| match answer {
-            Answer::Command(request, _) => request.session == session,
-            Answer::PoolOp { session: of, .. } => *of == session,
+        let on_its_way = |answer: &PendingAnswer| match answer {
+            PendingAnswer::Command(request, _) => request.session == session,
+            PendingAnswer::PoolOp { session: of, .. } => *of == session,
             _ => false,
         };
         let in_flight = self.in_flight.iter().flat_map(|in_flight| &in_flight.answers);
         self.waiting.iter().any(waits) || in_flight.into_iter().any(on_its_way)
     }
 
-    /// The batch on its way.
+    /// Returns the index of the batch on its way.
     pub fn in_flight_index(&self) -> Option<u64> {
         self.in_flight.as_ref().map(|in_flight| in_flight.index)
     }
 
-    /// Who waits for an answer.
+    /// Returns the sessions that wait for an answer.
     pub fn askers(&self) -> BTreeSet<SessionId> {
         let waiting = self.waiting.iter().map(|request| match request {
-            Request::Command(request) => request.session,
-            Request::PoolOp { session, .. } => *session,
+            PendingRequest::Command(request) => request.session,
+            PendingRequest::PoolOp { session, .. } => *session,
         });
-        let asked = |answer: &Answer| match answer {
-            Answer::Command(request, _) => Some(request.session),
-            Answer::PoolOp { session, .. }
-            | Answer::GoingDown { session, .. }
-            | Answer::PgActivated { session, .. }
-            | Answer::LogAck { session, .. } => Some(*session),
-            Answer::GlobalIds { .. } => None,
+        let asked = |answer: &PendingAnswer| match answer {
+            PendingAnswer::Command(request, _) => Some(request.session),
+            PendingAnswer::PoolOp { session, .. }
+            | PendingAnswer::GoingDown { session, .. }
+            | PendingAnswer::PgActivated { session, .. }
+            | PendingAnswer::LogAck { session, .. } => Some(*session),
+            PendingAnswer::GlobalIds { .. } => None,
         };
         let in_flight = self.in_flight.iter().flat_map(|in_flight| &in_flight.answers).filter_map(asked);
         let lines = self.log_lines.iter().filter_map(|(_, answer)| asked(answer.as_ref()?));
@@ -169,7 +171,7 @@ impl Proposals {
         waiting.chain(in_flight).chain(lines).chain(activations).collect()
     }
 
-    /// Whether no batch is on its way.
+    /// Returns true if no batch is on its way.
     pub fn is_idle(&self) -> bool {
         self.in_flight.is_none()
     }
@@ -178,21 +180,22 @@ impl Proposals {
         self.global_ids_wanted = !self.global_ids_coming;
     }
 
-    /// The monitor at the other end of the session wants ids.
+    /// Asks for ids for the monitor at the other end of the session.
     pub fn want_global_ids_for(&mut self, session: SessionId) {
         self.global_ids_for.insert(session);
     }
 
-    /// Asks for records. Of one message with many groups a part may be answered before the rest; what is too much is
-    /// dropped.
+    /// Asks for records. A part of a message with many groups may be answered before the rest; groups beyond
+    /// [`ACTIVATIONS_MAX`] are dropped.
     pub fn activate(&mut self, session: SessionId, request: nacre::PgActivate) {
         let nacre::PgActivate { epoch, mut pgs } = request;
-        // Not even one: there is something to answer.
+        // A message without groups is queued as well, because it is owed an answer.
         loop {
             let rest = pgs.split_off(pgs.len().min(GROUPS_PER_MESSAGE));
             if self.activations_count + pgs.len() > ACTIVATIONS_MAX {
                 return info!(
-                    "{ACTIVATIONS_MAX} placement groups' records wait; others are dropped until they are asked for again"
+                    "{ACTIVATIONS_MAX} placement groups' records wait; others are dropped until they are asked for \
+                     again"
                 );
             }
             self.activations_count += pgs.len();
@@ -210,8 +213,8 @@ impl Proposals {
         Some((session, request))
     }
 
-    /// The next request whose turn it is.
-    fn next_request(&mut self) -> Option<Request> {
+    /// Takes out the next request.
+    fn next_request(&mut self) -> Option<PendingRequest> {
         let request = self.waiting.pop_front()?;
         self.waiting_bytes -= request.bytes();
         Some(request)
@@ -229,8 +232,9 @@ impl Proposals {
         self.log_lines.push_back((entry, None));
     }
 
-    /// Adds lines that a daemon or client sent, acknowledging the last one's number. What is too much or too long is
-    /// cut: the log's tail is part of the state. While too many wait, nothing is taken nor acknowledged.
+    /// Adds lines that a daemon or client sent; the answer acknowledges the last one's number. Surplus lines are
+    /// dropped and long ones cut: the log's tail is part of the state. While too many wait, none is taken nor
+    /// acknowledged.
     pub fn log_for(&mut self, session: SessionId, mut entries: Vec<LogEntry>) {
         if self.log_lines.len() >= LOG_LINES_WAITING_MAX {
             return;
@@ -246,32 +250,38 @@ impl Proposals {
         }
         let Some(last) = entries.pop() else { return };
         self.log_lines.extend(entries.into_iter().map(|entry| (entry, None)));
-        let answer = Answer::LogAck { session, last: last.seq, channel: last.channel.clone() };
+        let answer = PendingAnswer::LogAck { session, last: last.seq, channel: last.channel.clone() };
         self.log_lines.push_back((last, Some(answer)));
     }
 }
 
 impl Monitor {
-    /// A command came. One that only asks is answered at once, unless the same session has asked for a change before
-    /// that is not made yet: what is true without that change need not be true after it.
-    pub(super) fn command(&mut self, now: Now, request: CommandRequest, out: &mut Vec<Action>) {
+    /// Handles a command. A query is answered at once, unless an earlier change of the same session is not made yet: an
+    /// answer that is true without that change need not be true after it.
+    pub(super) fn command(&mut self, now: Now, request: CommandRequest, out: &mut Vec<MonitorAction>) {
         if self.proposals.is_changing_for(request.session) {
-            return self.wait(Request::Command(request), out);
+            return self.wait(PendingRequest::Command(request), out);
         }
         match self.decide(now, &request) {
-            Outcome::Reply(reply) => self.answer(Answer::Command(request, reply), out),
+            Outcome::Reply(reply) => self.answer(PendingAnswer::Command(request, reply), out),
             Outcome::Order { orders, asked } => self.hand_on(request, orders, asked, out),
             Outcome::Propose { .. } if !self.leads => {
                 let why = format!("mon.{} does not lead; ask without naming a monitor", self.volatile.name);
                 self.refuse(request, Errno::EAGAIN, &why, out);
             }
-            // Decided again once it is its turn: the state may be another by then.
-            Outcome::Propose { .. } => self.wait(Request::Command(request), out),
+            // The command is decided again once it is its turn: the state may be another by then.
+            Outcome::Propose { .. } => self.wait(PendingRequest::Command(request), out),
         }
     }
 
-    /// Hands orders on to those OSDs that are connected.
-    fn hand_on(&mut self, request: CommandRequest, orders: Vec<(OsdId, Order)>, asked: Asked, out: &mut Vec<Action>) {
+    /// Hands orders on to the OSDs that are connected.
+    fn hand_on(
+        &mut self,
+        request: CommandRequest,
+        orders: Vec<(OsdId, Order)>,
+        asked: Asked,
+        out: &mut Vec<MonitorAction>,
+    ) {
         let (mut told, mut absent) = (Vec::new(), Vec::new());
         for (osd, order) in orders {
             let mut is_connected = false;
@@ -284,20 +294,20 @@ impl Monitor {
             }
             if is_connected { told.push(osd) } else { absent.push(osd) }
         }
-        self.answer(Answer::Command(request, asked.reply(&told, &absent)), out);
+        self.answer(PendingAnswer::Command(request, asked.reply(&told, &absent)), out);
     }
 
-    pub(super) fn refuse(&self, request: CommandRequest, errno: Errno, why: &str, out: &mut Vec<Action>) {
-        self.answer(Answer::Command(request, Reply::error(errno, why)), out);
+    pub(super) fn refuse(&self, request: CommandRequest, errno: Errno, why: &str, out: &mut Vec<MonitorAction>) {
+        self.answer(PendingAnswer::Command(request, Reply::error(errno, why)), out);
     }
 
-    pub(super) fn pool_op(&mut self, session: SessionId, tid: u64, op: msg::PoolOp, out: &mut Vec<Action>) {
-        self.wait(Request::PoolOp { session, tid, op }, out);
+    pub(super) fn pool_op(&mut self, session: SessionId, tid: u64, op: msg::PoolOp, out: &mut Vec<MonitorAction>) {
+        self.wait(PendingRequest::PoolOp { session, tid, op }, out);
     }
 
-    fn wait(&mut self, request: Request, out: &mut Vec<Action>) {
+    fn wait(&mut self, request: PendingRequest, out: &mut Vec<MonitorAction>) {
         let (count, bytes) = (self.proposals.waiting.len(), self.proposals.waiting_bytes);
-        // One that comes alone may have any size.
+        // The first request may have any size.
         if count < REQUESTS_MAX && (count == 0 || bytes + request.bytes() <= REQUEST_BYTES_MAX) {
             self.proposals.waiting_bytes += request.bytes();
             return self.proposals.waiting.push_back(request);
@@ -305,9 +315,9 @@ impl Monitor {
         let why = format!("{count} requests of {bytes} bytes are waiting; try again later");
         let busy = Reply::error(Errno::EAGAIN, why);
         match request {
-            Request::Command(request) => self.answer(Answer::Command(request, busy), out),
-            Request::PoolOp { session, tid, .. } => {
-                self.answer(Answer::PoolOp { session, tid, code: busy.code, data: None }, out);
+            PendingRequest::Command(request) => self.answer(PendingAnswer::Command(request, busy), out),
+            PendingRequest::PoolOp { session, tid, .. } => {
+                self.answer(PendingAnswer::PoolOp { session, tid, code: busy.code, data: None }, out);
             }
         }
     }
@@ -328,12 +338,12 @@ impl Monitor {
     }
 
     /// Appends the next batch if there is something to append and none is on its way.
-    pub(super) fn advance(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn advance(&mut self, now: Now, out: &mut Vec<MonitorAction>) {
         while self.leads && self.proposals.in_flight.is_none() {
             let mut answers = Vec::new();
             let mut updates = self.own_updates(now, &mut answers);
             if updates.is_empty() {
-                // Whatever was asked is so already.
+                // Without updates, everything that the answers report holds already.
                 answers.drain(..).for_each(|answer| self.answer(answer, out));
                 let Some(request) = self.proposals.next_request() else { return };
                 updates = self.requested(now, request, &mut answers, out);
@@ -343,47 +353,47 @@ impl Monitor {
             }
             let index = self.state.applied + 1;
             let batch = Batch { stamp: now.wall, updates };
-            out.push(Action::Append { index, batch: batch.to_vec(Target::PACIFIC).into() });
+            out.push(MonitorAction::Append { index, batch: batch.to_vec(Target::PACIFIC).into() });
             self.proposals.in_flight = Some(InFlight { index, batch, answers });
         }
     }
 
-    /// The batch on its way is too large to be decided: nothing of it is done. Who asked for it is told; OSDs and other
-    /// daemons ask again.
-    pub fn refused(&mut self, now: Now, why: &str, out: &mut Vec<Action>) {
+    /// Drops the batch on its way, which is too large to be decided: nothing of it is done. Clients that asked for it
+    /// are told; OSDs and other daemons ask again.
+    pub fn refused(&mut self, now: Now, why: &str, out: &mut Vec<MonitorAction>) {
         let Some(in_flight) = self.proposals.in_flight.take() else { return };
         error!("batch {} is dropped: {why}", in_flight.index);
         self.proposals.global_ids_coming = false;
         for answer in in_flight.answers {
             match answer {
-                Answer::Command(request, _) => self.refuse(request, Errno::E2BIG, why, out),
-                Answer::PoolOp { session, tid, .. } => {
+                PendingAnswer::Command(request, _) => self.refuse(request, Errno::E2BIG, why, out),
+                PendingAnswer::PoolOp { session, tid, .. } => {
                     let code = Errno::E2BIG.as_result();
-                    self.answer(Answer::PoolOp { session, tid, code, data: None }, out);
+                    self.answer(PendingAnswer::PoolOp { session, tid, code, data: None }, out);
                 }
-                Answer::GlobalIds { by: None, .. } => self.proposals.want_global_ids(),
-                Answer::GlobalIds { by: Some(session), .. } => self.proposals.want_global_ids_for(session),
-                Answer::GoingDown { .. } | Answer::PgActivated { .. } | Answer::LogAck { .. } => {}
+                PendingAnswer::GlobalIds { by: None, .. } => self.proposals.want_global_ids(),
+                PendingAnswer::GlobalIds { by: Some(session), .. } => self.proposals.want_global_ids_for(session),
+                PendingAnswer::GoingDown { .. } | PendingAnswer::PgActivated { .. } | PendingAnswer::LogAck { .. } => {}
             }
         }
         self.advance(now, out);
     }
 
-    /// What nobody asked for by a request of its own: records, OSD map changes, ids. What does not fit waits for the
-    /// next batch.
-    fn own_updates(&mut self, now: Now, answers: &mut Vec<Answer>) -> Vec<Update> {
+    /// Returns the updates that answer no command or pool operation: records, OSD map changes, ids. Records that do not
+    /// fit wait for the next batch.
+    fn own_updates(&mut self, now: Now, answers: &mut Vec<PendingAnswer>) -> Vec<Update> {
         let mut updates = std::mem::take(&mut self.proposals.updates);
         let own = std::mem::take(&mut self.proposals.global_ids_wanted);
         self.proposals.global_ids_coming |= own;
         let others = std::mem::take(&mut self.proposals.global_ids_for).into_iter().map(Some);
         let mut from = self.state.global_ids_below.max(FIRST_GLOBAL_ID);
         for by in own.then_some(None).into_iter().chain(others) {
-            answers.push(Answer::GlobalIds { from, by });
+            answers.push(PendingAnswer::GlobalIds { from, by });
             from += GLOBAL_IDS_RANGE;
             updates.push(Update::GlobalIds { below: from });
         }
         self.member_updates(now, &mut updates);
-        // Before map changes, because activations are checked against the map as it is now.
+        // Activations go before map changes, because they are checked against the map as it is now.
         let bytes_of = |update: &Update| update.to_vec(Target::PACIFIC).len();
         let mut bytes: usize = updates.iter().map(bytes_of).sum();
         while bytes < BATCH_BYTES
@@ -414,14 +424,14 @@ impl Monitor {
     fn requested(
         &mut self,
         now: Now,
-        request: Request,
-        answers: &mut Vec<Answer>,
-        out: &mut Vec<Action>,
+        request: PendingRequest,
+        answers: &mut Vec<PendingAnswer>,
+        out: &mut Vec<MonitorAction>,
     ) -> Vec<Update> {
         match request {
-            Request::Command(request) => match self.decide(now, &request) {
+            PendingRequest::Command(request) => match self.decide(now, &request) {
                 Outcome::Reply(reply) => {
-                    self.answer(Answer::Command(request, reply), out);
+                    self.answer(PendingAnswer::Command(request, reply), out);
                     Vec::new()
                 }
                 Outcome::Order { orders, asked } => {
@@ -434,31 +444,31 @@ impl Monitor {
                         return Vec::new();
                     }
                     updates.push(Update::Log(vec![self.audit_line(now, &request)]));
-                    answers.push(Answer::Command(request, reply));
+                    answers.push(PendingAnswer::Command(request, reply));
                     updates
                 }
             },
-            Request::PoolOp { session, tid, op } => match pools::pool_op(&self.state, &op, now.wall) {
+            PendingRequest::PoolOp { session, tid, op } => match pools::pool_op(&self.state, &op, now.wall) {
                 PoolOpOutcome::Reply { code, data } => {
-                    self.answer(Answer::PoolOp { session, tid, code, data }, out);
+                    self.answer(PendingAnswer::PoolOp { session, tid, code, data }, out);
                     Vec::new()
                 }
                 PoolOpOutcome::Propose { updates, data } => {
                     if let Err(why) = self.state.check_budget(&updates) {
                         info!("a request about a pool is refused: {why}");
                         let code = Errno::EDQUOT.as_result();
-                        self.answer(Answer::PoolOp { session, tid, code, data: None }, out);
+                        self.answer(PendingAnswer::PoolOp { session, tid, code, data: None }, out);
                         return Vec::new();
                     }
-                    answers.push(Answer::PoolOp { session, tid, code: 0, data });
+                    answers.push(PendingAnswer::PoolOp { session, tid, code: 0, data });
                     updates
                 }
             },
         }
     }
 
-    /// The batch on its way is decided.
-    pub(super) fn committed(&mut self, now: Now, index: u64, out: &mut Vec<Action>) {
+    /// Applies the batch on its way, which is decided.
+    pub(super) fn committed(&mut self, now: Now, index: u64, out: &mut Vec<MonitorAction>) {
         let in_flight = self.proposals.in_flight.take();
         let in_flight = in_flight.unwrap_or_else(|| panic!("batch {index} committed, but none is on its way"));
         assert_eq!(in_flight.index, index, "another batch was on its way");
@@ -474,10 +484,10 @@ impl Monitor {
         }
     }
 
-    pub(super) fn answer(&self, answer: Answer, out: &mut Vec<Action>) {
+    pub(super) fn answer(&self, answer: PendingAnswer, out: &mut Vec<MonitorAction>) {
         match answer {
-            Answer::Command(request, reply) => self.answer_command(request, reply, out),
-            Answer::PoolOp { session, tid, code, data } => {
+            PendingAnswer::Command(request, reply) => self.answer_command(request, reply, out),
+            PendingAnswer::PoolOp { session, tid, code, data } => {
                 let epoch = self.state.osdmap().epoch;
                 let reply = msg::PoolOpReply {
                     version: epoch.0.into(),
@@ -488,28 +498,28 @@ impl Monitor {
                 };
                 self.send(session, tid, reply, out);
             }
-            Answer::GoingDown { session, osd } => {
+            PendingAnswer::GoingDown { session, osd } => {
                 let epoch = self.state.osdmap().epoch;
                 self.send(session, 0, nacre::OsdGoingDownAck { osd, epoch }, out);
             }
-            Answer::PgActivated { session, pgs } => {
+            PendingAnswer::PgActivated { session, pgs } => {
                 let pgs = pgs.iter().filter_map(|pg| self.pg_history(*pg)).collect();
                 self.send(session, 0, nacre::PgActivated { pgs }, out);
             }
-            Answer::LogAck { session, last, channel } => {
+            PendingAnswer::LogAck { session, last, channel } => {
                 self.send(session, 0, msg::LogAck { fsid: self.state.fsid, last, channel }, out);
             }
-            Answer::GlobalIds { from, by } => {
+            PendingAnswer::GlobalIds { from, by } => {
                 let ids = from..from + GLOBAL_IDS_RANGE;
                 out.push(match by {
-                    None => Action::GlobalIds(ids),
-                    Some(session) => Action::GlobalIdsFor { session, ids },
+                    None => MonitorAction::GlobalIds(ids),
+                    Some(session) => MonitorAction::GlobalIdsFor { session, ids },
                 });
             }
         }
     }
 
-    fn answer_command(&self, request: CommandRequest, reply: Reply, out: &mut Vec<Action>) {
+    fn answer_command(&self, request: CommandRequest, reply: Reply, out: &mut Vec<MonitorAction>) {
         let CommandRequest { session, tid, cmd, answer, .. } = request;
         let Reply { code: result, status, .. } = reply;
         let output = reply.output.into();
@@ -523,9 +533,9 @@ impl Monitor {
         }
     }
 
-    pub(super) fn send(&self, session: SessionId, tid: u64, message: impl Message, out: &mut Vec<Action>) {
+    pub(super) fn send(&self, session: SessionId, tid: u64, message: impl Message, out: &mut Vec<MonitorAction>) {
         let Some(known) = self.sessions.get(&session) else { return };
-        out.push(Action::Send { session, envelope: message.seal(tid, known.target()) });
+        out.push(MonitorAction::Send { session, envelope: message.seal(tid, known.target()) });
     }
 
     fn audit_line(&self, now: Now, request: &CommandRequest) -> LogEntry {
@@ -534,7 +544,7 @@ impl Monitor {
         LogEntry { channel: "audit".to_owned(), ..self.log_line(now, LogPriority::INFO, message) }
     }
 
-    /// A line that this monitor says itself; cut as those of others are.
+    /// Returns a line of this monitor for the cluster log, cut as those of other parties are.
     pub(super) fn log_line(&self, now: Now, priority: LogPriority, mut message: String) -> LogEntry {
         cut(&mut message, LOG_LINE_BYTES_MAX);
         LogEntry {

@@ -1,6 +1,6 @@
-//! Sending what sessions have subscribed to.
+//! Sends the data that sessions have subscribed to.
 
-use super::{Action, Monitor};
+use super::{Monitor, MonitorAction};
 use crate::state::ConfigSubject;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,16 +14,16 @@ use wire::{Encode, Envelope, Message, Target};
 const MAPS_PER_MESSAGE: usize = 40;
 const MAP_BYTES_PER_MESSAGE: usize = 10 << 20;
 
-/// The subscriptions to the cluster log, with the least priority each shows.
+/// Subscriptions to the cluster log, with the least priority each shows.
 const LOG_LEVELS: [(&str, u16); 5] =
     [("log-debug", 0), ("log-info", 1), ("log-sec", 2), ("log-warn", 3), ("log-error", 4)];
 
-/// Messages of maps, with the last epoch in each, by the epoch wanted first and how many messages at most.
+/// Messages of maps, each with its last epoch; keyed by the epoch wanted first and the number of messages at most.
 type EncodedMaps = BTreeMap<(u64, usize), Vec<(u64, Envelope)>>;
 
 impl Monitor {
     /// Brings all sessions up to date.
-    pub(super) fn publish(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn publish(&mut self, out: &mut Vec<MonitorAction>) {
         if self.state.applied == 0 {
             return;
         }
@@ -36,11 +36,11 @@ impl Monitor {
     }
 
     /// Brings one session up to date.
-    pub(super) fn publish_to(&mut self, session: SessionId, out: &mut Vec<Action>) {
+    pub(super) fn publish_to(&mut self, session: SessionId, out: &mut Vec<MonitorAction>) {
         self.bring_up_to_date(session, &mut BTreeMap::new(), out);
     }
 
-    fn bring_up_to_date(&mut self, session: SessionId, encoded: &mut EncodedMaps, out: &mut Vec<Action>) {
+    fn bring_up_to_date(&mut self, session: SessionId, encoded: &mut EncodedMaps, out: &mut Vec<MonitorAction>) {
         let epoch = u64::from(self.state.monmap.epoch.0);
         self.publish_one(session, "monmap", epoch, out, |mon| mon.monmap_message());
         self.publish_config(session, out);
@@ -63,7 +63,7 @@ impl Monitor {
         session: SessionId,
         what: &str,
         version: u64,
-        out: &mut Vec<Action>,
+        out: &mut Vec<MonitorAction>,
         message: impl FnOnce(&Monitor) -> M,
     ) {
         let Some(known) = self.sessions.get(&session) else { return };
@@ -71,7 +71,7 @@ impl Monitor {
             return;
         }
         let envelope = message(self).seal(0, known.target());
-        out.push(Action::Send { session, envelope });
+        out.push(MonitorAction::Send { session, envelope });
         if let Some(known) = self.sessions.get_mut(&session) {
             known.subscriptions.sent(what, version);
         }
@@ -81,13 +81,13 @@ impl Monitor {
         msg::MonMap { map: self.state.monmap.to_vec(Target::PACIFIC).into() }
     }
 
-    /// There is no manager: everything it would answer, the leading monitor answers, at an address of its own.
+    /// Returns a map of a manager that does not exist: the leading monitor answers for it, at an address of its own.
     fn mgrmap_message(&self) -> msg::MgrMap {
         let map = self.state.manager_map();
         msg::MgrMap { map: map.to_vec(Target::PACIFIC).into() }
     }
 
-    /// What `ceph config` gives to `name` on `host`.
+    /// Returns the options that `ceph config` gives to `name` on `host`.
     pub(super) fn config_for(
         &self,
         name: &AuthName,
@@ -99,8 +99,9 @@ impl Monitor {
         effective.into_iter().map(|(name, (value, _))| (name.to_owned(), value.to_owned())).collect()
     }
 
-    /// The first configuration is always sent, even an empty one: clients wait for it. Later ones if they differ.
-    fn publish_config(&mut self, session: SessionId, out: &mut Vec<Action>) {
+    /// Sends the configuration. The first one is always sent, even an empty one: clients wait for it. Later ones are
+    /// sent if they differ.
+    fn publish_config(&mut self, session: SessionId, out: &mut Vec<MonitorAction>) {
         let Some(known) = self.sessions.get(&session) else { return };
         if known.subscriptions.get("config").is_none() {
             return;
@@ -114,36 +115,36 @@ impl Monitor {
             return;
         }
         let envelope = msg::Config { options }.seal(0, known.target());
-        out.push(Action::Send { session, envelope });
+        out.push(MonitorAction::Send { session, envelope });
         if let Some(known) = self.sessions.get_mut(&session) {
             known.config_sent = Some(hash);
             known.subscriptions.sent("config", self.state.applied);
         }
     }
 
-    fn publish_osdmaps(&mut self, session: SessionId, encoded: &mut EncodedMaps, out: &mut Vec<Action>) {
+    fn publish_osdmaps(&mut self, session: SessionId, encoded: &mut EncodedMaps, out: &mut Vec<MonitorAction>) {
         let current = u64::from(self.state.osdmap().epoch.0);
         let Some(known) = self.sessions.get(&session) else { return };
         let Some(wanted) = known.subscriptions.due("osdmap", current) else { return };
         let (target, is_osd) = (known.target(), known.osd().is_some());
-        // Who asked once gets one message and asks again. So do OSDs, as in Ceph: each map costs them work, and they
-        // ask for more when they have done it.
+        // A client that asked once gets one message and asks again. OSDs do as well, as in Ceph: each map costs them
+        // work, and they ask for more when they have done it.
         let count_max = if wanted.once || is_osd { 1 } else { usize::MAX };
         let messages = encoded
             .entry((wanted.next, count_max))
             .or_insert_with(|| self.osdmap_messages(wanted.next, count_max, target));
         for (_, envelope) in messages.iter() {
-            out.push(Action::Send { session, envelope: envelope.clone() });
+            out.push(MonitorAction::Send { session, envelope: envelope.clone() });
         }
         let last = messages.last().map_or(current, |(last, _)| *last);
         if let Some(known) = self.sessions.get_mut(&session) {
-            // An OSD gets what comes new from here on, and what it lacks when it asks.
+            // An OSD gets maps that come from here on; for maps that it lacks it asks.
             known.subscriptions.sent("osdmap", if is_osd { current } else { last });
         }
     }
 
-    /// The messages that bring a peer to the newest map which wants `start` first (0: the newest one in full), each
-    /// with the last epoch in it; only the first `count_max` of them.
+    /// Returns the messages that bring a peer to the newest map, if it wants `start` first (0: the newest one in full).
+    /// Each comes with its last epoch; at most `count_max` messages.
     fn osdmap_messages(&self, start: u64, count_max: usize, target: Target) -> Vec<(u64, Envelope)> {
         let maps = &self.state.osdmaps;
         let newest = maps.current().epoch;
@@ -159,7 +160,7 @@ impl Monitor {
         let mut bytes = 0;
         let mut next = Epoch(start.try_into().unwrap_or(u32::MAX));
         if next <= oldest {
-            // Increments that far back are gone: begin with a full map.
+            // Increments that far back are gone: a full map comes first.
             message.fulls.insert(oldest, maps.oldest_full());
             next = oldest.next();
         }
@@ -179,8 +180,14 @@ impl Monitor {
         messages
     }
 
-    /// Full maps and increments by epoch, as daemons ask for them.
-    pub(super) fn get_osd_map(&self, session: SessionId, tid: u64, wanted: msg::MonGetOsdMap, out: &mut Vec<Action>) {
+    /// Sends full maps and increments by epoch, as daemons ask for them.
+    pub(super) fn get_osd_map(
+        &self,
+        session: SessionId,
+        tid: u64,
+        wanted: msg::MonGetOsdMap,
+        out: &mut Vec<MonitorAction>,
+    ) {
         let maps = &self.state.osdmaps;
         let mut reply = msg::OsdMap {
             fsid: self.state.fsid,
@@ -211,8 +218,8 @@ impl Monitor {
         self.send(session, tid, reply, out);
     }
 
-    /// Lines of the cluster log. A new subscriber gets the newest line, then all that follow.
-    fn publish_log(&mut self, session: SessionId, out: &mut Vec<Action>) {
+    /// Sends lines of the cluster log. A new subscriber gets the newest line, then all that follow.
+    fn publish_log(&mut self, session: SessionId, out: &mut Vec<MonitorAction>) {
         for (what, least) in LOG_LEVELS {
             let Some(known) = self.sessions.get(&session) else { return };
             let log = &self.state.log;
@@ -225,7 +232,7 @@ impl Monitor {
             if !entries.is_empty() {
                 let message = msg::Log { have: log.last_index, fsid: self.state.fsid, entries };
                 let envelope = message.seal(0, known.target());
-                out.push(Action::Send { session, envelope });
+                out.push(MonitorAction::Send { session, envelope });
             }
             let last = log.last_index;
             if let Some(known) = self.sessions.get_mut(&session) {

@@ -5,17 +5,17 @@ use types::{EntityType, Fsid, OsdId};
 use wire::Target;
 use wire::msgr::Peer;
 
-/// What the monitor remembers of a session.
+/// The monitor's state of a session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub peer: Peer,
     pub subscriptions: Subscriptions,
-    /// It came to the manager's address: what it sends is for a manager, and answered as by one.
+    /// True if it came to the manager's address: its messages are for a manager, and are answered as by one.
     pub is_at_manager: bool,
-    /// As the peer calls its machine, from its subscriptions.
+    /// The peer's name for its machine, from its subscriptions.
     pub host: String,
-    /// A hash of the configuration that it was last sent, in place of a copy for each session. By chance two
-    /// configurations in 2^64 have the same.
+    /// A hash of the configuration that it was last sent, in place of a copy for each session. Two configurations have
+    /// equal hashes with a chance of 1 in 2^64.
     pub config_sent: Option<u64>,
     /// Of an OSD: the store that the map has had under its number while the session was there.
     pub store: Option<Fsid>,
@@ -33,7 +33,7 @@ impl Session {
         }
     }
 
-    /// The OSD at the other end, if it is one.
+    /// Returns the OSD at the other end, if it is one.
     pub fn osd(&self) -> Option<OsdId> {
         let name = self.peer.name;
         let id = i32::try_from(name.num).ok().filter(|id| *id >= 0)?;

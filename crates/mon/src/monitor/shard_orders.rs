@@ -1,8 +1,9 @@
 //! Brings the shards of erasure-coded groups that are to be merged into the same order ([`osdmap::next_order`]).
 //!
-//! One step per group at a time, from a clean state to a clean state: the group is given another up set, that of the next order, and
-//! in the same epoch goes on with the acting set that it has (`pg_temp`). The OSDs do the rest, as whenever one is to be replaced. The
-//! last step places a group as the one that it is to be merged into, so that nothing is left of the way.
+//! Each group takes one step at a time, from a clean state to a clean state: it is given another up set, that of the
+//! next order, and in the same epoch goes on with its present acting set (`pg_temp`). The OSDs do the rest, as whenever
+//! one is to be replaced. The last step places a group as the one that it is to be merged into, so that no exception of
+//! the way remains.
 
 use super::Monitor;
 use super::osd_changes::Draft;
@@ -12,10 +13,10 @@ use osdmap::{OsdMap, PgPool};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId};
 
-/// Groups whose placement is computed at a time.
+/// Most groups whose placement is computed at a time.
 const LOOKED_AT_MAX: usize = 256;
 
-/// What is kept from step to step.
+/// State that lasts from step to step.
 #[derive(Default)]
 pub(super) struct ShardOrders {
     /// The epoch in which a group was last given another place here.
@@ -23,21 +24,22 @@ pub(super) struct ShardOrders {
 }
 
 impl ShardOrders {
-    /// Whether a primary that has this map knows the last step of the group. What one that does not know it asks for was meant for the
-    /// step before, and would end this one before anybody has the shard that moves.
+    /// Returns true if a primary that has this map knows the last step of the group. A primary that does not know it
+    /// asks for something that was meant for the step before, and that would end this step before any OSD has the shard
+    /// that moves.
     pub fn knows_step(&self, pg: PgId, epoch: Epoch) -> bool {
         self.stepped.get(&pg).is_none_or(|since| epoch >= *since)
     }
 
-    /// Another map is the newest one.
+    /// Follows the newest map.
     pub fn follow(&mut self, map: &OsdMap) {
         self.stepped.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
     }
 }
 
 impl Monitor {
-    /// Adds the next step of each group of the pool that is to be merged and can take one; at most so many that `shards_max` shards
-    /// move. The groups that are to be merged first come first.
+    /// Adds the next step of each group of the pool that is to be merged and can take one, until about `shards_max`
+    /// shards move. Groups that are to be merged first come first.
     pub(super) fn order_shards(&mut self, id: PoolId, pool: &PgPool, shards_max: f64, draft: &mut Draft) {
         let map = self.state.osdmaps.current().clone();
         let (mut spares, mut moving, mut looked_at) = (None, 0, 0);
@@ -63,7 +65,7 @@ impl Monitor {
                     .get_or_insert_with(|| Spares::of(&map, pool))
                     .as_ref()
                     .and_then(|spares| spares.next_order(seed, &is.acting, &wanted.acting)),
-                // Placement by exceptions of its own, which end.
+                // The group is placed by exceptions of its own, which end.
                 _ => Some(wanted.acting.clone()),
             };
             let incremental = draft.incremental();
@@ -72,7 +74,7 @@ impl Monitor {
                 false => Some((source, order.to_vec())),
             };
             match next {
-                // The order is as it should be, the map does not say it in the same words.
+                // The order is right, but the map expresses it in other terms than that of the target group.
                 Some(next) if next == is.acting => {
                     place_as(&map, source, target, incremental);
                     incremental.new_pg_temp.extend(keep(map.pg_temp.get(&target).map_or(&[][..], |osds| osds)));
@@ -83,7 +85,8 @@ impl Monitor {
                     incremental.new_pg_upmap.insert(source, next);
                     incremental.new_pg_temp.extend(keep(&is.acting));
                 }
-                // The last step; or the way is barred, and the group comes to the same OSDs at least.
+                // This is the last step; or no order is possible on the way, and the group at least comes to the same
+                // OSDs.
                 Some(_) => {
                     place_as(&map, source, target, incremental);
                     incremental.new_pg_temp.extend(keep(&is.acting));

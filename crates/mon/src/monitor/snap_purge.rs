@@ -7,7 +7,7 @@ use types::{PgId, PoolId};
 use wire::basic::IntervalSet;
 
 impl Monitor {
-    /// Takes the snapshots out of the map's queues that every placement group of their pool is done with.
+    /// Takes snapshots out of the map's queues once every placement group of their pool is done with them.
     pub(super) fn purge_snaps(&self, incremental: &mut Incremental) {
         let map = self.state.osdmap();
         let purged: BTreeMap<PoolId, IntervalSet> =
@@ -17,7 +17,7 @@ impl Monitor {
         }
     }
 
-    /// Those of `queue` that all groups of the pool have reported to be done with.
+    /// Returns the snapshots of `queue` that all groups of the pool have reported to be done with.
     fn trimmed_snaps(&self, pool: PoolId, queue: &IntervalSet) -> IntervalSet {
         let Some(known) = self.state.osdmap().pools.get(&pool) else { return IntervalSet::new() };
         let mut trimmed = queue.clone();

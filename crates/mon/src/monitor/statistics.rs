@@ -1,4 +1,4 @@
-//! What OSDs report, summed up.
+//! Sums of OSDs' reports.
 
 use super::{Monitor, Now};
 use crate::state::LogPriority;
@@ -7,28 +7,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId, PoolId};
 use wire::nacre::mon::{OsdBeacon, PgReport, PgScrubReport, pg_state};
 
-/// Rates are averages over about this many seconds.
+/// Time over which rates are averages, about.
 const RATE_WINDOW_S: f64 = 5.0;
 
-/// What the statistics were last brought into step with.
+/// Pools and OSDs with which the statistics were last brought into step.
 #[derive(Default)]
 pub(super) struct Covered {
     pg_nums: BTreeMap<PoolId, u32>,
     up: BTreeSet<OsdId>,
 }
 
-/// Brings rates on by what was counted in the last `seconds`.
+/// Brings rates on by the counts of the last `seconds`.
 fn follow<K: Ord + Copy>(rates: &mut BTreeMap<K, IoRates>, counted: BTreeMap<K, IoCounts>, seconds: f64) {
     let keys: BTreeSet<K> = counted.keys().chain(rates.keys()).copied().collect();
     for key in keys {
         let counts = counted.get(&key).copied().unwrap_or_default();
         rates.entry(key).or_default().follow(&counts, seconds, RATE_WINDOW_S);
     }
-    // What is left of a burst after a while is noise.
+    // The remainder of a burst after a while is noise.
     rates.retain(|_, rates| !rates.is_idle());
 }
 
-/// What a scrub has found since the report before, a line each for the cluster log.
+/// Returns findings of a scrub since the report before, a line each for the cluster log.
 fn scrub_news(before: &PgReport, report: &PgReport) -> Vec<(LogPriority, String)> {
     let (old, new, pgid) = (&before.scrub, &report.scrub, report.pgid);
     let what = if new.deep_at == old.deep_at { "scrub" } else { "deep-scrub" };
@@ -52,13 +52,13 @@ impl Monitor {
         let mut found = Vec::new();
         for report in beacon.pgs {
             let Some(known) = self.volatile.pgs.get_mut(&report.pgid) else { continue };
-            // Of other objects than the group has now.
+            // The report may be of other objects than the group has now.
             if self.state.pgs.get(&report.pgid).is_some_and(|record| report.epoch < record.range_since) {
                 continue;
             }
             let counts = IoCounts::between(&known.report, &report);
             let pool = report.pgid.pool;
-            // Of what was found before this monitor knew of the group, others have told.
+            // Findings from before this monitor knew of the group were logged by others.
             let news = if known.last_fresh.is_zero() { Vec::new() } else { scrub_news(&known.report, &report) };
             if known.update(report, now.wall) {
                 found.extend(news);
@@ -71,8 +71,8 @@ impl Monitor {
         }
     }
 
-    /// Makes the statistics cover exactly the groups of the map, and marks those whose primary is gone. Goes over all groups only
-    /// where pools have changed or OSDs went down: there may be a million.
+    /// Makes the statistics cover exactly the groups of the map, and marks those whose primary is gone. Goes over all
+    /// groups only where pools have changed or OSDs went down: there may be a million.
     pub(super) fn sync_statistics_with_map(&mut self) {
         let map = self.state.osdmaps.current().clone();
         let pg_nums: BTreeMap<PoolId, u32> = map.pools.iter().map(|(id, pool)| (*id, pool.pg_num)).collect();
@@ -103,7 +103,7 @@ impl Monitor {
         self.volatile.rates.retain(|pool, _| map.pools.contains_key(pool));
     }
 
-    /// Pools have come, gone, or have other numbers of groups.
+    /// Makes the statistics cover the groups of pools that have come, gone, or changed their numbers of groups.
     fn cover_groups(&mut self) {
         self.add_up_merged();
         let map = self.state.osdmap();
@@ -121,7 +121,7 @@ impl Monitor {
         }
     }
 
-    /// Counts what groups had that were merged into others as those others', until they report.
+    /// Adds the counts of groups that were merged into others to those others, until these report.
     fn add_up_merged(&mut self) {
         let map = self.state.osdmap();
         let pg_num = |pg: &PgId| map.pools.get(&pg.pool).map(|pool| pool.pg_num).filter(|pg_num| pg.seed >= *pg_num);
@@ -138,12 +138,12 @@ impl Monitor {
             sum.omap_keys = sum.omap_keys.saturating_add(gone.omap_keys);
             sum.write_ops = sum.write_ops.saturating_add(gone.write_ops);
             sum.write_kib = sum.write_kib.saturating_add(gone.write_kib);
-            // What it is done with, the whole may not be done with.
+            // Snapshots that one of the two is done with, the whole may not be done with.
             sum.trimmed_snaps = Default::default();
         }
     }
 
-    /// Turns what was counted in the last `seconds` into rates.
+    /// Turns the counts of the last `seconds` into rates.
     pub(super) fn update_rates(&mut self, seconds: f64) {
         follow(&mut self.volatile.rates, std::mem::take(&mut self.volatile.io), seconds);
         follow(&mut self.volatile.osd_rates, std::mem::take(&mut self.volatile.osd_io), seconds);
@@ -153,7 +153,7 @@ impl Monitor {
         self.volatile.progress.measure(totals.healing_bytes, moves, self.volatile.now);
     }
 
-    /// The share of an OSD's space that is used, if it has reported.
+    /// Returns the share of an OSD's space that is used, if it has reported.
     pub(super) fn used_ratio(&self, osd: OsdId) -> Option<f32> {
         let stats = &self.volatile.osds.get(&osd)?.stats;
         let used = stats.total_bytes.saturating_sub(stats.free_bytes);

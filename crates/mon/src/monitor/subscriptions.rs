@@ -1,16 +1,16 @@
-//! What a session wants to be told.
+//! Subscriptions of a session.
 
 use std::collections::BTreeMap;
 
-/// One subscription: send what is at least as new as `next`.
+/// One subscription: to data that is at least as new as `next`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subscription {
     pub next: u64,
-    /// Ends after one answer.
+    /// True if it ends after one answer.
     pub once: bool,
 }
 
-/// How many different things one session may subscribe to: more than there are.
+/// Most names that one session may subscribe to: more than there are.
 pub const SUBSCRIPTIONS_MAX: usize = 64;
 
 /// The subscriptions of one session, by name (`osdmap`).
@@ -31,7 +31,7 @@ impl Subscriptions {
         self.wanted.get(what).copied()
     }
 
-    /// Whether `what` is wanted and `version` is new enough; then what it wants from.
+    /// Returns the subscription to `what`, if there is one and `version` is new enough for it.
     pub fn due(&self, what: &str, version: u64) -> Option<Subscription> {
         self.get(what).filter(|subscription| version >= subscription.next)
     }

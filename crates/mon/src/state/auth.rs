@@ -7,11 +7,11 @@ use wire::{Decode, DecodeError, Encode, Reader, Writer};
 /// The secret and the capabilities of one entity.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct AuthEntry {
-    /// When the key was made.
+    /// Time at which the key was made.
     pub created: Utime,
     /// The AES-128 key.
     pub secret: [u8; 16],
-    /// What the entity may do, by service: `mon` → `allow *`.
+    /// Capabilities of the entity by service: `mon` → `allow *`.
     pub caps: BTreeMap<String, String>,
 }
 

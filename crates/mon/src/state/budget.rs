@@ -1,8 +1,8 @@
-//! How large the state is, and what would be too much.
+//! The size of the state, and its limits.
 //!
-//! The state goes from one monitor to another as a whole, and each keeps it in memory. What it grows by without
-//! anybody's wish (records of placement groups, the OSD map's past, the log's tail) is bounded by what the cluster is;
-//! what clients put into it is bounded here.
+//! The state goes from one monitor to another as a whole, and each keeps it in memory. Its growth by itself (records of
+//! placement groups, the OSD map's past, the log's tail) is bounded by the size of the cluster; its growth by clients'
+//! requests is bounded here.
 
 use super::MonState;
 use crate::bounds::{CONFIG_BYTES_MAX, OSDMAP_BYTES_MAX, STATE_BYTES_MAX};
@@ -12,33 +12,33 @@ use osdmap::{Incremental, OsdMap};
 use std::collections::BTreeMap;
 use wire::{Decode, Encode, Target};
 
-/// What an entry of a table costs beside its texts, about.
+/// Approximate bytes of an entry of a table beside its texts.
 const ENTRY_BYTES: usize = 32;
-/// A record of a placement group of three copies, a line of the cluster log, about.
+/// Approximate bytes of a record of a placement group of three copies, or of a line of the cluster log.
 const RECORD_BYTES: usize = 96;
 
-/// Why a change is refused.
+/// Reason why a change is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OverBudget {
     #[error(
-        "the monitors' state has {now} bytes, this would add {more}, and it may have {STATE_BYTES_MAX}: remove what is not \
-         needed (`ceph config-key ls`, `ceph config dump`, `ceph auth ls`) and try again"
+        "the monitors' state has {now} bytes, this would add {more}, and it may have {STATE_BYTES_MAX}: remove what is \
+         not needed (`ceph config-key ls`, `ceph config dump`, `ceph auth ls`) and try again"
     )]
     State { now: usize, more: usize },
     #[error(
-        "options have {now} bytes, this would add {more}, and all together may have {CONFIG_BYTES_MAX}: remove some with \
-         `ceph config rm` and try again"
+        "options have {now} bytes, this would add {more}, and all together may have {CONFIG_BYTES_MAX}: remove some \
+         with `ceph config rm` and try again"
     )]
     Config { now: usize, more: usize },
     #[error(
-        "the OSD map would have {bytes} bytes, and may have {OSDMAP_BYTES_MAX}: remove what is not needed (pools, erasure code \
-         profiles, locked out clients, OSDs) and try again"
+        "the OSD map would have {bytes} bytes, and may have {OSDMAP_BYTES_MAX}: remove what is not needed (pools, \
+         erasure code profiles, locked out clients, OSDs) and try again"
     )]
     OsdMap { bytes: usize },
 }
 
 impl MonState {
-    /// About how many bytes the state has, encoded.
+    /// Returns the approximate bytes of the state, encoded.
     pub fn bytes(&self) -> usize {
         let texts = |table: &BTreeMap<String, String>| -> usize {
             table.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES).sum()
@@ -53,8 +53,8 @@ impl MonState {
         parts.sum::<usize>() + self.config.bytes() + self.osdmaps.bytes() + self.pgs.len() * RECORD_BYTES
     }
 
-    /// Refuses updates that somebody asks for if the state would become too large by them. What makes it smaller is
-    /// always let through.
+    /// Refuses requested updates that would make the state too large. Updates that make it smaller are always let
+    /// through.
     pub fn check_budget(&self, updates: &[Update]) -> Result<(), OverBudget> {
         let more: usize = updates.iter().map(|update| self.growth(update)).sum();
         let option = |update: &Update| if let Update::Config { .. } = update { self.growth(update) } else { 0 };
@@ -75,12 +75,13 @@ impl MonState {
         }
     }
 
-    /// Whether so many bytes may be added.
+    /// Returns true if this many bytes may be added.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.bytes() + bytes <= STATE_BYTES_MAX
     }
 
-    /// By how many bytes an update makes the state larger; 0 if it does not. Of what is replaced the old value counts.
+    /// Returns the bytes by which an update makes the state larger; 0 if it does not. A value that is replaced is
+    /// subtracted.
     fn growth(&self, update: &Update) -> usize {
         let text = |text: &str| text.len() + ENTRY_BYTES;
         match update {
@@ -99,7 +100,7 @@ impl MonState {
             Update::HealthMute { code, mute: Some(mute) } if !self.health_mutes.contains_key(code) => {
                 text(code) + mute.summary.len()
             }
-            // Of the map's past only so much is kept: what stays is what the newest map has more.
+            // The map's past is bounded by itself: the lasting growth is that of the newest map.
             Update::OsdMap(incremental) if self.is_over_half() => {
                 self.map_after(incremental).map_or(0, |bytes| bytes.saturating_sub(self.osdmaps.current_full().len()))
             }
@@ -107,7 +108,7 @@ impl MonState {
         }
     }
 
-    /// Whether there is reason to look closely.
+    /// Returns true if the state is large enough to be looked at closely.
     fn is_over_half(&self) -> bool {
         self.bytes() > STATE_BYTES_MAX / 2
     }
@@ -124,7 +125,7 @@ impl MonState {
         }
     }
 
-    /// Bytes of the map that an increment leads to.
+    /// Returns the bytes of the map that an increment leads to.
     fn map_after(&self, incremental: &Bytes) -> Option<usize> {
         let incremental = Incremental::from_slice(incremental).ok()?;
         let mut next: OsdMap = self.osdmap().clone();

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use wire::messages::LogEntry;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// How many lines are kept.
+/// Number of lines that are kept.
 pub const LOG_ENTRIES_MAX: usize = 1000;
 
 /// The newest lines, oldest first.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ClusterLog {
-    /// Lines ever, which is the newest one's index: the first had 1.
+    /// Number of lines ever, which is the newest one's index: the first had 1.
     pub last_index: u64,
     pub entries: VecDeque<LogEntry>,
 }
@@ -29,7 +29,7 @@ impl ClusterLog {
         }
     }
 
-    /// The kept lines from index `from` on.
+    /// Returns the kept lines from index `from` on.
     pub fn since(&self, from: u64) -> impl Iterator<Item = &LogEntry> {
         let first = self.last_index + 1 - self.entries.len() as u64;
         let skip = from.saturating_sub(first).min(self.entries.len() as u64);

@@ -9,19 +9,19 @@ pub struct ConfigDb {
     sections: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// Whose options are asked for.
+/// The party whose options are looked up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConfigSubject<'a> {
     /// `mon`, `osd`, `client`, `mgr`, `mds`.
     pub kind: &'a str,
-    /// What stands behind the dot: `3`, `admin`.
+    /// The part behind the dot: `3`, `admin`.
     pub id: &'a str,
     pub host: Option<&'a str>,
     pub device_class: Option<&'a str>,
 }
 
 impl ConfigDb {
-    /// Sets or removes one option and says whether that changed anything. `who` is a section with an optional mask.
+    /// Sets or removes one option. Returns true if that changed anything. `who` is a section with an optional mask.
     pub fn set(&mut self, who: &str, name: &str, value: Option<&str>) -> bool {
         match value {
             Some(value) => {
@@ -39,25 +39,26 @@ impl ConfigDb {
         }
     }
 
-    /// What is set in exactly this section.
+    /// Returns the value that is set in exactly this section.
     pub fn get(&self, who: &str, name: &str) -> Option<&str> {
         self.sections.get(who)?.get(name).map(String::as_str)
     }
 
-    /// All that is set: section, name, value, ordered.
+    /// Returns all set options: section, name, value, ordered.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.sections.iter().flat_map(|(who, section)| {
             section.iter().map(move |(name, value)| (who.as_str(), name.as_str(), value.as_str()))
         })
     }
 
-    /// Bytes of all that is set, about.
+    /// Returns the approximate bytes of all set options.
     pub fn bytes(&self) -> usize {
         self.iter().map(|(who, name, value)| who.len() + name.len() + value.len() + 16).sum()
     }
 
-    /// What applies to `subject`: for each option the value from its most specific section, and that section. More
-    /// specific is: a whole name before a type before `global`, then with a mask before without.
+    /// Returns the options that apply to `subject`: for each the value from its most specific section, and that
+    /// section. A whole name is more specific than a type, and that than `global`; with a mask is more specific than
+    /// without.
     pub fn effective(&self, subject: &ConfigSubject<'_>) -> BTreeMap<&str, (&str, &str)> {
         let mut best: BTreeMap<&str, (u32, &str, &str)> = BTreeMap::new();
         for (who, section) in &self.sections {
@@ -73,7 +74,7 @@ impl ConfigDb {
     }
 }
 
-/// How closely section `who` fits `subject`, or `None` if it does not apply.
+/// Returns how closely section `who` fits `subject`, or `None` if it does not apply.
 fn specificity(who: &str, subject: &ConfigSubject<'_>) -> Option<u32> {
     let mut parts = who.split('/');
     let section = parts.next()?;

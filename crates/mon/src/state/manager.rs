@@ -1,4 +1,4 @@
-//! What clients are told of the cluster's manager, which is the leading monitor at another address.
+//! The cluster's manager as clients see it: the leading monitor at another address.
 
 use super::MonState;
 use osdmap::MgrMap;
@@ -9,7 +9,7 @@ use wire::codec::features;
 pub const MANAGER_GID: u64 = 1;
 
 impl MonState {
-    /// Grows from one leader to the next, as the address changes with it.
+    /// Returns the epoch of the manager map. It grows from one leader to the next, because the address changes with it.
     pub fn manager_epoch(&self) -> Epoch {
         self.manager.epoch.max(Epoch(1))
     }

@@ -45,7 +45,7 @@ pub struct MonState {
     pub auth: BTreeMap<String, AuthEntry>,
     pub osd_metadata: BTreeMap<OsdId, BTreeMap<String, String>>,
     pub mon_metadata: BTreeMap<String, BTreeMap<String, String>>,
-    /// Groups that ever served. One that is not here holds nothing.
+    /// Groups that ever served. A group that is not here holds nothing.
     pub pgs: BTreeMap<PgId, PgRecord>,
     /// Epoch in which each pool was made.
     pub pools_created: BTreeMap<PoolId, types::Epoch>,
@@ -53,20 +53,19 @@ pub struct MonState {
     pub global_ids_below: u64,
     pub log: ClusterLog,
     pub health_mutes: BTreeMap<String, HealthMute>,
-    /// The servers that are to keep the log, by the names of the monitors that they are. The monitor map has those of them
-    /// that decide.
+    /// Servers that are to keep the log, by the names of their monitors. The monitor map has those of them that decide.
     pub mon_servers: BTreeMap<String, MonServer>,
-    /// The first server of all, 0 before there is one: two clusters with one id differ in it.
+    /// The first server of all, 0 before there is one: it tells two clusters with one id apart.
     pub founder: u64,
     /// Servers that were members and never will be again.
     pub former_servers: BTreeSet<u64>,
     pub manager: ManagerRecord,
-    /// A monitor that may not have heard of everything was made the only one, and the operator has not confirmed yet
-    /// that what it knows is all there is.
+    /// True if a monitor that may not have heard of everything was made the only one, and the operator has not
+    /// confirmed yet that its records are complete.
     pub in_doubt: bool,
 }
 
-/// Before a cluster begins.
+/// The state before a cluster begins.
 impl Default for MonState {
     fn default() -> MonState {
         MonState {
@@ -95,11 +94,11 @@ impl Default for MonState {
 }
 
 impl MonState {
-    /// Applies the batch with the next index. The same batches give the same state, on every monitor and after every
+    /// Applies the batch with the next index. Equal batches give equal states, on every monitor and after every
     /// restart.
     ///
-    /// Panics if the batch is not the next one, or if an update contradicts the state: it was checked before it was
-    /// appended, so the log is not what it was.
+    /// Panics if the batch is not the next one, or if an update contradicts the state: each was checked before it was
+    /// appended, so the log is damaged.
     pub fn apply(&mut self, index: u64, batch: &Batch) {
         assert_eq!(index, self.applied + 1, "batches are applied in order");
         for update in &batch.updates {
@@ -157,7 +156,7 @@ impl MonState {
                 self.pgs.values_mut().for_each(|record| record.doubt = doubt::NONE);
             }
             Update::Manager { name, addrs, since } => {
-                // Before it was recorded, it was the time at which the monitor had started.
+                // In earlier software the epoch was the time at which the monitor had started.
                 let epoch = self.manager.epoch.next().max(types::Epoch(since.sec));
                 self.manager = ManagerRecord { epoch, name: name.clone(), addrs: addrs.clone(), since: *since };
             }
@@ -188,7 +187,7 @@ impl MonState {
         }
     }
 
-    /// What is known of groups is known of those that come of them, when a pool gets more.
+    /// Copies the records of groups to those that are split from them, when a pool gets more.
     fn split_records(&mut self, pool: PoolId, (before, pg_num): (u32, u32), epoch: types::Epoch) {
         for seed in (0..before).filter(|seed| !osdmap::same_range(*seed, before, pg_num)) {
             let known = self.pgs.get(&PgId { pool, seed }).cloned().unwrap_or_default();
@@ -201,15 +200,15 @@ impl MonState {
 }
 
 impl MonState {
-    /// What is known of groups that are merged is known of both: they are recorded in the same interval, with the same members, when
-    /// a pool gets fewer. Were they not, nobody would be taken for one that has everything.
+    /// Joins the records of groups that are merged, when a pool gets fewer: they are recorded in the same interval,
+    /// with the same members. If they were not, no OSD would be taken for one that has everything.
     fn merge_records(&mut self, pool: PoolId, (before, pg_num): (u32, u32), epoch: types::Epoch) {
         for (source, target) in merge_pairs(pool, before, pg_num) {
             let gone = self.pgs.remove(&source).unwrap_or_default();
             let record = self.pgs.entry(target).or_default();
             record.range_since = epoch;
             record.last_epoch_started = record.last_epoch_started.max(gone.last_epoch_started);
-            // The lower number is the greater doubt, but for none.
+            // A lower number is a greater doubt, except for none.
             record.doubt =
                 [record.doubt, gone.doubt].into_iter().filter(|doubt| *doubt != doubt::NONE).min().unwrap_or_default();
         }

@@ -1,4 +1,4 @@
-//! The OSD map and how it came about.
+//! The OSD map and its history.
 
 use bytes::Bytes;
 use osdmap::{Incremental, OsdMap};
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use types::{Epoch, Fsid};
 use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
 
-/// A full map is kept for every so many epochs, so that any kept epoch can be rebuilt from the one before it.
+/// Epochs from one kept full map to the next, so that any kept epoch can be rebuilt from the full map before it.
 const FULL_EVERY: u32 = 250;
-/// So many increments are kept at least; peers further behind start from a full map.
+/// Least increments that are kept; a peer further behind starts from a full map.
 const INCREMENTALS_MIN: usize = 500;
-/// Beyond so many, the oldest are dropped.
+/// Most increments that are kept; beyond, the oldest are dropped.
 const INCREMENTALS_MAX: usize = INCREMENTALS_MIN + 2 * FULL_EVERY as usize;
-/// The same for their bytes: in large clusters an increment that changes the hierarchy has half a megabyte. Then fewer than
-/// [`INCREMENTALS_MIN`] may be left.
+/// Most bytes of increments that are kept: in large clusters an increment that changes the hierarchy has half a
+/// megabyte. Then fewer than [`INCREMENTALS_MIN`] may be left.
 const INCREMENTAL_BYTES_MAX: usize = 64 << 20;
-/// A full map is also kept where the increments since the last one have more.
+/// Bytes of increments since the last full map beyond which a full map is kept as well.
 const BYTES_PER_FULL: usize = INCREMENTAL_BYTES_MAX / 4;
 
 /// The newest map, and the increments and some full maps before it, encoded as peers get them.
@@ -24,13 +24,13 @@ const BYTES_PER_FULL: usize = INCREMENTAL_BYTES_MAX / 4;
 pub struct OsdMaps {
     current: Arc<OsdMap>,
     current_full: Bytes,
-    /// Each leads to its epoch from the one before. Those behind the oldest full map, without gaps.
+    /// Increments, each leading to its epoch from the one before; without gaps behind the oldest full map.
     incrementals: BTreeMap<Epoch, Bytes>,
     /// The oldest kept map, and later ones now and then.
     fulls: BTreeMap<Epoch, Bytes>,
 }
 
-/// Before a cluster begins: an empty map of epoch 0.
+/// No map: an empty one of epoch 0, before a cluster begins.
 impl Default for OsdMaps {
     fn default() -> OsdMaps {
         OsdMaps {
@@ -50,7 +50,7 @@ impl OsdMaps {
         Ok(OsdMaps { current: Arc::new(current), current_full: full, incrementals: BTreeMap::new(), fulls })
     }
 
-    /// Begins with a map, whatever was before it: everybody is to get it in full.
+    /// Begins with a map, whatever was before it: every peer is to get it in full.
     pub fn begin_anew(map: &OsdMap) -> OsdMaps {
         let (full, _) = map.encode_with_checksum(Target::PACIFIC);
         OsdMaps::new(full.into()).expect("it has just been encoded")
@@ -60,17 +60,17 @@ impl OsdMaps {
         &self.current
     }
 
-    /// The newest map, encoded.
+    /// Returns the newest map, encoded.
     pub fn current_full(&self) -> Bytes {
         self.current_full.clone()
     }
 
-    /// The oldest epoch from which a peer can be brought up to date; its map is kept in full.
+    /// Returns the oldest epoch from which a peer can be brought up to date; its map is kept in full.
     pub fn oldest(&self) -> Epoch {
         self.fulls.keys().next().copied().unwrap_or_default()
     }
 
-    /// The map of [`OsdMaps::oldest`], encoded.
+    /// Returns the map of [`OsdMaps::oldest`], encoded.
     pub fn oldest_full(&self) -> Bytes {
         self.fulls.values().next().cloned().unwrap_or_default()
     }
@@ -79,12 +79,12 @@ impl OsdMaps {
         self.incrementals.get(&epoch).cloned()
     }
 
-    /// The increments from `epoch` on.
+    /// Returns the increments from `epoch` on.
     pub fn incrementals_from(&self, epoch: Epoch) -> impl Iterator<Item = (Epoch, Bytes)> {
         self.incrementals.range(epoch..).map(|(epoch, bytes)| (*epoch, bytes.clone()))
     }
 
-    /// The map of an epoch in full, encoded; `None` if it is not kept or is yet to come.
+    /// Returns the map of an epoch in full, encoded; `None` if it is not kept or is yet to come.
     pub fn full(&self, epoch: Epoch) -> Option<Bytes> {
         if epoch == self.current.epoch {
             return Some(self.current_full());
@@ -132,18 +132,18 @@ impl OsdMaps {
         incremental
     }
 
-    /// Bytes of all that is kept.
+    /// Returns the bytes of all kept maps and increments.
     pub fn bytes(&self) -> usize {
         let fulls: usize = self.fulls.values().map(Bytes::len).sum();
         self.current_full.len() + fulls + self.bytes_behind(Epoch(0))
     }
 
-    /// Bytes of the increments behind an epoch.
+    /// Returns the bytes of the increments behind an epoch.
     fn bytes_behind(&self, epoch: Epoch) -> usize {
         self.incrementals.range(epoch.next()..).map(|(_, bytes)| bytes.len()).sum()
     }
 
-    /// Drops the oldest increments, up to a full map that is no newer than this, from which those that are left lead on.
+    /// Drops the oldest increments, up to a full map that is no newer than `keep_from`, from which the others lead on.
     fn drop_before(&mut self, keep_from: Epoch) {
         let Some((first, _)) = self.fulls.range(..=keep_from).next_back() else { return };
         let first = *first;
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(maps.current().epoch, Epoch(41));
         let kept: usize = maps.incrementals.values().map(Bytes::len).sum();
         assert!(kept <= INCREMENTAL_BYTES_MAX && kept > INCREMENTAL_BYTES_MAX / 2, "{kept}");
-        // What is kept leads on from the oldest map without gaps.
+        // The increments lead on from the oldest map without gaps.
         let oldest = maps.oldest();
         assert!(oldest > Epoch(20) && maps.fulls.len() <= 6, "{oldest}, {} full maps", maps.fulls.len());
         let epochs: Vec<Epoch> = maps.incrementals_from(Epoch(0)).map(|(epoch, _)| epoch).collect();

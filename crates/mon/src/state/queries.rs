@@ -1,4 +1,4 @@
-//! What is asked of the state more than once, and how the next OSD map is prepared.
+//! Common queries of the state, and preparation of the next OSD map.
 
 use super::{ConfigSubject, MonState};
 use crate::update::Update;
@@ -7,25 +7,25 @@ use types::{Epoch, OsdId, PgId, PoolId, Utime};
 use wire::{Encode, Target};
 
 impl MonState {
-    /// The newest OSD map.
+    /// Returns the newest OSD map.
     pub fn osdmap(&self) -> &OsdMap {
         self.osdmaps.current()
     }
 
-    /// An increment that leads to the next epoch and changes nothing yet.
+    /// Returns an increment that leads to the next epoch and changes nothing yet.
     pub fn next_incremental(&self, now: Utime) -> Incremental {
         Incremental::after(self.osdmap(), now)
     }
 
-    /// The update for an increment made from [`MonState::next_incremental`] of this very state, or `None` if it changes
-    /// nothing.
+    /// Returns the update for an increment made from [`MonState::next_incremental`] of this very state, or `None` if it
+    /// changes nothing.
     ///
-    /// Panics if it does not apply: whoever filled it in contradicted the map.
+    /// Panics if it does not apply: the caller that filled it in contradicted the map.
     pub fn osd_update(&self, incremental: Incremental) -> Option<Update> {
         (!incremental.is_empty()).then(|| self.next_osd_map(incremental))
     }
 
-    /// The increment as an update, whether or not it changes anything but the epoch.
+    /// Returns the increment as an update, even if it changes nothing but the epoch.
     pub fn next_osd_map(&self, incremental: Incremental) -> Update {
         let mut next = self.osdmap().clone();
         next.apply(&incremental).unwrap_or_else(|e| panic!("increment does not apply: {e}"));
@@ -34,17 +34,17 @@ impl MonState {
         Update::OsdMap(sealed.to_vec(Target::PACIFIC).into())
     }
 
-    /// Whether the group belongs to a pool.
+    /// Returns true if the group belongs to a pool.
     pub fn pg_exists(&self, pg: PgId) -> bool {
         self.osdmap().has_pg(pg)
     }
 
-    /// Epoch in which a pool was made.
+    /// Returns the epoch in which a pool was made.
     pub fn pool_created(&self, id: PoolId, pool: &PgPool) -> Epoch {
         self.pools_created.get(&id).copied().unwrap_or(pool.last_change)
     }
 
-    /// The host an OSD stands on: its CRUSH host, else the name it gave itself, else a name of its own.
+    /// Returns the host an OSD stands on: its CRUSH host, else the name it gave itself, else a name of its own.
     pub fn host_of(&self, osd: OsdId) -> String {
         let location = self.osdmap().crush.full_location(osd.0);
         if let Some((_, name)) = location.iter().find(|(kind, _)| *kind == "host") {
@@ -54,13 +54,13 @@ impl MonState {
         said.cloned().unwrap_or_else(|| osd.to_string())
     }
 
-    /// An option of what Ceph's manager does, which the monitor called `name` does here, if it is set.
+    /// Returns an option of the manager's work, which the monitor called `name` does here, if it is set.
     pub fn manager_option(&self, name: &str, option: &str) -> Option<&str> {
         let subject = ConfigSubject { kind: "mgr", id: name, ..ConfigSubject::default() };
         self.config.effective(&subject).get(option).map(|(value, _)| *value)
     }
 
-    /// An option as it applies to the monitor called `name`, if it is set.
+    /// Returns an option as it applies to the monitor called `name`, if it is set.
     pub fn mon_option(&self, name: &str, option: &str) -> Option<&str> {
         let subject = ConfigSubject { kind: "mon", id: name, ..ConfigSubject::default() };
         self.config.effective(&subject).get(option).map(|(value, _)| *value)

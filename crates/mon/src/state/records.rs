@@ -3,7 +3,7 @@
 use types::{Epoch, OsdId, Utime};
 use wire::{Decode, DecodeError, Encode, EntityAddrVec, Reader, Writer};
 
-/// Who a monitor is in the log's terms, and where it is reached.
+/// A monitor's server in the log, and its addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MonServer {
     /// The number of its store.
@@ -11,7 +11,7 @@ pub struct MonServer {
     pub addrs: EntityAddrVec,
 }
 
-/// What clients are told of the cluster's manager, which is the leading monitor at another address.
+/// The cluster's manager as clients see it: the leading monitor at another address.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ManagerRecord {
     pub epoch: Epoch,
@@ -20,7 +20,7 @@ pub struct ManagerRecord {
     pub since: Utime,
 }
 
-/// What is durably known of a placement group that has ever served, so that it may hold data, or that was split; in that
+/// Durable knowledge about a placement group that has ever served, so that it may hold data, or that was split; in that
 /// case, if it never served, `last_epoch_started` is 0.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PgRecord {
@@ -30,18 +30,18 @@ pub struct PgRecord {
     pub members: Vec<OsdId>,
     /// OSDs that served before and may have objects that members still lack.
     pub past: Vec<OsdId>,
-    /// Of erasure-coded pools: which shard each of the members, and of the past ones, has.
+    /// Of erasure-coded pools: the shard of each of the members, and of each of the past ones.
     pub member_shards: Vec<u8>,
     pub past_shards: Vec<u8>,
-    /// The epoch in which the group got the objects that it has, by a split; 0 if it was made with them. An interval from
+    /// The epoch in which the group got its present objects by a split; 0 if it was made with them. An interval from
     /// before is not recorded any more.
     pub range_since: Epoch,
-    /// Of [`wire::nacre::mon::doubt`]: the group may have served elsewhere since, or did.
+    /// A value of [`wire::nacre::mon::doubt`]: the group may have served elsewhere since, or did.
     pub doubt: u8,
 }
 
 impl PgRecord {
-    /// The members and those that served before, each with its shard.
+    /// Returns the OSDs that served before and the members, each with its shard.
     pub fn holders(&self) -> impl Iterator<Item = (OsdId, Option<u8>)> {
         let pair = |(osds, shards): (&Vec<OsdId>, &Vec<u8>)| {
             let shards: Vec<Option<u8>> = (0..osds.len()).map(|i| shards.get(i).copied()).collect();
@@ -54,9 +54,9 @@ impl PgRecord {
 /// A health code that an operator does not want to hear of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HealthMute {
-    /// When it ends by itself.
+    /// Time at which the mute ends by itself.
     pub expires: Option<Utime>,
-    /// Whether it outlives the end of the alarm.
+    /// True if it outlives the end of the alarm.
     pub sticky: bool,
     /// The alarm's summary when it was muted.
     pub summary: String,

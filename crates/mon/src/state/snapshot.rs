@@ -1,11 +1,11 @@
-//! The whole state as bytes: stands for the beginning of the log.
+//! The whole state as bytes, which stand for the beginning of the log.
 
 use super::MonState;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
 impl Encode for MonState {
     fn encode(&self, w: &mut Writer) {
-        // Named one by one, so that a field that is added and forgotten here does not compile.
+        // The fields are named one by one, so that a field that is added and forgotten here does not compile.
         let MonState {
             applied,
             stamp,

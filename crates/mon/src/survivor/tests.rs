@@ -62,7 +62,8 @@ fn key(name: &str) -> Update {
     Update::ConfigKey { key: name.to_owned(), value: Some(Bytes::from_static(b"a value to be found in the file")) }
 }
 
-/// The store of mon.b, server 2 of 1 to 3, with a state of one batch and two more in its log; the last may not be decided.
+/// Makes the store of mon.b, server 2 of 1 to 3, with a state of one batch and two more in its log; the last may not be
+/// decided.
 fn store_of_b(folder: &Folder) {
     let mut stored = founded(&spec(&["a", "b", "c"]), &[1, 2, 3].map(ServerId));
     let first = stored.snapshot.as_ref().unwrap().last;
@@ -128,7 +129,7 @@ fn a_survivor_leads_alone_with_all_that_it_had() {
     assert_eq!((state.founder, state.mon_servers["b"].server), (own.0, own.0));
     assert!(state.log.entries.iter().any(|line| line.message.contains("without mon.a, mon.c")));
     assert!(state.in_doubt, "until the operator has confirmed what it knows");
-    // What it was is still there.
+    // The store's former content is still there.
     let mut kept = RedbLog::open(&kept).unwrap();
     let Loaded { identity, stored } = kept.load().unwrap();
     assert_eq!((identity.server, stored.entries.len()), (ServerId(2), 3));
@@ -152,7 +153,7 @@ fn stores_that_are_in_use_or_of_no_use_are_refused_and_left_alone() {
     let kept = Survivor::open(&folder.0, "b").unwrap().take_over(NOW).unwrap_err();
     assert!(matches!(kept, SurvivorError::Kept { .. }), "{kept}");
     assert_eq!(Survivor::open(&folder.0, "b").unwrap().state().mon_servers.len(), 3);
-    // A byte of the last batch.
+    // A byte of the last batch is changed.
     let mut damaged = before;
     let value = b"a value to be found in the file";
     let at = (0..damaged.len() - value.len()).filter(|at| damaged[*at..].starts_with(value)).collect::<Vec<_>>();

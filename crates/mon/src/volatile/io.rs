@@ -9,7 +9,7 @@ pub struct IoRates {
     pub read_bytes: f64,
     pub write_ops: f64,
     pub write_bytes: f64,
-    /// Brought to where it was missing.
+    /// Objects that were brought to OSDs that lacked them.
     pub recovered_objects: f64,
     pub recovered_bytes: f64,
 }
@@ -26,8 +26,8 @@ pub struct IoCounts {
 }
 
 impl IoCounts {
-    /// From counters that only grow. One that shrank (a new primary counts from what it knows) counts as nothing, as
-    /// does the first report ever.
+    /// Subtracts counters that only grow. One that shrank (a new primary starts from its own knowledge) counts as
+    /// nothing, as does the first report ever.
     pub fn between(old: &PgReport, new: &PgReport) -> IoCounts {
         if old.epoch.0 == 0 {
             return IoCounts::default();
@@ -65,7 +65,7 @@ impl IoRates {
         blend(&mut self.recovered_bytes, counted.recovered_bytes);
     }
 
-    /// Whether nothing worth showing is left of a burst.
+    /// Returns true if nothing worth showing is left of a burst.
     pub fn is_idle(&self) -> bool {
         self.read_ops.max(self.write_ops).max(self.recovered_objects) < 0.01
             && self.read_bytes.max(self.write_bytes).max(self.recovered_bytes) < 1.0

@@ -1,5 +1,5 @@
-//! What the monitor knows but never decides: statistics that OSDs report, and its own circumstances. None of it is in
-//! the log; a restarted monitor learns it again within a few seconds.
+//! Facts that the monitor knows but never decides: statistics that OSDs report, and its own circumstances. None of it
+//! is in the log; a restarted monitor learns it again within a few seconds.
 
 mod io;
 mod pg_stat;
@@ -11,7 +11,7 @@ pub(crate) use space::writable_bytes;
 
 pub use io::{IoCounts, IoRates};
 pub use pg_stat::PgStat;
-pub use progress::{Event as ProgressEvent, Progress};
+pub use progress::{Progress, ProgressEvent};
 pub use quorum::{ClockSample, Quorum};
 pub use wire::nacre::{pg_state_bit, pg_state_text};
 
@@ -20,17 +20,17 @@ use types::{Epoch, OsdId, PgId, PoolId, Utime};
 use wire::EntityAddrVec;
 use wire::nacre::mon::{OsdStats, PgReport};
 
-/// What one OSD last said of itself.
+/// An OSD's last report on itself.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OsdStat {
     pub stats: OsdStats,
     /// Newest map it has.
     pub epoch: Epoch,
-    /// When it said so, by the monitor's clock.
+    /// Time of the report, by the monitor's clock.
     pub at: Utime,
 }
 
-/// An object takes about as long to be copied as so many bytes, beside its own.
+/// Bytes whose copying takes about as long as an object costs beside its own bytes.
 const OBJECT_COST_BYTES: u64 = 16 << 10;
 
 /// Sums over the placement groups of a pool, or of all.
@@ -38,7 +38,7 @@ const OBJECT_COST_BYTES: u64 = 16 << 10;
 pub struct PgTotals {
     pub pgs: u64,
     pub objects: u64,
-    /// Those of the objects that are there for snapshots.
+    /// The objects among them that are there for snapshots.
     pub clones: u64,
     /// Removed snapshots that groups are not done with.
     pub trim_queue: u64,
@@ -59,9 +59,10 @@ pub struct PgTotals {
     pub read_kib: u64,
     pub write_ops: u64,
     pub write_kib: u64,
-    /// What bringing objects to where they are missing costs still, in bytes: each copy's own, and what every object costs.
+    /// Remaining cost, in bytes, of bringing objects to OSDs that lack them: the bytes of each copy, and a cost for
+    /// every object.
     pub healing_bytes: u64,
-    /// Found by scrubs and not repaired.
+    /// Errors that scrubs found and that are not repaired.
     pub shallow_errors: u64,
     pub deep_errors: u64,
     /// Copies that scrubs have replaced.
@@ -73,32 +74,33 @@ pub struct PgTotals {
 pub struct Volatile {
     /// Wall clock at the last event.
     pub now: Utime,
-    /// Who decides.
+    /// The monitors that decide.
     pub quorum: Quorum,
     /// This monitor's name.
     pub name: String,
-    /// Where clients reach this monitor as the cluster's manager while it leads; nobody is told if there is no such address.
+    /// Addresses at which clients reach this monitor as the cluster's manager while it leads; empty ones are not
+    /// announced.
     pub manager_addrs: EntityAddrVec,
-    /// Groups by id. Every group of every pool of the map is here, `unknown` until its primary reports; none else is.
+    /// Groups by id. Every group of every pool of the map is here, `unknown` until its primary reports; no other is.
     pub pgs: BTreeMap<PgId, PgStat>,
     pub osds: BTreeMap<OsdId, OsdStat>,
     /// Rates of client I/O by pool.
     pub rates: BTreeMap<PoolId, IoRates>,
-    /// The same by OSD, of the groups that it leads.
+    /// Rates of client I/O by OSD, of the groups that it leads.
     pub osd_rates: BTreeMap<OsdId, IoRates>,
     /// Client I/O by pool since the rates were last computed.
     pub(crate) io: BTreeMap<PoolId, IoCounts>,
     pub(crate) osd_io: BTreeMap<OsdId, IoCounts>,
-    /// What moves objects, and how far it is.
+    /// Events that move objects, and their progress.
     pub progress: Progress,
-    /// What the balancer last did.
+    /// The balancer's last outcome.
     pub balancer: crate::balancer::BalancerOutcome,
-    /// How many copies of each object a pool keeps.
+    /// Copies of each object by pool.
     pub(crate) pool_sizes: BTreeMap<PoolId, u8>,
 }
 
 impl Volatile {
-    /// Sums over `pool`, or over all pools.
+    /// Returns the sums over `pool`, or over all pools.
     pub fn totals(&self, pool: Option<PoolId>) -> PgTotals {
         let mut totals = PgTotals::default();
         let range = match pool {
@@ -113,14 +115,14 @@ impl Volatile {
         totals
     }
 
-    /// How many groups are in each state, by the state's bits.
+    /// Counts the groups in each state, by the state's bits.
     pub fn pgs_by_state(&self) -> BTreeMap<u64, u64> {
         let mut counts = BTreeMap::new();
         self.pgs.values().for_each(|pg| *counts.entry(pg.report.state).or_default() += 1);
         counts
     }
 
-    /// Sums over all OSDs that reported.
+    /// Returns the sums over all OSDs that reported.
     pub fn space(&self) -> OsdStats {
         self.osds.values().fold(OsdStats::default(), |sum, osd| OsdStats {
             total_bytes: sum.total_bytes.saturating_add(osd.stats.total_bytes),
@@ -139,7 +141,7 @@ impl Volatile {
 }
 
 impl PgTotals {
-    /// What is wrong with copies, as Ceph tells it, a line each.
+    /// Returns the complaints about copies in Ceph's words, a line each.
     pub fn complaints(&self) -> Vec<String> {
         let of_all = |count: u64, all: u64, what: &str| {
             let share = count as f64 * 100.0 / all.max(1) as f64;
@@ -153,7 +155,7 @@ impl PgTotals {
         all.into_iter().flatten().collect()
     }
 
-    /// The same as entries of an object.
+    /// Adds the complaints about copies as entries of a JSON object.
     pub fn put_complaints(&self, object: &mut serde_json::Map<String, serde_json::Value>) {
         let counts = [
             ("degraded", self.degraded_copies, self.copies),
@@ -167,7 +169,7 @@ impl PgTotals {
         }
     }
 
-    /// OSDs may say anything: sums stop at the largest number.
+    /// Adds a group's report. OSDs may report any numbers: sums stop at the largest one.
     pub(crate) fn add(&mut self, pg: &PgReport) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut self.pgs, 1);

@@ -1,20 +1,21 @@
-//! What is known of one placement group.
+//! The monitor's view of one placement group.
 
 use types::{Epoch, Utime};
 use wire::nacre::mon::{PgReport, pg_state};
 
-/// The last report of a group's primary, and since when and until when the group was in which state.
+/// The last report of a group's primary, and the times of the group's states.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct PgStat {
-    /// All zero but the id until the primary reports.
+    /// The last report; all zero but the id until the primary reports.
     pub report: PgReport,
-    /// When this monitor first heard of the group.
+    /// Time at which this monitor first heard of the group.
     pub first_known: Utime,
-    /// When the report came.
+    /// Time at which the report came.
     pub last_fresh: Utime,
-    /// When the state last changed.
+    /// Time at which the state last changed.
     pub last_change: Utime,
-    /// When the group was last active, peered (or active), clean, as far as is known: while it still is, the last report's time.
+    /// Times at which the group was last active, peered (or active), clean, as far as is known: while it still is, the
+    /// last report's time.
     pub last_active: Utime,
     pub last_peered: Utime,
     pub last_clean: Utime,
@@ -28,7 +29,7 @@ pub struct PgStat {
 }
 
 impl PgStat {
-    /// Takes a new report in, unless it is older than the one known. Says whether it was taken.
+    /// Takes a new report in, unless it is older than the known one. Returns true if it was taken.
     pub fn update(&mut self, report: PgReport, now: Utime) -> bool {
         if (report.epoch, report.sequence) < (self.report.epoch, self.report.sequence) {
             return false;
@@ -54,7 +55,7 @@ impl PgStat {
         true
     }
 
-    /// Nobody reports any more: the primary is gone.
+    /// Marks a group that has no reporter any more: its primary is gone.
     pub fn mark_stale(&mut self, now: Utime) {
         if self.report.state & pg_state::STALE == 0 {
             self.was_fine_until(now);
@@ -63,7 +64,8 @@ impl PgStat {
         }
     }
 
-    /// A primary reports when something changes: what was fine by its last report was so until now.
+    /// Extends fine states to `now`: a primary reports when something changes, so a state of its last report lasted
+    /// until now.
     fn was_fine_until(&mut self, now: Utime) {
         if !self.last_fresh.is_zero() && self.report.state & pg_state::STALE == 0 {
             self.note_fine(self.report.state, now);

@@ -1,69 +1,69 @@
-//! How far what moves objects has come, as bars that say when it will be done.
+//! Progress of events that move objects, as bars with an estimate of their end.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{OsdId, Utime};
 
-/// The estimate goes by how fast it went during this share of the time in which anything moved, the last one, within these
-/// bounds: it begins slowly, the pace changes with what clients do, and a short time says little. Of shares from a half to
-/// all this one was the nearest to the truth in recorded recoveries.
+/// The estimate goes by the pace during this share of the time in which anything moved, the last one, within these
+/// bounds: it begins slowly, the pace changes with clients' load, and a short time says little. Of shares from a half
+/// to all this one was the nearest to the truth in recorded recoveries.
 const MEASURED_SHARE: f64 = 0.8;
 const MEASURED_MIN: Duration = Duration::from_secs(4);
 const MEASURED_MAX: Duration = Duration::from_secs(300);
-/// What has caused nothing to move within this time will not.
+/// Time after which an event that has caused nothing to move is taken to cause nothing.
 const NOTHING_AFTER: Duration = Duration::from_secs(8);
-/// Finished ones that are remembered.
+/// Number of finished events that are remembered.
 const KEPT: usize = 50;
 
-/// One thing that makes objects move.
+/// One event that makes objects move.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Event {
+pub struct ProgressEvent {
     pub id: u64,
     pub message: String,
     pub began: Utime,
-    /// Bytes that were to be copied at most, and that are left; every object counts as some.
+    /// Most bytes that were to be copied, and bytes that are left; every object counts as some.
     pub most: u64,
     pub left: u64,
-    /// What was left at some times, oldest first.
+    /// Bytes left at some times, oldest first.
     measured: VecDeque<(Utime, u64)>,
-    /// When it began to become less.
+    /// Time at which it began to become less.
     moves_since: Option<Utime>,
 }
 
-/// All of them.
+/// All events.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Progress {
-    pub events: Vec<Event>,
-    /// With when they ended, oldest first.
-    pub completed: VecDeque<(Event, Utime)>,
+    pub events: Vec<ProgressEvent>,
+    /// Finished events with the times at which they ended, oldest first.
+    pub completed: VecDeque<(ProgressEvent, Utime)>,
     begun: u64,
     /// OSDs that data is placed on; `None` before the first map.
     placed_on: Option<BTreeSet<OsdId>>,
 }
 
-impl Event {
-    /// Which share is done: 0 to 1.
+impl ProgressEvent {
+    /// Returns the share that is done: 0 to 1.
     pub fn share(&self) -> f64 {
         if self.most == 0 { 0.0 } else { 1.0 - self.left as f64 / self.most as f64 }
     }
 
-    /// How long it will take still from now on, if that can be told.
+    /// Returns the estimated time from now to the end, if there is an estimate.
     pub fn remaining(&self, now: Utime) -> Option<Duration> {
         let ((first, before), (last, left)) = (self.measured.front()?, self.measured.back()?);
         let seconds = last.to_unix().saturating_sub(first.to_unix()).as_secs_f64();
         let made = before.checked_sub(*left).filter(|made| *made > 0 && seconds > 0.0)?;
-        // By what OSDs say: it may be no time at all.
+        // The figures are OSDs' own: the time may be too large for a `Duration`.
         let at_last = Duration::try_from_secs_f64(*left as f64 * seconds / made as f64).ok()?;
         Some(at_last.saturating_sub(now.to_unix().saturating_sub(last.to_unix())))
     }
 
     fn measure(&mut self, left: u64, now: Utime) {
         if left > self.left {
-            // More has come to it: how fast it went shows from here on.
+            // More work was added: the pace shows from here on.
             self.measured.clear();
         }
         if left >= self.most {
-            // Nothing has moved yet: groups agree who serves, which says nothing of how fast it will go.
+            // Nothing has moved yet: groups are still peering, which says nothing about the pace.
             self.measured.clear();
             self.moves_since = Some(now);
         }
@@ -80,7 +80,8 @@ impl Event {
 }
 
 impl Progress {
-    /// A map, made at `made`: data, if there is any, is placed on these OSDs. An old map is no news.
+    /// Follows a map that was made at `made`: data, if there is any, is placed on these OSDs. An old map begins no
+    /// event.
     pub fn follow_map(&mut self, placed_on: BTreeSet<OsdId>, has_data: bool, made: Utime, now: Utime) {
         let is_news = has_data && now.to_unix().saturating_sub(made.to_unix()) < NOTHING_AFTER;
         if let Some(before) = self.placed_on.replace(placed_on.clone()).filter(|_| is_news) {
@@ -94,10 +95,10 @@ impl Progress {
 
     fn begin(&mut self, message: String, now: Utime) {
         self.begun += 1;
-        self.events.push(Event { id: self.begun, message, began: now, ..Event::default() });
+        self.events.push(ProgressEvent { id: self.begun, message, began: now, ..ProgressEvent::default() });
     }
 
-    /// So many bytes are to be copied still. To be called about once a second.
+    /// Takes in the bytes that are still to be copied. To be called about once a second.
     pub fn measure(&mut self, left: u64, moves: bool, now: Utime) {
         if left > 0 && moves && self.events.is_empty() {
             self.begin("Global Recovery Event".to_owned(), now);
@@ -105,8 +106,8 @@ impl Progress {
         for event in &mut self.events {
             event.measure(left, now);
         }
-        let age = |event: &Event| now.to_unix().saturating_sub(event.began.to_unix());
-        let is_over = |event: &mut Event| event.left == 0 && (event.most > 0 || age(event) >= NOTHING_AFTER);
+        let age = |event: &ProgressEvent| now.to_unix().saturating_sub(event.began.to_unix());
+        let is_over = |event: &mut ProgressEvent| event.left == 0 && (event.most > 0 || age(event) >= NOTHING_AFTER);
         for event in self.events.extract_if(.., is_over) {
             if event.most > 0 {
                 self.completed.push_back((event, now));
@@ -139,7 +140,7 @@ mod tests {
         for second in 14..20 {
             progress.measure(0, false, at(second));
         }
-        // 100 bytes a second, after some seconds in which nothing moved.
+        // The pace is 100 bytes a second, after some seconds in which nothing moved.
         for second in 20..60u64 {
             let left = 4000 - 100 * (second - 20);
             progress.measure(left, true, at(second));
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn the_estimate_follows_the_pace_and_begins_with_the_first_bytes() {
         let mut progress = Progress::default();
-        // Five seconds in which nothing moves, twenty at one pace, then twice as fast.
+        // Nothing moves for five seconds; twenty go at one pace, the rest at twice that.
         let left_at = |second: u64| match second {
             0..5 => 6000,
             5..25 => 6000 - 100 * (second - 5),

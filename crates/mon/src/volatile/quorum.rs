@@ -1,4 +1,4 @@
-//! Which monitors decide, and how far their clocks are apart.
+//! The monitors that decide, and the differences of their clocks.
 
 use osdmap::MonMap;
 use std::collections::BTreeMap;
@@ -6,32 +6,33 @@ use std::ops::Deref;
 use types::Utime;
 use wire::nacre::quorum::QuorumReport;
 
-/// Who decides, as the leader sees it, or as it told this monitor.
+/// The monitors that decide, as the leader sees them, or as it told this monitor.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Quorum {
     pub report: QuorumReport,
-    /// What the leader knows of the others' clocks, by name.
+    /// Samples that the leader has of the others' clocks, by name.
     pub clocks: BTreeMap<String, ClockSample>,
 }
 
 /// Another monitor's clock, compared once.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ClockSample {
-    /// How far it is ahead, in seconds.
+    /// Seconds by which it is ahead.
     pub ahead_s: f64,
-    /// How long the question and its answer took; half of that may be wrong about the first.
+    /// Seconds from the question to its answer; `ahead_s` may be wrong by half of that.
     pub latency_s: f64,
 }
 
 impl ClockSample {
-    /// From a question asked at `asked` by the own clock, answered at `there` by the other one, the answer heard at `heard`.
+    /// Makes a sample of a question asked at `asked` by the own clock, answered at `there` by the other one, the answer
+    /// heard at `heard`.
     pub fn new(asked: Utime, there: Utime, heard: Utime) -> ClockSample {
         let seconds = |t: Utime| f64::from(t.sec) + f64::from(t.nsec) / 1e9;
         let (asked, there, heard) = (seconds(asked), seconds(there), seconds(heard));
         ClockSample { ahead_s: there - (asked + heard) / 2.0, latency_s: heard - asked }
     }
 
-    /// How far the clocks are apart at least.
+    /// Returns the least difference of the clocks, in seconds.
     pub fn skew_s(&self) -> f64 {
         (self.ahead_s.abs() - self.latency_s.max(0.0) / 2.0).max(0.0)
     }
@@ -46,17 +47,17 @@ impl Deref for Quorum {
 }
 
 impl Quorum {
-    /// The ranks of those that decide.
+    /// Returns the ranks of the monitors that decide.
     pub fn ranks(&self, map: &MonMap) -> Vec<usize> {
         (0..map.ranks.len()).filter(|rank| self.members.contains(&map.ranks[*rank])).collect()
     }
 
-    /// Their names, by rank.
+    /// Returns the names of the monitors that decide, by rank.
     pub fn names<'a>(&self, map: &'a MonMap) -> Vec<&'a str> {
         map.ranks.iter().map(String::as_str).filter(|name| self.members.contains(*name)).collect()
     }
 
-    /// The names of the others.
+    /// Returns the names of the monitors that do not decide, by rank.
     pub fn absent<'a>(&self, map: &'a MonMap) -> Vec<&'a str> {
         map.ranks.iter().map(String::as_str).filter(|name| !self.members.contains(*name)).collect()
     }

@@ -1,26 +1,27 @@
-//! How much can still be written.
+//! Space that can still be written.
 
 use super::Volatile;
 use crate::erasure_pools::data_shards;
 use osdmap::{OsdMap, PgPool};
 use types::{OsdId, PoolId};
 
-/// How much of what clients write fits into so many bytes of OSDs.
+/// Returns the bytes that clients can write into `raw` bytes of OSDs.
 pub(crate) fn writable_bytes(map: &OsdMap, pool: &PgPool, raw: u64) -> u64 {
     let shards = u128::from(data_shards(map, pool));
     (u128::from(raw) * shards / u128::from(pool.size.max(1))) as u64
 }
 
 impl Volatile {
-    /// How many bytes can be written to a pool before the first OSD below it is full, given that CRUSH spreads them
-    /// by weight. `None` if the pool does not exist.
+    /// Returns the bytes that can be written to a pool before the first OSD below it is full, given that CRUSH spreads
+    /// them by weight. `None` if the pool does not exist.
     pub fn pool_available_bytes(&self, map: &OsdMap, pool: PoolId) -> Option<u64> {
         let pool = map.pools.get(&pool)?;
         let raw = self.rule_available_bytes(map, pool.crush_rule.into());
         Some(writable_bytes(map, pool, raw))
     }
 
-    /// The same for all OSDs below a rule, replicas not yet divided out.
+    /// Returns the bytes that can be written to all OSDs below a rule before the first is full, replicas not yet
+    /// divided out.
     pub fn rule_available_bytes(&self, map: &OsdMap, rule: u32) -> u64 {
         let mut least: Option<f64> = None;
         for (osd, share) in map.crush.rule_weights(rule) {

@@ -295,7 +295,7 @@ impl Driver {
         let checkpointing = store.checkpoint_is_running();
         while let Some(event) = store.poll_event() {
             match (event, &mut self.phase) {
-                (StoreEvent::Failed { reason }, _) => return Err(reason),
+                (StoreEvent::Failed { reason }, _) => return Err(reason.to_string()),
                 (StoreEvent::Committed(ticket), Some(phase)) => {
                     while let Some((_, begun, during)) = phase.writes.pop_front_if(|(first, ..)| *first <= ticket) {
                         phase.done(begun, during || checkpointing);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 use store::{LABEL_OFFSETS, LabelBlock, Step, Transaction};
-use types::{AlignedBuf, BLOCK_BYTES, EVersion, Errno, ObjectId, PgId};
+use types::{AlignedBuf, BLOCK_BYTES, EVersion, ObjectId, PgId};
 
 /// One thing that a repair does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -249,9 +249,9 @@ pub fn repair<D: Device>(
     for action in &plan.actions {
         match action {
             RepairAction::Superblock { device, from, to } => {
-                let block = store.read_raw(*device, *from, BLOCK_BYTES).map_err(|errno| {
-                    OfflineError::Stopped(format!("the superblock at {from:#x} cannot be read: {}", Errno(errno)))
-                })?;
+                let block = store
+                    .read_raw(*device, *from, BLOCK_BYTES)
+                    .map_err(|errno| OfflineError::SuperblockRead { offset: *from, errno })?;
                 store.write_raw(*device, *to, block)?;
             }
             RepairAction::Roots => {

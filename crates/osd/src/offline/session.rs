@@ -4,8 +4,8 @@ use super::Device;
 use std::collections::{BTreeMap, BTreeSet};
 use store::btree::Damage;
 use store::{
-    IoId, IoRequest, LABEL_OFFSETS, LabelBlock, Labels, Lookup, LookupId, OpenError, Opening, ReadError, Store,
-    StoreConfig, StoreEvent, StoreLabel, SubmitError, Transaction,
+    IoId, IoRequest, LABEL_OFFSETS, LabelBlock, Labels, Lookup, LookupId, OpenError, Opening, ReadError, StopReason,
+    Store, StoreConfig, StoreEvent, StoreLabel, SubmitError, Transaction,
 };
 use types::{AlignedBuf, BLOCK_BYTES, Errno, ObjectId, PgId};
 use wire::Rope;
@@ -21,7 +21,11 @@ pub enum OfflineError {
     #[error("the store does not open: {0}")]
     Open(OpenError),
     #[error("the store has stopped: {0}")]
-    Stopped(String),
+    Stopped(Box<StopReason>),
+    #[error("the store has stopped: the superblock at {offset:#x} cannot be read: {}", Errno(*errno))]
+    SuperblockRead { offset: u64, errno: i32 },
+    #[error("the store has stopped: the device cannot be written at {offset:#x}: {}", Errno(*errno))]
+    Write { offset: u64, errno: i32 },
     #[error("the store takes no more: {0}")]
     Submit(SubmitError),
     #[error("{0}")]
@@ -97,7 +101,7 @@ pub struct OfflineStore<D> {
     under_way: usize,
     reads: BTreeMap<LookupId, Result<Rope, ReadError>>,
     lookups: BTreeSet<LookupId>,
-    stopped: Option<String>,
+    stopped: Option<Box<StopReason>>,
 }
 
 /// Reads the main device's superblocks, and the roots where these say that they are. Errors: the main device is too small
@@ -383,9 +387,7 @@ impl<D: Device> OfflineStore<D> {
         ];
         for request in requests {
             self.device.submit(request);
-            self.device.wait().result.map_err(|errno| {
-                OfflineError::Stopped(format!("the device cannot be written at {offset:#x}: {}", Errno(errno)))
-            })?;
+            self.device.wait().result.map_err(|errno| OfflineError::Write { offset, errno })?;
         }
         Ok(())
     }

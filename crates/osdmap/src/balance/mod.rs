@@ -1,8 +1,8 @@
-//! Evening out how many copies of placement groups each OSD has, by exchanging single OSDs of single groups (`upmap`).
+//! Evens out the number of placement groups' copies on each OSD, by exchanging single OSDs of single groups (`upmap`).
 //!
-//! * `rule_places.rs` — where a CRUSH rule may put copies, and which of them may not stand together.
-//! * `optimizer.rs` — which exchanges to make.
-//! * `stale.rs` — which exceptions no longer make sense.
+//! * `rule_places.rs` — places that a CRUSH rule allows for copies, and which of them may not stand together.
+//! * `optimizer.rs` — exchanges that make the spread even.
+//! * `stale.rs` — exceptions that no longer make sense.
 
 mod optimizer;
 mod rule_places;
@@ -21,13 +21,13 @@ use types::{OsdId, PgId};
 /// Changes of placement exceptions.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct UpmapChanges {
-    /// Exchanges (from, to) that groups shall have from now on, in place of those they had.
+    /// Exchanges (from, to) that groups shall have from now on, in place of their present ones.
     pub items: BTreeMap<PgId, Vec<(OsdId, OsdId)>>,
     /// Groups that shall have no exchanges any more.
     pub removed_items: BTreeSet<PgId>,
     /// Groups that shall not be placed by hand as a whole any more.
     pub removed_explicit: BTreeSet<PgId>,
-    /// Copies that go elsewhere by it.
+    /// Number of copies that the changes move.
     pub moved_copies: usize,
 }
 
@@ -36,7 +36,7 @@ impl UpmapChanges {
         self.items.is_empty() && self.removed_items.is_empty() && self.removed_explicit.is_empty()
     }
 
-    /// Notes the exchanges of one group; none at all are removed.
+    /// Notes the exchanges of one group; an empty list removes them.
     fn set(&mut self, pg: PgId, items: Vec<(OsdId, OsdId)>) {
         if items.is_empty() {
             self.items.remove(&pg);

@@ -1,52 +1,52 @@
-//! Which exchanges make the spread of copies even.
+//! Exchanges that make the spread of copies even.
 
 use super::{RulePlaces, UpmapChanges};
 use crate::{OsdMap, PgMapping, WEIGHT_IN};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId, PoolId};
 
-/// An OSD that is not farther than this many copies from its share is as it should be.
+/// Copies by which an OSD may differ from its share and still count as even.
 const TOLERANCE: f64 = 0.99;
-/// What floating point leaves of a difference that is none.
+/// Remainder that floating point may leave of a difference of zero.
 const EPSILON: f64 = 1e-6;
-/// So many OSDs from either end are looked at for one exchange; it bounds the time in large clusters.
+/// OSDs from either end that are looked at for one exchange; it bounds the time in large clusters.
 const CANDIDATES_MAX: usize = 64;
-/// The same where an exchange takes a third OSD.
+/// OSDs from either end that are looked at for an exchange by way of a third OSD.
 const DETOUR_CANDIDATES_MAX: usize = 8;
 
-/// How far one call of [`balance`] goes.
+/// Limits of one call of [`balance`].
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct BalanceLimits {
     /// Most copies to be moved.
     pub moves_max: usize,
-    /// Only these pools; `None` for all.
+    /// Pools to be balanced; `None` for all.
     pub pools: Option<BTreeSet<PoolId>>,
 }
 
-/// How evenly copies are spread, in numbers of placement groups' copies.
+/// Evenness of the spread, in numbers of placement groups' copies.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct Spread {
-    /// The farthest that any OSD is from its share of any one pool.
+    /// The largest difference of any OSD from its share of any one pool.
     pub pool_deviation_max: f64,
-    /// The farthest that any OSD is from its share of all pools together.
+    /// The largest difference of any OSD from its share of all pools together.
     pub deviation_max: f64,
-    /// The same in relation to its share.
+    /// The largest difference of any OSD from its share of all pools together, in relation to that share.
     pub relative_max: f64,
 }
 
 /// Finds exchanges that bring each OSD closer to its share of each pool's copies, and, as long as no pool becomes
 /// uneven by it, to its share of all pools' copies. Shares are by weight in the hierarchy times the OSD's own weight.
 ///
-/// An OSD that is less than one copy from its share is left alone, so what is even stays as it is. Failure domains of the
-/// rules hold for every exchange. Groups placed as a whole by hand are counted and not touched, and so are pools whose
-/// rule is not understood. The same map gives the same exchanges.
+/// An OSD that is less than one copy from its share is left alone, so that an even spread stays as it is. Failure
+/// domains of the rules hold for every exchange. Groups placed as a whole by hand are counted and not touched, and so
+/// are pools whose rule is not understood. Equal maps give equal exchanges.
 ///
 /// `mapping`: of this map. Panics if it is of another epoch.
 pub fn balance(map: &OsdMap, mapping: &PgMapping, limits: &BalanceLimits) -> UpmapChanges {
     let mut cluster = Cluster::new(map, mapping);
     let mut changes = UpmapChanges::default();
     let wanted = |pool: &Pool| limits.pools.as_ref().is_none_or(|pools| pools.contains(&pool.id));
-    // Pools by turns, so that none waits for another one that needs many rounds.
+    // Pools take turns, so that none waits for another one that needs many rounds.
     let mut unfinished: Vec<usize> = (0..cluster.pools.len()).filter(|n| wanted(&cluster.pools[*n])).collect();
     while changes.moved_copies < limits.moves_max && !unfinished.is_empty() {
         unfinished.retain(|n| {
@@ -63,7 +63,7 @@ pub fn balance(map: &OsdMap, mapping: &PgMapping, limits: &BalanceLimits) -> Upm
     changes
 }
 
-/// How evenly the copies of `pools` are spread; of all pools with `None`.
+/// Returns the evenness of the copies of `pools`; of all pools with `None`.
 pub fn spread(map: &OsdMap, mapping: &PgMapping, pools: Option<&BTreeSet<PoolId>>) -> Spread {
     let cluster = Cluster::new(map, mapping);
     let mut spread = Spread::default();
@@ -97,30 +97,30 @@ struct Move {
 struct Pool {
     id: PoolId,
     places: RulePlaces,
-    /// What CRUSH says of each group, and where it is with its exchanges.
+    /// OSDs that CRUSH gives each group, and its OSDs after its exchanges.
     raw: Vec<Vec<OsdId>>,
     placed: Vec<Vec<OsdId>>,
     items: BTreeMap<u32, Vec<(OsdId, OsdId)>>,
     /// Groups placed by hand.
     fixed: BTreeSet<u32>,
     on: BTreeMap<OsdId, BTreeSet<u32>>,
-    /// How many copies each OSD has above its share.
+    /// Copies that each OSD has above its share.
     surplus: BTreeMap<OsdId, f64>,
 }
 
 struct Cluster<'a> {
     map: &'a OsdMap,
     pools: Vec<Pool>,
-    /// Above the shares of all pools together.
+    /// Copies that each OSD has above its share of all pools together.
     surplus: BTreeMap<OsdId, f64>,
 }
 
-/// How bad it is to be so far from one's share.
+/// Returns the penalty of a difference from the share.
 fn badness(surplus: f64) -> f64 {
     (surplus.abs() - TOLERANCE).max(0.0).powi(2)
 }
 
-/// How much better it is if one copy goes from one OSD to another; 0 or less if it is none the better.
+/// Returns the gain if one copy goes from one OSD to another; 0 or less if there is none.
 fn gain(from: f64, to: f64) -> f64 {
     if from - to <= 1.0 + EPSILON {
         return 0.0;
@@ -128,7 +128,7 @@ fn gain(from: f64, to: f64) -> f64 {
     badness(from) + badness(to) - badness(from - 1.0) - badness(to + 1.0)
 }
 
-/// OSDs from the fullest to the emptiest.
+/// Returns the OSDs from the fullest to the emptiest.
 fn by_surplus(surplus: &BTreeMap<OsdId, f64>) -> Vec<(OsdId, f64)> {
     let mut osds: Vec<(OsdId, f64)> = surplus.iter().map(|(osd, surplus)| (*osd, *surplus)).collect();
     osds.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -146,7 +146,7 @@ impl<'a> Cluster<'a> {
         Cluster { map, pools, surplus }
     }
 
-    /// The best exchange within one pool; two at once where the copy has to take a detour.
+    /// Returns the best exchange within one pool; two at once where the copy has to take a detour.
     fn even_out_pool(&self, pool: usize) -> Option<Vec<Move>> {
         let pool = &self.pools[pool];
         let osds = by_surplus(&pool.surplus);
@@ -160,7 +160,7 @@ impl<'a> Cluster<'a> {
                 }
             }
         }
-        // By way of a third OSD, which ends as it was.
+        // A detour goes by way of a third OSD, which keeps its number of copies.
         for (from, high) in osds.iter().take(DETOUR_CANDIDATES_MAX) {
             for (to, low) in osds.iter().rev().take(DETOUR_CANDIDATES_MAX) {
                 if gain(*high, *low) <= EPSILON {
@@ -177,7 +177,8 @@ impl<'a> Cluster<'a> {
         None
     }
 
-    /// An exchange in one pool that brings all pools together closer to what they should be, and this one no farther.
+    /// Returns an exchange in one pool that brings the OSDs closer to their shares of all pools together, and no
+    /// farther from those of this pool.
     fn even_out_total(&self, pool: usize) -> Option<Vec<Move>> {
         let pool = &self.pools[pool];
         let here = self.surplus.iter().filter(|(osd, _)| pool.surplus.contains_key(osd));
@@ -213,7 +214,7 @@ impl<'a> Cluster<'a> {
         }
         changes.moved_copies += 1;
         let pg = PgId { pool: pool.id, seed: *seed };
-        // What is as it was before this round needs no change.
+        // A group that is as before this round needs no change.
         let present = self.map.pg_upmap_items.get(&pg).map_or(&[][..], Vec::as_slice);
         if present == items.as_slice() {
             changes.items.remove(&pg);
@@ -225,7 +226,7 @@ impl<'a> Cluster<'a> {
 }
 
 impl Pool {
-    /// `None` if the pool cannot be placed, or its rule is not understood.
+    /// Returns `None` if the pool cannot be placed, or its rule is not understood.
     fn new(map: &OsdMap, mapping: &PgMapping, id: PoolId) -> Option<Pool> {
         let pool = map.pool(id)?;
         let mut of = Pool {
@@ -258,7 +259,7 @@ impl Pool {
         Some(of)
     }
 
-    /// Each part of the rule shares the copies that it reaches among its devices, by weight.
+    /// Computes the shares: each part of the rule shares the copies that it reaches among its devices, by weight.
     fn find_shares(&mut self, map: &OsdMap) {
         let weighted: Vec<(OsdId, usize, f64)> = self
             .places
@@ -283,7 +284,7 @@ impl Pool {
         }
     }
 
-    /// A group of which a copy can go from one OSD to another; the one that needs the fewest exchanges for it.
+    /// Returns a group of which a copy can go from one OSD to another; the one that needs the fewest exchanges for it.
     fn find(&self, map: &OsdMap, from: OsdId, to: OsdId, except: Option<u32>) -> Option<Move> {
         if !map.is_up(to) {
             return None;
@@ -298,7 +299,7 @@ impl Pool {
                 continue;
             }
             let Some(items) = self.items_for(map, seed, from, to) else { continue };
-            // One fewer is best, and nothing is fewer than that.
+            // One exchange fewer is the lowest cost there is.
             let before = self.items.get(&seed).map_or(0, Vec::len);
             let cost = items.len() + 1 - before.min(items.len() + 1);
             if best.as_ref().is_none_or(|(least, _)| cost < *least) {
@@ -311,7 +312,8 @@ impl Pool {
         best.map(|(_, step)| step)
     }
 
-    /// The exchanges after which the group has `to` in place of `from` and else what it has; `None` if there are no such.
+    /// Returns the exchanges after which the group has `to` in place of `from` and else its present OSDs; `None` if
+    /// there are none.
     fn items_for(&self, map: &OsdMap, seed: u32, from: OsdId, to: OsdId) -> Option<Vec<(OsdId, OsdId)>> {
         let mut items = self.items.get(&seed).cloned().unwrap_or_default();
         match items.iter().position(|(_, target)| *target == from) {

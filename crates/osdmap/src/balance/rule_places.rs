@@ -1,4 +1,4 @@
-//! Where a CRUSH rule may put the copies of a placement group.
+//! Places that a CRUSH rule allows for the copies of a placement group.
 
 use crate::{OsdMap, PgPool};
 use crush::{CrushMap, RuleKind, WEIGHT_ONE, op};
@@ -9,7 +9,7 @@ use types::OsdId;
 #[derive(Clone, PartialEq, Debug)]
 pub struct RulePlaces {
     devices: BTreeMap<OsdId, Place>,
-    /// How many times the rule begins anew (TAKE).
+    /// Number of times that the rule begins anew (TAKE).
     takes: usize,
 }
 
@@ -46,7 +46,7 @@ impl RulePlaces {
         Some(places)
     }
 
-    /// [`RulePlaces::of`] the pool's rule. `None`, too, if no rule fits the pool.
+    /// Reads the pool's rule, as [`RulePlaces::of`]. `None` as well if no rule fits the pool.
     pub fn of_pool(map: &OsdMap, pool: &PgPool) -> Option<RulePlaces> {
         let rule = map.crush.find_rule(pool.crush_rule, RuleKind(pool.kind.0), pool.size.into())?;
         RulePlaces::of(&map.crush, rule)
@@ -58,7 +58,7 @@ impl RulePlaces {
         if item >= 0 {
             let chosen = |kind: &u16| match kind {
                 0 => Some(item),
-                // Of several of a kind above each other, rules come to the outermost.
+                // Of several items of a kind above each other, rules come to the outermost.
                 kind => above.iter().copied().skip(1).find(|id| *id < 0 && crush.kind(*id) == Some(*kind)),
             };
             let path: Option<Vec<i32>> = kinds.iter().map(chosen).collect();
@@ -78,18 +78,18 @@ impl RulePlaces {
         Some(())
     }
 
-    /// Every device, the part of the rule that reaches it, and its weight in the hierarchy (1.0 is one unit).
+    /// Returns every device, the part of the rule that reaches it, and its weight in the hierarchy (1.0 is one unit).
     pub fn devices(&self) -> impl Iterator<Item = (OsdId, usize, f64)> {
         self.devices.iter().map(|(osd, place)| (*osd, place.take, place.weight))
     }
 
-    /// Which part of the rule reaches the device.
+    /// Returns the part of the rule that reaches the device.
     pub fn take_of(&self, osd: OsdId) -> Option<usize> {
         self.devices.get(&osd).map(|place| place.take)
     }
 
-    /// Whether `to` can stand in for `from` in a group that `members` hold, so that the rule's failure domains are
-    /// kept: it is chosen by the same choices but for the last, whose item no other member has.
+    /// Returns true if `to` can stand in for `from` in a group that `members` hold, so that the rule's failure domains
+    /// are kept: it is chosen by equal choices but for the last, whose item no other member has.
     pub fn may_replace(&self, members: &[OsdId], from: OsdId, to: OsdId) -> bool {
         let (Some(old), Some(new)) = (self.devices.get(&from), self.devices.get(&to)) else { return false };
         let outer = |place: &Place| place.path.len() - 1;
@@ -101,8 +101,8 @@ impl RulePlaces {
         from != to && members.contains(&from) && new.weight > 0.0 && same_outer && is_free
     }
 
-    /// Whether the OSD can stand beside all members, in place of any one that is chosen by the same choices but for the last: none of
-    /// them is in its failure domain.
+    /// Returns true if the OSD can stand beside all members, in place of any one whose choices but for the last are its
+    /// own: no member is in its failure domain.
     pub fn is_apart(&self, members: &[OsdId], osd: OsdId) -> bool {
         self.devices.get(&osd).filter(|place| place.weight > 0.0).is_some_and(|place| {
             let others = members.iter().filter_map(|member| self.devices.get(member));
@@ -111,8 +111,8 @@ impl RulePlaces {
         })
     }
 
-    /// Whether a group can be held by exactly these: all within the rule's reach, and no two in one failure domain.
-    /// How many stand in each of several outer domains is not looked at.
+    /// Returns true if a group can be held by exactly these OSDs: all within the rule's reach, and no two in one
+    /// failure domain. The numbers of OSDs in outer domains are not looked at.
     pub fn may_hold(&self, members: &[OsdId]) -> bool {
         let places: Option<Vec<&Place>> = members.iter().map(|osd| self.devices.get(osd)).collect();
         places.is_some_and(|places| {

@@ -5,8 +5,8 @@ use crate::{OsdMap, PgMapping};
 use std::collections::BTreeMap;
 use types::{OsdId, PoolId};
 
-/// Finds exceptions that have no effect, or one that the rule does not allow: of groups that are gone, from OSDs that the
-/// group is not on, to OSDs that are gone, out or of no weight, or into a failure domain that another copy is in.
+/// Finds exceptions that have no effect, or one that the rule does not allow: of groups that are gone, from OSDs that
+/// the group is not on, to OSDs that are gone, out or of no weight, or into a failure domain that another copy is in.
 ///
 /// `mapping`: of this map. Panics if it is of another epoch.
 pub fn stale_upmaps(map: &OsdMap, mapping: &PgMapping) -> UpmapChanges {
@@ -45,7 +45,7 @@ pub fn stale_upmaps(map: &OsdMap, mapping: &PgMapping) -> UpmapChanges {
     changes
 }
 
-/// Those of a group's exchanges that have an effect and that its rule allows. `osds`: where it is without them.
+/// Returns the exchanges of a group that have an effect and that its rule allows. `osds`: its OSDs without them.
 fn sensible(
     map: &OsdMap,
     places: Option<&RulePlaces>,
@@ -62,7 +62,7 @@ fn sensible(
             }
             works
         });
-        // What counts is where the group ends, not on which way: one exchange may make room for another one before it.
+        // Only the group's final OSDs count, not the way there: one exchange may make room for another one before it.
         let is_allowed = |(from, to): &(OsdId, OsdId)| {
             let before: Vec<OsdId> = at.iter().map(|osd| if osd == to { *from } else { *osd }).collect();
             places.is_none_or(|places| !at.contains(to) || places.may_replace(&before, *from, *to))

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use types::{Fsid, PoolId, Utime};
 use wire::EntityAddrVec;
 
-/// Hosts of OSDs with the given weights, and rules `replicated` (0) and `by-osd` (1), `erasure` (2).
+/// Returns a map with hosts of OSDs with the given weights, and rules `replicated` (0), `by-osd` (1) and `erasure` (2).
 fn cluster(hosts: &[Vec<f64>], pools: Vec<PgPool>) -> OsdMap {
     let mut crush = CrushMap::new();
     let mut map = OsdMap::new(Fsid([3; 16]));
@@ -48,13 +48,13 @@ fn apply(map: &mut OsdMap, changes: &UpmapChanges) {
     map.apply(&inc).unwrap();
 }
 
-/// Balances in rounds of `moves_max` until nothing is left to do. Returns how many copies were moved.
+/// Balances in rounds of `moves_max` until nothing is left to do. Returns the number of copies moved.
 fn balance_fully(map: &mut OsdMap, moves_max: usize) -> usize {
     let mut moved = 0;
     for _ in 0..10_000 {
         let limits = BalanceLimits { moves_max, pools: None };
         let changes = balance(map, &PgMapping::compute(map), &limits);
-        // Two at once where a copy takes a detour.
+        // A detour moves two copies at once.
         assert!(changes.moved_copies <= moves_max + 1, "{} moves", changes.moved_copies);
         if changes.is_empty() {
             return moved;
@@ -116,7 +116,7 @@ fn shares_follow_weights() {
 fn what_is_even_is_left_alone_and_what_was_moved_goes_home_first() {
     let mut map = check_even(&vec![vec![1.0]; 6], vec![PgPool::replicated(3, 64, 0)], 1.0);
     assert_eq!(balance_fully(&mut map, 10), 0);
-    // Somebody undoes everything by exchanges of everything: they shrink again.
+    // An operator undoes everything by exchanges of everything: they shrink again.
     let pg = PgId { pool: PoolId(1), seed: 5 };
     let present = map.pg_to_osds_upmapped(pg).unwrap();
     let other = (0..6).map(OsdId).find(|osd| !present.contains(osd)).unwrap();
@@ -150,7 +150,8 @@ fn exceptions_that_make_no_sense_are_found() {
     let neighbour = |osd: OsdId| OsdId(osd.0 ^ 1);
     let mut inc = Incremental::after(&map, Utime { sec: 9, nsec: 0 });
     inc.new_weight.insert(elsewhere(0), 0);
-    // To one that is out; from one that it is not on; onto a host that another copy is on; one that is good.
+    // One exception leads to an OSD that is out; one from an OSD that the group is not on; one onto a host that another
+    // copy is on; one is good.
     inc.new_pg_upmap_items.insert(pg(0), vec![(at(0)[0], elsewhere(0))]);
     inc.new_pg_upmap_items.insert(pg(1), vec![(elsewhere(1), neighbour(elsewhere(1)))]);
     inc.new_pg_upmap_items.insert(pg(2), vec![(at(2)[0], neighbour(at(2)[1])), (at(2)[2], neighbour(at(2)[2]))]);
@@ -159,7 +160,7 @@ fn exceptions_that_make_no_sense_are_found() {
     inc.new_pg_upmap.insert(pg(5), vec![OsdId(0), OsdId(1), OsdId(2)]);
     inc.new_pg_upmap.insert(pg(6), vec![OsdId(0), OsdId(2), OsdId(4)]);
     let good = (at(2)[2], neighbour(at(2)[2]));
-    // Without the weight of that OSD others go elsewhere, too; so it is given back below.
+    // Without the weight of that OSD other groups go elsewhere, too; therefore it gets it back below.
     let out = elsewhere(0);
     let six = at(6) != [OsdId(0), OsdId(2), OsdId(4)];
     map.apply(&inc).unwrap();

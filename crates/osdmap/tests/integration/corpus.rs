@@ -35,7 +35,7 @@ fn check<T: Encode + Decode + PartialEq + std::fmt::Debug>(name: &str) {
             match T::decode(&mut reader) {
                 Err(error) => writeln!(failures, "{}: {error}", path.display()).unwrap(),
                 Ok(value) => {
-                    // One sample was recorded with bytes of what followed it.
+                    // One sample was recorded with bytes of the next value behind it.
                     let end = bytes.len() - if path.ends_with(OVERLONG) { reader.left() } else { 0 };
                     let bytes = &bytes[..end];
                     let again = value.to_vec(target);

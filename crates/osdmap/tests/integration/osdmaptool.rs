@@ -9,7 +9,7 @@ use types::{OsdId, PgId};
 use wire::basic::Locator;
 use wire::{Encode, Target};
 
-/// Whether a tool is there. Without it the test is skipped, unless NACRE_REQUIRE_ORACLES=1 demands it.
+/// Returns true if a tool is there. Without it the test is skipped, unless NACRE_REQUIRE_ORACLES=1 demands it.
 fn have(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     assert!(found || std::env::var("NACRE_REQUIRE_ORACLES").as_deref() != Ok("1"), "{tool} is not installed");
@@ -43,7 +43,7 @@ fn run(tool: &str, file: &TempFile, args: &[&str]) -> String {
     stdout.into_owned()
 }
 
-/// As the tool prints a set: `([3,1], p3)`.
+/// Returns a set as the tool prints it: `([3,1], p3)`.
 fn show(osds: &[OsdId], primary: Option<OsdId>) -> String {
     let osds: Vec<String> = osds.iter().map(|osd| osd.0.to_string()).collect();
     format!("([{}], p{})", osds.join(","), primary.map_or(-1, |osd| osd.0))
@@ -57,7 +57,7 @@ fn our_line(map: &OsdMap, pg: PgId) -> String {
     format!("{pg} raw {} up {up} acting {acting}", show(&raw, raw_primary))
 }
 
-/// Compares all placement groups of a map; returns how many there are.
+/// Compares all placement groups of a map; returns their number.
 fn compare(name: &str, map: &OsdMap) -> usize {
     let file = TempFile::new(name, &map.to_vec(Target::PACIFIC));
     let text = run("osdmaptool", &file, &["--test-map-pgs-dump-all"]);

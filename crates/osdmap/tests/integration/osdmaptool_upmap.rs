@@ -6,7 +6,7 @@ use std::process::Command;
 use types::OsdId;
 use wire::{Encode, Target};
 
-/// What the tool makes of `map` with a deviation of at most one copy and all the changes that it wants.
+/// Returns the map after the tool's changes, with a deviation of at most one copy and as many changes as it wants.
 fn balanced_by_osdmaptool(map: &OsdMap, name: &str) -> OsdMap {
     let dir = std::env::temp_dir().join(format!("nacre-upmap-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();

@@ -152,7 +152,7 @@ proptest! {
         }
     }
 
-    /// Checksums hide what lies behind a damaged length; pools and monitor maps have none.
+    /// Checksums hide code behind a damaged length; pools and monitor maps have none.
     #[test]
     fn damaged_pools_and_monitor_maps_are_read_or_refused(at in 0usize..400, byte: u8, cut in 0usize..400) {
         let pool = small_map().pools.values().next().unwrap().to_vec(Target::PACIFIC);
@@ -186,7 +186,7 @@ fn an_osds_life_in_increments() {
     let (state, info, epoch) = step(&|inc| support::mark_up(inc, osd, 9));
     assert_eq!((state, info.up_from), (OsdState::EXISTS | OsdState::UP, epoch));
     step(&|inc| inc.mark_down(osd));
-    // Flipping "exists" of one that exists forgets it.
+    // Flipping "exists" of an OSD that exists forgets it.
     let (state, info, _) = step(&|inc| inc.flip_state(osd, OsdState::EXISTS));
     assert_eq!((state, info), (OsdState::default(), OsdInfo::default()));
 }
@@ -231,7 +231,7 @@ fn only_what_may_differ_is_placed_again() {
     let (osd, pool) = (OsdId(7), PoolId(1));
     let groups = map.pools[&pool].pg_num as usize;
     let all: usize = map.pools.values().map(|pool| pool.pg_num as usize).sum();
-    // Groups that the OSD has before the next change.
+    // Counts the groups that the OSD has before the next change.
     let has_groups = std::cell::Cell::new(mapping.iter().filter(|(_, at)| at.up.contains(&osd)).count());
     let mut check = |what: &str, wanted: usize, change: &dyn Fn(&OsdMap, &mut Incremental)| {
         let before = map.clone();
@@ -257,7 +257,7 @@ fn only_what_may_differ_is_placed_again() {
     check("a pool keeps fewer copies", groups, &|map, inc| {
         inc.new_pools.insert(pool, PgPool { size: 2, ..map.pools[&pool].clone() });
     });
-    // By hand it is nowhere, so CRUSH has to place its groups again and, perhaps, the one that was placed by hand.
+    // The OSD is placed nowhere by hand: CRUSH has to place its groups again and, perhaps, the one placed by hand.
     let has = has_groups.get();
     assert!(has > 5 && has < all / 2, "{has}");
     check("an OSD is out", has, &|_, inc| inc.mark_out(osd));

@@ -1,8 +1,8 @@
-//! What a running Ceph did, replayed.
+//! Replays the changes that a running Ceph made.
 //!
-//! The fixtures were recorded from the stores of monitors of Ceph 16.2.15 while pools, OSDs, placements, weights, flags,
-//! blocklists, snapshots and the hierarchy were changed by commands: every increment behind its length, from epoch 1,
-//! and the last full map.
+//! The fixtures were recorded from the stores of monitors of Ceph 16.2.15 while pools, OSDs, placements, weights,
+//! flags, blocklists, snapshots and the hierarchy were changed by commands: every increment behind its length, from
+//! epoch 1, and the last full map.
 
 use osdmap::{Incremental, OsdMap, PgMapping};
 use types::{Fsid, OsdId};
@@ -41,7 +41,7 @@ fn increments_are_read_written_and_applied_as_ceph_does() {
     }
 }
 
-/// What `osdmaptool --test-map-pgs-dump-all` of 16.2.15 says of the last maps.
+/// The recorded lines are those of `osdmaptool --test-map-pgs-dump-all` of 16.2.15 for the last maps.
 #[test]
 fn placements_equal_the_recorded_ones() {
     let first = include_str!("../fixtures/ceph-16.2.15-first.placements");
@@ -60,7 +60,7 @@ fn placements_equal_the_recorded_ones() {
     }
 }
 
-/// `([3,1], p3)`
+/// Returns `([3,1], p3)`.
 fn show(osds: &[OsdId], primary: Option<OsdId>) -> String {
     let osds: Vec<String> = osds.iter().map(|osd| osd.0.to_string()).collect();
     format!("([{}], p{})", osds.join(","), primary.map_or(-1, |osd| osd.0))

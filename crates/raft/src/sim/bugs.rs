@@ -1,4 +1,4 @@
-//! Deliberate bugs are found.
+//! Tests that deliberate bugs are found.
 
 use super::{number, run};
 use crate::bug::{Bug, switch};
@@ -9,7 +9,7 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics of this thread are not printed while a bug is on: they are what is looked for.
+/// Keeps panics of this thread from being printed while a bug is on: they are the finding.
 fn be_quiet(is_quiet: bool) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -23,7 +23,7 @@ fn be_quiet(is_quiet: bool) {
     QUIET.set(is_quiet);
 }
 
-/// The first of these seeds with which `bug` shows, and how.
+/// Returns the first of these seeds with which `bug` shows, and the finding.
 fn found(bug: Bug, mut seeds: std::ops::Range<u64>) -> Option<(u64, String)> {
     switch(Some(bug));
     be_quiet(true);
@@ -43,7 +43,7 @@ fn found(bug: Bug, mut seeds: std::ops::Range<u64>) -> Option<(u64, String)> {
     found
 }
 
-/// Those that the usual seeds find.
+/// Bugs that the usual seeds find.
 const FOUND: &[Bug] = &[
     Bug::AckNotDurable,
     Bug::LeaderCountsEarly,
@@ -79,7 +79,7 @@ fn bugs_are_found() {
     check(FOUND.iter(), number("RAFT_BUG_SEEDS", 600));
 }
 
-/// Those that need rarer meetings of events, each with how many seeds find it.
+/// Bugs that need rarer meetings of events, each with the number of seeds that finds it.
 const RARE: &[(Bug, u64)] = &[
     (Bug::AppliesUndecided, 5000),
     (Bug::MembershipKept, 5000),
@@ -87,11 +87,11 @@ const RARE: &[(Bug, u64)] = &[
     (Bug::LeaseFromAnswer, 5000),
 ];
 
-/// One that takes so many seeds that only the one which shows it is run.
+/// A bug that takes so many seeds that only the one which shows it is run.
 const RAREST: (Bug, u64) = (Bug::SoleVoteNotDurable, 29_445);
 
-/// Those that no seed below 5000 finds, the first one none below 40,000: what it takes does not come together here.
-/// `RAFT_BUG_SEEDS=20000 make test-all T=rare_bugs` hunts for them.
+/// Bugs that no seed below 5000 finds, the first one none below 40,000: the events that they take do not come together
+/// here. `RAFT_BUG_SEEDS=20000 make test-all T=rare_bugs` hunts for them.
 const NOT_FOUND: &[Bug] = &[Bug::OlderTermCounted, Bug::ChangeBeforeTermStart, Bug::ClocksAgree];
 
 #[test]

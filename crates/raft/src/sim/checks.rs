@@ -1,24 +1,24 @@
-//! What must hold. Each check is a sentence; an error says how it is not so.
+//! Invariants of a run. Each check is a sentence; its error says how it is violated.
 
 use super::disk::Disk;
 use super::machine::{Machine, hash_of};
 use crate::{Entry, Membership, Payload, Position, Raft, ReadId, ServerId, Snapshot};
 use std::collections::BTreeMap;
 
-/// What is known of the run so far.
+/// Knowledge of the run so far.
 #[derive(Default)]
 pub struct Checks {
-    /// Who led a term.
+    /// The leader of each term.
     leaders: BTreeMap<u64, ServerId>,
-    /// What is decided: by index, the position and the state machine after it.
+    /// Decided entries: by index, the position and the state machine after it.
     history: BTreeMap<u64, (Position, Machine)>,
-    /// What was made at a position, and what was before it.
+    /// Entries made: by position, a hash of the payload and the position before it.
     made: BTreeMap<Position, (u64, Position)>,
-    /// What was decided when a read was asked.
+    /// The decided index when each read was asked.
     reads: BTreeMap<ReadId, u64>,
-    /// The members last decided, and where.
+    /// The members last decided, and their index.
     members: (u64, Membership),
-    /// Who was a member and is none any more.
+    /// Servers that were members and are none any more.
     removed: Vec<ServerId>,
 }
 
@@ -28,7 +28,7 @@ impl Checks {
         self.members = (snapshot.last.index, snapshot.membership.clone());
     }
 
-    /// How far the cluster has decided.
+    /// Returns the index up to which the cluster has decided.
     pub fn decided(&self) -> u64 {
         self.history.last_key_value().map_or(0, |(index, _)| *index)
     }
@@ -45,7 +45,7 @@ impl Checks {
         &self.members
     }
 
-    /// A read that is asked now must see what is decided now.
+    /// A read that is asked now must see everything that is decided now.
     pub fn asks(&mut self, read: ReadId) {
         self.reads.insert(read, self.decided());
     }
@@ -54,7 +54,7 @@ impl Checks {
         self.reads.remove(&read);
     }
 
-    /// No read misses what was decided before it was asked.
+    /// No read misses an entry that was decided before it was asked.
     pub fn answers(&mut self, id: ServerId, read: ReadId, machine: Machine) -> Result<(), String> {
         let Some(floor) = self.reads.remove(&read) else {
             return Err(format!("{id} answers {read:?} that nobody asks"));
@@ -68,7 +68,7 @@ impl Checks {
         Ok(())
     }
 
-    /// All state machines take the same entries, and only such as their own disk will still have after a crash.
+    /// All state machines take equal entries, and only entries that their own disk will still have after a crash.
     pub fn applies(&mut self, id: ServerId, entry: &Entry, machine: Machine, disk: &Disk) -> Result<(), String> {
         let index = entry.position.index;
         let known = *self.history.entry(index).or_insert((entry.position, machine));
@@ -92,7 +92,7 @@ impl Checks {
         Ok(())
     }
 
-    /// A snapshot is the state that everybody had there.
+    /// A snapshot is the state that every server had there.
     pub fn installs(&self, id: ServerId, snapshot: &Snapshot, machine: Machine) -> Result<(), String> {
         match self.history.get(&snapshot.last.index) {
             Some(known) if *known == (snapshot.last, machine) => Ok(()),
@@ -100,7 +100,7 @@ impl Checks {
         }
     }
 
-    /// After each step of a server.
+    /// Checks a server after each of its steps.
     pub fn server(&mut self, raft: &Raft, disk: &Disk) -> Result<(), String> {
         if raft.is_leader() {
             let leader = *self.leaders.entry(raft.term()).or_insert_with(|| raft.id());
@@ -121,7 +121,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Whoever leads the newest term has everything that is decided.
+    /// The leader of the newest term has everything that is decided.
     fn leader_is_complete(&self, raft: &Raft) -> Result<(), String> {
         if self.leaders.last_key_value().is_some_and(|(term, _)| *term > raft.term()) {
             return Ok(());
@@ -144,7 +144,8 @@ impl Checks {
         }
     }
 
-    /// Two logs with an entry at the same position are the same up to there: each position was made once, behind one other.
+    /// Two logs with an entry at the same position are equal up to there: each position was made once, behind one
+    /// other.
     pub fn logs_match(&mut self, raft: &Raft) -> Result<(), String> {
         let (base, last) = raft.log_range();
         for index in base + 1..=last {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 pub struct Disk {
     pub stored: Stored,
     queue: VecDeque<(Ticket, Persist)>,
-    /// When the last write of the queue is done.
+    /// Time at which the last write of the queue is done.
     pub busy_until: u64,
 }
 
@@ -21,14 +21,14 @@ impl Disk {
         self.queue.push_back((ticket, write));
     }
 
-    /// The write `ticket` is done, and those before it.
+    /// Completes the write `ticket`, and those before it.
     pub fn done(&mut self, ticket: Ticket) {
         while let Some((_, write)) = self.queue.pop_front_if(|(of, _)| *of <= ticket) {
             self.stored.apply(write);
         }
     }
 
-    /// The process dies: some of the writes under way were done, and the next may have been torn.
+    /// Ends the process: some of the writes under way were done, and the next may have been torn.
     pub fn crash(&mut self, rng: &mut Rng) {
         for _ in 0..rng.below(self.queue.len() as u64 + 1) {
             let (_, write) = self.queue.pop_front().expect("it is in the queue");

@@ -1,18 +1,18 @@
-//! What goes wrong, what operators do, and the calm at the end.
+//! Faults, operators' work, and the calm at the end.
 
 use super::world::{Coming, Focus, MS, World};
 use crate::{Change, Membership, Payload, Raft, ServerId, Stored};
 use std::collections::BTreeSet;
 
 impl World {
-    /// The part of a run in which things go wrong.
+    /// Runs the part of a run in which faults happen.
     pub fn faulty(&mut self) -> Result<(), String> {
         self.run_until(300 * MS)?;
         let until = 300 * MS + self.rng.between(300 * MS, 1500 * MS);
         self.run_until(until)
     }
 
-    /// Everything is mended: from then on the cluster must decide and answer.
+    /// Mends everything: from then on the cluster must decide and answer.
     pub fn calm(&mut self) -> Result<(), String> {
         self.note(|| "calm".to_owned());
         self.is_calm = true;
@@ -68,7 +68,7 @@ impl World {
         Ok(())
     }
 
-    /// Something goes wrong.
+    /// Makes a fault happen.
     pub fn fail(&mut self) {
         let running = self.running();
         let Some(one) = self.rng.pick(&running) else { return };
@@ -83,7 +83,7 @@ impl World {
                 self.crash(one);
                 self.at(self.now + down, Coming::Restart(one));
             }
-            // The leader, and right away: what it has not written is lost.
+            // The leader crashes right away: it loses entries that it has not written.
             4 | 5 => {
                 if let Some(leader) = running.iter().copied().find(|id| self.raft(*id).is_some_and(Raft::is_leader)) {
                     self.crash(leader);
@@ -98,7 +98,7 @@ impl World {
                 self.cut.extend([(one, other), (other, one)]);
             }
             8 | 9 => {
-                // Cut off from everybody: both ways, or it hears nothing, or nobody hears it.
+                // A server is cut off from all others: both ways, or it hears nothing, or it is not heard.
                 let ways = self.rng.below(3);
                 for other in running {
                     if ways != 1 {
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// A leader and one follower lose each other, so that this follower soon stands.
+    /// Begins an attack: a leader and one follower lose each other, so that this follower soon stands.
     fn begin_attack(&mut self, running: &[ServerId]) {
         self.cut.clear();
         let leaders: Vec<ServerId> =
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// Now the voter loses the leader, too, and may start anew.
+    /// Goes on with an attack: the voter loses the leader, too, and may start anew.
     pub fn attack(&mut self, leader: ServerId, voter: ServerId) {
         if self.is_calm {
             return;
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// A disk is lost, if a majority keeps theirs whatever becomes of changes under way.
+    /// Loses a disk, if a majority keeps theirs whatever becomes of changes under way.
     fn lose_disk(&mut self, id: ServerId) {
         let memberships: Vec<Membership> = self
             .servers
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// What operators do: members come, go and are replaced; leadership moves.
+    /// Acts as operators do: members come, go and are replaced; leadership moves.
     pub fn operate(&mut self) -> Result<(), String> {
         self.logs_match()?;
         let leaders: Vec<ServerId> =
@@ -214,7 +214,7 @@ impl World {
             self.drive(leader, |raft, now| is_taken = raft.transfer(now, to).is_ok())?;
             self.outcome.handovers += u64::from(is_taken);
             if self.focus == Focus::Leases && is_taken && !self.is_calm {
-                // Who has handed over hears nothing of what comes of it.
+                // A server that has handed over hears nothing of the outcome.
                 let others = self.running().into_iter().filter(|id| *id != leader);
                 self.cut.extend(others.map(|other| (other, leader)).collect::<Vec<_>>());
             }
@@ -228,13 +228,13 @@ impl World {
         } else {
             Change::Remove(self.rng.pick(&voters).expect("somebody votes"))
         };
-        // A careful operator removes nobody whom a majority needs: one member that is lost and one that is removed may be one
-        // too many.
+        // A careful operator removes no member that a majority needs: one member that is lost and one that is removed
+        // may be one too many.
         let there: BTreeSet<ServerId> = self.servers.keys().copied().collect();
         if members.after(change).is_some_and(|after| !after.is_majority(&there)) {
             return Ok(());
         }
-        // Two at once must not be possible: the second is to be refused.
+        // Two changes at once must not be possible: the second is to be refused.
         let tries_two = self.rng.percent(20) && lost.is_empty();
         let second = Change::Remove(self.rng.pick(&voters).expect("somebody votes"));
         let mut changes = 0;
@@ -249,7 +249,7 @@ impl World {
         Ok(())
     }
 
-    /// Servers that are no members any more are switched off after a while.
+    /// Switches servers off, after a while, that are no members any more.
     fn remove_strangers(&mut self) {
         for id in self.checks.removed().to_vec() {
             if self.servers.contains_key(&id) && self.rng.percent(20) && self.is_out(id) {
@@ -260,7 +260,7 @@ impl World {
         }
     }
 
-    /// Whether no log that could still count has this server as a voter.
+    /// Returns true if no log that could still count has this server as a voter.
     fn is_out(&self, id: ServerId) -> bool {
         self.servers.iter().filter(|(other, _)| **other != id).all(|(_, server)| {
             let raft = server.process.as_ref().map(|process| &process.raft);
@@ -269,7 +269,7 @@ impl World {
     }
 }
 
-/// The members by a server's log, in memory or, without a process, on its disk.
+/// Returns the members by a server's log, in memory or, without a process, on its disk.
 fn newest_members(stored: &Stored, raft: &Option<&Raft>) -> Option<Membership> {
     if let Some(raft) = raft {
         return Some(raft.membership().clone());

@@ -1,9 +1,9 @@
-//! A state machine that is a hash of all it was given.
+//! A state machine that is a hash of all its entries.
 
 use crate::{Entry, Payload};
 use bytes::Bytes;
 
-/// Its state after the entry at `applied`.
+/// The state machine after the entry at `applied`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Machine {
     pub applied: u64,
@@ -41,7 +41,7 @@ impl Machine {
         data.into()
     }
 
-    /// The state that a snapshot holds, or why it holds none.
+    /// Returns the state that a snapshot holds. Error: a sentence with the reason why it holds none.
     pub fn from_snapshot(data: &[u8]) -> Result<Machine, String> {
         let word = |at: usize| data.get(at..at + 8).and_then(|word| word.try_into().ok()).map(u64::from_le_bytes);
         let machine = Machine { applied: word(0).ok_or("cut short")?, hash: word(8).ok_or("cut short")? };

@@ -1,10 +1,12 @@
 //! Whole clusters of [`Raft`]s under a seed: network, disks, clocks and operators misbehave, and checks watch.
 //!
-//! * this file: a run. [`world`]: servers, links, time. [`disk`]: writes that take time, and are lost or torn by a crash.
-//! * [`checks`]: what must hold. [`faults`]: what goes wrong. [`machine`]: the state machine. [`bugs`]: deliberate ones.
+//! * this file: a run. [`world`]: servers, links, time. [`disk`]: writes that take time, and are lost or torn by a
+//!   crash.
+//! * [`checks`]: invariants. [`faults`]: faults and operators. [`machine`]: the state machine. [`bugs`]: deliberate
+//!   bugs.
 //!
-//! `RAFT_SEEDS=20000 RAFT_FROM=0 cargo test -p raft seeds_hold -- --nocapture` runs more than the usual ones; a failure prints
-//! its seed, and `RAFT_FROM=<seed> RAFT_SEEDS=1 RAFT_TRACE=1` shows it.
+//! `RAFT_SEEDS=20000 RAFT_FROM=0 cargo test -p raft seeds_hold -- --nocapture` runs more than the usual ones; a failure
+//! prints its seed, and `RAFT_FROM=<seed> RAFT_SEEDS=1 RAFT_TRACE=1` shows it.
 
 mod bugs;
 mod checks;
@@ -19,7 +21,7 @@ use world::World;
 /// Most events of one run; more is a loop without end.
 const EVENTS_MAX: u64 = 2_000_000;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Outcome {
     trace: u64,
@@ -33,7 +35,7 @@ struct Outcome {
     handovers: u64,
 }
 
-/// One run. An error says what did not hold.
+/// Runs a seed. An error tells the violated invariant.
 fn run(seed: u64) -> Result<Outcome, String> {
     let mut world = World::new(seed);
     world.faulty()?;

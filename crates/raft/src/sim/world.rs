@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub const MS: u64 = 1_000_000;
 
-/// What comes at a time.
+/// A future event of the simulation.
 #[derive(Debug)]
 pub enum Coming {
     Message {
@@ -29,7 +29,7 @@ pub enum Coming {
         start: u64,
     },
     Restart(ServerId),
-    /// Whoever voted for this new leader crashes, and it is cut off.
+    /// The servers that voted for this new leader crash, and it is cut off.
     Usurp(ServerId),
     /// The second half of an attack on this leader's lease, with this voter.
     Attack(ServerId, ServerId),
@@ -42,18 +42,18 @@ pub enum Coming {
 pub struct Server {
     pub disk: Disk,
     pub process: Option<Process>,
-    /// Its clock's nanoseconds in a second.
+    /// Nanoseconds of its clock in a second.
     pub clock_rate: u64,
-    /// Its disk takes so much longer.
+    /// Factor by which its disk is slower.
     pub slowness: u64,
-    /// Its process does not run until then.
+    /// Time until which its process does not run.
     pub paused_until: u64,
 }
 
 pub struct Process {
     pub raft: Raft,
     pub machine: Machine,
-    /// Which start of a process it is.
+    /// Number of the process's start.
     pub start: u64,
     started_at: u64,
     clock_base: u64,
@@ -78,7 +78,7 @@ pub struct World {
     coming: BTreeMap<(u64, u64), Coming>,
     counter: u64,
     pub servers: BTreeMap<ServerId, Server>,
-    /// Messages from one to another are lost.
+    /// Links, from one server to another, on which messages are lost.
     pub cut: BTreeSet<(ServerId, ServerId)>,
     pub loss_percent: u64,
     pub delay_max: u64,
@@ -93,13 +93,13 @@ pub struct World {
     shows: bool,
 }
 
-/// What a run looks at most.
+/// The kind of trouble in which a run concentrates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Focus {
     Everything,
-    /// Leaders that are cut off and still asked, beside clocks that differ much.
+    /// Leaders that are cut off and still asked, with clocks that differ much.
     Leases,
-    /// New leaders that are cut off at once, while those who voted for them crash.
+    /// New leaders that are cut off at once, while the servers that voted for them crash.
     Elections,
 }
 
@@ -163,7 +163,7 @@ impl World {
     }
 
     fn add_server(&mut self, id: ServerId, stored: Stored) {
-        // Rates differ by at most what the configuration allows for between any two.
+        // Rates of any two clocks differ by at most the configured error.
         let clock_rate = match self.focus {
             Focus::Leases => [910_000_000, 1_000_000_000, 1_090_000_000][self.rng.below(3) as usize],
             _ => self.rng.between(976_000_000, 1_024_000_000),
@@ -173,7 +173,7 @@ impl World {
         self.start(id);
     }
 
-    /// A server with an empty disk.
+    /// Adds a server with an empty disk.
     pub fn new_server(&mut self) -> ServerId {
         let id = ServerId(self.next_server);
         self.next_server += 1;
@@ -209,7 +209,7 @@ impl World {
         self.drive(id, |_, _| ()).expect("a start decides nothing");
     }
 
-    /// Ends the process; what it had not written yet may be lost.
+    /// Ends the process; writes under way may be lost.
     pub fn crash(&mut self, id: ServerId) {
         if let Some(server) = self.servers.get_mut(&id).filter(|server| server.process.is_some()) {
             server.process = None;
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// Whether there is something that can be spoken to.
+    /// Returns the servers that have a process.
     pub fn running(&self) -> Vec<ServerId> {
         self.servers.iter().filter(|(_, server)| server.process.is_some()).map(|(id, _)| *id).collect()
     }
@@ -229,7 +229,7 @@ impl World {
         self.servers.get(&id)?.process.as_ref().map(|process| &process.raft)
     }
 
-    /// Runs until `until`, in which time clients, operators and faults come by themselves.
+    /// Runs until `until`; meanwhile clients, operators and faults come by themselves.
     pub fn run_until(&mut self, until: u64) -> Result<(), String> {
         while let Some((&(at, _), _)) = self.coming.first_key_value() {
             if at > until {
@@ -317,7 +317,7 @@ impl World {
         }
     }
 
-    /// Until when this server's process does not run, if it does not.
+    /// Returns the time until which this server's process does not run, if it does not.
     pub fn paused_until(&self, id: ServerId) -> Option<u64> {
         let server = self.servers.get(&id).filter(|server| server.process.is_some())?;
         (self.now < server.paused_until).then_some(server.paused_until)
@@ -331,7 +331,7 @@ impl World {
         self.servers.get_mut(&id)?.process.as_mut()
     }
 
-    /// Has a server do something, and carries out what comes of it.
+    /// Has a server do something, and carries out the resulting actions.
     pub fn drive(&mut self, id: ServerId, f: impl FnOnce(&mut Raft, Duration)) -> Result<(), String> {
         let now = self.now;
         let Some(server) = self.servers.get_mut(&id) else { return Ok(()) };
@@ -378,7 +378,7 @@ impl World {
                 server.disk.busy_until = done;
                 let start = server.process.as_ref().expect("it acts").start;
                 server.disk.submit(ticket, write);
-                // Sometimes several are told of as one.
+                // Some writes are reported late, so that several are reported as one.
                 if !self.rng.percent(20) {
                     self.at(done, Coming::Written { server: id, start, ticket });
                 } else {
@@ -410,7 +410,7 @@ impl World {
             Action::Leadership { term, leader } => {
                 self.note(|| format!("{id}: term {term}, leader {leader:?}"));
                 if leader == Some(id) && self.focus == Focus::Elections && !self.is_calm && self.rng.percent(30) {
-                    // From inside its step a server cannot be crashed; right after it.
+                    // A server cannot be crashed from inside its step; it is right after it.
                     self.at(self.now, Coming::Usurp(id));
                 }
             }
@@ -433,7 +433,7 @@ impl World {
         }
     }
 
-    /// Clients ask whoever says that it leads, also those that do no more.
+    /// Has clients ask every server that says that it leads, also former leaders.
     fn clients(&mut self) -> Result<(), String> {
         for id in self.running() {
             if self.paused_until(id).is_some() || !self.raft(id).is_some_and(Raft::is_leader) {

@@ -1,4 +1,4 @@
-//! Receive buffers that the kernel picks from, so that a connection holds none while it waits.
+//! Receive buffers that the kernel picks from, so that a waiting connection holds none.
 
 use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 use types::AlignedBuf;
 
-/// The group id of our only ring of buffers.
+/// Group id of the only ring of buffers.
 pub(crate) const BUFFER_GROUP: u16 = 0;
 
 pub(crate) struct BufRing {
@@ -17,7 +17,7 @@ pub(crate) struct BufRing {
 }
 
 impl BufRing {
-    /// `count`: a power of two.
+    /// Registers `count` buffers, a power of two.
     pub(crate) fn register(submitter: &Submitter<'_>, count: u16, buffer_bytes: usize) -> io::Result<BufRing> {
         let mut ring = BufRing {
             entries: AlignedBuf::zeroed(usize::from(count) * size_of::<BufRingEntry>()),

@@ -1,4 +1,4 @@
-//! Threads that do disk requests where there is no io_uring.
+//! Threads that carry out disk requests where there is no io_uring.
 
 use super::{CALL_BYTES_MAX, DiskCall, OpId, minus_errno};
 use crate::Waker;
@@ -114,7 +114,7 @@ fn work(shared: &Shared) {
     }
 }
 
-/// One system call; the count done or a negative errno.
+/// Makes the system call of a job. Returns the number of bytes done, or a negative errno.
 fn perform(job: &Job) -> i32 {
     loop {
         #[allow(unsafe_code)]

@@ -1,4 +1,5 @@
-//! Readiness instead of completion, where io_uring is forbidden: operations are kept until the socket is ready.
+//! The backend on epoll, for systems that forbid io_uring: it waits for readiness instead of completion, and keeps
+//! operations until their socket is ready.
 
 use super::disk_pool::DiskPool;
 use super::{CALL_BYTES_MAX, Completion, DiskCall, OpId, OpKind, minus_errno};
@@ -16,7 +17,7 @@ use types::AlignedBuf;
 const WAKER: u64 = u64::MAX;
 const DISK: u64 = u64::MAX - 1;
 
-/// What a socket is asked for in one direction.
+/// The pending operation of one direction of a socket.
 #[derive(Clone, Copy)]
 enum Pending {
     Accept,
@@ -29,13 +30,13 @@ enum Pending {
 #[derive(Default)]
 struct Direction {
     pending: Option<(OpId, Pending)>,
-    /// Not known to block. True at first: the way to find out is to try.
+    /// The direction is not known to block. True at first, because only a try can tell.
     ready: bool,
     queued: bool,
 }
 
 struct Socket {
-    /// Reading, accepting; and writing, connecting.
+    /// First reading or accepting, second writing or connecting.
     directions: [Direction; 2],
 }
 
@@ -45,10 +46,10 @@ const OUT: usize = 1;
 pub(crate) struct Epoll {
     epoll: OwnedFd,
     sockets: BTreeMap<RawFd, Socket>,
-    /// Directions with something pending that is worth a try.
+    /// Directions with a pending operation that is worth a try.
     tries: VecDeque<(RawFd, usize)>,
     completions: VecDeque<Completion>,
-    /// The one receive buffer; taken between a completion and its delivery.
+    /// The only receive buffer; absent between a completion and its delivery.
     buffer: Option<AlignedBuf>,
     waker: Waker,
     disk: DiskPool,
@@ -97,7 +98,7 @@ impl Epoll {
         self.consider(fd, direction);
     }
 
-    /// Queues a try if there is something to do and it may succeed.
+    /// Queues a try of a direction, if it has a pending operation that may succeed.
     fn consider(&mut self, fd: RawFd, direction: usize) {
         let Some(socket) = self.sockets.get_mut(&fd) else { return };
         let state = &mut socket.directions[direction];
@@ -140,7 +141,7 @@ impl Epoll {
     /// See [`super::Backend::disk`].
     #[allow(unsafe_code)]
     pub(crate) unsafe fn disk(&mut self, op: OpId, fd: RawFd, call: DiskCall) {
-        // SAFETY: passed on to our caller.
+        // SAFETY: the caller keeps this contract.
         unsafe { self.disk.submit(op, fd, call) };
     }
 
@@ -214,7 +215,7 @@ impl Epoll {
         None
     }
 
-    /// Tries what wants to send, keeping the outcomes for later: nobody calls [`Epoll::next`] for now.
+    /// Tries pending operations that send, and keeps their completions: [`Epoll::next`] is not called for now.
     pub(crate) fn push_out(&mut self) {
         for (fd, direction) in std::mem::take(&mut self.tries) {
             if direction == IN {
@@ -274,7 +275,7 @@ fn borrow(fd: RawFd) -> BorrowedFd<'static> {
     }
 }
 
-/// One try, without blocking: a count, a descriptor or a negative errno.
+/// Tries an operation once, without blocking. Returns a count, a descriptor or a negative errno.
 fn attempt(fd: RawFd, pending: &mut Pending, buffer: &mut AlignedBuf) -> i32 {
     loop {
         #[allow(unsafe_code)]
@@ -310,7 +311,7 @@ fn attempt(fd: RawFd, pending: &mut Pending, buffer: &mut AlignedBuf) -> i32 {
     }
 }
 
-/// How a connect ended that was in progress.
+/// The result of a connect that was in progress.
 fn connect_result(fd: RawFd) -> i32 {
     let mut error = MaybeUninit::<libc::c_int>::new(0);
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;

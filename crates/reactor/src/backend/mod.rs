@@ -1,8 +1,8 @@
-//! What carries the loop: operations go in, completions come out.
+//! The kernel interface that carries the loop: operations go in, completions come out.
 //!
-//! Both backends have the same shape. An operation is named by an [`OpId`]; unless it is an accept, it completes exactly
-//! once. Memory given with an operation must stay where it is until then: the callers keep it in the connection's or the
-//! request's slot, and slots are freed only when nothing is in flight.
+//! Both backends have one interface. An [`OpId`] names an operation; every operation but an accept completes exactly
+//! once. Memory given with an operation must stay in place until then. The callers keep it in the slot of the
+//! connection or request, and free a slot only when it has nothing in flight.
 
 mod buf_ring;
 mod disk_pool;
@@ -19,11 +19,11 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 use types::AlignedBuf;
 
-/// What an operation does, and to what.
+/// Kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum OpKind {
-    /// An operation whose outcome nobody waits for.
+    /// An operation whose outcome is ignored.
     Ignored,
     Wake,
     Accept,
@@ -34,7 +34,7 @@ pub(crate) enum OpKind {
     Disk,
 }
 
-/// Names an operation: its kind in the upper byte, the slot it belongs to below.
+/// Name of an operation: its kind in the upper byte, and the slot that it belongs to below.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct OpId(u64);
 
@@ -67,9 +67,9 @@ impl OpId {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
     pub(crate) op: OpId,
-    /// A count or a descriptor; negative: an errno.
+    /// A count or a descriptor, or a negative errno.
     pub(crate) result: i32,
-    /// More completions of this (accept) operation follow.
+    /// More completions of this operation, an accept, follow.
     pub(crate) more: bool,
     /// The receive buffer that holds the bytes.
     pub(crate) buffer: Option<u16>,
@@ -86,7 +86,7 @@ pub(crate) enum DiskCall {
     Discard { offset: u64, len: u64 },
 }
 
-/// Bytes one read call asks for at most; Linux moves no more than 2 GiB less a page per call.
+/// Largest number of bytes of one read call. Linux moves no more than 2 GiB less a page per call.
 pub(crate) const CALL_BYTES_MAX: usize = 1 << 30;
 
 pub(crate) enum Backend {
@@ -104,7 +104,7 @@ macro_rules! both {
 }
 
 impl Backend {
-    /// Whether sockets are to be made non-blocking. io_uring waits by itself.
+    /// True if sockets must be non-blocking, which io_uring does not need.
     pub(crate) fn nonblocking_sockets(&self) -> bool {
         matches!(self, Backend::Epoll(_))
     }
@@ -118,32 +118,32 @@ impl Backend {
     /// `addr` stays where it is, unchanged, until completion; `fd` stays open.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn connect(&mut self, slot: usize, fd: RawFd, addr: &SockAddr) {
-        // SAFETY: passed on to our caller.
+        // SAFETY: the caller keeps this contract.
         both!(self, b => unsafe { b.connect(OpId::new(OpKind::Connect, slot), fd, addr) });
     }
 
-    /// Receives into a receive buffer of the backend. `likely_empty`: wait for bytes first instead of trying at once.
+    /// Receives into a receive buffer of the backend. `likely_empty`: wait for bytes before the first attempt.
     pub(crate) fn receive(&mut self, slot: usize, fd: RawFd, likely_empty: bool) {
         both!(self, b => b.receive(OpId::new(OpKind::Receive, slot), fd, likely_empty));
     }
 
-    /// Receives up to `len` bytes to `ptr`; fewer possibly even if the stream goes on.
+    /// Receives up to `len` bytes to `ptr`; possibly fewer even if the stream goes on.
     ///
     /// # Safety
     /// `len` bytes from `ptr` are writable and belong to the operation until completion; `fd` stays open.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn receive_bulk(&mut self, slot: usize, fd: RawFd, ptr: *mut u8, len: usize) {
-        // SAFETY: passed on to our caller.
+        // SAFETY: the caller keeps this contract.
         both!(self, b => unsafe { b.receive_bulk(OpId::new(OpKind::ReceiveBulk, slot), fd, ptr, len) });
     }
 
-    /// Sends what `message` names, or the beginning of it.
+    /// Sends the bytes that `message` names, or the first of them.
     ///
     /// # Safety
-    /// `message`, its vector and the bytes named there stay where they are, unchanged, until completion; `fd` stays open.
+    /// `message`, its vector and the bytes named there stay in place, unchanged, until completion; `fd` stays open.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn send(&mut self, slot: usize, fd: RawFd, message: *const libc::msghdr) {
-        // SAFETY: passed on to our caller.
+        // SAFETY: the caller keeps this contract.
         both!(self, b => unsafe { b.send(OpId::new(OpKind::Send, slot), fd, message) });
     }
 
@@ -151,40 +151,40 @@ impl Backend {
     /// The memory named by `call` (vector included) belongs to the operation until completion; `fd` stays open.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn disk(&mut self, slot: usize, fd: RawFd, call: DiskCall) {
-        // SAFETY: passed on to our caller.
+        // SAFETY: the caller keeps this contract.
         both!(self, b => unsafe { b.disk(OpId::new(OpKind::Disk, slot), fd, call) });
     }
 
-    /// Makes all operations on a socket complete soon, if need be with an error.
+    /// Makes all operations on a socket complete soon, perhaps with an error.
     pub(crate) fn cancel(&mut self, fd: RawFd) {
         both!(self, b => b.cancel(fd));
     }
 
-    /// To be called before a socket is closed, with nothing in flight on it.
+    /// Forgets a socket that is about to be closed. It has nothing in flight.
     pub(crate) fn forget(&mut self, fd: RawFd) {
         if let Backend::Epoll(epoll) = self {
             epoll.forget(fd);
         }
     }
 
-    /// Hands over all operations and, unless `timeout` is zero, waits until something completes or it is over.
+    /// Submits all operations and, unless `timeout` is zero, waits until one completes or the time is over.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>, stats: &mut Stats) -> io::Result<()> {
         both!(self, b => b.wait(timeout, stats))
     }
 
-    /// Makes sure that what was handed over is on its way, without more calls.
+    /// Starts submitted operations without waiting for a further call.
     pub(crate) fn push_out(&mut self) {
         if let Backend::Epoll(epoll) = self {
             epoll.push_out();
         }
     }
 
-    /// How many times [`Backend::next`] should be called in this turn.
+    /// Number of times that [`Backend::next`] should be called in this turn.
     pub(crate) fn ready(&mut self) -> usize {
         both!(self, b => b.ready())
     }
 
-    /// Whether [`Backend::next`] itself receives, so that what it gives may have come after [`Backend::ready`].
+    /// True if [`Backend::next`] itself receives, so that its bytes may have come after [`Backend::ready`].
     pub(crate) fn tries_when_asked(&self) -> bool {
         matches!(self, Backend::Epoll(_))
     }
@@ -193,7 +193,7 @@ impl Backend {
         both!(self, b => b.next())
     }
 
-    /// Takes the receive buffer a completion named. It must be given back.
+    /// Takes the receive buffer that a completion named. The caller must give it back.
     pub(crate) fn take_buffer(&mut self, id: u16) -> AlignedBuf {
         both!(self, b => b.take_buffer(id))
     }
@@ -202,14 +202,14 @@ impl Backend {
         both!(self, b => b.give_buffer(id, buf));
     }
 
-    /// Cancels everything and waits until nothing is in flight. False if that did not succeed: then the memory of
-    /// operations must never be freed.
+    /// Cancels all operations and waits until none is in flight. False if that failed: then the memory of operations
+    /// must never be freed.
     pub(crate) fn drain(&mut self) -> bool {
         both!(self, b => b.drain())
     }
 }
 
-/// A result as the kernel gives it to io_uring, from errno.
+/// The errno of the last system call as a negative result, like those of io_uring.
 pub(crate) fn minus_errno() -> i32 {
     -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }

@@ -1,8 +1,8 @@
 //! io_uring: one ring, entered once per turn.
 //!
-//! Tried and left out, measured with `examples/echo_bench` on Linux 6.18 over loopback: multishot receives save less than 5 % of
-//! a small message, and take the beginning of a bulk away from its buffer; sending with a `sendmsg` of its own per
-//! connection costs the same with one connection and a fifth more with 64; looking up registered descriptors instead of
+//! Alternatives that were measured with `examples/echo_bench` on Linux 6.18 over loopback, and left out: multishot
+//! receives save less than 5 % of a small message, and take the beginning of a bulk away from its buffer; a `sendmsg`
+//! call per connection costs the same with one connection and a fifth more with 64; registered descriptors instead of
 //! plain ones could save 1 %.
 
 use super::buf_ring::{BUFFER_GROUP, BufRing};
@@ -17,10 +17,11 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 use types::AlignedBuf;
 
-/// Wait for readiness before the first attempt to receive (`IORING_RECVSEND_POLL_FIRST`).
+/// Flag that makes a receive wait for readiness before its first attempt (`IORING_RECVSEND_POLL_FIRST`).
 const POLL_FIRST: u16 = 1;
 
-/// How long [`Uring::drain`] waits for operations that cannot be cancelled, such as a write the drive has begun.
+/// Longest time that [`Uring::drain`] waits for operations that cannot be cancelled, such as a write that the drive has
+/// begun.
 const DRAIN_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Uring {
@@ -30,15 +31,16 @@ pub(crate) struct Uring {
     buffers: BufRing,
     receive_buffer_bytes: u32,
     waker: Waker,
-    /// Where the kernel puts the waker's count. Boxed, so that it stays in place.
+    /// Memory for the waker's count, which the kernel writes. Boxed, so that it stays in place.
     wake_count: Box<[u8; 8]>,
-    /// Operations without their last completion, those in the backlog included.
+    /// Number of operations without their last completion, those in the backlog included.
     in_flight: usize,
     drained: bool,
 }
 
 impl Uring {
-    /// Errors: what the kernel answers where io_uring is forbidden (`EPERM`), absent (`ENOSYS`) or too old (`EINVAL`).
+    /// Makes a ring. Errors: the kernel's, where io_uring is forbidden (`EPERM`), absent (`ENOSYS`) or too old
+    /// (`EINVAL`).
     pub(crate) fn new(config: &Config, waker: Waker) -> io::Result<Uring> {
         let ring = build_ring(config.queue_entries)?;
         let buffers = BufRing::register(&ring.submitter(), config.receive_buffers, config.receive_buffer_bytes)?;
@@ -73,8 +75,8 @@ impl Uring {
 
     fn try_push(&mut self, entry: &squeue::Entry) -> bool {
         #[allow(unsafe_code)]
-        // SAFETY: the callers of `push` see to it that memory and descriptor stay valid until completion: memory lies in
-        // slots that are not freed before, and `drain` waits for all of it.
+        // SAFETY: the callers of `push` keep memory and descriptor valid until completion: the memory is in slots that
+        // are not freed before, and `drain` waits for all operations.
         unsafe {
             self.ring.submission().push(entry).is_ok()
         }
@@ -112,7 +114,7 @@ impl Uring {
     #[allow(unsafe_code)]
     pub(crate) unsafe fn receive_bulk(&mut self, op: OpId, fd: RawFd, ptr: *mut u8, len: usize) {
         let len = len.min(CALL_BYTES_MAX) as u32;
-        // With `MSG_WAITALL` the kernel goes on until all is there: one completion for a payload.
+        // With `MSG_WAITALL` the kernel goes on until all bytes are there: one completion per payload.
         self.push(op, opcode::Recv::new(Fd(fd), ptr, len).flags(libc::MSG_WAITALL).build());
     }
 
@@ -121,7 +123,7 @@ impl Uring {
     #[allow(unsafe_code)]
     pub(crate) unsafe fn send(&mut self, op: OpId, fd: RawFd, message: *const libc::msghdr) {
         const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-        // SAFETY: our caller promises that message and vector are valid.
+        // SAFETY: the caller promises that message and vector are valid.
         let (first, count) = unsafe { (*(*message).msg_iov, (*message).msg_iovlen) };
         if count == 1 && first.iov_len <= CALL_BYTES_MAX {
             let send = opcode::Send::new(Fd(fd), first.iov_base.cast(), first.iov_len as u32);
@@ -141,7 +143,7 @@ impl Uring {
                 opcode::Read::new(fd, ptr, len.min(CALL_BYTES_MAX) as u32).offset(offset).build()
             }
             DiskCall::Write { offset, iovecs, count } => {
-                // SAFETY: our caller promises at least one valid element.
+                // SAFETY: the caller promises at least one valid element.
                 let first = unsafe { *iovecs };
                 if count == 1 {
                     let len = first.iov_len.min(CALL_BYTES_MAX) as u32;
@@ -169,7 +171,7 @@ impl Uring {
         while !self.backlog.is_empty() {
             stats.enters += 1;
             if !self.enter(Some(Duration::ZERO))? {
-                // The kernel takes no more until completions are reaped.
+                // The kernel takes no more entries until completions are reaped.
                 return Ok(());
             }
             self.fill_from_backlog();
@@ -178,14 +180,14 @@ impl Uring {
         self.enter(timeout).map(drop)
     }
 
-    /// Submits what is queued and waits for a completion. False if nothing could be submitted.
+    /// Submits queued entries and waits for a completion. False if no entry could be submitted.
     fn enter(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
         let queued = self.ring.submission().len();
         let entered = match timeout {
             None => self.ring.submitter().submit_and_wait(1),
             Some(timeout) => {
                 let timeout = Timespec::from(timeout);
-                // One completion is asked for even if we do not want to wait: only then does the kernel run what it
+                // The call asks for one completion even if it must not wait: only then does the kernel run work that it
                 // has deferred to this call.
                 self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
             }
@@ -237,8 +239,8 @@ impl Uring {
         self.drained = true;
         let begun = Instant::now();
         while self.in_flight > 0 && begun.elapsed() < DRAIN_TIME {
-            // Behind whatever is still queued, so that it finds all of it. Again each time, for what could not be
-            // cancelled the first time.
+            // The cancellation is queued behind all other entries, so that it finds all of them. It is repeated for
+            // operations that could not be cancelled the first time.
             self.push(OpId::new(OpKind::Ignored, 0), opcode::AsyncCancel2::new(CancelBuilder::any().all()).build());
             if self.wait(Some(Duration::from_millis(100)), &mut Stats::default()).is_err() {
                 break;
@@ -258,14 +260,15 @@ impl Uring {
     }
 }
 
-/// Closes a descriptor that nobody has taken over.
+/// Closes a descriptor that no connection has taken over.
 fn close(fd: RawFd) {
     #[allow(unsafe_code)]
     // SAFETY: the kernel has just made this descriptor for us.
     drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) });
 }
 
-/// A ring with what this kernel offers of: completions delivered only when we enter (6.1), no interrupts for them (5.19).
+/// Makes a ring with the options that this kernel offers: completions delivered only when we enter (6.1), no interrupts
+/// for them (5.19).
 fn build_ring(entries: u32) -> io::Result<IoUring> {
     let mut attempt = Err(io::Error::from_raw_os_error(libc::EINVAL));
     for level in 0..3 {

@@ -1,35 +1,35 @@
-//! The weather in a simulated world.
+//! Delays, faults and limits of a simulated world.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Delays are drawn from ranges, for each event anew.
+/// Configuration of a world. Each delay is drawn anew from its range.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
-    /// From one node to another, one way. A node reaches itself likewise.
+    /// One-way delay from one node to another, or to itself.
     pub latency: RangeInclusive<Duration>,
-    /// From something to do until the node's next turn.
+    /// Delay from new work of a node until its next turn.
     pub turn_delay: RangeInclusive<Duration>,
     pub read_latency: RangeInclusive<Duration>,
     pub write_latency: RangeInclusive<Duration>,
     pub flush_latency: RangeInclusive<Duration>,
-    /// Longest segment, and so the most bytes given to a handler at once.
+    /// Longest segment, and thus the most bytes given to a handler at once.
     pub segment_bytes_max: usize,
-    /// Bytes on their way or unread in one direction of a connection.
+    /// Largest number of bytes on their way or unread in one direction of a connection.
     pub window_bytes: usize,
-    /// One segment in so many ends its connection with a reset instead of arriving. 0: none.
+    /// One segment in so many resets its connection instead of arriving. 0: none.
     pub reset_one_in: u64,
-    /// One segment in so many is lost on its way, and with it all behind it waits until TCP tries again. 0: none.
+    /// One segment in so many is lost on its way, so that it and all later ones wait until TCP tries again. 0: none.
     pub loss_one_in: u64,
-    /// TCP tries again after this long.
+    /// Time after which TCP tries again.
     pub retransmit_after: Duration,
-    /// TCP gives up on a silent peer, established or not, after this long.
+    /// Time after which TCP gives up a silent peer, established or not.
     pub tcp_timeout: Duration,
-    /// What a drive writes whole or not at all when the power fails.
+    /// Unit that a drive writes whole or not at all when the power fails.
     pub sector_bytes: usize,
     /// See [`crate::Config::close_linger`].
     pub close_linger: Duration,
-    /// Per node; see [`crate::Config::connections_max`].
+    /// Limit per node; see [`crate::Config::connections_max`].
     pub connections_max: usize,
 }
 

@@ -12,7 +12,7 @@ struct Image(BTreeMap<u64, Arc<[u8; BLOCK_BYTES]>>);
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// The parts of `range` that lie within one block each: block number, range within it.
+/// The parts of `range` within single blocks: block number, range within it.
 fn by_block(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
     let mut at = range.start;
     std::iter::from_fn(move || {
@@ -79,7 +79,7 @@ impl Change {
     }
 }
 
-/// What goes wrong with one request. Each fault is used up by the next request it fits.
+/// A fault of one request. Each fault is used up by the next request that it fits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskFault {
     /// The next read fails with this errno.
@@ -90,25 +90,25 @@ pub enum DiskFault {
     FailFlush(i32),
     /// The next write is acknowledged and does not happen.
     LoseWrite,
-    /// The next write goes so many bytes further on instead.
+    /// The next write goes to an offset that is so many bytes larger.
     MisdirectWrite(u64),
 }
 
-/// What a simulated disk once held.
+/// Contents of a simulated disk at some time.
 #[derive(Clone)]
 pub struct DiskContents {
     len: u64,
     image: Image,
 }
 
-/// The contents of one simulated disk. It survives its node's process and, as far as flushed, its power.
+/// A simulated disk. Its contents survive the process of its node and, as far as they are flushed, a power failure.
 pub struct SimDisk {
     len: u64,
     durable_len: u64,
     durable: Image,
-    /// What reads see: durable contents and all changes done.
+    /// Contents that reads see: durable contents and all completed changes.
     current: Image,
-    /// Done, not durable, in order; the number of the first is `first_change`.
+    /// Completed changes that are not durable, in order; the number of the first is `first_change`.
     changes: VecDeque<Change>,
     first_change: u64,
     faults: Vec<DiskFault>,
@@ -138,26 +138,26 @@ impl SimDisk {
         self.len
     }
 
-    /// Grows durably; never shrinks.
+    /// Grows the disk durably; never shrinks it.
     pub(crate) fn grow(&mut self, len: u64) {
         self.len = self.len.max(len);
         self.durable_len = self.durable_len.max(len);
     }
 
-    /// What a read of `len` bytes at `offset` would give, behind the end too.
+    /// The bytes that a read of `len` bytes at `offset` would give; zeros behind the end.
     pub fn peek(&self, offset: u64, len: usize) -> Vec<u8> {
         let mut out = vec![0; len];
         self.current.read(offset, &mut out);
         out
     }
 
-    /// Writes durably and at once, past whoever uses the disk.
+    /// Writes durably and at once, without a request of the node.
     pub fn poke(&mut self, offset: u64, bytes: &[u8]) {
         self.durable.write(offset, bytes);
         self.current.write(offset, bytes);
     }
 
-    /// Flips one bit in each of `count` bytes chosen by chance within `range`, durably.
+    /// Flips one bit, durably, in each of `count` bytes chosen at random within `range`.
     pub fn rot(&mut self, range: Range<u64>, count: u32, rng: &mut Rng) {
         for _ in 0..count {
             let at = range.start + rng.below(range.end - range.start);
@@ -171,12 +171,12 @@ impl SimDisk {
         }
     }
 
-    /// What the disk would hold if its power went now, and of what was not flushed nothing was kept.
+    /// The contents after a power failure that keeps none of the unflushed changes.
     pub fn durable_contents(&self) -> DiskContents {
         DiskContents { len: self.durable_len, image: self.durable.clone() }
     }
 
-    /// All that came after is gone, also what was flushed. Nobody uses the disk.
+    /// Restores earlier contents: all later changes are gone, also flushed ones. No process may use the disk.
     pub fn go_back_to(&mut self, contents: DiskContents) {
         self.changes.clear();
         (self.len, self.durable_len) = (contents.len, contents.len);
@@ -187,7 +187,7 @@ impl SimDisk {
         self.faults.push(fault);
     }
 
-    /// Every request takes so many times as long.
+    /// Makes every request take `times` as long.
     pub fn slow_down(&mut self, times: u32) {
         self.slowness = times.max(1);
     }
@@ -196,7 +196,7 @@ impl SimDisk {
         self.slowness
     }
 
-    /// Makes the disk end here: writes beyond fail with `ENOSPC`.
+    /// Makes the disk end here: writes beyond this fail with `ENOSPC`.
     pub fn limit_len_bytes(&mut self, len_max: u64) {
         self.len_max = len_max;
     }
@@ -207,7 +207,7 @@ impl SimDisk {
         Some(found)
     }
 
-    /// A read that reaches past the end fails with `EIO`, as in the real reactor.
+    /// Reads bytes. A read that reaches past the end fails with `EIO`, as in the real reactor.
     pub(crate) fn read(&mut self, offset: u64, out: &mut [u8]) -> Result<(), i32> {
         if let Some(errno) =
             self.take_fault(|fault| if let DiskFault::FailRead(errno) = fault { Some(errno) } else { None })
@@ -244,12 +244,12 @@ impl SimDisk {
         Ok(())
     }
 
-    /// What a flush that begins now will make durable.
+    /// Mark of the changes that a flush that begins now will make durable.
     pub(crate) fn flush_mark(&self) -> u64 {
         self.first_change + self.changes.len() as u64
     }
 
-    /// Makes durable what came before `mark`.
+    /// Makes durable the changes before `mark`.
     pub(crate) fn flush(&mut self, mark: u64) -> Result<(), i32> {
         if let Some(errno) =
             self.take_fault(|fault| if let DiskFault::FailFlush(errno) = fault { Some(errno) } else { None })
@@ -271,7 +271,7 @@ impl SimDisk {
         if !self.changes.is_empty() {
             return change.apply(&mut self.durable);
         }
-        // Nothing differs any more: share the blocks.
+        // Durable and current blocks are equal now, so they can share memory.
         for (block, _) in by_block(change.range()) {
             match self.current.0.get(&block) {
                 Some(bytes) => drop(self.durable.0.insert(block, bytes.clone())),
@@ -280,7 +280,7 @@ impl SimDisk {
         }
     }
 
-    /// A request in flight when its process dies: it happens, in part, or not.
+    /// Completes a change that was in flight when its process died: all of it, a part of it, or nothing.
     pub(crate) fn maybe_change(&mut self, change: Change, sector_bytes: usize, rng: &mut Rng) {
         for part in surviving_parts(change, sector_bytes, rng) {
             let end = part.range().end;
@@ -294,7 +294,7 @@ impl SimDisk {
         }
     }
 
-    /// The power fails: each change that was not flushed survives, in part, or not.
+    /// Fails the power: each unflushed change survives, survives in part, or is lost.
     pub(crate) fn lose_power(&mut self, sector_bytes: usize, rng: &mut Rng) {
         self.len = self.durable_len;
         self.first_change += self.changes.len() as u64;

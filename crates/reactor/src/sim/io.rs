@@ -1,9 +1,9 @@
-//! Everything in a world but the handlers, and the commands of the node whose turn it is.
+//! State of a world apart from its handlers, and the commands of the node whose turn it is.
 
 use super::config::WorldConfig;
 use super::disk::{Change, SimDisk};
 use super::network::{Endpoint, Segment};
-use super::node::{Inbox, Node, OpenFile, Request, Work};
+use super::node::{Inbox, Node, OpenFile, Request, RequestWork};
 use super::rng::Rng;
 use crate::conn::{Bulk, Phase};
 use crate::{ConnId, Event, FileId, FileOptions, Io, ListenerId, Stats};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use types::{AlignedBuf, BufPool, Utime};
 
-/// Something that is to happen at a time.
+/// A scheduled event of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Happening {
     Turn {
@@ -26,7 +26,7 @@ pub(crate) enum Happening {
         node: usize,
         incarnation: u64,
     },
-    /// A connect reaches the other node, for the first time `since`.
+    /// A connect, first tried at `since`, reaches the other node.
     Syn {
         conn: ConnId,
         since: Duration,
@@ -35,7 +35,7 @@ pub(crate) enum Happening {
     Arrival {
         conn: ConnId,
     },
-    /// The peer lost its power; TCP tries `since` then.
+    /// TCP tries to reach a peer that lost its power; it has tried from `since` on.
     Orphan {
         conn: ConnId,
         since: Duration,
@@ -50,7 +50,7 @@ pub(crate) enum Happening {
     },
 }
 
-/// What handlers in a simulated world are given; see [`Io`]. Commands act for the node whose turn it is.
+/// The [`Io`] of handlers in a simulated world. Commands act for the node whose turn it is.
 pub struct SimIo {
     pub(crate) config: WorldConfig,
     pub(crate) rng: Rng,
@@ -61,27 +61,27 @@ pub struct SimIo {
     happenings_made: u64,
     pub(crate) endpoints: BTreeMap<ConnId, Endpoint>,
     conns_made: u64,
-    /// Who listens where.
+    /// Listeners by address.
     pub(crate) listeners: BTreeMap<SocketAddr, (usize, ListenerId)>,
-    /// Who ever listened there: a machine without power does not refuse.
+    /// The latest node that listened at each address: a machine without power does not refuse.
     pub(crate) owners: BTreeMap<SocketAddr, usize>,
     ports_made: u16,
-    /// From, to.
+    /// Blocked directions, as (from, to).
     pub(crate) blocked: BTreeSet<(usize, usize)>,
-    /// From, to, by how much.
+    /// Additional delay by direction, (from, to).
     pub(crate) delayed: BTreeMap<(usize, usize), Duration>,
     pub(crate) disks: BTreeMap<(usize, PathBuf), SimDisk>,
     requests_made: u64,
     pool: BufPool,
-    /// A digest of everything that handlers were told, to compare two runs.
+    /// A digest of all input of handlers, to compare two runs.
     pub(crate) fingerprint: u64,
 }
 
-/// When simulated wall clocks begin: 2026-01-01.
+/// Start of simulated wall clocks: 2026-01-01.
 const WALL_CLOCK_BASE: Duration = Duration::from_secs(1_767_225_600);
 
 impl SimIo {
-    /// The world's time, which no node's clock need show.
+    /// Time of the world, which may differ from every node's clock.
     pub fn world_time(&self) -> Duration {
         self.clock
     }
@@ -114,7 +114,7 @@ impl SimIo {
         self.happenings.insert((at.max(self.clock), self.happenings_made), happening);
     }
 
-    /// Puts something before a node, which gets a turn soon.
+    /// Puts an entry into a node's inbox, and schedules a turn of the node.
     pub(crate) fn tell(&mut self, node: usize, entry: Inbox) {
         self.nodes[node].inbox.push_back(entry);
         self.wake(node);
@@ -135,7 +135,7 @@ impl SimIo {
         ConnId(self.conns_made)
     }
 
-    /// A port nobody has had: addresses are not reused by chance.
+    /// A port that has never been used, so that addresses are not reused by chance.
     fn next_port(&mut self) -> u16 {
         self.ports_made = self.ports_made.checked_add(1).filter(|made| *made < 64_000).expect("64000 ports are enough");
         1024 + self.ports_made
@@ -145,7 +145,7 @@ impl SimIo {
         IpAddr::V4(Ipv4Addr::new(10, 0, (node >> 8) as u8, (node & 255) as u8))
     }
 
-    /// The address a node has towards `to`, with a port of its own.
+    /// A node's address towards `to`, with a port of its own.
     fn local_address(&mut self, node: usize, to: SocketAddr) -> SocketAddr {
         let ip = if to.ip().is_loopback() { to.ip() } else { Self::address(node) };
         let ports_in_use = self.conns_made % 20_000;
@@ -177,13 +177,13 @@ impl SimIo {
         &self.disks[&(self.current, self.file(file).path.clone())]
     }
 
-    fn request(&mut self, file: FileId, offset: u64, io: u64, work: Work) {
+    fn request(&mut self, file: FileId, offset: u64, io: u64, work: RequestWork) {
         let slowness = self.disk_of(file).slowness();
         let latency = match work {
-            Work::Read { .. } => self.rng.duration(&self.config.read_latency),
-            Work::Change(_) => self.rng.duration(&self.config.write_latency),
-            Work::Flush { .. } => self.rng.duration(&self.config.flush_latency),
-            Work::Nothing { .. } => Duration::ZERO,
+            RequestWork::Read { .. } => self.rng.duration(&self.config.read_latency),
+            RequestWork::Change(_) => self.rng.duration(&self.config.write_latency),
+            RequestWork::Flush { .. } => self.rng.duration(&self.config.flush_latency),
+            RequestWork::Nothing { .. } => Duration::ZERO,
         };
         self.requests_made += 1;
         let (node, request) = (self.current, self.requests_made);
@@ -194,17 +194,17 @@ impl SimIo {
         self.schedule(self.clock + latency * slowness, Happening::DiskDone { node, incarnation, request });
     }
 
-    /// Performs a request whose time has come.
+    /// Carries out a request whose time has come.
     pub(crate) fn disk_done(&mut self, node: usize, request: u64) {
         let Request { io, file, offset, work } =
             self.nodes[node].requests.remove(&request).expect("a request is done once");
         let open = self.nodes[node].files[file.0 as usize].as_ref().expect("a file with requests stays");
         let disk = self.disks.get_mut(&(node, open.path.clone())).expect("an open file has a disk");
         let result = match work {
-            Work::Read { mut buf } => disk.read(offset, buf.as_mut_slice()).map(|()| Some(buf)),
-            Work::Change(change) => disk.change(change).map(|()| None),
-            Work::Flush { mark } => disk.flush(mark).map(|()| None),
-            Work::Nothing { buf } => Ok(buf),
+            RequestWork::Read { mut buf } => disk.read(offset, buf.as_mut_slice()).map(|()| Some(buf)),
+            RequestWork::Change(change) => disk.change(change).map(|()| None),
+            RequestWork::Flush { mark } => disk.flush(mark).map(|()| None),
+            RequestWork::Nothing { buf } => Ok(buf),
         };
         self.end_request(node, file);
         self.tell(node, Inbox::Event(Event::Disk { io, result }));
@@ -227,16 +227,17 @@ impl SimIo {
         }
     }
 
-    /// The process ends: requests in flight happen, or (`surely`: always) happen in part or not; files are unlocked.
+    /// Drops the files of a process that ends, and unlocks them. Requests in flight are all carried out if `surely`;
+    /// otherwise each is carried out, in part or not at all.
     pub(crate) fn drop_files(&mut self, node: usize, surely: bool) {
         for (_, request) in std::mem::take(&mut self.nodes[node].requests) {
             let open = self.nodes[node].files[request.file.0 as usize].as_ref().expect("a file with requests stays");
             let disk = self.disks.get_mut(&(node, open.path.clone())).expect("an open file has a disk");
             match request.work {
-                Work::Change(change) if surely => drop(disk.change(change)),
-                Work::Change(change) => disk.maybe_change(change, self.config.sector_bytes, &mut self.rng),
-                Work::Flush { mark } if surely || self.rng.one_in(2) => drop(disk.flush(mark)),
-                Work::Flush { .. } | Work::Read { .. } | Work::Nothing { .. } => {}
+                RequestWork::Change(change) if surely => drop(disk.change(change)),
+                RequestWork::Change(change) => disk.maybe_change(change, self.config.sector_bytes, &mut self.rng),
+                RequestWork::Flush { mark } if surely || self.rng.one_in(2) => drop(disk.flush(mark)),
+                RequestWork::Flush { .. } | RequestWork::Read { .. } | RequestWork::Nothing { .. } => {}
             }
         }
         for file in 0..self.nodes[node].files.len() {
@@ -245,7 +246,7 @@ impl SimIo {
         self.nodes[node].files.clear();
     }
 
-    /// Mixes something a handler is told into the fingerprint.
+    /// Mixes an input of a handler into the fingerprint.
     pub(crate) fn note(&mut self, what: u64) {
         self.fingerprint = (self.fingerprint.rotate_left(5) ^ what).wrapping_mul(0x517c_c1b7_2722_0a95);
     }
@@ -342,7 +343,7 @@ impl Io for SimIo {
             Phase::Connecting => return self.end(conn, "closed by this side"),
             Phase::Closing { .. } | Phase::Dead => return,
         }
-        // The end may have arrived, and not been told because reading is paused.
+        // The peer's end may have arrived, and not been told because reading is paused.
         let peer_ended = endpoint.peer_ended;
         endpoint.phase = Phase::Closing { end_sent: false, peer_ended };
         endpoint.bulk = None;
@@ -379,7 +380,7 @@ impl Io for SimIo {
         let node = self.current;
         if let Some(endpoint) = self.own(conn)
             && std::mem::take(&mut endpoint.paused)
-            // Else what comes would be handed over before the word that the connection is there.
+            // Before the connection is established, bytes must not be handed over: `Connected` comes first.
             && endpoint.phase == Phase::Open
         {
             self.tell(node, Inbox::Readable(conn));
@@ -427,24 +428,26 @@ impl Io for SimIo {
     }
 
     fn read(&mut self, file: FileId, offset: u64, buf: AlignedBuf, io: u64) {
-        let work = if buf.is_empty() { Work::Nothing { buf: Some(buf) } } else { Work::Read { buf } };
+        let work = if buf.is_empty() { RequestWork::Nothing { buf: Some(buf) } } else { RequestWork::Read { buf } };
         self.request(file, offset, io, work);
     }
 
     fn write(&mut self, file: FileId, offset: u64, pieces: Vec<Bytes>, io: u64) {
         let bytes = pieces.concat();
-        let work =
-            if bytes.is_empty() { Work::Nothing { buf: None } } else { Work::Change(Change::Write { offset, bytes }) };
+        let work = match bytes.is_empty() {
+            true => RequestWork::Nothing { buf: None },
+            false => RequestWork::Change(Change::Write { offset, bytes }),
+        };
         self.request(file, offset, io, work);
     }
 
     fn flush(&mut self, file: FileId, io: u64) {
         let mark = self.disk_of(file).flush_mark();
-        self.request(file, 0, io, Work::Flush { mark });
+        self.request(file, 0, io, RequestWork::Flush { mark });
     }
 
     fn discard(&mut self, file: FileId, offset: u64, len: u64, io: u64) {
-        self.request(file, offset, io, Work::Change(Change::Zero { range: offset..offset + len }));
+        self.request(file, offset, io, RequestWork::Change(Change::Zero { range: offset..offset + len }));
     }
 
     fn set_timer(&mut self, at: Duration, token: u64) {
@@ -471,14 +474,14 @@ impl Io for SimIo {
 }
 
 impl SimIo {
-    /// Sends something the handler does not queue: the end of a stream, a reset.
+    /// Sends a segment that the handler does not queue: the end of a stream, a reset.
     pub(crate) fn send_segment(&mut self, to: ConnId, segment: Segment) {
         let mut delay = self.rng.duration(&self.config.latency);
         let Some(endpoint) = self.endpoints.get_mut(&to) else { return };
         if !self.delayed.is_empty() {
             delay += self.delayed.get(&(endpoint.peer_node, endpoint.node)).copied().unwrap_or_default();
         }
-        // In order: not before what was sent earlier.
+        // Segments arrive in order, so this one not before earlier ones.
         let at = endpoint.wire.back().map_or(Duration::ZERO, |(at, _)| *at).max(self.clock + delay);
         endpoint.wire.push_back((at, segment));
         if endpoint.wire.len() == 1 {

@@ -1,17 +1,17 @@
 //! The simulated twin of the reactor: many nodes, one thread, virtual time, everything drawn from a seed.
 //!
-//! The same [`crate::Handler`]s run here and on the real loop; `tests/conformance` plays the same scenarios in both.
-//! Start with [`World`]. What it models:
-//! * **Network**: streams cut into segments of random sizes, each direction in order, with random delays and a bounded window;
-//!   partitions (also one-way) during which TCP tries again; lost segments and slow links; resets; half-open connections after
-//!   a power failure.
-//! * **Disks**: requests that complete in any order; a volatile cache: after a power failure a write that was not flushed is there,
-//!   is not there, or is there in part. A request in flight when its process dies may or may not happen. Failing, lost and
-//!   misdirected writes, bit rot, slow disks.
-//! * **Nodes**: killed at any time and started again, stopped for a while; wall clocks that disagree, and clocks that run at
-//!   different rates.
+//! [`crate::Handler`]s run here as on the real loop; `tests/conformance` plays all scenarios in both. Start with
+//! [`World`]. It models:
+//! * **Network**: streams cut into segments of random sizes, each direction in order, with random delays and a bounded
+//!   window; partitions (also one-way) during which TCP tries again; lost segments and slow links; resets; half-open
+//!   connections after a power failure.
+//! * **Disks**: requests that complete in any order, and a volatile cache: after a power failure an unflushed write is
+//!   there, is lost, or is there in part. A request in flight when its process dies may or may not happen. Failing,
+//!   lost and misdirected writes, bit rot, slow disks.
+//! * **Nodes**: killed at any time and started again, stopped for a while; wall clocks that disagree, and clocks that
+//!   run at different rates.
 //!
-//! What it does not model: the time that handlers take, the bandwidth of links and disks, data lost or changed by TCP.
+//! Absent: the time that handlers take, the bandwidth of links and disks, data lost or changed by TCP.
 
 mod config;
 mod disk;

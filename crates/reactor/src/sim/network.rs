@@ -1,4 +1,4 @@
-//! Simulated connections: what the kernels and the wire between them do.
+//! Simulated connections: the kernels of both nodes, and the wire between them.
 
 use super::io::{Happening, SimIo};
 use super::node::Inbox;
@@ -10,13 +10,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What travels to an endpoint.
+/// A segment on its way to an endpoint.
 #[derive(Debug)]
 pub(crate) enum Segment {
     /// The connect has succeeded.
     Established,
     Bytes(Bytes),
-    /// The peer sends nothing more.
+    /// The peer's stream ends.
     End,
     Reset,
 }
@@ -31,20 +31,20 @@ pub(crate) struct Endpoint {
     pub(crate) peer: Option<ConnId>,
     pub(crate) peer_node: usize,
     pub(crate) accepted_by: Option<ListenerId>,
-    /// The peer lost its power: nothing answers.
+    /// The peer lost its power and answers nothing.
     pub(crate) orphaned: bool,
-    /// TCP tries to get something to the lost peer.
+    /// TCP tries to reach the lost peer.
     pub(crate) retrying: bool,
     pub(crate) outgoing: VecDeque<Bytes>,
     pub(crate) queued_bytes: usize,
-    /// Sent and not yet taken by the handler of the other side.
+    /// Bytes that were sent and not yet taken by the handler of the other side.
     pub(crate) unread_bytes: usize,
     pub(crate) dirty: bool,
-    /// On its way here, in order, with times of arrival.
+    /// Segments on their way here, in order, with times of arrival.
     pub(crate) wire: VecDeque<(Duration, Segment)>,
-    /// When the first segment on the wire began to be held up.
+    /// Time from which the first segment on the wire has been held up.
     pub(crate) held_up_since: Option<Duration>,
-    /// Arrived.
+    /// Bytes that have arrived.
     pub(crate) inbound: VecDeque<Bytes>,
     pub(crate) peer_ended: bool,
     pub(crate) paused: bool,
@@ -82,7 +82,7 @@ impl SimIo {
         self.blocked.contains(&(from, to))
     }
 
-    /// A connect arrives, or is refused, or tries again.
+    /// Handles a connect that reaches its address: it is accepted, refused, or tried again.
     pub(crate) fn syn(&mut self, conn: ConnId, since: Duration) {
         let Some(endpoint) = self.endpoints.get(&conn) else { return };
         let (from, remote, local) = (endpoint.node, endpoint.remote, endpoint.local);
@@ -129,7 +129,7 @@ impl SimIo {
         }
     }
 
-    /// Hands over what has arrived on the wire.
+    /// Hands over segments that have arrived on the wire.
     pub(crate) fn arrive(&mut self, conn: ConnId) {
         loop {
             let Some(endpoint) = self.endpoints.get_mut(&conn) else { return };
@@ -154,7 +154,7 @@ impl SimIo {
         }
     }
 
-    /// TCP tries again later, until it gives up.
+    /// Holds the first segment up: TCP tries again later, until it gives up.
     fn hold_up(&mut self, conn: ConnId) {
         let again = self.clock + self.config.retransmit_after;
         let endpoint = self.endpoints.get_mut(&conn).expect("held up");
@@ -162,7 +162,7 @@ impl SimIo {
         if self.clock - since < self.config.tcp_timeout {
             return self.schedule(again, Happening::Arrival { conn });
         }
-        // The sender gives up. What it sent is lost; this side hears nothing until it sends itself.
+        // The sender gives up. Its segments are lost; this side hears of that only when it sends itself.
         endpoint.wire.clear();
         endpoint.held_up_since = None;
         endpoint.orphaned = true;
@@ -211,7 +211,7 @@ impl SimIo {
         }
     }
 
-    /// Something between the two breaks the connection: both get to know.
+    /// Breaks a connection between two nodes: both sides learn of it.
     pub(crate) fn break_connection(&mut self, conn: ConnId) {
         let Some(endpoint) = self.endpoints.get_mut(&conn) else { return };
         endpoint.wire.clear();
@@ -221,7 +221,7 @@ impl SimIo {
         }
     }
 
-    /// Puts queued bytes on the wire as far as the window reaches, and then the end if we are closing.
+    /// Puts queued bytes on the wire as far as the window reaches, and after them the end if the endpoint is closing.
     pub(crate) fn pump(&mut self, conn: ConnId) {
         let mut sent_bytes = 0;
         loop {
@@ -269,7 +269,7 @@ impl SimIo {
         }
     }
 
-    /// The handler of `conn` has taken bytes: the sender may send more.
+    /// Notes that the handler of `conn` has taken bytes: the sender may send more.
     pub(crate) fn credit(&mut self, conn: ConnId, bytes: usize) {
         let Some(peer) = self.endpoints.get(&conn).and_then(|endpoint| endpoint.peer) else { return };
         let Some(sender) = self.endpoints.get_mut(&peer) else { return };
@@ -285,7 +285,7 @@ impl SimIo {
         self.credit(conn, bytes);
     }
 
-    /// The last event of a connection. The peer sees the end of the stream behind what was sent.
+    /// Removes a connection with its last event. The peer sees the end of the stream behind the bytes that were sent.
     pub(crate) fn end(&mut self, conn: ConnId, cause: &str) {
         let Some(endpoint) = self.endpoints.remove(&conn) else { return };
         self.nodes[endpoint.node].connections -= 1;
@@ -301,7 +301,7 @@ impl SimIo {
         }
     }
 
-    /// Begins to try to get something to a peer that lost its power.
+    /// Begins the attempts to reach a peer that lost its power.
     fn retry(&mut self, conn: ConnId) {
         let since = self.clock;
         let endpoint = self.endpoints.get_mut(&conn).expect("an orphan exists");
@@ -310,7 +310,7 @@ impl SimIo {
         }
     }
 
-    /// A connection whose peer lost its power has something to send.
+    /// Tries once more to send to a peer that lost its power.
     pub(crate) fn orphan_tries(&mut self, conn: ConnId, since: Duration) {
         let Some(endpoint) = self.endpoints.get(&conn) else { return };
         let (here, there) = (endpoint.node, endpoint.peer_node);
@@ -324,7 +324,7 @@ impl SimIo {
         }
     }
 
-    /// All connections of a node go with its process. Its kernel tells the peers, if it still can.
+    /// Drops all connections of a node whose process has ended. Its kernel tells the peers, unless the power fails.
     pub(crate) fn drop_connections(&mut self, node: usize, power_fails: bool) {
         let conns: Vec<ConnId> =
             self.endpoints.iter().filter(|(_, endpoint)| endpoint.node == node).map(|(conn, _)| *conn).collect();

@@ -9,21 +9,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 use types::AlignedBuf;
 
-/// What waits for a node's next turn.
+/// An entry that waits for a node's next turn.
 pub(crate) enum Inbox {
     Event(Event),
-    /// Bytes, or the end of the stream, may be there.
+    /// Bytes, or the end of the stream, may have arrived.
     Readable(ConnId),
     /// Bytes have left the queue.
     Sent(ConnId),
 }
 
-pub(crate) enum Work {
+pub(crate) enum RequestWork {
     Read {
         buf: AlignedBuf,
     },
     Change(super::disk::Change),
-    /// Makes durable what came before this mark.
+    /// Makes durable the changes before this mark.
     Flush {
         mark: u64,
     },
@@ -38,7 +38,7 @@ pub(crate) struct Request {
     pub(crate) io: u64,
     pub(crate) file: FileId,
     pub(crate) offset: u64,
-    pub(crate) work: Work,
+    pub(crate) work: RequestWork,
 }
 
 pub(crate) struct OpenFile {
@@ -50,27 +50,28 @@ pub(crate) struct OpenFile {
 
 #[derive(Default)]
 pub(crate) struct Node {
-    /// Changes with each start, so that what belongs to a dead process is recognized.
+    /// Number that changes with each start, by which events of a dead process are recognized.
     pub(crate) incarnation: u64,
     pub(crate) running: bool,
-    /// Without power nothing answers; a machine whose process died answers with resets.
+    /// The machine has power. Without power it answers nothing; with power, but without a process, it answers with
+    /// resets.
     pub(crate) powered: bool,
     pub(crate) stopped: bool,
     pub(crate) clock: NodeClock,
-    /// Its process gets no turn before this world time.
+    /// The process gets no turn before this world time.
     pub(crate) paused_until: Duration,
     pub(crate) turn_scheduled: bool,
     pub(crate) inbox: VecDeque<Inbox>,
     pub(crate) timers: Timers<u64>,
     pub(crate) listeners: BTreeMap<ListenerId, SocketAddr>,
     pub(crate) listeners_made: u32,
-    /// Limits of those that have one.
+    /// Limits of listeners that have one.
     pub(crate) accepted_max: BTreeMap<ListenerId, usize>,
     pub(crate) files: Vec<Option<OpenFile>>,
     pub(crate) requests: BTreeMap<u64, Request>,
     pub(crate) dirty: Vec<ConnId>,
     pub(crate) connections: usize,
     pub(crate) stats: Stats,
-    /// Added to the world's wall clock.
+    /// Difference of the node's wall clock to the world's.
     pub(crate) wall_skew_ms: i64,
 }

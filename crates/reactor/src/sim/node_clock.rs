@@ -4,13 +4,13 @@ use std::time::Duration;
 
 const MILLION: i128 = 1_000_000;
 
-/// Time since a process started, as its machine measures it. Monotonic, also when its rate changes.
+/// Time since a process started, by its machine's clock. Monotonic, also when its rate changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NodeClock {
     /// World time and the node's time when the rate last changed.
     world: Duration,
     local: Duration,
-    /// Parts per million that it runs faster than the world.
+    /// Parts per million by which it runs faster than the world.
     ahead_ppm: i64,
 }
 
@@ -24,12 +24,12 @@ impl NodeClock {
         self.ahead_ppm
     }
 
-    /// The same clock with another rate from `world` on.
+    /// This clock with another rate from `world` on.
     pub(crate) fn with_rate(self, world: Duration, ahead_ppm: i64) -> NodeClock {
         NodeClock { world, local: self.at(world), ahead_ppm }
     }
 
-    /// What it shows at a time of the world that is not before its last change.
+    /// Time that the clock shows at a time of the world, which must not be before the last change of the rate.
     pub(crate) fn at(&self, world: Duration) -> Duration {
         let elapsed = world - self.world;
         if self.ahead_ppm == 0 {
@@ -39,7 +39,7 @@ impl NodeClock {
         self.local + Duration::from_nanos(nanos as u64)
     }
 
-    /// The first time of the world at which it shows at least `local`.
+    /// The first time of the world at which the clock shows at least `local`.
     pub(crate) fn when(&self, local: Duration) -> Duration {
         let left = local.saturating_sub(self.local);
         if self.ahead_ppm == 0 {
@@ -59,7 +59,11 @@ mod tests {
     proptest! {
         #[test]
         fn a_timer_is_due_when_its_time_has_come(
-            start in 0u64..1 << 40, ppm in -200_000i64..200_000, later in -200_000i64..200_000, change in 0u64..1 << 40, local in 0u64..1 << 41,
+            start in 0u64..1 << 40,
+            ppm in -200_000i64..200_000,
+            later in -200_000i64..200_000,
+            change in 0u64..1 << 40,
+            local in 0u64..1 << 41,
         ) {
             let nanos = Duration::from_nanos;
             let clock = NodeClock::starting(nanos(start), ppm);

@@ -1,10 +1,10 @@
-//! The one source of chance in a world.
+//! The only source of randomness in a world.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A small deterministic generator (SplitMix64, Steele, Lea and Flood 2014): the same seed gives the same numbers on
-/// every machine and in every version.
+/// A small deterministic generator (SplitMix64, Steele, Lea and Flood 2014): one seed gives one sequence on every
+/// machine and in every version.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

@@ -17,22 +17,22 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub usize);
 
-/// How a node ends.
+/// The way in which a node ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
-    /// The process is killed. The machine lives: its disks' caches too, and its peers are told.
+    /// The process is killed. The machine lives, and so do its disks' caches; its peers are told.
     Process,
-    /// The machine loses its power: caches are lost, peers hear nothing.
+    /// The machine loses its power: caches are lost, and peers hear nothing.
     Power,
 }
 
-/// Many nodes, each running one handler, in one thread and virtual time. A run is a function of the seed, the
+/// Many nodes, each with one handler, in one thread and virtual time. A run is a function of the seed, the
 /// configuration and the calls made from outside.
 ///
 /// * Make nodes with [`World::add_node`], start them with [`World::start`], end them with [`World::kill`].
 /// * Let time pass with [`World::run_for`], [`World::run_until`] or single [`World::step`]s.
 /// * Disturb with [`World::block`], [`World::sever`], [`World::disk`].
-/// * Look with [`World::handler`]; act from outside with [`World::call`].
+/// * Inspect with [`World::handler`]; act from outside with [`World::call`].
 pub struct World<H> {
     io: SimIo,
     handlers: Vec<Option<H>>,
@@ -43,20 +43,20 @@ impl<H: Handler<SimIo>> World<H> {
         World { io: SimIo::new(seed, config), handlers: Vec::new() }
     }
 
-    /// A machine that has power and runs nothing.
+    /// Adds a machine that has power and runs no process.
     pub fn add_node(&mut self) -> NodeId {
         self.io.nodes.push(Node { powered: true, ..Node::default() });
         self.handlers.push(None);
         NodeId(self.handlers.len() - 1)
     }
 
-    /// The address at which others reach a node that listens there. Nodes may also listen on any other address that
+    /// The address at which a node that listens there can be reached. Nodes may also listen on any other address that
     /// no node has taken: all share one address space, loopback included.
     pub fn address(&self, node: NodeId) -> IpAddr {
         SimIo::address(node.0)
     }
 
-    /// Starts a process; `make` may give commands already. Panics if one is running.
+    /// Starts a process; `make` may give commands. Panics if one is running.
     pub fn start(&mut self, node: NodeId, make: impl FnOnce(&mut SimIo) -> H) {
         let clock = self.io.clock;
         let state = &mut self.io.nodes[node.0];
@@ -74,7 +74,7 @@ impl<H: Handler<SimIo>> World<H> {
         self.after_handler(node.0);
     }
 
-    /// Ends a process, or its machine; returns its handler for a look. Does nothing to a node that is not running,
+    /// Ends a process, or its machine; returns its handler for inspection. A node that is not running is unchanged,
     /// except that it may lose its power.
     pub fn kill(&mut self, node: NodeId, crash: Crash) -> Option<H> {
         let power_fails = crash == Crash::Power;
@@ -97,17 +97,17 @@ impl<H: Handler<SimIo>> World<H> {
         state.inbox.clear();
     }
 
-    /// False before the start, after [`crate::Io::stop`] and after [`World::kill`].
+    /// True while the node's process runs: not before the start, nor after [`crate::Io::stop`] or [`World::kill`].
     pub fn is_running(&self, node: NodeId) -> bool {
         self.io.nodes[node.0].running
     }
 
-    /// The handler, also of a process that has stopped by itself.
+    /// The node's handler, also of a process that has stopped by itself.
     pub fn handler(&self, node: NodeId) -> Option<&H> {
         self.handlers[node.0].as_ref()
     }
 
-    /// Calls into a running node as if something outside had happened to it.
+    /// Calls into a running node as if an event outside had reached it.
     pub fn call<T>(&mut self, node: NodeId, f: impl FnOnce(&mut H, &mut SimIo) -> T) -> Option<T> {
         if !self.is_running(node) {
             return None;
@@ -128,17 +128,17 @@ impl<H: Handler<SimIo>> World<H> {
         self.io.clock
     }
 
-    /// The source of chance, for decisions of the test that belong to the seed too.
+    /// The source of randomness, for decisions of the test that belong to the seed too.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.io.rng
     }
 
-    /// A digest of all that happened: equal for equal seeds.
+    /// A digest of all events: equal for equal seeds.
     pub fn fingerprint(&self) -> u64 {
         self.io.fingerprint
     }
 
-    /// Lets nothing through from one node to another, until [`World::unblock`]. TCP keeps trying.
+    /// Lets no segment through from one node to another until [`World::unblock`]. TCP keeps trying.
     pub fn block(&mut self, from: NodeId, to: NodeId) {
         self.io.blocked.insert((from.0, to.0));
     }
@@ -151,7 +151,7 @@ impl<H: Handler<SimIo>> World<H> {
         self.io.blocked.clear();
     }
 
-    /// What is sent from one node to another takes so much longer, until [`World::hasten`].
+    /// Delays segments from one node to another by so much more, until [`World::hasten`].
     pub fn delay(&mut self, from: NodeId, to: NodeId, by: Duration) {
         self.io.delayed.insert((from.0, to.0), by);
     }
@@ -160,18 +160,18 @@ impl<H: Handler<SimIo>> World<H> {
         self.io.delayed.remove(&(from.0, to.0));
     }
 
-    /// Every link is as fast as the weather lets it be.
+    /// Ends the additional delays of all links.
     pub fn hasten_all(&mut self) {
         self.io.delayed.clear();
     }
 
-    /// From now on the weather neither resets connections nor loses segments.
+    /// Ends random resets of connections and losses of segments.
     pub fn calm(&mut self) {
         (self.io.config.reset_one_in, self.io.config.loss_one_in) = (0, 0);
     }
 
-    /// The process of a node gets no turn before `until`, as if it had been stopped. Its machine answers for it: segments are
-    /// taken in, requests of disks are carried out.
+    /// Gives the process of a node no turn before `until`, as if it had been stopped. Its machine goes on: it takes
+    /// segments in and carries out disk requests.
     pub fn pause(&mut self, node: NodeId, until: Duration) {
         let state = &mut self.io.nodes[node.0];
         state.paused_until = state.paused_until.max(until);
@@ -191,12 +191,13 @@ impl<H: Handler<SimIo>> World<H> {
         between.into_iter().for_each(|conn| self.io.break_connection(conn));
     }
 
-    /// Lets a node's wall clock be ahead (or behind).
+    /// Puts a node's wall clock ahead, or behind if `ms` is negative.
     pub fn skew_wall_clock(&mut self, node: NodeId, ms: i64) {
         self.io.nodes[node.0].wall_skew_ms = ms;
     }
 
-    /// Lets a node's monotonic clock run faster (or slower) than the world's from now on, by so many parts per million.
+    /// Makes a node's monotonic clock run faster (or slower) than the world's from now on, by so many parts per
+    /// million.
     pub fn set_clock_rate(&mut self, node: NodeId, ahead_ppm: i64) {
         let now = self.io.clock;
         let state = &mut self.io.nodes[node.0];
@@ -207,23 +208,23 @@ impl<H: Handler<SimIo>> World<H> {
         }
     }
 
-    /// A node that does not run loses all its disks.
+    /// Removes all disks of a node that does not run.
     pub fn lose_disks(&mut self, node: NodeId) {
         assert!(!self.is_running(node), "{node:?} uses its disks");
         self.io.disks.retain(|(owner, _), _| *owner != node.0);
     }
 
-    /// A file a node has opened at least once.
+    /// The disk behind a file that a node has opened at least once.
     pub fn disk(&mut self, node: NodeId, path: &Path) -> Option<&mut SimDisk> {
         self.io.disks.get_mut(&(node.0, path.to_owned()))
     }
 
-    /// The same, to look at.
+    /// The disk behind a file that a node has opened at least once, for inspection.
     pub fn peek_disk(&self, node: NodeId, path: &Path) -> Option<&SimDisk> {
         self.io.disks.get(&(node.0, path.to_owned()))
     }
 
-    /// The next thing happens. False if nothing ever will.
+    /// Carries out the next event. False if there is none.
     pub fn step(&mut self) -> bool {
         let Some(((at, _), happening)) = self.io.happenings.pop_first() else { return false };
         self.io.clock = at;
@@ -258,7 +259,7 @@ impl<H: Handler<SimIo>> World<H> {
         true
     }
 
-    /// Lets everything happen that happens before `at`; then it is `at`.
+    /// Carries out all events up to `at`, and sets the time to `at`.
     pub fn run_until(&mut self, at: Duration) {
         while self.io.happenings.first_key_value().is_some_and(|((next, _), _)| *next <= at) {
             self.step();
@@ -270,7 +271,7 @@ impl<H: Handler<SimIo>> World<H> {
         self.run_until(self.io.clock + time);
     }
 
-    /// Runs until `done`, but no longer than `time`. Whether it was done.
+    /// Runs until `done`, but no longer than `time`. Returns the last result of `done`.
     pub fn run_until_done(&mut self, time: Duration, mut done: impl FnMut(&World<H>) -> bool) -> bool {
         let end = self.io.clock + time;
         while !done(self) {
@@ -337,7 +338,7 @@ impl<H: Handler<SimIo>> World<H> {
         self.handlers[node].as_mut().expect("a running node has a handler").event(&mut self.io, event);
     }
 
-    /// What was queued goes out, or the process ends.
+    /// Sends queued bytes, or ends the process if it has stopped.
     fn after_handler(&mut self, node: usize) {
         for conn in std::mem::take(&mut self.io.nodes[node].dirty) {
             self.io.pump(conn);
@@ -347,7 +348,7 @@ impl<H: Handler<SimIo>> World<H> {
         }
     }
 
-    /// Gives the handler what has arrived, as far as it wants it. The same rules as on the real loop.
+    /// Gives the handler the bytes that have arrived, as far as it takes them, by the rules of the real loop.
     fn deliver(&mut self, conn: ConnId) {
         let node = self.io.current;
         loop {
@@ -375,7 +376,7 @@ impl<H: Handler<SimIo>> World<H> {
             assert!(taken <= segment.len(), "handler took {taken} of {} bytes of {conn:?}", segment.len());
             let len = segment.len();
             drop(segment.split_to(taken));
-            // Closing or aborting connections drop the rest.
+            // A connection that is being closed or aborted drops the rest.
             let mut reason = true;
             let mut credit = len;
             if let Some(endpoint) = self.io.endpoints.get_mut(&conn).filter(|endpoint| endpoint.phase == Phase::Open) {

@@ -1,6 +1,6 @@
 //! Where io_uring is forbidden, as in many containers, the loop runs on epoll.
 //!
-//! The filter is for good, and counts for the thread that sets it and for its children.
+//! The filter is permanent, and holds for the thread that sets it and for its children.
 
 use reactor::{BackendKind, Config, ConnId, Event, Handler, Io, LoopIo, Reactor};
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn forbid_io_uring(errno: i32) {
     };
     let step = |code, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
     let mut program = [
-        // The number of the call is the first field of the data a filter sees.
+        // The number of the system call is the first field of a filter's data.
         step(BPF_LD | BPF_W | BPF_ABS, 0, 0, 0),
         step(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, libc::SYS_io_uring_setup as u32),
         step(BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | errno as u32),

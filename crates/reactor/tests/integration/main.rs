@@ -1,4 +1,4 @@
-//! The loop on io_uring, on its fallback, and its simulated twin.
+//! Tests of the loop on io_uring, of its fallback, and of its simulated twin.
 
 mod conformance;
 mod forbidden;

@@ -1,4 +1,4 @@
-//! What only the real loop has: other threads, idleness, descriptors that run out, being dropped at a bad moment.
+//! Properties of the real loop alone: other threads, idleness, descriptors that run out, being dropped at a bad moment.
 
 use bytes::Bytes;
 use reactor::{BackendKind, Config, ConnId, Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor, Stats};
@@ -68,7 +68,7 @@ fn other_threads_wake_the_loop_and_what_they_queued_is_seen() {
     }
 }
 
-/// Of one process that shares a file among loops, each holds its part, beside the first one's lock of the whole file.
+/// Loops of one process share a file: each holds its part, beside the first one's lock of the whole file.
 #[test]
 fn a_part_of_a_file_is_locked_against_whoever_wants_some_of_it() {
     let path = std::env::temp_dir().join(format!("nacre-parts-{}", std::process::id()));
@@ -154,7 +154,7 @@ fn dropping_a_reactor_waits_for_the_kernel() {
         let begun = Instant::now();
         let mut handler = On(move |io: &mut LoopIo, event| {
             if let Event::Accepted { conn, .. } = event {
-                // More than the kernel takes, a bulk that never comes, disk requests of every kind.
+                // These are more bytes than the kernel takes, a bulk that never comes, and disk requests of every kind.
                 io.send(conn, Bytes::from(vec![1; 64 << 20]));
                 io.receive_bulk(conn, 1 << 20);
                 for n in 0..16 {
@@ -169,7 +169,7 @@ fn dropping_a_reactor_waits_for_the_kernel() {
         drop(reactor);
         assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
         let mut rest = Vec::new();
-        // The connection is gone: an end or an error, but no waiting.
+        // The connection is gone: the read ends or fails without waiting.
         let _ = peer.read_to_end(&mut rest);
         assert!(!rest.is_empty());
         let again = TcpStream::connect(addr);
@@ -200,7 +200,7 @@ fn disk_errors_are_errnos() {
     }
 }
 
-/// Many connections at once, each of which sends and gets back a little.
+/// Many connections at once, each of which sends a few bytes and gets them back.
 struct Crowd {
     addr: SocketAddr,
     clients: std::collections::BTreeSet<ConnId>,
@@ -242,7 +242,7 @@ fn a_crowd_is_served() {
     }
 }
 
-/// Small writes, each followed by a flush, and all of it while a connection is busy.
+/// Small writes, each followed by a flush, while a connection is busy.
 #[test]
 fn disk_and_sockets_share_a_loop() {
     let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("shared-{}", std::process::id()));

@@ -1,19 +1,20 @@
-//! A loop that stood still in the midst of a turn.
+//! A loop that stands still in the middle of a turn.
 
-use reactor::{BackendKind, BootClock, Config, ConnId, Event, Handler, Io, LoopIo, Reactor};
+use reactor::{BackendKind, Config, ConnId, Event, Handler, Io, LoopIo, Reactor};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
+use stdx::BootClock;
 
 struct Stalls {
     first: Option<ConnId>,
     stuck: mpsc::Sender<()>,
     free: mpsc::Receiver<Duration>,
     clock: BootClock,
-    /// When the late bytes were sent.
+    /// Time when the late bytes were sent.
     sent: Duration,
-    /// What the loop says is the time when they are handed over, and at the turn's end.
+    /// The loop's time when they are handed over, and at the turn's end.
     handled: Vec<Duration>,
 }
 
@@ -21,7 +22,8 @@ impl Handler<LoopIo> for Stalls {
     fn received(&mut self, io: &mut LoopIo, conn: ConnId, bytes: &[u8]) -> usize {
         if self.first.is_none() {
             self.first = Some(conn);
-            // As by a signal, a frozen group of processes, time that a hypervisor took, or a page that had to be read.
+            // The loop stalls here, as by a signal, a frozen group of processes, time taken by a hypervisor, or a page
+            // fault.
             self.stuck.send(()).expect("somebody watches");
             self.sent = self.free.recv().expect("somebody frees");
         } else if bytes.ends_with(b"late") {
@@ -40,7 +42,7 @@ impl Handler<LoopIo> for Stalls {
     }
 }
 
-/// Leases are judged by the loop's time: a message is never handled with a time from before it was sent.
+/// Leases are judged by the loop's time: a message is never handled with a time before it was sent.
 #[test]
 fn what_comes_during_a_stall_is_handled_with_a_time_from_after_it() {
     for backend in [BackendKind::Uring, BackendKind::Epoll] {
@@ -65,7 +67,7 @@ fn what_comes_during_a_stall_is_handled_with_a_time_from_after_it() {
             };
             let (mut one, mut two) = (connect(), connect());
             std::thread::sleep(Duration::from_millis(200));
-            // Both are readable in the same turn; what is decisive of the second comes during the stall.
+            // Both connections are readable in one turn; the late bytes of the second come during the stall.
             one.write_all(b"1").expect("sent");
             two.write_all(b"2").expect("sent");
             watch.recv().expect("the loop stalls");

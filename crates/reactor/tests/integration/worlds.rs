@@ -1,4 +1,4 @@
-//! The simulated world with several nodes: its runs follow from their seeds, and its misfortunes are the promised ones.
+//! The simulated world with several nodes: its runs follow from their seeds, and its faults are the documented ones.
 
 use bytes::Bytes;
 use reactor::sim::{Crash, DiskFault, NodeId, SimIo, World, WorldConfig};
@@ -11,7 +11,7 @@ use types::AlignedBuf;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counts what it is sent; keeps one connection to its peer and sends a byte every millisecond.
+/// Counts the bytes sent to it; keeps one connection to its peer and sends a byte every millisecond.
 struct Talker {
     peer: Option<SocketAddr>,
     conn: Option<ConnId>,
@@ -184,7 +184,7 @@ fn severed_connections_are_reset_on_both_sides() {
     assert!(received(&world, b) > 1900);
 }
 
-/// Writes blocks one after another: block `n` holds `n`. Flushes after every fourth and remembers what was promised.
+/// Writes blocks one after another: block `n` holds `n`. Flushes after every fourth and remembers the flushed ones.
 #[derive(Default)]
 struct Writer {
     file: Option<FileId>,
@@ -259,7 +259,7 @@ fn flushed_blocks_survive_and_a_killed_process_loses_only_what_is_in_flight() {
                 lost += u32::from(block == vec![0; BLOCK]);
                 torn += u32::from(!whole && block != vec![0; BLOCK]);
             }
-            // The lock went with the process.
+            // The lock ended with the process.
             world.start(node, Writer::start::<SimIo>);
         }
     }
@@ -292,7 +292,7 @@ fn clocks_start_with_the_process_and_disagree() {
 /// Sends a numbered stream on each of its connections and checks those of others, in bites and bulks of any size.
 struct Checked {
     peers: Vec<SocketAddr>,
-    /// Bytes sent on connections of our own, bytes received on those accepted.
+    /// Bytes sent on our own connections, and bytes received on accepted ones.
     sent: BTreeMap<ConnId, usize>,
     received: BTreeMap<ConnId, usize>,
     ended: BTreeSet<ConnId>,
@@ -409,7 +409,7 @@ fn streams_are_prefixes_whatever_happens() {
     }
 }
 
-/// Greets who connects; connects to its peer, and reads no more and on again before that has answered.
+/// Greets every client; connects to its peer, and pauses and resumes reading before the peer has answered.
 struct Greeter {
     peer: Option<SocketAddr>,
     established: bool,

@@ -1,17 +1,19 @@
 //! References to pages.
 
 use super::damage::DamageKind;
+use super::layout::{self, CHILD_BYTES, FLAG_OVERFLOW, ROOT_BYTES, ROOT_LEVEL};
 use super::le;
 use super::{LEVEL_MAX, PAGE_BLOCKS};
-use crate::allocator::Run;
+use crate::space::run::Run;
 
-/// A page's place and what it must be: who refers to a page can tell a lost or misdirected write.
+/// A page's place, and the checksum and generation that it must have: the holder of a reference detects a lost or
+/// misdirected write.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PageRef {
     pub block: u32,
-    /// crc32c of the page behind its first four bytes, which hold it too.
+    /// crc32c of the page behind its first four bytes, which hold the same checksum.
     pub crc: u32,
-    /// The merge that wrote it.
+    /// Generation of the merge that wrote the page.
     pub generation: u64,
 }
 
@@ -25,35 +27,35 @@ impl PageRef {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Child {
     pub page: PageRef,
-    /// Whether it or a page below it has overflow values.
+    /// True if the page, or one below it, has overflow values.
     pub overflow: bool,
 }
 
-/// Flag of pages and children: overflow values in it or below.
-pub(crate) const FLAG_OVERFLOW: u8 = 1;
-
 impl Child {
-    /// Block (8), generation (8), crc (4), flags (1).
-    pub const ENCODED_BYTES: usize = 21;
-
-    pub fn encode(&self) -> [u8; Child::ENCODED_BYTES] {
-        let mut out = [0; Child::ENCODED_BYTES];
-        le::put(&mut out, 0, &u64::from(self.page.block).to_le_bytes());
-        le::put(&mut out, 8, &self.page.generation.to_le_bytes());
-        le::put(&mut out, 16, &self.page.crc.to_le_bytes());
-        out[20] = if self.overflow { FLAG_OVERFLOW } else { 0 };
+    /// Encodes block (8), generation (8), crc (4), flags (1).
+    pub fn encode(&self) -> [u8; CHILD_BYTES] {
+        let mut out = [0; CHILD_BYTES];
+        le::put(&mut out, layout::child::BLOCK, &u64::from(self.page.block).to_le_bytes());
+        le::put(&mut out, layout::child::GENERATION, &self.page.generation.to_le_bytes());
+        le::put(&mut out, layout::child::CRC, &self.page.crc.to_le_bytes());
+        out[layout::child::FLAGS] = if self.overflow { FLAG_OVERFLOW } else { 0 };
         out
     }
 
-    /// `None`: a block beyond any device, or unknown flags. Panics if `bytes` are too few.
+    /// Returns `None` for a block beyond any device or unknown flags. Panics if `bytes` are too few.
     pub fn decode(bytes: &[u8]) -> Option<Child> {
-        let block =
-            u32::try_from(le::u64_at(bytes, 0)).ok().filter(|block| block.checked_add(PAGE_BLOCKS).is_some())?;
-        let flags = bytes[20];
+        let block = u32::try_from(le::u64_at(bytes, layout::child::BLOCK))
+            .ok()
+            .filter(|block| block.checked_add(PAGE_BLOCKS).is_some())?;
+        let flags = bytes[layout::child::FLAGS];
         if flags & !FLAG_OVERFLOW != 0 {
             return None;
         }
-        let page = PageRef { block, crc: le::u32_at(bytes, 16), generation: le::u64_at(bytes, 8) };
+        let page = PageRef {
+            block,
+            crc: le::u32_at(bytes, layout::child::CRC),
+            generation: le::u64_at(bytes, layout::child::GENERATION),
+        };
         Some(Child { page, overflow: flags & FLAG_OVERFLOW != 0 })
     }
 }
@@ -62,15 +64,12 @@ impl Child {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Root {
     pub(crate) child: Child,
-    /// Its level; a leaf's is 0.
+    /// The page's level; a leaf's is 0.
     pub(crate) level: u8,
 }
 
 impl Root {
-    /// Block (8), generation (8), crc (4), flags (1), level (1), zeros (2).
-    pub const ENCODED_BYTES: usize = 24;
-
-    /// Levels of pages.
+    /// Returns the number of levels of pages.
     pub fn height(&self) -> u8 {
         self.level + 1
     }
@@ -79,27 +78,27 @@ impl Root {
         self.child.page
     }
 
-    /// What a superblock keeps of a root; all zeros for an empty tree.
-    pub fn encode(root: Option<Root>) -> [u8; Root::ENCODED_BYTES] {
-        let mut out = [0; Root::ENCODED_BYTES];
+    /// Encodes child (21), level (1), zeros (2) for a checkpoint root; all zeros for an empty tree.
+    pub fn encode(root: Option<Root>) -> [u8; ROOT_BYTES] {
+        let mut out = [0; ROOT_BYTES];
         if let Some(root) = root {
             le::put(&mut out, 0, &root.child.encode());
-            out[Child::ENCODED_BYTES] = root.level;
+            out[ROOT_LEVEL] = root.level;
         }
         out
     }
 
     /// Errors: bytes that [`Root::encode`] does not make.
-    pub fn decode(bytes: &[u8; Root::ENCODED_BYTES]) -> Result<Option<Root>, DamageKind> {
+    pub fn decode(bytes: &[u8; ROOT_BYTES]) -> Result<Option<Root>, DamageKind> {
         let malformed = DamageKind::Structure("root");
-        if bytes[22..] != [0, 0] {
+        if bytes[ROOT_LEVEL + 1..].iter().any(|byte| *byte != 0) {
             return Err(malformed);
         }
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
         let child = Child::decode(bytes).ok_or(malformed.clone())?;
-        let level = bytes[Child::ENCODED_BYTES];
+        let level = bytes[ROOT_LEVEL];
         if level > LEVEL_MAX || child.page.block == 0 {
             return Err(malformed);
         }
@@ -121,7 +120,7 @@ mod tests {
         }
 
         #[test]
-        fn any_root_is_read_or_refused(bytes: [u8; Root::ENCODED_BYTES]) {
+        fn any_root_is_read_or_refused(bytes: [u8; ROOT_BYTES]) {
             if let Ok(root) = Root::decode(&bytes) {
                 prop_assert_eq!(Root::encode(root), bytes);
             }

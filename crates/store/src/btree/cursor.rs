@@ -1,4 +1,4 @@
-//! Entries in order, a page of them at a time.
+//! Entries in key order, a page of them at a time.
 
 use super::child::{PageRef, Root};
 use super::damage::Damage;
@@ -9,31 +9,31 @@ use super::view::View;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Leaves asked for at once when one is missing, at least and at most: as many as the cursor has passed, or as the entries
-/// that are asked for may take.
+/// Bounds of the number of leaves asked for at once when one is missing. Between them, the number is that of the leaves
+/// that the cursor has passed, or of those that the wanted entries may take.
 const READ_AHEAD_MIN: usize = 4;
 const READ_AHEAD_MAX: usize = 64;
-/// Entries of a leaf, as long as the cursor has not seen any.
+/// Assumed entries of a leaf while the cursor has not seen any.
 const ENTRIES_GUESSED: usize = 32;
 
-/// Some entries in order, keys and values.
+/// Some entries in key order, keys and values.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Page {
+pub struct CursorPage {
     pub entries: Vec<(Bytes, Bytes)>,
-    /// Whether there are no more behind them.
+    /// True if there are no more entries behind these.
     pub done: bool,
 }
 
 #[derive(Debug)]
 struct Leaf {
     page: page::Page,
-    /// The next entry of it.
+    /// Index of the leaf's next entry.
     index: usize,
-    /// Keys of leaves behind it are at least this. `None`: it is the last.
+    /// Keys of the leaves behind this one are at least this. `None`: this is the last leaf.
     upper: Option<Vec<u8>>,
 }
 
-/// A place in a range of keys. What changes behind it is seen when it gets there.
+/// A place in a range of keys. The cursor sees changes made behind its place when it gets there.
 #[derive(Debug)]
 pub struct Cursor {
     /// Entries before this key are done.
@@ -42,28 +42,28 @@ pub struct Cursor {
     with_values: bool,
     /// Entries of the tree before this key are done or erased.
     tree_from: Vec<u8>,
-    /// Leaves come to so far, and entries taken from them.
+    /// Number of leaves visited so far, and of entries taken from them.
     leaves: usize,
     entries: usize,
-    /// Entries that are asked for and not found yet.
+    /// Number of entries that are asked for and not found yet.
     wanted: usize,
-    /// The root that the following two belong to.
+    /// The root that `leaf` and `tree_done` belong to.
     root: Option<PageRef>,
     leaf: Option<Leaf>,
     /// The tree has no further entries in the range.
     tree_done: bool,
-    /// The keys whose entries could not be read when the last error was returned.
+    /// Keys of the entries that could not be read when the last error was returned.
     lost: Option<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
-enum Source {
+enum RecordSource {
     Active,
     Frozen,
 }
 
 impl Cursor {
-    /// At the first entry of `begin .. end`; to the last one without an end. Without `with_values`, values are left empty
-    /// and large ones are not read.
+    /// Creates a cursor at the first entry of `begin .. end`; without an end the range goes to the last entry. Without
+    /// `with_values`, values are left empty and large ones are not read.
     pub fn new(begin: &[u8], end: Option<&[u8]>, with_values: bool) -> Cursor {
         Cursor {
             from: begin.to_vec(),
@@ -80,17 +80,17 @@ impl Cursor {
         }
     }
 
-    /// Entries before this key were returned, as far as there are any.
+    /// Returns the place of the cursor: all entries before this key were returned.
     pub fn position(&self) -> &[u8] {
         &self.from
     }
 
-    /// Passes over what could not be read, and returns the range of keys that it is. Entries of that range which are not in
-    /// the tree come nevertheless. Panics unless the last page asked for was an error.
+    /// Passes over the entries that could not be read, and returns their range of keys. Entries of that range that are
+    /// in the overlay are still returned later. Panics unless the last page asked for was an error.
     pub fn skip_lost(&mut self) -> (Vec<u8>, Option<Vec<u8>>) {
         let (from, until) = self.lost.take().expect("the last page was an error");
         match &mut self.leaf {
-            // A value of it.
+            // The error was in a value of this leaf.
             Some(leaf) => leaf.index += 1,
             None => match &until {
                 Some(until) if self.end.as_ref().is_none_or(|end| until < end) => self.tree_from.clone_from(until),
@@ -100,18 +100,19 @@ impl Cursor {
         (from, until)
     }
 
-    /// The next entries: at least one and at most `entries_max`, unless there are no more; none are added behind
-    /// `bytes_max` of keys and values. Errors: a page or value that is needed next cannot be used; the cursor stays.
+    /// Returns the next entries: at least one and at most `entries_max`, unless there are no more. No entry is added
+    /// once keys and values exceed `bytes_max`. Errors: a page or value that is needed next cannot be used; the cursor
+    /// stays.
     pub fn next_page(
         &mut self,
         view: &mut View<'_>,
         entries_max: usize,
         bytes_max: usize,
-    ) -> Result<Fetch<Page>, Damage> {
-        let mut out = Page::default();
+    ) -> Result<Fetch<CursorPage>, Damage> {
+        let mut out = CursorPage::default();
         let pending = match self.fill(view, &mut out, entries_max.max(1), bytes_max) {
             Ok(pending) => pending,
-            // What was found before it is returned first.
+            // Entries found before the error are returned first.
             Err(damage) if out.entries.is_empty() => return Err(damage),
             Err(_) => None,
         };
@@ -124,12 +125,13 @@ impl Cursor {
     fn fill(
         &mut self,
         view: &mut View<'_>,
-        out: &mut Page,
+        out: &mut CursorPage,
         entries_max: usize,
         bytes_max: usize,
     ) -> Result<Option<super::ReadId>, Damage> {
         if self.root != view.root.map(|root| root.child.page) {
-            // What was erased in the overlay of then is gone from the tree of now, and what was put there is in it.
+            // The new tree holds the changes of the former overlay: its erased entries are gone, its put entries are
+            // there.
             self.root = view.root.map(|root| root.child.page);
             self.tree_from.clone_from(&self.from);
             (self.leaf, self.tree_done) = (None, false);
@@ -150,10 +152,10 @@ impl Cursor {
             let leaf = self.leaf.as_ref().filter(|_| !self.tree_done);
             let (mut source, mut key) = (None, None);
             if let Some(record) = active.peek() {
-                (source, key) = (Some(Source::Active), Some(record.key()));
+                (source, key) = (Some(RecordSource::Active), Some(record.key()));
             }
             if let Some(record) = frozen.peek().filter(|record| key.is_none_or(|key| record.key() < key)) {
-                (source, key) = (Some(Source::Frozen), Some(record.key()));
+                (source, key) = (Some(RecordSource::Frozen), Some(record.key()));
             }
             let order = leaf.map(|leaf| key.map_or(Ordering::Less, |key| leaf.page.cmp_key(leaf.index, key)));
             let found: Option<(Bytes, Bytes)> = match (order, source) {
@@ -167,7 +169,7 @@ impl Cursor {
                     }
                     if let Some(end) = overlay.erased_end(&key) {
                         if *end >= *self.end.as_deref().unwrap_or(&BEHIND_ALL_KEYS) {
-                            // Pages behind it need not be readable.
+                            // Pages behind the erased range need not be readable.
                             self.tree_done = true;
                             continue;
                         }
@@ -205,14 +207,14 @@ impl Cursor {
                 }
                 (order, Some(source)) => {
                     let record: &Record = match source {
-                        Source::Active => active.next().expect("it was peeked"),
+                        RecordSource::Active => active.next().expect("it was peeked"),
                         _ => frozen.next().expect("it was peeked"),
                     };
                     if self.end.as_deref().is_some_and(|end| record.key() >= end) {
                         out.done = true;
                         return Ok(None);
                     }
-                    let is_frozen = matches!(source, Source::Frozen);
+                    let is_frozen = matches!(source, RecordSource::Frozen);
                     if !is_frozen {
                         frozen.next_if(|other| other.key() == record.key());
                     }
@@ -239,14 +241,14 @@ impl Cursor {
         Ok(None)
     }
 
-    /// The next key to look at is the one right behind `key`.
+    /// Moves the cursor right behind `key`.
     fn pass(&mut self, key: &[u8]) {
         self.from.clear();
         self.from.extend_from_slice(key);
         self.from.push(0);
     }
 
-    /// Makes sure that the leaf is there and has a next entry, or that the tree is done.
+    /// Makes sure that the leaf is loaded and has a next entry, or that the tree is done.
     fn seek(&mut self, root: Option<Root>, overlay: &Overlay, cache: &mut PageCache) -> Result<Fetch<()>, Damage> {
         while !self.tree_done {
             match &mut self.leaf {
@@ -261,7 +263,7 @@ impl Cursor {
                 None => match root {
                     None => self.tree_done = true,
                     Some(root) => match overlay.erased_end(&self.tree_from) {
-                        // What is erased need not be readable.
+                        // Erased entries need not be readable.
                         Some(end) if *end < *self.end.as_deref().unwrap_or(&BEHIND_ALL_KEYS) => {
                             self.tree_from = end.to_vec();
                         }
@@ -289,7 +291,7 @@ impl Cursor {
         result
     }
 
-    /// `lower` and `upper` become the bounds of the page that was asked for last.
+    /// Sets `lower` and `upper` to the bounds of the page that was asked for last.
     fn descend_within(
         &self,
         root: Root,
@@ -325,7 +327,7 @@ impl Cursor {
         })
     }
 
-    /// Asks for the leaves behind the one that is missing, as far as they are in the range and under the same page.
+    /// Asks for the leaves behind the missing one, within the range and under the same page.
     fn read_ahead(&self, root: Root, cache: &mut PageCache, index: usize) {
         let (mut place, mut level) = (root.child.page, root.level);
         let mut ahead = Vec::new();

@@ -1,9 +1,9 @@
-//! What is wrong with a page or an overflow run.
+//! Ways in which a page or an overflow run can be damaged.
 
-use crate::allocator::Run;
+use crate::space::run::Run;
 use types::Errno;
 
-/// Blocks that cannot be used as what they should be, and why.
+/// Blocks whose content is not the expected one, with the reason.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{kind} (blocks {start}..{end})", start = run.start, end = run.end())]
 pub struct Damage {

@@ -6,12 +6,12 @@ use super::overflow::Overflow;
 use super::page::Page;
 use super::page_cache::{Fetch, PageCache, Use};
 use super::table_changes::{TableChanges, table_of, tables_between};
-use crate::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 
-/// Pages read at once.
+/// Number of pages read at once.
 const READS: usize = 16;
 
-// Rough costs in ns: of blocks freed unseen, of a page looked at, of each of its entries.
+// Rough costs in ns: freeing blocks unseen, looking at a page, looking at each of its entries.
 const RUN_COST: i64 = 50;
 const PAGE_COST: i64 = 1000;
 const ENTRY_COST: i64 = 30;
@@ -21,7 +21,7 @@ struct DroppedPage {
     page: PageRef,
     level: u8,
     overflow: bool,
-    /// The first and the last table its entries can be of; `None` if they are not counted.
+    /// The first and the last table that the page's entries can belong to; `None` if they are not counted.
     tables: Option<(u8, u8)>,
 }
 
@@ -32,27 +32,29 @@ enum Dropped {
 }
 
 impl DroppedPage {
-    /// Interior pages are read because they list others; leaves only if they have overflow values or counted entries.
+    /// Returns true if the page must be read: interior pages because they list others, leaves only if they have
+    /// overflow values or counted entries.
     fn is_read(&self, changes: &TableChanges) -> bool {
         self.level > 0 || self.overflow || self.tables.is_some_and(|(first, last)| changes.counts_any(first, last))
     }
 }
 
-/// What is to be taken apart yet.
+/// A stack of subtrees and values to be taken apart.
 #[derive(Default, Debug)]
 pub(crate) struct Drops {
     stack: Vec<Dropped>,
-    /// Pages that could not be read: what only they refer to stays unused until the next [`super::Walk`] over all.
+    /// Pages that could not be read. Blocks that only they refer to stay unused until the next [`super::Walk`] over the
+    /// whole tree.
     pub damaged: Vec<Damage>,
 }
 
 impl Drops {
-    /// A page with all below it, whose keys are in `lower .. upper`.
+    /// Adds a page and everything below it, with keys in `lower .. upper`.
     pub fn subtree(&mut self, child: &Child, level: u8, lower: &[u8], upper: Option<&[u8]>) {
         self.page(child, level, Some(tables_between(lower, upper)));
     }
 
-    /// A page with all below it, whose entries are not counted.
+    /// Adds a page and everything below it without counting the entries.
     pub fn uncounted_subtree(&mut self, child: &Child, level: u8) {
         self.page(child, level, None);
     }
@@ -61,13 +63,13 @@ impl Drops {
         self.stack.push(Dropped::Page(DroppedPage { page: child.page, level, overflow: child.overflow, tables }));
     }
 
-    /// The blocks of a value whose entry is counted already.
+    /// Adds the blocks of a value whose entry has been counted.
     pub fn value(&mut self, value: Overflow) {
         self.stack.push(Dropped::Value(value));
     }
 
-    /// Takes one thing apart, putting its blocks into `freed`; returns about how many ns that took. `Ready(None)`: all is
-    /// done.
+    /// Takes one page or value apart and puts its blocks into `freed`; returns the estimated cost in ns. `Ready(None)`:
+    /// nothing is left.
     pub fn step(
         &mut self,
         cache: &mut PageCache,
@@ -134,7 +136,7 @@ impl Drops {
 
     fn take_apart(&mut self, page: &Page, tables: Option<(u8, u8)>) {
         let mut key = Vec::new();
-        // Backwards, so that they are taken off the stack in order.
+        // Children are pushed in reverse, so that they leave the stack in key order.
         let mut upper: Option<(u8, u8)> = None;
         for index in (0..page.len()).rev() {
             page.key_into(index, &mut key);

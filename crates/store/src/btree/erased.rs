@@ -3,14 +3,14 @@
 use super::overlay::BEHIND_ALL_KEYS;
 use super::sorted_chunks::{Graveyard, Item, SortedChunks};
 
-/// Keys from `begin` on that are below `end`.
+/// Keys in `begin .. end`.
 #[derive(Debug)]
-pub(super) struct Range {
+pub(super) struct ErasedRange {
     begin: Box<[u8]>,
     end: Box<[u8]>,
 }
 
-impl Item for Range {
+impl Item for ErasedRange {
     fn key(&self) -> &[u8] {
         &self.begin
     }
@@ -20,13 +20,13 @@ impl Item for Range {
     }
 }
 
-/// Ranges that neither overlap nor touch.
+/// Erased ranges, which neither overlap nor touch.
 #[derive(Default, Debug)]
 pub(crate) struct Erased {
-    ranges: SortedChunks<Range>,
+    ranges: SortedChunks<ErasedRange>,
 }
 
-/// Memory of a range besides its keys: its slot in a chunk, which is two thirds full, and two allocations.
+/// Memory of a range besides its keys, in bytes: its slot in a chunk (chunks are two thirds full) and two allocations.
 const RANGE_BYTES: usize = 128;
 
 impl Erased {
@@ -42,23 +42,23 @@ impl Erased {
         self.ranges.bytes()
     }
 
-    /// Adds a range, which is not empty, joining it with those it meets.
-    pub(super) fn add(&mut self, begin: &[u8], end: &[u8], gone: &mut Graveyard<Range>) {
+    /// Adds a range, which must not be empty, and joins it with the ranges it meets.
+    pub(super) fn add(&mut self, begin: &[u8], end: &[u8], gone: &mut Graveyard<ErasedRange>) {
         assert!(begin < end, "empty range {begin:x?} .. {end:x?}");
         let ranges = &mut self.ranges;
         let (mut from, to) = (ranges.lower_bound(begin), ranges.upper_bound(end));
         let first = ranges.before(from).filter(|first| *first.end >= *begin).map(|first| first.begin.clone());
-        // Of the ranges that begin up to here, the last one ends last.
+        // The last of the ranges that begin before `end` is also the one that ends last.
         let last = ranges.before(to).filter(|last| *last.end > *end).map(|last| last.end.clone());
         if let Some(first) = &first {
             from = ranges.lower_bound(first);
         }
         ranges.cut(from, to, gone);
         let begin = first.unwrap_or_else(|| begin.into());
-        ranges.insert(Range { begin, end: last.unwrap_or_else(|| end.into()) });
+        ranges.insert(ErasedRange { begin, end: last.unwrap_or_else(|| end.into()) });
     }
 
-    /// The end of the range that `key` is in.
+    /// Returns the end of the range that contains `key`.
     pub fn end_of(&self, key: &[u8]) -> Option<&[u8]> {
         if self.ranges.is_empty() {
             return None;
@@ -67,7 +67,7 @@ impl Erased {
         before.map(|range| &*range.end).filter(|end| *end > key)
     }
 
-    /// Whether any key of `begin .. end` is in a range.
+    /// Returns true if any key of `begin .. end` is in a range.
     pub fn meets(&self, begin: &[u8], end: Option<&[u8]>) -> bool {
         if self.ranges.is_empty() {
             return false;
@@ -79,19 +79,20 @@ impl Erased {
         behind.next().is_some_and(|range| end.is_none_or(|end| *range.begin < *end))
     }
 
-    /// Whether all keys of `begin .. end` are in a range.
+    /// Returns true if all keys of `begin .. end` are in a range.
     pub fn covers(&self, begin: &[u8], end: Option<&[u8]>) -> bool {
         let end = end.unwrap_or(&BEHIND_ALL_KEYS);
         self.end_of(begin).is_some_and(|stop| stop >= end)
     }
 
-    /// The parts of `begin .. end` that are in a range, for good. They may or may not be here any longer then.
+    /// Returns the parts of `begin .. end` that are in a range. The caller erases or ignores them: they may or may not
+    /// stay in this set.
     pub(super) fn take(&mut self, begin: &[u8], end: &[u8]) -> Erased {
         let mut gone = Graveyard::default();
         let before = self.end_of(begin).map(|stop| stop.min(end).to_vec());
         let (from, to) = (self.ranges.upper_bound(begin), self.ranges.lower_bound(end));
         let mut taken = Erased { ranges: self.ranges.take(from, to) };
-        // What reaches beyond stays.
+        // The part of a range beyond `end` stays in this set.
         if let Some(stop) = taken.end_of(end).map(<[u8]>::to_vec) {
             self.add(end, &stop, &mut gone);
             let last = taken.ranges.before(taken.ranges.lower_bound(end)).expect("it reaches beyond").begin.clone();
@@ -104,12 +105,12 @@ impl Erased {
         taken
     }
 
-    /// Adds ranges that are all behind those that are here.
+    /// Adds ranges that all lie behind those of this set.
     pub(super) fn append(&mut self, behind: Erased) {
         self.ranges.append(behind.ranges);
     }
 
-    pub(super) fn bury(self, gone: &mut Graveyard<Range>) {
+    pub(super) fn bury(self, gone: &mut Graveyard<ErasedRange>) {
         self.ranges.bury(gone);
     }
 }
@@ -149,7 +150,7 @@ mod tests {
             prop_assert!(!erased.covers(&[begin], None));
             erased.add(&[begin], &BEHIND_ALL_KEYS, &mut gone);
             prop_assert!(erased.covers(&[begin], None) && erased.covers(&[begin], Some(&end)));
-            let all: Vec<&Range> = erased.ranges.iter_from(erased.ranges.lower_bound(&[])).collect();
+            let all: Vec<&ErasedRange> = erased.ranges.iter_from(erased.ranges.lower_bound(&[])).collect();
             prop_assert!(all.windows(2).all(|pair| pair[0].end < pair[1].begin), "{all:?}");
         }
     }

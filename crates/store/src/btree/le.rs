@@ -1,4 +1,4 @@
-//! Little-endian numbers at a place in a page. Out of bounds is a broken belief: pages are validated when they come in.
+//! Little-endian numbers at a place in a page. An index out of bounds is a bug: pages are validated when they come in.
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])

@@ -1,21 +1,22 @@
 //! One leaf's range of keys: its old entries and the changes to them.
 
 use super::child::PageRef;
+use super::layout::{HEADER_BYTES, LEAF_HEAD_BYTES, SLOT_BYTES};
 use super::merge::{ENTRY_COST, Merge, MergeError, Records};
 use super::overlay::{Generation, Record};
-use super::page::{HEADER_BYTES, LEAF_HEAD_BYTES, LeafValue, Page, SLOT_BYTES};
+use super::page::{LeafValue, Page};
 use super::page_cache::PageCache;
 use super::page_writer::{OverflowWriter, PIECE_BLOCKS};
 use super::space::Space;
 use super::{INLINE_BYTES_MAX, PAGE_BYTES};
-use crate::allocator::push_run;
+use crate::space::run::push_run;
 use std::cmp::Ordering;
 
 #[derive(Debug)]
 pub(super) struct LeafMerge {
-    /// The old leaf, unless all of it is gone.
+    /// The old leaf; `None` if all of it is gone.
     page: Option<(PageRef, Page)>,
-    /// Its next entry.
+    /// Index of the old leaf's next entry.
     index: usize,
     upper: Option<Vec<u8>>,
 }
@@ -26,17 +27,17 @@ impl LeafMerge {
     }
 }
 
-/// Whether a value goes into the leaf: it is not large, and entry and header fit a page.
+/// Returns true if a value goes into the leaf: it is not large, and its entry and the header fit a page.
 fn is_inline(key: &[u8], value: &[u8]) -> bool {
     let entry = HEADER_BYTES + SLOT_BYTES + LEAF_HEAD_BYTES + key.len() + value.len();
     value.len() <= INLINE_BYTES_MAX && entry <= PAGE_BYTES
 }
 
-/// What a piece of a large value costs, in ns: copying and checksum.
+/// Estimated cost of a piece of a large value, in ns: copying and checksum.
 const PIECE_COST: i64 = PIECE_BLOCKS as i64 * 1000;
 
 impl Merge {
-    /// Merges entries of the leaf that is open, until it is done or the budget is.
+    /// Merges entries of the open leaf until the leaf or the budget is used up.
     pub(super) fn merge_leaf(
         &mut self,
         records: &mut Records<'_>,
@@ -54,7 +55,7 @@ impl Merge {
         result.map(drop)
     }
 
-    /// Whether the leaf is done.
+    /// Returns true if the leaf is done.
     fn merge_entries(
         &mut self,
         leaf: &mut LeafMerge,
@@ -86,7 +87,7 @@ impl Merge {
                 *index += 1;
             }
             if let Some(record) = record.filter(|_| order != Ordering::Less) {
-                // An equal entry has been passed, which a large value's next piece does not see again.
+                // An equal old entry has been passed here, so the next piece of a large value does not see it again.
                 if !self.put_record(record, space)? {
                     continue;
                 }
@@ -124,7 +125,7 @@ impl Merge {
         self.budget -= ENTRY_COST + bytes as i64 / 8;
     }
 
-    /// Adds a record's entry, if it has one. False: the value is large and has more pieces to write.
+    /// Adds a record's entry, if it has one. Returns false if the value is large and has more pieces to write.
     fn put_record(&mut self, record: &Record, space: &mut dyn Space) -> Result<bool, MergeError> {
         let Some(value) = record.value() else {
             self.budget -= ENTRY_COST;

@@ -1,37 +1,39 @@
-//! Entries of one level on their way into pages.
+//! Entries of one level that wait to be put into pages.
 
 use super::PAGE_BYTES;
 use super::child::Child;
+use super::layout::{CHILD_HEAD_BYTES, ENTRY_PAYLOAD, HEADER_BYTES, LEAF_HEAD_BYTES, OVERFLOW_BIT, SLOT_BYTES};
 use super::le;
-use super::page::{
-    CHILD_HEAD_BYTES, HEADER_BYTES, Header, LEAF_HEAD_BYTES, OVERFLOW_BIT, SLOT_BYTES, head_bytes, seal, slot_of,
-};
+use super::page::{Header, head_bytes, seal, slot_of};
 
-/// How full pages are made when there is more to come: 90 %. What comes later then mostly finds room.
+/// Fill of pages cut while more entries are to come: 90 %. Later entries then mostly find room.
 const TARGET_BYTES: usize = PAGE_BYTES / 10 * 9;
-/// What is less than this had better join its neighbours: 40 %.
+/// Pages below this fill are underfull and should join their neighbours: 40 %.
 const UNDERFULL_BYTES: usize = PAGE_BYTES / 10 * 4;
-/// How full pages may become where the last ones of a range are balanced: 97 %.
+/// Maximum fill of pages at the end of a range, where the last entries are balanced over the last pages: 97 %.
 const BALANCED_BYTES: usize = PAGE_BYTES / 100 * 97;
-/// Pages that would on average be less full than this had better take in a neighbour and share what there is: 80 %.
+/// Pages with an average fill below this should take in a neighbour and share the entries: 80 %.
 const SHARED_BYTES: usize = PAGE_BYTES / 10 * 8;
-/// Only if their entries take no more than this on average: of larger ones a few fill a page, so that nearly every one that is
-/// added would have neighbours read and written anew.
+/// Sharing applies only to entries of at most this many bytes on average. A few larger entries fill a page, so nearly
+/// every one that is added would have neighbours read and rewritten.
 const SHARED_ENTRY_BYTES: usize = PAGE_BYTES / 16;
-/// Memory of entries that left, before what is behind them moves down.
+/// Arena bytes of entries already in pages, before the rest of the arena moves to the front.
 const SLACK_BYTES: usize = 64 << 10;
+// A page that is cut full, or shares with a neighbour, is not underfull, and balanced pages are the fullest.
+const _: () = assert!(2 * UNDERFULL_BYTES <= TARGET_BYTES && UNDERFULL_BYTES < SHARED_BYTES);
+const _: () = assert!(SHARED_BYTES < TARGET_BYTES && TARGET_BYTES < BALANCED_BYTES && BALANCED_BYTES < PAGE_BYTES);
 
 #[derive(Clone, Copy, Debug)]
-struct Item {
-    /// Where key and payload begin in the arena.
+struct PendingEntry {
+    /// Offset in the arena where key and payload begin.
     at: u32,
     key: u16,
-    /// Bytes of value, overflow or child behind the key.
+    /// Bytes of the value, overflow or child behind the key.
     payload: u16,
     overflow: bool,
 }
 
-/// A page cut off the front.
+/// A page cut off the front of a builder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
     pub crc: u32,
@@ -43,26 +45,26 @@ pub(crate) struct Cut {
 pub(crate) struct LevelBuilder {
     level: u8,
     arena: Vec<u8>,
-    items: Vec<Item>,
-    /// Items before this are in pages already.
+    items: Vec<PendingEntry>,
+    /// Items before this index are in pages already.
     first: usize,
     /// Bytes of the pending entries with their whole keys.
     full_bytes: usize,
-    /// At most the first pending key, and above all keys before it.
+    /// A lower bound of the first pending key, above all keys before it.
     lower: Vec<u8>,
 }
 
-/// How many pages the last bytes of a range are to be shared among.
+/// Returns the number of pages that the last bytes of a range are shared among.
 fn pages_at_end(bytes: usize) -> usize {
     bytes.div_ceil(BALANCED_BYTES).max(2)
 }
 
-/// Whether so many entries, which are more than one page takes, had better take in a neighbour.
+/// Returns true if entries that exceed one page would fill their pages so poorly that they should take in a neighbour.
 fn share_poorly(bytes: usize, entries: usize) -> bool {
     bytes < pages_at_end(bytes) * SHARED_BYTES && bytes <= entries * SHARED_ENTRY_BYTES
 }
 
-/// Whether the entries of one page and what came to them, so many bytes, had better take in a neighbour.
+/// Returns true if the entries of a page, with their changes, should take in a neighbour. `bytes`: of all of them.
 pub(crate) fn wants_neighbour(bytes: usize, entries: usize) -> bool {
     bytes < UNDERFULL_BYTES || bytes > PAGE_BYTES && share_poorly(bytes, entries)
 }
@@ -71,7 +73,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The shortest key above `below` and not above `from`.
+/// Returns the length of the shortest key above `below` and not above `from`, which is a prefix of `from`.
 fn separator_bytes(below: &[u8], from: &[u8]) -> usize {
     assert!(below < from, "keys out of order: {below:x?}, {from:x?}");
     common_prefix(below, from) + 1
@@ -90,7 +92,7 @@ impl LevelBuilder {
         self.items.len() - self.first
     }
 
-    /// Entries to come are of a range from `lower` on, where all before are below it.
+    /// Begins a range of entries from `lower` on; all entries before are below it.
     pub fn begin_range(&mut self, lower: &[u8]) {
         if self.is_empty() {
             self.lower.clear();
@@ -108,7 +110,7 @@ impl LevelBuilder {
         self.push(prefix, suffix, encoded, true);
     }
 
-    /// Adds a child whose keys are not below `lower`.
+    /// Adds a child whose keys are all at or above `lower`.
     pub fn push_child(&mut self, lower: (&[u8], &[u8]), child: &Child) {
         if self.is_empty() {
             self.lower.clear();
@@ -123,32 +125,33 @@ impl LevelBuilder {
         self.arena.extend_from_slice(prefix);
         self.arena.extend_from_slice(suffix);
         self.arena.extend_from_slice(payload);
-        let item = Item { at, key: (prefix.len() + suffix.len()) as u16, payload: payload.len() as u16, overflow };
+        let item =
+            PendingEntry { at, key: (prefix.len() + suffix.len()) as u16, payload: payload.len() as u16, overflow };
         self.full_bytes += self.bytes_of(&item);
         self.items.push(item);
     }
 
-    /// Bytes in a page without prefix.
-    fn bytes_of(&self, item: &Item) -> usize {
+    /// Returns an item's bytes in a page without prefix.
+    fn bytes_of(&self, item: &PendingEntry) -> usize {
         let payload = if self.level == 0 { usize::from(item.payload) } else { 0 };
         SLOT_BYTES + head_bytes(self.level) + usize::from(item.key) + payload
     }
 
-    fn key(&self, item: &Item) -> &[u8] {
+    fn key(&self, item: &PendingEntry) -> &[u8] {
         &self.arena[item.at as usize..item.at as usize + usize::from(item.key)]
     }
 
-    fn payload(&self, item: &Item) -> &[u8] {
+    fn payload(&self, item: &PendingEntry) -> &[u8] {
         let at = item.at as usize + usize::from(item.key);
         &self.arena[at..at + usize::from(item.payload)]
     }
 
-    /// Pending items.
-    fn pending(&self) -> &[Item] {
+    /// Returns the items that are not in pages yet.
+    fn pending(&self) -> &[PendingEntry] {
         &self.items[self.first..]
     }
 
-    /// The prefix of the keys that a page of the first `count` pending items stores.
+    /// Returns the length of the common prefix that a page of the first `count` pending items would store.
     fn prefix_bytes(&self, count: usize) -> usize {
         let stored = &self.pending()[usize::from(self.level > 0).min(count)..count];
         match (stored.first(), stored.last()) {
@@ -157,7 +160,7 @@ impl LevelBuilder {
         }
     }
 
-    /// Bytes of a page of the first `count` pending items, whose bytes with whole keys are `full_bytes`.
+    /// Returns the bytes of a page of the first `count` pending items, which take `full_bytes` with their whole keys.
     fn page_bytes(&self, count: usize, full_bytes: usize) -> usize {
         let prefix = self.prefix_bytes(count);
         if self.level == 0 {
@@ -168,17 +171,17 @@ impl LevelBuilder {
         HEADER_BYTES + prefix + full_bytes - first - (count - 1) * prefix
     }
 
-    /// Bytes of one page with all that is pending, however large.
+    /// Returns the bytes of one page with all pending items, however large it is.
     fn pending_bytes(&self) -> usize {
         if self.is_empty() { HEADER_BYTES } else { self.page_bytes(self.len(), self.full_bytes) }
     }
 
-    /// Whether what is pending would make a poor page.
+    /// Returns true if the pending items would make an underfull page.
     pub fn is_underfull(&self) -> bool {
         self.pending_bytes() < UNDERFULL_BYTES
     }
 
-    /// Whether what is pending needs more than one page and would leave them half empty.
+    /// Returns true if the pending items need more than one page and would leave those half empty.
     pub fn splits_poorly(&self) -> bool {
         if self.full_bytes <= PAGE_BYTES - HEADER_BYTES {
             return false;
@@ -187,13 +190,13 @@ impl LevelBuilder {
         bytes > PAGE_BYTES && share_poorly(bytes, self.len())
     }
 
-    /// Whether a page can be cut while more is to come.
+    /// Returns true if a page can be cut while more is to come.
     pub fn is_ripe(&self) -> bool {
-        // Whole keys are an upper bound, and cheap.
+        // Whole keys give an upper bound that is cheap to compute.
         self.full_bytes > 2 * TARGET_BYTES && self.pending_bytes() > 2 * TARGET_BYTES
     }
 
-    /// How many of the pending items the next page gets.
+    /// Returns the number of pending items that go into the next page.
     fn cut_count(&self, last: bool) -> usize {
         let all = self.pending_bytes();
         if last && all <= PAGE_BYTES {
@@ -204,7 +207,8 @@ impl LevelBuilder {
         for item in self.pending() {
             let full = full_bytes + self.bytes_of(item);
             let bytes = self.page_bytes(count + 1, full);
-            // The last pages are cut behind their share, or the rest might need one more; others as near to it as can be.
+            // The last pages are cut once they have their share, since the rest might need one more page otherwise.
+            // Other pages are cut as near to the target as possible.
             let reached = page_bytes >= limit || !last && bytes > limit && bytes - limit > limit - page_bytes;
             if count > 0 && (bytes > PAGE_BYTES || reached) {
                 break;
@@ -214,8 +218,8 @@ impl LevelBuilder {
         if last { count } else { count.min(self.len() - 1) }
     }
 
-    /// Cuts a page off the front into `page`, and puts the lower bound of its keys into `lower`. `last`: nothing more comes
-    /// before a page of elsewhere. Panics if nothing is pending.
+    /// Cuts a page off the front into `page`, and puts the lower bound of its keys into `lower`. `last`: no further
+    /// item comes before the page that follows in the tree. Panics if nothing is pending.
     pub fn cut(
         &mut self,
         last: bool,
@@ -247,7 +251,7 @@ impl LevelBuilder {
         Cut { crc, overflow }
     }
 
-    /// Puts prefix, slots and entries into a page; returns where they end.
+    /// Writes prefix, slots and entries into a page; returns the end of the entries.
     fn write(&self, count: usize, prefix_bytes: usize, page: &mut [u8]) -> usize {
         let items = &self.pending()[..count];
         let stored = usize::from(self.level > 0);
@@ -263,13 +267,13 @@ impl LevelBuilder {
             le::put(page, at, &(key.len() as u16).to_le_bytes());
             if self.level == 0 {
                 let flag = if item.overflow { OVERFLOW_BIT } else { 0 };
-                le::put(page, at + 2, &(item.payload | flag).to_le_bytes());
+                le::put(page, at + ENTRY_PAYLOAD, &(item.payload | flag).to_le_bytes());
                 le::put(page, at + LEAF_HEAD_BYTES, key);
                 at += LEAF_HEAD_BYTES + key.len();
                 le::put(page, at, payload);
                 at += payload.len();
             } else {
-                le::put(page, at + 2, payload);
+                le::put(page, at + ENTRY_PAYLOAD, payload);
                 le::put(page, at + CHILD_HEAD_BYTES, key);
                 at += CHILD_HEAD_BYTES + key.len();
             }
@@ -303,7 +307,7 @@ impl LevelBuilder {
         }
     }
 
-    /// The only pending child, if there is exactly one.
+    /// Returns the only pending child, if there is exactly one.
     pub fn only_child(&self) -> Option<Child> {
         match self.pending() {
             [item] if self.level > 0 => Child::decode(self.payload(item)),

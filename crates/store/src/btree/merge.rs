@@ -1,12 +1,12 @@
-//! Taking the frozen changes of an overlay into a new tree, in slices.
+//! Merges the frozen changes of an overlay into a new tree, in slices.
 //!
-//! The old tree is walked in key order. Pages that changes touch are *opened*: their entries (or children) go through
-//! builders, one per level, which cut new pages; an opened page is free once the new tree counts. Whatever no change
-//! touches is passed on as it is, a whole subtree by one reference. Before something is passed on, the pages of lower
-//! levels that were begun are ended; if one of them would be poor, the subtree is opened instead and joins it. So small
-//! pages vanish, a leaf that overflows shares with its neighbours before it is split (random insertions leave leaves
-//! about 80 % full instead of 69 %), and a tree whose root would have one child loses a level. What no change touches is
-//! never needed: if it cannot be read, it is passed on.
+//! The merge walks the old tree in key order. It *opens* the pages that changes touch: their entries (or children) go
+//! through builders, one per level, which cut new pages; an opened page is free once the new tree counts. A page
+//! without changes is passed on as it is, and a whole subtree by one reference. Before passing something on, the merge
+//! ends the pages that it began at lower levels; if one of them would be underfull, it opens the subtree instead, which
+//! then joins that page. As a result small pages vanish, an overflowing leaf shares with its neighbours before it is
+//! split (random insertions leave leaves about 80 % full instead of 69 %), and a tree whose root would have one child
+//! loses a level. The merge never depends on pages without changes: it passes on those that cannot be read.
 
 use super::child::{Child, PageRef, Root};
 use super::damage::Damage;
@@ -20,27 +20,28 @@ use super::page_cache::{Fetch, PageCache, ReadId, Use};
 use super::page_writer::{BlockWrite, NoSpace, OverflowWriter, PageWriter};
 use super::space::Space;
 use super::table_changes::TableChanges;
-use crate::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use types::BufPool;
 
-/// Neighbours that no change touches which are taken in at once, so that pages need not be split half empty.
+/// Number of neighbours without changes that a leaf takes in at once, so that pages need not be split half empty.
 const JOINS_MAX: u8 = 2;
 
-// Rough costs of the parts of the work, in ns.
+// Rough costs of the steps of a merge, in ns.
 pub(super) const ENTRY_COST: i64 = 60;
 const PASS_COST: i64 = 50;
 const OPEN_COST: i64 = 1000;
 const PAGE_COST: i64 = 4000;
 
-/// Why a merge cannot go on. The old tree is untouched.
+/// Reasons why a merge cannot go on. The old tree is untouched.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MergeError {
-    /// A page that is needed. [`Merge::step`] may be tried again once it can be read ([`PageCache::forget_failures`]).
+    /// A needed page is damaged. [`Merge::step`] may be tried again once it can be read
+    /// ([`PageCache::forget_failures`]).
     #[error("page of the tree: {0}")]
     Damage(#[from] Damage),
-    /// Only [`Merge::abort`] is left.
+    /// No blocks are left. The caller must call [`Merge::abort`].
     #[error("no space for new pages")]
     NoSpace,
 }
@@ -51,7 +52,8 @@ impl From<NoSpace> for MergeError {
     }
 }
 
-/// A merge's outcome. It counts once all writes and then the root are durable; until then the old tree does.
+/// A merge's outcome. The new tree counts once all writes and then the root are durable; until then the old tree
+/// counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Merged {
     pub root: Option<Root>,
@@ -60,19 +62,19 @@ pub struct Merged {
     /// Blocks that the new tree holds and the old one did not.
     pub taken: Vec<Run>,
     pub pages_written: u64,
-    /// Deleted pages that could not be read. What only they refer to is in neither list.
+    /// Deleted pages that could not be read. Blocks that only they refer to are in neither list.
     pub damaged: Vec<Damage>,
-    /// What the tables of [`Merge::counting`] gained and lost; of a tree made anew, only what they gained, which is all
-    /// they have.
+    /// Entries that the tables of [`Merge::counting`] gained and lost. A tree made anew has gains only, which are all
+    /// its entries.
     pub changes: TableChanges,
 }
 
-/// How far a slice of work came.
+/// State of a merge after a slice of work.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// There is more to do at once.
+    /// More work can be done at once.
     Working,
-    /// There is more to do when this read is done.
+    /// More work can be done when this read is done.
     Waiting(ReadId),
     Done(Merged),
 }
@@ -82,7 +84,7 @@ pub enum Progress {
 pub(super) struct Frame {
     place: PageRef,
     pub page: Page,
-    /// The child to look at next.
+    /// Index of the next child to look at.
     pub next: usize,
     lower: Vec<u8>,
     pub upper: Option<Vec<u8>>,
@@ -105,7 +107,7 @@ impl Frame {
         (lower, upper)
     }
 
-    /// Whether a key, not below the child's keys, is below those of the next.
+    /// Returns true if `key`, which is not below the child's keys, is below the keys of the next child.
     pub fn is_below_next(&self, index: usize, key: &[u8]) -> bool {
         match index + 1 < self.page.len() {
             true => self.page.cmp_key(index + 1, key) == Ordering::Greater,
@@ -114,7 +116,7 @@ impl Frame {
     }
 }
 
-/// The frozen records that are not merged yet.
+/// The frozen records that are not merged yet, in key order.
 pub(super) struct Records<'a> {
     range: Option<RecordIter<'a>>,
     pub head: Option<&'a Record>,
@@ -133,7 +135,7 @@ impl<'a> Records<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum MergePhase {
     Start,
     Building,
     Finishing,
@@ -141,19 +143,19 @@ enum Phase {
     Done,
 }
 
-/// One merge. Call [`Merge::step`] until it is done, always with the same overlay, cache and space; carry out what
-/// [`Merge::poll_write`] gives.
+/// One merge. Call [`Merge::step`] until it is done, always with the same overlay, cache and space, and carry out the
+/// writes of [`Merge::poll_write`].
 #[derive(Debug)]
 pub struct Merge {
-    phase: Phase,
+    phase: MergePhase,
     old: Option<Root>,
     tag: u64,
     generation: u64,
     stack: Vec<Frame>,
     pub(super) leaf: Option<LeafMerge>,
-    /// Leaves taken in since pages were last ended which no change touches.
+    /// Number of leaves without changes taken in since pages were last ended.
     joins: u8,
-    /// Records before this key are merged; `None`: all are.
+    /// Records before this key are merged; `None`: all of them are.
     from: Option<Vec<u8>>,
     builders: Vec<LevelBuilder>,
     pub(super) writer: PageWriter,
@@ -163,20 +165,20 @@ pub struct Merge {
     pub(super) changes: TableChanges,
     pub(super) freed: Vec<Run>,
     root: Option<Root>,
-    /// Whether the leaf opened last was in the cache for others: then those made of it go there too.
+    /// True if the leaf opened last was in the cache for others: the leaves made of it then go into the cache too.
     hot: bool,
-    /// For keys of pages.
+    /// A buffer for keys of pages.
     pub(super) scratch: Vec<u8>,
     /// Estimated ns left of this slice.
     pub(super) budget: i64,
 }
 
 impl Merge {
-    /// A merge of the frozen changes into the tree under `root`, whose pages carry `generation`: higher than in any merge
-    /// before it. Page memory comes from `buffers`.
+    /// Creates a merge of the frozen changes into the tree under `root`. New pages carry `generation`, which must be
+    /// higher than in any merge before. Page memory comes from `buffers`.
     pub fn new(root: Option<Root>, tag: u64, generation: u64, buffers: BufPool) -> Merge {
         Merge {
-            phase: Phase::Start,
+            phase: MergePhase::Start,
             old: root,
             tag,
             generation,
@@ -197,8 +199,8 @@ impl Merge {
         }
     }
 
-    /// A merge that makes a new tree of the frozen changes alone. Of the old one nothing is needed: its pages are read only
-    /// to find their blocks, and what cannot be read is among [`Merged::damaged`].
+    /// Creates a merge that makes a new tree of the frozen changes alone. It needs nothing of the old tree: it reads
+    /// the old pages only to find their blocks, and lists unreadable ones in [`Merged::damaged`].
     pub fn anew(old: Option<Root>, tag: u64, generation: u64, buffers: BufPool) -> Merge {
         let mut merge = Merge::new(None, tag, generation, buffers);
         if let Some(root) = old {
@@ -207,35 +209,37 @@ impl Merge {
         merge
     }
 
-    /// Has the entries of these tables (first bytes of keys) counted. Costs one read per leaf of theirs that is dropped as
-    /// a whole. Call it before the first step.
+    /// Makes the merge count the entries of these tables (first bytes of keys). Costs one read per leaf of these tables
+    /// that is dropped as a whole. Call this before the first step.
     pub fn counting(mut self, tables: &'static [u8]) -> Merge {
         self.changes = TableChanges::new(tables);
         self
     }
 
-    /// The next write to carry out, in any order. Not to be left for long: what it waits with stays in memory.
+    /// Returns the next write to carry out, in any order. The caller should not delay writes: their memory is held
+    /// until then.
     pub fn poll_write(&mut self) -> Option<BlockWrite> {
         self.writer.writes.pop_front()
     }
 
-    /// What the last step left of its budget, in ns.
+    /// Returns the rest of the last step's budget, in ns.
     pub fn budget_left_ns(&self) -> u32 {
         u32::try_from(self.budget).unwrap_or(0)
     }
 
-    /// Blocks taken so far.
+    /// Returns the number of blocks taken so far.
     pub fn blocks_taken(&self) -> u64 {
         self.writer.taken.iter().map(|run| u64::from(run.count)).sum()
     }
 
-    /// Gives up: returns all blocks taken, once their writes under way are done nobody's. The overlay stays frozen.
+    /// Gives up and returns all blocks taken; they are free once the writes under way are done. The overlay stays
+    /// frozen.
     pub fn abort(mut self) -> Vec<Run> {
         self.writer.abandon()
     }
 
-    /// Does about `budget_ns` of work, by a rough estimate. Errors: a page that cannot be used, or no space; panics if
-    /// nothing is frozen or the merge is done.
+    /// Does about `budget_ns` of work, by a rough estimate. Errors: a page cannot be used, or there is no space. Panics
+    /// if nothing is frozen or the merge is done.
     pub fn step(
         &mut self,
         overlay: &Overlay,
@@ -247,13 +251,13 @@ impl Merge {
         self.budget = i64::from(budget_ns);
         while self.budget > 0 {
             let pending = match self.phase {
-                Phase::Start => self.start(frozen, cache)?,
-                Phase::Building => self.build(frozen, cache, space)?,
-                Phase::Finishing => {
+                MergePhase::Start => self.start(frozen, cache)?,
+                MergePhase::Building => self.build(frozen, cache, space)?,
+                MergePhase::Finishing => {
                     self.finish(cache, space)?;
                     None
                 }
-                Phase::Dropping => match self.drops.step(cache, &mut self.freed, &mut self.changes) {
+                MergePhase::Dropping => match self.drops.step(cache, &mut self.freed, &mut self.changes) {
                     Fetch::Ready(Some(cost)) => {
                         self.budget -= cost;
                         None
@@ -261,7 +265,7 @@ impl Merge {
                     Fetch::Ready(None) => return Ok(Progress::Done(self.done())),
                     Fetch::Pending(id) => Some(id),
                 },
-                Phase::Done => panic!("a merge goes on after its end"),
+                MergePhase::Done => panic!("a merge goes on after its end"),
             };
             if let Some(id) = pending {
                 return Ok(Progress::Waiting(id));
@@ -271,7 +275,7 @@ impl Merge {
     }
 
     fn done(&mut self) -> Merged {
-        self.phase = Phase::Done;
+        self.phase = MergePhase::Done;
         Merged {
             root: self.root,
             freed: std::mem::take(&mut self.freed),
@@ -286,7 +290,7 @@ impl Merge {
         match self.old {
             _ if frozen.is_empty() => {
                 self.root = self.old;
-                self.phase = Phase::Dropping;
+                self.phase = MergePhase::Dropping;
                 return Ok(None);
             }
             None => self.open_leaf(None, Vec::new(), None),
@@ -295,7 +299,7 @@ impl Merge {
                 Fetch::Pending(id) => return Ok(Some(id)),
             },
         }
-        self.phase = Phase::Building;
+        self.phase = MergePhase::Building;
         Ok(None)
     }
 
@@ -327,7 +331,7 @@ impl Merge {
     ) -> Result<Option<ReadId>, MergeError> {
         let mut records = Records::new(frozen, self.from.as_deref());
         let mut result = Ok(None);
-        while self.budget > 0 && self.phase == Phase::Building && matches!(result, Ok(None)) {
+        while self.budget > 0 && self.phase == MergePhase::Building && matches!(result, Ok(None)) {
             result = match &self.leaf {
                 Some(_) => self.merge_leaf(&mut records, frozen, cache, space).map(|()| None),
                 None => self.look_at_child(&records, frozen, cache, space),
@@ -351,7 +355,7 @@ impl Merge {
         space: &mut dyn Space,
     ) -> Result<Option<ReadId>, MergeError> {
         let Some(frame) = self.stack.last() else {
-            self.phase = Phase::Finishing;
+            self.phase = MergePhase::Finishing;
             return Ok(None);
         };
         if frame.next == frame.page.len() {
@@ -386,7 +390,7 @@ impl Merge {
         let page = match cache.take_page(&child.page, level, Use::Once) {
             Ok(Fetch::Ready(page)) => page,
             Ok(Fetch::Pending(id)) => return Ok(Some(id)),
-            // It is not needed: poor pages will do.
+            // The child is not needed: an underfull page is good enough.
             Err(_) if !is_touched => {
                 (0..=level).try_for_each(|level| self.end_pages(level, cache, space))?;
                 self.pass_on(&child, level, cache, space)?;
@@ -402,7 +406,7 @@ impl Merge {
         Ok(None)
     }
 
-    /// Has the next child, `child` of this level, in the new tree as it is.
+    /// Puts the next child, `child` of level `level`, into the new tree as it is.
     fn pass_on(
         &mut self,
         child: &Child,
@@ -420,7 +424,8 @@ impl Merge {
         self.cut_ripe(above, cache, space)
     }
 
-    /// Ends the pages begun at this level and below. False, and the rest not ended, if one of them would be poor.
+    /// Ends the pages begun at this level and below. Returns false, with the remaining pages open, if one of them would
+    /// be poor.
     fn end_lower_pages(&mut self, level: u8, cache: &mut PageCache, space: &mut dyn Space) -> Result<bool, MergeError> {
         for level in 0..=level {
             let may_join = level == 0 && self.joins < JOINS_MAX;
@@ -441,7 +446,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Cuts full pages off what has gathered at this level.
+    /// Cuts full pages off the builder of this level.
     pub(super) fn cut_ripe(
         &mut self,
         level: u8,
@@ -488,7 +493,7 @@ impl Merge {
             level += 1;
         }
         self.writer.close(space);
-        self.phase = Phase::Dropping;
+        self.phase = MergePhase::Dropping;
         Ok(())
     }
 }

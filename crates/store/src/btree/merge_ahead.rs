@@ -1,48 +1,49 @@
-//! Reads that a merge will need, ahead of need.
+//! Reads of pages that a merge will need soon.
 //!
 //! Where changes are few beside the tree, as when small objects come in random order, nearly every one of them opens a
-//! leaf of its own. Read one after another these would take a device's latency each; so [`READS`] of them are under way at
-//! any time. The same goes for neighbours that leaves take in when they overflow or become poor: which ones will is known
-//! once a leaf is there, before the merge comes to it.
+//! leaf of its own. Reading these one after another would cost a device's latency each, so the merge keeps [`READS`] of
+//! them under way. It also reads ahead the neighbours that leaves take in when they overflow or become underfull: those
+//! are known once a leaf is in memory, before the merge comes to it.
 
 use super::INLINE_BYTES_MAX;
+use super::layout::{LEAF_HEAD_BYTES, SLOT_BYTES};
 use super::level_builder::wants_neighbour;
 use super::merge::Frame;
 use super::overlay::Generation;
-use super::page::{LEAF_HEAD_BYTES, Page, SLOT_BYTES};
+use super::page::Page;
 use super::page_cache::{PageCache, Use};
 use std::collections::VecDeque;
 
-/// Leaves read ahead.
+/// Number of leaves read ahead.
 const READS: usize = 32;
-/// Interior pages read ahead: each of them leads to many leaves.
+/// Number of interior pages read ahead: each of them leads to many leaves.
 const INTERIOR_READS: usize = 2;
-/// Children looked at for them at a time, where ranges of keys were erased.
+/// Number of children looked at per call, where ranges of keys were erased.
 const LOOKS: usize = 256;
-/// Leaves weighed at a time.
+/// Number of leaves weighed per call.
 const WEIGHED: usize = 4;
-/// Changes of a leaf that are weighed. Where there are more, its neighbours have some too.
+/// Number of a leaf's changes that are weighed. A leaf with more changes has neighbours with changes too.
 const CHANGES: usize = 64;
 
-// Rough costs, in ns.
+// Rough costs of reading ahead, in ns.
 const LOOK_COST: i64 = 400;
 const WEIGH_COST: i64 = 600;
 
-/// How far the children of an open page were looked at.
+/// Progress of reading ahead among the children of an open page.
 #[derive(Default, Debug)]
 pub(super) struct Ahead {
-    /// Children before this one were asked for, or need not be read.
+    /// Children before this index were asked for, or need not be read.
     looked: usize,
-    /// Those that were asked for and that the merge has not come to, in order.
+    /// Indices of children that were asked for and that the merge has not reached, in order.
     wanted: VecDeque<usize>,
-    /// So many of these, from the first, were weighed.
+    /// Number of entries of `wanted`, from the first, that were weighed.
     weighed: usize,
-    /// Whether the first children of the next page were asked for, too.
+    /// True if the first children of the next page were asked for, too.
     went_on: bool,
 }
 
 impl Frame {
-    /// Has the next children read that changes touch. Returns what that cost.
+    /// Asks for the next children that changes touch. Returns the estimated cost in ns.
     fn read_ahead(&mut self, frozen: &Generation, cache: &mut PageCache) -> i64 {
         let Frame { next, ahead, .. } = self;
         while ahead.wanted.front().is_some_and(|index| *index < *next) {
@@ -66,7 +67,7 @@ impl Frame {
         cost
     }
 
-    /// Looks for the next child to be read, or only at the next child.
+    /// Looks for the next child to be read; where ranges were erased, looks at one child only.
     fn look(&mut self, frozen: &Generation, cache: &mut PageCache) {
         let index = self.ahead.looked;
         let (lower, upper) = self.bounds(index);
@@ -92,7 +93,7 @@ impl Frame {
         }
     }
 
-    /// Has the neighbours read that leaves will take in. Returns what finding them cost.
+    /// Asks for the neighbours that leaves will take in. Returns the estimated cost of finding them, in ns.
     fn weigh(&mut self, frozen: &Generation, cache: &mut PageCache) -> i64 {
         let mut cost = 0;
         for _ in 0..WEIGHED {
@@ -101,7 +102,7 @@ impl Frame {
             cost += WEIGH_COST;
             self.ahead.weighed += 1;
             let Some((bytes, entries)) = self.with_changes(index, leaf, frozen) else { continue };
-            // What the first neighbour brings is taken to be what this leaf had: it may not do.
+            // The first neighbour is assumed to be like this leaf; if that does not suffice, a second one is read.
             let more = wants_neighbour(bytes + leaf.used_bytes(), entries + leaf.len());
             let neighbours = if wants_neighbour(bytes, entries) { 1 + usize::from(more) } else { 0 };
             for index in index + 1..(index + 1 + neighbours).min(self.page.len()) {
@@ -111,8 +112,8 @@ impl Frame {
         cost
     }
 
-    /// About how many bytes the entries of a leaf take with all changes to them, and how many they are; `None` if the changes
-    /// are many.
+    /// Returns the estimated bytes and number of a leaf's entries with all changes applied; `None` if the changes are
+    /// many.
     fn with_changes(&self, index: usize, leaf: &Page, frozen: &Generation) -> Option<(usize, usize)> {
         let (lower, _) = self.bounds(index);
         let (mut bytes, mut entries) = (leaf.used_bytes(), leaf.len());
@@ -135,8 +136,8 @@ impl Frame {
     }
 }
 
-/// Has the next children of the page opened last read that changes touch, and, when there are no more of them, those of the
-/// next page. Returns what that cost.
+/// Asks for the next children, of the page opened last, that changes touch; when that page has no more, asks for those
+/// of the next page. Returns the estimated cost in ns.
 pub(super) fn read_ahead(stack: &mut [Frame], frozen: &Generation, cache: &mut PageCache) -> i64 {
     let Some((frame, above)) = stack.split_last_mut() else { return 0 };
     let mut cost = frame.read_ahead(frozen, cache);

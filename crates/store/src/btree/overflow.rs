@@ -2,32 +2,27 @@
 
 use super::VALUE_BYTES_MAX;
 use super::damage::Damage;
+use super::layout::{
+    self, LIST_HEAD_BYTES, OVERFLOW_DEPTH_MAX, OVERFLOW_HEAD_BYTES, OVERFLOW_RUN_BYTES, OVERFLOW_RUNS_MAX, overflow_run,
+};
 use super::le::{u32_at, u64_at};
 use super::page_cache::{Fetch, PageCache, Use};
-use crate::allocator::Run;
+use crate::space::run::Run;
 use bytes::{Bytes, BytesMut};
 use types::BLOCK_BYTES;
 
-/// Runs that a leaf entry names by itself; more of them go into a list.
-pub const RUNS_MAX: usize = 8;
-/// Lists of lists are not needed deeper: one block lists 255 runs.
-pub(crate) const DEPTH_MAX: u8 = 4;
-const HEAD_BYTES: usize = 6;
-const RUN_BYTES: usize = 16;
-const LIST_HEAD_BYTES: usize = 4;
-
-/// Blocks and the checksum of all their bytes.
+/// A run of blocks and the checksum of all its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OverflowRun {
     pub run: Run,
     pub crc: u32,
 }
 
-/// Where a large value is.
+/// The place of a large value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Overflow {
     pub value_bytes: u32,
-    /// 0: the runs hold the value. Else they hold a list of the runs of depth one less.
+    /// 0: the runs hold the value. Otherwise they hold a list of runs, whose depth is one less.
     pub depth: u8,
     pub runs: Vec<OverflowRun>,
 }
@@ -39,25 +34,25 @@ fn encode_run(run: &OverflowRun, out: &mut Vec<u8>) {
 }
 
 fn decode_run(bytes: &[u8]) -> Option<OverflowRun> {
-    let start = u32::try_from(u64_at(bytes, 0)).ok()?;
-    let count = u32_at(bytes, 8);
+    let start = u32::try_from(u64_at(bytes, overflow_run::BLOCK)).ok()?;
+    let count = u32_at(bytes, overflow_run::BLOCKS);
     let fits = count > 0 && start.checked_add(count).is_some();
-    fits.then(|| OverflowRun { run: Run { start, count }, crc: u32_at(bytes, 12) })
+    fits.then(|| OverflowRun { run: Run { start, count }, crc: u32_at(bytes, overflow_run::CRC) })
 }
 
-/// The runs listed in `bytes`. `None`: malformed.
+/// Returns the runs listed in `bytes`; `None` if the list is malformed.
 fn decode_list(bytes: &[u8]) -> Option<Vec<OverflowRun>> {
     let count = u32_at(bytes.get(..LIST_HEAD_BYTES)?, 0) as usize;
-    let runs = bytes[LIST_HEAD_BYTES..].chunks_exact(RUN_BYTES);
+    let runs = bytes[LIST_HEAD_BYTES..].chunks_exact(OVERFLOW_RUN_BYTES);
     if count > runs.len() {
         return None;
     }
     runs.take(count).map(decode_run).collect()
 }
 
-/// A list of runs as bytes.
+/// Encodes a list of runs.
 pub(crate) fn encode_list(runs: &[OverflowRun]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(LIST_HEAD_BYTES + runs.len() * RUN_BYTES);
+    let mut out = Vec::with_capacity(LIST_HEAD_BYTES + runs.len() * OVERFLOW_RUN_BYTES);
     out.extend_from_slice(&(runs.len() as u32).to_le_bytes());
     runs.iter().for_each(|run| encode_run(run, &mut out));
     out
@@ -69,41 +64,45 @@ fn blocks_of(runs: &[OverflowRun]) -> u64 {
 
 impl Overflow {
     pub fn encode(&self, out: &mut Vec<u8>) {
-        assert!((1..=RUNS_MAX).contains(&self.runs.len()), "{} overflow runs in an entry", self.runs.len());
+        assert!((1..=OVERFLOW_RUNS_MAX).contains(&self.runs.len()), "{} overflow runs in an entry", self.runs.len());
         out.extend_from_slice(&self.value_bytes.to_le_bytes());
         out.push(self.depth);
         out.push(self.runs.len() as u8);
         self.runs.iter().for_each(|run| encode_run(run, out));
     }
 
-    /// Length of the value that sound bytes name.
+    /// Returns the length of the value that an encoded overflow names. The bytes must be sound.
     pub fn value_bytes_of(encoded: &[u8]) -> usize {
-        u32_at(encoded, 0) as usize
+        u32_at(encoded, layout::overflow::VALUE_BYTES) as usize
     }
 
-    /// `None`: bytes that [`Overflow::encode`] does not make.
+    /// Returns `None` for bytes that [`Overflow::encode`] does not make.
     pub fn decode(bytes: &[u8]) -> Option<Overflow> {
-        let head = bytes.get(..HEAD_BYTES)?;
-        let (value_bytes, depth, count) = (u32_at(head, 0), head[4], usize::from(head[5]));
+        let head = bytes.get(..OVERFLOW_HEAD_BYTES)?;
+        let (value_bytes, depth, count) = (
+            u32_at(head, layout::overflow::VALUE_BYTES),
+            head[layout::overflow::DEPTH],
+            usize::from(head[layout::overflow::RUNS]),
+        );
         let sound = (1..=VALUE_BYTES_MAX).contains(&(value_bytes as usize))
-            && depth <= DEPTH_MAX
-            && (1..=RUNS_MAX).contains(&count)
-            && bytes.len() == HEAD_BYTES + count * RUN_BYTES;
+            && depth <= OVERFLOW_DEPTH_MAX
+            && (1..=OVERFLOW_RUNS_MAX).contains(&count)
+            && bytes.len() == OVERFLOW_HEAD_BYTES + count * OVERFLOW_RUN_BYTES;
         if !sound {
             return None;
         }
         let runs: Vec<OverflowRun> =
-            bytes[HEAD_BYTES..].chunks_exact(RUN_BYTES).map(decode_run).collect::<Option<_>>()?;
+            bytes[OVERFLOW_HEAD_BYTES..].chunks_exact(OVERFLOW_RUN_BYTES).map(decode_run).collect::<Option<_>>()?;
         let overflow = Overflow { value_bytes, depth, runs };
         (depth > 0 || overflow.is_whole(&overflow.runs)).then_some(overflow)
     }
 
-    /// Whether the runs are as long as the value.
+    /// Returns true if the runs are as long as the value.
     fn is_whole(&self, runs: &[OverflowRun]) -> bool {
         blocks_of(runs) == (self.value_bytes as usize).div_ceil(BLOCK_BYTES) as u64
     }
 
-    /// The runs that hold the value, and behind `lists` those that hold lists of runs. Errors: a list that is damaged.
+    /// Returns the runs that hold the value, and puts the runs that hold lists into `lists`. Errors: a list is damaged.
     pub fn resolve(&self, cache: &mut PageCache, lists: &mut Vec<Run>) -> Result<Fetch<Vec<OverflowRun>>, Damage> {
         let mut runs = self.runs.clone();
         lists.clear();
@@ -123,7 +122,7 @@ impl Overflow {
         Ok(Fetch::Ready(runs))
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn fetch(&self, cache: &mut PageCache) -> Result<Fetch<Bytes>, Damage> {
         let runs = match self.resolve(cache, &mut Vec::new())? {
             Fetch::Ready(runs) => runs,
@@ -135,7 +134,7 @@ impl Overflow {
         })
     }
 
-    /// Adds all its blocks to `freed`, once they are known.
+    /// Passes all blocks of the value to `freed`, once they are known.
     pub fn release(&self, cache: &mut PageCache, freed: &mut dyn FnMut(Run)) -> Result<Fetch<()>, Damage> {
         let mut lists = Vec::new();
         Ok(match self.resolve(cache, &mut lists)? {
@@ -148,7 +147,7 @@ impl Overflow {
     }
 }
 
-/// The bytes of all runs, one behind the other. All that are missing are asked for at once.
+/// Returns the bytes of all runs, one after another. Asks for all missing runs at once.
 pub(crate) fn fetch_blocks(runs: &[OverflowRun], cache: &mut PageCache) -> Result<Fetch<Bytes>, Damage> {
     let mut missing = None;
     for run in runs {

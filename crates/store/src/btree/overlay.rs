@@ -1,14 +1,14 @@
 //! Changes that are not in the tree yet.
 
-use super::erased::{Erased, Range};
+use super::erased::{Erased, ErasedRange};
 use super::sorted_chunks::{Graveyard, Item, Iter, SortedChunks};
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 
-/// Sorts behind every key.
+/// A key behind every other key.
 pub(super) static BEHIND_ALL_KEYS: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
 
-/// Why an entry cannot be kept. Nothing has changed.
+/// Reasons why an entry cannot be kept. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EntryError {
     #[error("key of {bytes} bytes, at most {KEY_BYTES_MAX} are possible")]
@@ -37,7 +37,7 @@ impl Record {
         &self.bytes[..usize::from(self.key_bytes)]
     }
 
-    /// `None` if the entry was deleted.
+    /// Returns the value; `None` if the entry was deleted.
     pub fn value(&self) -> Option<&[u8]> {
         (!self.deleted).then(|| &self.bytes[usize::from(self.key_bytes)..])
     }
@@ -61,24 +61,25 @@ impl Item for Record {
     }
 }
 
-/// Memory of a record besides key and value: its slot in a chunk, which is two thirds full, and the allocation.
+/// Memory of a record besides key and value, in bytes: its slot in a chunk (chunks are two thirds full) and the
+/// allocation.
 const RECORD_BYTES: usize = 112;
 
-/// Changes of one period: records, which override the ranges erased in the same period.
+/// The changes of one period: records, which override the ranges erased in the same period.
 #[derive(Default, Debug)]
 pub(crate) struct Generation {
     records: SortedChunks<Record>,
     pub erased: Erased,
 }
 
-/// What is no longer said, but for its memory.
+/// Changes that no longer count and wait for their memory to be freed.
 #[derive(Default, Debug)]
 struct Gone {
     records: Graveyard<Record>,
-    ranges: Graveyard<Range>,
+    ranges: Graveyard<ErasedRange>,
 }
 
-/// What a generation says about a key.
+/// The answer of a generation about a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Said {
     Put(Bytes),
@@ -107,7 +108,7 @@ impl Generation {
         self.records.get(key)
     }
 
-    /// Records from `from` on, in order.
+    /// Returns the records from `from` on, in key order.
     pub fn records_from(&self, from: &[u8]) -> RecordIter<'_> {
         RecordIter(self.records.iter_from(self.records.lower_bound(from)))
     }
@@ -129,7 +130,8 @@ impl Generation {
         self.erased.add(begin, end, &mut gone.ranges);
     }
 
-    /// Takes over what another generation says of `begin .. end`, which is behind all that this one has.
+    /// Takes over the content of another generation in `begin .. end`, a range behind everything that this generation
+    /// has.
     fn take_range(&mut self, from: &mut Generation, begin: &[u8], end: &[u8]) {
         let (first, behind) = (from.records.lower_bound(begin), from.records.lower_bound(end));
         self.records.append(from.records.take(first, behind));
@@ -142,7 +144,7 @@ impl Generation {
     }
 }
 
-/// Records in order.
+/// An iterator over records in key order.
 #[derive(Debug)]
 pub(crate) struct RecordIter<'a>(Iter<'a, Record>);
 
@@ -154,14 +156,14 @@ impl<'a> Iterator for RecordIter<'a> {
     }
 }
 
-/// Changes in memory, over the tree: those being made, and those of before, which a merge is putting into the tree.
+/// Changes in memory, over the tree: the ones being made, and the frozen ones, which a merge is taking into the tree.
 #[derive(Default, Debug)]
 pub struct Overlay {
     pub(crate) active: Generation,
     pub(crate) frozen: Option<Generation>,
-    /// Only memory to be freed.
+    /// Changes that only wait for their memory to be freed.
     gone: Gone,
-    /// Changes made since some of it was freed.
+    /// Number of changes made since the last call of [`Overlay::shed`].
     changes: usize,
 }
 
@@ -177,7 +179,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// What was put under a key since changes were frozen last.
+    /// Returns the value put under a key since changes were frozen last.
     pub(crate) fn put_since_frozen(&self, key: &[u8]) -> Option<Bytes> {
         match self.active.says(key) {
             Said::Put(value) => Some(value),
@@ -193,8 +195,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// Removes all entries of `begin .. end`, `end` excluded. Takes hardly any time, however many they are; the memory of
-    /// changes that no longer count is freed by [`Overlay::shed`]. Errors: nothing changes.
+    /// Removes all entries of `begin .. end`, `end` excluded. The time hardly depends on their number;
+    /// [`Overlay::shed`] frees the memory of changes that no longer count. Errors: nothing changes.
     pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) -> Result<(), EntryError> {
         check_key(begin)?;
         check_key(end)?;
@@ -204,8 +206,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// Hides what the tree has in `begin .. end` (to its end, if there is none), but no change made so far: for a part of
-    /// the tree that is lost. Panics if changes are frozen. Errors: nothing changes.
+    /// Hides the entries of the tree in `begin .. end` (without an end: all entries from `begin` on), but no change
+    /// made so far: for a part of the tree that is lost. Panics if changes are frozen. Errors: nothing changes.
     pub fn hide_tree(&mut self, begin: &[u8], end: Option<&[u8]>) -> Result<(), EntryError> {
         assert!(self.frozen.is_none(), "a merge is under way");
         check_key(begin)?;
@@ -217,8 +219,9 @@ impl Overlay {
         Ok(())
     }
 
-    /// Changes a value, wherever it is in memory, for facts about it that became known only later: `change` says the new
-    /// value, if it is to change. Not while a merge of the frozen changes is under way, if they have the key.
+    /// Changes a value, wherever it is in memory, for facts about it that became known only later. `change` returns the
+    /// new value, or `None` to keep the old one. Must not be called while a merge of frozen changes that have the key
+    /// is under way.
     pub fn amend(&mut self, key: &[u8], change: impl Fn(&[u8]) -> Option<Vec<u8>>) {
         for generation in [Some(&mut self.active), self.frozen.as_mut()].into_iter().flatten() {
             if let Some(value) = generation.find(key).and_then(Record::value).and_then(&change) {
@@ -227,13 +230,13 @@ impl Overlay {
         }
     }
 
-    /// Whether the tree says what the key's value is.
+    /// Returns true if the overlay has no change of the key, so that the tree decides its value.
     pub fn says_nothing(&self, key: &[u8]) -> bool {
         self.says(key) == Said::Nothing
     }
 
-    /// Removes all entries of some ranges, `begin .. end` each, in order, like [`Overlay::delete_range`], and returns what the
-    /// changes that are not frozen said of them. Takes hardly any time. Errors: nothing changes.
+    /// Removes all entries of some ranges (`begin .. end` each, in order), like [`Overlay::delete_range`], and returns
+    /// the unfrozen changes that were in them. The time hardly depends on their number. Errors: nothing changes.
     pub fn take_ranges(&mut self, ranges: &[(&[u8], &[u8])]) -> Result<Overlay, EntryError> {
         ranges.iter().try_for_each(|(begin, end)| check_key(begin).and(check_key(end)))?;
         let mut taken = Overlay::default();
@@ -244,20 +247,20 @@ impl Overlay {
         Ok(taken)
     }
 
-    /// Lends the frozen changes to another, which has none, or back.
+    /// Lends the frozen changes to another overlay, which has none, or gives them back.
     pub(crate) fn lend_frozen(&mut self, to: &mut Overlay) {
         assert!(to.frozen.is_none(), "there are frozen changes already");
         to.frozen = self.frozen.take();
     }
 
-    /// Bytes of memory: of changes being made, and of all.
+    /// Returns bytes of memory: of the changes being made, and of all changes.
     pub fn bytes(&self) -> (usize, usize) {
         let frozen = self.frozen.as_ref().map_or(0, Generation::bytes);
         let gone = self.gone.records.bytes() + self.gone.ranges.bytes();
         (self.active.bytes(), self.active.bytes() + frozen + gone)
     }
 
-    /// How many changes are not in the tree, and the bytes of their keys and values.
+    /// Returns the number of changes that are not in the tree, and the bytes of their keys and values.
     pub fn unmerged(&self) -> (usize, usize) {
         let each = [Some(&self.active), self.frozen.as_ref()].into_iter().flatten();
         each.fold((0, 0), |(changes, bytes), one| {
@@ -266,12 +269,13 @@ impl Overlay {
         })
     }
 
-    /// Whether there are no changes that are not frozen.
+    /// Returns true if all changes are frozen.
     pub fn is_clean(&self) -> bool {
         self.active.is_empty()
     }
 
-    /// Ends the period of changes: a merge can take them to the tree. Panics if those of the last one are not retired.
+    /// Ends a period of changes, so that a merge can take them into the tree. Panics if the changes of the last period
+    /// are not retired.
     pub fn freeze(&mut self) {
         assert!(self.frozen.is_none(), "the former changes are not merged yet");
         self.frozen = Some(std::mem::take(&mut self.active));
@@ -281,18 +285,18 @@ impl Overlay {
         self.frozen.is_some()
     }
 
-    /// The frozen changes are in the tree that is used from now on. Their memory is freed by [`Overlay::shed`].
+    /// Drops the frozen changes, which are in the tree that is used from now on. [`Overlay::shed`] frees their memory.
     pub fn retire(&mut self) {
         if let Some(frozen) = self.frozen.take() {
             frozen.bury(&mut self.gone);
         }
     }
 
-    /// Frees memory of up to `count` changes that no longer count, and of two more for each change made meanwhile, so that
-    /// it cannot pile up; whether none is left to free.
+    /// Frees the memory of up to `count` changes that no longer count, and of two more for each change made meanwhile,
+    /// so that it cannot pile up. Returns true if none is left to free.
     pub fn shed(&mut self, count: usize) -> bool {
         let count = count + 2 * std::mem::take(&mut self.changes);
-        // Ranges are few beside records.
+        // Erased ranges are few beside records.
         self.gone.records.shed(count) & self.gone.ranges.shed(count)
     }
 
@@ -303,7 +307,7 @@ impl Overlay {
         }
     }
 
-    /// The end of the range of tree entries erased by either generation that `key` is in.
+    /// Returns the end of the range, erased by either generation, that contains `key`.
     pub(crate) fn erased_end(&self, key: &[u8]) -> Option<&[u8]> {
         let frozen = self.frozen.as_ref().and_then(|frozen| frozen.erased.end_of(key));
         self.active.erased.end_of(key).max(frozen)

@@ -1,7 +1,11 @@
-//! One page as it is on the device, checked once, then searched where it lies.
+//! One page in its form on the device, checked once, then searched in place.
 
-use super::child::{Child, FLAG_OVERFLOW, PageRef};
+use super::child::{Child, PageRef};
 use super::damage::DamageKind;
+use super::layout::{
+    CHILD_HEAD_BYTES, ENTRY_PAYLOAD, FLAG_OVERFLOW, HEAD_BYTES, HEADER_BYTES, KIND_INTERIOR, KIND_LEAF,
+    LEAF_HEAD_BYTES, OVERFLOW_BIT, PAGE_MAGIC, PAGE_VERSION, SLOT_BYTES, SLOT_HEAD, header,
+};
 use super::le::{self, u16_at, u32_at, u64_at};
 use super::overflow::Overflow;
 use super::{INLINE_BYTES_MAX, KEY_BYTES_MAX, PAGE_BYTES};
@@ -9,68 +13,52 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use types::crc32c;
 
-pub(crate) const HEADER_BYTES: usize = 64;
-/// An entry's place (2), and the first bytes of its key behind the prefix, padded with zeros: most searches are decided
-/// by them, in the few cache lines where all slots are.
-pub(crate) const SLOT_BYTES: usize = 2 + HEAD_BYTES;
-const HEAD_BYTES: usize = 4;
-pub(crate) const LEAF_HEAD_BYTES: usize = 4;
-pub(crate) const CHILD_HEAD_BYTES: usize = 2 + Child::ENCODED_BYTES;
-/// Set in a leaf entry's value length.
-pub(crate) const OVERFLOW_BIT: u16 = 1 << 15;
-
-const MAGIC: &[u8; 4] = b"NCBT";
-const VERSION: u8 = 1;
-const KIND_LEAF: u8 = 1;
-const KIND_INTERIOR: u8 = 2;
-
-/// Bytes of an entry besides its key and value.
+/// Returns the bytes of an entry besides its key and value.
 pub(crate) const fn head_bytes(level: u8) -> usize {
     if level == 0 { LEAF_HEAD_BYTES } else { CHILD_HEAD_BYTES }
 }
 
-/// Where an entry begins, and the head of its key's `suffix`.
+/// Returns a slot: the offset of an entry and the head of its key's `suffix`.
 pub(crate) fn slot_of(at: usize, suffix: &[u8]) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
-    slot[..2].copy_from_slice(&(at as u16).to_le_bytes());
-    let head = suffix.len().min(HEAD_BYTES);
-    slot[2..2 + head].copy_from_slice(&suffix[..head]);
+    le::put(&mut slot, 0, &(at as u16).to_le_bytes());
+    le::put(&mut slot, SLOT_HEAD, &suffix[..suffix.len().min(HEAD_BYTES)]);
     slot
 }
 
-/// What a page's header says of it.
+/// The fields of a page's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub level: u8,
-    /// Whether there are overflow values in it or below.
+    /// True if the page, or one below it, has overflow values.
     pub overflow: bool,
     pub count: u16,
     pub prefix_bytes: u16,
     pub tag: u64,
     pub generation: u64,
     pub block: u32,
-    /// Where the entries end.
+    /// Offset of the end of the entries.
     pub used_bytes: u16,
 }
 
-/// Puts the header before a page's content, its checksum before all, and returns that.
+/// Writes the header before a page's content and the checksum before the header; returns the checksum.
 pub(crate) fn seal(page: &mut [u8], header: &Header) -> u32 {
     assert_eq!(page.len(), PAGE_BYTES, "a page's bytes");
     page[..HEADER_BYTES].fill(0);
-    page[4..8].copy_from_slice(MAGIC);
-    page[8] = VERSION;
-    page[9] = if header.level == 0 { KIND_LEAF } else { KIND_INTERIOR };
-    page[10] = header.level;
-    page[11] = if header.overflow { FLAG_OVERFLOW } else { 0 };
-    le::put(page, 12, &header.count.to_le_bytes());
-    le::put(page, 14, &header.prefix_bytes.to_le_bytes());
-    le::put(page, 16, &header.tag.to_le_bytes());
-    le::put(page, 24, &header.generation.to_le_bytes());
-    le::put(page, 32, &u64::from(header.block).to_le_bytes());
-    le::put(page, 40, &header.used_bytes.to_le_bytes());
+    page[header::MAGIC].copy_from_slice(PAGE_MAGIC);
+    page[header::VERSION] = PAGE_VERSION;
+    page[header::KIND] = if header.level == 0 { KIND_LEAF } else { KIND_INTERIOR };
+    page[header::LEVEL] = header.level;
+    page[header::FLAGS] = if header.overflow { FLAG_OVERFLOW } else { 0 };
+    le::put(page, header::COUNT, &header.count.to_le_bytes());
+    le::put(page, header::PREFIX_BYTES, &header.prefix_bytes.to_le_bytes());
+    le::put(page, header::TAG, &header.tag.to_le_bytes());
+    le::put(page, header::GENERATION, &header.generation.to_le_bytes());
+    le::put(page, header::BLOCK, &u64::from(header.block).to_le_bytes());
+    le::put(page, header::USED_BYTES, &header.used_bytes.to_le_bytes());
     page[usize::from(header.used_bytes)..].fill(0);
-    let crc = crc32c::checksum(&page[4..]);
-    le::put(page, 0, &crc.to_le_bytes());
+    let crc = crc32c::checksum(&page[header::MAGIC.start..]);
+    le::put(page, header::CRC, &crc.to_le_bytes());
     crc
 }
 
@@ -82,7 +70,7 @@ pub(crate) enum LeafValue<'a> {
     Overflow(&'a [u8]),
 }
 
-/// A page whose bytes are what was written, and well-formed. Sharing it is cheap.
+/// A page whose bytes are those that were written, and well-formed. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     bytes: Bytes,
@@ -93,50 +81,57 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The page that `bytes` hold. Errors: anything but the page that `expected` names, of this level.
+    /// Decodes the page in `bytes`. Errors: anything but the page of this level that `expected` names.
     pub fn decode(bytes: Bytes, tag: u64, expected: &PageRef, level: u8) -> Result<Page, DamageKind> {
         if bytes.len() != PAGE_BYTES {
             return Err(DamageKind::Short { wanted_bytes: PAGE_BYTES, found_bytes: bytes.len() });
         }
-        let found = crc32c::checksum(&bytes[4..]);
-        if found != expected.crc || u32_at(&bytes, 0) != expected.crc {
+        let found = crc32c::checksum(&bytes[header::MAGIC.start..]);
+        if found != expected.crc || u32_at(&bytes, header::CRC) != expected.crc {
             return Err(DamageKind::Checksum { expected: expected.crc, found });
         }
-        if bytes[4..8] != *MAGIC {
+        if bytes[header::MAGIC] != *PAGE_MAGIC {
             return Err(DamageKind::Magic);
         }
-        if bytes[8] != VERSION {
-            return Err(DamageKind::Version(bytes[8]));
+        if bytes[header::VERSION] != PAGE_VERSION {
+            return Err(DamageKind::Version(bytes[header::VERSION]));
         }
-        if u64_at(&bytes, 16) != tag {
+        if u64_at(&bytes, header::TAG) != tag {
             return Err(DamageKind::Tag);
         }
-        let generation = u64_at(&bytes, 24);
+        let generation = u64_at(&bytes, header::GENERATION);
         if generation != expected.generation {
             return Err(DamageKind::Generation { expected: expected.generation, found: generation });
         }
-        let block = u64_at(&bytes, 32);
+        let block = u64_at(&bytes, header::BLOCK);
         if block != u64::from(expected.block) {
             return Err(DamageKind::Place(block));
         }
-        if bytes[10] != level {
-            return Err(DamageKind::Level { expected: level, found: bytes[10] });
+        if bytes[header::LEVEL] != level {
+            return Err(DamageKind::Level { expected: level, found: bytes[header::LEVEL] });
         }
         let kind = if level == 0 { KIND_LEAF } else { KIND_INTERIOR };
-        if bytes[9] != kind || bytes[11] & !FLAG_OVERFLOW != 0 {
+        if bytes[header::KIND] != kind || bytes[header::FLAGS] & !FLAG_OVERFLOW != 0 {
             return Err(DamageKind::Structure("kind or flags"));
         }
-        if bytes[42..HEADER_BYTES].iter().any(|byte| *byte != 0) {
+        if bytes[header::RESERVED].iter().any(|byte| *byte != 0) {
             return Err(DamageKind::Structure("reserved fields"));
         }
-        let overflow = bytes[11] & FLAG_OVERFLOW != 0;
-        let page = Page { level, overflow, count: u16_at(&bytes, 12), prefix_bytes: u16_at(&bytes, 14), bytes };
-        let used = usize::from(u16_at(&page.bytes, 40));
+        let overflow = bytes[header::FLAGS] & FLAG_OVERFLOW != 0;
+        let page = Page {
+            level,
+            overflow,
+            count: u16_at(&bytes, header::COUNT),
+            prefix_bytes: u16_at(&bytes, header::PREFIX_BYTES),
+            bytes,
+        };
+        let used = usize::from(u16_at(&page.bytes, header::USED_BYTES));
         page.check(used).map_err(DamageKind::Structure)?;
         Ok(page)
     }
 
-    /// Whether every entry lies within the page and behind its slots, in order. Then no accessor can go astray.
+    /// Checks that every entry lies within the page and behind the slots, in key order, so that no accessor goes out of
+    /// bounds.
     fn check(&self, used: usize) -> Result<(), &'static str> {
         let count = self.len();
         let entries = HEADER_BYTES + usize::from(self.prefix_bytes) + count * SLOT_BYTES;
@@ -154,7 +149,8 @@ impl Page {
                 return Err("entry outside of the page");
             }
             let key_bytes = usize::from(u16_at(&self.bytes, at));
-            let payload = if self.level == 0 { usize::from(u16_at(&self.bytes, at + 2) & !OVERFLOW_BIT) } else { 0 };
+            let payload =
+                if self.level == 0 { usize::from(u16_at(&self.bytes, at + ENTRY_PAYLOAD) & !OVERFLOW_BIT) } else { 0 };
             if at + head + key_bytes + payload > used {
                 return Err("entry beyond the page's end");
             }
@@ -162,7 +158,7 @@ impl Page {
                 return Err("key too long");
             }
             if self.level > 0 {
-                let child = Child::decode(&self.bytes[at + 2..]).ok_or("child")?;
+                let child = Child::decode(&self.bytes[at + ENTRY_PAYLOAD..]).ok_or("child")?;
                 any_overflow |= child.overflow;
                 if index == 0 && key_bytes != 0 {
                     return Err("key of the first child");
@@ -188,7 +184,7 @@ impl Page {
         if any_overflow != self.overflow { Err("overflow flag") } else { Ok(()) }
     }
 
-    /// The first entry that has a key.
+    /// Returns the index of the first entry that has a key.
     fn first_key(&self) -> usize {
         usize::from(self.level > 0)
     }
@@ -201,12 +197,12 @@ impl Page {
         self.level
     }
 
-    /// Where the last entry ends.
+    /// Returns the offset of the end of the last entry.
     pub fn used_bytes(&self) -> usize {
-        usize::from(u16_at(&self.bytes, 40))
+        usize::from(u16_at(&self.bytes, header::USED_BYTES))
     }
 
-    /// Bytes that an entry of a leaf takes.
+    /// Returns the bytes that an entry of a leaf takes.
     pub fn entry_bytes(&self, index: usize) -> usize {
         SLOT_BYTES + LEAF_HEAD_BYTES + self.suffix(index).len() + self.value_range(index).1.len()
     }
@@ -224,19 +220,19 @@ impl Page {
         &self.bytes[HEADER_BYTES..HEADER_BYTES + usize::from(self.prefix_bytes)]
     }
 
-    /// An entry's key behind the prefix.
+    /// Returns an entry's key behind the prefix.
     pub fn suffix(&self, index: usize) -> &[u8] {
         let at = self.slot(index);
         let begin = at + head_bytes(self.level);
         &self.bytes[begin..begin + usize::from(u16_at(&self.bytes, at))]
     }
 
-    /// Prefix and suffix of an entry's key. The first child of an interior page has none.
+    /// Returns prefix and suffix of an entry's key. The first child of an interior page has neither.
     pub fn key_parts(&self, index: usize) -> (&[u8], &[u8]) {
         if index < self.first_key() { (&[], &[]) } else { (self.prefix(), self.suffix(index)) }
     }
 
-    /// Makes `out` the entry's key.
+    /// Sets `out` to the entry's key.
     pub fn key_into(&self, index: usize, out: &mut Vec<u8>) {
         let (prefix, suffix) = self.key_parts(index);
         out.clear();
@@ -244,7 +240,7 @@ impl Page {
         out.extend_from_slice(suffix);
     }
 
-    /// How the entry's key compares with `key`.
+    /// Compares the entry's key with `key`.
     pub fn cmp_key(&self, index: usize, key: &[u8]) -> Ordering {
         let (prefix, suffix) = self.key_parts(index);
         match key.strip_prefix(prefix) {
@@ -253,7 +249,8 @@ impl Page {
         }
     }
 
-    /// The number of keys, from entry `from` on, that sort before `key` (or, with `or_equal`, are `key`), plus `from`.
+    /// Returns `from` plus the number of keys, from entry `from` on, that sort before `key` (or, with `or_equal`, equal
+    /// it).
     fn partition(&self, from: usize, key: &[u8], or_equal: bool) -> usize {
         let prefix = self.prefix();
         let Some(rest) = key.strip_prefix(prefix) else {
@@ -263,7 +260,7 @@ impl Page {
         let head = slot_of(0, rest);
         while low < high {
             let middle = (low + high) / 2;
-            let order = self.slot_bytes(middle)[2..].cmp(&head[2..]);
+            let order = self.slot_bytes(middle)[SLOT_HEAD..].cmp(&head[SLOT_HEAD..]);
             let before = match order.then_with(|| self.suffix(middle).cmp(rest)) {
                 Ordering::Less => true,
                 Ordering::Equal => or_equal,
@@ -274,34 +271,34 @@ impl Page {
         low
     }
 
-    /// The first entry of a leaf whose key is `key` or behind it.
+    /// Returns the index of a leaf's first entry whose key is not below `key`.
     pub fn lower_bound(&self, key: &[u8]) -> usize {
         self.partition(0, key, false)
     }
 
-    /// The entry of a leaf with this key.
+    /// Returns the index of the leaf's entry with this key.
     pub fn find(&self, key: &[u8]) -> Option<usize> {
         let at = self.lower_bound(key);
         (at < self.len() && self.cmp_key(at, key) == Ordering::Equal).then_some(at)
     }
 
-    /// The child under which `key` belongs.
+    /// Returns the index of the child under which `key` belongs.
     pub fn child_index(&self, key: &[u8]) -> usize {
         self.partition(1, key, true) - 1
     }
 
     pub fn child(&self, index: usize) -> Child {
-        Child::decode(&self.bytes[self.slot(index) + 2..]).expect("checked when the page came in")
+        Child::decode(&self.bytes[self.slot(index) + ENTRY_PAYLOAD..]).expect("checked when the page came in")
     }
 
-    /// Whether an entry of a leaf has its value in overflow runs.
+    /// Returns true if an entry of a leaf has its value in overflow runs.
     pub fn is_overflow(&self, index: usize) -> bool {
-        u16_at(&self.bytes, self.slot(index) + 2) & OVERFLOW_BIT != 0
+        u16_at(&self.bytes, self.slot(index) + ENTRY_PAYLOAD) & OVERFLOW_BIT != 0
     }
 
     fn value_range(&self, index: usize) -> (bool, std::ops::Range<usize>) {
         let at = self.slot(index);
-        let value = u16_at(&self.bytes, at + 2);
+        let value = u16_at(&self.bytes, at + ENTRY_PAYLOAD);
         let begin = at + LEAF_HEAD_BYTES + usize::from(u16_at(&self.bytes, at));
         (value & OVERFLOW_BIT != 0, begin..begin + usize::from(value & !OVERFLOW_BIT))
     }
@@ -312,7 +309,7 @@ impl Page {
         if overflow { LeafValue::Overflow(bytes) } else { LeafValue::Inline(bytes) }
     }
 
-    /// Bytes of a leaf entry's value, wherever it is.
+    /// Returns the length of a leaf entry's value, wherever the value lies.
     pub fn value_len(&self, index: usize) -> usize {
         match self.value(index) {
             LeafValue::Inline(value) => value.len(),
@@ -320,12 +317,12 @@ impl Page {
         }
     }
 
-    /// The bytes of a leaf entry's value, or of its encoded [`Overflow`], shared.
+    /// Returns the bytes of a leaf entry's value, or of its encoded [`Overflow`], sharing the page's memory.
     pub fn value_bytes(&self, index: usize) -> Bytes {
         self.bytes.slice(self.value_range(index).1)
     }
 
-    /// An entry's overflow. Panics if its value is inline.
+    /// Returns an entry's overflow. Panics if its value is inline.
     pub fn overflow_at(&self, index: usize) -> Overflow {
         let LeafValue::Overflow(encoded) = self.value(index) else { panic!("entry {index} has its value inline") };
         Overflow::decode(encoded).expect("checked when the page came in")

@@ -5,7 +5,7 @@ use super::damage::{Damage, DamageKind};
 use super::overflow::OverflowRun;
 use super::page::Page;
 use super::{PAGE_BLOCKS, PAGE_BYTES};
-use crate::allocator::Run;
+use crate::space::run::Run;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,7 +15,7 @@ use types::{AlignedBuf, BLOCK_BYTES, crc32c};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReadId(pub u64);
 
-/// An answer: there, or on its way.
+/// The answer to a request for a page: the page, or the read that brings it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fetch<T> {
     Ready(T),
@@ -33,45 +33,45 @@ pub struct PageRead {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheStats {
     pub hits: u64,
-    /// Asked for and not there, each time that happened.
+    /// Number of requests for entries that were not in the cache.
     pub misses: u64,
     pub reads: u64,
-    /// Pages and overflow runs that are there.
+    /// Number of pages and overflow runs in the cache.
     pub entries: usize,
     pub bytes: usize,
 }
 
-/// What the asker will do with a page.
+/// The asker's plan for a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
-    /// It may be wanted again.
+    /// The page may be wanted again.
     Keep,
-    /// It is looked at once: it need not stay for that.
+    /// The page is looked at once: it need not stay in the cache for this asker.
     Once,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum What {
+enum ContentKind {
     Page { generation: u64, level: u8 },
     Overflow,
 }
 
-/// Names the content of blocks for good: blocks are used again, but not for the same page.
+/// Names the content of blocks for good: blocks are used again, but never for the same page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Key {
+struct ContentKey {
     run: Run,
     crc: u32,
-    what: What,
+    what: ContentKind,
 }
 
-impl Key {
-    fn page(page: &PageRef, level: u8) -> Key {
-        let what = What::Page { generation: page.generation, level };
-        Key { run: page.run(), crc: page.crc, what }
+impl ContentKey {
+    fn page(page: &PageRef, level: u8) -> ContentKey {
+        let what = ContentKind::Page { generation: page.generation, level };
+        ContentKey { run: page.run(), crc: page.crc, what }
     }
 
-    fn overflow(run: &OverflowRun) -> Key {
-        Key { run: run.run, crc: run.crc, what: What::Overflow }
+    fn overflow(run: &OverflowRun) -> ContentKey {
+        ContentKey { run: run.run, crc: run.crc, what: ContentKind::Overflow }
     }
 }
 
@@ -82,24 +82,24 @@ enum Content {
 }
 
 #[derive(Debug)]
-struct Slot {
-    key: Key,
+struct CacheSlot {
+    key: ContentKey,
     content: Content,
-    /// Turns of the clock that it survives without being hit.
+    /// Number of turns of the clock that the entry survives without being hit.
     lives: u8,
-    /// Read and not yet asked for again: it stays, so that whoever waits finds it.
+    /// True from the read until the first request: the entry stays, so that its waiter finds it.
     fresh: bool,
-    /// Wanted by nobody who would keep it.
+    /// True if no asker wants the entry to stay.
     once: bool,
 }
 
 #[derive(Debug)]
-struct InFlight {
+struct PendingRead {
     id: ReadId,
     keep: bool,
 }
 
-/// Block numbers need no strong hash, and a fixed one keeps runs alike.
+/// A hasher for block numbers, which need no strong hash. It has no random seed, so that runs are reproducible.
 #[derive(Default)]
 struct BlockHasher(u64);
 
@@ -113,46 +113,46 @@ impl Hasher for BlockHasher {
     }
 
     fn write_u32(&mut self, block: u32) {
-        // Fibonacci hashing; the table takes both the highest bits and the lowest.
+        // Fibonacci hashing. The table uses both the highest and the lowest bits.
         let mixed = (self.0 ^ u64::from(block)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ mixed >> 32;
     }
 }
 
-/// Memory of an entry besides its bytes.
+/// Memory of an entry besides its bytes, in bytes.
 const ENTRY_BYTES: usize = 160;
-/// So many further reads may be done before a page that nobody asked for again loses its protection. Overflow runs keep
-/// theirs longer, since a value may lie in thousands of them, all of which must be there at once.
+/// Number of further reads after which an entry that was not asked for loses its protection. Overflow runs keep theirs
+/// longer: a value may lie in thousands of runs, all of which must be in memory at once.
 const FRESH_PAGES_MAX: u64 = 512;
 const FRESH_OVERFLOW_MAX: u64 = 32 << 10;
 
-/// Pages and overflow runs, up to a budget of bytes, by the clock algorithm: pages hit again survive, interior pages
-/// longer. What readers hold is shared memory and stays alive, in or out of the cache.
+/// Pages and overflow runs, up to a budget of bytes, by the clock algorithm: pages that are hit again survive, interior
+/// pages longer. Readers share the memory of their pages, which stays alive in or out of the cache.
 ///
-/// A page is known by place, checksum and generation. So pages of blocks that were freed and used again need not be removed:
-/// they no longer match, nor does what a read brings that was ahead of a need which is gone.
+/// Place, checksum and generation identify a page. Pages of blocks that were freed and used again therefore need not be
+/// removed: they no longer match, and neither does the outcome of a read ahead for a need that is gone.
 #[derive(Debug)]
 pub struct PageCache {
     tag: u64,
     budget_bytes: usize,
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<CacheSlot>>,
     vacant: Vec<u32>,
-    /// First block to slot.
+    /// Slot by first block.
     index: HashMap<u32, u32, BuildHasherDefault<BlockHasher>>,
     hand: usize,
-    in_flight: BTreeMap<Key, InFlight>,
-    by_id: BTreeMap<ReadId, Key>,
+    in_flight: BTreeMap<ContentKey, PendingRead>,
+    by_id: BTreeMap<ReadId, ContentKey>,
     wanted: VecDeque<PageRead>,
-    failed: BTreeMap<Key, Damage>,
-    /// Fresh entries in the order in which they came, with the number of the read.
-    fresh: VecDeque<(u64, Key)>,
+    failed: BTreeMap<ContentKey, Damage>,
+    /// Fresh entries in the order of arrival, with the number of the read.
+    fresh: VecDeque<(u64, ContentKey)>,
     last_id: u64,
     stats: CacheStats,
 }
 
 impl PageCache {
-    /// A cache for the pages of the store with this tag. The budget covers what is kept for later, not what is on its way to
-    /// those who wait for it.
+    /// Creates a cache for the pages of the store with this tag. The budget covers entries kept for later, not those on
+    /// their way to a waiter.
     pub fn new(tag: u64, budget_bytes: usize) -> PageCache {
         PageCache {
             tag,
@@ -175,7 +175,7 @@ impl PageCache {
         self.tag
     }
 
-    /// Changes the budget, and lets go of what is beyond it.
+    /// Changes the budget, and drops entries beyond it.
     pub fn set_budget(&mut self, budget_bytes: usize) {
         self.budget_bytes = budget_bytes;
         self.evict();
@@ -185,12 +185,12 @@ impl PageCache {
         CacheStats { entries: self.index.len(), ..self.stats }
     }
 
-    /// The next read to carry out.
+    /// Returns the next read to carry out.
     pub fn poll_read(&mut self) -> Option<PageRead> {
         self.wanted.pop_front()
     }
 
-    /// Reads under way or wanted.
+    /// Returns the number of reads that are under way or wanted.
     pub fn reads_in_flight(&self) -> usize {
         self.by_id.len()
     }
@@ -201,7 +201,7 @@ impl PageCache {
         let in_flight = self.in_flight.remove(&key).expect("under way");
         match result.map_err(DamageKind::Device).and_then(|buf| self.content(&key, buf)) {
             Ok(content) => {
-                self.insert(Slot { key, content, lives: 0, fresh: true, once: !in_flight.keep });
+                self.insert(CacheSlot { key, content, lives: 0, fresh: true, once: !in_flight.keep });
                 self.fresh.push_back((self.stats.reads, key));
                 self.stats.reads += 1;
                 self.expire();
@@ -211,13 +211,13 @@ impl PageCache {
         }
     }
 
-    fn content(&self, key: &Key, buf: AlignedBuf) -> Result<Content, DamageKind> {
+    fn content(&self, key: &ContentKey, buf: AlignedBuf) -> Result<Content, DamageKind> {
         match key.what {
-            What::Page { generation, level } => {
+            ContentKind::Page { generation, level } => {
                 let expected = PageRef { block: key.run.start, crc: key.crc, generation };
                 Page::decode(buf.freeze(), self.tag, &expected, level).map(Content::Page)
             }
-            What::Overflow => {
+            ContentKind::Overflow => {
                 let wanted_bytes = key.run.count as usize * BLOCK_BYTES;
                 if buf.len() != wanted_bytes {
                     return Err(DamageKind::Short { wanted_bytes, found_bytes: buf.len() });
@@ -230,34 +230,34 @@ impl PageCache {
         }
     }
 
-    /// Failed reads are tried again from now on. Until then all who ask get the same answer.
+    /// Forgets failed reads, which are then tried again. Until this call every asker gets the same error.
     pub fn forget_failures(&mut self) {
         self.failed.clear();
     }
 
-    /// Lets go of what was read of blocks that are free now.
+    /// Drops the content of blocks that are free now.
     pub fn forget(&mut self, run: Run) {
         if let Some(slot) = self.index.get(&run.start) {
             self.remove(*slot);
         }
     }
 
-    /// The page, if it is there.
+    /// Returns the page, if it is in the cache.
     pub(crate) fn page(&mut self, page: &PageRef, level: u8) -> Result<Fetch<&Page>, Damage> {
-        let key = Key::page(page, level);
+        let key = ContentKey::page(page, level);
         let Some(at) = self.hit(&key, Use::Keep) else {
             self.stats.misses += 1;
             return Ok(Fetch::Pending(self.request(key, Use::Keep)?));
         };
         match &self.slots[at as usize] {
-            Some(Slot { content: Content::Page(page), .. }) => Ok(Fetch::Ready(page)),
+            Some(CacheSlot { content: Content::Page(page), .. }) => Ok(Fetch::Ready(page)),
             other => panic!("slot {at} holds {other:?}, not a page"),
         }
     }
 
-    /// The page, shared.
+    /// Returns the page; the caller shares its memory.
     pub(crate) fn take_page(&mut self, page: &PageRef, level: u8, how: Use) -> Result<Fetch<Page>, Damage> {
-        let key = Key::page(page, level);
+        let key = ContentKey::page(page, level);
         let Some(at) = self.hit(&key, how) else {
             self.stats.misses += 1;
             return Ok(Fetch::Pending(self.request(key, how)?));
@@ -268,17 +268,17 @@ impl PageCache {
         }))
     }
 
-    /// Asks for the page ahead of need. Errors wait for whoever needs it.
+    /// Asks for the page ahead of need. An error is reported to the asker that needs it.
     pub(crate) fn prefetch(&mut self, page: &PageRef, level: u8, how: Use) {
-        let key = Key::page(page, level);
+        let key = ContentKey::page(page, level);
         if self.find(&key).is_none() {
             let _ = self.request(key, how);
         }
     }
 
-    /// Asks for an overflow run unless it is there, without taking it.
+    /// Asks for an overflow run unless it is in the cache, without taking it.
     pub(crate) fn want_blocks(&mut self, run: &OverflowRun) -> Result<Option<ReadId>, Damage> {
-        let key = Key::overflow(run);
+        let key = ContentKey::overflow(run);
         match self.find(&key) {
             Some(_) => Ok(None),
             None => {
@@ -288,48 +288,48 @@ impl PageCache {
         }
     }
 
-    /// An overflow run's bytes. Panics unless [`PageCache::want_blocks`] has just found it.
+    /// Returns an overflow run's bytes. Panics unless [`PageCache::want_blocks`] has just found it.
     pub(crate) fn take_blocks(&mut self, run: &OverflowRun, how: Use) -> Bytes {
-        let at = self.hit(&Key::overflow(run), how).expect("the run is there");
+        let at = self.hit(&ContentKey::overflow(run), how).expect("the run is there");
         match self.claim(at, how) {
             Content::Overflow(bytes) => bytes,
             other => panic!("slot {at} holds {other:?}, not an overflow run"),
         }
     }
 
-    /// Puts a page there that was just made, as if it had been read and asked for again.
+    /// Inserts a page that was just made, as if it had been read and asked for again.
     pub(crate) fn insert_page(&mut self, expected: &PageRef, page: Page) {
-        let key = Key::page(expected, page.level());
+        let key = ContentKey::page(expected, page.level());
         let lives = lives_of(&page);
-        self.insert(Slot { key, content: Content::Page(page), lives, fresh: false, once: false });
+        self.insert(CacheSlot { key, content: Content::Page(page), lives, fresh: false, once: false });
         self.evict();
     }
 
-    /// The page, if it is there, without touching it.
+    /// Returns the page, if it is in the cache, without marking it as used.
     pub(crate) fn peek_page(&self, page: &PageRef, level: u8) -> Option<&Page> {
-        match &self.slots[self.find(&Key::page(page, level))? as usize] {
-            Some(Slot { content: Content::Page(page), .. }) => Some(page),
+        match &self.slots[self.find(&ContentKey::page(page, level))? as usize] {
+            Some(CacheSlot { content: Content::Page(page), .. }) => Some(page),
             other => panic!("a slot of pages holds {other:?}"),
         }
     }
 
-    /// Whether a page is there, without touching it.
+    /// Returns true if a page is in the cache, without marking it as used.
     pub(crate) fn contains(&self, page: &PageRef, level: u8) -> bool {
-        self.find(&Key::page(page, level)).is_some()
+        self.find(&ContentKey::page(page, level)).is_some()
     }
 
-    /// Whether a page is there for somebody who may want it again.
+    /// Returns true if a page is in the cache for an asker that may want it again.
     pub(crate) fn is_kept(&self, page: &PageRef, level: u8) -> bool {
-        let slot = self.find(&Key::page(page, level)).and_then(|at| self.slots[at as usize].as_ref());
+        let slot = self.find(&ContentKey::page(page, level)).and_then(|at| self.slots[at as usize].as_ref());
         slot.is_some_and(|slot| !slot.once)
     }
 
-    fn find(&self, key: &Key) -> Option<u32> {
+    fn find(&self, key: &ContentKey) -> Option<u32> {
         let at = *self.index.get(&key.run.start)?;
         (self.slots[at as usize].as_ref().expect("indexed slots are occupied").key == *key).then_some(at)
     }
 
-    fn hit(&mut self, key: &Key, how: Use) -> Option<u32> {
+    fn hit(&mut self, key: &ContentKey, how: Use) -> Option<u32> {
         let at = self.find(key)?;
         let slot = self.slots[at as usize].as_mut().expect("indexed slots are occupied");
         let lives = match &slot.content {
@@ -337,7 +337,7 @@ impl PageCache {
             Content::Overflow(_) => 0,
         };
         if how == Use::Keep {
-            // The hit of the one who had it read says nothing about hits to come.
+            // The first hit comes from the asker that had the page read, so it does not predict further hits.
             slot.lives = if slot.fresh { lives - lives.min(1) } else { lives };
         }
         slot.fresh = false;
@@ -359,7 +359,7 @@ impl PageCache {
         content
     }
 
-    fn request(&mut self, key: Key, how: Use) -> Result<ReadId, Damage> {
+    fn request(&mut self, key: ContentKey, how: Use) -> Result<ReadId, Damage> {
         if let Some(damage) = self.failed.get(&key) {
             return Err(damage.clone());
         }
@@ -370,13 +370,13 @@ impl PageCache {
         }
         self.last_id += 1;
         let id = ReadId(self.last_id);
-        self.in_flight.insert(key, InFlight { id, keep });
+        self.in_flight.insert(key, PendingRead { id, keep });
         self.by_id.insert(id, key);
         self.wanted.push_back(PageRead { id, run: key.run });
         Ok(id)
     }
 
-    fn insert(&mut self, slot: Slot) {
+    fn insert(&mut self, slot: CacheSlot) {
         self.forget(slot.key.run);
         self.stats.bytes += bytes_of(&slot);
         let block = slot.key.run.start;
@@ -398,10 +398,10 @@ impl PageCache {
         self.vacant.push(at);
     }
 
-    /// Ends the protection of entries that nobody came back for.
+    /// Ends the protection of entries that were never asked for.
     fn expire(&mut self) {
         while let Some((number, key)) = self.fresh.front() {
-            let age_max = if key.what == What::Overflow { FRESH_OVERFLOW_MAX } else { FRESH_PAGES_MAX };
+            let age_max = if key.what == ContentKind::Overflow { FRESH_OVERFLOW_MAX } else { FRESH_PAGES_MAX };
             let found = self.find(key).and_then(|at| self.slots[at as usize].as_mut()).filter(|slot| slot.fresh);
             match found {
                 Some(_) if self.stats.reads - number < age_max => return,
@@ -413,7 +413,7 @@ impl PageCache {
     }
 
     fn evict(&mut self) {
-        // Every life costs a turn of the hand; then all that is left is fresh.
+        // Each life costs one turn of the hand; after that only fresh entries are left.
         let mut steps = self.slots.len() * (usize::from(INTERIOR_LIVES) + 2);
         while self.stats.bytes > self.budget_bytes && steps > 0 {
             steps -= 1;
@@ -434,7 +434,7 @@ fn lives_of(page: &Page) -> u8 {
     if page.level() > 0 { INTERIOR_LIVES } else { 1 }
 }
 
-fn bytes_of(slot: &Slot) -> usize {
+fn bytes_of(slot: &CacheSlot) -> usize {
     ENTRY_BYTES + slot.key.run.count as usize * BLOCK_BYTES
 }
 

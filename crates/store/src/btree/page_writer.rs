@@ -4,18 +4,20 @@ use super::child::PageRef;
 use super::overflow::OverflowRun;
 use super::space::Space;
 use super::{PAGE_BLOCKS, PAGE_BYTES};
-use crate::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use types::{AlignedBuf, BLOCK_BYTES, BufPool, crc32c};
 use wire::Rope;
 
-/// Pages written at once: 128 KiB.
+/// Number of blocks that pages are written in at once: 128 KiB.
 const WRITE_BLOCKS: u32 = 32;
-/// Blocks of a large value written at once: as much as one slice of work can copy.
+/// Number of blocks of a large value written at once: as much as one slice of work can copy.
 pub(crate) const PIECE_BLOCKS: u32 = 32;
+const _: () = assert!(WRITE_BLOCKS.is_multiple_of(PAGE_BLOCKS), "a write is whole pages");
+const _: () = assert!(PIECE_BLOCKS <= WRITE_BLOCKS, "a piece of a value is one write");
 
-/// Blocks to write. The memory is aligned, as direct I/O wants it.
+/// Blocks to write. The memory is aligned for direct I/O.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockWrite {
     pub run: Run,
@@ -49,7 +51,8 @@ impl PageWriter {
         PageWriter { buffers, open: None, writes: VecDeque::new(), taken: Vec::new(), pages: 0 }
     }
 
-    /// Makes the next page with `make`, which gets its bytes (arbitrary before) and block, and returns its checksum.
+    /// Makes the next page with `make`, which gets the page's bytes (of arbitrary content) and block, and returns the
+    /// checksum.
     pub fn page<T>(
         &mut self,
         space: &mut dyn Space,
@@ -79,7 +82,7 @@ impl PageWriter {
         Ok((PageRef { block, crc, generation }, made))
     }
 
-    /// Has the last pages written, and gives back what is not filled.
+    /// Queues the write of the last pages, and gives unfilled blocks back.
     pub fn close(&mut self, space: &mut dyn Space) {
         let Some(Open { run, filled_blocks, mut buf }) = self.open.take() else { return };
         if filled_blocks < run.count {
@@ -104,7 +107,7 @@ impl PageWriter {
         }
     }
 
-    /// Writes as much from the front of `bytes` as goes at once; returns where it lies and how many bytes that was.
+    /// Queues the write of the longest possible piece from the front of `bytes`; returns its place and length in bytes.
     pub fn piece(&mut self, space: &mut dyn Space, bytes: &[u8]) -> Result<(OverflowRun, usize), NoSpace> {
         let wanted = bytes.len().div_ceil(BLOCK_BYTES).min(PIECE_BLOCKS as usize) as u32;
         let run = space.allocate(1, wanted).ok_or(NoSpace)?;
@@ -119,7 +122,7 @@ impl PageWriter {
         Ok((OverflowRun { run, crc }, len))
     }
 
-    /// Gives up: returns all blocks taken, written or not, the open run's included.
+    /// Gives up and returns all blocks taken, written or not, including the open run's.
     pub fn abandon(&mut self) -> Vec<Run> {
         let mut taken = std::mem::take(&mut self.taken);
         if let Some(open) = self.open.take() {
@@ -146,7 +149,7 @@ impl OverflowWriter {
         OverflowWriter { bytes: value, written: 0, depth: 0, value_bytes, runs: Vec::new() }
     }
 
-    /// Writes one piece; the value's place, once all is written.
+    /// Writes one piece. Returns the value's place once all is written.
     pub fn step(
         &mut self,
         writer: &mut PageWriter,
@@ -155,7 +158,7 @@ impl OverflowWriter {
         let (piece, len) = writer.piece(space, &self.bytes[self.written..])?;
         self.written += len;
         match self.runs.last_mut() {
-            // What continues the run before it is one with it.
+            // A piece that adjoins the last run is joined with it.
             Some(last) if last.run.end() == piece.run.start => {
                 last.crc = crc32c::combine(last.crc, piece.crc, piece.run.len_bytes());
                 last.run.count += piece.run.count;
@@ -166,12 +169,12 @@ impl OverflowWriter {
             return Ok(None);
         }
         let runs = std::mem::take(&mut self.runs);
-        if runs.len() <= super::overflow::RUNS_MAX {
+        if runs.len() <= super::layout::OVERFLOW_RUNS_MAX {
             return Ok(Some(super::overflow::Overflow { value_bytes: self.value_bytes, depth: self.depth, runs }));
         }
         self.bytes = super::overflow::encode_list(&runs).into();
         (self.written, self.depth) = (0, self.depth + 1);
-        assert!(self.depth <= super::overflow::DEPTH_MAX, "{} runs of one value", runs.len());
+        assert!(self.depth <= super::layout::OVERFLOW_DEPTH_MAX, "{} runs of one value", runs.len());
         Ok(None)
     }
 }

@@ -1,14 +1,14 @@
-//! How much a range of keys may take, as far as that can be told without reading.
+//! Upper bounds of the size of a range of keys, from memory alone.
 
 use super::child::{Child, Root};
 use super::page::Page;
 use super::page_cache::{Fetch, PageCache};
 
-/// Interior pages looked at. A range that needs more is a large one.
+/// Maximum number of interior pages looked at. A range that needs more counts as large.
 const PAGES_MAX: u32 = 64;
 
-/// The most leaves that have entries of `begin .. end`. `None`: it would take reading, or many pages, or some values may lie
-/// outside of leaves.
+/// Returns an upper bound of the number of leaves with entries of `begin .. end`. `None`: the answer needs reads or
+/// many pages, or some values may lie outside of leaves.
 pub(crate) fn leaves_max(root: Option<Root>, cache: &mut PageCache, begin: &[u8], end: &[u8]) -> Option<u64> {
     let Some(root) = root else { return Some(0) };
     let mut looked_at = 0;

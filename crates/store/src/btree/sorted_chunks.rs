@@ -1,19 +1,20 @@
-//! A sorted set in memory from which whole ranges leave in no time.
+//! A sorted set in memory from which whole ranges can be removed at little cost.
 //!
-//! Items are in chunks. A range is cut out by moving chunks, not items, to a [`Graveyard`], whose items are dropped a few
-//! at a time: a range of a million items costs some ten thousand moves of 64 bytes.
+//! Items are in chunks. Removing a range moves chunks, not items, to a [`Graveyard`], which drops its items a few at a
+//! time: a range of a million items costs some ten thousand moves of 64 bytes.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// What can be in a set.
+/// An item of a set.
 pub(super) trait Item {
     fn key(&self) -> &[u8];
     fn memory_bytes(&self) -> usize;
 }
 
-/// The first 24 bytes of a key, padded with zeros, as numbers: where those of two keys differ, they sort alike. Almost all
-/// comparisons end there: two entries of a group's log differ within them, and so do objects of different hashes.
+/// The first 24 bytes of a key, padded with zeros, as numbers. Keys with different heads sort like their heads. Almost
+/// all comparisons are decided here: two entries of a group's log differ within these bytes, and so do objects with
+/// different hashes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Head([u64; 3]);
 
@@ -30,18 +31,18 @@ impl Head {
     }
 }
 
-/// The most items of a chunk.
+/// Maximum number of items of a chunk.
 const CHUNK_ITEMS: usize = 128;
-/// A chunk of fewer items joins its neighbour if both fit into one easily.
+/// A chunk with fewer items than this joins its neighbour if one chunk has ample room for both.
 const CHUNK_ITEMS_FEW: usize = CHUNK_ITEMS / 8;
 
 #[derive(Debug)]
 struct Chunk<T> {
-    /// The first item's.
+    /// Head of the first item.
     head: Head,
-    /// Of all items. Beside each other, so that a search goes through little memory.
+    /// Heads of all items, side by side, so that a search goes through little memory.
     heads: Vec<Head>,
-    /// Sorted, not empty.
+    /// Sorted and never empty.
     items: Vec<T>,
     bytes: usize,
 }
@@ -52,7 +53,7 @@ impl<T: Item> Chunk<T> {
         Chunk { head, heads: vec![head], items: vec![item], bytes }
     }
 
-    /// Takes out the items of a range; `None` if it is empty.
+    /// Takes the items of a range out; returns `None` if the range is empty.
     fn take(&mut self, range: Range<usize>) -> Option<Chunk<T>> {
         let heads: Vec<Head> = self.heads.drain(range.clone()).collect();
         let items: Vec<T> = self.items.drain(range).collect();
@@ -61,12 +62,12 @@ impl<T: Item> Chunk<T> {
         Some(Chunk { head: *heads.first()?, heads, items, bytes })
     }
 
-    /// How the first key compares.
+    /// Compares the first item's key with `key`.
     fn cmp_first(&self, head: Head, key: &[u8]) -> Ordering {
         self.head.cmp(&head).then_with(|| self.items[0].key().cmp(key))
     }
 
-    /// Where the key is, or would be put.
+    /// Returns the index of the key, or the index where it would be inserted.
     fn find(&self, head: Head, key: &[u8]) -> Result<usize, usize> {
         let begin = self.heads.partition_point(|other| *other < head);
         if self.heads.get(begin) != Some(&head) {
@@ -78,7 +79,8 @@ impl<T: Item> Chunk<T> {
     }
 }
 
-/// A place between items: chunk and item before which it is. Not behind the last item of a chunk, save of the last one.
+/// A place between items: the chunk and item that it precedes. It is behind the last item of a chunk only in the last
+/// chunk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Position {
     chunk: usize,
@@ -103,17 +105,17 @@ impl<T: Item> SortedChunks<T> {
         self.chunks.is_empty()
     }
 
-    /// Number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Memory of all items.
+    /// Returns the memory of all items, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The chunk where the key is, or would be put; 0 if there is none. And the place in it, if it is there.
+    /// Returns the chunk that holds the key or would hold it (0 if there is no chunk), and the key's place in it.
     fn find(&self, head: Head, key: &[u8]) -> (usize, Result<usize, usize>) {
         let behind = self.chunks.partition_point(|chunk| chunk.cmp_first(head, key) != Ordering::Greater);
         let chunk = behind.saturating_sub(1);
@@ -125,13 +127,13 @@ impl<T: Item> SortedChunks<T> {
         item.ok().map(|item| &self.chunks[chunk].items[item])
     }
 
-    /// The place before the first item whose key is `key` or behind it.
+    /// Returns the place before the first item whose key is not below `key`.
     pub fn lower_bound(&self, key: &[u8]) -> Position {
         let (chunk, item) = self.find(Head::of(key), key);
         self.position(chunk, item.unwrap_or_else(|item| item))
     }
 
-    /// The place before the first item whose key is behind `key`.
+    /// Returns the place before the first item whose key is above `key`.
     pub fn upper_bound(&self, key: &[u8]) -> Position {
         let (chunk, item) = self.find(Head::of(key), key);
         self.position(chunk, item.map_or_else(|item| item, |item| item + 1))
@@ -146,7 +148,7 @@ impl<T: Item> SortedChunks<T> {
         }
     }
 
-    /// The last item before a place.
+    /// Returns the last item before a place.
     pub fn before(&self, at: Position) -> Option<&T> {
         match at.item.checked_sub(1) {
             Some(item) => Some(&self.chunks[at.chunk].items[item]),
@@ -154,7 +156,7 @@ impl<T: Item> SortedChunks<T> {
         }
     }
 
-    /// Items from a place on, in order.
+    /// Returns the items from a place on, in order.
     pub fn iter_from(&self, at: Position) -> Iter<'_, T> {
         match self.chunks.get(at.chunk) {
             Some(chunk) => Iter { items: chunk.items[at.item..].iter(), chunks: self.chunks[at.chunk + 1..].iter() },
@@ -162,7 +164,7 @@ impl<T: Item> SortedChunks<T> {
         }
     }
 
-    /// Puts an item in; returns the one it replaces.
+    /// Inserts an item; returns the one it replaces.
     pub fn insert(&mut self, item: T) -> Option<T> {
         let bytes = item.memory_bytes();
         self.bytes += bytes;
@@ -183,7 +185,7 @@ impl<T: Item> SortedChunks<T> {
             }
             Err(mut place) => {
                 if chunk.items.len() == CHUNK_ITEMS {
-                    // What comes in order leaves full chunks behind.
+                    // Items that arrive in order leave full chunks behind.
                     let kept = if place == CHUNK_ITEMS { CHUNK_ITEMS } else { CHUNK_ITEMS / 2 };
                     let Some(rest) = chunk.take(kept..CHUNK_ITEMS) else {
                         self.chunks.insert(at + 1, Chunk::of_one(head, item));
@@ -216,7 +218,7 @@ impl<T: Item> SortedChunks<T> {
         Some(item)
     }
 
-    /// Has chunk `at`, whose items have become fewer, removed if it is empty, or joined with the next if it has few.
+    /// Repairs chunk `at`, which has lost items: removes it if it is empty, or joins it with the next if it has few.
     fn mend(&mut self, at: usize) {
         let Some(first) = self.chunks[at].heads.first() else {
             self.chunks.remove(at);
@@ -232,7 +234,7 @@ impl<T: Item> SortedChunks<T> {
         }
     }
 
-    /// Moves what is between two places to the graveyard.
+    /// Moves the items between two places to the graveyard.
     pub fn cut(&mut self, from: Position, to: Position, graveyard: &mut Graveyard<T>) {
         if from >= to {
             return;
@@ -258,7 +260,7 @@ impl<T: Item> SortedChunks<T> {
         self.mend(from.chunk);
     }
 
-    /// Takes out what is between two places, in as little time.
+    /// Takes the items between two places out, moving chunks, as [`SortedChunks::cut`] does.
     pub fn take(&mut self, from: Position, to: Position) -> SortedChunks<T> {
         let mut taken = Graveyard::default();
         self.cut(from, to, &mut taken);
@@ -267,7 +269,7 @@ impl<T: Item> SortedChunks<T> {
         SortedChunks { len: chunks.iter().map(|chunk| chunk.items.len()).sum(), chunks, bytes }
     }
 
-    /// Adds items that are all behind those that are here.
+    /// Adds items that all lie behind those of this set.
     pub fn append(&mut self, behind: SortedChunks<T>) {
         if let (Some(last), Some(first)) = (self.chunks.last(), behind.chunks.first()) {
             let last = last.items.last().expect("chunks are not empty").key();
@@ -277,7 +279,7 @@ impl<T: Item> SortedChunks<T> {
         (self.len, self.bytes) = (self.len + behind.len, self.bytes + behind.bytes);
     }
 
-    /// All of it, to be dropped.
+    /// Moves all items to the graveyard.
     pub fn bury(self, graveyard: &mut Graveyard<T>) {
         self.chunks.into_iter().for_each(|chunk| graveyard.bury(chunk));
     }
@@ -302,7 +304,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
     }
 }
 
-/// Items that are gone, but for their memory.
+/// Items that are no longer in a set and wait for their memory to be freed.
 #[derive(Debug)]
 pub(super) struct Graveyard<T> {
     chunks: Vec<Chunk<T>>,
@@ -325,7 +327,7 @@ impl<T: Item> Graveyard<T> {
         self.chunks.push(chunk);
     }
 
-    /// Frees up to `count` items; whether none is left.
+    /// Frees up to `count` items; returns true if none is left.
     pub fn shed(&mut self, count: usize) -> bool {
         for _ in 0..count {
             let Some(last) = self.chunks.last_mut() else { return true };

@@ -1,4 +1,4 @@
-//! What a merge changes, counted by table: the first byte of a key.
+//! The changes of a merge, counted by table (the first byte of a key).
 
 /// Entries, and the bytes of their keys and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -14,7 +14,7 @@ impl Amount {
     }
 }
 
-/// What a table gained and lost. An entry whose value is replaced counts as lost and gained.
+/// Entries that a table gained and lost. An entry whose value is replaced counts as lost and as gained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableChange {
     pub gained: Amount,
@@ -26,12 +26,12 @@ pub struct TableChange {
 pub struct TableChanges {
     tables: &'static [u8],
     changes: Vec<TableChange>,
-    /// Whether all was counted. Not so if entries were dropped with pages that could not be read: what the tables lost is
-    /// more then.
+    /// True if everything was counted. False if entries were dropped with unreadable pages: the tables then lost more
+    /// than is counted.
     pub is_exact: bool,
 }
 
-/// The table of a key; the empty key's is 0.
+/// Returns the table of a key; 0 for the empty key.
 pub(crate) fn table_of(key: &[u8]) -> u8 {
     key.first().copied().unwrap_or(0)
 }
@@ -41,13 +41,13 @@ impl TableChanges {
         TableChanges { tables, changes: vec![TableChange::default(); tables.len()], is_exact: true }
     }
 
-    /// The change of a table. Panics if that table was not counted.
+    /// Returns the change of a table. Panics if the table is not counted.
     pub fn of(&self, table: u8) -> TableChange {
         let at = self.tables.iter().position(|counted| *counted == table);
         self.changes[at.unwrap_or_else(|| panic!("table {table} was not counted, but {:?}", self.tables))]
     }
 
-    /// Whether any of the tables `first ..= last` is counted.
+    /// Returns true if any of the tables `first ..= last` is counted.
     pub(crate) fn counts_any(&self, first: u8, last: u8) -> bool {
         self.tables.iter().any(|table| (first..=last).contains(table))
     }
@@ -63,7 +63,7 @@ impl TableChanges {
         }
     }
 
-    /// An entry with a key of two parts is gone.
+    /// Counts the loss of an entry, whose key is given in two parts.
     pub(crate) fn lost(&mut self, (prefix, suffix): (&[u8], &[u8]), value_bytes: usize) {
         let table = table_of(if prefix.is_empty() { suffix } else { prefix });
         if let Some(change) = self.change(table) {
@@ -72,11 +72,11 @@ impl TableChanges {
     }
 }
 
-/// The first and the last table that keys of `lower .. upper` can be of.
+/// Returns the first and the last table that keys of `lower .. upper` can belong to.
 pub(crate) fn tables_between(lower: &[u8], upper: Option<&[u8]>) -> (u8, u8) {
     let last = match upper {
         None => u8::MAX,
-        // The shortest key of its table: all keys below it are of tables before.
+        // `upper` is the lowest key of its table, so all keys below it belong to earlier tables.
         Some([first]) => first.saturating_sub(1),
         Some(upper) => table_of(upper),
     };

@@ -1,4 +1,4 @@
-//! Tree and overlay seen as one map.
+//! Tree and overlay as one map.
 
 use super::child::Root;
 use super::damage::Damage;
@@ -7,7 +7,7 @@ use super::page::{LeafValue, Page};
 use super::page_cache::{Fetch, PageCache};
 use bytes::Bytes;
 
-/// What a lookup looks through.
+/// The parts that a lookup looks through.
 #[derive(Debug)]
 pub struct View<'a> {
     pub root: Option<Root>,
@@ -16,8 +16,8 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// The value of a key. It shares memory with its page: who keeps a short one for long had better copy it. Errors: a
-    /// page on the way, or the value's own blocks, cannot be used.
+    /// Returns the value of a key. It shares memory with its page: a caller that keeps a short value for long should
+    /// copy it. Errors: a page on the way, or the value's own blocks, cannot be used.
     pub fn get(&mut self, key: &[u8]) -> Result<Fetch<Option<Bytes>>, Damage> {
         match self.overlay.says(key) {
             Said::Put(value) => Ok(Fetch::Ready(Some(value))),
@@ -36,7 +36,8 @@ impl View<'_> {
         }
     }
 
-    /// Bytes of the value of a key, which is not read for it; 0 if there is none. Errors: a page on the way cannot be used.
+    /// Returns the length of a key's value without reading the value; 0 if there is none. Errors: a page on the way
+    /// cannot be used.
     pub fn value_len(&mut self, key: &[u8]) -> Result<Fetch<usize>, Damage> {
         match self.overlay.says(key) {
             Said::Put(value) => Ok(Fetch::Ready(value.len())),
@@ -49,7 +50,7 @@ impl View<'_> {
     }
 }
 
-/// Where the tree has a key: a leaf, and the place in it.
+/// Returns the leaf that holds a key, and the entry's index in it.
 fn leaf_of(root: Option<Root>, cache: &mut PageCache, key: &[u8]) -> Result<Fetch<Option<(Page, usize)>>, Damage> {
     let Some(root) = root else { return Ok(Fetch::Ready(None)) };
     let (mut place, mut level) = (root.child.page, root.level);

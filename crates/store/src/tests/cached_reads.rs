@@ -1,11 +1,11 @@
-//! Data that was read stays in memory, for as long as it is what objects hold.
+//! Data that was read stays in memory as long as objects hold it.
 
 use super::harness::{Bench, contents, finish, object, read, txn, write};
-use crate::copying::CopyRules;
+use crate::metadata::copying::CopyRules;
 use crate::{Lookup, ReadError, Step};
 use types::BLOCK_BYTES;
 
-/// A store with one settled object of four blocks and a block cache that holds nothing yet.
+/// Makes a store with one settled object of four blocks and an empty block cache.
 fn settled() -> Bench {
     let mut bench = Bench::new(1);
     bench.submit(txn(vec![write(1, 0, vec![9; 4 * BLOCK_BYTES])])).unwrap();
@@ -26,7 +26,7 @@ fn what_was_read_is_read_from_memory_and_goes_with_its_blocks() {
     let stats = bench.store.block_cache_stats();
     assert_eq!((stats.hits, stats.misses, stats.hit_bytes, stats.miss_bytes), (1, 1, 8192, 16_384));
     assert!(stats.bytes > empty.bytes + 16_384);
-    // A clone shares blocks, and so the cache. One of what is small does not wait for a turn.
+    // A clone shares blocks, and so the cached data. A clone of a small object does not wait for a turn.
     bench.store.state.copy_rules = CopyRules::default();
     bench.submit(txn(vec![Step::Clone { from: object(1), to: object(2) }, write(1, 4096, vec![7; 4096])])).unwrap();
     assert!(matches!(bench.store.read(&object(2), 0, 16_384), Lookup::Ready(_)));
@@ -34,7 +34,7 @@ fn what_was_read_is_read_from_memory_and_goes_with_its_blocks() {
     let expected = [vec![9; 4096], vec![7; 4096], vec![9; 8192]].concat();
     assert_eq!(read(&mut bench.store, &mut bench.device, &object(1), 0, 16_384).unwrap().to_vec(), expected);
     assert!(matches!(bench.store.read(&object(2), 4096, 1), Lookup::Ready(_)));
-    // Once the last holder is gone and the blocks are free, nothing is left.
+    // Once the last holder is gone and the blocks are free, nothing is left in the cache.
     bench.submit(txn(vec![Step::Remove { object: object(1) }, Step::Remove { object: object(2) }])).unwrap();
     bench.submit(txn(vec![Step::Touch { object: object(3) }])).unwrap();
     bench.settle();
@@ -54,7 +54,7 @@ fn damaged_blocks_are_read_again_and_again() {
         let error = read(&mut bench.store, &mut bench.device, &object(1), 0, 16_384).unwrap_err();
         assert!(matches!(error, ReadError::Checksum { object_offset: 0, .. }));
         assert_eq!(bench.store.block_cache_stats().misses, misses);
-        // The sound ones beside it may stay.
+        // The sound blocks beside it may stay.
         read(&mut bench.store, &mut bench.device, &object(1), 4096 * (1 + misses), 4096).unwrap();
     }
     assert_eq!(bench.store.block_cache_stats().misses, 3);
@@ -86,7 +86,7 @@ fn histories_read_from_small_caches_are_what_they_are_without() {
         }
         bench.settle();
         bench.check_all();
-        // Again, now that much is in memory.
+        // All is read again, now that much is in memory.
         assert_eq!(contents(&mut bench.store, &mut bench.device), bench.model);
         let stats = bench.store.block_cache_stats();
         assert!(stats.bytes <= (16 << 10) << (seed % 6) && stats.misses > 0);

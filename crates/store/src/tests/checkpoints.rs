@@ -1,11 +1,11 @@
-//! What checkpoints write, and that everything comes back from the tree.
+//! The writes of checkpoints, and the return of everything from the tree.
 
 use super::harness::{Bench, KIB, ask, config, object, open, txn, write};
 use crate::OpenError;
-use crate::allocator::Run;
 use crate::btree::PageCache;
-use crate::tree_key::TABLE_KEY_BYTES_MAX;
-use crate::{IoRequest, Step, StoreConfig, SubmitError};
+use crate::disk::tree_key::TABLE_KEY_BYTES_MAX;
+use crate::space::run::Run;
+use crate::{IoRequest, Step, StopReason, StoreConfig, SubmitError};
 use bytes::Bytes;
 use types::{ObjectId, PoolId};
 
@@ -13,7 +13,7 @@ fn roomy() -> StoreConfig {
     StoreConfig { device_bytes: 256 << 20, wal_bytes: 8 << 20, ..config() }
 }
 
-/// Makes a checkpoint; returns bytes written meanwhile.
+/// Makes a checkpoint; returns the bytes written meanwhile.
 fn checkpoint(bench: &mut Bench) -> u64 {
     bench.store.checkpoint();
     let mut written = 0;
@@ -52,7 +52,7 @@ fn a_checkpoint_writes_what_changed_and_not_the_rest() {
     bench.submit(txn(vec![write(77, 100, "changed")])).unwrap();
     bench.settle();
     let written = checkpoint(&mut bench);
-    // A path to the object, one to its segment, the root.
+    // The checkpoint writes a path to the object, one to its segment, and the root.
     assert!(written <= 64 * KIB, "{written} bytes written for one change");
     assert!(bench.store.blocks_add_up());
     bench.reopen(bench.device.after_crash(&mut || 0));
@@ -88,7 +88,7 @@ fn objects_with_far_apart_blocks_come_back() {
         bench.settle();
         checkpoint(&mut bench);
     }
-    // All segments of one go, some of another.
+    // All segments of one object go, and some of another.
     bench.submit(txn(vec![Step::Truncate { object: object(1), size: 0 }])).unwrap();
     bench.submit(txn(vec![Step::Zero { object: object(2), offset: 4096, len: 6 << 20 }])).unwrap();
     bench.settle();
@@ -101,9 +101,9 @@ fn keys_that_are_too_long_are_refused() {
     let mut bench = Bench::new(7);
     let named = |len: usize| ObjectId::head(PoolId(1), 5, b"space", &vec![b'n'; len]);
     let refused = |bytes| Err(SubmitError::KeyTooLong { bytes, bytes_max: TABLE_KEY_BYTES_MAX });
-    // The longest that Ceph has, and the longest of all.
+    // Names are Ceph's longest, and the longest possible.
     assert!(bench.submit(txn(vec![Step::Touch { object: named(2048) }])).is_ok());
-    let rest = crate::key::object_key(&named(0)).len();
+    let rest = crate::disk::key::object_key(&named(0)).len();
     assert!(bench.submit(txn(vec![Step::Touch { object: named(TABLE_KEY_BYTES_MAX - rest) }])).is_ok());
     let result = bench.submit(txn(vec![Step::Touch { object: named(TABLE_KEY_BYTES_MAX - rest + 1) }]));
     assert_eq!(result.map(drop), refused(TABLE_KEY_BYTES_MAX + 1));
@@ -120,7 +120,7 @@ fn keys_that_are_too_long_are_refused() {
     assert!(bench.ask(|store| store.stat(&named(2048))).is_some());
 }
 
-/// Makes a block of the tree unusable, or usable again, and forgets what of the tree is in memory.
+/// Makes a block of the tree unusable, or usable again, and forgets the pages in memory.
 fn flip(bench: &mut Bench, run: Run) {
     bench.device.corrupt(run.offset_bytes() + 100, 1);
     let state = &mut bench.store.state;
@@ -130,7 +130,8 @@ fn flip(bench: &mut Bench, run: Run) {
     state.onodes.set_budget(1 << 20);
 }
 
-/// A page that a checkpoint needs and cannot read stops the store. Nothing is lost: what was acknowledged is in the log.
+/// Checks that a page which a checkpoint needs and cannot read stops the store. Nothing is lost: acknowledged changes
+/// are in the log.
 #[test]
 fn a_checkpoint_that_meets_a_damaged_page_stops_the_store() {
     let mut stopped = 0;
@@ -149,7 +150,10 @@ fn a_checkpoint_that_meets_a_damaged_page_stops_the_store() {
             bench.turn();
         }
         let reason = bench.failed.clone().expect("the store stops");
-        assert!(reason.contains("damaged") && reason.contains(&page.start.to_string()), "{reason}");
+        let (StopReason::CheckpointDamage(damage) | StopReason::TransactionDamage(damage)) = &reason else {
+            panic!("{reason}")
+        };
+        assert_eq!(damage.run.start, page.start, "{reason}");
         assert!(matches!(bench.submit(txn(vec![])), Err(SubmitError::Stopped(_))));
         stopped += 1;
         let mut random = bench.random.clone();
@@ -165,7 +169,7 @@ fn is_of_the_tree(error: &OpenError) -> bool {
     matches!(error, OpenError::DamagedTree(_) | OpenError::Device { .. })
 }
 
-/// Lookups that meet a damaged page say so; all others are answered.
+/// Checks that lookups that meet a damaged page report it, and that all others are answered.
 #[test]
 fn a_damaged_page_of_objects_is_an_error_for_those_objects_alone() {
     let mut damaged = 0;

@@ -1,13 +1,13 @@
-//! Clones of ranges: whole blocks are shared, edges copied.
+//! Clones of ranges: whole blocks are shared, edges are copied.
 
 use super::harness::{Bench, KIB, object, txn, write};
-use crate::{OBJECT_BYTES_MAX, Step, SubmitError};
+use crate::{CloneRangeError, OBJECT_BYTES_MAX, Step, SubmitError};
 
 fn range(source: u64, source_offset: u64, length: u64, target: u64, target_offset: u64) -> Step {
     Step::CloneRange { source: object(source), target: object(target), source_offset, length, target_offset }
 }
 
-/// Submits, and compares what is held then, also after a restart; `blocks` are held in all.
+/// Submits, and compares the content, also after a restart. `blocks`: expected number of blocks in all.
 fn check(bench: &mut Bench, steps: Vec<Step>, blocks: u64) {
     bench.submit(txn(steps.clone())).unwrap();
     bench.settle();
@@ -28,18 +28,18 @@ fn whole_blocks_are_shared_and_edges_copied() {
     let bytes: Vec<u8> = (0..300_000u32).map(|at| (at / 7) as u8).collect();
     check(&mut bench, vec![write(1, 0, bytes)], 74);
     check(&mut bench, vec![range(1, 8192, 40 * KIB, 2, 4096)], 74);
-    // Within a block; at the end of both; across a hole; behind the source's end.
+    // Ranges lie within a block, at the end of both objects, across a hole, and behind the source's end.
     check(&mut bench, vec![range(1, 100, 50, 3, 4196)], 75);
     check(&mut bench, vec![range(1, 290_816, 9184, 4, 4096)], 75);
     check(&mut bench, vec![range(2, 2048, 8 * KIB, 5, 2048)], 76);
     check(&mut bench, vec![range(1, 290_816, 60_000, 6, 0)], 76);
     check(&mut bench, vec![range(6, 30_000, 5000, 6, 30_000 + 8192)], 76);
-    // Onto something: both edges stay what they are around the range.
+    // The target has content: both edges keep it around the range.
     check(&mut bench, vec![write(7, 0, vec![9; 40_000]), range(1, 5000, 20_000, 7, 904)], 76 + 10 - 4);
-    // From here to there in one object.
+    // The range moves within one object.
     check(&mut bench, vec![range(7, 0, 9000, 7, 16_384)], 81);
     check(&mut bench, vec![range(7, 0, 0, 8, 5 << 20)], 81);
-    // All are gone one after another.
+    // The objects are removed one after another.
     for (number, blocks) in [(1, 81), (7, 81), (6, 81), (5, 81), (4, 81), (3, 81), (2, 81), (8, 81)] {
         bench.submit(txn(vec![Step::Remove { object: object(number) }])).unwrap();
         bench.settle();
@@ -55,7 +55,7 @@ fn bytes_in_records_are_copied_from_and_to() {
     check(&mut bench, vec![write(1, 0, vec![1; 1000]), write(2, 0, vec![2; 10_000])], 3);
     check(&mut bench, vec![range(1, 100, 500, 3, 100)], 3);
     check(&mut bench, vec![range(1, 100, 5000, 4, 4196)], 4);
-    // The target's record takes no blocks beside bytes.
+    // The target's record takes no blocks besides bytes.
     check(&mut bench, vec![range(2, 4096, 4096, 3, 4096)], 5);
     check(&mut bench, vec![write(5, 0, vec![5; 800]), range(2, 0, 4096, 5, 0)], 5);
     check(&mut bench, vec![range(1, 0, 1000, 2, 4096)], 6);
@@ -109,10 +109,10 @@ fn what_cannot_be_cloned_is_refused_and_changes_nothing() {
         assert_eq!(bench.store.submit(txn(vec![Step::Remove { object: object(1) }, last])), Err(expected));
         assert_eq!(bench.ask(|store| store.stat(&object(1))).unwrap().size_bytes, 20_000);
     };
-    let refused = |what| SubmitError::CloneRange { object: object(1), what };
-    check(range(1, 0, 5000, 2, 100), refused("from and to other places within blocks of 4096 bytes"));
-    check(range(1, 0, (128 << 20) + 1, 2, 0), refused("of more than 128 MiB at a time"));
-    check(range(1, 0, 5000, 1, 4096), refused("onto a part of itself"));
+    let refused = |why| SubmitError::CloneRange { object: object(1), why };
+    check(range(1, 0, 5000, 2, 100), refused(CloneRangeError::Alignment));
+    check(range(1, 0, (128 << 20) + 1, 2, 0), refused(CloneRangeError::Length));
+    check(range(1, 0, 5000, 1, 4096), refused(CloneRangeError::Overlap));
     let end = OBJECT_BYTES_MAX + 4096;
     check(
         range(1, 0, 8192, 2, OBJECT_BYTES_MAX - 4096),

@@ -1,13 +1,17 @@
-//! The rules of commits: order, one flush per turn, at most two turns, nothing acknowledged that is not durable.
+//! The rules of commits: order, one flush per turn, at most two turns, no acknowledgement of anything that is not
+//! durable.
 
 use super::harness::{Bench, PG, txn, write};
-use crate::{CommitTimes, IoRequest, Step, StoreConfig, StoreEvent, SubmitError, Ticket, Transaction};
+use crate::{
+    CommitTimes, Device, FailedRequest, IoRequest, Step, StopReason, StoreConfig, StoreEvent, SubmitError, Ticket,
+    Transaction,
+};
 use bytes::Bytes;
 use std::time::Duration;
-use types::AlignedBuf;
+use types::{AlignedBuf, Errno};
 use wire::Rope;
 
-/// What kinds of requests the store makes now, in order, with the device queue left to the caller.
+/// Returns the kinds of the requests that the store makes now, in order; the device queue is left to the caller.
 fn requests(bench: &mut Bench) -> String {
     let mut kinds = String::new();
     while let Some(request) = bench.store.poll_io() {
@@ -75,7 +79,7 @@ fn the_times_of_a_turn_are_known_when_it_is_durable() {
     assert_eq!(committed(&mut bench), Some(ticket));
     let expected = CommitTimes { handed_over: at(10), written: at(30), durable: at(40) };
     assert_eq!(bench.store.commit_times(ticket), Some(expected));
-    // Few are remembered.
+    // Only a few are remembered.
     for _ in 0..100 {
         turn_of(&mut bench, 1);
         while bench.store.poll_io().map(|request| bench.device.submit(request)).is_some() || bench.device.queued() > 0 {
@@ -149,7 +153,11 @@ fn a_failed_flush_or_write_stops_the_store() {
             requests(&mut bench);
         }
         let event = bench.store.poll_event();
-        assert!(matches!(&event, Some(StoreEvent::Failed { reason }) if reason.contains("EIO")), "{event:?}");
+        let Some(StoreEvent::Failed { reason }) = &event else { panic!("{event:?}") };
+        let StopReason::Device { request, errno } = **reason else { panic!("{reason}") };
+        let is_flush = matches!(request, FailedRequest::TurnFlush { device: Device::Main });
+        let is_write = matches!(request, FailedRequest::TurnWrite { lsn: 1, device: Device::Main });
+        assert_eq!((is_flush, is_write, errno), (flush, !flush, Errno::EIO.0), "{reason}");
         assert!(matches!(bench.store.submit(txn(vec![write(1, 0, "x")])), Err(SubmitError::Stopped(_))));
         bench.store.end_turn();
         assert_eq!((requests(&mut bench).as_str(), bench.store.poll_event()), ("", None));
@@ -192,13 +200,13 @@ fn transactions_behind_a_partial_write_wait_for_it_and_keep_their_order() {
     assert!(partial < whole);
 }
 
-/// A log much smaller than what is submitted at once, and records larger than the log.
+/// A log much smaller than the transactions submitted at once, and records larger than the log.
 #[test]
 fn a_full_log_delays_but_never_deadlocks() {
     let mut bench = Bench::new(1);
     let value = |bench: &mut Bench, len| Bytes::from(bench.random.bytes(len));
     for round in 0..40u64 {
-        // Up to 130 KiB of metadata in one transaction, up to 500 KiB at once, for a log of 64 KiB.
+        // One transaction has up to 130 KiB of metadata, all at once have up to 500 KiB, for a log of 64 KiB.
         for n in 0..1 + round % 5 {
             let large = value(&mut bench, 1000 + (round * 3271 % 130_000) as usize);
             let key = Bytes::from(format!("{}", n % 3));

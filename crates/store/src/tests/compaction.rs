@@ -3,9 +3,9 @@
 use super::harness::{Bench, KIB, object, txn, write};
 use super::relocation::{pieces, roomy};
 use crate::Step;
-use crate::compaction::MOVING_BLOCKS_MAX;
+use crate::data::compaction::MOVING_BLOCKS_MAX;
 
-/// Seconds without clients until nothing more is moved. Returns how many.
+/// Lets seconds without clients pass until nothing more is moved; returns their number.
 fn rest(bench: &mut Bench) -> u32 {
     for ticks in 0..100 {
         if bench.store.is_compact() {
@@ -22,7 +22,7 @@ fn rest(bench: &mut Bench) -> u32 {
     panic!("no rest after a hundred seconds: {:?}", bench.store.relocation_stats());
 }
 
-/// So many objects of 1 MiB, all of whose blocks were overwritten in another order than they are read.
+/// Makes this many objects of 1 MiB, whose blocks were all overwritten in another order than they are read.
 fn aged(seed: u64, objects: u64) -> Bench {
     let mut bench = roomy(seed);
     bench.store.set_memory(crate::Memory::default());
@@ -32,7 +32,7 @@ fn aged(seed: u64, objects: u64) -> Bench {
     bench.settle();
     for turn in 0..objects * 4 {
         let part = |n: u64| {
-            // Objects in turn, so that blocks of one object never follow each other; each block once.
+            // Objects take turns, so that blocks of one object never follow each other; each block is written once.
             let (number, at) = (n % objects, n / objects * 37 % 256);
             write(number, at * 4096, vec![n as u8; 4096])
         };
@@ -63,7 +63,7 @@ fn a_store_that_is_left_alone_brings_its_data_together_and_comes_to_rest() {
     let (stats, free) = (bench.store.relocation_stats(), bench.store.free_space());
     assert!(stats.moved_bytes >= 16 << 20 && stats.moved_bytes <= 32 << 20, "{stats:?}");
     assert!(free.whole_units_bytes >= free.bytes() / 4 * 3, "{free:?}");
-    // At rest nothing happens any more, however often there is time.
+    // At rest nothing more happens, however much time passes.
     for _ in 0..200 {
         bench.store.tick();
         bench.settle();
@@ -120,7 +120,7 @@ fn the_first_client_ends_a_lull() {
         bench.settle();
     }
     let moved = bench.store.relocation_stats().moved_bytes - before;
-    // A window may begin when all but one block of what may be under way is.
+    // A window may begin when all but one block of the limit are under way.
     assert!(moved <= u64::from(MOVING_BLOCKS_MAX + 128) * 4096, "{moved} bytes moved");
     assert!(!bench.store.is_compact() && !bench.store.wants_turn());
     rest(&mut bench);

@@ -1,11 +1,11 @@
-//! Clones of what is large: copied in slices first, in little memory, whole or not at all.
+//! Clones of large objects: copied in slices first, in little memory, wholly or not at all.
 
 use super::harness::{Bench, KIB, Random, config, object, txn, write};
 use super::large::{BLOCKS, with_large_object};
 use crate::btree::{Cursor, Fetch};
-use crate::copying::CopyRules;
-use crate::key::{OMAP_PREFIX_BYTES, object_key, omap_key};
-use crate::tree_key::{TableId, parse_segment_key};
+use crate::disk::key::{OMAP_PREFIX_BYTES, object_key, omap_key};
+use crate::disk::tree_key::{TableId, parse_segment_key};
+use crate::metadata::copying::CopyRules;
 use crate::{Memory, Step, StoreConfig, SubmitError};
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn entries(from: u32, count: u32) -> Vec<(Bytes, Bytes)> {
 }
 
 impl Bench {
-    /// Keys in a table, without the table.
+    /// Returns the keys in a table, without the table's number.
     fn keys_of(&mut self, table: TableId) -> Vec<Bytes> {
         let mut cursor = Cursor::new(&[table as u8], Some(&[table as u8 + 1]), false);
         let mut keys = Vec::new();
@@ -40,7 +40,7 @@ impl Bench {
         }
     }
 
-    /// Whether all metadata is that of objects: nothing is left of copies.
+    /// Checks that all metadata belongs to objects, so that nothing is left of copies.
     fn nothing_is_left_over(&mut self) {
         assert_eq!(self.keys_of(TableId::Copies), Vec::<Bytes>::new());
         let omaps: usize = self.model.objects.values().map(|object| object.omap.len()).sum();
@@ -53,7 +53,7 @@ impl Bench {
         }
     }
 
-    /// Goes on from what a crash leaves, with the fates of `random`.
+    /// Goes on with the devices after a crash, whose fates come from `random`.
     fn crash(self, random: &mut Random) -> Bench {
         let (store, device, at) = self.reopen(self.device.after_crash(&mut || random.next()));
         let (config, model) = (self.config.clone(), self.history[at].2.clone());
@@ -79,7 +79,7 @@ fn a_large_omap_is_cloned_in_the_memory_of_changes() {
     bench.settle_unknown();
     let put_bytes = bench.store.usage().omap_bytes;
     let checkpoint = bench.store.log_state().checkpoint;
-    // What comes behind it in the same transaction, or in the next one, is in the source only.
+    // Later changes, of the same transaction or the next one, are in the source only.
     let new = |key: &'static str| Step::OmapSet { object: object(1), entries: vec![(key.into(), "new".into())] };
     bench.store.submit(txn(vec![clone(1, 2), new("key-000000")])).unwrap();
     bench
@@ -140,7 +140,7 @@ fn a_large_object_is_cloned_in_the_memory_of_changes() {
             taken_max = taken_max.max(taken.overlay_bytes + taken.onode_bytes);
             turns += 1;
             if turns % 50 == 20 {
-                // Half a copy is none: it neither shows nor holds anything.
+                // Half a copy is no copy: it neither shows nor holds anything.
                 let mut device = bench.device.after_crash(&mut || seed);
                 let mut store = super::harness::open(&mut device, &bench.config).unwrap();
                 assert_eq!(super::harness::ask(&mut store, &mut device, |store| store.stat(&object(2))), Ok(None));
@@ -164,7 +164,8 @@ fn a_large_object_is_cloned_in_the_memory_of_changes() {
     }
 }
 
-/// Crashes at any time while things are copied; some happen, and what they leave is gone before anything else is there.
+/// Crashes at any time while things are copied. Some crashes happen, and their remains are gone before anything else is
+/// there.
 #[test]
 fn a_crash_while_something_is_copied_leaves_all_of_it_or_nothing() {
     let mut crashes = 0;
@@ -215,7 +216,7 @@ fn a_crash_while_something_is_copied_leaves_all_of_it_or_nothing() {
                     if happens {
                         bench = bench.crash(&mut random);
                         bench.store.state.copy_rules = rules(seed + 1);
-                        // What is there soon is not mixed up with what was left.
+                        // New content is not mixed up with the remains.
                         let number = 4 + random.below(3);
                         let _ = bench.submit(txn(vec![write(number, 200 * KIB, vec![9; 5000])]));
                     }
@@ -258,7 +259,7 @@ fn transactions_that_change_before_they_clone_copy_what_they_changed() {
     }
 }
 
-/// The copies' ids are given before the transaction's steps are applied, when it is replayed too.
+/// The copies' ids are given before the transaction's steps are applied, in a replay too.
 #[test]
 fn omaps_that_a_transaction_makes_before_it_clones_are_not_mixed_with_the_copies() {
     for rules in 0..4u64 {
@@ -285,19 +286,19 @@ fn omaps_that_a_transaction_makes_before_it_clones_are_not_mixed_with_the_copies
 
 #[test]
 fn what_names_a_copy_has_a_key_of_its_length() {
-    let of = crate::copying::CopyOf { to: object_key(&object(1)), id: 0x1234, segments: true };
+    let of = crate::disk::copies::CopyOf { to: object_key(&object(1)), id: 0x1234, segments: true };
     let key = omap_key(of.id, &[]);
     assert_eq!(key.len(), OMAP_PREFIX_BYTES);
     let entry = [&[1, 1][..], &of.to].concat();
-    assert_eq!(crate::copying::CopyOf::decode(&key, &entry), Ok(of));
+    assert_eq!(crate::disk::copies::CopyOf::decode(&key, &entry), Ok(of));
     for (key, entry) in
         [(&key[1..], &entry[..]), (&key, &entry[..9]), (&key, &[]), (&key, &[&[3], &entry[1..]].concat())]
     {
-        assert!(crate::copying::CopyOf::decode(key, entry).is_err());
+        assert!(crate::disk::copies::CopyOf::decode(key, entry).is_err());
     }
 }
 
-/// What is set aside for the copy of an omap is what that omap may take, not what all of them do.
+/// The space set aside for the copy of an omap is that of this omap, not of all omaps.
 #[test]
 fn a_small_omap_is_cloned_beside_a_large_one_on_a_nearly_full_store() {
     let config = StoreConfig { device_bytes: 64 << 20, wal_bytes: 2 << 20, ..config() };
@@ -322,7 +323,7 @@ fn a_small_omap_is_cloned_beside_a_large_one_on_a_nearly_full_store() {
     bench.store.checkpoint();
     bench.settle_unknown();
     for from in [1, 2] {
-        // So that it is known what the source has.
+        // This makes the source's size known.
         bench.ask(|store| store.stat(&object(from)));
     }
     let refused = bench.store.submit(txn(vec![clone(1, 3)]));
@@ -334,7 +335,7 @@ fn a_small_omap_is_cloned_beside_a_large_one_on_a_nearly_full_store() {
     assert!(bench.store.blocks_add_up());
 }
 
-/// A clone is made at the first write behind a snapshot: it must cost little beside that.
+/// A clone is made at the first write behind a snapshot: it must cost little besides that.
 #[test]
 fn a_clone_of_4_mib_takes_less_than_8_kib_of_metadata() {
     let config = StoreConfig { device_bytes: 64 << 20, wal_bytes: 2 << 20, ..config() };
@@ -350,7 +351,7 @@ fn a_clone_of_4_mib_takes_less_than_8_kib_of_metadata() {
     let (changes, bytes) = bench.store.state.overlay.unmerged();
     assert_eq!((changes, bench.store.wal.used_bytes() - log), (33, 4096), "a record, and 32 of 128 KiB");
     assert!(bytes < 8 << 10, "{bytes} bytes");
-    // Scattered as much as it can be.
+    // The blocks are scattered as much as possible.
     for n in 0..1024 {
         bench.submit(txn(vec![write(1, n * 389 % 1024 * 4096, vec![n as u8; 4096])])).unwrap();
         if n % 16 == 0 {

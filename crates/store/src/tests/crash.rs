@@ -1,7 +1,7 @@
-//! After a crash the store holds all that was acknowledged, plus perhaps whole transactions behind that, in order.
+//! After a crash the store holds all acknowledged transactions, plus perhaps whole later ones, in order.
 //!
-//! A *crash point* is a moment, between any two completions of requests, together with the part of everything that no
-//! flush covers that reached the media. Each is tried once.
+//! A *crash point* is a moment, between any two completions of requests, together with the part that reached the media
+//! of everything that no flush covers. Each is tried once.
 
 use super::devices::split;
 use super::harness::{Bench, Random, config};
@@ -15,23 +15,23 @@ struct Points {
     in_checkpoints: usize,
 }
 
-/// How a history is made and how densely crashes are tried.
+/// The making of a history, and the density of crashes.
 #[derive(Clone)]
 struct Plan {
     config: StoreConfig,
     turns: u64,
     objects: u64,
-    /// Objects' sizes: writes lie within so many bytes.
+    /// Sizes of objects: writes lie within this many bytes.
     span_bytes: u64,
-    /// Crashes tried at a moment while no checkpoint is being written, and while one is.
+    /// Number of crashes tried at a moment while no checkpoint is being written, and while one is.
     tries: [u64; 2],
 }
 
 impl Plan {
-    /// A long random history with a crash or more tried after every completion. Some crashes happen, and the history
-    /// goes on from there.
+    /// A long random history with one or more crashes tried after every completion. Some crashes happen, and the
+    /// history goes on from there.
     fn run(&self, seed: u64, points: &mut Points) {
-        // Half of all histories are on several devices, of which a crash takes from each by itself.
+        // Half of all histories are on several devices; a crash takes from each by itself.
         let config = split(self.config.clone(), matches!(seed % 6, 3 | 5), matches!(seed % 6, 4 | 5));
         let mut bench = Bench::with(config, seed);
         (bench.objects, bench.span_bytes) = (self.objects, self.span_bytes);
@@ -72,7 +72,7 @@ impl Plan {
         }
     }
 
-    /// Goes on from what a crash leaves. The store's tickets begin anew.
+    /// Goes on with the devices after a crash. The store's tickets begin anew.
     fn crash(&self, bench: Bench) -> Bench {
         let mut random = bench.random.clone();
         let (mut store, device, at) = bench.reopen(bench.device.after_crash(&mut || random.next()));
@@ -84,7 +84,7 @@ impl Plan {
         bench
     }
 
-    /// Runs that end in a panic say their seed.
+    /// Prints the seed of a run that panics.
     fn run_seeds(&self, seeds: std::ops::Range<u64>, points_min: usize) {
         let mut points = Points::default();
         for seed in seeds {
@@ -99,28 +99,28 @@ impl Plan {
     }
 }
 
-/// Together with the next three tests: 200,000 crash points, half of them while a checkpoint is being written.
+/// This test and the next three try 200,000 crash points, half of them while a checkpoint is being written.
 #[test]
 fn acknowledged_transactions_survive_any_crash() {
     let plan = Plan { config: config(), turns: 150, objects: 4, span_bytes: 12 << 10, tries: [4, 9] };
     plan.run_seeds(0..85, 110_000);
 }
 
-/// Objects of up to 48 KiB, so that turns have several data writes.
+/// Objects have up to 48 KiB, so that turns have several data writes.
 #[test]
 fn acknowledged_transactions_survive_any_crash_with_larger_objects() {
     let plan = Plan { config: config(), turns: 150, objects: 6, span_bytes: 48 << 10, tries: [3, 6] };
     plan.run_seeds(1000..1034, 32_000);
 }
 
-/// A checkpoint of many chunks, since there are many objects.
+/// There are many objects, so that a checkpoint has many chunks.
 #[test]
 fn acknowledged_transactions_survive_any_crash_with_long_checkpoints() {
     let plan = Plan { config: config(), turns: 150, objects: 60, span_bytes: 5 << 10, tries: [2, 6] };
     plan.run_seeds(2000..2048, 40_000);
 }
 
-/// A log that takes many turns, so that replay is long and checkpoints are rare.
+/// The log takes many turns, so that replay is long and checkpoints are rare.
 #[test]
 fn acknowledged_transactions_survive_any_crash_with_a_long_log() {
     let config = StoreConfig { device_bytes: 16 << 20, wal_bytes: 512 << 10, ..config() };
@@ -140,8 +140,8 @@ fn a_killed_process_loses_nothing_that_was_done() {
     }
 }
 
-/// Every prefix of the completions of one commit and of a checkpoint, with every fate of their few writes as wholes:
-/// nothing is left to chance but what is torn.
+/// Tries every prefix of the completions of one commit and of a checkpoint, with every fate of their few writes as
+/// wholes: only torn writes are left to chance.
 #[test]
 fn each_step_of_a_commit_and_of_a_checkpoint_may_be_the_last() {
     let mut tried = 0;
@@ -157,7 +157,7 @@ fn each_step_of_a_commit_and_of_a_checkpoint_may_be_the_last() {
             bench.pump();
             let changes = bench.device.changes_at_risk().min(8);
             for subset in 0..1u64 << changes {
-                // Lost or there; the ninth and later ones follow the first.
+                // Each write is lost or lands; the ninth and later ones follow the first.
                 let mut change = 0;
                 let mut fate = || {
                     change += 1;

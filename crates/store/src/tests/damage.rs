@@ -1,11 +1,11 @@
-//! Damaged media: never returned, never hidden.
+//! Damage of media is never returned as data and never hidden.
 
 use super::harness::{Bench, ask, object, open, read, txn, write};
-use crate::superblock::WAL_OFFSET;
+use crate::disk::numbers::WAL_OFFSET;
 use crate::{Device, IoRequest, Lookup, OpenError, ReadError, Step, StoreEvent};
 use types::BLOCK_BYTES;
 
-/// A store with one settled object of `blocks` blocks, and the device offset of the first.
+/// Makes a store with one settled object of `blocks` blocks; returns the device offset of the first.
 fn settled(blocks: usize) -> (Bench, u64) {
     let mut bench = Bench::new(1);
     bench.submit(txn(vec![write(1, 0, vec![9; blocks * BLOCK_BYTES])])).unwrap();
@@ -70,13 +70,13 @@ fn a_partial_write_does_not_launder_a_damaged_block() {
             assert!(matches!(read(&mut store, &mut device, &object(n), 0, 20), Err(ReadError::Checksum { .. })));
             assert_eq!(read(&mut store, &mut device, &object(n), 4096, 9).unwrap().to_vec(), vec![9; 9]);
         }
-        // Writing it whole repairs it.
+        // A write of the whole block repairs it.
         store.submit(txn(vec![write(1, 0, vec![3; 4096])])).unwrap();
         assert_eq!(read(&mut store, &mut device, &object(1), 0, 20).unwrap().to_vec(), vec![3; 20]);
     }
 }
 
-/// Blocks of the log that hold records, oldest first.
+/// Returns the blocks of the log that hold records, oldest first.
 fn log_blocks(bench: &Bench) -> Vec<u64> {
     let begins = (0..bench.config.wal_bytes).step_by(BLOCK_BYTES).map(|at| WAL_OFFSET + at);
     begins.filter(|at| bench.device.byte(*at) == b'N').collect()
@@ -91,14 +91,14 @@ fn rot_in_the_log_below_the_vouched_lsn_is_damage_and_above_it_a_torn_end() {
     }
     let blocks = log_blocks(&bench);
     assert_eq!(blocks.len(), 5);
-    // The last record was written when the one before was durable, and says so.
+    // The last record was written when the one before was durable, and states that.
     for (index, expected) in [(0, Some(1)), (1, Some(2)), (3, Some(4)), (4, None)] {
         for at in [5, 70] {
             let mut device = bench.device.after_kill(&mut || 0);
             device.corrupt(blocks[index] + at, 4);
             let result = open(&mut device, &bench.config);
             match expected {
-                // Nothing vouches for what the last record itself did not survive to say.
+                // Nothing vouches for the last record.
                 None => assert!(result.is_ok()),
                 Some(lsn) => {
                     assert_eq!(
@@ -126,8 +126,8 @@ fn rot_in_a_checkpoint_is_damage() {
         let error = open(&mut device, &bench.config).err();
         assert!(matches!(error, Some(OpenError::DamagedTree(ref damage)) if damage.run == page), "{error:?}");
     }
-    // The root in use: the other one is of a moment whose log is gone.
-    for root in crate::superblock::ROOT_OFFSETS {
+    // The damage hits the root in use: the other one is of a moment whose log is gone.
+    for root in crate::disk::numbers::ROOT_OFFSETS {
         let mut device = bench.device.after_kill(&mut || 0);
         device.corrupt(root + 40, 1);
         match open(&mut device, &bench.config) {
@@ -139,7 +139,7 @@ fn rot_in_a_checkpoint_is_damage() {
     }
 }
 
-/// Only the tree's own blocks matter, each of them.
+/// Damage matters in each of the tree's own blocks, and only there.
 #[test]
 fn unreadable_blocks_beside_the_tree_do_not_keep_the_store_from_opening() {
     let mut bench = Bench::new(1);
@@ -158,8 +158,8 @@ fn unreadable_blocks_beside_the_tree_do_not_keep_the_store_from_opening() {
     }
 }
 
-/// One flipped bit anywhere: the store opens with all it acknowledged, or reports damage; what it then reads is right or
-/// an error.
+/// Flips one bit anywhere: the store opens with everything it acknowledged, or reports damage; its reads then give the
+/// right bytes or an error.
 #[test]
 fn any_flipped_bit_is_harmless_or_reported() {
     let (mut opened, mut reported) = (0, 0);
@@ -185,7 +185,7 @@ fn any_flipped_bit_is_harmless_or_reported() {
                         continue;
                     }
                 };
-                // The very last record has nobody to vouch for it.
+                // Nothing vouches for the very last record.
                 let Some(stat) = stat.filter(|stat| stat.size_bytes == expected.data.len() as u64) else { continue };
                 match read(&mut store, &mut device, id, 0, stat.size_bytes) {
                     Ok(data) if store.wal.next_lsn == bench.store.wal.next_lsn => {

@@ -1,11 +1,11 @@
-//! A store that is split over devices: what belongs together, what is durable when, and space on each.
+//! A store that is split over devices: devices that belong together, the order of durability, and space on each.
 
 use super::harness::{Bench, KIB, config, formatted, object, open, txn, write};
-use crate::superblock::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS};
+use crate::disk::numbers::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS};
 use crate::{Device, FormatError, IoRequest, OpenError, SimDevice, Step, Store, StoreConfig, StoreEvent, SubmitError};
 use types::{Fsid, OsdId};
 
-/// Log and metadata on devices of their own, if it says so.
+/// Returns the settings of a store with devices of their own for log and metadata, as the flags say.
 pub(super) fn split(config: StoreConfig, wal: bool, metadata: bool) -> StoreConfig {
     StoreConfig {
         wal_device_bytes: wal.then_some(config.wal_bytes + StoreConfig::LABEL_BYTES),
@@ -18,7 +18,7 @@ fn all_three() -> StoreConfig {
     split(config(), true, true)
 }
 
-/// Makes a store with something in it, log and tree included.
+/// Makes a store with content, log and tree included.
 fn used(config: &StoreConfig) -> SimDevice {
     let mut bench = Bench::with(config.clone(), 3);
     (0..40).for_each(|_| bench.turn());
@@ -35,7 +35,7 @@ fn devices_that_do_not_belong_together_are_refused_with_the_reason() {
     let config = all_three();
     let good = || used(&config);
     let check = |device: &mut SimDevice, config: &StoreConfig, expected: OpenError| {
-        // `open` refuses everything but reads and flushes.
+        // `open` refuses every request except reads and flushes.
         assert_eq!(open(device, config).expect_err("does not open"), expected);
     };
     assert!(open(&mut good(), &config).is_ok());
@@ -47,7 +47,7 @@ fn devices_that_do_not_belong_together_are_refused_with_the_reason() {
         }
         check(&mut good(), &without, OpenError::MissingDevice { device });
         check(&mut used(&without), &config, OpenError::UnexpectedDevice { device });
-        // Blank, too short for anything, cut short.
+        // The device is blank, too short for anything, or cut short.
         let mut blank = good();
         blank.replace_part(device, SimDevice::of(&config).part(device).clone());
         check(&mut blank, &config, OpenError::NotAPart { device });
@@ -65,7 +65,7 @@ fn devices_that_do_not_belong_together_are_refused_with_the_reason() {
             }
             check(&mut short, &now, expected);
         }
-        // Another store's, and the same OSD's of another life.
+        // The device is of another store, or of an earlier life of the same OSD's.
         let foreign = StoreConfig { uuid: Fsid([9; 16]), ..config.clone() };
         let mut mixed = good();
         mixed.replace_part(device, used(&foreign).part(device).clone());
@@ -75,7 +75,7 @@ fn devices_that_do_not_belong_together_are_refused_with_the_reason() {
         stale.replace_part(device, used(&larger).part(device).clone());
         check(&mut stale, &config, OpenError::StaleDevice { device });
     }
-    // In each other's place.
+    // The two devices are swapped.
     let mut swapped = good();
     let wal = swapped.part(Device::Wal).clone();
     let metadata = swapped.replace_part(Device::Metadata, wal).unwrap();
@@ -91,7 +91,7 @@ fn devices_that_do_not_belong_together_are_refused_with_the_reason() {
     let metadata = swapped.replace_part(Device::Metadata, main).unwrap();
     swapped.replace_part(Device::Main, metadata);
     check(&mut swapped, &config, OpenError::WrongRole { device: Device::Main, found: Device::Metadata });
-    // Whose it is comes first.
+    // The owner is checked first.
     let other = StoreConfig { osd: OsdId(8), wal_device_bytes: None, ..config.clone() };
     check(&mut good(), &other, OpenError::ForeignOsd { found: OsdId(7), expected: OsdId(8) });
 }
@@ -136,8 +136,8 @@ fn sizes_of_other_devices_that_make_no_store_are_refused() {
     );
 }
 
-/// Which devices get which requests: data to the main one, records to the WAL device, pages and roots to the metadata
-/// device; and each is flushed only if it was written to.
+/// Each device gets its requests: data goes to the main one, records to the WAL device, pages and roots to the metadata
+/// device; each is flushed only if it was written to.
 #[test]
 fn every_request_goes_to_its_device() {
     for (wal, metadata) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -155,7 +155,7 @@ fn every_request_goes_to_its_device() {
                     }
                     bench.device.submit(request);
                 }
-                // Not the bench's own way, which would pass on what follows unseen.
+                // The bench's own loop would pass over the next request unseen.
                 if bench.device.queued() > 0 {
                     bench.store.io_done(bench.device.complete(0));
                 }
@@ -193,7 +193,7 @@ fn a_commit_waits_for_every_device() {
     while flushes < 2 {
         assert_eq!(bench.store.poll_event(), None);
         let devices: Vec<Device> = (0..bench.device.queued()).map(|at| bench.device.queued_device(at)).collect();
-        // The WAL device first, and all that it has to do.
+        // The WAL device completes all its requests first.
         let next = devices.iter().position(|device| *device == Device::Wal).unwrap_or(0);
         flushes += u64::from(bench.device.queued_write(next).is_none());
         bench.store.io_done(bench.device.complete(next));
@@ -202,7 +202,7 @@ fn a_commit_waits_for_every_device() {
     assert_eq!(bench.store.poll_event(), Some(StoreEvent::Committed(ticket)));
 }
 
-/// Effects that do not fit the log are durable by a checkpoint alone, whose flushes include their data's device.
+/// Effects that do not fit the log become durable by a checkpoint alone, whose flushes include the data's device.
 #[test]
 fn what_only_a_checkpoint_makes_durable_survives_with_its_data() {
     for seed in 0..12 {
@@ -251,7 +251,7 @@ fn a_full_metadata_device_refuses_what_grows_and_takes_deletes() {
                 bench.settle();
             }
         }
-        // The next checkpoint may show that it needs less.
+        // The next checkpoint may show that the tree needs less.
         let usage = bench.store.usage();
         bench.settle();
         assert!(objects > 100, "{objects} objects in round {round}");

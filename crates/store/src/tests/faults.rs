@@ -1,13 +1,13 @@
-//! Drives that lie: writes that are reported and never there or land elsewhere, bits that flip, blocks that cannot be read.
-//! Whatever they do, a read gives the right bytes or an error that names the block, and what opens is a state that once
-//! was.
+//! Drives that lie: writes that are reported and never land or land elsewhere, bits that flip, blocks that cannot be
+//! read. In all cases a read gives the right bytes or an error that names the block, and the store opens in a state
+//! that it once had.
 
 use super::devices::split;
 use super::harness::{Bench, Random, config, found, object, open, read, txn, write};
-use crate::superblock::{SUPERBLOCK_OFFSETS, WAL_OFFSET};
+use crate::disk::numbers::{SUPERBLOCK_OFFSETS, WAL_OFFSET};
 use crate::{Device, IoDone, IoRequest, OpenError, ReadError, StoreConfig, StoreEvent};
 
-/// What the drive does wrong, each one in so many of its chances; 0: never.
+/// Faults of the drive, each with a chance of one in this many; 0: never.
 #[derive(Clone, Copy, Default)]
 struct Faults {
     lost: u64,
@@ -15,7 +15,7 @@ struct Faults {
     torn: u64,
     rot: u64,
     unreadable: u64,
-    /// Whether the log, the tree and labels may be hit too, or data only.
+    /// True if log, tree and labels may be hit too; otherwise data only.
     metadata: bool,
 }
 
@@ -24,7 +24,7 @@ impl Faults {
         one_in > 0 && random.chance(one_in)
     }
 
-    /// Completes one request, perhaps wrongly. Returns how many faults there were.
+    /// Completes one request, perhaps wrongly. Returns the number of faults.
     fn complete_some(&self, bench: &mut Bench) -> u64 {
         if bench.device.queued() == 0 {
             return 0;
@@ -52,27 +52,27 @@ impl Faults {
         faults
     }
 
-    /// Where no metadata may be hit, only while none is being written.
+    /// Returns true if a fault may happen now: where no metadata may be hit, only while none is being written.
     fn may_strike(&self, bench: &Bench) -> bool {
         self.metadata || !bench.store.checkpoint.is_running()
     }
 
-    /// Whether what is written there may be hit.
+    /// Returns true if a write to this place may be hit.
     fn concern(&self, bench: &Bench, device: Device, offset: u64) -> bool {
         self.metadata || device == Device::Main && offset >= self.begin(bench)
     }
 
-    /// The main device may be hit from here on.
+    /// Returns the offset from which on the main device may be hit.
     fn begin(&self, bench: &Bench) -> u64 {
         if self.metadata { 0 } else { 4096 * u64::from(bench.store.superblock.data_begin()) }
     }
 
-    /// Where a write may land by mistake.
+    /// Returns a place where a misdirected write may land.
     fn target(&self, bench: &mut Bench, device: Device, len: u64) -> u64 {
         let media = bench.device.part(device);
         let (begin, used) = match device {
             Device::Main => (self.begin(bench), 4096 * u64::from(bench.store.allocator.high_water())),
-            // Up to behind the last block that was ever written.
+            // The place is before the end of the last block that was ever written.
             _ => (0, media.blocks().last().map_or(0, |(offset, _)| offset + 4096)),
         };
         let end = used.max(begin + len + 4096).min(media.bytes());
@@ -86,7 +86,7 @@ impl Faults {
         }
     }
 
-    /// Decay of what lies there.
+    /// Lets bits of stored blocks decay.
     fn decay(&self, bench: &mut Bench) -> u64 {
         let mut faults = 0;
         for (one_in, rot) in [(self.rot, true), (self.unreadable, false)] {
@@ -99,7 +99,7 @@ impl Faults {
                 faults += 1;
                 match rot {
                     true => {
-                        // Records and chunks end in zeros that mean nothing; what means something lies at the begin.
+                        // Records and chunks end in zeros without meaning, so the decay hits their begin.
                         let end = if bench.random.chance(2) { 256 } else { 4096 };
                         let (byte, bit) = (bench.random.below(end), bench.random.below(8));
                         bench.device.part_mut(device).corrupt(at + byte, 1 << bit);
@@ -117,12 +117,12 @@ fn some_device(bench: &mut Bench) -> Device {
     devices[bench.random.below(devices.len() as u64) as usize]
 }
 
-/// Stores on one device, or with log or metadata or both on others.
+/// Returns settings on one device, or with devices of their own for log, metadata or both.
 fn some_config(seed: u64) -> StoreConfig {
     split(config(), seed % 4 == 3, seed % 4 > 1)
 }
 
-/// Reads that failed, and how openings ended.
+/// Number of failed reads, and outcomes of openings.
 #[derive(Default, Debug)]
 struct Outcome {
     read_errors: u64,
@@ -132,7 +132,7 @@ struct Outcome {
     refused: u64,
 }
 
-/// A history on a sound drive, then one on a drive that lies, all reads of which are compared with the model.
+/// Runs a history on a sound drive, then one on a drive that lies; compares all reads with the model.
 fn history(config: StoreConfig, faults: Faults, seed: u64, aligned: bool, outcome: &mut Outcome) -> Bench {
     let mut bench = Bench::with(config, seed);
     bench.aligned_only = aligned;
@@ -155,14 +155,14 @@ fn history(config: StoreConfig, faults: Faults, seed: u64, aligned: bool, outcom
     bench
 }
 
-/// An error must be about a block that the drive has touched wrongly. Blocks made in part of such ones are bad too,
-/// wherever they lie; only where all writes are of whole blocks there are none.
+/// Accepts an error only about a block that the drive has touched wrongly. Blocks made in part of such ones are bad
+/// too, wherever they lie; there are none if all writes are of whole blocks.
 fn names_a_bad_block(device: &crate::SimDevice, error: &ReadError, aligned: bool) {
     let (ReadError::Checksum { device_offset, .. } | ReadError::Device { device_offset, .. }) = error else { return };
     assert!(!aligned || device.is_damaged(*device_offset), "{error}, but that block is sound");
 }
 
-/// Finishes all that is under way on a drive that is sound again.
+/// Finishes everything that is under way on a drive that is sound again.
 fn settle(bench: &mut Bench, aligned: bool, outcome: &mut Outcome) {
     for _ in 0..10_000 {
         bench.store.end_turn();
@@ -180,7 +180,7 @@ fn settle(bench: &mut Bench, aligned: bool, outcome: &mut Outcome) {
     panic!("never idle");
 }
 
-/// The whole content, of which bad blocks are errors that name them, and everything else is the model's.
+/// Compares the whole content: bad blocks give errors that name them, and everything else equals the model.
 fn compare(bench: &mut Bench, aligned: bool, outcome: &mut Outcome) {
     let content = found(&mut bench.store, &mut bench.device);
     outcome.reads += content.reads;
@@ -230,7 +230,7 @@ fn rot_and_unreadable_blocks_are_never_read_as_anything_else() {
     }
 }
 
-/// Faults anywhere: what opens is a state that was, no further back than the faults explain; otherwise it is refused as
+/// Faults anywhere: the store opens in a former state, no further back than the faults explain, or is refused as
 /// damaged.
 #[test]
 fn faults_in_metadata_are_refused_or_harmless() {
@@ -298,7 +298,7 @@ fn is_damage(error: &OpenError) -> bool {
     )
 }
 
-/// A drive with latency spikes: some requests take much longer than all others. Nothing but time is lost.
+/// A drive with latency spikes, where some requests take much longer than all others, costs nothing but time.
 #[test]
 fn stragglers_change_nothing_but_the_time() {
     for seed in 0..20 {
@@ -315,7 +315,7 @@ fn stragglers_change_nothing_but_the_time() {
     }
 }
 
-/// One turn's write that never arrives, followed by another turn: the log vouches for it, so it is missed.
+/// One turn's write never arrives, and another turn follows: the log vouches for the first, so it is missed.
 #[test]
 fn a_lost_log_record_is_missed_as_soon_as_a_later_one_vouches_for_it() {
     let mut bench = Bench::new(1);
@@ -336,7 +336,7 @@ fn a_lost_log_record_is_missed_as_soon_as_a_later_one_vouches_for_it() {
     assert_eq!(error, Some(OpenError::DamagedLog { lsn: 2, vouched_lsn: 3 }));
 }
 
-/// A record that lies where records before and behind it leave no room is one that landed elsewhere.
+/// A record that lies where records before and behind it leave no room was misdirected.
 #[test]
 fn a_misplaced_log_record_is_damage() {
     let mut bench = Bench::new(1);
@@ -377,10 +377,10 @@ fn an_unreadable_block_fails_reads_of_it_alone() {
     check(0, 8192, true);
     check(8192, 10, false);
     check(12_288, 4096, true);
-    // The request for all four blocks fails; the error still names the one.
+    // The request for all four blocks fails; the error still names the bad one.
     check(0, 16_384, false);
     check(4096, 5000, false);
-    // A failure that does not come again is none.
+    // A failure that does not recur has no effect.
     bench.store.read(&object(1), 0, 8192);
     let Some(IoRequest::Read { id, .. }) = bench.store.poll_io() else { panic!("a read") };
     bench.store.io_done(IoDone { id, result: Err(5) });

@@ -1,7 +1,7 @@
-//! Images of stores as software of some time wrote them: they must open for ever, and hold what was put there.
+//! Images of stores as software of some time wrote them: they must open for ever, with their content.
 //!
-//! `fixtures/NAME.image` at the crate's root is a store's devices with runs of equal bytes shortened (see [`pack`]). New ones
-//! are made by
+//! `fixtures/NAME.image` at the crate's root is a store's devices with runs of equal bytes shortened (see [`pack`]).
+//! New ones are made by
 //!
 //! ```text
 //! cargo test -p store --lib write_fixtures -- --ignored
@@ -12,7 +12,7 @@
 use super::devices::split;
 use super::harness::{Bench, Random, config, contents, object, open, txn, write};
 use super::model::Model;
-use crate::copying::CopyRules;
+use crate::metadata::copying::CopyRules;
 use crate::{Device, OpenError, SNAPS_ATTR, SimDevice, Step, StoreConfig, Transaction, snaps_attr};
 use bytes::Bytes;
 use std::path::PathBuf;
@@ -23,8 +23,8 @@ const RUN_MIN: usize = 12;
 const LITERAL: u8 = 1;
 const FILL: u8 = 2;
 
-/// Each device: number (1), bytes (8), then pieces that cover it: kind (1), length (4), and the bytes, or the byte that all
-/// are.
+/// Encodes devices. Each device: number (1), bytes (8), then pieces that cover it: kind (1), length (4), and the bytes,
+/// or the byte that all of them are.
 fn pack(device: &SimDevice, config: &StoreConfig) -> Vec<u8> {
     let mut out = Vec::new();
     for role in Device::ALL {
@@ -98,9 +98,9 @@ fn named(nspace: &[u8], name: &[u8], snap: u64) -> ObjectId {
     ObjectId { snap: SnapId(snap), ..ObjectId::head(PoolId(3), 0x1234_5678, nspace, name) }
 }
 
-/// What goes into a checkpoint, and what comes behind it: of everything something.
+/// Returns the steps before and behind a checkpoint, with some of everything.
 ///
-/// `clones`: also clones with their snapshots.
+/// `clones`: true for clones with their snapshots, too.
 fn histories(clones: bool) -> [Vec<Transaction>; 2] {
     let entries = |from: u32, count: u32| -> Vec<(Bytes, Bytes)> {
         (from..from + count).map(|n| (format!("key {n}").into(), vec![n as u8; n as usize].into())).collect()
@@ -164,9 +164,9 @@ struct Fixture {
     name: &'static str,
     image: &'static [u8],
     config: StoreConfig,
-    /// Whether the first half of the history is in a checkpoint, rather than in the log.
+    /// True if the first half of the history is in a checkpoint, rather than in the log.
     checkpoint: bool,
-    /// Whether there are clones with their snapshots, which are listed.
+    /// True if there are clones with their snapshots, which are listed.
     clones: bool,
 }
 
@@ -190,14 +190,14 @@ fn fixtures() -> Vec<Fixture> {
     ]
 }
 
-/// What a fixture holds.
+/// Returns the content of a fixture.
 fn model(clones: bool) -> Model {
     let mut model = Model::default();
     histories(clones).iter().flatten().for_each(|txn| model.apply(txn));
     model
 }
 
-/// The store of a fixture as the present software makes it.
+/// Makes the store of a fixture with the present software.
 fn make(Fixture { config, checkpoint, clones, .. }: &Fixture) -> SimDevice {
     let mut bench = Bench::with(config.clone(), 2);
     // The clone with an omap is copied first, the one with blocks is not.
@@ -220,14 +220,14 @@ fn make(Fixture { config, checkpoint, clones, .. }: &Fixture) -> SimDevice {
 fn stores_of_every_format_open_and_hold_what_was_put_there() {
     for fixture in fixtures() {
         let mut device = unpack(fixture.image, &fixture.config);
-        // `open` refuses everything but reads and flushes.
+        // `open` refuses every request except reads and flushes.
         let mut store = open(&mut device, &fixture.config).unwrap_or_else(|error| panic!("{}: {error}", fixture.name));
         assert!(contents(&mut store, &mut device) == model(fixture.clones), "{}", fixture.name);
         let name = fixture.name;
         assert_eq!(store.replayed_records() > 20, !fixture.checkpoint, "{name}: {}", store.replayed_records());
         assert!(store.blocks_add_up(), "{name}");
         assert_eq!(store.lists_clones(), fixture.clones, "{name}");
-        // And goes on from there.
+        // The store also goes on from there.
         let mut bench = Bench::on(fixture.config, store, device, model(fixture.clones), Random::new(1));
         (0..60).for_each(|_| bench.turn());
         bench.store.checkpoint();
@@ -253,7 +253,7 @@ fn the_present_software_makes_stores_of_the_same_content() {
 #[test]
 #[ignore = "writes the files that the other tests read"]
 fn write_fixtures() {
-    // The others are of software that did not list clones.
+    // The other fixtures are of software that did not list clones.
     for fixture in fixtures().into_iter().filter(|fixture| fixture.clones) {
         let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "fixtures", fixture.name].iter().collect();
         let image = pack(&make(&fixture), &fixture.config);
@@ -275,7 +275,7 @@ fn change(device: &mut SimDevice, role: Device, places: &[u64], at: usize, value
 #[test]
 fn what_cannot_be_opened_is_told_why_and_not_written() {
     let [one, _, three, ..] = &fixtures()[..] else { panic!("three fixtures") };
-    let superblocks = crate::superblock::SUPERBLOCK_OFFSETS;
+    let superblocks = crate::disk::numbers::SUPERBLOCK_OFFSETS;
     let check = |fixture: &Fixture, spoil: &dyn Fn(&mut SimDevice, &mut StoreConfig), expected: OpenError| {
         let (mut device, mut config) = (unpack(fixture.image, &fixture.config), fixture.config.clone());
         spoil(&mut device, &mut config);

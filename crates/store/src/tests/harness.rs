@@ -1,20 +1,21 @@
 //! A store on a simulated device beside a model, driven by a seed.
 
 use super::model::{Model, ModelObject};
-use crate::allocator::Run;
 use crate::btree::{self, Damage, Depth, PageCache, Walk, WalkProgress};
-use crate::copying::CopyRules;
+use crate::metadata::copying::CopyRules;
+use crate::space::run::Run;
 use crate::{
-    IoId, IoRequest, Lookup, LookupId, Memory, OpenError, Opening, ReadError, SNAPS_ATTR, SimDevice, Step, Store,
-    StoreConfig, StoreEvent, SubmitError, Ticket, Transaction, UNKNOWN_SNAP,
+    IoId, IoRequest, Lookup, LookupId, Memory, OpenError, Opening, ReadError, SNAPS_ATTR, SimDevice, Step, StopReason,
+    Store, StoreConfig, StoreEvent, SubmitError, Ticket, Transaction, Tuning, UNKNOWN_SNAP,
 };
 use bytes::Bytes;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use types::{AlignedBuf, Fsid, ObjectId, OsdId, PgId, PoolId, SnapId};
 use wire::Rope;
 
-/// Xorshift64*: the same numbers for the same seed, everywhere.
+/// Xorshift64*: gives the same numbers for the same seed, everywhere.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -39,7 +40,7 @@ impl Random {
     }
 
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        // Distinct per call, cheap to make.
+        // The bytes differ between calls and are cheap to make.
         let word = self.next();
         (0..len as u64).map(|i| (word.wrapping_add(i.wrapping_mul(i | 1)) >> (i % 8)) as u8).collect()
     }
@@ -74,12 +75,21 @@ pub fn formatted(config: &StoreConfig) -> SimDevice {
     device
 }
 
-/// Opens the store on a device, which must not be written to meanwhile.
+/// Opens the store on a device, which the opening must not write to.
 pub fn open(device: &mut SimDevice, config: &StoreConfig) -> Result<Store, OpenError> {
-    finish_opening(device, Store::open(config.clone()))
+    finish_opening(device, Store::open(StoreConfig { tuning: next_tuning(), ..config.clone() }))
 }
 
-/// The same with an opening that was begun.
+/// Returns the tuning of the next opening of this test: each combination in turn.
+pub fn next_tuning() -> Tuning {
+    thread_local!(static OPENINGS: Cell<u32> = const { Cell::new(0) });
+    let number = OPENINGS.replace(OPENINGS.get() + 1);
+    let usual = Tuning::default();
+    let segments_at_once = if number.is_multiple_of(2) { usual.segments_at_once } else { 0 };
+    Tuning { segments_at_once, counts_anew: (number / 2).is_multiple_of(2) }
+}
+
+/// Finishes an opening that was begun.
 pub fn finish_opening(device: &mut SimDevice, mut opening: Opening) -> Result<Store, OpenError> {
     loop {
         if let Some(result) = opening.poll_result() {
@@ -105,7 +115,7 @@ pub fn read(
     finish(store, device, |store| store.read(object, offset, len))
 }
 
-/// Brings a read that `begin` begins to its end.
+/// Finishes a read that `begin` begins.
 pub fn finish(
     store: &mut Store,
     device: &mut SimDevice,
@@ -173,7 +183,7 @@ pub fn ask<T>(
     }
 }
 
-/// Everything the store says it holds. Bytes that fail their checksum are a failed test.
+/// Returns the store's whole content. Bytes that fail their checksum fail the test.
 pub fn contents(store: &mut Store, device: &mut SimDevice) -> Model {
     let mut model = Model::default();
     for id in ask(store, device, |store| store.list(&ObjectId::min(), &ObjectId::max(), usize::MAX)).unwrap() {
@@ -196,7 +206,7 @@ pub fn contents(store: &mut Store, device: &mut SimDevice) -> Model {
     model
 }
 
-/// Clones are listed under their snapshots, and nothing else is.
+/// Checks that the list has all clones under their snapshots, and nothing else.
 fn clones_are_listed(store: &mut Store, device: &mut SimDevice, model: &Model) {
     if !store.lists_clones() {
         return;
@@ -218,14 +228,14 @@ fn clones_are_listed(store: &mut Store, device: &mut SimDevice, model: &Model) {
         found.extend(clones.into_iter().map(|clone| (snap, clone)));
     }
     assert!(expected.is_subset(&found), "{expected:?} in {found:?}");
-    // What was destroyed is looked at bit by bit.
+    // Destroyed content is looked at bit by bit, so the list may still have it.
     assert!(found == expected || !store.state.destroying.is_empty(), "{expected:?} are {found:?}");
 }
 
 /// One object as a store on a bad drive gives it.
 struct FoundObject {
     size: usize,
-    /// Block by block; `None` where there was an error.
+    /// Content block by block; `None` where there was an error.
     blocks: Vec<Option<Vec<u8>>>,
     attrs: BTreeMap<Vec<u8>, Bytes>,
     /// `None`: an error.
@@ -233,21 +243,21 @@ struct FoundObject {
     header: Bytes,
 }
 
-/// What a store on a bad drive gives, with all its errors.
+/// The content of a store on a bad drive, with all its errors.
 #[derive(Default)]
-pub struct Found {
-    /// `None`: an error. If not even a list could be had, there are none at all.
+pub struct FoundContent {
+    /// `None`: an error. Without a list there are no objects at all.
     objects: BTreeMap<ObjectId, Option<FoundObject>>,
     has_list: bool,
-    /// Of each group; `None`: an error.
+    /// Tables of the groups; `None`: an error.
     pgs: BTreeMap<PgId, Option<BTreeMap<Bytes, Bytes>>>,
     pub errors: Vec<ReadError>,
     pub reads: u64,
     pub damaged: Vec<Damage>,
 }
 
-impl Found {
-    /// Whether it is what the model says, but for what is an error.
+impl FoundContent {
+    /// Returns true if the content is the model's, except for errors.
     pub fn is(&self, model: &Model) -> bool {
         let same = |(found, model): (&Option<FoundObject>, &ModelObject)| {
             let Some(found) = found else { return true };
@@ -269,11 +279,11 @@ impl Found {
     }
 }
 
-/// Everything the store says it holds; errors of reads are gathered.
-pub fn found(store: &mut Store, device: &mut SimDevice) -> Found {
-    // What was read before it went bad must not hide that.
+/// Returns the store's whole content; collects errors of reads.
+pub fn found(store: &mut Store, device: &mut SimDevice) -> FoundContent {
+    // Cached data from before the damage must not hide it.
     store.set_block_cache_bytes(0);
-    let mut found = Found::default();
+    let mut found = FoundContent::default();
     macro_rules! ask {
         ($question:expr) => {
             ask(store, device, $question).map_err(|damage| found.damaged.push(damage)).ok()
@@ -293,7 +303,7 @@ pub fn found(store: &mut Store, device: &mut SimDevice) -> Found {
             let result = read(store, device, &id, at, 4096);
             blocks.push(result.map(|data| data.to_vec()).map_err(|error| found.errors.push(error)).ok());
         }
-        // In one read, what is bad in any block must show too.
+        // One read of everything must also show what is bad in any block.
         let whole = read(store, device, &id, 0, u64::MAX);
         assert_eq!(whole.is_err(), blocks.iter().any(Option::is_none), "{id}");
         let object = FoundObject {
@@ -319,31 +329,31 @@ pub struct Bench {
     pub device: SimDevice,
     pub random: Random,
     pub model: Model,
-    /// The model after each transaction that is not known to be durable, and after the last that is.
+    /// The model after each transaction that is not known to be durable, and after the last one that is.
     pub history: VecDeque<(Ticket, u64, Model)>,
     reads: BTreeMap<LookupId, Vec<u8>>,
     /// Objects whose size is asked for.
     lookups: BTreeMap<LookupId, ObjectId>,
-    /// What [`Bench::ask`] waits for, and whether it is done.
+    /// Lookups that [`Bench::ask`] waits for; true if they are done.
     asked: BTreeMap<LookupId, bool>,
     pub damaged_lookups: u64,
-    /// Whether the store may stop, and why it did.
+    /// True if the store may stop.
     pub may_fail: bool,
-    pub failed: Option<String>,
+    pub failed: Option<StopReason>,
     pub objects: u64,
     pub commits: u64,
     pub refused: u64,
-    /// Writes lie within so many bytes of an object.
+    /// Writes lie within this many bytes of an object.
     pub span_bytes: u64,
-    /// All offsets and lengths are whole blocks, so that no block is made of an older one.
+    /// True if all offsets and lengths are whole blocks, so that no block is made of an older one.
     pub aligned_only: bool,
-    /// Models of committed transactions stay in the history too.
+    /// True if models of committed transactions stay in the history too.
     pub keep_history: bool,
     /// The last ticket of each turn that was committed while the history is kept.
     pub committed: Vec<Ticket>,
-    /// Some requests take much longer than others.
+    /// True if some requests take much longer than others.
     pub stragglers: bool,
-    /// Completions so far, and requests that are not done before so many.
+    /// Number of completions so far, and requests that are not done before their number.
     completions: u64,
     slow: BTreeMap<IoId, u64>,
 }
@@ -356,9 +366,9 @@ impl Bench {
     pub fn with(config: StoreConfig, seed: u64) -> Bench {
         let mut device = formatted(&config);
         let mut store = open(&mut device, &config).unwrap();
-        // Small, and very small: no entry fits.
+        // The cache is off, very small (no entry fits), small, or large.
         store.set_block_cache_bytes([0, 2 << 10, 40 << 10, 400 << 10][(seed / 4 % 4) as usize]);
-        // Turns and blocks ahead of use are treated in either way.
+        // Overlapping turns and preparing ahead are on for some seeds and off for others.
         if seed % 2 == 1 {
             store.prepare_ahead_by(256);
         }
@@ -369,7 +379,7 @@ impl Bench {
     }
 
     pub fn on(config: StoreConfig, mut store: Store, device: SimDevice, model: Model, random: Random) -> Bench {
-        // With little memory, much has to be read again; with changes that fill theirs, checkpoints are frequent.
+        // With little memory, much has to be read again; if changes fill their memory, checkpoints are frequent.
         let mut fate = random.clone();
         if fate.chance(2) {
             let page_bytes = fate.below(4) as usize * 8192;
@@ -378,7 +388,7 @@ impl Bench {
         }
         // Segments leave their objects all at once, or bit by bit.
         store.state.segments_at_once = [0, 1, 1000][fate.below(3) as usize];
-        // Clones of all that has an omap or blocks are copied first, or only of what is large.
+        // Clones of everything with an omap or blocks are copied first, or only those of large objects.
         store.state.copy_rules = match fate.below(4) {
             0 => CopyRules::default(),
             rules => CopyRules {
@@ -425,7 +435,7 @@ impl Bench {
         Ok(ticket)
     }
 
-    /// What may not be refused.
+    /// Submits a transaction that must not be refused.
     pub fn submit_owed(&mut self, txn: Transaction) {
         let ticket = self.store.submit_owed(txn.clone()).expect("there is room for it");
         self.submitted(ticket, &txn);
@@ -449,7 +459,7 @@ impl Bench {
         Bytes::from(format!("key-{}", self.random.below(12)))
     }
 
-    /// Offset and length within about the first `span_bytes`, half of the time on block boundaries.
+    /// Returns offset and length within about the first `span_bytes`, half of the time on block boundaries.
     fn some_range(&mut self) -> (u64, u64) {
         let span = self.span_bytes;
         if self.random.chance(2) || self.aligned_only {
@@ -457,7 +467,7 @@ impl Bench {
             return (self.random.below(offsets) * 4096, (1 + self.random.below(lengths)) * 4096);
         }
         if self.random.chance(4) {
-            // About the size of what is kept in records.
+            // The sizes are about those of bytes kept in records.
             return (self.random.below(900), self.random.below(1000));
         }
         let len = if self.random.chance(2) { self.random.below(300) } else { self.random.below(span / 3) };
@@ -528,7 +538,7 @@ impl Bench {
         txn
     }
 
-    /// A read of a random range, compared with the model at once or when it is done.
+    /// Reads a random range, and compares it with the model at once or when the read is done.
     pub fn check_some_read(&mut self) {
         let object = self.some_object();
         let (offset, len) = self.some_range();
@@ -547,7 +557,7 @@ impl Bench {
         self.check_size(object);
     }
 
-    /// An object's size, compared with the model at once or when it is known.
+    /// Compares an object's size with the model, at once or when it is known.
     fn check_size(&mut self, object: ObjectId) {
         match self.store.stat(&object) {
             Lookup::Ready(stat) => {
@@ -562,7 +572,7 @@ impl Bench {
         }
     }
 
-    /// Asks until there is an answer; what happens meanwhile is handled.
+    /// Asks until there is an answer; handles everything that happens meanwhile.
     pub fn ask<T>(&mut self, mut question: impl FnMut(&mut Store) -> Lookup<T>) -> T {
         loop {
             let id = match question(&mut self.store) {
@@ -574,7 +584,7 @@ impl Bench {
             while !self.asked[&id] {
                 self.pump();
                 if self.device.queued() == 0 {
-                    // A clone that it waits for moves on in turns.
+                    // A clone that the lookup waits for moves on in turns.
                     turns += 1;
                     assert!(turns < 1000, "{id:?} waits for nothing");
                     self.store.end_turn();
@@ -597,7 +607,7 @@ impl Bench {
         }
     }
 
-    /// The first half of a turn of a caller's loop: all that it asks for is queued.
+    /// Does the first half of a turn of a caller's loop: queues all requests.
     pub fn begin_turn(&mut self) {
         for _ in 0..self.random.below(4) {
             self.submit_some();
@@ -609,7 +619,7 @@ impl Bench {
         self.pump();
     }
 
-    /// One turn of a caller's loop.
+    /// Does one turn of a caller's loop.
     pub fn turn(&mut self) {
         self.begin_turn();
         for _ in 0..self.random.below(6) {
@@ -624,7 +634,7 @@ impl Bench {
         }
     }
 
-    /// Any one of the queued requests is done.
+    /// Completes one of the queued requests, chosen at random.
     pub fn complete_some(&mut self) {
         if self.device.queued() > 0 {
             let index = self.some_queued();
@@ -654,7 +664,8 @@ impl Bench {
         self.events_with_errors(|_, error| assert!(may_fail && matches!(error, ReadError::Metadata { .. }), "{error}"));
     }
 
-    /// Handles events; reads may fail, if `accept` lets their errors pass. Returns how many reads were done and failed.
+    /// Handles events. Reads may fail if `accept` lets their errors pass. Returns the number of reads done and of those
+    /// failed.
     pub fn events_with_errors(&mut self, accept: impl Fn(&SimDevice, &ReadError)) -> (u64, u64) {
         let (mut reads, mut errors) = (0, 0);
         while let Some(event) = self.store.poll_event() {
@@ -688,14 +699,14 @@ impl Bench {
                         *self.asked.get_mut(&id).expect("a lookup that was asked for") = true;
                     }
                 }
-                StoreEvent::Failed { reason } if self.may_fail => self.failed = Some(reason),
+                StoreEvent::Failed { reason } if self.may_fail => self.failed = Some(*reason),
                 StoreEvent::Failed { reason } => panic!("{reason}"),
             }
         }
         (reads, errors)
     }
 
-    /// Turns until nothing is under way.
+    /// Makes turns until nothing is under way.
     pub fn settle(&mut self) {
         let mut turns = 0;
         loop {
@@ -714,7 +725,7 @@ impl Bench {
         assert!(self.reads.is_empty() && self.lookups.is_empty() && self.history.len() == 1);
     }
 
-    /// Blocks of the tree as of the last checkpoint.
+    /// Returns the blocks of the tree as of the last checkpoint.
     pub fn tree_runs(&self) -> Vec<Run> {
         let state = &self.store.state;
         let media = self.device.part(self.store.superblock.tree_device());
@@ -733,14 +744,14 @@ impl Bench {
         runs
     }
 
-    /// Every block of the device is held by one thing, and the store holds what the model does.
+    /// Checks that one thing holds every block of the device, and that the store has the model's content.
     pub fn check_all(&mut self) {
         assert!(self.store.blocks_add_up(), "blocks are lost or held twice");
         let found = contents(&mut self.store, &mut self.device);
         assert_eq!(found, self.model);
     }
 
-    /// Opens what `device` holds and finds which of the transactions not known to be durable it ends with.
+    /// Opens the store on `device`, and finds the transaction, among those not known to be durable, that it ends with.
     pub fn reopen(&self, mut device: SimDevice) -> (Store, SimDevice, usize) {
         let mut store = open(&mut device, &self.config).unwrap_or_else(|error| panic!("{error}"));
         let found = contents(&mut store, &mut device);

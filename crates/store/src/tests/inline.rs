@@ -2,7 +2,7 @@
 
 use super::harness::{Bench, KIB, object, read, txn, write};
 use crate::Step;
-use crate::inline::INLINE_BYTES_MAX;
+use crate::data::inline::INLINE_BYTES_MAX;
 
 const LIMIT: usize = INLINE_BYTES_MAX as usize;
 
@@ -10,7 +10,7 @@ fn truncate(number: u64, size: u64) -> Step {
     Step::Truncate { object: object(number), size }
 }
 
-/// Submits a step, and compares what is held then: bytes by the model, blocks as given, both after a restart too.
+/// Submits a step, and compares the content, also after a restart: bytes with the model, blocks as given.
 fn check(bench: &mut Bench, step: Step, blocks: u64) {
     bench.submit(txn(vec![step.clone()])).unwrap();
     bench.settle();
@@ -42,18 +42,18 @@ fn small_objects_take_no_blocks_and_move_to_blocks_when_they_grow() {
     check(&mut bench, Step::Clone { from: object(1), to: object(2) }, 0);
     check(&mut bench, write(1, LIMIT as u64, vec![3]), 1);
     check(&mut bench, Step::Clone { from: object(1), to: object(3) }, 1);
-    // The copies are as they were.
+    // The copies have not changed.
     check(&mut bench, Step::Zero { object: object(2), offset: 500, len: 300 }, 1);
     check(&mut bench, Step::Zero { object: object(2), offset: 1000, len: 1 << 40 }, 1);
     check(&mut bench, truncate(2, 20), 1);
     check(&mut bench, truncate(2, 3000), 1);
     assert_eq!(bench.ask(|store| store.extents(&object(2), 5, 9000)), [(5, 15)]);
     assert_eq!(bench.ask(|store| store.placement(&object(2), 0, 9000)), []);
-    // Sparse, and then far from its first bytes.
+    // Sparse objects have bytes far from the first ones.
     check(&mut bench, truncate(2, 1 << 20), 1);
     check(&mut bench, write(2, 100, vec![4; 30]), 1);
     check(&mut bench, write(2, 512 * KIB + 5, vec![5; 10]), 3);
-    // All of it is replaced.
+    // All bytes are replaced.
     check(&mut bench, truncate(2, 0), 1);
     check(&mut bench, write(2, 0, vec![6; 600]), 1);
     check(&mut bench, write(2, 0, vec![7; 5000]), 3);
@@ -61,12 +61,12 @@ fn small_objects_take_no_blocks_and_move_to_blocks_when_they_grow() {
     check(&mut bench, Step::Clone { from: object(4), to: object(2) }, 1);
     check(&mut bench, Step::Clone { from: object(1), to: object(4) }, 1);
     check(&mut bench, Step::Remove { object: object(2) }, 1);
-    // Sizes that come before bytes do not matter, as long as they are small.
+    // A size set before the bytes does not matter, as long as it is small.
     check(&mut bench, truncate(5, 100), 1);
     check(&mut bench, write(5, 0, vec![9; 100]), 1);
     check(&mut bench, truncate(6, 5000), 1);
     check(&mut bench, write(6, 0, vec![9; 100]), 2);
-    // Its only block is not known when another is written.
+    // The object's only block is not known when another one is written.
     check(&mut bench, write(7, 0, vec![9; 4000]), 3);
     check(&mut bench, write(7, 512 * KIB, vec![9; 100]), 4);
 }
@@ -93,7 +93,7 @@ fn objects_cross_the_limit_in_both_directions_and_stay_what_they_are() {
             bench.turn();
             for (number, was) in were.iter_mut().enumerate() {
                 let id = object(number as u64);
-                // What is allocated without having a place on the device.
+                // Allocated bytes may have no place on the device.
                 let is = !bench.ask(|store| store.extents(&id, 0, u64::MAX)).is_empty()
                     && bench.ask(|store| store.placement(&id, 0, u64::MAX)).is_empty();
                 out += u32::from(*was && !is && bench.model.objects.contains_key(&id));

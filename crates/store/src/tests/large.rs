@@ -1,4 +1,4 @@
-//! Large things go in slices: gone at once for all who look, and looked at bit by bit.
+//! Large things go in slices: they are gone at once for all lookups, and their content is found bit by bit.
 
 use super::harness::{Bench, KIB, config, object, ready, txn, write};
 use super::model::ModelObject;
@@ -12,7 +12,8 @@ const SEGMENT: u64 = 128 * KIB;
 /// Blocks that the large object holds, each of them many times.
 pub const BLOCKS: u64 = 8;
 
-/// A store with little memory on which object 1 has so many pieces of 1024 segments. The model does not know it.
+/// Makes a store with little memory, on which object 1 has this many pieces of 1024 segments. The model does not know
+/// it.
 pub fn with_large_object(seed: u64, pieces: u64) -> Bench {
     let config = StoreConfig { device_bytes: 32 << 20, wal_bytes: 512 * KIB, ..config() };
     let mut bench = Bench::with(config, seed);
@@ -38,7 +39,7 @@ pub fn with_large_object(seed: u64, pieces: u64) -> Bench {
         put(clone(size, size));
         size *= 2;
     }
-    // Far from each other.
+    // The pieces lie far from each other.
     (1..pieces).for_each(|piece| put(clone(PIECE, piece * 8 * PIECE)));
     bench.history.clear();
     bench.history.push_back((
@@ -51,7 +52,7 @@ pub fn with_large_object(seed: u64, pieces: u64) -> Bench {
 }
 
 impl Bench {
-    /// [`Bench::settle`] after transactions that the model does not know.
+    /// Does [`Bench::settle`] after transactions that the model does not know.
     pub fn settle_unknown(&mut self) {
         while !self.store.is_idle() {
             self.store.end_turn();
@@ -87,7 +88,7 @@ fn a_large_object_is_gone_at_once_and_its_name_is_free() {
             if turns % 10 == 0 {
                 let size = bench.ask(|store| store.stat(&object(1))).unwrap().size_bytes;
                 assert_eq!(size, SEGMENT + 9000);
-                // What is free after a crash does not depend on how far this has come.
+                // The free blocks after a crash do not depend on the progress of this job.
                 let (store, ..) = bench.reopen(bench.device.after_crash(&mut || 0));
                 assert!(store.usage().data_bytes <= (3 + 7) * 4096, "{}", store.usage().data_bytes);
             }
@@ -151,7 +152,7 @@ fn large_parts_of_objects_go_in_slices() {
         }
         assert!(sliced);
         check(&mut bench);
-        // Those of the first four segments, one of which was made anew.
+        // The first four segments are removed, one of which was made anew.
         assert_eq!(bench.store.usage().data_bytes, 4 * 4096);
         assert!(bench.store.blocks_add_up());
         bench.store.checkpoint();
@@ -164,7 +165,7 @@ fn large_parts_of_objects_go_in_slices() {
     }
 }
 
-/// With objects of several segments, all of them mostly lose them bit by bit, and crashes at any time.
+/// Histories with objects of several segments, mostly lost bit by bit, and crashes at any time.
 #[test]
 fn histories_of_sparse_objects_equal_the_model() {
     for seed in 0..24 {
@@ -215,7 +216,7 @@ fn a_group_with_changes_in_memory_is_destroyed_without_copying_them() {
     assert!(bench.store.blocks_add_up());
 }
 
-/// Every page is read again each time, and something changes all the time; still there is an end.
+/// Every page is read again each time, and something changes all the time; the answers still end.
 #[test]
 fn questions_of_many_pages_end_whatever_happens_meanwhile() {
     for seed in 0..4 {

@@ -1,7 +1,7 @@
-//! Lookups see what was submitted, before it is durable.
+//! Lookups see submitted transactions before these are durable.
 
 use super::harness::{Bench, KIB, PG, object, read, txn, write};
-use crate::copying::CopyRules;
+use crate::metadata::copying::CopyRules;
 use crate::{OBJECT_BYTES_MAX, PG_KEYS_END, Step, SubmitError};
 use bytes::Bytes;
 use types::{ObjectId, PgId};
@@ -136,7 +136,7 @@ fn groups_are_those_with_anything_in_their_table() {
     assert_eq!(bench.ask(|store| store.pg_get(pgs[3], b"b")), Some(bytes("v")));
     bench.submit(crate::Transaction { pg: pgs[2], steps: vec![Step::PgDestroy { pg_num: 4 }] }).unwrap();
     assert_eq!(bench.store.pgs(), [pgs[0], pgs[1], pgs[3], pgs[4]]);
-    // A table that is removed as a whole is none any more, unless something is put there again.
+    // A table that is removed as a whole is gone, unless something is put there again.
     let whole = || Step::PgRemoveRange { begin: Bytes::new(), end: PG_KEYS_END };
     bench.submit(crate::Transaction { pg: pgs[0], steps: vec![whole()] }).unwrap();
     let again = Step::PgSet { key: bytes("d"), value: bytes("w") };
@@ -172,9 +172,9 @@ fn a_clone_in_the_middle_of_partial_writes_keeps_both_sides_apart() {
     let mut bench = Bench::new(1);
     bench.submit(txn(vec![write(1, 0, vec![1; 10_000])])).unwrap();
     bench.settle();
-    // What is small is cloned without waiting for a turn.
+    // A small object is cloned without waiting for a turn.
     bench.store.state.copy_rules = CopyRules::default();
-    // The first needs the old block from the device; all else builds on what is not there yet.
+    // The first write needs the old block from the device; all later ones build on blocks that are not made yet.
     bench.submit(txn(vec![write(1, 100, vec![2; 100])])).unwrap();
     bench.submit(txn(vec![Step::Clone { from: object(1), to: object(2) }, write(2, 150, vec![3; 100])])).unwrap();
     bench.submit(txn(vec![write(1, 300, vec![4; 100]), Step::Clone { from: object(1), to: object(3) }])).unwrap();

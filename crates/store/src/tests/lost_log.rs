@@ -1,20 +1,20 @@
-//! Blocks of the log that are damaged or cannot be read: what opens has lost nothing, and what is mended is a state that
-//! once was.
+//! Blocks of the log that are damaged or cannot be read: a store that opens has lost nothing, and a mended one is in a
+//! state that it once had.
 
 use super::devices::split;
-use super::harness::{Bench, Random, config, contents, finish_opening, found, object, open, txn, write};
+use super::harness::{Bench, Random, config, contents, finish_opening, found, next_tuning, object, open, txn, write};
 use super::model::Model;
-use crate::superblock::{ROOT_OFFSETS, WAL_OFFSET};
+use crate::disk::numbers::{ROOT_OFFSETS, WAL_OFFSET};
 use crate::{IoRequest, Mended, OpenError, SimDevice, Store, StoreConfig, StoreEvent};
 use types::BLOCK_BYTES;
 
 const NEW: u64 = 5000;
 
 fn open_to_mend(device: &mut SimDevice, config: &StoreConfig) -> Result<Store, OpenError> {
-    finish_opening(device, Store::open_to_mend(config.clone()))
+    finish_opening(device, Store::open_to_mend(StoreConfig { tuning: next_tuning(), ..config.clone() }))
 }
 
-/// A store that has done something for a while, with all the states that it was in.
+/// A store after some work, with all the states that it was in.
 fn used(seed: u64) -> Bench {
     let mut bench = Bench::with(split(config(), seed % 4 == 3, seed % 4 > 1), seed);
     bench.keep_history = true;
@@ -30,7 +30,7 @@ fn used(seed: u64) -> Bench {
     bench
 }
 
-/// Which state the store holds, from the first on; errors of reads match anything.
+/// Returns the index of the state that the store is in, from the first on; errors of reads match anything.
 fn state(bench: &Bench, store: &mut Store, device: &mut SimDevice) -> Option<usize> {
     let content = found(store, device);
     assert!(content.damaged.is_empty());
@@ -56,7 +56,7 @@ fn settle(store: &mut Store, device: &mut SimDevice) {
     panic!("never idle");
 }
 
-/// Mends what is on the device, once cut off in between; compares what is left. Returns what was said to be lost.
+/// Mends the store on the device, once cut off in between, and compares the rest. Returns the reported losses.
 fn mend(bench: &Bench, device: &SimDevice, random: &mut Random) -> (Mended, usize) {
     let mut device = device.after_kill(&mut || 0);
     let mut store = open_to_mend(&mut device, &bench.config).unwrap_or_else(|error| panic!("{error}"));
@@ -75,7 +75,7 @@ fn mend(bench: &Bench, device: &SimDevice, random: &mut Random) -> (Mended, usiz
             store.io_done(device.complete(random.below(device.queued() as u64) as usize));
         }
     }
-    // Until the checkpoint is durable nothing has changed, or all is there.
+    // Until the checkpoint is durable nothing has changed; afterwards all of it has.
     let mut crashed = device.after_crash(&mut || random.next());
     let mut again = open_to_mend(&mut crashed, &bench.config).unwrap_or_else(|error| panic!("{error}"));
     let is_new = |store: &mut Store, device: &mut SimDevice| {
@@ -91,7 +91,7 @@ fn mend(bench: &Bench, device: &SimDevice, random: &mut Random) -> (Mended, usiz
     }
     assert_eq!(state(bench, &mut again, &mut crashed), Some(at));
     settle(&mut store, &mut device);
-    // What was given up and cannot be read yet is written anew.
+    // Records that were given up and cannot be read yet are overwritten.
     for offset in store.unreadable_log() {
         let (id, data) = (crate::IoId(0), types::AlignedBuf::zeroed(4096).freeze().into());
         let device_of_log = log_device(bench);
@@ -107,7 +107,7 @@ fn mend(bench: &Bench, device: &SimDevice, random: &mut Random) -> (Mended, usiz
     whole.submit(txn(vec![crate::Step::Remove { object: object(NEW) }])).unwrap();
     settle(&mut whole, &mut device);
     assert_eq!(state(bench, &mut whole, &mut device), Some(at));
-    // It is a store like any other.
+    // The mended store works like any other.
     whole.submit(txn(vec![write(NEW, 0, vec![4; 9000])])).unwrap();
     settle(&mut whole, &mut device);
     let mut device = device.after_crash(&mut || random.next());
@@ -122,7 +122,7 @@ fn log_device(bench: &Bench) -> crate::Device {
     bench.store.superblock.log_device()
 }
 
-/// No acknowledged transaction is missed because of a block that cannot be read, wherever in the log it is.
+/// No acknowledged transaction is lost because of an unreadable block, wherever in the log it is.
 #[test]
 fn an_unreadable_block_of_the_log_hides_nothing() {
     let (mut opened, mut mended, mut states) = (0, 0, std::collections::BTreeSet::new());
@@ -153,7 +153,7 @@ fn an_unreadable_block_of_the_log_hides_nothing() {
 }
 
 /// A crash takes the records that were written beside a checkpoint, but not the checkpoint: the log goes on where its
-/// root says, which is behind those that are gone. What was acknowledged there is not missed either.
+/// root says, which is behind the lost records. Transactions acknowledged there are not lost either.
 #[test]
 fn an_unreadable_block_hides_nothing_where_the_log_went_on_behind_records_that_were_lost() {
     let mut tried = 0;
@@ -176,7 +176,7 @@ fn an_unreadable_block_hides_nothing_where_the_log_went_on_behind_records_that_w
                 let head = store.wal.head_in_ring();
                 store.submit(txn(vec![write(NEW, 0, vec![3; 100])])).unwrap();
                 settle(&mut store, &mut device);
-                // It did not fit before the ring's end, or a checkpoint covers it already.
+                // The record did not fit before the ring's end, or a checkpoint covers it already.
                 if store.wal.live_records() != 1 || store.wal.head_in_ring() != head + store.wal.used_bytes() {
                     continue;
                 }
@@ -193,7 +193,7 @@ fn an_unreadable_block_hides_nothing_where_the_log_went_on_behind_records_that_w
     assert!(tried > 100, "{tried} tried");
 }
 
-/// Rot of one bit or of a whole block, anywhere in the log, one block or several.
+/// Rots one bit or a whole block, anywhere in the log, in one block or several.
 #[test]
 fn a_damaged_log_is_cut_where_the_damage_is() {
     let (mut opened, mut mended) = (0, 0);
@@ -214,7 +214,7 @@ fn a_damaged_log_is_cut_where_the_damage_is() {
             match open(&mut device, &bench.config) {
                 Ok(mut store) => {
                     opened += 1;
-                    // The very last record has nobody to vouch for it.
+                    // Nothing vouches for the very last record.
                     assert!(state(&bench, &mut store, &mut device).is_some());
                 }
                 Err(error) => {
@@ -236,13 +236,13 @@ fn a_damaged_log_is_cut_where_the_damage_is() {
     assert!(opened > 20 && mended > 20, "{opened} opened, {mended} mended");
 }
 
-/// The topmost page of the tree is lost: the tree before it, with the log behind that, is as good if all of that is there.
+/// Loses the topmost page of the tree: the tree before it is as good, if the log behind that is whole.
 #[test]
 fn without_its_topmost_page_a_tree_is_replaced_by_the_one_before() {
     let (mut whole, mut cut, mut hopeless) = (0, 0, 0);
     for seed in 0..24 {
         let mut bench = used(seed);
-        // With some more after the last checkpoint, or nothing.
+        // There are more transactions after the last checkpoint, or none.
         bench.store.checkpoint();
         for _ in 0..seed % 4 * 2 {
             bench.turn();
@@ -289,7 +289,8 @@ fn without_its_topmost_page_a_tree_is_replaced_by_the_one_before() {
     assert!(whole > 2 && whole + cut > 4, "{whole} whole, {cut} cut, {hopeless} not mended");
 }
 
-/// A root that cannot be read, and the other one of a moment whose log is gone: nobody takes that for the present.
+/// One root cannot be read, and the other one is of a moment whose log is gone: an opening does not take that for the
+/// present.
 #[test]
 fn an_older_root_does_not_pass_for_the_newest() {
     for seed in 0..8 {

@@ -1,10 +1,14 @@
-//! Parts of the metadata are lost: told, never hidden, and given up when asked to.
+//! Parts of the metadata are lost: reported, never hidden, and given up on request.
 
-use super::harness::{Bench, KIB, Random, ask, config, contents, finish_opening, object, open, read, txn, write};
+use super::harness::{
+    Bench, KIB, Random, ask, config, contents, finish_opening, next_tuning, object, open, read, txn, write,
+};
 use super::model::Model;
-use crate::allocator::Run;
 use crate::btree::{Depth, Found, PageCache, Walk, WalkProgress};
-use crate::{IoRequest, Mended, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, SubmitError, Transaction};
+use crate::space::run::Run;
+use crate::{
+    IoRequest, Mended, OpenError, ReadError, SimDevice, Step, StopReason, Store, StoreConfig, SubmitError, Transaction,
+};
 use bytes::Bytes;
 use types::{ObjectId, PgId};
 use wire::Rope;
@@ -19,7 +23,7 @@ fn roomy() -> StoreConfig {
 fn fill(bench: &mut Bench) {
     for n in 0..OBJECTS {
         let attr = Step::SetAttr { object: object(n), name: b"_".to_vec(), value: vec![n as u8; 30].into() };
-        // In its record, in one block, in several segments.
+        // Bytes are in the record, in one block, in several segments.
         let (offset, len) = match n % 8 {
             0..=5 => (0, 1000 + n as usize % 500),
             6 => (0, 5000),
@@ -45,7 +49,7 @@ fn fill(bench: &mut Bench) {
     bench.settle();
 }
 
-/// A store with all of it in its tree, and some changes in the log.
+/// Makes a store with all of it in its tree, and some changes in the log.
 fn filled(seed: u64) -> Bench {
     let mut bench = Bench::with(roomy(), seed);
     bench.store.set_memory(crate::Memory::default());
@@ -81,7 +85,7 @@ fn filled(seed: u64) -> Bench {
     bench
 }
 
-/// All pages and values of the tree but for its topmost page, with their levels; 255: a value.
+/// Returns all pages and values of the tree except its topmost page, with their levels; 255: a value.
 fn parts(bench: &Bench) -> Vec<(Run, u8)> {
     let state = &bench.store.state;
     let mut cache = PageCache::new(state.cache.tag(), usize::MAX);
@@ -102,7 +106,7 @@ fn parts(bench: &Bench) -> Vec<(Run, u8)> {
     parts
 }
 
-/// Flips a bit of a part, or wipes it, or puts another part there, or has reads of it fail.
+/// Flips a bit of a part, wipes it, puts another part in its place, or makes reads of it fail.
 fn damage(device: &mut SimDevice, part: Run, other: Run, random: &mut Random) {
     let bytes = |device: &SimDevice, run: Run| device.read(run.offset_bytes(), run.len_bytes()).as_slice().to_vec();
     let old = bytes(device, part);
@@ -123,10 +127,10 @@ fn damage(device: &mut SimDevice, part: Run, other: Run, random: &mut Random) {
 }
 
 fn open_to_mend(device: &mut SimDevice, config: &StoreConfig) -> Result<Store, OpenError> {
-    finish_opening(device, Store::open_to_mend(config.clone()))
+    finish_opening(device, Store::open_to_mend(StoreConfig { tuning: next_tuning(), ..config.clone() }))
 }
 
-/// `None`: where the bytes are cannot be told.
+/// `None`: the place of the bytes is unknown.
 fn read_if_known(store: &mut Store, device: &mut SimDevice, id: &ObjectId) -> Option<Result<Rope, ReadError>> {
     match ask(store, device, |store| store.extents(id, 0, u64::MAX)) {
         Ok(_) => Some(read(store, device, id, 0, u64::MAX)),
@@ -134,7 +138,7 @@ fn read_if_known(store: &mut Store, device: &mut SimDevice, id: &ObjectId) -> Op
     }
 }
 
-/// A store that was opened as usual: right answers and errors, and nothing that is there is absent.
+/// Checks a store that was opened as usual: answers are right or errors, and nothing that exists is reported absent.
 fn nothing_is_hidden(bench: &Bench, device: &mut SimDevice) {
     let mut store = open(device, &bench.config).unwrap();
     for (id, expected) in &bench.model.objects {
@@ -157,7 +161,7 @@ fn nothing_is_hidden(bench: &Bench, device: &mut SimDevice) {
     }
     if let Ok(list) = ask(&mut store, device, |store| store.list(&ObjectId::min(), &ObjectId::max(), usize::MAX)) {
         assert!(bench.model.objects.keys().all(|id| list.contains(id)) && list.is_sorted());
-        // Objects that changes which could not be replayed were to remove: not known to be there.
+        // Objects that changes which could not be replayed were to remove are not known to exist.
         for id in list.iter().filter(|id| !bench.model.objects.contains_key(id)) {
             assert!(ask(&mut store, device, |store| store.stat(id)).is_err(), "removed object {id} is listed");
         }
@@ -168,14 +172,21 @@ fn nothing_is_hidden(bench: &Bench, device: &mut SimDevice) {
             assert!(entries.iter().map(|(key, value)| ((pg, key), value)).eq(table(&bench.model, pg)), "{pg}");
         }
     }
-    // It takes changes only if it knows what is free.
+    // The store takes changes only if it knows the free blocks.
     let freed = store.free_ranges();
     if store.losses().is_empty() && store.state.damaged.is_empty() {
         assert!(store.stopped().is_none());
     } else {
         assert_eq!(freed, []);
         let error = store.submit(txn(vec![write(1, 0, "new")])).unwrap_err();
-        assert!(matches!(&error, SubmitError::Stopped(why) if why.contains("nacre store repair")), "{error}");
+        let SubmitError::Stopped(why) = &error else { panic!("{error}") };
+        match store.losses() {
+            [] => assert_eq!(**why, StopReason::ReplayDamage),
+            [first, ..] => {
+                let places = store.losses().len();
+                assert_eq!(**why, StopReason::MetadataLost { first: Box::new(first.clone()), places });
+            }
+        }
         store.checkpoint();
         (0..10).for_each(|_| store.tick());
         store.end_turn();
@@ -190,7 +201,7 @@ fn table(model: &Model, pg: PgId) -> impl Iterator<Item = ((PgId, &Bytes), &Byte
     model.pgs.iter().filter(move |((of, _), _)| *of == pg).map(|((pg, key), value)| ((*pg, key), value))
 }
 
-/// What is left is as it was, and what is not is told. Returns how many objects are lost.
+/// Checks that the remaining content is unchanged, and that the rest is reported. Returns the number of lost objects.
 fn all_that_is_lost_is_told(found: &Model, model: &Model, mended: Option<&Mended>) -> usize {
     for (id, object) in &found.objects {
         assert_eq!(Some(object), model.objects.get(id), "{id}");
@@ -234,7 +245,7 @@ fn settle(store: &mut Store, device: &mut SimDevice) {
     }
 }
 
-/// Damages parts, looks at what is said of it, mends, looks again. Returns how many objects were lost.
+/// Damages parts, checks the report, mends, checks again. Returns the number of lost objects.
 fn mend(bench: &Bench, random: &mut Random, bad: &[Run], all: &[(Run, u8)]) -> usize {
     let mut device = bench.device.after_kill(&mut || 0);
     for part in bad {
@@ -249,7 +260,7 @@ fn mend(bench: &Bench, random: &mut Random, bad: &[Run], all: &[(Run, u8)]) -> u
     assert!(store.stopped().is_none());
     let found = contents(&mut store, &mut device);
     let lost = all_that_is_lost_is_told(&found, &bench.model, mended.as_ref());
-    // Cut off anywhere in between, it can be done again.
+    // Mending that is cut off in between can be done again.
     store.submit(txn(vec![write(OBJECTS + 5000, 0, vec![3; 70_000])])).unwrap();
     store.checkpoint();
     let cut = random.below(40);
@@ -268,7 +279,7 @@ fn mend(bench: &Bench, random: &mut Random, bad: &[Run], all: &[(Run, u8)]) -> u
     let new = rest.objects.remove(&object(OBJECTS + 5000));
     assert!(new.is_none_or(|new| *new.data == vec![3; 70_000]));
     assert!(rest == found, "what was left before is not what is left now");
-    // To the end.
+    // Now mending runs to its end.
     settle(&mut store, &mut device);
     let mut device = device.after_crash(&mut || random.next());
     let mut whole = open(&mut device, &bench.config).unwrap();
@@ -287,7 +298,8 @@ fn any_part_of_the_tree_may_be_lost() {
         let bench = filled(seed);
         let all = parts(&bench);
         let mut random = Random::new(seed + 100);
-        // Each interior page, some leaves (of every table, as they are in the order of keys), some values.
+        // Each interior page is damaged, some leaves (of every table, as they are in the order of keys), and some
+        // values.
         let interior = all.iter().filter(|(_, level)| (1..255).contains(level)).copied();
         let some = (0..8).map(|at| all[(at * all.len() + random.below(all.len() as u64) as usize) / 8]);
         let values = all.iter().filter(|(_, level)| *level == 255).take(2).copied();
@@ -296,12 +308,12 @@ fn any_part_of_the_tree_may_be_lost() {
             levels[usize::from(level)] += 1;
             lost += mend(&bench, &mut random, &[part], &all);
         }
-        // Several at once.
+        // Several parts are damaged at once.
         for _ in 0..3 {
             let bad: Vec<Run> = (0..6).map(|_| all[random.below(all.len() as u64) as usize].0).collect();
             lost += mend(&bench, &mut random, &bad, &all);
         }
-        // The last leaf, behind which nothing says where its keys end.
+        // The last leaf is damaged: no key behind it tells where its keys end.
         lost += mend(&bench, &mut random, &[all.iter().rfind(|(_, level)| *level == 0).unwrap().0], &all);
     }
     assert!(lost > 50 && levels[0] > 10 && levels[1] > 2 && levels[255] > 2, "{lost} lost, {:?}", &levels[..3]);
@@ -322,7 +334,7 @@ fn what_is_left_can_be_removed_before_the_rest_is_whole() {
         let large: Vec<ObjectId> =
             expected.objects.iter().filter(|(_, o)| o.data.len() > 150_000).map(|(id, _)| id.clone()).collect();
         assert!(large.len() > 20);
-        // Some before the checkpoint, some while it is under way.
+        // Some reads are before the checkpoint, some while it is under way.
         let (first, second) = large.split_at(large.len() / 2);
         let remove = |object: &ObjectId| Step::Remove { object: object.clone() };
         let destroy = Transaction { pg: PgId::new(1, 1), steps: vec![Step::PgDestroy { pg_num: PG_NUM }] };
@@ -363,9 +375,9 @@ fn without_the_topmost_page_there_is_nothing_to_mend() {
     let mut device = bench.device.after_kill(&mut || 0);
     let top = bench.store.state.root.unwrap().page().run();
     device.corrupt(top.offset_bytes() + 50, 2);
-    // Nor is there a checkpoint before it.
+    // There is no checkpoint before it either.
     let older = 1 - bench.store.log_state().checkpoint as usize % 2;
-    device.corrupt(crate::superblock::ROOT_OFFSETS[older] + 20, 2);
+    device.corrupt(crate::disk::numbers::ROOT_OFFSETS[older] + 20, 2);
     let error = open_to_mend(&mut device, &bench.config).map(drop).unwrap_err();
     assert!(matches!(&error, OpenError::DamagedTree(damage) if damage.run == top), "{error}");
     assert_eq!(open(&mut device, &bench.config).map(drop).unwrap_err(), error);

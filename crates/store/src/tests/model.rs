@@ -1,4 +1,4 @@
-//! What a store should hold, kept in the plainest way.
+//! The expected content of a store, kept in the plainest way.
 
 use crate::{Step, Transaction};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ pub struct Model {
     pub pgs: BTreeMap<(PgId, Bytes), Bytes>,
 }
 
-/// Short enough to compare two by eye.
+/// A form short enough to compare two by eye.
 impl std::fmt::Debug for ModelObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes {:08x}, ", self.data.len(), crc32c::checksum(&self.data))?;
@@ -103,7 +103,7 @@ impl Model {
         }
     }
 
-    /// Two models with the same digest are the same for all a test can tell.
+    /// Returns a digest: no test distinguishes two models with equal digests.
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for (id, object) in &self.objects {

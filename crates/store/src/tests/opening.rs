@@ -1,9 +1,10 @@
-//! What does not open, and why.
+//! Devices that do not open, and the reasons.
 
-use super::harness::{Bench, KIB, config, formatted, open, txn, write};
-use crate::superblock::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS};
-use crate::{Device, FormatError, IoRequest, OpenError, SimDevice, Store, StoreConfig};
-use types::{Fsid, OsdId};
+use super::harness::{Bench, KIB, config, finish_opening, formatted, open, txn, write};
+use crate::disk::numbers::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS};
+use crate::disk::superblock::CheckpointRoot;
+use crate::{Device, FormatError, IoId, IoRequest, OpenError, SimDevice, Store, StoreConfig, Tuning};
+use types::{BLOCK_BYTES, Fsid, OsdId};
 
 fn error(device: &mut SimDevice, config: &StoreConfig) -> OpenError {
     open(device, config).expect_err("does not open")
@@ -89,7 +90,7 @@ fn formatting_forgets_what_was_there_even_if_it_stops_half_way() {
         match open(&mut device, &again) {
             Ok(mut store) => {
                 let found = super::harness::contents(&mut store, &mut device);
-                // All or nothing; the crash may have dropped the first writes.
+                // The store has all or nothing; the crash may have dropped the first writes.
                 assert!(found == bench.model || found == Default::default());
                 assert!(stop < requests || found == Default::default());
             }
@@ -129,11 +130,44 @@ fn nothing_is_written_before_the_store_is_open() {
     bench.pump();
     let mut random = bench.random.clone();
     let device = bench.device.after_crash(&mut || random.next());
-    // `open` refuses anything but reads and the flush. The same device opens to the same content again.
+    // `open` refuses every request except reads and the flush. The same device opens to the same content again.
     let (_, device, first) = bench.reopen(device);
     let (mut store, _, second) = bench.reopen(device);
     assert_eq!(first, second);
     store.end_turn();
     let next = std::iter::from_fn(|| store.poll_io()).find(|request| matches!(request, IoRequest::Write { .. }));
     assert!(next.is_none(), "an open store with nothing to do writes nothing: {next:?}");
+}
+
+/// Returns the device of a store whose checkpoint root, under a good checksum, counts one object too many.
+fn miscounted(config: &StoreConfig) -> SimDevice {
+    let mut device = formatted(config);
+    let block = device.read(ROOT_OFFSETS[0], BLOCK_BYTES as u64);
+    let mut root = CheckpointRoot::decode(block.as_slice(), config.uuid).expect("a new store has a root");
+    root.totals.as_mut().expect("a new store knows its sums").objects = 1;
+    device.submit(IoRequest::Write {
+        id: IoId(0),
+        device: Device::Main,
+        offset: root.offset(),
+        data: root.encode().into(),
+    });
+    device.complete(0).result.unwrap();
+    device
+}
+
+#[test]
+fn sums_of_the_root_are_taken_as_they_are_unless_an_opening_counts_anew() {
+    let usual = config();
+    assert_eq!(usual.tuning, Tuning { segments_at_once: Tuning::SEGMENTS_AT_ONCE, counts_anew: false });
+    let tuned = StoreConfig { tuning: Tuning { segments_at_once: 3, counts_anew: false }, ..usual.clone() };
+    let store = finish_opening(&mut miscounted(&usual), Store::open(tuned)).unwrap();
+    assert_eq!((store.usage().objects, store.state.segments_at_once), (1, 3));
+}
+
+#[test]
+#[should_panic(expected = "Counted { objects: 0")]
+fn an_opening_that_counts_anew_compares_its_sums_with_those_of_the_root() {
+    let usual = config();
+    let tuned = StoreConfig { tuning: Tuning { counts_anew: true, ..Tuning::default() }, ..usual.clone() };
+    let _ = finish_opening(&mut miscounted(&usual), Store::open(tuned));
 }

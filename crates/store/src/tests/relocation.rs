@@ -1,4 +1,4 @@
-//! Moving data changes where it lies and nothing else, keeps to its budget, and leaves alone what is in use.
+//! Moving data changes only its place, keeps to its budget, and leaves data in use alone.
 
 use super::harness::{Bench, KIB, config, object, ready, txn, write};
 use crate::{Step, StoreConfig};
@@ -11,7 +11,7 @@ pub(super) fn roomy(seed: u64) -> Bench {
     bench
 }
 
-/// An object of 1 MiB, each block of which was written by itself, others between.
+/// Makes an object of 1 MiB, each block of which was written by itself, with others between.
 fn scatter(bench: &mut Bench, number: u64) {
     bench.submit(txn(vec![write(number, 0, vec![number as u8; 1 << 20])])).unwrap();
     for n in 0..256 {
@@ -33,7 +33,7 @@ fn read_whole(bench: &mut Bench, number: u64) {
     assert_eq!(found.to_vec(), *bench.model.objects[&object(number)].data);
 }
 
-/// Ticks between which clients come, so that the store is never left alone.
+/// Lets ticks pass between which clients come, so that the store is never left alone.
 fn tick(bench: &mut Bench, ticks: u32) {
     for _ in 0..ticks {
         bench.store.relocation.compaction.disturb();
@@ -92,7 +92,7 @@ fn no_more_is_moved_than_the_budget_allows() {
     bench.store.relocation.be_patient(4);
     (0..10).for_each(|_| bench.settle());
     assert_eq!(bench.store.relocation_stats().moves, 0, "nothing was earned");
-    // Ten bytes written earn one.
+    // Ten written bytes earn one.
     for n in 0..11 {
         bench.submit(txn(vec![write(20 + n, 0, vec![1; 1 << 20])])).unwrap();
         bench.settle();
@@ -111,7 +111,7 @@ fn units_that_are_nearly_empty_are_emptied() {
             bench.settle();
         }
     }
-    // What is left is one block in each unit; most of the rest of the device is in use.
+    // One block is left in each unit; most of the rest of the device is in use.
     let kept = |n: u64| n.is_multiple_of(16);
     bench.submit(txn(vec![write(5000, 0, vec![1; 52 << 20])])).unwrap();
     bench.submit(txn((0..2000).filter(|n| !kept(*n)).map(|n| Step::Remove { object: object(n) }).collect())).unwrap();
@@ -125,7 +125,7 @@ fn units_that_are_nearly_empty_are_emptied() {
         (0..10).for_each(|_| bench.settle());
     }
     let (after, stats) = (bench.store.free_space(), bench.store.relocation_stats());
-    // Enough is a sixteenth of the device.
+    // A sixteenth of the device is enough.
     assert!(after.whole_units_bytes >= 4 << 20, "{before:?} then {after:?}, {stats:?}");
     assert!(stats.walks >= 1 && stats.moved_bytes < 2 << 20, "{stats:?}");
     bench.check_all();

@@ -1,4 +1,4 @@
-//! What a store says it has room for, it takes.
+//! A store takes everything that it has reported room for.
 
 use super::harness::{Bench, config, object, txn, write};
 use crate::{Step, StoreConfig, growth_bytes};
@@ -101,7 +101,7 @@ fn what_stores_nothing_new_needs_no_room() {
     assert!(growth_bytes(&[write(1, 0, vec![1; 4 << 20])]) < (4 << 20) + (256 << 10));
 }
 
-/// The tree was to change much, and so much was set aside for it; then that was over, and there is little room.
+/// Much of the tree was about to change, and much was set aside for it; then that was over, and there is little room.
 #[test]
 fn no_more_is_set_aside_beyond_what_is_wanted_than_is_free() {
     let mut bench = Bench::with(StoreConfig { device_bytes: 8 << 20, wal_bytes: 2 << 20, ..config() }, 1);

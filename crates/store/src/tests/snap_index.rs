@@ -30,7 +30,7 @@ fn a_clone_is_listed_under_its_snapshots() {
     assert_eq!(listed(&mut bench, 4), [clone(1, 5)]);
     assert_eq!(listed(&mut bench, 7), [clone(2, 7)]);
     assert_eq!(listed(&mut bench, UNKNOWN_SNAP.0), [clone(2, 5)]);
-    // What is not this group's is not in its part of the list.
+    // Clones of other groups are not in this group's part of the list.
     let behind = ObjectId { snap: SnapId(6), ..object(1) };
     let found = bench.ask(|store| store.clones_of(SnapId(5), &behind, &ObjectId::max(), 100));
     assert_eq!(found, []);
@@ -56,8 +56,8 @@ fn a_store_of_before_has_no_list() {
     assert_eq!(listed(&mut bench, UNKNOWN_SNAP.0), []);
 }
 
-/// After each part of a random history, and after the store was opened again, the lists say what the objects do:
-/// `contents` compares them.
+/// After each part of a random history, and after an opening, the lists agree with the objects: `contents` compares
+/// them.
 #[test]
 fn lists_follow_the_objects() {
     let mut all_destroyed = 0;

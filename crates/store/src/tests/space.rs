@@ -16,14 +16,14 @@ fn usage_counts_what_is_there() {
         .unwrap();
     bench.settle();
     let usage = bench.store.usage();
-    // Three blocks of the first, one of the second, one that the clone no longer shares.
+    // Three blocks of the first object, one of the second, and one that the clone no longer shares.
     assert_eq!(usage.data_bytes, 5 * 4096);
     assert_eq!(usage.stored_bytes, 10_000 + 100 * KIB + 1 + 10_000);
     assert_eq!((usage.omap_bytes, usage.objects), (8, 3));
     assert_eq!(usage.total_bytes, usage.free_bytes + usage.data_bytes + usage.metadata_bytes);
     bench.submit(txn((1..4).map(|n| Step::Remove { object: object(n) }).collect())).unwrap();
     bench.settle();
-    // What is in no checkpoint yet takes room too, and how much of an omap is gone is known with the next one.
+    // Changes in no checkpoint yet take room too, and the next checkpoint tells how much of an omap is gone.
     let usage = bench.store.usage();
     assert_eq!((usage.objects, usage.data_bytes, usage.stored_bytes), (0, 0, 0));
     assert_eq!(usage.total_bytes, usage.free_bytes + usage.metadata_bytes);
@@ -50,7 +50,7 @@ fn fill_from(bench: &mut Bench, from: u64) -> u64 {
     unreachable!("some write is refused")
 }
 
-/// Fills an empty store; returns how many objects fit.
+/// Fills an empty store; returns the number of objects that fit.
 fn fill(bench: &mut Bench) -> u64 {
     let refused = fill_from(bench, 0);
     // The first refusal asks for the record that makes the last freed blocks usable.
@@ -81,7 +81,7 @@ fn a_full_store_refuses_writes_takes_deletes_and_goes_on() {
         bench.submit(txn(vec![Step::PgRemoveRange { begin: "".into(), end: "z".into() }])).unwrap();
         bench.settle();
         assert_eq!(bench.store.usage().data_bytes, 0);
-        // The last checkpoint's size depends on when it was made.
+        // The last checkpoint's size depends on the time when it was made.
         let again = fill(&mut bench);
         assert!(again.abs_diff(objects) <= 2, "round {round}: {objects} objects fitted once, now {again}");
         objects = again;
@@ -105,7 +105,7 @@ fn overwriting_a_nearly_full_store_goes_on_for_ever() {
         }
         bench.settle();
     }
-    // What was freed last is usable one record later, which the first refusal asks for.
+    // The blocks freed last are usable one record later, which the first refusal asks for.
     assert!(refused <= 1, "{refused}");
     bench.check_all();
 }
@@ -162,7 +162,7 @@ fn small_writes_find_blocks_prepared() {
     bench.settle();
     let usage = bench.store.usage();
     assert_eq!(usage.total_bytes, usage.free_bytes + usage.data_bytes + usage.metadata_bytes);
-    // More than is free apart from what is ready.
+    // The request takes more blocks than are free apart from the prepared ones.
     fill(&mut bench);
     assert_eq!(bench.store.allocator.ready_blocks(), 0);
     bench.check_all();

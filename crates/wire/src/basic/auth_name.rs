@@ -1,14 +1,15 @@
-//! Names that authentication knows.
+//! Names used in authentication.
 
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::fmt;
 use types::EntityType;
 
-/// A party by its configured name, `client.admin`, where [`types::EntityName`] has a number. Ceph's `EntityName`.
+/// A party by its configured name, such as `client.admin`; [`types::EntityName`] has a number instead. Ceph's
+/// `EntityName`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AuthName {
     pub kind: EntityType,
-    /// What follows the dot.
+    /// The part after the dot.
     pub id: String,
 }
 

@@ -1,4 +1,4 @@
-//! A party and where it is.
+//! A party and its address.
 
 use crate::addr::EntityAddr;
 use crate::{Decode, DecodeError, Encode, Reader, Writer};

@@ -23,7 +23,7 @@ wrapped_integers! {
     PoolId: i64;
     SnapId: u64;
     EntityType: u8;
-    // `errorcode32_t`. In results it travels negated; the sign is the message's business.
+    // `errorcode32_t`. Results carry it negated; messages handle the sign.
     Errno: i32;
 }
 

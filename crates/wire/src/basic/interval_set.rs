@@ -1,4 +1,4 @@
-//! Sets of numbers that mostly come in runs.
+//! Sets of numbers that mostly form runs.
 
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::fmt;
@@ -6,8 +6,8 @@ use std::fmt;
 /// A set of `u64` kept as disjoint runs. Ceph's `interval_set<uint64_t>` (and `interval_set<snapid_t>`).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct IntervalSet {
-    /// (start, length), ascending. No length is 0, and no run reaches past `u64::MAX` or into the next. One piece of memory, as sets
-    /// are decoded and copied far more often than changed.
+    /// Runs as (start, length), ascending. No length is 0, and no run reaches past `u64::MAX` or into the next. They
+    /// are in one allocation, as sets are decoded and copied far more often than changed.
     runs: Vec<(u64, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl IntervalSet {
         self.runs.len()
     }
 
-    /// How many numbers are in the set.
+    /// Number of elements of the set.
     pub fn size(&self) -> u64 {
         self.runs.iter().map(|(_, len)| len).sum()
     }
@@ -43,13 +43,13 @@ impl IntervalSet {
         run.is_some_and(|run| n < end(&self.runs[run]))
     }
 
-    /// Adds `start .. start + len`, whatever of it is already there. Panics if that reaches past `u64::MAX`.
+    /// Adds `start .. start + len`, which may be in the set already. Panics if the range reaches past `u64::MAX`.
     pub fn insert(&mut self, start: u64, len: u64) {
         if len == 0 {
             return;
         }
         let to = start.checked_add(len).expect("run ends within u64");
-        // The new run swallows every one that touches it.
+        // The new run absorbs every run that touches it.
         let first = self.runs.partition_point(|run| end(run) < start);
         let after = self.runs.partition_point(|(at, _)| *at <= to);
         if first == after {
@@ -61,7 +61,7 @@ impl IntervalSet {
         self.runs.drain(first + 1..after);
     }
 
-    /// Takes out `start .. start + len`, whatever of it is there. Panics if that reaches past `u64::MAX`.
+    /// Removes `start .. start + len`, as far as it is in the set. Panics if the range reaches past `u64::MAX`.
     pub fn remove(&mut self, start: u64, len: u64) {
         if len == 0 {
             return;
@@ -98,7 +98,7 @@ impl IntervalSet {
         self.runs = both;
     }
 
-    /// Takes out all of `other`.
+    /// Removes all of `other`.
     pub fn subtract(&mut self, other: &IntervalSet) {
         if let [(start, len)] = other.runs[..] {
             return self.remove(start, len);
@@ -121,14 +121,14 @@ impl IntervalSet {
         self.runs = left;
     }
 
-    /// Keeps only what is in `other`, too.
+    /// Keeps only elements that are in `other`, too.
     pub fn intersect(&mut self, other: &IntervalSet) {
         let mut outside = self.clone();
         outside.subtract(other);
         self.subtract(&outside);
     }
 
-    /// Whether all of `other` is here.
+    /// True if the set has all of `other`.
     pub fn contains_all(&self, other: &IntervalSet) -> bool {
         let mut outside = other.clone();
         outside.subtract(self);
@@ -144,7 +144,7 @@ impl FromIterator<u64> for IntervalSet {
     }
 }
 
-/// As Ceph prints it: `[1~2,7~1]`, hexadecimal.
+/// Ceph's format: `[1~2,7~1]`, hexadecimal.
 impl fmt::Display for IntervalSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[")?;
@@ -167,7 +167,7 @@ impl Encode for IntervalSet {
     }
 }
 
-/// Runs must come in order, disjoint, non-empty and within `u64`. Adjacent runs are kept apart as they came.
+/// Runs must be in order, disjoint, non-empty and within `u64`. Adjacent runs stay separate.
 impl Decode for IntervalSet {
     const MIN_BYTES: usize = 4;
 
@@ -185,8 +185,9 @@ impl Decode for IntervalSet {
     }
 }
 
-/// An encoding of Nacre's own, for sets of which most runs lie close together: from each run's end to the next one's start and its length, as numbers
-/// of variable length, in the largest power of two that divides all of them.
+/// Nacre's own encoding, for sets whose runs mostly lie close together. A run is its distance from the end of the run
+/// before it, and its length, both as numbers of variable length in units of the largest power of two that divides all
+/// of them.
 impl IntervalSet {
     pub fn encode_compact(&self, w: &mut Writer) {
         let all = self.runs.iter().fold(0, |bits, (start, len)| bits | start | len);
@@ -214,7 +215,7 @@ impl IntervalSet {
         let mut from = 0u64;
         for _ in 0..count {
             let (gap, len) = match r.peek() {
-                // As it is nearly always.
+                // In nearly all runs both numbers take one byte.
                 [gap, len, ..] if (gap | len) & 0x80 == 0 => {
                     let both = (u64::from(*gap), u64::from(*len));
                     r.skip(2)?;

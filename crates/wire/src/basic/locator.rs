@@ -1,14 +1,14 @@
-//! Where a client looks for an object.
+//! Placement of an object by a client.
 
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use bytes::Bytes;
 use types::PoolId;
 
-/// Pool, namespace and what replaces the name in placement. Ceph's `object_locator_t`.
+/// Pool, namespace, and the key or hash that replaces the name in placement. Ceph's `object_locator_t`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Locator {
     pub pool: PoolId,
-    /// Placement goes by the key instead of the name unless empty.
+    /// Key that replaces the name in placement, unless empty.
     pub key: Bytes,
     pub nspace: Bytes,
     /// Placement hash that overrides name and key; -1 for none.

@@ -1,6 +1,6 @@
-//! Encodings of identifiers and of the small structures that messages and maps are made of.
+//! Encodings of identifiers and of the small structures in messages and maps.
 //!
-//! The types that every crate speaks live in `types`; what exists only because of the protocol lives here.
+//! Types that every crate uses are in `types`; types that exist only for the protocol are here.
 
 mod auth_name;
 mod entity_inst;

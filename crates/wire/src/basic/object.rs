@@ -1,4 +1,4 @@
-//! Objects by their full name.
+//! Full names of objects.
 
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use types::{ObjectId, PoolId};
@@ -20,7 +20,8 @@ fn decode_fields(r: &mut Reader<'_>) -> Result<ObjectId, DecodeError> {
     let (snap, hash, max) = (r.get()?, r.u32()?, r.bool()?);
     let (nspace, pool) = (r.blob()?.to_vec(), r.get()?);
     let mut id = ObjectId { pool, hash, nspace, key, name, snap, max };
-    // Old encoders wrote the cursor before every object with pool -1, and left fields on the one behind every object.
+    // Old encoders wrote the position before all objects with pool -1, and set further fields on the position after all
+    // objects.
     if id == (ObjectId { pool: PoolId(-1), ..ObjectId::min() }) {
         id = ObjectId::min();
     }
@@ -49,7 +50,7 @@ impl Decode for ObjectId {
     }
 }
 
-/// An object as one OSD stores it: with the generation that erasure coding keeps for undo, and the shard. Ceph's
+/// An object as one OSD stores it: with its shard, and the generation that erasure coding keeps for undo. Ceph's
 /// `ghobject_t`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct StoredObjectId {
@@ -58,7 +59,7 @@ pub struct StoredObjectId {
     pub generation: u64,
     /// [`crate::basic::NO_SHARD`] in replicated pools.
     pub shard: i8,
-    /// Behind all objects of all shards.
+    /// The position after all objects of all shards.
     pub max: bool,
 }
 

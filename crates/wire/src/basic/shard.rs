@@ -1,4 +1,4 @@
-//! Placement groups and OSDs together with the shard of an erasure-coded stripe they hold.
+//! Placement groups and OSDs with the shard of an erasure-coded stripe that they hold.
 
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::fmt;
@@ -28,7 +28,7 @@ impl Default for SPgId {
     }
 }
 
-/// Written `1.2f`, with shard `1.2fs0`.
+/// Format: `1.2f`, with shard `1.2fs0`.
 impl fmt::Display for SPgId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.shard {

@@ -1,14 +1,14 @@
-//! Snapshots a write must preserve.
+//! Snapshots that a write must preserve.
 
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use types::SnapId;
 
-/// The snapshots that exist as the writer knows them.
+/// The existing snapshots, as the writer knows them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapContext {
-    /// The newest snapshot id ever given out.
+    /// The newest snapshot id that was ever given out.
     pub seq: SnapId,
-    /// Those that exist, newest first.
+    /// Ids of existing snapshots, newest first.
     pub snaps: Vec<SnapId>,
 }
 
@@ -19,8 +19,8 @@ impl Default for SnapContext {
 }
 
 impl SnapContext {
-    /// Whether the ids are ones that snapshots have, strictly descending, and none is above `seq`, as every writer must have
-    /// them. What lies above [`SnapId::LAST`] stands for something else, such as the present state; ids count from 1.
+    /// True if all ids are those of snapshots and strictly descending, and none is above `seq`; every writer must keep
+    /// to that. Ids begin at 1; values above [`SnapId::LAST`] have other meanings, such as the present state.
     pub fn is_valid(&self) -> bool {
         self.seq <= SnapId::LAST
             && self.snaps.first().is_none_or(|first| *first <= self.seq)

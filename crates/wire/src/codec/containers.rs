@@ -84,7 +84,7 @@ impl<T: Decode> Decode for Vec<T> {
 
     fn decode(r: &mut Reader<'_>) -> Result<Vec<T>, DecodeError> {
         let count = r.count("list", T::MIN_BYTES)?;
-        // Entries may be larger in memory than on the wire; let growth follow what really arrives.
+        // An entry may be larger in memory than on the wire, so the capacity grows with the entries that arrive.
         let mut items = Vec::with_capacity(count.min(1024));
         for _ in 0..count {
             items.push(T::decode(r)?);

@@ -1,8 +1,8 @@
 //! Little-endian codec of Ceph's versioned encodings.
 //!
 //! A type implements [`Encode`] and [`Decode`] by hand: struct versions, feature bits and skipped tails differ from
-//! type to type. What the types share is here: [`Writer`] knows for whom it writes ([`Target`]), [`Reader`] never
-//! reads past its slice, and neither ever allocates more than the input could hold.
+//! type to type. The common part is here. [`Writer`] knows the peer that it writes for ([`Target`]). [`Reader`] never
+//! reads past its slice. An allocation never exceeds what the input could hold.
 
 mod containers;
 mod reader;
@@ -25,16 +25,17 @@ pub trait Encode {
     }
 }
 
-/// A value that can be read from bytes a peer sent.
+/// A value that can be read from a peer's bytes.
 pub trait Decode: Sized {
-    /// The fewest bytes any value of the type takes: bounds what a claimed count may allocate. At least 1.
+    /// Smallest number of bytes of any value of the type, at least 1. It bounds the allocation for a claimed count.
     const MIN_BYTES: usize = 1;
 
-    /// Errors: [`DecodeError`] for any input that is not a value of the type. Never panics, reads beyond the slice,
-    /// or allocates more than a constant times the input's length.
+    /// Reads a value. Never panics, reads beyond the slice, or allocates more than a constant times the input's length.
+    ///
+    /// Errors: [`DecodeError`] for any input that is not a value of the type.
     fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError>;
 
-    /// The value that `bytes` hold. Bytes behind it are ignored, as the protocol's decoders do.
+    /// Reads the value at the begin of `bytes`. Further bytes are ignored, as by the protocol's decoders.
     fn from_slice(bytes: &[u8]) -> Result<Self, DecodeError> {
         Self::decode(&mut Reader::new(bytes))
     }

@@ -1,9 +1,9 @@
-//! Reading what somebody else wrote.
+//! Reading of a peer's encodings.
 
 use super::Decode;
 use bytes::Bytes;
 
-/// Why bytes are not a value of the expected type.
+/// The reason why bytes are not a value of the expected type.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
     #[error("input ends early: {needed} bytes needed, {left} left")]
@@ -22,7 +22,7 @@ pub enum DecodeError {
     Checksum { what: &'static str, stored: u32, computed: u32 },
 }
 
-/// A position in bytes that came from elsewhere. Copying it is cheap and lets a decoder look ahead.
+/// A position in a peer's bytes. Copying it is cheap and lets a decoder look ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -47,12 +47,12 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, owner: None }
     }
 
-    /// Reads from shared memory: [`Reader::bytes`] then shares instead of copying.
+    /// A reader of shared memory: its [`Reader::bytes`] shares instead of copying.
     pub fn shared(bytes: &'a Bytes) -> Reader<'a> {
         Reader { rest: bytes, owner: Some(bytes) }
     }
 
-    /// Bytes not read yet.
+    /// Number of bytes not read yet.
     pub fn left(&self) -> usize {
         self.rest.len()
     }
@@ -68,12 +68,12 @@ impl<'a> Reader<'a> {
 
     fixed! { u8: u8; u16: u16; u32: u32; u64: u64; i8: i8; i16: i16; i32: i32; i64: i64; f32: f32; f64: f64; }
 
-    /// Any non-zero byte is true, as in Ceph.
+    /// Reads a boolean; any non-zero byte is true, as in Ceph.
     pub fn bool(&mut self) -> Result<bool, DecodeError> {
         Ok(self.u8()? != 0)
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     pub fn raw(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         match self.rest.split_at_checked(n) {
             Some((head, tail)) => {
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         Ok(self.raw(N)?.try_into().expect("raw returns as many bytes as asked"))
     }
 
-    /// A number of seven bits a byte, lowest first, the top bit set on all but the last.
+    /// Reads a number of seven bits per byte, lowest first, with the top bit set in all bytes but the last.
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -109,13 +109,13 @@ impl<'a> Reader<'a> {
         self.raw(n).map(drop)
     }
 
-    /// Bytes behind their length.
+    /// Reads bytes after their length.
     pub fn blob(&mut self) -> Result<&'a [u8], DecodeError> {
         let n = self.u32()? as usize;
         self.raw(n)
     }
 
-    /// The next `n` bytes, shared where the reader was made by [`Reader::shared`], else copied.
+    /// Reads the next `n` bytes; shares them if the reader was made by [`Reader::shared`], else copies them.
     pub fn bytes(&mut self, n: usize) -> Result<Bytes, DecodeError> {
         let slice = self.raw(n)?;
         Ok(match self.owner {
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Bytes behind their length, shared like [`Reader::bytes`].
+    /// Reads bytes after their length, shared like those of [`Reader::bytes`].
     pub fn blob_bytes(&mut self) -> Result<Bytes, DecodeError> {
         let n = self.u32()? as usize;
         self.bytes(n)
@@ -134,9 +134,9 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.blob()?).map_err(|_| DecodeError::Utf8 { what: "string" })
     }
 
-    /// A count of entries that take at least `min_bytes` each.
+    /// Reads a count of entries that take at least `min_bytes` each.
     ///
-    /// Errors: [`DecodeError::Count`] if so many cannot be in what is left.
+    /// Errors: [`DecodeError::Count`] if the rest of the input is too short for so many.
     pub fn count(&mut self, what: &'static str, min_bytes: usize) -> Result<usize, DecodeError> {
         let count = self.u32()? as usize;
         if count.saturating_mul(min_bytes.max(1)) > self.rest.len() {
@@ -149,8 +149,8 @@ impl<'a> Reader<'a> {
         T::decode(self)
     }
 
-    /// A versioned block of a decoder that knows versions up to `known`: its head and a reader confined to its body.
-    /// Fields behind those the decoder knows are thereby skipped.
+    /// Reads a versioned block, for a decoder that knows versions up to `known`: the block's head, and a reader
+    /// confined to its body, so that fields behind the known ones are skipped.
     pub fn versioned(&mut self, what: &'static str, known: u8) -> Result<(Versioned, Reader<'a>), DecodeError> {
         let (version, compat) = (self.u8()?, self.u8()?);
         if compat > known {

@@ -1,6 +1,6 @@
-//! For whom an encoding is made.
+//! The peer that an encoding is made for.
 
-/// A Ceph release, by the number maps carry.
+/// A Ceph release, by its number in maps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Release(pub u8);
 
@@ -53,7 +53,7 @@ impl Release {
     }
 }
 
-/// Feature bits, with the incarnation bits that a bit's present meaning needs.
+/// Feature bits, each with the incarnation bits that its present meaning needs.
 pub mod features {
     const INCARNATION_2: u64 = 1 << 57;
     const INCARNATION_3: u64 = 1 << 57 | 1 << 28;
@@ -74,17 +74,18 @@ pub mod features {
     pub const STRETCH_MODE: u64 = 1 << 32 | INCARNATION_3;
     pub const CRUSH_MSR: u64 = 1 << 38 | INCARNATION_2;
 
-    /// What Nacre advertises: Pacific's set. Newer clients then speak Pacific's encodings, which all of them know.
+    /// Features that Nacre advertises: Pacific's set. Newer clients then use Pacific's encodings, which all of them
+    /// know.
     pub const PACIFIC: u64 = 0x3f01_cfb9_7ffd_ffff;
     pub const QUINCY: u64 = 0x3f01_cfbb_7ffd_ffff;
     pub const TENTACLE: u64 = 0x3f03_dfff_fffd_ffff;
 
-    /// The bits that decide how an OSD map is encoded, as of Pacific.
+    /// Features that decide how an OSD map is encoded, as of Pacific.
     pub const OSDMAP_SIGNIFICANT: u64 = 0x0f00_0880_1021_2a04;
 }
 
-/// The peer an encoding is for: its negotiated feature bits, and the release whose layouts apply where a layout grew
-/// without a feature bit.
+/// The peer that an encoding is made for: its negotiated features, and the release whose layouts apply where a layout
+/// grew without a feature bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
     pub features: u64,
@@ -92,10 +93,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// What Nacre writes unless told otherwise.
+    /// The target that Nacre writes for by default.
     pub const PACIFIC: Target = Target { features: features::PACIFIC, release: Release::PACIFIC };
 
-    /// Whether the peer has all bits of `feature` (one of [`features`]).
+    /// True if the peer has all bits of `feature` (one of [`features`]).
     pub const fn has(self, feature: u64) -> bool {
         self.features & feature == feature
     }

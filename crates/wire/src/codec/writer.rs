@@ -2,7 +2,7 @@
 
 use super::{Encode, Target};
 
-/// A growing buffer and the [`Target`] it is for.
+/// A growing buffer, and the [`Target`] that it is written for.
 #[derive(Debug)]
 pub struct Writer {
     buf: Vec<u8>,
@@ -20,7 +20,7 @@ impl Writer {
         Writer { buf: Vec::new(), target }
     }
 
-    /// Continues behind what `buf` holds.
+    /// A writer that appends to `buf`.
     pub fn onto(buf: Vec<u8>, target: Target) -> Writer {
         Writer { buf, target }
     }
@@ -35,23 +35,23 @@ impl Writer {
         self.buf.push(v.into());
     }
 
-    /// Bytes as they are, without a length.
+    /// Writes bytes without a length.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.buf.extend_from_slice(bytes);
     }
 
-    /// A count or length. Panics beyond `u32`: no value of ours comes near it.
+    /// Writes a count or length. Panics beyond `u32`: no value of ours comes near it.
     pub fn count(&mut self, n: usize) {
         self.u32(u32::try_from(n).expect("count fits 32 bits"));
     }
 
-    /// Bytes behind their length: Ceph's strings and buffer lists.
+    /// Writes bytes after their length: Ceph's strings and buffer lists.
     pub fn blob(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.raw(bytes);
     }
 
-    /// Seven bits a byte, lowest first, the top bit set on all but the last.
+    /// Writes a number of seven bits per byte, lowest first, with the top bit set in all bytes but the last.
     pub fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.u8(value as u8 | 0x80);
@@ -68,14 +68,14 @@ impl Writer {
         value.encode(self);
     }
 
-    /// A versioned block: version, oldest decoder that can read it, length of the body, body.
+    /// Writes a versioned block: version, oldest decoder that can read it, length of the body, body.
     pub fn versioned(&mut self, version: u8, compat: u8, body: impl FnOnce(&mut Writer)) {
         self.u8(version);
         self.u8(compat);
         self.sized(body);
     }
 
-    /// A body behind its length in bytes.
+    /// Writes a body after its length in bytes.
     pub fn sized(&mut self, body: impl FnOnce(&mut Writer)) {
         let at = self.buf.len();
         self.u32(0);
@@ -92,12 +92,13 @@ impl Writer {
         self.buf.is_empty()
     }
 
-    /// What has been written so far.
+    /// The bytes written so far.
     pub fn as_slice(&self) -> &[u8] {
         &self.buf
     }
 
-    /// For fields known only once what follows them is written (checksums, versions that depend on content).
+    /// The bytes written so far, for fields known only once later ones are written (checksums, versions that depend on
+    /// content).
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.buf
     }

@@ -1,18 +1,18 @@
-//! Asking a client to hold operations back.
+//! Requests to a client to hold operations back.
 
 use crate::basic::SPgId;
 use crate::envelope::{Header, Message, priority};
 use crate::{DecodeError, Reader, Rope, Writer};
 use types::{Epoch, ObjectId};
 
-/// What an [`OsdBackoff`] says.
+/// Kind of an [`OsdBackoff`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BackoffOp {
-    /// OSD to client: send nothing for these objects.
+    /// From OSD to client: send nothing for these objects.
     Block = 1,
-    /// Client to OSD: understood.
+    /// From client to OSD: understood.
     AckBlock = 2,
-    /// OSD to client: send again.
+    /// From OSD to client: send again.
     Unblock = 3,
 }
 
@@ -22,7 +22,7 @@ pub struct OsdBackoff {
     pub pgid: SPgId,
     pub epoch: Epoch,
     pub op: BackoffOp,
-    /// Pairs block, acknowledgement and unblock.
+    /// Id that pairs block, acknowledgement and unblock.
     pub id: u64,
     pub begin: ObjectId,
     pub end: ObjectId,
@@ -30,8 +30,8 @@ pub struct OsdBackoff {
 
 impl Message for OsdBackoff {
     const TYPE: u16 = 61;
-    /// That of operations. A Ceph's OSD takes messages of higher priority first: an acknowledgement would overtake operations that
-    /// were sent before it, which then look as if their client ignored what it acknowledged.
+    /// Priority of operations. Ceph's OSD takes messages of higher priority first: an acknowledgement of higher
+    /// priority would overtake operations sent before it, which would then look as if their client ignored the backoff.
     const PRIORITY: u16 = priority::CLIENT_OP;
 
     fn encode_front(&self, w: &mut Writer) {

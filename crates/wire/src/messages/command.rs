@@ -1,4 +1,4 @@
-//! Commands: to the monitor, and to a daemon directly.
+//! Commands to the monitors, and to single daemons.
 
 use super::paxos::{get_head, put_head};
 use crate::envelope::{Header, Message};
@@ -8,12 +8,12 @@ use types::Fsid;
 /// A command to the monitors. Ceph's `MMonCommand`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MonCommand {
-    /// Newest version the client has seen; an answer must not be older.
+    /// Newest version that the client has seen; an answer must not be older.
     pub have: u64,
     pub fsid: Fsid,
     /// One JSON object, `{"prefix": "osd tree", ...}`.
     pub cmd: Vec<String>,
-    /// What `-i` gives.
+    /// Data that `ceph` takes by its option `-i`.
     pub input: Rope,
 }
 
@@ -38,15 +38,15 @@ impl Message for MonCommand {
 /// The answer to a [`MonCommand`], whose transaction id it carries. Ceph's `MMonCommandAck`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MonCommandAck {
-    /// Version of the state the answer was read from.
+    /// Version of the state that the answer was read from.
     pub version: u64,
     /// 0 or above, or a negated error number.
     pub result: i32,
-    /// One line for people, shown on standard error.
+    /// One line for people, which clients print on standard error.
     pub status: String,
-    /// The command again.
+    /// The command, repeated.
     pub cmd: Vec<String>,
-    /// Shown on standard output.
+    /// Output, which clients print on standard output.
     pub output: Rope,
 }
 

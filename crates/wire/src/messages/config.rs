@@ -5,7 +5,7 @@ use crate::envelope::{Header, Message};
 use crate::{DecodeError, Reader, Rope, Writer};
 use std::collections::BTreeMap;
 
-/// All options that apply to the receiver. A client waits for the first one, even if it is empty. Ceph's `MConfig`.
+/// All options that apply to the receiver. A client waits for its first `Config`, even an empty one. Ceph's `MConfig`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Config {
     pub options: BTreeMap<String, String>,

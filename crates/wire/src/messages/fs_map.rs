@@ -5,7 +5,8 @@ use crate::{Decode, DecodeError, Encode, Reader, Release, Rope, Writer};
 use std::collections::BTreeMap;
 use types::{Epoch, Utime};
 
-/// Named on-disk features that readers, writers and everybody must know. Ceph's `CompatSet`.
+/// Named on-disk features: those that all parties may ignore, those that writers must know, and those that all parties
+/// must know. Ceph's `CompatSet`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct CompatSet {
     pub compat: FeatureSet,
@@ -53,7 +54,7 @@ impl Decode for CompatSet {
 
 /// The map of a cluster that has no file system and no metadata server. Ceph's `FSMap`, in `MFSMap`.
 ///
-/// Decoding refuses maps that have either: nothing here could act on them.
+/// Decoding refuses maps that have either: no code here could handle them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FsMap {
     pub epoch: Epoch,
@@ -62,7 +63,7 @@ pub struct FsMap {
     pub default_compat: CompatSet,
     pub enable_multiple: bool,
     pub ever_enabled_multiple: bool,
-    /// When the map was made (Reef and later).
+    /// Time when the map was made (Reef and later).
     pub created: Utime,
 }
 
@@ -89,7 +90,7 @@ impl Encode for FsMap {
             w.i32(self.legacy_client_fscid);
             w.put(&self.default_compat);
             w.bool(self.enable_multiple);
-            // File systems; roles, standby daemons and their epochs.
+            // These counts are of file systems, roles, standby daemons and their epochs.
             (0..4).for_each(|_| w.count(0));
             w.bool(self.ever_enabled_multiple);
             if with_created {
@@ -168,7 +169,7 @@ impl Decode for FsName {
     }
 }
 
-/// Which file systems there are, all that a client needs. Ceph's `FSMapUser`, in `MFSMapUser`.
+/// List of file systems, which is all that a client needs. Ceph's `FSMapUser`, in `MFSMapUser`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FsMapUser {
     pub epoch: Epoch,

@@ -33,7 +33,7 @@ impl Decode for ListedObject {
 /// One batch of a listing: the answer to `PGNLS`. Ceph's `pg_nls_response_t`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectListing {
-    /// Where the next batch begins.
+    /// First position of the next batch.
     pub next: ObjectId,
     pub objects: Vec<ListedObject>,
 }
@@ -134,14 +134,14 @@ impl Decode for Watchers {
     }
 }
 
-/// A past or the present state of an object. Ceph's `clone_info`.
+/// An earlier state or the present state of an object. Ceph's `clone_info`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CloneInfo {
     /// [`SnapId::HEAD`] for the present state.
     pub id: SnapId,
     /// Snapshots that see this state, oldest first.
     pub snaps: Vec<SnapId>,
-    /// Ranges (offset, length) that are the same in the next newer state.
+    /// Ranges (offset, length) that have the same bytes in the next newer state.
     pub overlap: Vec<(u64, u64)>,
     pub size_bytes: u64,
 }
@@ -171,7 +171,7 @@ impl Decode for CloneInfo {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapListing {
     pub clones: Vec<CloneInfo>,
-    /// The newest snapshot the object has seen.
+    /// The newest snapshot that the object has seen.
     pub seq: SnapId,
 }
 

@@ -7,7 +7,7 @@ use crate::envelope::{Header, Message};
 use crate::{Decode, DecodeError, Encode, Reader, Rope, Writer};
 use types::{EntityName, Fsid, Utime};
 
-/// How much an entry matters. The numbers are the protocol's.
+/// Severity of an entry. The numbers are the protocol's.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LogPriority(pub u16);
 
@@ -38,11 +38,11 @@ pub struct LogEntry {
     pub rank: EntityName,
     pub addrs: EntityAddrVec,
     pub stamp: Utime,
-    /// Counts the entries of one sender.
+    /// Number of the entry among those of its sender.
     pub seq: u64,
     pub priority: LogPriority,
     pub message: String,
-    /// `cluster`, `audit` or another.
+    /// `cluster`, `audit` or another channel.
     pub channel: String,
 }
 
@@ -82,7 +82,7 @@ impl Decode for LogEntry {
     }
 }
 
-/// Entries for the cluster log; also what a subscriber to the log gets. Ceph's `MLog`.
+/// Entries for the cluster log; also sent to subscribers of the log. Ceph's `MLog`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Log {
     pub have: u64,
@@ -104,7 +104,7 @@ impl Message for Log {
     }
 }
 
-/// Entries up to `last` are safe; the sender may forget them. Ceph's `MLogAck`.
+/// Tells that entries up to `last` are safe, so that the sender may forget them. Ceph's `MLogAck`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct LogAck {
     pub fsid: Fsid,

@@ -1,4 +1,4 @@
-//! Cluster maps on their way. The maps themselves travel as bytes here; `osdmap` reads them.
+//! Messages with cluster maps. The maps are bytes here; `osdmap` reads them.
 
 use super::paxos::{get_head, put_head};
 use crate::basic::IntervalSet;
@@ -17,7 +17,7 @@ pub struct OsdMap {
     /// Range of epochs that the sender keeps.
     pub oldest: Epoch,
     pub newest: Epoch,
-    /// Snapshots removed in epochs that are skipped because a full map jumps over them.
+    /// Snapshots removed in epochs that are missing from the message because a full map jumps over them.
     pub gap_removed_snaps: BTreeMap<PoolId, IntervalSet>,
 }
 
@@ -94,7 +94,7 @@ impl Message for MonGetOsdMap {
     }
 }
 
-/// The monitors, as bytes of a monitor map. Ceph's `MMonMap`.
+/// The monitor map, as bytes. Ceph's `MMonMap`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MonMap {
     pub map: Bytes,
@@ -112,7 +112,7 @@ impl Message for MonMap {
     }
 }
 
-/// The managers, as bytes of a manager map, which are the whole message. Ceph's `MMgrMap`.
+/// The manager map, as bytes, which are the whole message. Ceph's `MMgrMap`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MgrMap {
     pub map: Bytes,

@@ -1,15 +1,15 @@
-//! Every message of the protocol between Ceph's clients, monitors and OSDs, and what operations carry.
+//! Messages between Ceph's clients, monitors and OSDs, and the inputs and outputs of operations.
 //!
-//! Types are named as Ceph names them, without the leading `M`; several share their name with the map they carry, so
-//! users write `use wire::messages as msg` and `msg::OsdOp`. A receiver matches on `envelope.header.kind` against
+//! Types are named as Ceph names them, without the leading `M`. Several share their name with the map that they carry,
+//! so users write `use wire::messages as msg` and `msg::OsdOp`. A receiver compares `envelope.header.kind` with
 //! [`crate::Message::TYPE`] and then calls [`crate::Message::open`].
 //!
-//! * Operations on objects: [`OsdOp`], [`OsdOpReply`]; their parts [`Op`], [`OpCode`], [`OpArgs`], [`OpFlags`]; what
-//!   parts carry in and out is in [`op_data`] and [`listing`].
-//! * From OSDs unasked: [`OsdMap`], [`WatchNotify`], [`OsdBackoff`].
-//! * Conversation with a monitor: [`MonSubscribe`] and the maps it brings, [`MonGetVersion`], [`Config`]; commands
-//!   ([`MonCommand`], and [`Command`] to a daemon); pools ([`PoolOp`]), statistics ([`Statfs`], [`GetPoolStats`]),
-//!   the cluster log ([`Log`]).
+//! * Operations on objects: [`OsdOp`], [`OsdOpReply`]; their parts [`Op`], [`OpCode`], [`OpArgs`], [`OpFlags`]; the
+//!   parts' inputs and outputs in [`op_data`] and [`listing`].
+//! * Unrequested messages of OSDs: [`OsdMap`], [`WatchNotify`], [`OsdBackoff`].
+//! * Conversation with a monitor: [`MonSubscribe`] and the maps that it brings, [`MonGetVersion`], [`Config`]; commands
+//!   ([`MonCommand`], and [`Command`] to a daemon); pools ([`PoolOp`]), statistics ([`Statfs`], [`GetPoolStats`]), the
+//!   cluster log ([`Log`]).
 
 mod backoff;
 mod command;

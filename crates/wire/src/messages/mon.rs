@@ -1,4 +1,4 @@
-//! Questions to a monitor about its maps.
+//! Requests to a monitor about its maps.
 
 use crate::envelope::{Header, Message};
 use crate::{DecodeError, Reader, Rope, Writer};
@@ -17,10 +17,10 @@ impl Message for MonGetMap {
     }
 }
 
-/// Asks which version of a map (`osdmap`, `monmap`, `mdsmap`, `fsmap`) is the newest. Ceph's `MMonGetVersion`.
+/// Asks for the newest version of a map (`osdmap`, `monmap`, `mdsmap`, `fsmap`). Ceph's `MMonGetVersion`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MonGetVersion {
-    /// Comes back in the answer.
+    /// Number that the answer repeats.
     pub handle: u64,
     pub what: String,
 }
@@ -44,7 +44,7 @@ pub struct MonGetVersionReply {
     pub handle: u64,
     /// The newest committed version.
     pub version: u64,
-    /// The oldest kept.
+    /// The oldest version kept.
     pub oldest: u64,
 }
 

@@ -6,15 +6,15 @@ use crate::{Decode, DecodeError, Encode, Reader, Rope, Target, Writer};
 use bytes::Bytes;
 use std::fmt;
 
-/// One part of an [`super::OsdOp`]: all parts of an operation take effect together or not at all. Ceph's `OSDOp`, on
-/// the wire `ceph_osd_op`.
+/// One part of an [`super::OsdOp`], whose parts take effect together or not at all. Ceph's `OSDOp`, on the wire
+/// `ceph_osd_op`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Op {
     pub code: OpCode,
     /// Bits of [`super::op_flag`].
     pub flags: u32,
     pub args: OpArgs,
-    /// What the operation brings along; shares the message's payload.
+    /// Input of the part; shares the message's payload.
     pub indata: Rope,
 }
 
@@ -31,15 +31,15 @@ impl Op {
         self
     }
 
-    /// The input as one value of a type from [`super::op_data`]. Copies only input that is in several pieces.
+    /// Decodes the input as one value of a type from [`super::op_data`]. Copies only an input of several pieces.
     pub fn input<T: Decode>(&self) -> Result<T, DecodeError> {
         let bytes = self.indata.clone().into_bytes();
         T::decode(&mut Reader::shared(&bytes))
     }
 
-    /// An attribute's name and value.
+    /// Name and value of an attribute.
     ///
-    /// Errors: arguments that are not an attribute's, or lengths that the input does not have.
+    /// Errors: the arguments are not those of an attribute, or their lengths exceed the input.
     pub fn xattr(&self) -> Result<(Bytes, Bytes), DecodeError> {
         let OpArgs::Xattr(args) = self.args else {
             return Err(DecodeError::Value { what: "operation without attribute", value: self.code.0.into() });
@@ -48,9 +48,9 @@ impl Op {
         Ok((name, value))
     }
 
-    /// Class, method and the method's input.
+    /// Class, method and input of a call.
     ///
-    /// Errors: arguments that are not a call's, or lengths that the input does not have.
+    /// Errors: the arguments are not those of a call, or their lengths exceed the input.
     pub fn call(&self) -> Result<(Bytes, Bytes, Bytes), DecodeError> {
         let OpArgs::Call(args) = self.args else {
             return Err(DecodeError::Value { what: "operation without call", value: self.code.0.into() });
@@ -71,7 +71,7 @@ impl Op {
     }
 }
 
-/// The head of one part on the wire, whose payload is elsewhere.
+/// Encodes the head of one part; its payload is elsewhere.
 pub(super) fn encode_head(code: OpCode, flags: u32, args: &OpArgs, payload_len: usize, w: &mut Writer) {
     w.u16(code.0);
     w.u32(flags);
@@ -79,7 +79,7 @@ pub(super) fn encode_head(code: OpCode, flags: u32, args: &OpArgs, payload_len: 
     w.count(payload_len);
 }
 
-/// Reads one head, and takes its payload off the front of `data`'s part behind `taken`.
+/// Reads one head, and takes its payload from `data` at offset `taken`, which it advances.
 pub(super) fn decode_op(r: &mut Reader<'_>, data: &Rope, taken: &mut usize) -> Result<Op, DecodeError> {
     let mut r = Reader::new(r.raw(OP_BYTES)?);
     let code = OpCode(r.u16()?);
@@ -99,7 +99,7 @@ pub(super) fn decode_op(r: &mut Reader<'_>, data: &Rope, taken: &mut usize) -> R
     Ok(Op { code, flags, args, indata })
 }
 
-/// What is left of `data` when all parts have theirs must be nothing.
+/// Checks that the parts' payloads, `taken` bytes, are all of `data`.
 pub(super) fn check_all_taken(data: &Rope, taken: usize) -> Result<(), DecodeError> {
     match data.len() - taken {
         0 => Ok(()),
@@ -107,7 +107,7 @@ pub(super) fn check_all_taken(data: &Rope, taken: usize) -> Result<(), DecodeErr
     }
 }
 
-/// Shapes as in Ceph's logs: `write 0~4096 in=4096b`.
+/// Formats as in Ceph's logs: `write 0~4096 in=4096b`.
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
@@ -149,7 +149,7 @@ impl fmt::Debug for Op {
     }
 }
 
-/// A value of a type from [`super::op_data`] as an operation's input or output.
+/// Encodes a value of a type from [`super::op_data`] as an operation's input or output.
 pub fn to_rope(value: &(impl Encode + ?Sized)) -> Rope {
     value.to_vec(Target::default()).into()
 }

@@ -12,18 +12,18 @@ pub(super) const ARGS_BYTES: usize = 28;
 pub struct Extent {
     pub offset: u64,
     pub length: u64,
-    /// Size the object had when it was last truncated, as the client knows it.
+    /// Size of the object when it was last truncated, as the client knows it.
     pub truncate_size: u64,
-    /// Number of that truncation. 0 with librados.
+    /// Number of that truncation; 0 with librados.
     pub truncate_seq: u32,
 }
 
-/// Lengths of name and value, which follow each other in the input; for comparisons also how to compare.
+/// Lengths of name and value, which follow each other in the input; for comparisons also the kind of comparison.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct XattrArgs {
     pub name_len: u32,
     pub value_len: u32,
-    /// One of [`XattrArgs::EQ`] and so on.
+    /// [`XattrArgs::EQ`] or another comparison.
     pub cmp_op: u8,
     /// [`XattrArgs::MODE_STRING`] or [`XattrArgs::MODE_U64`].
     pub cmp_mode: u8,
@@ -54,13 +54,13 @@ pub struct Call {
 /// Arguments of [`OpCode::WATCH`].
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Watch {
-    /// Chosen by the client; identifies the watch together with the client's name.
+    /// Number chosen by the client; identifies the watch together with the client's name.
     pub cookie: u64,
     pub version: u64,
-    /// One of [`Watch::UNWATCH`] and so on.
+    /// [`Watch::UNWATCH`] or another of its constants.
     pub op: u8,
     pub generation: u32,
-    /// 0 for the OSD's default.
+    /// Timeout in seconds; 0 for the OSD's default.
     pub timeout_s: u32,
 }
 
@@ -104,7 +104,7 @@ pub struct Checksum {
     pub offset: u64,
     pub length: u64,
     pub chunk_size: u32,
-    /// One of [`Checksum::XXHASH32`] and so on.
+    /// [`Checksum::XXHASH32`] or another kind.
     pub kind: u8,
 }
 
@@ -114,16 +114,16 @@ impl Checksum {
     pub const CRC32C: u8 = 2;
 }
 
-/// Arguments in the layout that belongs to the code. Bytes behind a layout are zero in what clients send; they are
-/// neither kept nor checked.
+/// Arguments in the layout of the code. Bytes behind a layout are zero in clients' messages; they are neither kept nor
+/// checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpArgs {
-    /// All bytes zero, for codes without arguments.
+    /// No arguments: all bytes are zero.
     None,
     Extent(Extent),
     Xattr(XattrArgs),
     Call(Call),
-    /// Most entries to list, and the epoch in which the listing began.
+    /// Largest number of entries to list, and the epoch in which the listing began.
     PgLs {
         count: u64,
         start_epoch: u32,
@@ -183,7 +183,7 @@ impl OpArgs {
                 w.u8(a.method_len);
                 w.u8(a.argc);
                 w.u32(a.indata_len);
-                // Answers keep the length where ranges have theirs, one byte further on.
+                // Answers have the length where ranges have theirs, one byte further on.
                 w.u8(0);
                 w.u64(a.output_len);
             }
@@ -235,7 +235,7 @@ impl OpArgs {
         w.raw(&[0; ARGS_BYTES][..rest]);
     }
 
-    /// The 28 bytes on the wire.
+    /// Encodes the arguments as 28 bytes.
     pub fn to_bytes(&self) -> [u8; ARGS_BYTES] {
         let mut w = Writer::new(Target::default());
         self.encode(&mut w);

@@ -1,4 +1,4 @@
-//! Parts of operations, as a client makes them.
+//! Construction of parts of operations, as clients send them.
 
 use super::op::to_rope;
 use super::op_data::{CopyFromInput, NotifyAckInput, NotifyInput, OmapCmp, OmapGetKeys, OmapGetVals, OmapRmKeyRange};
@@ -26,7 +26,7 @@ fn xattr(code: OpCode, name: &[u8], value: &[u8], cmp_op: u8, cmp_mode: u8) -> O
 }
 
 impl Op {
-    /// `length` 0 reads the whole object.
+    /// Reads a range; `length` 0 reads the whole object.
     pub fn read(offset: u64, length: u64) -> Op {
         Op::new(OpCode::READ, extent(offset, length), Rope::new())
     }
@@ -62,7 +62,7 @@ impl Op {
         Op::new(OpCode::ZERO, extent(offset, length), Rope::new())
     }
 
-    /// Creates the object; fails if it exists and `exclusive`.
+    /// Creates the object; if `exclusive`, fails where it exists.
     pub fn create(exclusive: bool) -> Op {
         let flags = if exclusive { op_flag::EXCL } else { 0 };
         Op::new(OpCode::CREATE, OpArgs::None, Rope::new()).with_flags(flags)
@@ -88,17 +88,17 @@ impl Op {
         xattr(OpCode::RMXATTR, name, &[], 0, 0)
     }
 
-    /// Fails unless `value` compares so with the attribute; `cmp_op` is one of [`XattrArgs::EQ`] and so on.
+    /// Fails unless `value` compares so with the attribute; `cmp_op` is [`XattrArgs::EQ`] or another comparison.
     pub fn cmp_xattr(name: &[u8], value: &[u8], cmp_op: u8) -> Op {
         xattr(OpCode::CMPXATTR, name, value, cmp_op, XattrArgs::MODE_STRING)
     }
 
-    /// At most `max` keys behind `start_after`.
+    /// Lists at most `max` keys after `start_after`.
     pub fn omap_get_keys(start_after: Bytes, max: u64) -> Op {
         omap(OpCode::OMAPGETKEYS, &OmapGetKeys { start_after, max })
     }
 
-    /// At most `max` keys and values behind `start_after`, of keys that begin with `prefix`.
+    /// Lists at most `max` keys and values after `start_after`, of keys that begin with `prefix`.
     pub fn omap_get_vals(start_after: Bytes, max: u64, prefix: Bytes) -> Op {
         omap(OpCode::OMAPGETVALS, &OmapGetVals { start_after, max, prefix })
     }
@@ -143,34 +143,35 @@ impl Op {
         Op::new(OpCode::CALL, OpArgs::Call(args), [class.as_bytes(), method.as_bytes(), input].concat())
     }
 
-    /// At most `count` objects of the placement group, from `cursor` on.
+    /// Lists at most `count` objects of the placement group, from `cursor` on.
     pub fn pg_nls(cursor: &ObjectId, count: u64, start_epoch: u32) -> Op {
         Op::new(OpCode::PGNLS, OpArgs::PgLs { count, start_epoch }, to_rope(cursor))
     }
 
-    /// A hint that may fail without harm.
+    /// Gives a hint, which may fail without harm.
     pub fn set_alloc_hint(expected_object_size: u64, expected_write_size: u64, flags: u32) -> Op {
         let hint = AllocHint { expected_object_size, expected_write_size, flags };
         Op::new(OpCode::SETALLOCHINT, OpArgs::AllocHint(hint), Rope::new()).with_flags(op_flag::FAILOK)
     }
 
-    /// Fails unless the object's version as users see it is this one.
+    /// Fails unless `version` is the object's version as users see it.
     pub fn assert_version(version: u64) -> Op {
         Op::new(OpCode::ASSERT_VER, OpArgs::AssertVersion { version }, Rope::new())
     }
 
-    /// `what` is one of [`Watch::UNWATCH`] and so on; a timeout of 0 is the OSD's default.
+    /// Changes or checks a watch. `what` is [`Watch::UNWATCH`] or another of its constants; a timeout of 0 is the OSD's
+    /// default.
     pub fn watch(cookie: u64, what: u8, timeout_s: u32) -> Op {
         let args = Watch { cookie, op: what, timeout_s, ..Watch::default() };
         Op::new(OpCode::WATCH, OpArgs::Watch(args), Rope::new())
     }
 
-    /// Tells a live watch from one that is gone. It changes nothing.
+    /// True for a ping of a watch, which checks that the watch exists and changes nothing.
     pub fn is_ping(&self) -> bool {
         matches!(self.args, OpArgs::Watch(Watch { op: Watch::PING, .. }))
     }
 
-    /// `cookie` comes back with the completion.
+    /// Notifies an object's watchers; the message that ends the notification repeats `cookie`.
     pub fn notify(cookie: u64, timeout_s: u32, payload: Bytes) -> Op {
         let input = NotifyInput { version: 1, timeout_s, payload };
         Op::new(OpCode::NOTIFY, OpArgs::Notify { cookie }, to_rope(&input))
@@ -182,19 +183,19 @@ impl Op {
         Op::new(OpCode::NOTIFY_ACK, OpArgs::None, to_rope(&input))
     }
 
-    /// All states of an object: the operation must look at [`SnapId::DIR`].
+    /// Lists all states of an object: the operation must be at [`SnapId::DIR`].
     pub fn list_snaps() -> Op {
         Op::new(OpCode::LIST_SNAPS, OpArgs::None, Rope::new())
     }
 
-    /// Checksums of a range, `kind` one of [`Checksum::CRC32C`] and so on, from the seed -1.
+    /// Computes checksums of a range from the seed -1; `kind` is [`Checksum::CRC32C`] or another kind.
     pub fn checksum(kind: u8, offset: u64, length: u64, chunk_size: u32) -> Op {
         let args = Checksum { offset, length, chunk_size, kind };
         let seed_bytes = if kind == Checksum::XXHASH64 { 8 } else { 4 };
         Op::new(OpCode::CHECKSUM, OpArgs::Checksum(args), vec![0xff; seed_bytes])
     }
 
-    /// Fails unless these bytes are there.
+    /// Fails unless the object has these bytes at `offset`.
     pub fn cmp_ext(offset: u64, data: impl Into<Rope>) -> Op {
         let data = data.into();
         Op::new(OpCode::CMPEXT, extent(offset, data.len() as u64), data)
@@ -207,7 +208,8 @@ impl Op {
         Op::new(OpCode::WRITESAME, OpArgs::WriteSame(args), data)
     }
 
-    /// Like [`Op::cmp_xattr`], with numbers.
+    /// Fails unless `value` compares so with the attribute as a number; `cmp_op` is [`XattrArgs::EQ`] or another
+    /// comparison.
     pub fn cmp_xattr_u64(name: &[u8], value: u64, cmp_op: u8) -> Op {
         xattr(OpCode::CMPXATTR, name, &value.to_le_bytes(), cmp_op, XattrArgs::MODE_U64)
     }
@@ -221,7 +223,7 @@ impl Op {
         Op::new(OpCode::LIST_WATCHERS, OpArgs::None, Rope::new())
     }
 
-    /// Makes the object what it was in `snap`.
+    /// Restores the object's state of snapshot `snap`.
     pub fn rollback(snap: SnapId) -> Op {
         Op::new(OpCode::ROLLBACK, OpArgs::Snap(snap), Rope::new())
     }

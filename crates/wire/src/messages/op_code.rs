@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What one part of an [`super::OsdOp`] does. Mode, operand and number are parts of the value.
+/// Code of one part of an [`super::OsdOp`]. Mode, operand and number are parts of the value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpCode(pub u16);
 
@@ -18,7 +18,7 @@ macro_rules! op_codes {
         impl OpCode {
             $(pub const $name: OpCode = OpCode($value);)*
 
-            /// Every code there is, ascending within mode and kind.
+            /// All codes, ascending within mode and kind.
             pub const ALL: &[OpCode] = &[$(OpCode::$name),*];
 
             /// Ceph's name in logs, `unknown` for codes that are not in the table.
@@ -108,33 +108,33 @@ op_codes! {
 }
 
 impl OpCode {
-    /// Whether the table knows the code.
+    /// True if the table has the code.
     pub fn is_known(self) -> bool {
         self.name() != "unknown"
     }
 
-    /// Whether the operation may look at the object.
+    /// True if the operation may read the object.
     pub const fn is_read(self) -> bool {
         self.0 & MODE_READ != 0
     }
 
-    /// Whether the operation may change the object. A [`OpCode::CALL`] writes if its method does, which only the
+    /// True if the operation may change the object. A [`OpCode::CALL`] writes if its method does, which only the
     /// registry of methods knows.
     pub const fn is_write(self) -> bool {
         self.0 & MODE_WRITE != 0
     }
 
-    /// Whether the operation is about attributes.
+    /// True if the operation concerns attributes.
     pub const fn is_attr(self) -> bool {
         self.0 & TYPE_MASK == TYPE_ATTR
     }
 
-    /// Whether the operation runs a method of an object class.
+    /// True if the operation runs a method of an object class.
     pub const fn is_exec(self) -> bool {
         self.0 & TYPE_MASK == TYPE_EXEC
     }
 
-    /// Whether the operation is about a placement group instead of an object.
+    /// True if the operation concerns a placement group instead of an object.
     pub const fn is_pg(self) -> bool {
         self.0 & TYPE_MASK == TYPE_PG
     }

@@ -46,7 +46,7 @@ structs! {
 
     /// Output of `SPARSE_READ`.
     SparseReadOutput min 8 {
-        /// Offset -> length of each range that has data.
+        /// Offset and length of each range that has data.
         extents: BTreeMap<u64, u64>,
         /// The ranges' bytes, one after the other.
         data: Bytes,
@@ -62,7 +62,7 @@ structs! {
     /// Output of `OMAPGETKEYS`.
     OmapKeysOutput min 5 {
         keys: Vec<Bytes>,
-        /// There are more.
+        /// True if there are more keys.
         truncated: bool,
     }
 
@@ -70,7 +70,7 @@ structs! {
     OmapGetVals min 16 {
         start_after: Bytes,
         max: u64,
-        /// Only keys that begin with it.
+        /// Prefix of the listed keys.
         prefix: Bytes,
     }
 
@@ -86,7 +86,7 @@ structs! {
         end: Bytes,
     }
 
-    /// Input of `OMAP_CMP`: by key, the value to compare with and how (one of [`super::XattrArgs::EQ`] and so on).
+    /// Input of `OMAP_CMP`: by key, the value to compare with and the comparison ([`super::XattrArgs::EQ`] or another).
     OmapCmp min 4 {
         assertions: BTreeMap<Bytes, (Bytes, i32)>,
     }
@@ -104,7 +104,7 @@ structs! {
         locator: Locator,
     }
 
-    /// Input of `COPY_FROM2`: the source, and how the copy counts as truncated.
+    /// Input of `COPY_FROM2`: the source, and the copy's truncation.
     CopyFrom2Input min 50 {
         name: Bytes,
         locator: Locator,
@@ -118,7 +118,7 @@ structs! {
 pub struct NotifyAckInput {
     pub notify_id: u64,
     pub cookie: u64,
-    /// What the notifier gets; old clients send none.
+    /// Answer for the notifier; old clients send none.
     pub reply: Option<Bytes>,
 }
 
@@ -141,9 +141,9 @@ impl Decode for NotifyAckInput {
     }
 }
 
-/// Input of `PGNLS_FILTER` and `PGLS_FILTER`: only objects whose attribute `xattr` equals `value`.
+/// Input of `PGNLS_FILTER` and `PGLS_FILTER`: lists only objects whose attribute `xattr` equals `value`.
 ///
-/// Filters of object classes are refused: only the class would know where its arguments end.
+/// Filters of object classes are refused: only the class knows the end of its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilteredListInput {
     pub xattr: Bytes,

@@ -47,7 +47,7 @@ op_flags! {
 }
 
 impl OpFlags {
-    /// Whether all bits of `flags` are set.
+    /// True if all bits of `flags` are set.
     pub const fn has(self, flags: OpFlags) -> bool {
         self.0 & flags.0 == flags.0
     }
@@ -69,7 +69,7 @@ impl std::ops::BitOr for OpFlags {
     }
 }
 
-/// As Ceph logs them: `ondisk+write+known_if_redirected`.
+/// Formats as in Ceph's logs: `ondisk+write+known_if_redirected`.
 impl fmt::Display for OpFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
@@ -94,7 +94,7 @@ impl fmt::Debug for OpFlags {
 
 /// Flags of one part of an operation ([`super::Op::flags`]).
 pub mod op_flag {
-    /// Create only if the object does not exist.
+    /// The part creates the object only if it does not exist.
     pub const EXCL: u32 = 0x1;
     /// The whole operation goes on if this part fails.
     pub const FAILOK: u32 = 0x2;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::fmt;
 use types::{Epoch, ObjectId, ReqId, SnapId, Utime};
 
-/// Ids with which Ceph follows an operation through daemons (blkin); zeros where it does not.
+/// Ids by which Ceph traces an operation through daemons (blkin); zeros without tracing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Trace {
     pub trace_id: i64,
@@ -33,21 +33,21 @@ impl Decode for Trace {
     }
 }
 
-/// An operation: its parts ([`Op`]) take effect together or not at all. Ceph's `MOSDOp`.
+/// An operation. Its parts ([`Op`]) take effect together or not at all. Ceph's `MOSDOp`.
 ///
-/// Layout 8 is written; 8 and 9 (Squid's, which adds a trace context) are read. The payload is the inputs of all
-/// parts, in order.
+/// Layout 8 is written; 8 and 9 (Squid's, which adds a trace context) are read. The payload consists of the inputs of
+/// all parts, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OsdOp {
-    /// Where the client believes the object to be.
+    /// Placement group of the object by the client's map.
     pub pgid: SPgId,
     /// Placement hash of the object, all 32 bits.
     pub raw_hash: u32,
-    /// The client's map.
+    /// Epoch of the client's map.
     pub epoch: Epoch,
     pub flags: OpFlags,
-    /// Identity for duplicate detection, where the sender acts for another; usually zero but for `inc`. See
-    /// [`OsdOp::request_id`].
+    /// Identity for duplicate detection, set if the sender acts for another client; otherwise zero, `inc` perhaps
+    /// excepted. See [`OsdOp::request_id`].
     pub reqid: ReqId,
     pub trace: Trace,
     pub client_inc: u32,
@@ -55,12 +55,12 @@ pub struct OsdOp {
     pub locator: Locator,
     pub name: Bytes,
     pub ops: Vec<Op>,
-    /// What reads look at: [`SnapId::HEAD`] or a snapshot.
+    /// The state that reads see: [`SnapId::HEAD`] or a snapshot.
     pub snap: SnapId,
-    /// With `snaps` (newest first): what writes must preserve.
+    /// Newest snapshot id; with `snaps` (newest first), the snapshots that writes must preserve.
     pub snap_seq: SnapId,
     pub snaps: Vec<SnapId>,
-    /// 0 at first, one more with each resend.
+    /// Number of the attempt: 0 at first, one more with each resend.
     pub retry_attempt: i32,
     pub features: u64,
 }
@@ -88,18 +88,18 @@ impl OsdOp {
         }
     }
 
-    /// Whether a part may change the object, not counting class methods, which only their registry knows.
+    /// True if a part may change the object. Class methods do not count, because only their registry knows.
     pub fn may_write(&self) -> bool {
         self.ops.iter().any(|op| op.code.is_write() && !op.is_ping())
     }
 
-    /// Whether a part may look at the object.
+    /// True if a part may read the object.
     pub fn may_read(&self) -> bool {
         self.ops.iter().any(|op| op.code.is_read())
     }
 
-    /// The request's identity: what the message says if it says anything, else the sender (`name` from its session)
-    /// and the message's transaction id.
+    /// Identity of the request: the message's `reqid`, if set, or else the sender (`name` from its session) and the
+    /// message's transaction id.
     pub fn request_id(&self, sender: types::EntityName, tid: u64) -> ReqId {
         if self.reqid.tid == 0 && self.reqid.name == types::EntityName::default() {
             ReqId { name: sender, tid, inc: self.client_inc as i32 }
@@ -108,13 +108,13 @@ impl OsdOp {
         }
     }
 
-    /// The object's full name; with [`OsdOp::snap`] as its snapshot.
+    /// The object's full name, with [`OsdOp::snap`] as its snapshot.
     pub fn object_id(&self) -> ObjectId {
         ObjectId {
             pool: self.pgid.pg.pool,
             hash: self.raw_hash,
             nspace: self.locator.nspace[..].to_vec(),
-            // Ceph leaves out a key that says nothing new.
+            // Ceph leaves out a key that equals the name.
             key: if self.locator.key == self.name { Vec::new() } else { self.locator.key[..].to_vec() },
             name: self.name[..].to_vec(),
             snap: self.snap,

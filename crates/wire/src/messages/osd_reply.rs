@@ -8,10 +8,10 @@ use crate::{Decode, DecodeError, Encode, Reader, Rope, Writer};
 use bytes::Bytes;
 use types::{EVersion, Epoch, Errno, PgId};
 
-/// What became of one part of an operation.
+/// The outcome of one part of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpReply {
-    /// Code, flags and arguments as the request had them; reads set the extent's length to what was read.
+    /// Code, flags and arguments as in the request; reads set the extent's length to the number of bytes read.
     pub code: OpCode,
     pub flags: u32,
     pub args: OpArgs,
@@ -20,7 +20,7 @@ pub struct OpReply {
     pub outdata: Rope,
 }
 
-/// Sends the client elsewhere. Only cache tiers do that; never sent by us. Ceph's `request_redirect_t`.
+/// Sends the client elsewhere. Only cache tiers do that; Nacre never does. Ceph's `request_redirect_t`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Redirect {
     pub locator: Locator,
@@ -43,7 +43,7 @@ impl Decode for Redirect {
     fn decode(r: &mut Reader<'_>) -> Result<Redirect, DecodeError> {
         let (_, mut r) = r.versioned("redirect", 1)?;
         let redirect = Redirect { locator: r.get()?, name: r.blob_bytes()? };
-        // Instructions that no release has ever written.
+        // These instructions are empty in every release.
         r.blob()?;
         Ok(redirect)
     }
@@ -51,7 +51,7 @@ impl Decode for Redirect {
 
 /// The answer to an [`OsdOp`]; carries the request's transaction id. Ceph's `MOSDOpReply`.
 ///
-/// The payload is the outputs of all parts, in order.
+/// The payload consists of the outputs of all parts, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OsdOpReply {
     pub name: Bytes,
@@ -60,12 +60,12 @@ pub struct OsdOpReply {
     pub flags: OpFlags,
     /// 0 or above, or a negated error number.
     pub result: i32,
-    /// `replay_version` with its counter replaced by `user_version`, for clients older than the latter.
+    /// `replay_version` with its counter replaced by `user_version`, for clients that do not know the latter.
     pub bad_replay_version: EVersion,
-    /// The OSD's map.
+    /// Epoch of the OSD's map.
     pub epoch: Epoch,
     pub ops: Vec<OpReply>,
-    /// Copied from the request: tells the client to which of its attempts this answers.
+    /// Number of the request's attempt that is answered, copied from the request.
     pub retry_attempt: i32,
     /// Version of the update in its placement group; zero for reads.
     pub replay_version: EVersion,
@@ -76,14 +76,13 @@ pub struct OsdOpReply {
 }
 
 impl OsdOpReply {
-    /// An answer to `request` that was refused before any part was executed (also because its object does not exist).
+    /// An answer to a request that was refused before any part was executed, also because its object does not exist.
     pub fn refusing(request: &OsdOp, error: Errno, epoch: Epoch) -> OsdOpReply {
         let flags = request.flags.without(OpFlags::ONNVRAM);
         OsdOpReply { flags, ..OsdOpReply::to(request, error.as_result(), epoch) }
     }
 
-    /// An answer to `request`, which was executed, with `result` for the whole, 0 and no output for each part, and no
-    /// versions.
+    /// An answer to an executed `request`, with `result` for the whole, 0 and no output for each part, and no versions.
     pub fn to(request: &OsdOp, result: i32, epoch: Epoch) -> OsdOpReply {
         let ops = request.ops.iter().map(|op| OpReply {
             code: op.code,
@@ -109,8 +108,7 @@ impl OsdOpReply {
         }
     }
 
-    /// Sets the version of the update (zero for reads) and of the object as users see it, the way clients of all
-    /// ages expect them.
+    /// Sets the version of the update (zero for reads) and of the object as users see it, for old and new clients.
     pub fn set_versions(&mut self, replay: EVersion, user: u64) {
         self.replay_version = replay;
         self.user_version = user;

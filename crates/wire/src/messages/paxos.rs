@@ -1,11 +1,11 @@
-//! The head that many messages to and from monitors begin with.
+//! The head of many messages to and from monitors.
 
 use crate::{DecodeError, Reader, Writer};
 
-/// Writes the head. `version`: the newest version of the map in question that the sender has.
+/// Writes the head. `version`: newest version that the sender has of the map that the message concerns.
 pub(super) fn put_head(w: &mut Writer, version: u64) {
     w.u64(version);
-    // A monitor's rank and a transaction id, from when monitors forwarded requests this way.
+    // Unused fields: a monitor's rank and a transaction id, by which monitors once forwarded requests.
     w.i16(-1);
     w.u64(0);
 }

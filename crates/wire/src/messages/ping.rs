@@ -1,4 +1,4 @@
-//! Asking whether a monitor is there.
+//! Pings of monitors.
 
 use crate::envelope::{Header, Message};
 use crate::{DecodeError, Reader, Rope, Writer};
@@ -6,7 +6,7 @@ use crate::{DecodeError, Reader, Rope, Writer};
 /// A ping, and its answer. Ceph's `MPing`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Ping {
-    /// JSON about the monitor's health, in its answer.
+    /// JSON about the monitor's health, in the answer.
     pub status: Option<String>,
 }
 

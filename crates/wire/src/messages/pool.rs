@@ -1,4 +1,4 @@
-//! Pools: changing them, asking how full they are.
+//! Changes of pools, and requests for space.
 
 use super::paxos::{get_head, put_head};
 use super::stats::PoolStat;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{Epoch, Fsid, PoolId, SnapId};
 
-/// What a [`PoolOp`] asks for. The numbers are the protocol's.
+/// Kind of a [`PoolOp`]. The numbers are the protocol's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolOpKind(pub u32);
 
@@ -27,13 +27,13 @@ impl PoolOpKind {
 pub struct PoolOp {
     pub have: u64,
     pub fsid: Fsid,
-    /// 0 when creating a pool.
+    /// Id of the pool; 0 when creating one.
     pub pool: u32,
     pub op: PoolOpKind,
     pub snap: SnapId,
-    /// Of the new pool or snapshot.
+    /// Name of the new pool or snapshot.
     pub name: String,
-    /// Of the new pool, -1 for the default.
+    /// CRUSH rule of the new pool; -1 for the default.
     pub crush_rule: i16,
 }
 
@@ -95,7 +95,7 @@ impl Message for PoolOpReply {
     }
 }
 
-/// Asks how full the cluster, or one pool, is. Ceph's `MStatfs`.
+/// Asks for the space of the cluster, or of one pool. Ceph's `MStatfs`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Statfs {
     pub have: u64,
@@ -182,7 +182,7 @@ pub struct GetPoolStatsReply {
     pub version: u64,
     pub fsid: Fsid,
     pub stats: BTreeMap<String, PoolStat>,
-    /// Whether allocation is accounted pool by pool; else clients estimate it from sizes and copies.
+    /// True if space is accounted pool by pool; otherwise clients estimate it from sizes and numbers of replicas.
     pub per_pool: bool,
 }
 

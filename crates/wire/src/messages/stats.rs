@@ -43,7 +43,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Counts of objects and of what happened to them. Ceph's `object_stat_sum_t`.
+    /// Counts of objects and of events on them. Ceph's `object_stat_sum_t`.
     ObjectStats what "object statistics" version 20 compat 14 {
         num_bytes: i64,
         num_objects: i64,
@@ -110,11 +110,11 @@ pub struct PoolStat {
     pub objects: ObjectStats,
     pub log_size: i64,
     pub ondisk_log_size: i64,
-    /// Placement groups' members, summed up.
+    /// Sums over placement groups of the sizes of their up and acting sets.
     pub up: i32,
     pub acting: i32,
     pub store: StoreStatfs,
-    /// How many OSDs report `store`.
+    /// Number of OSDs that report `store`.
     pub num_store_stats: i32,
 }
 
@@ -152,7 +152,7 @@ impl Decode for PoolStat {
     }
 }
 
-/// A sum, and formerly sums by category. Ceph's `object_stat_collection_t`.
+/// A sum, and in old layouts sums by category. Ceph's `object_stat_collection_t`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct ObjectStatCollection(pub ObjectStats);
 

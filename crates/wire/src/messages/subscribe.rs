@@ -1,16 +1,16 @@
-//! What a client wants to be told.
+//! Subscriptions of clients.
 
 use crate::envelope::{Header, Message};
 use crate::{Decode, DecodeError, Encode, Reader, Rope, Writer};
 use std::collections::BTreeMap;
 use types::Fsid;
 
-/// From which version on, and how often.
+/// Subscription to one map or log.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Subscription {
     /// The first version wanted; 0 for the newest, in full.
     pub start: u64,
-    /// Once, instead of from now on.
+    /// The subscription ends with the first message.
     pub onetime: bool,
 }
 
@@ -56,7 +56,7 @@ impl Message for MonSubscribe {
     }
 }
 
-/// Tells clients that cannot do without when to renew. Ceph's `MMonSubscribeAck`.
+/// Tells old clients when to renew their subscriptions. Ceph's `MMonSubscribeAck`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct MonSubscribeAck {
     pub interval_s: u32,

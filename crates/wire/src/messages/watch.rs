@@ -5,26 +5,26 @@ use crate::{Decode, DecodeError, Encode, Reader, Rope, Writer};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// What a [`WatchNotify`] says.
+/// Kind of a [`WatchNotify`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchNotifyOp {
-    /// To a watcher: somebody notifies.
+    /// To a watcher: a notification.
     Notify = 1,
-    /// To the notifier: all watchers have answered, or time is up.
+    /// To the notifier: all watchers have answered, or the time is up.
     NotifyComplete = 2,
     /// To a watcher: the watch is gone.
     Disconnect = 3,
 }
 
-/// From an OSD to a watcher or notifier. Ceph's `MWatchNotify`.
+/// A message from an OSD to a watcher or notifier. Ceph's `MWatchNotify`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchNotify {
     pub op: WatchNotifyOp,
-    /// The receiver's own: of its watch, or of its notify operation. Never one that it did not send.
+    /// Cookie of the receiver's own watch or notify operation.
     pub cookie: u64,
     pub version: u64,
     pub notify_id: u64,
-    /// What the notifier sent.
+    /// Payload from the notifier.
     pub payload: Bytes,
     /// 0, or a negated error number (a watcher was too slow).
     pub result: i32,
@@ -77,7 +77,7 @@ impl Message for WatchNotify {
     }
 }
 
-/// Who answered a notification, and who did not. Watchers are (global id, cookie).
+/// Watchers that answered a notification, and those that did not. A watcher is (global id, cookie).
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct NotifyReplies {
     pub replies: BTreeMap<(u64, u64), Bytes>,

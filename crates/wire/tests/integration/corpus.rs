@@ -1,6 +1,6 @@
-//! Samples that releases of Ceph wrote, decoded and written again.
+//! Samples that releases of Ceph wrote, decoded and encoded again.
 //!
-//! `CEPH_CORPUS` names a folder with `RELEASE/objects/TYPE/SAMPLE`. Without it the test says so and passes.
+//! `CEPH_CORPUS` names a folder with `RELEASE/objects/TYPE/SAMPLE`. Without it the test prints that and passes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,8 @@ fn samples(corpus: &Path, release: &str, name: &str) -> Vec<(PathBuf, Vec<u8>)> 
     paths.into_iter().map(|path| (path.clone(), fs::read(path).expect("readable sample"))).collect()
 }
 
-/// Every sample of type `name` decodes and is written again to the same bytes. `refused` tells which errors are right.
+/// Checks that every sample of type `name` decodes and is encoded to the same bytes. `refused` is true for the right
+/// errors.
 fn check<T: Encode + Decode>(corpus: &Path, name: &str, refused: impl Fn(&DecodeError) -> bool) {
     let (mut same, mut left_out) = (0, 0);
     for (release, target) in RELEASES {

@@ -1,4 +1,4 @@
-//! Decoders against input that nobody would send on purpose, and values against their encodings.
+//! Decoders against invalid input, and values against their encodings.
 
 use crate::fixture;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use wire::messages::{
 };
 use wire::{Decode, DecodeError, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Rope, Target};
 
-/// Bytes that decode are a value; the value's own encoding decodes to the same encoding.
+/// Checks that bytes that decode are a value whose own encoding decodes to the same encoding.
 fn decode_is_stable<T: Encode + Decode>(bytes: &[u8]) {
     let Ok(value) = T::from_slice(bytes) else { return };
     let encoded = value.to_vec(Target::PACIFIC);
@@ -43,7 +43,7 @@ macro_rules! run_all {
 macro_rules! min_bytes_all {
     ($bytes:expr; $($ty:ident)*) => {
         $(
-            // No shorter input may decode, or a claimed count would be refused that is right.
+            // No shorter input may decode: otherwise `MIN_BYTES` would refuse a correct count.
             for len in 0..$ty::MIN_BYTES {
                 assert!($ty::from_slice(&$bytes[..len]).is_err(), "{} of {len} bytes", stringify!($ty));
             }
@@ -73,7 +73,7 @@ proptest! {
         every_type!(run_all, &bytes);
     }
 
-    /// Headers of versioned blocks are right more often here, so that decoders get further.
+    /// Headers of versioned blocks are correct more often here, so that decoders get further.
     #[test]
     fn any_blocks_decode_to_a_value_or_an_error(
         version in 1u8..9, compat in 1u8..6, body in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..200)
@@ -137,7 +137,7 @@ proptest! {
     }
 }
 
-/// The same operation with each input in one piece: how a payload is cut into pieces is not part of its value.
+/// The operation with each input in one piece: the division of a payload into pieces is not part of its value.
 fn contiguous(mut op: OsdOp) -> OsdOp {
     for op in &mut op.ops {
         op.indata = op.indata.clone().into_bytes().into();
@@ -192,6 +192,7 @@ prop_compose! {
         nspace in short(), key in short(), ops in prop::collection::vec(part(), 0..5),
         snaps in prop::collection::vec(any::<u64>(), 0..3), retry_attempt: i32, features: u64, tids: (u64, i64, i64),
     ) -> OsdOp {
+        let locator = Locator { key, nspace, ..Locator::pool(pgid.pg.pool) };
         OsdOp {
             flags: OpFlags(flags),
             reqid: ReqId { name: EntityName::client(7), tid: tids.0, inc: 3 },
@@ -203,7 +204,7 @@ prop_compose! {
             snaps: snaps.into_iter().map(SnapId).collect(),
             retry_attempt,
             features,
-            ..OsdOp::new(pgid, raw_hash, Epoch(epoch), Locator { key, nspace, ..Locator::pool(pgid.pg.pool) }, name, ops)
+            ..OsdOp::new(pgid, raw_hash, Epoch(epoch), locator, name, ops)
         }
     }
 }
@@ -255,7 +256,7 @@ fn lengths_that_do_not_add_up_are_refused() {
 fn squids_layout_of_operations_is_read_and_others_are_refused() {
     let op = write_of(&Bytes::from_static(b"twelve bytes"));
     let sealed = op.clone().seal(1, Target::PACIFIC);
-    // Behind placement, hash, epoch, flags, request id and trace ids.
+    // The trace context follows placement, hash, epoch, flags, request id and trace ids.
     let at = 24 + 4 + 4 + 4 + 27 + 24;
     for context in [&[0u8][..], &[1; 26][..]] {
         let mut front = sealed.front[..at].to_vec();
@@ -290,7 +291,7 @@ fn subscriptions_of_old_clients_have_no_host() {
     assert_eq!(MonSubscribe::open(&envelope).unwrap(), MonSubscribe { hostname: String::new(), ..subscribe });
 }
 
-/// Messages that a small cluster does not happen to send.
+/// Messages that a small cluster rarely sends.
 #[test]
 fn bytes_of_rare_messages_do_not_move() {
     #[track_caller]

@@ -1,4 +1,4 @@
-//! What a running Ceph and its clients said, decoded and written again to the same bytes.
+//! Messages of a running Ceph and its clients, decoded and encoded again to the same bytes.
 
 use crate::fixture;
 use bytes::Bytes;
@@ -179,7 +179,7 @@ fn the_answer_made_for_a_request_is_the_one_ceph_made() {
         );
         request.flags = reply.flags.without(OpFlags::ACK | OpFlags::ONDISK) | OpFlags::ONDISK;
         request.retry_attempt = reply.retry_attempt;
-        // An object that is not there is told before anything is executed; deleting it is an execution that fails.
+        // An OSD refuses an operation on a missing object before executing it; a deletion is executed and fails.
         let refused = reply.result == Errno::ENOENT.as_result() && name != "delete-error";
         let mut made = match refused {
             true => OsdOpReply::refusing(&request, Errno::ENOENT, reply.epoch),

@@ -18,27 +18,27 @@ const TICK: Duration = Duration::from_millis(50);
 struct Daemon {
     addr: SocketAddr,
     messenger: Messenger,
-    /// What came, with the numbers of the attempts.
+    /// Transaction ids and attempt numbers of the operations received.
     received: Vec<(u64, i32)>,
-    /// It takes operations and does not answer them.
+    /// The daemon takes operations and does not answer them.
     lazy: bool,
 }
 
-struct World {
+struct BlackHole {
     client: Messenger,
     objecter: Objecter<u64>,
     daemons: Vec<Daemon>,
     map: msg::OsdMap,
-    /// By the client's connection: the daemon and its own connection; and whether bytes vanish.
+    /// Streams by the client's connection: the daemon, the daemon's connection, and true if bytes vanish.
     streams: BTreeMap<ConnId, (usize, ConnId, bool)>,
     now: Duration,
     done: Vec<(u64, Duration)>,
     lost_watches: usize,
 }
 
-impl World {
+impl BlackHole {
     /// A client that has the map of three OSDs.
-    fn new() -> World {
+    fn new() -> BlackHole {
         let script = Scripted::new(1);
         let daemon = |addr: EntityAddrVec, config: Config| Daemon {
             addr: addr.front().sockaddr.expect("an address"),
@@ -63,7 +63,7 @@ impl World {
             near: BTreeSet::new(),
         };
         let client = Config::client(AuthName::new(types::EntityType::CLIENT, "admin"), 9);
-        let mut world = World {
+        let mut world = BlackHole {
             client: Messenger::new(Config { bulk_min_bytes: None, ..client }),
             objecter: Objecter::new(settings),
             daemons,
@@ -88,12 +88,12 @@ impl World {
         self.objecter.watch(subject, cookie, 0, 1000 + cookie, &mut self.client, self.now);
     }
 
-    /// The daemon that has received most.
+    /// The daemon that has received most operations.
     fn busiest(&self) -> usize {
         (1..4).max_by_key(|daemon| self.daemons[*daemon].received.len()).expect("there are three")
     }
 
-    /// What is sent by the present connections to a daemon vanishes, in both directions.
+    /// Makes all bytes vanish, in both directions, on the present connections to a daemon.
     fn swallow(&mut self, daemon: usize) {
         let to_it = self.streams.values_mut().filter(|(other, ..)| *other == daemon);
         to_it.for_each(|(_, _, swallows)| *swallows = true);
@@ -207,7 +207,7 @@ impl World {
     }
 }
 
-/// All bytes at once: nothing is received in bulk here.
+/// Hands in all bytes at once: no bulk segments are received here.
 trait ReceivedAll {
     fn received_all(&mut self, conn: ConnId, bytes: &[u8], now: Duration);
 }
@@ -228,7 +228,7 @@ impl ReceivedAll for Messenger {
 
 #[test]
 fn a_connection_that_swallows_everything_is_left_and_its_operations_are_sent_again() {
-    let mut world = World::new();
+    let mut world = BlackHole::new();
     world.submit(write("a"), 0);
     world.run(Duration::from_secs(60));
     assert_eq!(world.done.len(), 1);
@@ -246,7 +246,7 @@ fn a_connection_that_swallows_everything_is_left_and_its_operations_are_sent_aga
 
 #[test]
 fn a_watch_whose_connection_swallows_everything_is_connected_again_before_osds_drop_it() {
-    let mut world = World::new();
+    let mut world = BlackHole::new();
     world.watch("a", 7);
     world.run(Duration::from_secs(31));
     let daemon = world.busiest();
@@ -261,7 +261,7 @@ fn a_watch_whose_connection_swallows_everything_is_connected_again_before_osds_d
 
 #[test]
 fn an_osd_that_lives_is_waited_for_however_long_it_takes() {
-    let mut world = World::new();
+    let mut world = BlackHole::new();
     world.daemons[1..].iter_mut().for_each(|daemon| daemon.lazy = true);
     world.submit(write("a"), 1);
     world.run(Duration::from_secs(300));

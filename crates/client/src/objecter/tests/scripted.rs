@@ -1,4 +1,4 @@
-//! A cluster that does what a test says.
+//! A scripted cluster.
 
 use crate::error::Error;
 use crate::objecter::{Answer, MonRequest, Objecter, Request, Resend, Sessions, Settings};
@@ -12,7 +12,7 @@ use wire::{Encode, EntityAddrVec, Envelope, Message, Target};
 
 pub const MON_ADDRS: [&str; 5] = ["10.0.0.1:3300", "10.0.0.2:3300", "10.0.0.3:3300", "10.0.0.4:3300", "10.0.0.5:3300"];
 
-/// Sessions that only note what is done with them.
+/// Sessions that only record the calls made on them.
 #[derive(Default)]
 pub struct Link {
     pub dials: Vec<(EntityName, EntityAddrVec, SessionId)>,
@@ -55,12 +55,12 @@ impl Link {
 }
 
 /// The change from one map to the next.
-pub struct Change<'a> {
+pub struct MapChange<'a> {
     map: &'a OsdMap,
     pub inc: Incremental,
 }
 
-impl Change<'_> {
+impl MapChange<'_> {
     pub fn restart(&mut self, osd: i32) {
         let addrs = |port| EntityAddrVec::msgr2(([10, 1, 0, osd as u8], port).into(), self.inc.epoch.0);
         let osd = OsdId(osd);
@@ -91,25 +91,25 @@ impl Change<'_> {
         self.inc.old_pools.insert(PoolId(id));
     }
 
-    /// Makes others than `not` serve the group.
+    /// Makes OSDs other than `not` serve the group.
     pub fn pg_temp(&mut self, pg: PgId, not: i32) {
         let others = (0..3).map(OsdId).filter(|osd| osd.0 != not && self.map.is_up(*osd));
         self.inc.new_pg_temp.insert(pg, others.collect());
     }
 
-    /// Makes these serve the group, led by the first or by the one that is named.
+    /// Makes the OSDs of `acting` serve the group, led by `primary` or else by the first.
     pub fn acting(&mut self, pg: PgId, acting: &[OsdId], primary: Option<OsdId>) {
         self.inc.new_pg_temp.insert(pg, acting.to_vec());
         self.inc.new_primary_temp.insert(pg, primary);
     }
 
-    /// Gives the group back to those whom CRUSH chooses.
+    /// Gives the group back to the OSDs that CRUSH chooses.
     pub fn no_pg_temp(&mut self, pg: PgId) {
         self.inc.new_pg_temp.insert(pg, Vec::new());
     }
 }
 
-/// An objecter, its sessions, and the map that the script is at.
+/// An objecter, its sessions, and the script's present map.
 pub struct Scripted {
     pub objecter: Objecter<u64>,
     pub link: Link,
@@ -120,7 +120,8 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Hunting for one of `mons` monitors. The map has three OSDs on three hosts, and pool 1 with two copies.
+    /// A script whose objecter hunts for one of `mons` monitors. The map has three OSDs on three hosts, and pool 1 with
+    /// two replicas.
     pub fn new(mons: usize) -> Scripted {
         let fsid = Fsid([7; 16]);
         let mut map = OsdMap::new(fsid);
@@ -132,7 +133,7 @@ impl Scripted {
             crush.insert_item(osd, crush::WEIGHT_ONE, &format!("osd.{osd}"), &location).unwrap();
         }
         assert_eq!(crush.create_replicated_rule("replicated_rule", "default", "host", None), Ok(0));
-        let mut change = Change { map: &map, inc: Incremental::new(fsid, Epoch(1), types::Utime::ZERO) };
+        let mut change = MapChange { map: &map, inc: Incremental::new(fsid, Epoch(1), types::Utime::ZERO) };
         change.inc.crush = crush.to_vec(Target::default()).into();
         change.inc.new_max_osd = Some(3);
         for osd in 0..3 {
@@ -156,7 +157,7 @@ impl Scripted {
         Scripted { objecter, link, now, fsid, map, mon: None }
     }
 
-    /// With a monitor and the first map.
+    /// A script whose objecter has a monitor and the first map.
     pub fn connected() -> Scripted {
         let mut s = Scripted::new(1);
         let mon = s.link.dialled_mons()[0];
@@ -229,10 +230,10 @@ impl Scripted {
         self.says(session, message, 0);
     }
 
-    /// Goes on to the next map; the message carries it as an increment.
-    pub fn next_increment(&mut self, change: impl FnOnce(&mut Change<'_>)) -> msg::OsdMap {
+    /// Goes on to the next map; returns a message with it as an increment.
+    pub fn next_increment(&mut self, change: impl FnOnce(&mut MapChange<'_>)) -> msg::OsdMap {
         let inc = Incremental::after(&self.map, types::Utime::ZERO);
-        let mut next = Change { map: &self.map, inc };
+        let mut next = MapChange { map: &self.map, inc };
         change(&mut next);
         let inc = next.inc;
         self.map.apply(&inc).expect("the script's change fits");
@@ -240,16 +241,16 @@ impl Scripted {
         msg::OsdMap { fsid: self.fsid, incrementals, oldest: Epoch(1), newest: inc.epoch, ..Default::default() }
     }
 
-    /// Goes on to the next map; the message carries it in full.
-    pub fn cluster_map(&mut self, change: impl FnOnce(&mut Change<'_>)) -> msg::OsdMap {
+    /// Goes on to the next map; returns a message with it in full.
+    pub fn cluster_map(&mut self, change: impl FnOnce(&mut MapChange<'_>)) -> msg::OsdMap {
         if self.objecter.placement().is_some() || self.mon.is_none() {
             self.next_increment(change);
         }
         self.full_map()
     }
 
-    /// Goes on to the next map and tells the objecter.
-    pub fn push_map(&mut self, change: impl FnOnce(&mut Change<'_>)) {
+    /// Goes on to the next map and sends it to the objecter.
+    pub fn push_map(&mut self, change: impl FnOnce(&mut MapChange<'_>)) {
         let message = self.next_increment(change);
         self.mon_says(message, 0);
     }
@@ -260,7 +261,7 @@ impl Scripted {
         sent.map(|(_, e)| (e.header.tid, M::open(e).unwrap())).collect()
     }
 
-    /// All operations sent, to whom, in order.
+    /// All operations sent, in order: OSD, transaction id, operation.
     pub fn ops_sent(&self) -> Vec<(OsdId, u64, msg::OsdOp)> {
         let ops = self.link.sent.iter().filter(|(_, e)| e.header.kind == msg::OsdOp::TYPE);
         let to = |session: &SessionId| self.link.osd_of(*session).expect("operations go to OSDs");

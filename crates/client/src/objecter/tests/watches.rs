@@ -9,7 +9,7 @@ fn subject() -> Subject {
     Subject::Object { locator: Locator::pool(PoolId(1)), name: "watched".into() }
 }
 
-/// What a watch operation asks for, and its cookie.
+/// The kind of a watch operation, and its cookie.
 fn asked(op: &msg::OsdOp) -> (u8, u64) {
     match &op.ops[..] {
         [Op { code: OpCode::WATCH, args: OpArgs::Watch(WatchArgs { op, cookie, .. }), .. }] => (*op, *cookie),
@@ -17,7 +17,7 @@ fn asked(op: &msg::OsdOp) -> (u8, u64) {
     }
 }
 
-/// With a watch that stands.
+/// A script with a registered watch.
 fn watching() -> Scripted {
     let mut s = Scripted::connected();
     s.objecter.watch(subject(), COOKIE, 30, 1, &mut s.link, s.now);
@@ -105,7 +105,7 @@ fn a_lost_session_and_another_primary_need_a_new_connection() {
     let reconnected = [s.objecter.poll_event(), s.objecter.poll_event(), s.objecter.poll_event()];
     let event = Some(Event::Reconnected { cookie: COOKIE });
     assert_eq!(reconnected, [event.clone(), event, None], "something may have passed each time");
-    // The one it went to says that it knows no such watch: it was dropped while nobody was connected.
+    // The OSD answers that it knows no such watch: it was dropped while the client was not connected.
     s.push_map(|map| map.no_pg_temp(pg));
     let (back, tid, op) = s.last_op();
     s.answer(back, tid, &op, Errno::ENOTCONN.as_result());
@@ -125,7 +125,7 @@ fn a_watch_that_is_refused_does_not_come_to_be() {
     assert!(matches!(s.done(), (1, Ok(Answer::Op(reply))) if reply.error() == Some(Errno::ENOENT)));
     s.advance(ms(60_000));
     assert_eq!((s.ops_sent().len(), s.objecter.poll_event()), (1, None));
-    // Nor does one that is given up before it stands.
+    // A watch that is given up before it is registered does not come to be either.
     s.objecter.watch(subject(), COOKIE, 0, 2, &mut s.link, s.now);
     s.objecter.shut_down();
     assert_eq!(s.done(), (2, Err(Error::Closed)));
@@ -149,7 +149,7 @@ fn a_notification_is_over_when_the_watchers_have_answered() {
     assert!(matches!(op.ops[0].args, OpArgs::Notify { cookie } if cookie == tid));
     s.answer(osd, tid, &op, 0);
     assert!(s.objecter.poll_done().is_none(), "the OSD has begun");
-    // The OSD dies: the next one begins anew.
+    // The OSD dies: the next one begins the notification anew.
     s.lose(s.link.session_of(osd));
     s.advance_to_next_wake();
     let (osd, tid2, op) = s.last_op();
@@ -169,7 +169,7 @@ fn a_notification_is_over_when_the_watchers_have_answered() {
     assert_eq!(s.done(), (1, Ok(Answer::Notified { result: -110, replies })));
     s.answer(osd, tid, &op, 0);
     assert!(s.objecter.poll_done().is_none());
-    // Without such an object there is nobody to notify.
+    // If the object does not exist, there is no watcher to notify.
     s.objecter.notify(subject(), "hear".into(), 5, 2, &mut s.link, s.now);
     let (osd, tid, op) = s.last_op();
     s.answer(osd, tid, &op, Errno::ENOENT.as_result());

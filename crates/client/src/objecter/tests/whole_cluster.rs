@@ -1,4 +1,4 @@
-//! Random events against OSDs that behave: everything is answered once, in the order of each object.
+//! Random events against well-behaved OSDs: every operation is answered once, in order per object.
 
 use super::scripted::Scripted;
 use super::{ms, write};
@@ -12,11 +12,11 @@ use wire::messages as msg;
 use wire::msgr::SessionId;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ClusterStep {
     Submit {
         object: u8,
     },
-    /// OSDs take in, and answer, up to so many messages.
+    /// OSDs take in, and answer, up to `count` messages.
     Deliver {
         count: u8,
     },
@@ -39,23 +39,23 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ClusterStep> {
     prop_oneof![
-        6 => (0..4u8).prop_map(|object| Step::Submit { object }),
-        6 => (1..6u8).prop_map(|count| Step::Deliver { count }),
-        2 => (0..3u8).prop_map(|osd| Step::LoseOsd { osd }),
-        1 => Just(Step::LoseMon),
-        1 => (0..3u8).prop_map(|osd| Step::Restart { osd }),
-        1 => (0..3u8).prop_map(|osd| Step::Down { osd }),
-        1 => (0..3u8, 0..8u8).prop_map(|(osd, seed)| Step::MoveAway { osd, seed }),
-        2 => (1..3000u16).prop_map(|ms| Step::Time { ms }),
+        6 => (0..4u8).prop_map(|object| ClusterStep::Submit { object }),
+        6 => (1..6u8).prop_map(|count| ClusterStep::Deliver { count }),
+        2 => (0..3u8).prop_map(|osd| ClusterStep::LoseOsd { osd }),
+        1 => Just(ClusterStep::LoseMon),
+        1 => (0..3u8).prop_map(|osd| ClusterStep::Restart { osd }),
+        1 => (0..3u8).prop_map(|osd| ClusterStep::Down { osd }),
+        1 => (0..3u8, 0..8u8).prop_map(|(osd, seed)| ClusterStep::MoveAway { osd, seed }),
+        2 => (1..3000u16).prop_map(|ms| ClusterStep::Time { ms }),
     ]
 }
 
-/// OSDs share one memory of what was executed, as replicas do.
+/// All OSDs. They share one memory of executed operations, as replicas do.
 #[derive(Default)]
 struct Osds {
-    /// How much of what was sent has been looked at.
+    /// Number of sent messages that have been looked at.
     seen: usize,
     executed: BTreeSet<u64>,
     /// Transaction ids by object, in order of execution.
@@ -66,7 +66,7 @@ struct Osds {
 }
 
 impl Osds {
-    /// To be called with every map.
+    /// Follows the map; called with every new one.
     fn follow(&mut self, map: &OsdMap) {
         for seed in 0..map.pools[&PoolId(1)].pg_num {
             let pg = PgId::new(1, seed);
@@ -84,7 +84,7 @@ impl Osds {
             let Some(osd) = s.link.osd_of(session).filter(|_| envelope.header.kind == msg::OsdOp::TYPE) else {
                 continue;
             };
-            // What was sent on a session that is gone never arrives, or finds nobody.
+            // A message sent on a session that is gone does not arrive, or its answer finds no session.
             if self.lost.contains(&session) || s.link.closed.contains(&session) || s.link.session_of(osd) != session {
                 continue;
             }
@@ -136,27 +136,29 @@ proptest! {
         let mut answered = BTreeSet::new();
         for step in steps {
             match step {
-                Step::Submit { object } => {
+                ClusterStep::Submit { object } => {
                     let name = format!("o{object}");
                     s.submit(write(&name), next);
                     submitted.entry(name.into_bytes()).or_default().push(next);
                     next += 1;
                 }
-                Step::Deliver { count } => osds.deliver(&mut s, count.into()),
-                Step::LoseOsd { osd } => {
+                ClusterStep::Deliver { count } => osds.deliver(&mut s, count.into()),
+                ClusterStep::LoseOsd { osd } => {
                     if let Some(session) = dialled(&s, osd) {
                         osds.lose(&mut s, session);
                     }
                 }
-                Step::LoseMon => {
+                ClusterStep::LoseMon => {
                     let mon = s.mon();
                     s.lose(mon);
                     find_mon(&mut s);
                 }
-                Step::Restart { osd } => s.push_map(|map| map.restart(osd.into())),
-                Step::Down { osd } => s.push_map(|map| map.down(osd.into())),
-                Step::MoveAway { osd, seed } => s.push_map(|map| map.pg_temp(PgId::new(1, seed.into()), osd.into())),
-                Step::Time { ms: n } => s.advance(ms(n.into())),
+                ClusterStep::Restart { osd } => s.push_map(|map| map.restart(osd.into())),
+                ClusterStep::Down { osd } => s.push_map(|map| map.down(osd.into())),
+                ClusterStep::MoveAway { osd, seed } => {
+                    s.push_map(|map| map.pg_temp(PgId::new(1, seed.into()), osd.into()));
+                }
+                ClusterStep::Time { ms: n } => s.advance(ms(n.into())),
             }
             osds.follow(&s.map);
             while let Some(done) = s.objecter.poll_done() {
@@ -164,7 +166,7 @@ proptest! {
                 prop_assert!(answered.insert(done.completion), "answered twice");
             }
         }
-        // The cluster heals: everything under way must come to its end.
+        // The cluster heals: every operation in flight must end.
         s.push_map(|map| (0..3).for_each(|osd| map.restart(osd)));
         osds.follow(&s.map);
         for _ in 0..50 {

@@ -1,4 +1,4 @@
-//! The first change of a clone's object, with something going wrong at each of the operations that it takes.
+//! The first change of a clone's object, with a fault at each of the operations that it takes.
 
 use super::{OBJECT, SIZE, golden, read_all, with_clone};
 use crate::error::Error;
@@ -36,21 +36,21 @@ const TROUBLES: [Trouble; 7] = [
     Trouble::Broken,
 ];
 
-/// What the first change is.
+/// Kind of the first change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum First {
     Write,
     WriteWhole,
     Discard,
     DiscardWhole,
-    /// Parts of two objects.
+    /// A write across parts of two objects.
     Across,
 }
 
 const FIRSTS: [First; 5] = [First::Write, First::WriteWhole, First::Discard, First::DiscardWhole, First::Across];
 
 impl First {
-    /// The ranges that change together, and to what.
+    /// The ranges that change together, each with its new byte.
     fn parts(self) -> Vec<(u64, u64, u8)> {
         match self {
             First::Write => vec![(OBJECT + 100, 200, b'A')],
@@ -71,11 +71,11 @@ impl First {
     }
 }
 
-/// What each byte of the image may be.
+/// The values that each byte of the image may have.
 struct Expected(Vec<Vec<u8>>);
 
 impl Expected {
-    /// A change has ended so. `alone`: no other change of these bytes is under way.
+    /// Notes the end of a change. `alone`: no other change of these bytes is in flight.
     fn ended(&mut self, result: &Result<(), Error>, parts: &[(u64, u64, u8)], alone: bool) {
         for (offset, length, byte) in parts {
             for may_be in &mut self.0[*offset as usize..][..*length as usize] {
@@ -94,7 +94,7 @@ impl Expected {
     }
 }
 
-/// Has something go wrong at the `at`th operation of client `gid` from now on. Tells how many there were.
+/// Causes trouble at the `at`th operation of client `gid` from now on. Returns the counter of its operations.
 fn trouble_at(memory: &Memory, gid: u64, at: u64, trouble: Trouble) -> Arc<AtomicU64> {
     let count = Arc::new(AtomicU64::new(0));
     let counted = count.clone();
@@ -117,7 +117,7 @@ fn trouble_at(memory: &Memory, gid: u64, at: u64, trouble: Trouble) -> Arc<Atomi
     count
 }
 
-/// False once the first change has fewer operations than `at`.
+/// Runs one case. False once the first change has fewer operations than `at`.
 async fn first_change(seed: u64, at: u64, trouble: Trouble, first: First, features: u64, snapshot: bool) -> bool {
     let memory = with_clone(seed, features).await;
     let waits = [Trouble::Dropped, Trouble::Killed, Trouble::Broken].contains(&trouble);
@@ -134,7 +134,7 @@ async fn first_change(seed: u64, at: u64, trouble: Trouble, first: First, featur
         tokio::select! {
             biased;
             result = changing => result,
-            // The future of the change goes here.
+            // The future of the change is dropped here.
             () = memory.until_held() => Err(Error::Closed),
         }
     } else {
@@ -158,7 +158,7 @@ async fn first_change(seed: u64, at: u64, trouble: Trouble, first: First, featur
         expected.ended(&second, &[(OBJECT + 1000, 50, b'B')], result.is_ok());
         expected.check(&read_all(&image).await);
     }
-    // Somebody else goes on.
+    // Another client goes on.
     let (_, pool) = memory.pool("p").await;
     let other = Image::open(&pool, "disk").await.expect("the clone");
     let third = other.write(OBJECT + 2000, vec![b'C'; 50]).await;
@@ -173,7 +173,7 @@ async fn first_change(seed: u64, at: u64, trouble: Trouble, first: First, featur
         other.flatten().await.expect("flattening");
         assert!(read_all(&other).await == shown, "flattening has changed something");
     }
-    // What was late has come.
+    // Late operations have arrived by the end of this sleep.
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert!(read_all(&other).await == shown, "something has changed that nobody changes any more");
     other.close().await.expect("closing");

@@ -1,5 +1,5 @@
-//! Several clients change one image at random, and die, and break off what they have begun, on a cluster that refuses, loses and
-//! delays. What the image and its snapshots show is compared with all that they may show.
+//! Several clients change one image at random, die, and drop futures, on a cluster that refuses, loses and delays
+//! operations. The content of the image and its snapshots is compared with all content that they may have.
 
 use super::{OBJECT, SIZE, golden, with_clone};
 use crate::error::Error;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use types::Errno;
 use wire::messages::{OpCode, OpFlags};
 
-/// Changes are of whole blocks, each all of one byte.
+/// Unit of changes: each fills whole blocks with one byte.
 const BLOCK: u64 = 512;
 const BLOCKS: usize = (SIZE / BLOCK) as usize;
 const TIMEOUT: Duration = Duration::from_secs(5);
 const STEPS: u64 = 60;
-/// Run by default.
+/// Number of seeds run by default.
 const SEEDS: u64 = 40;
 
 /// SplitMix64.
@@ -35,14 +35,14 @@ impl Random {
     }
 }
 
-/// What a block may show: a byte, or what the parent has there.
+/// Content of a block: a byte, or the parent's data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Value {
     Parent,
     Byte(u8),
 }
 
-/// What one block may show, and what of changes that may still come would be shown then, with their handles.
+/// Content that one block may have, and content of changes that may still arrive, with their handles.
 #[derive(Clone, Default, Debug)]
 struct Block {
     may_be: BTreeSet<Value>,
@@ -54,14 +54,14 @@ impl Block {
         self.may_be.iter().copied().chain(self.floating.iter().map(|(_, value)| *value)).collect()
     }
 
-    /// Nothing more comes of a handle's changes.
+    /// Ends a handle's changes: none of them arrives any more.
     fn land(&mut self, handle: usize) {
         self.may_be.extend(self.floating.iter().filter(|(of, _)| *of == handle).map(|(_, value)| *value));
         self.floating.retain(|(of, _)| *of != handle);
     }
 }
 
-/// A handle that is open, by a client of its own.
+/// An open handle, with a client of its own.
 struct Handle {
     number: usize,
     client: u64,
@@ -76,7 +76,7 @@ struct Run {
     snapshots: BTreeMap<String, Vec<BTreeSet<Value>>>,
     handles: Vec<Handle>,
     opened: usize,
-    /// Handles that died or are in doubt: what they asked for may come until somebody else has the lock.
+    /// Handles that died or are in doubt: their changes may arrive until another client has the lock.
     doubtful: Vec<usize>,
     last_value: u8,
     log: Vec<String>,
@@ -98,7 +98,7 @@ impl Run {
         let has_timeout = self.random.one_in(2);
         let (client, cluster) = self.memory.client(has_timeout.then_some(TIMEOUT)).await;
         let pool = cluster.pool("p").await.expect("the pool");
-        // Faults strike here, too.
+        // Opening is repeated, because faults strike here, too.
         for _ in 0..10 {
             if let Ok(image) = Image::open(&pool, "disk").await {
                 self.opened += 1;
@@ -109,7 +109,7 @@ impl Run {
         panic!("the image cannot be opened");
     }
 
-    /// Faults for some of the operations. Clients without a timeout lose nothing but their sessions.
+    /// Chooses faults for some of the operations. Clients without a timeout lose nothing but their sessions.
     fn set_faults(&self, seed: u64) {
         let with_timeout: BTreeSet<u64> = self.handles.iter().filter(|h| h.has_timeout).map(|h| h.client).collect();
         let mut random = Random(seed);
@@ -132,21 +132,21 @@ impl Run {
         });
     }
 
-    /// Somebody other than these has had the lock since they were given up.
+    /// Ends the changes of all doubtful handles: another client has had the lock since they were given up.
     fn lock_was_taken(&mut self) {
         for handle in std::mem::take(&mut self.doubtful) {
             self.blocks.iter_mut().for_each(|block| block.land(handle));
         }
     }
 
-    /// A handle is not used any more. Its client dies, or may.
+    /// Gives a handle up and kills its client.
     fn give_up(&mut self, index: usize) {
         let handle = self.handles.remove(index);
         self.memory.kill(handle.client);
         self.doubtful.push(handle.number);
     }
 
-    /// What an error of a healthy handle's change means. True if the handle is not to be used any more.
+    /// Judges an error of a healthy handle's change. True if the handle is not to be used any more.
     fn is_final(&self, error: &Error) -> bool {
         match error {
             Error::TimedOut { .. } | Error::InDoubt => true,
@@ -169,7 +169,7 @@ impl Run {
                 byte => image.write(offset, vec![byte; length as usize]).await,
             }
         };
-        // Some callers wait for a while only.
+        // Some callers wait for a limited time only.
         let patience = Duration::from_millis(if self.random.one_in(4) { self.random.below(150) } else { u64::MAX });
         let result = tokio::time::timeout(patience, changing).await;
         self.log.push(format!("handle {number} changes {first}..{last} to {byte}: {result:?}"));
@@ -187,12 +187,12 @@ impl Run {
         if let Ok(Err(error)) = &result
             && self.is_final(error)
         {
-            // What it began and nobody waits for may come, too.
+            // Changes of this handle whose futures were dropped may arrive, too.
             self.give_up(index);
         }
     }
 
-    /// Waits for what a handle has begun.
+    /// Waits for all changes of a handle.
     async fn flush(&mut self, index: usize) {
         let number = self.handles[index].number;
         let result = self.handles[index].image.flush().await;
@@ -238,7 +238,7 @@ impl Run {
                 self.snapshots.insert(name, shows);
                 self.give_up(index);
             }
-            // What could not be kept up beside it does not undo it.
+            // An error after the snapshot was taken, such as a failed update of the object map, does not undo it.
             Err(_) => drop(self.snapshots.insert(name, shows)),
         }
     }
@@ -259,7 +259,7 @@ impl Run {
                     block.may_be = shows;
                 }
             }
-            // The snapshot did not come to be, or shows what the image cannot any more.
+            // The snapshot does not exist, or shows more of the parent than the image still does.
             Err(Error::Errno(Errno::ENOENT) | Error::Unsupported(_)) => drop(self.snapshots.remove(&name)),
             Err(error) => {
                 for (block, shows) in self.blocks.iter_mut().zip(shows) {
@@ -291,14 +291,14 @@ impl Run {
         }
     }
 
-    /// Every snapshot shows what it showed.
+    /// Checks that every snapshot has kept its content.
     async fn read_snapshots(&mut self) {
         let (_, pool) = self.memory.pool("p").await;
         let names: Vec<String> = self.snapshots.keys().cloned().collect();
         for name in names {
             let image = match Image::open_snapshot(&pool, "disk", &name).await {
                 Err(Error::Errno(Errno::ENOENT)) => {
-                    // Only of those that were perhaps not taken.
+                    // Only a snapshot whose creation failed may be missing.
                     assert!(self.log.iter().any(|line| line.contains(&format!("{name}: Err"))), "{name} is gone");
                     self.snapshots.remove(&name);
                     continue;
@@ -361,7 +361,7 @@ impl Run {
         }
     }
 
-    /// Nothing goes wrong any more: everything is settled, and stays.
+    /// Ends all faults, and checks that the image settles and stays.
     async fn end(&mut self) {
         self.memory.release();
         tokio::time::sleep(TIMEOUT * 20).await;
@@ -392,7 +392,7 @@ impl Run {
         );
         self.read(0).await;
         self.read_snapshots().await;
-        // Who knows nothing of the object map sees the same.
+        // A client that does not use the object map sees the same content.
         let (_, pool) = self.memory.pool("p").await;
         let seen = Image::open_read_only(&pool, "disk").await.expect("the image").read(0, SIZE).await.expect("a read");
         assert!(seen.to_vec() == image.read(0, SIZE).await.expect("a read").to_vec(), "{:#?}", self.log);
@@ -400,7 +400,7 @@ impl Run {
     }
 }
 
-/// Gives what happened.
+/// Runs one seed. Returns the log of its steps.
 async fn run(seed: u64, features: u64) -> Vec<String> {
     let is_clone = !seed.is_multiple_of(4);
     let memory = match is_clone {
@@ -432,7 +432,7 @@ async fn run(seed: u64, features: u64) -> Vec<String> {
     run.log
 }
 
-/// Seeds that are run: some, or those that `NACRE_IMAGE_SEEDS=17` or `NACRE_IMAGE_SEEDS=0..1000` names.
+/// The seeds to run: [`SEEDS`] by default, or those named by `NACRE_IMAGE_SEEDS=17` or `NACRE_IMAGE_SEEDS=0..1000`.
 fn seeds() -> std::ops::Range<u64> {
     let Ok(wanted) = std::env::var("NACRE_IMAGE_SEEDS") else { return 0..SEEDS };
     let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("NACRE_IMAGE_SEEDS={wanted}"));

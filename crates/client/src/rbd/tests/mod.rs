@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::in_memory::Memory;
 use wire::Release;
 
-/// Images have few and small objects.
+/// Size and number of an image's objects: both small.
 const OBJECT: u64 = 4096;
 const OBJECTS: u64 = 4;
 const SIZE: u64 = OBJECT * OBJECTS;
@@ -20,7 +20,7 @@ fn options(features: u64) -> ImageOptions {
     ImageOptions { layout: Layout::plain(12), features, data_pool: None }
 }
 
-/// What the parent has: no zeros, and no two blocks alike.
+/// Content of the parent: no zeros, and no two blocks alike.
 fn golden() -> Vec<u8> {
     (0..SIZE).map(|at| (at % 251 + at / OBJECT % 4 + 1) as u8).collect()
 }
@@ -43,7 +43,7 @@ async fn with_clone(seed: u64, features: u64) -> Memory {
     memory
 }
 
-/// Reads wait behind what is late, perhaps for longer than the client's timeout.
+/// Reads the whole image. A read waits behind late operations, perhaps for longer than the client's timeout.
 async fn read_all(image: &Image) -> Vec<u8> {
     for _ in 0..10 {
         match image.read(0, SIZE).await {

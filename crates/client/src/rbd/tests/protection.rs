@@ -17,7 +17,7 @@ async fn with_parent(memory: &Memory, parent_in: &'static str) -> Pool {
         let add = Operation::new().call_write("rbd", "namespace_add", input(|w| w.str("n")));
         pool.operate(NAMESPACES, add).await.expect("a namespace");
     }
-    // Images are added to directories that are known to be in use.
+    // Images can be added only to directories that are marked as ready.
     let ready = Operation::new().call_write("rbd", "dir_state_set", [0]);
     for pool in [&pool, &pool.cluster().pool("q").await.expect("a pool")] {
         pool.namespace("n").operate("rbd_directory", ready.clone()).await.expect("a directory");
@@ -72,7 +72,7 @@ fn clones_of_the_old_format_are_not_made_across_namespaces() {
     }
 }
 
-/// Earlier versions of this library made such clones.
+/// Earlier versions of this library made clones in other namespaces than their parents'.
 #[test]
 fn a_clone_in_another_namespace_is_found_all_the_same() {
     for (parent_in, child_pool, child_in) in [("", "p", "n"), ("", "q", "n"), ("n", "p", ""), ("n", "q", "")] {
@@ -102,8 +102,8 @@ fn a_clone_in_another_namespace_is_found_all_the_same() {
     }
 }
 
-/// Whatever one client is about to do when the other ends the protection and removes the snapshot: either there is a clone that
-/// shows the snapshot, or none.
+/// One client makes a clone while another ends the protection and removes the snapshot, at any point of the first one's
+/// work. Either there is a clone that shows the snapshot, or there is none.
 #[test]
 fn a_snapshot_that_is_being_unprotected_and_a_clone_that_is_being_made_of_it_exclude_each_other() {
     let mut outcomes = [0, 0];

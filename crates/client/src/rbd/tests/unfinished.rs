@@ -1,4 +1,4 @@
-//! Changes whose callers have gone, and changes of which nobody knows what became.
+//! Changes whose futures were dropped, and changes of unknown outcome.
 
 use super::{OBJECT, SIZE, golden, make_parent, options, read_all, with_clone};
 use crate::Pool;
@@ -13,15 +13,15 @@ use wire::messages::OpCode;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-type Change<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>;
+type Changing<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>;
 
-/// Whether it writes to an image's data.
+/// True if the operation writes to an image's data.
 fn writes(seen: &Seen<'_>) -> bool {
     let is_write = |op: &wire::messages::Op| [OpCode::WRITE, OpCode::WRITEFULL].contains(&op.code);
     seen.op.name.starts_with(b"rbd_data.") && seen.op.ops.iter().any(is_write)
 }
 
-/// An image of some objects, with zeros in it.
+/// A cluster with an image of some objects, which reads as zeros.
 async fn with_image(features: u64) -> Memory {
     let memory = Memory::start(1, &["p"], Release::MIMIC);
     let (_, pool) = memory.pool("p").await;
@@ -33,7 +33,7 @@ async fn open(pool: &Pool) -> Image {
     Image::open(pool, "disk").await.expect("the image")
 }
 
-/// Begins a change, and drops its future when an operation of it is held.
+/// Begins a change, and drops its future when one of its operations is held.
 async fn begin_and_drop(memory: &Memory, change: impl Future<Output = Result<(), Error>>) {
     tokio::select! {
         biased;
@@ -42,7 +42,7 @@ async fn begin_and_drop(memory: &Memory, change: impl Future<Output = Result<(),
     }
 }
 
-/// Whether something is not done within a minute.
+/// True if the future is not done within a minute.
 async fn waits<F: Future + Unpin>(future: &mut F) -> bool {
     tokio::time::timeout(Duration::from_secs(60), future).await.is_err()
 }
@@ -94,7 +94,7 @@ fn flushing_waits_for_what_nobody_else_waits_for() {
         let memory = with_image(feature::DEFAULT).await;
         let (a, pool) = memory.pool("p").await;
         let image = open(&pool).await;
-        // Already while the write is on its way to the lock.
+        // The future is dropped while the write still waits for the lock.
         memory.set_rule(move |seen| if seen.client == a { Fault::Hold } else { Fault::None });
         begin_and_drop(&memory, image.write(0, vec![b'a'; 100])).await;
         let mut flushing = Box::pin(image.flush());
@@ -162,7 +162,7 @@ fn whatever_is_begun_is_brought_to_its_end() {
                 holds
             })
         };
-        let begin = async |change: Change<'static>| {
+        let begin = async |change: Changing<'static>| {
             memory.set_rule(hold());
             begin_and_drop(&memory, change).await;
             memory.release();
@@ -238,7 +238,7 @@ fn a_handle_in_doubt_reads_what_others_have_made_of_the_image() {
         let (pool_a, (_, pool_b)) = (cluster.pool("p").await.expect("the pool"), memory.pool("p").await);
         let (image_a, image_b) = (open(&pool_a).await, open(&pool_b).await);
         image_a.write(0, vec![b'a'; 10]).await.expect("a write");
-        // The lock is given up, and nobody knows: so nobody shuts this client out.
+        // The lock is given up without an answer, so no other client blocklists this one.
         let gives_up = |seen: &Seen<'_>| seen.op.name.starts_with(b"rbd_header.") && seen.calls("lockunlock");
         memory.set_rule(move |seen| match seen.client == a && gives_up(seen) {
             true => Fault::LoseReply,
@@ -260,7 +260,7 @@ fn a_handle_whose_watch_was_not_connected_learns_of_what_it_was_not_told() {
         let ((a, pool_a), (_, pool_b)) = (memory.pool("p").await, memory.pool("p").await);
         let (image_a, image_b) = (open(&pool_a).await, open(&pool_b).await);
         assert!(read_all(&image_a).await == golden());
-        // Nothing reaches it, until long after it was to be told.
+        // Watch operations of client `a` are held until long after it was due to be told.
         memory.set_rule(move |seen| match seen.client == a && seen.op.ops[0].code == OpCode::WATCH {
             true => Fault::Hold,
             false => Fault::None,
@@ -289,7 +289,7 @@ fn a_client_in_doubt_does_not_shut_itself_out() {
         let again = open(&pool).await;
         assert_eq!(again.write(0, vec![b'b'; 100]).await, Err(Error::InDoubt));
         assert_eq!(read_all(&again).await[..100], [b'a'; 100]);
-        // By another connection it goes on.
+        // A new connection can write.
         let (_, pool) = memory.pool("p").await;
         assert_eq!(open(&pool).await.write(0, vec![b'b'; 100]).await, Ok(()));
     });
@@ -315,7 +315,7 @@ fn a_snapshot_that_the_header_may_name_keeps_its_bytes() {
             other.write(0, vec![b'b'; 100]).await.expect("a write");
             tokio::time::sleep(Duration::from_secs(100)).await;
             let names: Vec<String> = other.snapshots().await.expect("snapshots").into_iter().map(|s| s.name).collect();
-            // What is late comes before the other client has the lock, or not at all.
+            // A late operation arrives before the other client has the lock, or not at all.
             assert_eq!(names.is_empty(), fault == Fault::LoseRequest, "{fault:?}: {names:?}");
             if !names.is_empty() {
                 let snapshot = Image::open_snapshot(&pool, "disk", "s").await.expect("the snapshot");
@@ -409,7 +409,7 @@ fn making_cloning_renaming_and_removing_are_brought_to_their_ends() {
             })
         };
         let options = options(feature::DEFAULT);
-        let changes: [(&str, Change<'_>, &[&str]); 4] = [
+        let changes: [(&str, Changing<'_>, &[&str]); 4] = [
             ("create", Box::pin(create(&pool, "new", SIZE, &options)), &["new", "parent"]),
             ("rename", Box::pin(crate::rbd::rename(&pool, "new", "renamed")), &["parent", "renamed"]),
             ("remove", Box::pin(crate::rbd::remove(&pool, "renamed")), &["parent"]),

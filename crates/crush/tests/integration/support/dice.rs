@@ -1,7 +1,7 @@
 //! Reproducible numbers for tests.
 #![allow(dead_code, reason = "each test uses its part")]
 
-/// A small generator (xorshift64*): the same seed gives the same numbers.
+/// A small generator (xorshift64*): equal seeds give equal numbers.
 pub struct Dice(u64);
 
 impl Dice {

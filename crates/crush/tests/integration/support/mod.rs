@@ -23,7 +23,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The weight vector that mapping takes: devices in no bucket are out.
+    /// Returns the weight vector that mapping takes: devices in no bucket are out.
     pub fn weights(&self) -> Vec<u32> {
         let devices = self.map.devices();
         let mut weights: Vec<u32> = (0..devices.last().map_or(0, |last| last + 1))
@@ -45,7 +45,7 @@ struct Shape {
     rows: u32,
 }
 
-/// `root default` over rows, racks and hosts, device weights drawn by `weight`.
+/// Returns `root default` over rows, racks and hosts, device weights drawn by `weight`.
 fn tree(shape: Shape, dice: &mut Dice, mut weight: impl FnMut(&mut Dice, u32) -> u32) -> CrushMap {
     let mut map = CrushMap::new();
     let mut device = 0;
@@ -79,7 +79,8 @@ fn even(_: &mut Dice, _: u32) -> u32 {
     WEIGHT_ONE
 }
 
-/// Between 0.25 and about 5: ten thousand of these still sum to less than 65536, the most a weight can be.
+/// Returns a weight between 0.25 and about 5: ten thousand of these still sum to less than 65536, the most a weight can
+/// be.
 fn uneven(dice: &mut Dice, _: u32) -> u32 {
     WEIGHT_ONE / 4 + dice.below(20_000) * 16
 }
@@ -88,7 +89,7 @@ fn some_zero(dice: &mut Dice, device: u32) -> u32 {
     if dice.below(5) == 0 { 0 } else { uneven(dice, device) }
 }
 
-/// Rules of every kind over `root default`; returns their numbers.
+/// Adds rules of every kind over `root default`; returns their numbers.
 fn add_rules(map: &mut CrushMap) -> Vec<u32> {
     let root = map.id("default").unwrap();
     let [rack, host] = ["rack", "host"].map(|name| i32::from(map.type_id(name).unwrap()));
@@ -174,7 +175,7 @@ fn probes(rules: &[u32], inputs: u32) -> Vec<Probe> {
         .collect()
 }
 
-/// Weight sets for every bucket, with as many places as `places`, and for some buckets other ids to hash.
+/// Returns weight sets for every bucket, with as many places as `places`, and for some buckets other ids to hash.
 fn weight_set(map: &CrushMap, dice: &mut Dice, places: usize, ids: bool) -> ChooseArgs {
     let args: Vec<(i32, ChooseArg)> = map
         .buckets()
@@ -260,7 +261,7 @@ fn weight_set_case(places: usize, ids: bool) -> Case {
     Case { name, map, reweights: vec![(1, 0x4000)], probes: probes(&rules, 150) }
 }
 
-/// Hosts whose devices are drawn as equals.
+/// Returns a case with hosts whose devices are drawn as equals.
 fn uniform_case() -> Case {
     let mut map = tree(Shape { devices: 4, hosts: 6, racks: 3, rows: 1 }, &mut Dice::new(23), even);
     let rules = add_rules(&mut map);
@@ -274,7 +275,8 @@ fn uniform_case() -> Case {
     Case { name: "uniform hosts", map, reweights: vec![(2, 0), (9, 0x8000)], probes: probes(&rules, 150) }
 }
 
-/// Local retries and the permuted fallback, which no profile from Firefly on uses but a map may still ask for.
+/// Returns a case with local retries and the permuted fallback, which no profile from Firefly on uses but a map may
+/// still ask for.
 fn local_tries_case() -> Case {
     let mut map = tree(Shape { devices: 3, hosts: 4, racks: 3, rows: 1 }, &mut Dice::new(24), uneven);
     let rules = add_rules(&mut map);
@@ -284,7 +286,7 @@ fn local_tries_case() -> Case {
     Case { name: "local retries", map, reweights: vec![(2, 0), (9, 0x8000)], probes: probes(&rules, 150) }
 }
 
-/// The case called `name`; only the small ones, without building the others.
+/// Returns the case called `name`; only the small ones, without building the others.
 pub fn small_case(name: &str) -> Case {
     match name {
         "device classes" => classes_case(),

@@ -34,7 +34,7 @@ fn snapshot(term: u64, index: u64) -> Snapshot {
     Snapshot { last: Position { term, index }, membership, data: Bytes::from_static(b"state") }
 }
 
-/// What redb keeps is what raft's own picture of a disk is, after every write and after opening it again.
+/// The redb file equals raft's own picture of a disk, after every write and after opening it again.
 #[test]
 fn what_was_written_is_loaded_again() {
     let file = Scratch::new("load");

@@ -1,4 +1,4 @@
-//! What is too large for a log, or for a message between monitors.
+//! Batches and messages that are too large for the log, or for a message between monitors.
 
 use super::*;
 use crate::bounds::HANDED_ON_BYTES_MAX;
@@ -46,7 +46,7 @@ fn a_message_that_is_too_large_to_be_handed_on_ends_its_own_session_only() {
     assert_eq!(net.leader(), Some(leader));
 }
 
-/// One that the leader itself gives.
+/// The leader itself gives the answer.
 #[test]
 fn an_answer_that_is_too_long_to_be_passed_on_says_so() {
     let mut net = Net::new(&["a"]);

@@ -1,7 +1,8 @@
 //! Members under a seed: cut off, killed, paused and robbed of their disks, while a client writes and reads.
 //!
-//! Checked: states after the same batch are the same everywhere; one leader per term; what was acknowledged is never undone; no
-//! answer and no map is older than what was known to be decided when it was asked for; once all is mended, all are equal.
+//! Checked: states after the same batch are equal on all members; each term has one leader; acknowledged writes are
+//! never undone; no answer and no map is older than the last decision known when it was asked for; once all faults are
+//! mended, all states are equal.
 
 use super::*;
 use types::crc32c;
@@ -19,7 +20,7 @@ impl Rng {
     }
 }
 
-/// What must be true of states at every moment.
+/// Facts seen so far, by which invariants of the members' states are checked.
 #[derive(Default)]
 struct Checker {
     /// Checksum of the state after each batch.
@@ -45,10 +46,11 @@ impl Checker {
     }
 }
 
-/// What one client has asked and heard.
+/// Requests and answers of one client.
 #[derive(Default)]
 struct Client {
-    /// A write whose outcome is in doubt may be carried out later: another key is used then.
+    /// The key in use. A write whose outcome is in doubt may be carried out later: the client goes on with another key
+    /// then.
     key: u64,
     asked: u64,
     acknowledged: u64,
@@ -57,7 +59,8 @@ struct Client {
 }
 
 impl Client {
-    /// Asks one of the monitors for one thing, and waits for the answer or until the session is closed or much time has gone.
+    /// Sends one request to one of the monitors, and waits for the answer or until the session is closed or much time
+    /// has gone.
     fn turn(&mut self, net: &mut Net, rng: &mut Rng, checker: &mut Checker) {
         let numbers: Vec<usize> = net.nodes.keys().copied().collect();
         let number = numbers[rng.below(numbers.len() as u64) as usize];
@@ -101,7 +104,7 @@ impl Client {
                 1 if ack.result == 0 => {
                     let value: u64 = text(&ack).parse().unwrap();
                     assert!((least..=self.asked).contains(&value), "{value} was read, {least} had been acknowledged");
-                    // Seen once, it is not unseen.
+                    // A value that was read once must not become unread.
                     self.acknowledged = self.acknowledged.max(value);
                 }
                 1 => assert_eq!(least, 0, "nothing was read, {least} had been acknowledged"),
@@ -129,7 +132,7 @@ fn trouble(net: &mut Net, rng: &mut Rng, next_server: &mut u64) {
             net.pass(Duration::from_millis(rng.below(1500)));
             net.start(number, identity, disk);
         }
-        // A disk is lost only where the others are there: two of three would be more than a minority.
+        // A disk is lost only while the other members have everything: two of three would be more than a minority.
         _ if net.cut.is_empty() && net.paused.is_empty() && net.all_agree() => {
             let (identity, _) = net.kill(number);
             *next_server += 1;
@@ -146,17 +149,17 @@ fn trouble(net: &mut Net, rng: &mut Rng, next_server: &mut u64) {
 }
 
 impl Net {
-    /// Whether all three vote, nobody else does, and they have everything.
+    /// Returns true if all three members vote, no other server does, and they have everything.
     fn all_agree(&self) -> bool {
         let servers: BTreeSet<ServerId> = self.nodes.values().map(|node| node.identity.server).collect();
-        let applied = |node: &Node| node.member.monitor().state().applied;
+        let applied = |node: &NetNode| node.member.monitor().state().applied;
         let first = applied(self.nodes.values().next().unwrap());
-        let agrees = |node: &Node| applied(node) == first && node.member.raft().membership().voters == servers;
+        let agrees = |node: &NetNode| applied(node) == first && node.member.raft().membership().voters == servers;
         self.nodes.len() == 3 && self.nodes.values().all(agrees)
     }
 }
 
-/// Answers that the client got.
+/// Runs a seed. Returns the number of answers that the client got.
 fn run(seed: u64) -> u64 {
     let mut rng = Rng(seed);
     let mut net = Net::new(&["a", "b", "c"]);
@@ -173,7 +176,7 @@ fn run(seed: u64) -> u64 {
     net.paused.clear();
     net.pass_until("all take part again", secs(60), |net| net.leader().is_some() && net.all_agree());
     net.pass(secs(1));
-    // What was decided just now may still be on its way to one of them.
+    // The last decisions may still be on their way to one of them.
     net.pass_until("all have everything", secs(5), Net::all_agree);
     checker.look(&net);
     net.states_are_equal();

@@ -4,7 +4,7 @@ use super::harness::*;
 use super::prelude::*;
 use osdmap::{PgMapping, PgPool, spread};
 
-/// Six OSDs and a pool that CRUSH spreads unevenly.
+/// Returns a cluster with six OSDs and a pool that CRUSH spreads unevenly.
 pub(super) fn uneven() -> (Harness, Vec<SessionId>) {
     let mut h = Harness::new();
     let sessions = (0..6).map(|id| h.boot(id)).collect();
@@ -16,7 +16,7 @@ pub(super) fn uneven() -> (Harness, Vec<SessionId>) {
     (h, sessions)
 }
 
-/// Every OSD tells of its groups, which are in `state`, for so many seconds.
+/// Has every OSD report its groups, which are in `state`, for `seconds`.
 pub(super) fn live(h: &mut Harness, sessions: &[SessionId], state: u64, seconds: u64) {
     for _ in 0..seconds.div_ceil(5) {
         for (id, session) in sessions.iter().enumerate() {
@@ -62,7 +62,7 @@ fn what_is_clean_is_balanced_in_small_rounds() {
         rounds += 1;
         assert!(rounds < 20);
     }
-    // What is left are copies of all pools together.
+    // The remaining moves are of copies of all pools together.
     live(&mut h, &sessions, CLEAN, 200);
     let epoch = h.map().epoch;
     live(&mut h, &sessions, CLEAN, 200);

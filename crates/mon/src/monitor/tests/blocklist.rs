@@ -22,7 +22,7 @@ fn lock_outs_end_when_their_time_is_over() {
     let epoch = h.map().epoch;
     h.pass(secs(60));
     assert_eq!(h.map().epoch, epoch, "there is nothing more to do");
-    // Who is locked out again meanwhile stays so.
+    // A client that is locked out again meanwhile stays so.
     let mut add = |seconds: u32| {
         let json =
             format!(r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"10.0.0.3:0/7","expire":{seconds}.0}}"#);

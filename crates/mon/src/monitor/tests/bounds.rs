@@ -1,4 +1,4 @@
-//! What is too much.
+//! Loads beyond the bounds.
 
 use super::harness::*;
 use super::prelude::*;
@@ -12,7 +12,7 @@ fn set_key(h: &mut Harness, session: SessionId, key: usize, input: usize) {
     h.say(session, msg::MonCommand { have: 0, fsid: FSID, cmd, input });
 }
 
-/// Every field of every line, though all are within what one message may have.
+/// Every field of every line is too long, though all are within the bounds of one message.
 #[test]
 fn lines_of_the_cluster_log_are_cut_in_every_field() {
     let mut h = Harness::new();
@@ -41,7 +41,7 @@ fn addrs_of_one() -> EntityAddrVec {
     addrs(1, 1)
 }
 
-/// Three messages that each may come, while a batch is on its way.
+/// Three messages, each within its bounds, come while a batch is on its way.
 #[test]
 fn what_came_while_a_batch_was_on_its_way_goes_in_batches_that_one_message_holds() {
     let mut h = Harness::new();
@@ -58,14 +58,14 @@ fn what_came_while_a_batch_was_on_its_way_goes_in_batches_that_one_message_holds
     let sizes: Vec<usize> = h.log[before..].iter().map(|(_, batch)| batch.len()).collect();
     assert!(sizes.iter().all(|bytes| *bytes <= BATCH_BYTES + 8192), "{sizes:?}");
     assert!(sizes.len() >= 2, "{sizes:?}");
-    // What waited was answered once it was recorded; what was too much was not, and is said again.
+    // Lines that waited were answered once they were recorded; the surplus was not, and is sent again.
     let answered = h.heard::<msg::LogAck>(client).len();
     assert!(answered >= 20 && answered < messages, "{answered}");
     h.say(client, msg::Log { have: 0, fsid: FSID, entries: vec![line("b")] });
     assert_eq!(h.heard::<msg::LogAck>(client).len(), 1);
 }
 
-/// A primary of very many groups, or one that says it is.
+/// A primary has very many groups, or pretends to.
 #[test]
 fn many_activations_go_in_several_batches_and_each_is_answered() {
     let mut h = Harness::new();
@@ -87,7 +87,7 @@ fn many_activations_go_in_several_batches_and_each_is_answered() {
     assert_eq!(answers.iter().map(|answer| answer.pgs.len()).sum::<usize>(), 3 * GROUPS_PER_MESSAGE + 1);
     assert!(answers.len() == 4 && h.log[before..].iter().all(|(_, batch)| batch.len() < BATCH_BYTES));
     assert!(of_first.iter().all(|pg| h.monitor.state().pgs.contains_key(&pg.pgid)));
-    // None at all is answered, too; and so are questions.
+    // A message without groups is answered, too; and so are questions.
     h.say(sessions[0], nacre::PgActivate { epoch: interval_since, pgs: Vec::new() });
     assert_eq!(h.heard::<nacre::PgActivated>(sessions[0]), [nacre::PgActivated { pgs: Vec::new() }]);
     let pgs = vec![of_first[0].pgid; 2 * GROUPS_PER_MESSAGE];
@@ -112,7 +112,7 @@ fn requests_that_wait_are_weighed() {
     let answers = h.heard::<msg::MonCommandAck>(client);
     assert_eq!(answers.len(), 5);
     assert!(answers[1..].iter().all(|ack| ack.result == Errno::EFBIG.as_result()), "{}", answers[1].status);
-    // There is room again.
+    // The queue has room again.
     set_key(&mut h, client, 7, 100);
     assert_eq!(h.heard::<msg::MonCommandAck>(client)[0].result, 0);
 }
@@ -137,12 +137,12 @@ fn options_are_short_and_few() {
         }
     };
     assert_eq!(refused, Errno::EDQUOT.as_result());
-    // One client gets all of them in one message.
+    // One client gets all options in one message.
     h.say(client, subscribe(&[("config", 0, false)]));
     let told = h.heard::<msg::Config>(client);
     let bytes = told[0].clone().seal(0, Target::PACIFIC).front.len();
     assert!(bytes > CONFIG_BYTES_MAX / 2 && bytes < CONFIG_BYTES_MAX + CONFIG_BYTES_MAX / 8, "{bytes}");
-    // The same is not sent again, another one is.
+    // An unchanged configuration is not sent again, a changed one is.
     h.pass(secs(3));
     h.command(client, &json!({"prefix": "osd set", "key": "noout"}).to_string());
     assert!(h.heard::<msg::Config>(client).is_empty());
@@ -167,7 +167,7 @@ fn a_state_that_is_as_large_as_it_may_be_takes_nothing_more_but_lets_go() {
     let health = h.command(client, &json!({"prefix": "health"}).to_string());
     let text = String::from_utf8(health.output.into_bytes()[..].into()).unwrap();
     assert!(text.contains("MON_DISK_BIG") || text.contains("getting too big"), "{text}");
-    // An OSD that nobody knows does not get in, until there is room.
+    // An OSD that is not known does not get in until there is room.
     h.boot(0);
     assert!(!h.map().exists(OsdId(0)));
     assert_eq!(h.command(client, &json!({"prefix": "osd set", "key": "noout"}).to_string()).result, 0);
@@ -202,7 +202,7 @@ fn an_osd_that_says_too_much_about_itself_is_refused() {
     assert!(h.map().is_up(OsdId(0)));
 }
 
-/// What commands want to have recorded fits one entry, however long they are.
+/// The updates of one command fit one entry, however long its input is.
 #[test]
 fn the_longest_input_makes_no_entry_that_is_too_long() {
     let mut h = Harness::new();

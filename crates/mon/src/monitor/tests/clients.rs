@@ -1,4 +1,4 @@
-//! What clients are told.
+//! Answers and messages that clients get.
 
 use super::harness::*;
 use super::prelude::*;
@@ -19,7 +19,7 @@ fn a_client_gets_what_it_waits_for() {
     h.say(client, subscribe(&[("osdmap", 1, false)]));
     let maps = h.heard::<msg::OsdMap>(client);
     assert_eq!(maps[0].last(), Epoch(1), "from the oldest on");
-    // Nothing new: nothing is sent until there is.
+    // There is nothing new: nothing is sent until there is.
     h.say(client, subscribe(&[("osdmap", 2, false), ("monmap", 2, false)]));
     assert_eq!(h.sent, []);
     h.boot(0);
@@ -96,9 +96,9 @@ fn a_message_that_cannot_be_read_ends_only_its_session() {
     let (good, bad) = (h.client(), h.client());
     let mut envelope = subscribe(&[("osdmap", 0, false)]).seal(1, Target::PACIFIC);
     envelope.front = envelope.front.slice(..3);
-    h.input(Input::Message { session: bad, envelope });
+    h.input(MonitorInput::Message { session: bad, envelope });
     assert_eq!(h.closed, [bad]);
-    h.input(Input::Message {
+    h.input(MonitorInput::Message {
         session: good,
         envelope: Envelope { header: wire::Header { kind: 9999, ..Default::default() }, ..Default::default() },
     });
@@ -113,7 +113,7 @@ fn ids_are_never_handed_out_twice() {
     assert_eq!(first.len(), 1);
     let mut again = Harness::continuing(h.monitor.state.clone(), h.log);
     assert_eq!(again.ids.len(), 1);
-    again.input(Input::GlobalIdsLeft(10));
+    again.input(MonitorInput::GlobalIdsLeft(10));
     let all: Vec<Range<u64>> = first.into_iter().chain(again.ids).collect();
     assert_eq!(all.len(), 3);
     assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start), "{all:?}");
@@ -175,14 +175,14 @@ fn what_a_client_sent_before_it_turned_to_another_session_takes_nothing_back() {
     let start = |h: &mut Harness, nonce: u32| {
         let session = h.client();
         let peer = Peer { addrs: addrs(3, nonce), ..h.monitor.sessions[&session].peer.clone() };
-        h.input(Input::Closed { session });
-        h.input(Input::Opened { session, peer });
+        h.input(MonitorInput::Closed { session });
+        h.input(MonitorInput::Opened { session, peer });
         session
     };
     let command = |h: &mut Harness, session: SessionId, tid: u64, ratio: f32| {
         let cmd = vec![format!("{{\"prefix\": \"osd set-full-ratio\", \"ratio\": {ratio}}}")];
         let message = msg::MonCommand { have: 0, fsid: FSID, cmd, input: Default::default() };
-        h.input(Input::Message { session, envelope: message.seal(tid, Target::PACIFIC) });
+        h.input(MonitorInput::Message { session, envelope: message.seal(tid, Target::PACIFIC) });
         h.heard::<msg::MonCommandAck>(session).len()
     };
     let (first, second) = (start(&mut h, 1), start(&mut h, 1));

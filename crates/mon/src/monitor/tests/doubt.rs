@@ -58,7 +58,7 @@ fn a_record_that_may_be_behind_is_told_late_and_counts_again_once_all_is_there_a
     let confirm = json!({"prefix": "mon confirm-survivor", "yes_i_really_mean_it": true}).to_string();
     assert_eq!(h.command(client, &confirm).result, 0);
     assert_eq!(ask(&mut h).pop().map(|told| told.doubt), Some(doubt::NONE));
-    // The log alone gives the same.
+    // The log alone gives this state as well.
     let index = h.log.len() as u64;
     let batch = Batch::from_slice(&h.log[index as usize - 1].1).unwrap();
     assert_eq!(batch.to_vec(Target::PACIFIC), h.log[index as usize - 1].1);

@@ -126,10 +126,14 @@ fn take(h: &mut Harness, step: &Step, client: SessionId) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// However the monitor is killed: what it acknowledged is in the log, and the log alone, from the beginning or from
-    /// a snapshot on, gives the state back.
+    /// The monitor is killed after any batch: everything that it acknowledged is in the log, and the log alone, from
+    /// the beginning or from a snapshot on, gives the state back.
     #[test]
-    fn the_log_is_the_state(steps in prop::collection::vec(any_step(), 1..60), cut: prop::sample::Index, snap: prop::sample::Index) {
+    fn the_log_is_the_state(
+        steps in prop::collection::vec(any_step(), 1..60),
+        cut: prop::sample::Index,
+        snap: prop::sample::Index,
+    ) {
         let mut h = Harness::new();
         let client = h.client();
         for step in &steps {
@@ -151,7 +155,8 @@ proptest! {
                 from_snapshot = Some(MonState::from_slice(&state.to_vec(Target::PACIFIC)).unwrap());
             }
             if *index == cut_at {
-                // A monitor that continues from here has the same map to give, or one that it has made of it, and goes on.
+                // A monitor that continues from here has the same map to give, or one that it has made of it, and goes
+                // on.
                 let log = h.log[..cut_at as usize].to_vec();
                 let mut again = Harness::continuing(state.clone(), log);
                 let client = again.client();
@@ -170,11 +175,18 @@ proptest! {
     }
 
     #[test]
-    fn no_message_brings_a_monitor_down(kind in prop::sample::select(vec![2u16, 5, 6, 13, 15, 19, 49, 50, 52, 58, 63, 97, 0x4e01, 0x4e02, 0x4e03, 0x4e04, 0x4e06, 0x4e08, 1]), front: Vec<u8>, version in 0..6u16) {
+    fn no_message_brings_a_monitor_down(
+        kind in prop::sample::select(vec![
+            2u16, 5, 6, 13, 15, 19, 49, 50, 52, 58, 63, 97, 0x4e01, 0x4e02, 0x4e03, 0x4e04, 0x4e06, 0x4e08, 1,
+        ]),
+        front: Vec<u8>,
+        version in 0..6u16,
+    ) {
         let mut h = Harness::new();
         let session = h.open(EntityType::OSD, 0);
         let header = wire::Header { kind, version, ..wire::Header::default() };
-        h.input(Input::Message { session, envelope: Envelope { header, front: front.into(), ..Envelope::default() } });
+        let envelope = Envelope { header, front: front.into(), ..Envelope::default() };
+        h.input(MonitorInput::Message { session, envelope });
         h.pass(secs(2));
     }
 }

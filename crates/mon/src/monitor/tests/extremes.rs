@@ -1,4 +1,4 @@
-//! Numbers that nobody means, from operators, from OSDs, and from a state that earlier software made.
+//! Unreasonable numbers from operators, from OSDs, and from a state that earlier software made.
 
 use super::harness::*;
 use super::prelude::*;
@@ -34,7 +34,7 @@ const EXTREMES: [&str; 24] = [
     "",
 ];
 
-/// What is done every second by a leader of some OSDs and pools, and what operators look at most.
+/// Does the periodic work of a leader of some OSDs and pools, and runs the commands that operators use most.
 fn live(h: &mut Harness, client: SessionId) {
     let sessions: Vec<SessionId> = (0..4).map(|id| h.boot(id)).collect();
     h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
@@ -71,7 +71,8 @@ fn live(h: &mut Harness, client: SessionId) {
     }
 }
 
-/// It was said of a client that asks for no rounds for ever. Earlier software took that, and it is in the log.
+/// A number of seconds so large that the time never comes: earlier software took it for the balancer's interval, and it
+/// is in the log.
 #[test]
 fn a_time_that_never_comes_in_the_state_stops_no_leader() {
     let mut state = MonState::default();
@@ -94,7 +95,7 @@ fn a_time_that_never_comes_in_the_state_stops_no_leader() {
     assert_eq!(answer.result, Errno::EINVAL.as_result(), "{}", answer.status);
 }
 
-/// Sets an option as earlier software may have: nothing looks at the value.
+/// Sets an option as earlier software may have: nothing checks the value.
 fn put(h: &mut Harness, name: &str, value: &str) {
     let (who, name, value) = ("global".to_owned(), name.to_owned(), Some(value.to_owned()));
     let batch = Batch { stamp: h.at().wall, updates: vec![Update::Config { who, name, value }] };
@@ -120,7 +121,7 @@ fn all_options_at_an_extreme_bring_no_leader_down() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever options are: as commands take them, and as they may be in the state.
+    /// Options may have any value: as commands take them, and as they may be in the state.
     #[test]
     fn no_value_of_any_option_brings_a_leader_down(
         set in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(&EXTREMES[..])), 1..12),
@@ -141,7 +142,7 @@ proptest! {
         live(&mut h, client);
     }
 
-    /// Whatever OSDs say of themselves and of groups.
+    /// OSDs may report any numbers of themselves and of groups.
     #[test]
     fn no_number_in_a_report_brings_a_leader_down(
         numbers in prop::collection::vec(prop::sample::select(vec![0u64, 1, 7 << 30, 1 << 62, 1 << 63, u64::MAX]), 16),
@@ -165,10 +166,11 @@ proptest! {
             };
             let report = |pgid: PgId| nacre::PgReport {
                 pgid, state: pg_state::ACTIVE, epoch: h.map().epoch, sequence: round as u64 + 1, acting: vec![OsdId(0)],
-                objects: number(0), bytes: number(1), omap_bytes: number(2), omap_keys: number(3), log_entries: number(4),
-                degraded_copies: number(5), misplaced_copies: number(6), missing_on_primary: number(7), unfound: number(8),
-                recovered_objects: number(9), recovered_bytes: number(10), read_ops: number(11), read_kib: number(12),
-                write_ops: number(13), write_kib: number(14), clones: number(15), trim_queue: number(0), scrub: scrub.clone(),
+                objects: number(0), bytes: number(1), omap_bytes: number(2), omap_keys: number(3),
+                log_entries: number(4), degraded_copies: number(5), misplaced_copies: number(6),
+                missing_on_primary: number(7), unfound: number(8), recovered_objects: number(9),
+                recovered_bytes: number(10), read_ops: number(11), read_kib: number(12), write_ops: number(13),
+                write_kib: number(14), clones: number(15), trim_queue: number(0), scrub: scrub.clone(),
                 ..nacre::PgReport::default()
             };
             let pgs: Vec<nacre::PgReport> = h.map().pgs().map(report).collect();
@@ -179,7 +181,9 @@ proptest! {
         }
         h.say(client, msg::Statfs { have: 0, fsid: FSID, pool: Some(PoolId(1)) });
         h.say(client, msg::GetPoolStats { have: 0, fsid: FSID, pools: vec!["x".to_owned()] });
-        for prefix in ["status", "health detail", "df", "osd df", "osd perf", "pg dump", "pg stat", "osd pool stats", "progress"] {
+        for prefix in [
+            "status", "health detail", "df", "osd df", "osd perf", "pg dump", "pg stat", "osd pool stats", "progress",
+        ] {
             for format in ["plain", "json"] {
                 h.command(client, &json!({ "prefix": prefix, "format": format }).to_string());
             }

@@ -1,4 +1,4 @@
-//! A monitor with a log and sessions that only the test sees.
+//! A monitor whose log and sessions are data of the test.
 
 use super::prelude::*;
 use crate::volatile::Quorum;
@@ -69,29 +69,29 @@ impl Harness {
         Now { since_start: self.now, wall: Utime::from_unix(Duration::from_secs(1_000_000) + self.now) }
     }
 
-    pub(super) fn input(&mut self, input: Input) {
+    pub(super) fn input(&mut self, input: MonitorInput) {
         let mut out = Vec::new();
         self.monitor.handle(self.at(), input, &mut out);
         self.perform(out);
     }
 
-    pub(super) fn perform(&mut self, actions: Vec<Action>) {
+    pub(super) fn perform(&mut self, actions: Vec<MonitorAction>) {
         for action in actions {
             match action {
-                Action::Send { session, envelope } => self.sent.push((session, envelope)),
-                Action::Close { session } => self.closed.push(session),
-                Action::Append { index, batch } => {
+                MonitorAction::Send { session, envelope } => self.sent.push((session, envelope)),
+                MonitorAction::Close { session } => self.closed.push(session),
+                MonitorAction::Append { index, batch } => {
                     assert_eq!(index, self.log.len() as u64 + 1);
                     self.log.push((index, batch));
                     if self.hold_commits {
                         self.held.push(index);
                     } else {
-                        self.input(Input::Committed { index });
+                        self.input(MonitorInput::Committed { index });
                     }
                 }
-                Action::Snapshot { index, state } => self.snapshots.push((index, state)),
-                Action::GlobalIds(ids) => self.ids.push(ids),
-                Action::GlobalIdsFor { .. } => panic!("no other monitor asks for ids"),
+                MonitorAction::Snapshot { index, state } => self.snapshots.push((index, state)),
+                MonitorAction::GlobalIds(ids) => self.ids.push(ids),
+                MonitorAction::GlobalIdsFor { .. } => panic!("no other monitor asks for ids"),
             }
         }
     }
@@ -99,7 +99,7 @@ impl Harness {
     pub(super) fn release_commits(&mut self) {
         self.hold_commits = false;
         for index in std::mem::take(&mut self.held) {
-            self.input(Input::Committed { index });
+            self.input(MonitorInput::Committed { index });
         }
     }
 
@@ -108,7 +108,7 @@ impl Harness {
         let until = self.now + time;
         while self.monitor.next_wake() <= until {
             self.now = self.now.max(self.monitor.next_wake());
-            self.input(Input::Tick);
+            self.input(MonitorInput::Tick);
         }
         self.now = until;
     }
@@ -128,17 +128,17 @@ impl Harness {
             lossy: true,
             global_seq: session.0,
         };
-        self.input(Input::Opened { session, peer });
+        self.input(MonitorInput::Opened { session, peer });
         session
     }
 
-    /// A client at the manager's address.
+    /// Opens a client's session at the manager's address.
     pub(super) fn client_at_manager(&mut self) -> SessionId {
         let client = self.client();
         let peer = self.monitor.sessions[&client].peer.clone();
         let session = SessionId((1 << 62) + self.next_session);
         self.next_session += 1;
-        self.input(Input::OpenedAtManager { session, peer });
+        self.input(MonitorInput::OpenedAtManager { session, peer });
         session
     }
 
@@ -148,10 +148,10 @@ impl Harness {
 
     pub(super) fn say(&mut self, session: SessionId, message: impl Message) {
         let envelope = message.seal(77, Target::PACIFIC);
-        self.input(Input::Message { session, envelope });
+        self.input(MonitorInput::Message { session, envelope });
     }
 
-    /// The messages of one type sent to a session since the last look, removed.
+    /// Returns the messages of one type sent to a session since the last look, and removes them.
     pub(super) fn heard<M: Message>(&mut self, session: SessionId) -> Vec<M> {
         let (these, others) = std::mem::take(&mut self.sent)
             .into_iter()
@@ -165,7 +165,7 @@ impl Harness {
         self.monitor.state().osdmap()
     }
 
-    /// An OSD on a host of its own says that it has started.
+    /// Has an OSD on a host of its own report that it has started.
     pub(super) fn boot(&mut self, id: i32) -> SessionId {
         self.boot_on(id, &format!("host{id}"), 1)
     }

@@ -103,7 +103,7 @@ fn a_full_osd_that_is_down_or_out_stops_nobodys_writes() {
         let state = |h: &Harness| h.map().osd(OsdId(1)).unwrap().state.names();
         fill(&mut h);
         assert_ne!(flags(&h), "hashpspool");
-        // Out, it is written no more.
+        // An OSD that is out is not written any more.
         h.change(|incremental| incremental.mark_out(OsdId(1)));
         h.pass(secs(3));
         assert_eq!(flags(&h), "hashpspool");
@@ -118,7 +118,7 @@ fn a_full_osd_that_is_down_or_out_stops_nobodys_writes() {
         assert_eq!(state(&h), "exists");
         let codes: Vec<&str> = alarms(&h).into_iter().map(|(code, _)| code).collect();
         assert_eq!(codes, ["OSD_DOWN", "OSD_HOST_DOWN"]);
-        // What an earlier leader left in the map goes, too.
+        // A full state that an earlier leader left in the map goes, too.
         h.change(|incremental| incremental.flip_state(OsdId(1), osdmap::OsdState::FULL));
         h.pass(secs(3));
         assert_eq!((flags(&h).as_str(), state(&h).as_str()), ("hashpspool", "exists"));
@@ -182,7 +182,7 @@ fn groups_that_are_not_scrubbed_in_time_are_named() {
     };
     assert_eq!(overdue(&h), []);
     let groups = h.map().pools[&PoolId(1)].pg_num;
-    // Eleven days later: no group has been scrubbed, but one.
+    // Eleven days later only one group has been scrubbed.
     h.now += secs(11 * day);
     let pgid = types::PgId { pool: PoolId(1), seed: 0 };
     let scrub = nacre::PgScrubReport { light_at: h.at().wall, ..Default::default() };
@@ -196,7 +196,8 @@ fn groups_that_are_not_scrubbed_in_time_are_named() {
     assert_eq!(overdue(&h), [("PG_NOT_DEEP_SCRUBBED", deep), ("PG_NOT_SCRUBBED", summary)]);
 }
 
-/// A cluster of three OSDs with a pool whose groups osd.0 leads and reports clean, and has not reported for ten minutes.
+/// Returns a cluster of three OSDs with a pool whose groups osd.0 leads and reports clean, and has not reported for ten
+/// minutes.
 fn long_idle() -> (Harness, Vec<SessionId>) {
     let mut h = Harness::new();
     let client = h.client();
@@ -220,7 +221,7 @@ fn group(h: &Harness, seed: u32, state: u64) -> nacre::PgReport {
     }
 }
 
-/// OSDs tell that they live, and nothing else.
+/// Lets OSDs report that they live, and nothing else.
 fn live(h: &mut Harness, sessions: &[SessionId], seconds: u64) {
     for _ in 0..seconds / 5 {
         (0..sessions.len()).for_each(|id| h.beacon(sessions[id], id as i32, Vec::new()));
@@ -261,7 +262,7 @@ fn groups_are_stale_a_minute_after_their_primary_went() {
         h.pass(secs(5));
     }
     assert_eq!(availability(&h).unwrap(), format!("Reduced data availability: {groups} pgs stale"));
-    // Who leads them next has not got them to serve yet: they were active as long as that was known.
+    // The next primary has not got the group to serve yet: the group was active as long as that was known.
     let peering = group(&h, 0, pg_state::PEERING);
     h.beacon(sessions[1], 1, vec![peering]);
     let (rest, one) = (groups - 1, "1 pg inactive, 1 pg peering");

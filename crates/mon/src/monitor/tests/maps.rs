@@ -34,7 +34,7 @@ fn a_peer_far_behind_gets_batches() {
     let mut rebuilt = OsdMap::from_slice(&maps.full(before).unwrap()).unwrap();
     rebuilt.apply(&Incremental::from_slice(&maps.incremental(middle).unwrap()).unwrap()).unwrap();
     assert_eq!(OsdMap::from_slice(&maps.full(middle).unwrap()).unwrap(), rebuilt);
-    // Asked once, one message comes.
+    // A request for one answer gets one message.
     h.say(client, subscribe(&[("osdmap", u64::from(maps_oldest(&h).0), true)]));
     assert_eq!(h.heard::<msg::OsdMap>(client).len(), 1);
 }
@@ -64,7 +64,7 @@ fn an_osd_far_behind_gets_as_many_maps_as_it_can_handle_and_asks_for_the_next() 
         assert_eq!(messages[0].incrementals.keys().next(), Some(&have.next()));
         assert!(messages[0].incrementals.len() <= 40);
         have = messages[0].last();
-        // What is new meanwhile comes without being asked for, and nothing else.
+        // Maps that come meanwhile are sent unasked, and nothing else.
         if others < 3 {
             others += 1;
             let before = h.map().epoch;

@@ -15,7 +15,7 @@ mod pg_numbers;
 mod pools;
 mod shard_orders;
 
-/// What the tests speak of.
+/// Names that all the tests use.
 mod prelude {
     pub(super) use super::super::osd_changes::is_at;
     pub(super) use super::super::*;

@@ -30,7 +30,7 @@ fn many_starts_share_an_epoch() {
     assert!(h.map().epoch <= Epoch(4), "{} for 100 starts", h.map().epoch);
 }
 
-/// What 2000 OSDs with 2600 listeners cost in hierarchy is not sent again at once.
+/// The hierarchy that 2000 OSDs add for 2600 listeners is costly, and is not sent again at once.
 #[test]
 fn newcomers_of_a_large_cluster_are_collected_and_nobody_else_waits_for_them() {
     let mut h = Harness::new();
@@ -56,7 +56,7 @@ fn newcomers_of_a_large_cluster_are_collected_and_nobody_else_waits_for_them() {
     h.pass(secs(2));
     assert_eq!((h.map().counts().1, h.map().epoch), (2599, Epoch(4)), "all that came meanwhile share a map");
     assert!(h.now < collected_from + secs(3));
-    // Once that is paid for, one more comes in at once.
+    // Once the cost is made up for, one more comes in at once.
     h.pass(secs(20));
     let at = h.now;
     h.boot_on(9000, "another", 1);
@@ -94,7 +94,7 @@ fn while_a_batch_is_on_its_way_no_tick_is_asked_for_in_vain() {
     for (session, id) in sessions {
         h.say(session, boot_message(id as i32, "host", 1));
         h.now += Duration::from_millis(60);
-        h.input(Input::Tick);
+        h.input(MonitorInput::Tick);
     }
     assert_eq!(h.held.len(), 1, "the second start waits for the batch of the first");
     assert!(h.monitor.next_wake() > h.now, "a driver would turn round and round until the log is written");
@@ -112,12 +112,12 @@ fn a_restarted_osd_goes_down_and_up() {
     assert_eq!(h.map().epoch.0, before.0 + 2);
     assert!(is_at(h.map(), OsdId(0), &addrs(0, 2)));
     assert_eq!(h.map().crush.full_location(0)[0], ("host", "host0"), "only a new OSD is placed");
-    // Saying it again changes nothing.
+    // A repeated boot changes nothing.
     h.boot_on(0, "elsewhere", 2);
     assert_eq!(h.map().epoch.0, before.0 + 2);
 }
 
-/// As when a network holds back what an OSD said while it still was there.
+/// A network may hold back a boot that an OSD sent while it still was in the cluster.
 #[test]
 fn an_osd_that_was_removed_does_not_come_back_by_what_it_said_before() {
     let mut h = Harness::new();
@@ -136,7 +136,7 @@ fn an_osd_that_was_removed_does_not_come_back_by_what_it_said_before() {
         let told = h.heard::<nacre::OsdRefused>(session).pop().expect("it is told");
         assert!(told.reason.contains("removed from the cluster"), "{told:?}");
     }
-    // Another store takes its place, also by a session that was there before.
+    // Another store takes the removed one's place, also by a session that was there before.
     let mut other = boot_message(1, "host1", 3);
     other.osd_uuid = Fsid([99; 16]);
     h.say(known, other);
@@ -157,11 +157,11 @@ fn another_store_under_the_same_number_is_refused() {
     assert!(is_at(h.map(), OsdId(0), &addrs(0, 1)));
     let refusals = h.monitor.state().log.entries.iter().filter(|e| e.message.contains("may not start")).count();
     assert_eq!(refusals, 1);
-    // It is told each time: the first answer may have been lost.
+    // The OSD is refused each time: the first answer may have been lost.
     let told = h.heard::<nacre::OsdRefused>(session);
     assert_eq!(told.len(), 2);
     assert!(told.iter().all(|told| told.osd == OsdId(0) && told.reason.contains("ceph osd destroy")), "{told:?}");
-    // Nor may anybody speak for another.
+    // No OSD may speak for another, either.
     let liar = h.open(EntityType::OSD, 5);
     h.say(liar, boot_message(0, "host0", 10));
     h.pass(secs(1));
@@ -189,11 +189,11 @@ fn a_silent_osd_goes_down_and_later_out() {
     assert!(h.map().is_in(OsdId(0)));
     live(&mut h, 60);
     assert!(!h.map().is_in(OsdId(0)));
-    // It comes back, and in again: nobody put it out by hand.
+    // The OSD comes back, and in again: no operator put it out.
     h.boot_on(0, "host0", 2);
     assert!(h.map().is_up(OsdId(0)) && h.map().is_in(OsdId(0)));
     assert_eq!(h.map().weight(OsdId(0)), 0x1_0000);
-    // As often as it happens.
+    // An OSD that was marked out for its silence comes in again each time.
     live(&mut h, 690);
     assert!(!h.map().is_in(OsdId(0)));
     h.boot_on(0, "host0", 3);
@@ -276,12 +276,12 @@ fn osds_that_are_connected_are_told_to_scrub_though_others_are_not() {
     let (result, status, told, groups) = order(&mut h);
     assert_eq!((result, &*status), (0, "instructed osd(s) 0,1,2 to deep-scrub"));
     assert_eq!((told, groups), (vec![1, 1, 1], 16));
-    h.input(Input::Closed { session: osds[1] });
+    h.input(MonitorInput::Closed { session: osds[1] });
     let (result, status, told, _) = order(&mut h);
     assert_eq!((result, &*status), (0, "instructed osd(s) 0,2 to deep-scrub; osd(s) 1 are not connected"));
     assert_eq!(told, [1, 0, 1]);
-    h.input(Input::Closed { session: osds[0] });
-    h.input(Input::Closed { session: osds[2] });
+    h.input(MonitorInput::Closed { session: osds[0] });
+    h.input(MonitorInput::Closed { session: osds[2] });
     let again = Errno::EAGAIN.as_result();
     let (result, status, told, _) = order(&mut h);
     assert_eq!((result, &*status, told), (again, "osd(s) 0,1,2 are not connected", vec![0, 0, 0]));

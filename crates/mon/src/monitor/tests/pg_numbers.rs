@@ -107,20 +107,20 @@ fn what_is_known_of_a_group_is_known_of_those_that_come_of_it() {
         assert_eq!((&record.members, record.last_epoch_started), (&known.members, known.last_epoch_started));
         assert_eq!(record.range_since, first);
     }
-    // Who asks for an interval from before has not heard of it.
+    // A primary that asks for an interval from before the split has not heard of it.
     for pg in [served, of_served, never_served, of_never_served] {
         let session = primary(&h, pg);
         assert_eq!(activate(&mut h, session, pg, before), 0, "{pg}");
         assert_eq!(activate(&mut h, session, pg, first), 1, "{pg}");
     }
-    // The others go on.
+    // Groups that were not split go on.
     let untouched = PgId::new(1, 20);
     let session = primary(&h, untouched);
     assert_eq!(activate(&mut h, session, untouched, before), 1);
     let second = grow(&mut h, 71);
     assert_eq!(h.monitor.state().pgs[&served].range_since, first);
     assert_eq!(h.monitor.state().pgs[&new].range_since, second);
-    // Other monitors, and this one after a restart, know the same.
+    // Other monitors, and this one after a restart, have the same records.
     let log = h.log.clone();
     let mut state = MonState::default();
     for (index, batch) in &log {
@@ -135,7 +135,7 @@ fn what_is_known_of_a_group_is_known_of_those_that_come_of_it() {
 fn pools_that_leave_it_to_the_cluster_get_enough() {
     let (mut h, sessions) = uneven();
     let client = h.client();
-    // A small pool that will be all there is.
+    // A small pool is made that will have all the data.
     h.change(|incremental| {
         incremental.new_pool_max = Some(2);
         incremental.new_pool_names.insert(PoolId(2), "q".to_owned());
@@ -163,7 +163,7 @@ fn merging(h: &Harness) -> Vec<PgId> {
     pool.pgs(POOL).filter(|pg| osdmap::is_merging(pg.seed, pool.pg_num, pool.pg_num_pending)).collect()
 }
 
-/// Lets OSDs tell that all is clean until groups stop; since when they have.
+/// Lets OSDs report everything clean until groups stop. Returns the epoch since which they have.
 fn until_groups_stop(h: &mut Harness, sessions: &[SessionId]) -> Epoch {
     for _ in 0..100 {
         if pool(h).pg_num_pending < pool(h).pg_num {
@@ -184,7 +184,7 @@ fn groups_are_merged_once_they_have_stopped() {
     let stopped = until_groups_stop(&mut h, &sessions);
     assert_eq!((pool(&h).pg_num, pool(&h).pgp_num, pool(&h).pg_num_pending), (64, 40, 48), "placement goes first");
     assert_eq!(merging(&h).len(), 32);
-    // They do not stop in time.
+    // The groups do not stop in time.
     h.pass(secs(8));
     assert_eq!((pool(&h).pg_num, pool(&h).pg_num_pending), (64, 64));
     let stopped_again = until_groups_stop(&mut h, &sessions);
@@ -209,11 +209,11 @@ fn groups_are_merged_once_they_have_stopped() {
         assert_eq!(record.is_some(), pg.seed < 48);
         let Some(record) = record.cloned() else { continue };
         assert_eq!((record.last_epoch_started, record.range_since), (stopped_again, epoch));
-        // Who asks for the interval from before has not heard of it.
+        // A primary that asks for the interval from before the merge has not heard of it.
         let session = primary(&h, pg);
         assert_eq!(activate(&mut h, session, pg, stopped_again), 0, "{pg}");
     }
-    // What is merged must serve first.
+    // A merged group must serve first.
     live(&mut h, &sessions, CLEAN, 20);
     assert_eq!(pool(&h).pg_num_pending, 48);
     for pg in (0..48).map(|seed| PgId { pool: POOL, seed }) {
@@ -222,13 +222,13 @@ fn groups_are_merged_once_they_have_stopped() {
     }
     until_groups_stop(&mut h, &sessions);
     assert_eq!(pool(&h).pg_num_pending, 40);
-    // One of those concerned is put elsewhere: they serve again.
+    // One of the groups concerned is put elsewhere: they serve again.
     let moved = merging(&h)[0];
     let turned: Vec<OsdId> = h.map().pg_to_up_acting(moved).unwrap().acting.into_iter().rev().collect();
     h.change(|incremental| drop(incremental.new_pg_temp.insert(moved, turned)));
     h.pass(secs(1));
     assert_eq!((pool(&h).pg_num, pool(&h).pg_num_pending), (48, 48));
-    // More are wanted after all.
+    // The pool is to have more groups after all.
     set(&mut h, "pg_num", 64);
     for _ in 0..20 {
         live(&mut h, &sessions, CLEAN, 10);
@@ -241,7 +241,7 @@ fn groups_that_are_to_be_merged_are_placed_alike() {
     let (mut h, sessions) = uneven();
     let client = h.client();
     h.command(client, r#"{"prefix": "balancer off"}"#);
-    // One that goes is placed by an exception, and one that stays.
+    // Exceptions place a group that goes, and one that stays.
     for seed in [40, 9] {
         let pg = PgId { pool: POOL, seed };
         let up = h.map().pg_to_up_acting(pg).unwrap().up;
@@ -283,7 +283,7 @@ fn a_pool_keeps_as_many_groups_as_an_osd_has_shards() {
     h.command(client, r#"{"prefix": "balancer off"}"#);
     live(&mut h, &sessions, CLEAN, 10);
     set(&mut h, "pg_num", 40);
-    // It starts anew, with another store.
+    // The OSD starts anew, with another store.
     let mut boot = boot_message(2, "host2", 2);
     boot.metadata.insert(nacre::OSD_SHARDS.to_owned(), "56".to_owned());
     h.say(sessions[2], boot);

@@ -136,7 +136,7 @@ fn what_groups_served_is_remembered() {
     let answer = nacre::PgActivated { pgs: vec![known.clone()] };
     assert_eq!(h.heard::<nacre::PgActivated>(primary), std::slice::from_ref(&answer));
     assert_eq!(ask(&mut h), [known]);
-    // The same again is answered without another record.
+    // A repeated activation is answered without another record.
     let log = h.log.len();
     h.say(primary, activate(&mapped.acting, created.0));
     assert_eq!(h.heard::<nacre::PgActivated>(primary), [answer]);

@@ -9,14 +9,15 @@ use osdmap::{PgPool, shards_to_be};
 const POOL: PoolId = PoolId(1);
 const NO_ROOM: &str = "POOL_PG_MERGE_NO_ROOM";
 
-/// A clean cluster with an erasure-coded pool of two data shards and one parity.
+/// Returns a clean cluster with an erasure-coded pool of two data shards and one parity.
 fn coded(osds: i32, groups: u32) -> (Harness, Vec<SessionId>) {
     let mut h = Harness::new();
     let sessions: Vec<SessionId> = (0..osds).map(|id| h.boot(id)).collect();
     let client = h.client();
     let profile = r#"{"prefix": "osd erasure-code-profile set", "name": "p", "profile": ["k=2", "m=1"]}"#;
     let pool = format!(
-        r#"{{"prefix": "osd pool create", "pool": "e", "pg_num": {groups}, "pool_type": "erasure", "erasure_code_profile": "p"}}"#
+        r#"{{"prefix": "osd pool create", "pool": "e", "pg_num": {groups},
+            "pool_type": "erasure", "erasure_code_profile": "p"}}"#
     );
     for command in [r#"{"prefix": "balancer off"}"#, profile, &pool] {
         let ack = h.command(client, command);
@@ -52,7 +53,7 @@ fn turn(h: &mut Harness, seed: u32) {
     h.change(|incremental| drop(incremental.new_pg_temp.insert(pg(seed), turned)));
 }
 
-/// The primary of a group that is to be elsewhere asks for the acting set that has everything.
+/// Has the primary of a group that is to be elsewhere ask for the acting set that has everything.
 fn bring(h: &mut Harness, sessions: &[SessionId], seed: u32, epoch: Epoch) {
     let placed = h.map().pg_to_up_acting(pg(seed)).unwrap();
     let wanted = shards_to_be(&placed.acting, &placed.up);
@@ -61,7 +62,7 @@ fn bring(h: &mut Harness, sessions: &[SessionId], seed: u32, epoch: Epoch) {
     h.say(sessions[primary.index()], nacre::PgTemp { epoch, pgs: vec![(pg(seed), osds)] });
 }
 
-/// Groups that are to be elsewhere.
+/// Returns the groups that are to be elsewhere.
 fn on_their_way(h: &Harness) -> Vec<u32> {
     let is = |seed: &u32| {
         let placed = h.map().pg_to_up_acting(pg(*seed)).unwrap();
@@ -70,7 +71,7 @@ fn on_their_way(h: &Harness) -> Vec<u32> {
     (0..pool(h).pg_num).filter(is).collect()
 }
 
-/// OSDs bring everything to where it is wanted, and tell.
+/// Has OSDs bring everything to its place, and report.
 fn work(h: &mut Harness, sessions: &[SessionId]) {
     for seed in on_their_way(h) {
         let epoch = h.map().epoch;
@@ -92,7 +93,7 @@ fn has_alarm(h: &Harness) -> bool {
 fn groups_stop_once_each_osd_has_the_same_shard_of_both() {
     let (mut h, sessions) = coded(5, 8);
     let client = h.client();
-    // All that may move at once.
+    // All copies may move at once.
     let half = r#"{"prefix": "config set", "who": "mgr", "name": "target_max_misplaced_ratio", "value": "1"}"#;
     assert_eq!(h.command(client, half).result, 0);
     set(&mut h, "pgp_num", "4");
@@ -134,7 +135,7 @@ fn groups_stop_once_each_osd_has_the_same_shard_of_both() {
 fn groups_that_are_in_order_do_not_wait_for_others() {
     let (mut h, sessions) = coded(4, 8);
     set(&mut h, "pg_num", "4");
-    // The last one is as its partner; one before it is not.
+    // The last group is ordered as its partner is; one before it is not.
     while pool(&h).pgp_num > 4 {
         work(&mut h, &sessions);
     }
@@ -193,7 +194,7 @@ fn groups_that_are_in_order_need_no_spare_osd() {
     assert_eq!(pool(&h).pg_num_pending, 4);
 }
 
-/// A pool of which a group is on its way to another order; and the epoch in which it began.
+/// Returns a cluster with a group that is on its way to another order, and the epoch in which that began.
 fn underway() -> (Harness, Vec<SessionId>, Epoch) {
     let (mut h, sessions) = coded(5, 8);
     set(&mut h, "pgp_num", "4");

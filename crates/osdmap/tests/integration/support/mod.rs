@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use types::{Epoch, Fsid, OsdId, PgId, PoolId, Utime};
 use wire::{EntityAddr, EntityAddrVec, Release};
 
-/// Up to `count` different OSDs of `map`, existing or not.
+/// Returns up to `count` different OSDs of `map`, existing or not.
 fn some_osds(map: &OsdMap, count: u32, dice: &mut Dice) -> Vec<OsdId> {
     let mut osds = Vec::new();
     for _ in 0..count {
@@ -42,7 +42,7 @@ pub fn mark_up(inc: &mut Incremental, osd: OsdId, nonce: u32) {
     inc.mark_up(osd, addrs(osd, 0, nonce), addrs(osd, 2, nonce), addrs(osd, 4, nonce), addrs(osd, 6, nonce));
 }
 
-/// Ten hosts with four OSDs each, two device classes, four rules.
+/// Returns a hierarchy of ten hosts with four OSDs each, two device classes, four rules.
 pub fn small_crush() -> CrushMap {
     let mut crush = CrushMap::new();
     for osd in 0..40 {
@@ -58,7 +58,7 @@ pub fn small_crush() -> CrushMap {
     crush
 }
 
-/// The first epoch of a cluster over `crush`: every device is up and in; `pools` by number from 1.
+/// Returns the first epoch of a cluster over `crush`: every device is up and in; `pools` by number from 1.
 pub fn first_map(crush: &CrushMap, pools: Vec<PgPool>) -> OsdMap {
     let mut map = OsdMap::new(fsid());
     let mut inc = Incremental::after(&map, stamp(1));
@@ -104,7 +104,7 @@ pub fn small_map() -> OsdMap {
     first_map(&small_crush(), pools)
 }
 
-/// An increment with a few changes of any kind that a monitor makes.
+/// Returns an increment with a few changes of any kind that a monitor makes.
 pub fn random_increment(map: &OsdMap, dice: &mut Dice) -> Incremental {
     let mut inc = Incremental::after(map, stamp(map.epoch.0));
     for _ in 0..1 + dice.below(6) {

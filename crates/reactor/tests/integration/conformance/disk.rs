@@ -1,4 +1,4 @@
-//! Disk requests: what was written is read, in pieces of any alignment; errors are errnos.
+//! Disk requests: written data is read back, in pieces of any alignment; errors are errnos.
 
 use super::scenario::{Scenario, check, pattern_bytes};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use types::AlignedBuf;
 
-/// A path that no other test uses, in a file system that can do direct I/O if the build folder's can.
+/// A path that no other test uses, in a file system that has direct I/O if the build folder's has.
 fn fresh_path(name: &str) -> PathBuf {
     static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -49,13 +49,13 @@ impl Scenario for WriteThenRead {
         let again = io.open_file(&self.path, options).expect_err("it is locked");
         assert_eq!(again.kind(), std::io::ErrorKind::WouldBlock);
         self.file = Some(file);
-        // One aligned piece; many small pieces of odd sizes; an empty write.
+        // These are one aligned piece, many small pieces of odd sizes, and an empty write.
         io.write(file, 0, vec![AlignedBuf::copy_from(&pattern_bytes(0, BLOCK)).freeze()], 1);
         let odd = Bytes::from(pattern_bytes(BLOCK, 3 * BLOCK));
         let pieces = (0..3 * BLOCK).step_by(7).map(|at| odd.slice(at..(at + 7).min(3 * BLOCK))).collect();
         io.write(file, BLOCK as u64, pieces, 2);
         io.write(file, 0, vec![], 3);
-        // More aligned pieces than one call takes.
+        // This write has more aligned pieces than one call takes.
         let block = AlignedBuf::copy_from(&pattern_bytes(0, BLOCK)).freeze();
         io.write(file, 1 << 20, vec![block; 1500], 4);
     }
@@ -71,7 +71,7 @@ impl Scenario for WriteThenRead {
                 assert_eq!(io.file_len_bytes(file).expect("length"), (1 << 20) + 1500 * BLOCK as u64);
                 io.read(file, 0, AlignedBuf::zeroed(4 * BLOCK), 6);
                 io.read(file, (1 << 20) + 1499 * BLOCK as u64, AlignedBuf::zeroed(BLOCK), 7);
-                // Reaches past the end; is entirely behind it; is empty.
+                // The first read reaches past the end, the second is entirely behind it, and the third is empty.
                 io.read(file, (1 << 20) + 1499 * BLOCK as u64, AlignedBuf::zeroed(2 * BLOCK), 8);
                 io.read(file, 1 << 30, AlignedBuf::zeroed(BLOCK), 9);
                 io.read(file, 0, AlignedBuf::zeroed(0), 10);
@@ -79,7 +79,7 @@ impl Scenario for WriteThenRead {
             10 => io.discard(file, BLOCK as u64, 2 * BLOCK as u64, 11),
             11 => {
                 io.read(file, 0, AlignedBuf::zeroed(4 * BLOCK), 12);
-                // The file is closed only when this is done.
+                // The file is closed only after this read is done.
                 io.close_file(file);
             }
             12 => io.stop(),

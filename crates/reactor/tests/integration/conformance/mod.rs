@@ -1,4 +1,4 @@
-//! The same scenarios run on io_uring, on the fallback and in the simulator: what a handler sees is the same.
+//! Scenarios that run on io_uring, on epoll and in the simulator: handlers see the same events on each.
 
 mod disk;
 mod scenario;

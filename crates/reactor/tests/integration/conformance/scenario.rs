@@ -1,10 +1,10 @@
-//! A scenario is a handler that plays all parts on one shard, talking to itself, and stops when it has seen enough.
+//! A scenario: a handler that plays all parts on one shard, talks to itself, and stops when it has seen enough.
 
 use reactor::sim::{SimIo, World, WorldConfig};
 use reactor::{BackendKind, Config, ConnId, Event, Handler, Io, LoopIo, Reactor};
 use std::time::Duration;
 
-/// Like [`Handler`], for any world, with a beginning.
+/// A [`Handler`] for any world, with a start.
 pub trait Scenario {
     fn start<I: Io>(&mut self, io: &mut I);
 
@@ -16,14 +16,14 @@ pub trait Scenario {
 
     fn turn_end<I: Io>(&mut self, _io: &mut I) {}
 
-    /// After the loop has ended.
+    /// Checks the state after the loop has ended.
     fn check(&mut self) {}
 }
 
-/// Simulated runs of each scenario.
+/// Number of simulated runs of each scenario.
 const SEEDS: u64 = 8;
 
-/// The timer that fails a scenario which does not end.
+/// Timer that fails a scenario that does not end.
 const WATCHDOG: u64 = u64::MAX;
 
 pub struct Playing<S>(pub S);
@@ -53,7 +53,7 @@ fn config() -> Config {
     Config {
         close_linger: Duration::from_millis(100),
         connections_max: 16,
-        // Few and small, so that they run out.
+        // Buffers and entries are few and small, so that they run out.
         receive_buffers: 2,
         receive_buffer_bytes: 10_000,
         queue_entries: 4,
@@ -100,7 +100,7 @@ pub fn check<S: Scenario>(make: impl Fn() -> S) {
     (0..SEEDS).for_each(|seed| play_simulated(seed, make()));
 }
 
-/// The byte at `index` of a stream that never repeats soon.
+/// The byte at `index` of a stream that does not repeat soon.
 pub fn pattern(index: usize) -> u8 {
     (index.wrapping_mul(2_654_435_761) >> 13) as u8
 }

@@ -1,4 +1,4 @@
-//! Connections: bytes arrive in order and once, bulk lands in aligned buffers, endings are told once.
+//! Connections: bytes arrive in order and once, bulk lands in aligned buffers, each end is told once.
 
 use super::scenario::{Scenario, any_port, check, pattern, pattern_bytes};
 use bytes::Bytes;
@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The client sends a stream in pieces of many sizes; the server echoes it; the client closes when it has all back.
+/// The client sends a stream in pieces of many sizes; the server echoes it; the client closes when all of it has come
+/// back.
 struct Echo {
     listen: SocketAddr,
     client: Option<ConnId>,
@@ -24,7 +25,7 @@ impl Scenario for Echo {
         assert_ne!(addr.port(), 0);
         let client = io.connect(addr);
         self.client = Some(client);
-        // Queued before the connection is established.
+        // The bytes are queued before the connection is established.
         let all = Bytes::from(pattern_bytes(0, ECHO_BYTES));
         let (mut at, mut len) = (0, 0);
         while at < ECHO_BYTES {
@@ -41,7 +42,7 @@ impl Scenario for Echo {
             io.send(conn, Bytes::copy_from_slice(bytes));
             return bytes.len();
         }
-        // Takes some of it at a time.
+        // The handler takes some of the bytes at a time.
         let taken = bytes.len().min(1 + self.returned % 5000);
         for (index, byte) in bytes[..taken].iter().enumerate() {
             assert_eq!(*byte, pattern(self.returned + index), "byte {}", self.returned + index);
@@ -99,7 +100,7 @@ fn ipv6_works_like_ipv4() {
     check(|| echo("[::1]:0"));
 }
 
-/// Frames of a four-byte length and as many bytes of payload, which go into a bulk.
+/// Frames of a four-byte length and a payload of that length, which goes into a bulk.
 #[derive(Default)]
 struct Bulks {
     server: Option<ConnId>,
@@ -165,7 +166,7 @@ fn bulk_is_whole_and_aligned_wherever_it_begins() {
     check(|| Bulks { pause: true, ..Bulks::default() });
 }
 
-/// The handler asks for the next bulk from within the event of the last: a stream cut into equal buffers.
+/// The handler asks for the next bulk while handling the event of the last: a stream cut into equal buffers.
 #[derive(Default)]
 struct BulkAfterBulk {
     received: usize,
@@ -229,7 +230,7 @@ impl Scenario for Paused {
         self.client = Some(client);
         let all = Bytes::from(pattern_bytes(0, PAUSED_BYTES));
         (0..PAUSED_BYTES).step_by(1 << 20).for_each(|at| io.send(client, all.slice(at..at + (1 << 20))));
-        // Making those bytes takes its time.
+        // The timer counts from now, because making these bytes takes time.
         io.set_timer(io.clock() + Duration::from_millis(300), 1);
     }
 
@@ -269,7 +270,8 @@ fn a_paused_reader_slows_the_sender_and_loses_nothing() {
     check(Paused::default);
 }
 
-/// The client closes with much still queued: all of it arrives, then the end. Nothing sent after the close does.
+/// The client closes with many bytes still queued: all of them arrive, then the end. Bytes sent after the close do not
+/// arrive.
 #[derive(Default)]
 struct CloseFlushes {
     client: Option<ConnId>,
@@ -286,7 +288,7 @@ impl Scenario for CloseFlushes {
     fn received<I: Io>(&mut self, io: &mut I, conn: ConnId, bytes: &[u8]) -> usize {
         assert_ne!(Some(conn), self.client, "bytes after close");
         self.received += bytes.len();
-        // Sent to one who no longer listens: dropped there, and does not disturb.
+        // These bytes go to a side that has closed, which drops them undisturbed.
         io.send(conn, Bytes::copy_from_slice(bytes));
         bytes.len()
     }
@@ -322,7 +324,7 @@ fn close_sends_what_is_queued() {
     check(CloseFlushes::default);
 }
 
-/// A peer that neither reads nor ends cannot hold up a close for longer than the bound.
+/// A peer that neither reads nor ends cannot delay a close beyond the bound.
 #[derive(Default)]
 struct CloseIsBounded {
     client: Option<ConnId>,
@@ -363,7 +365,7 @@ fn a_close_takes_no_longer_than_its_bound() {
     check(CloseIsBounded::default);
 }
 
-/// Aborts from within every kind of event, refused connects, commands to connections that are gone.
+/// Aborts while handling every kind of event, refused connects, commands to connections that are gone.
 #[derive(Default)]
 struct Aborts {
     addr: Option<SocketAddr>,
@@ -376,7 +378,7 @@ struct Aborts {
 
 impl Scenario for Aborts {
     fn start<I: Io>(&mut self, io: &mut I) {
-        // A port where nobody listens any more.
+        // No listener is left at this port.
         let (listener, nobody) = io.listen(any_port()).expect("a listener");
         io.close_listener(listener);
         let (_, addr) = io.listen(any_port()).expect("a listener");
@@ -426,7 +428,7 @@ impl Scenario for Aborts {
             Event::BulkReceived { conn, .. } => io.abort(conn),
             Event::Closed { conn, .. } => {
                 assert!(self.ended.insert(conn), "{conn:?} is closed twice");
-                // None of these does anything.
+                // None of these commands has an effect.
                 io.send(conn, Bytes::from_static(b"nobody"));
                 io.receive_bulk(conn, 10);
                 io.pause_reading(conn);
@@ -451,7 +453,7 @@ fn aborts_end_everything_once() {
     check(Aborts::default);
 }
 
-/// More connections than allowed: the surplus is closed by the accepting side, or fails on the connecting side.
+/// More connections than allowed: the accepting side closes the surplus, or the connecting side fails.
 #[derive(Default)]
 struct TooMany {
     accepted: usize,
@@ -491,7 +493,8 @@ fn the_number_of_connections_is_bounded() {
     check(TooMany::default);
 }
 
-/// A listener that is full closes the newest, until there is room again; another one, and connects of this side, go on.
+/// A listener that is full closes the newest connection until there is room again; another listener, and connects of
+/// this side, go on.
 #[derive(Default)]
 struct Crowded {
     full: Option<(ListenerId, std::net::SocketAddr)>,
@@ -554,15 +557,15 @@ fn a_full_listener_takes_nothing_from_others() {
     check(Crowded::default);
 }
 
-/// A stream of frames of any sizes, some of which go into bulks, read with pauses and in bites of any size.
+/// A stream of frames of any sizes, some received as bulk, read with pauses and in bites of any size.
 struct Frames {
-    /// Payload sizes. Those from `bulk_from` on are received as bulk.
+    /// Payload sizes. Payloads from `bulk_from` on are received as bulk.
     sizes: Vec<usize>,
     bulk_from: usize,
     bite: usize,
     pause_every: usize,
     server: Option<ConnId>,
-    /// Frames whose payload is complete, and what has come of the next one.
+    /// Number of frames whose payload is complete, and the received part of the next one.
     complete: usize,
     header: Vec<u8>,
     payload: Option<Vec<u8>>,

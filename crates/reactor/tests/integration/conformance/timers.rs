@@ -1,4 +1,4 @@
-//! Timers fire in order, once, not early; they move and are cancelled.
+//! Timers fire in order, once, and not early; they can be moved and cancelled.
 
 use super::scenario::{Scenario, check};
 use reactor::{Event, Io};
@@ -30,20 +30,26 @@ impl Scenario for Timers {
         match token {
             1 => {
                 assert!(io.now() >= 10 * MS, "early: {:?}", io.now());
-                // In the past: due in the next turn.
+                // A time in the past is due in the next turn.
                 io.set_timer(Duration::ZERO, 10);
-                // Both due at once; the first to fire cancels the other.
+                // Both timers are due at once; the first to fire cancels the other.
                 io.set_timer(io.now(), 11);
                 io.set_timer(io.now(), 12);
             }
             11 => io.cancel_timer(12),
-            4 => io.stop(),
             _ => {}
+        }
+        if self.fired.len() == 6 {
+            io.stop();
         }
     }
 
     fn check(&mut self) {
-        assert_eq!(self.fired, [1, 10, 11, 2, 3, 4]);
+        // On a machine that is busy all four may be due before the first has fired.
+        let of = |tokens: &[u64]| self.fired.iter().copied().filter(|token| tokens.contains(token)).collect::<Vec<_>>();
+        assert_eq!(of(&[1, 2, 3, 4]), [1, 2, 3, 4]);
+        assert_eq!(of(&[1, 10, 11]), [1, 10, 11]);
+        assert_eq!(self.fired.len(), 6, "5 and 12 are cancelled: {:?}", self.fired);
     }
 }
 

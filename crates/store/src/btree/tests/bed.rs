@@ -1,31 +1,31 @@
 //! A tree on a device in memory, with a naive map beside it.
 
-use crate::allocator::Allocator;
 use crate::btree::{
     Amount, BlockWrite, Cursor, Damage, Depth, Fetch, Found, Merge, MergeError, Merged, Overlay, PageCache, PageRead,
     Progress, Root, Run, Space, View, Walk, WalkProgress,
 };
+use crate::space::allocator::Allocator;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{AlignedBuf, BLOCK_BYTES, BufPool};
 
 /// Keys and values.
-pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+pub type BedEntries = Vec<(Vec<u8>, Vec<u8>)>;
 
 pub const TAG: u64 = 0x1122_3344_5566_7788;
 
-/// A small generator: enough to choose among few things.
+/// A small random generator, good enough to choose among few things.
 #[derive(Clone, Debug)]
-pub struct Random(pub u64);
+pub struct BedRandom(pub u64);
 
-impl Random {
+impl BedRandom {
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
 
-/// Blocks as they are on the device; what was never written reads as zeros.
+/// Blocks as they are on the device; blocks that were never written read as zeros.
 #[derive(Clone, Default, Debug)]
 pub struct Disk(pub BTreeMap<u32, Vec<u8>>);
 
@@ -51,14 +51,14 @@ impl Disk {
 
 /// Free blocks in runs of random length.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct DeviceBlocks {
     pub allocator: Allocator,
-    pub random: Random,
-    /// The longest run of single blocks' requests.
+    pub random: BedRandom,
+    /// Length of the longest run that requests for single blocks get.
     pub run_max: u32,
 }
 
-impl Space for Blocks {
+impl Space for DeviceBlocks {
     fn allocate(&mut self, min: u32, wanted: u32) -> Option<Run> {
         let longest = wanted.min(self.run_max.max(min));
         let mut count = min + self.random.below(u64::from(longest - min) + 1) as u32;
@@ -81,25 +81,25 @@ pub struct Bed {
     pub overlay: Overlay,
     pub cache: PageCache,
     pub disk: Disk,
-    pub blocks: Blocks,
+    pub blocks: DeviceBlocks,
     pub total_blocks: u32,
     pub generation: u64,
     pub model: BTreeMap<Vec<u8>, Vec<u8>>,
-    pub random: Random,
+    pub random: BedRandom,
     pub reads: Vec<PageRead>,
-    /// Tables that merges count, and what they hold by that.
+    /// Tables that merges count, and the entries that they hold by that count.
     pub counted: &'static [u8],
     pub amounts: BTreeMap<u8, Amount>,
 }
 
-/// Tables of most tests' keys.
+/// Tables that most tests' keys belong to.
 pub const TABLES: &[u8] = &[0, 2, 3, 5, b'0', b'p'];
 
 fn minus(have: Amount, lost: Amount) -> Amount {
     Amount { entries: have.entries - lost.entries, bytes: have.bytes - lost.bytes }
 }
 
-/// Blocks that nobody may touch, as the superblock's.
+/// Blocks that the tree must not touch, such as the superblock's.
 const FIRST_BLOCK: u32 = 3;
 
 impl Bed {
@@ -112,11 +112,11 @@ impl Bed {
             overlay: Overlay::default(),
             cache: PageCache::new(TAG, cache_bytes),
             disk: Disk::default(),
-            blocks: Blocks { allocator, random: Random(seed ^ 1), run_max: 32 },
+            blocks: DeviceBlocks { allocator, random: BedRandom(seed ^ 1), run_max: 32 },
             total_blocks,
             generation: 0,
             model: BTreeMap::new(),
-            random: Random(seed),
+            random: BedRandom(seed),
             reads: Vec::new(),
             counted: TABLES,
             amounts: BTreeMap::new(),
@@ -138,7 +138,7 @@ impl Bed {
         self.model.retain(|key, _| !(begin <= &key[..] && &key[..] < end));
     }
 
-    /// Carries out one of the reads that are wanted, whichever.
+    /// Carries out one of the wanted reads, chosen at random.
     pub fn read_one(&mut self) {
         while let Some(read) = self.cache.poll_read() {
             self.reads.push(read);
@@ -164,8 +164,8 @@ impl Bed {
         self.ask(|view| view.get(key))
     }
 
-    /// All entries of a range, a few at a time.
-    pub fn range(&mut self, begin: &[u8], end: Option<&[u8]>, page: usize) -> Result<Entries, Damage> {
+    /// Returns all entries of a range, a few at a time.
+    pub fn range(&mut self, begin: &[u8], end: Option<&[u8]>, page: usize) -> Result<BedEntries, Damage> {
         let mut cursor = Cursor::new(begin, end, true);
         let mut all = Vec::new();
         loop {
@@ -204,7 +204,7 @@ impl Bed {
             }
             match progress {
                 Progress::Working => {}
-                // A lookup may have waited for the same page, and had it read.
+                // A lookup may have waited for the same page and had it read.
                 Progress::Waiting(_) if self.cache.reads_in_flight() == 0 => {}
                 Progress::Waiting(_) => self.read_one(),
                 Progress::Done(merged) => return Ok(merged),
@@ -237,7 +237,7 @@ impl Bed {
         pages
     }
 
-    /// What was counted is what the model has, whose entries must all be in the tree.
+    /// The counted entries are those of the model, which must all be in the tree.
     pub fn amounts_are_the_models(&self) {
         let mut amounts: BTreeMap<u8, Amount> = self.counted.iter().map(|table| (*table, Amount::default())).collect();
         for (key, value) in &self.model {
@@ -249,7 +249,7 @@ impl Bed {
         assert_eq!(self.amounts, amounts);
     }
 
-    /// All changes into the tree, as it is then.
+    /// Merges all changes into the tree.
     pub fn merge_all(&mut self) {
         if self.overlay.is_frozen() {
             let mut merge = self.begin_again();
@@ -259,7 +259,7 @@ impl Bed {
         self.merge();
     }
 
-    /// What a walk over a root finds: blocks, entries, pages, damage. No block may be found twice.
+    /// Returns the findings of a walk over a root: blocks, entries, pages, damage. No block may be found twice.
     pub fn walk(&mut self, root: Option<Root>, depth: Depth) -> (BTreeSet<u32>, u64, u64, Vec<Damage>) {
         let mut walk = Walk::new(root, depth);
         let (mut blocks, mut damaged) = (BTreeSet::new(), Vec::new());
@@ -279,7 +279,8 @@ impl Bed {
         }
     }
 
-    /// Every block is free, or in the tree, or not ours; and walks of any depth agree. Returns pages.
+    /// Checks that every block is free, in the tree, or reserved, and that walks of any depth agree. Returns the number
+    /// of pages.
     pub fn every_block_is_free_or_reachable(&mut self) -> u64 {
         let (blocks, _, pages, damaged) = self.walk(self.root, Depth::Values);
         assert_eq!(damaged, []);
@@ -292,7 +293,7 @@ impl Bed {
         pages
     }
 
-    /// Tree and overlay hold what the model holds.
+    /// Checks that tree and overlay hold the model's entries.
     pub fn content_is_the_models(&mut self) {
         let page = 1 + self.random.below(50) as usize;
         let all = self.range(&[], None, page).unwrap();
@@ -302,8 +303,8 @@ impl Bed {
         }
     }
 
-    /// As [`Bed::content_is_the_models`], for an older root without the overlay.
-    pub fn content_under(&mut self, root: Option<Root>) -> Entries {
+    /// Does the check of [`Bed::content_is_the_models`] for an older root without the overlay.
+    pub fn content_under(&mut self, root: Option<Root>) -> BedEntries {
         let overlay = std::mem::take(&mut self.overlay);
         let root = std::mem::replace(&mut self.root, root);
         let all = self.range(&[], None, 20).unwrap();
@@ -316,7 +317,7 @@ impl Bed {
         self.cache = PageCache::new(TAG, cache_bytes);
     }
 
-    /// Does all reads that are under way.
+    /// Carries out all reads that are under way.
     pub fn settle(&mut self) {
         while self.cache.reads_in_flight() > 0 {
             self.read_one();

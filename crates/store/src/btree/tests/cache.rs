@@ -1,4 +1,4 @@
-//! What stays in memory, and what is read.
+//! Tests of the page cache: pages that stay in memory, and pages that are read.
 
 use super::bed::Bed;
 use crate::btree::{Fetch, PAGE_BYTES, View};
@@ -41,7 +41,7 @@ fn interior_pages_stay_and_the_budget_is_kept() {
         let bytes = bed.cache.stats().bytes;
         assert!(bytes <= budget, "{bytes} bytes in round {round}");
     }
-    // One leaf each; the pages above it are there.
+    // Each lookup reads one leaf; the pages above it are in memory.
     let reads = bed.cache.stats().reads;
     assert!(reads < 2050, "{reads} reads");
 }

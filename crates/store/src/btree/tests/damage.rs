@@ -17,7 +17,7 @@ fn loaded() -> Bed {
     bed
 }
 
-/// The leaf of a key.
+/// Returns the leaf of a key.
 fn leaf_of(bed: &mut Bed, key: &[u8]) -> PageRef {
     let root = bed.root.unwrap();
     let (mut place, mut level) = (root.child.page, root.level);
@@ -79,7 +79,7 @@ fn a_page_that_is_not_the_one_meant_is_refused() {
     assert!(decode(&|bytes| bytes[12] += 1, 0).is_err());
     assert!(decode(&|bytes| bytes[14] += 1, 0).is_err());
     assert!(decode(&|bytes| bytes[40] -= 1, 0).is_err());
-    // A page of before, where a newer one was lost.
+    // An older page lies where a newer write was lost.
     let stale = PageRef { crc: place.crc ^ 1, ..place };
     let kind = Page::decode(whole.clone().into(), TAG, &stale, 0).map(|_| ()).unwrap_err();
     assert!(matches!(kind, DamageKind::Checksum { .. }));
@@ -94,7 +94,7 @@ fn a_lost_or_misdirected_write_is_found() {
     let mut merge = bed.begin();
     let merged = bed.run(&mut merge, |_, write| lost = Some(write.run)).unwrap();
     bed.switch(merged);
-    // The write never came to the device, or went elsewhere.
+    // The write never reached the device, or went elsewhere.
     for block in lost.unwrap().start..lost.unwrap().end() {
         match old.0.get(&block) {
             Some(content) => drop(bed.disk.0.insert(block, content.clone())),
@@ -133,7 +133,7 @@ fn a_damaged_value_is_found_and_nothing_else_suffers() {
     assert!(bed.get(b"000308").unwrap().is_some());
     assert_eq!(bed.walk(bed.root, Depth::Pages).3, []);
     assert_eq!(bed.walk(bed.root, Depth::Values).3.len(), 1);
-    // It can be overwritten.
+    // A damaged entry can be overwritten.
     bed.cache.forget_failures();
     bed.put(b"000307", b"new");
     bed.merge();
@@ -163,7 +163,7 @@ fn a_merge_stops_at_damage_and_goes_on_when_it_is_gone() {
 
 #[test]
 fn damaged_pages_can_be_deleted() {
-    // Whoever wants entries counted learns that those were not.
+    // A caller that wants entries counted learns that these were not.
     for (counted, is_exact) in [(super::bed::TABLES, false), (b"1", true)] {
         damaged_pages_can_be_deleted_counting(counted, is_exact);
     }
@@ -184,7 +184,7 @@ fn damaged_pages_can_be_deleted_counting(counted: &'static [u8], is_exact: bool)
 
 #[test]
 fn a_damaged_neighbour_is_not_needed() {
-    // Pages that shrink, or split, would have the next one join them.
+    // Pages that shrink or split want to join the next page.
     for len in [None, Some(1500)] {
         let mut bed = loaded();
         let place = leaf_of(&mut bed, b"001000");

@@ -1,6 +1,6 @@
 //! Pages with good checksums and bad content.
 
-use super::bed::{Bed, Random, TAG};
+use super::bed::{Bed, BedRandom, TAG};
 use crate::btree::PAGE_BYTES;
 use crate::btree::child::PageRef;
 use crate::btree::page::{LeafValue, Page};
@@ -30,7 +30,7 @@ fn sample_pages() -> Vec<(PageRef, u8, Vec<u8>)> {
     pages
 }
 
-/// Uses everything of a page that was accepted.
+/// Calls every accessor of a page that was accepted.
 fn look_at(page: &Page) {
     let mut key = Vec::new();
     for index in 0..page.len() {
@@ -64,12 +64,12 @@ fn seal(bytes: &mut [u8]) -> u32 {
 fn pages_with_flipped_bits_are_read_safely_or_refused() {
     let pages = sample_pages();
     assert!(pages.len() > 5);
-    let mut random = Random(3);
+    let mut random = BedRandom(3);
     let (mut accepted, mut refused) = (0, 0);
     for round in 0..30_000 {
         let (mut place, level, mut bytes) = pages[random.below(pages.len() as u64) as usize].clone();
         for _ in 0..=random.below(3) {
-            // Mostly where structure is.
+            // Most flipped bytes hit the structure.
             let at = if round % 4 == 0 { random.below(PAGE_BYTES as u64) } else { random.below(400) } as usize;
             bytes[at] = if round % 2 == 0 { bytes[at] ^ 1 << random.below(8) } else { random.below(256) as u8 };
         }

@@ -1,4 +1,4 @@
-//! How full pages are, and how many are written.
+//! Tests of the fill of pages and of the number of pages written.
 
 use super::bed::Bed;
 use crate::btree::{Depth, PAGE_BYTES};
@@ -8,12 +8,12 @@ fn key(number: u64) -> Vec<u8> {
     format!("pool/object-{number:012}").into_bytes()
 }
 
-/// Bytes in use of those of all leaves.
+/// Returns the used bytes and the total bytes of all leaves.
 fn fill(bed: &mut Bed) -> f64 {
     let (blocks, _, pages, damaged) = bed.walk(bed.root, Depth::Pages);
     assert_eq!(damaged, []);
     let mut used = 0;
-    // Every page lies in two neighbouring blocks; the first of each has the header.
+    // Every page lies in two adjoining blocks, of which the first has the header.
     for block in blocks {
         let head = &bed.disk.0[&block];
         if head[4..8] == *b"NCBT" {
@@ -36,8 +36,8 @@ fn sequential_loads_fill_pages() {
     bed.every_block_is_free_or_reachable();
 }
 
-/// Puts `entries` at random places in batches, after each of which there is a merge; returns the fill and the pages written
-/// per entry.
+/// Puts `entries` at random places in batches, each followed by a merge. Returns the fill and the number of pages
+/// written per entry.
 fn load_randomly(entries: u64, batch: u64, value_bytes: usize) -> (f64, f64) {
     let mut bed = Bed::new(2, 400_000, 8 << 20);
     let mut pages = 0;
@@ -53,7 +53,7 @@ fn load_randomly(entries: u64, batch: u64, value_bytes: usize) -> (f64, f64) {
 
 #[test]
 fn random_loads_fill_pages_well() {
-    // Without help from neighbours, which large entries do not get, these would be 71, 86 and 69 % full.
+    // Large entries get no help from neighbours; without such help, these would be 71, 86 and 69 % full.
     for (entries, batch, value_bytes, expected, pages_max) in
         [(15_000, 30, 100, 0.79, 1.5), (15_000, 1000, 100, 0.86, 0.5), (4000, 200, 1200, 0.67, 1.3)]
     {
@@ -105,7 +105,7 @@ fn a_range_goes_without_its_leaves_being_read() {
     bed.delete_range(&key(100), &key(19_900));
     let pages = bed.merge();
     let reads = bed.cache.stats().reads;
-    // The root, the interior pages, and the leaves at both ends of the range.
+    // These are the root, the interior pages, and the leaves at both ends of the range.
     assert!(pages <= 3 && reads <= 8, "{pages} pages written, {reads} read");
     bed.every_block_is_free_or_reachable();
     bed.content_is_the_models();

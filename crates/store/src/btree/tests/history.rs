@@ -10,7 +10,7 @@ enum Action {
         key: u16,
         len: usize,
     },
-    /// Neighbouring keys at once.
+    /// Puts entries of adjoining keys at once.
     Fill {
         key: u16,
         count: u16,
@@ -32,7 +32,7 @@ enum Action {
         page: usize,
     },
     Merge,
-    /// A merge between whose slices there are lookups and changes.
+    /// Runs a merge with lookups and changes between its slices.
     BusyMerge {
         key: u16,
     },
@@ -61,20 +61,20 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(action, 1..60)
 }
 
-/// The key of a number: number order is key order, in several shapes.
+/// Returns the key of a number: number order is key order, in several shapes.
 fn key_of(shape: u8, number: u16) -> Vec<u8> {
     let digits = format!("{number:05}");
     match shape % 6 {
-        // The empty key, then plain ones.
+        // Shape 1: the empty key, then plain ones.
         0 if number == 0 => Vec::new(),
         0 | 1 => digits.into_bytes(),
-        // Long common beginnings.
+        // Shape 2: long common prefixes.
         2 => [&vec![b'p'; 3000][..], digits.as_bytes()].concat(),
-        // Different from the first byte on, and long behind: separators are short.
+        // Shape 3: keys that differ in the first byte and are long, so that separators are short.
         3 => [digits.as_bytes(), &vec![0xff; 10 + usize::from(number) % 700][..]].concat(),
-        // Six tables, some of which are counted.
+        // Shape 4: six tables, some of which are counted.
         4 => [&[(number / 100) as u8], digits.as_bytes()].concat(),
-        // Separators as long as they can be: each key is the one before and a byte more.
+        // Shape 5: the longest possible separators, as each key is the one before and a byte more.
         _ => {
             let mut key = vec![0; KEY_BYTES_MAX - 1200];
             key.extend(vec![1; usize::from(number)]);
@@ -127,7 +127,7 @@ fn check(seed: u64, shape: u8, cache_bytes: usize, run_max: u32, actions: Vec<Ac
                     let value = bed.get(&key_of(number)).unwrap().map(|value| value.to_vec());
                     assert_eq!(value, bed.model.get(&key_of(number)).cloned());
                     listed.extend(bed.ask(|view| cursor.next_page(view, 3, 1000)).unwrap().entries);
-                    // Changes only behind what the cursor has listed.
+                    // Changes are made only behind the entries that the cursor has listed.
                     bed.put(&key_of(behind), b"meanwhile");
                     behind = (behind + 1).min(1200);
                 });
@@ -184,7 +184,7 @@ fn check(seed: u64, shape: u8, cache_bytes: usize, run_max: u32, actions: Vec<Ac
     bed.every_block_is_free_or_reachable();
     let entries = bed.walk(bed.root, crate::btree::Depth::Pages).1;
     assert_eq!(entries, bed.model.len() as u64);
-    // Nothing stays of a tree whose entries are all deleted.
+    // No page stays of a tree whose entries are all deleted.
     let keys: Vec<_> = bed.model.keys().cloned().collect();
     keys.iter().for_each(|key| bed.delete(key));
     bed.merge();

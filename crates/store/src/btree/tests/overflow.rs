@@ -1,11 +1,11 @@
-//! Values in blocks of their own.
+//! Tests of values in blocks of their own.
 
 use super::bed::Bed;
 use crate::btree::{INLINE_BYTES_MAX, KEY_BYTES_MAX};
 
 #[test]
 fn values_of_any_length_come_back() {
-    // One block at a time: each value lies in many runs, and long ones need lists of lists.
+    // The space gives one block at a time, so each value lies in many runs, and long ones need lists of lists.
     for run_max in [1, 32] {
         let mut bed = Bed::new(1, 30_000, 64 << 10);
         bed.blocks.run_max = run_max;
@@ -30,7 +30,7 @@ fn values_of_any_length_come_back() {
 #[test]
 fn scattered_blocks_make_many_runs() {
     let mut bed = Bed::new(2, 30_000, 64 << 10);
-    // Every other block is taken, so that no run is longer than one.
+    // Every other block is taken, so that each run has one block.
     bed.blocks.allocator.take(crate::btree::Run { start: 2000, count: 20_000 });
     for block in (2000..22_000).step_by(2) {
         bed.blocks.allocator.release(crate::btree::Run { start: block, count: 1 });

@@ -1,4 +1,4 @@
-//! Merges do not wait for one page after another.
+//! Tests that merges do not wait for one page after another.
 
 use super::bed::Bed;
 use crate::btree::{BlockWrite, Merged, PAGE_BYTES, Progress};
@@ -7,7 +7,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("pool/object-{number:012}").into_bytes()
 }
 
-/// Brings a merge to its end on a device that does all reads at once; returns how often it waited.
+/// Brings a merge to its end on a device that does all reads at once; returns the number of waits.
 fn run(bed: &mut Bed) -> (Merged, u64) {
     let (mut merge, mut waits) = (bed.begin(), 0);
     loop {
@@ -23,7 +23,7 @@ fn run(bed: &mut Bed) -> (Merged, u64) {
     }
 }
 
-/// A tree of `entries` that are not in memory, and `changes` all over it.
+/// Makes a tree of `entries` that are not in memory, and `changes` all over it.
 fn scattered(seed: u64, entries: u64, changes: u64, value_bytes: usize) -> Bed {
     let mut bed = Bed::new(seed, 400_000, 8 << 20);
     (0..entries).for_each(|number| bed.put(&key(number * 1000), &vec![7; value_bytes]));
@@ -45,7 +45,7 @@ fn scattered_changes_are_read_together() {
         bed.switch(merged);
         bed.amounts_are_the_models();
         bed.every_block_is_free_or_reachable();
-        // Half of what may be under way comes in between two waits; each interior page adds some.
+        // Half of the reads under way complete between two waits; each interior page adds some.
         assert!(waits * 8 < reads && reads > 200, "{waits} waits for {reads} reads of {changes} changes");
     }
 }
@@ -65,7 +65,7 @@ fn poor_leaves_do_not_wait_for_their_neighbours() {
     (0..8000).for_each(|number| bed.put(&key(number), &[7; 1200]));
     bed.merge();
     bed.forget_all_pages(64 * PAGE_BYTES);
-    // Of every fifth leaf, four of five entries.
+    // Four of five entries of every fifth leaf are deleted.
     let doomed: Vec<u64> = (0..8000).filter(|number| number % 30 < 5).collect();
     doomed.iter().for_each(|number| bed.delete(&key(*number)));
     let (merged, waits) = run(&mut bed);

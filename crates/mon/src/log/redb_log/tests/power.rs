@@ -1,4 +1,5 @@
-//! Power fails while the log is written: what was acknowledged is there, and what was being written is there or not, as a whole.
+//! Power fails while the log is written: acknowledged writes are there, and the write under way is there or not, as a
+//! whole.
 
 use super::*;
 use std::io;
@@ -7,9 +8,9 @@ use std::sync::{Arc, Mutex};
 const SECTOR_BYTES: usize = 512;
 
 /// SplitMix64.
-struct Rng(u64);
+struct PowerRng(u64);
 
-impl Rng {
+impl PowerRng {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,18 +21,18 @@ impl Rng {
 }
 
 #[derive(Clone, Debug)]
-enum Order {
+enum DiskOrder {
     Write { at: usize, data: Vec<u8> },
     SetLen(usize),
 }
 
-impl Order {
-    /// `keeps`: whether a sector of it reaches the platter.
+impl DiskOrder {
+    /// Carries the order out. `keeps` tells of each sector whether it reaches the platter.
     fn carry_out(&self, image: &mut Vec<u8>, mut keeps: impl FnMut() -> bool) {
         match self {
             // The file's size is kept by the file system, which writes a journal.
-            Order::SetLen(len) => image.resize(*len, 0),
-            Order::Write { at, data } => {
+            DiskOrder::SetLen(len) => image.resize(*len, 0),
+            DiskOrder::Write { at, data } => {
                 image.resize(image.len().max(at + data.len()), 0);
                 let (mut at, mut data) = (*at, data.as_slice());
                 while !data.is_empty() {
@@ -51,8 +52,8 @@ impl Order {
 struct Disk {
     image: Vec<u8>,
     flushed: Vec<u8>,
-    since_flush: Vec<Order>,
-    /// So many more orders are carried out; then power fails.
+    since_flush: Vec<DiskOrder>,
+    /// Number of orders that are still carried out before power fails.
     orders_left: Option<u64>,
 }
 
@@ -60,7 +61,7 @@ struct Disk {
 struct SharedDisk(Arc<Mutex<Disk>>);
 
 impl SharedDisk {
-    fn order(&self, order: Order) -> io::Result<()> {
+    fn order(&self, order: DiskOrder) -> io::Result<()> {
         let mut disk = self.0.lock().unwrap();
         disk.power()?;
         order.carry_out(&mut disk.image, || true);
@@ -81,8 +82,8 @@ impl Disk {
         }
     }
 
-    /// What is found when power is back: of what was not flushed any sectors.
-    fn after_power_failed(&self, rng: &mut Rng) -> Disk {
+    /// Returns the disk once power is back: of orders that were not flushed it has any sectors.
+    fn after_power_failed(&self, rng: &mut PowerRng) -> Disk {
         let mut image = self.flushed.clone();
         let kept_in_four = rng.below(5);
         for order in &self.since_flush {
@@ -105,7 +106,7 @@ impl redb::StorageBackend for SharedDisk {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.order(Order::SetLen(len as usize))
+        self.order(DiskOrder::SetLen(len as usize))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -117,7 +118,7 @@ impl redb::StorageBackend for SharedDisk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.order(Order::Write { at: offset as usize, data: data.to_vec() })
+        self.order(DiskOrder::Write { at: offset as usize, data: data.to_vec() })
     }
 }
 
@@ -126,7 +127,7 @@ fn open(disk: &SharedDisk) -> RedbLog {
     RedbLog { db: db.expect("the file is whole"), path: "a disk in memory".into() }
 }
 
-fn draw(rng: &mut Rng, stored: &Stored) -> Vec<Persist> {
+fn draw(rng: &mut PowerRng, stored: &Stored) -> Vec<Persist> {
     let last = stored.entries.last().map_or(stored.snapshot.as_ref().unwrap().last, |entry| entry.position);
     let mut writes = Vec::new();
     for _ in 0..1 + rng.below(2) {
@@ -150,7 +151,7 @@ fn draw(rng: &mut Rng, stored: &Stored) -> Vec<Persist> {
 fn what_was_acknowledged_survives_a_loss_of_power() {
     let (mut in_time, mut too_late) = (0, 0);
     for seed in 0..60 {
-        let mut rng = Rng(seed);
+        let mut rng = PowerRng(seed);
         let disk = SharedDisk::default();
         let mut stored = Stored::first(snapshot(1, 1));
         let mut log = open(&disk);
