@@ -1,8 +1,8 @@
 """A client of the checker, a process of its own: `python3 -m endurance.client SETTINGS`, with settings in JSON.
 
-Some threads change objects, each its own; one appends to objects that several clients append to; one, by connections of its own,
-reads what the others write, and holds it against what they have been answered. Lines on standard input command it (`go ROUND`, `pause`,
-`verify`, `checkpoint`), lines of JSON on standard output answer and report.
+Some threads change objects, each its own; one appends to objects that several clients append to; one, by connections
+of its own, reads what the others write, and holds it against what they have been answered. Lines on standard input
+command it (`go ROUND`, `pause`, `verify`, `checkpoint`), lines of JSON on standard output answer and report.
 """
 
 import json
@@ -78,7 +78,9 @@ class Client:
         """Reads all of an object, and has it be in the state that it shows."""
         since = thing.begin_read()
         read = self.read_all(io, thing.name)
-        tests = [data_is(read["data"])] + [values_are(read[which], which) for which in ("xattrs", "omap") if which in read]
+        tests = [data_is(read["data"])] + [
+            values_are(read[which], which) for which in ("xattrs", "omap") if which in read
+        ]
         candidates, found = thing.end_read(since, all_are(tests))
         if found is None:
             self.violated(f"an object is not what was written, {when}", thing, candidates, read)
@@ -133,15 +135,24 @@ class Client:
             say(**violation.facts, client=self.number)
             os._exit(3)
         except BaseException:
-            say(violation="a client's operation fails, or the client itself", client=self.number, trace=traceback.format_exc())
+            say(
+                violation="a client's operation fails, or the client itself",
+                client=self.number,
+                trace=traceback.format_exc(),
+            )
             os._exit(3)
 
     def status(self):
         now = time.monotonic()
         ages = [(now - thread.busy_since, thread.busy_with) for thread in self.threads if thread.busy_since]
         oldest = max(ages, default=(0, ""))
-        return {"operations": sum(thread.operations for thread in self.threads), "oldest_s": round(oldest[0], 1), "oldest": oldest[1],
-                "reads": self.threads[-1].operations, "appends": self.appender.operations}
+        return {
+            "operations": sum(thread.operations for thread in self.threads),
+            "oldest_s": round(oldest[0], 1),
+            "oldest": oldest[1],
+            "reads": self.threads[-1].operations,
+            "appends": self.appender.operations,
+        }
 
     def report(self):
         while True:

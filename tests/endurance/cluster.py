@@ -29,6 +29,8 @@ class Daemon:
         self.name = name
         self.process = None
         self.starts_at = None
+        # The signal that it was told to end by.
+        self.ends_by = None
         self.is_stopped = False
         self.is_held = False
 
@@ -63,7 +65,9 @@ class Cluster:
         self.admin.connect()
 
     def tool(self, args, limit_s):
-        done = subprocess.run([self.nacre, *args], capture_output=True, text=True, timeout=limit_s, env=self.environment)
+        done = subprocess.run(
+            [self.nacre, *args], capture_output=True, text=True, timeout=limit_s, env=self.environment
+        )
         if done.returncode != 0:
             raise Trouble(f"nacre {' '.join(args)}: {done.stdout}{done.stderr}")
         return done.stdout
@@ -73,8 +77,10 @@ class Cluster:
         log = (self.folder / "log" / f"{daemon.name}.log").open("ab")
         command = [self.nacre, kind, "--id", number, "--conf", str(self.conf)]
         with self.lock:
-            daemon.starts_at, daemon.is_stopped = None, False
-            daemon.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment)
+            daemon.starts_at, daemon.is_stopped, daemon.ends_by = None, False, None
+            daemon.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment
+            )
         log.close()
         (self.folder / "run" / f"{daemon.name}.pid").write_text(f"{daemon.process.pid}\n")
 
@@ -86,10 +92,13 @@ class Cluster:
                     if self.closing:
                         return
                     ended = daemon.process is not None and daemon.process.poll() is not None
-                    if ended and daemon.starts_at is None and not daemon.is_held:
-                        code = daemon.process.returncode
-                        self.ended(daemon.name, code)
-                        daemon.starts_at = time.monotonic() + 1
+                    by_itself = daemon.starts_at is None and not daemon.is_held
+                    in_order = daemon.ends_by == signal.SIGTERM and daemon.process.returncode == 0
+                    if ended and (by_itself or daemon.ends_by == signal.SIGTERM) and not in_order:
+                        self.ended(daemon.name, daemon.process.returncode)
+                        daemon.starts_at = daemon.starts_at or time.monotonic() + 1
+                    if ended:
+                        daemon.ends_by = None
                     due = daemon.starts_at is not None and time.monotonic() >= daemon.starts_at and not daemon.is_held
                     if due and daemon.process.poll() is not None:
                         self.start(daemon)
@@ -101,6 +110,7 @@ class Cluster:
         with self.lock:
             if daemon.process.poll() is None:
                 daemon.starts_at = time.monotonic() + after_s
+                daemon.ends_by = how
                 if daemon.is_stopped and how != signal.SIGKILL:
                     daemon.process.send_signal(signal.SIGCONT)
                 daemon.process.send_signal(how)
@@ -204,7 +214,10 @@ class Cluster:
         before = None
         while not self.is_clean():
             found = self.groups()
-            now = [found.get(count) for count in ("num_pgs", "pgs_by_state", "degraded_objects", "misplaced_objects", "unfound_objects")]
+            now = [
+                found.get(count)
+                for count in ("num_pgs", "pgs_by_state", "degraded_objects", "misplaced_objects", "unfound_objects")
+            ]
             if now != before:
                 before, since = now, time.monotonic()
             if time.monotonic() - since > still_s or time.monotonic() - begun > most_s:
@@ -244,8 +257,11 @@ class Cluster:
                 out += [f"{path.stem}: {line.strip()[:300]}" for line in lines if "panicked at" in line]
         return out
 
-    def memory(self):
-        """The most memory that each daemon has had since its start, in bytes, without the pages of the program."""
+    def memory(self, field="VmHWM"):
+        """The most memory that each daemon has had since its start, in bytes, without the pages of the program.
+
+        `field`: `VmRSS` for what it has now.
+        """
         out = {}
         for name, daemon in self.daemons.items():
             if self.engine != "nacre" or daemon.process is None or daemon.process.poll() is not None:
@@ -255,15 +271,24 @@ class Cluster:
             except OSError:
                 continue
             number = lambda field: int(re.search(rf"^{field}:\s+(\d+) kB", text, re.MULTILINE)[1]) << 10
-            out[name] = number("VmHWM") - number("RssFile")
+            try:
+                out[name] = number(field) - number("RssFile")
+            except TypeError:
+                continue  # It has just ended.
         return out
 
     def record(self, folder):
         """Asks the cluster how it is, and writes each answer to a file."""
         folder.mkdir(exist_ok=True)
         lines = ["-s", "health detail", "osd tree", "osd dump", "pg dump", "quorum_status", "log last 2000"]
-        lines += [f"tell {osd} {what}" for osd in self.osds for what in ("dump_ops_in_flight", "dump_historic_slow_ops", "status")]
+        lines += [
+            f"tell {osd} {what}"
+            for osd in self.osds
+            for what in ("dump_ops_in_flight", "dump_historic_slow_ops", "status")
+        ]
         for line in lines:
             name = line.lstrip("-").replace(" ", "-")
             with (folder / name).open("wb") as out:
-                subprocess.run(["timeout", "-k", "1", "10", "ceph", *line.split()], stdout=out, stderr=subprocess.STDOUT)
+                subprocess.run(
+                    ["timeout", "-k", "1", "10", "ceph", *line.split()], stdout=out, stderr=subprocess.STDOUT
+                )

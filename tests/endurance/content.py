@@ -1,7 +1,7 @@
 """What objects hold, described instead of stored.
 
-A *rope* is a tuple of pieces (tag, offset, length): `length` bytes of the stream that `tag` names, from `offset` on. Tag 0 is the
-stream of zeros. Every write has a tag of its own, so bytes tell which write they come from.
+A *rope* is a tuple of pieces (tag, offset, length): `length` bytes of the stream that `tag` names, from `offset` on.
+Tag 0 is the stream of zeros. Every write has a tag of its own, so bytes tell which write they come from.
 """
 
 import functools

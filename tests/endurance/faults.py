@@ -29,10 +29,12 @@ def spread(pick, low, high):
 
 
 class Faults:
-    """Runs misfortunes beside each other. `clients`: names to processes of clients. `told` hears of each, in words."""
+    """Runs misfortunes beside each other. `clients`: names to processes of clients. `told` hears of each, in words.
 
-    def __init__(self, cluster, clients, seed, told):
-        self.cluster, self.clients, self.told = cluster, clients, told
+    `only`: names of those that come; all if there are none."""
+
+    def __init__(self, cluster, clients, seed, told, only):
+        self.cluster, self.clients, self.told, self.only = cluster, clients, told, only
         self.random = random.Random(f"{seed} faults")
         self.counts, self.lock = {}, threading.Lock()
         self.troubled = set()
@@ -44,12 +46,18 @@ class Faults:
 
     def look_around(self):
         """Which kinds work on this machine: in a network of its own, with the rights that it has."""
-        can = {"network": Path("/proc/self/ns/net").exists() and sh("ss", "-K", "-tn", "dport", "=", ":1")[0] and self.is_alone()}
+        can = {
+            "network": Path("/proc/self/ns/net").exists()
+            and sh("ss", "-K", "-tn", "dport", "=", ":1")[0]
+            and self.is_alone()
+        }
         can["loss"] = can["network"] and sh("nft", "add", "table", *TABLE.split())[0]
         if can["loss"]:
             sh("nft", "add", "chain", *TABLE.split(), "input", "{ type filter hook input priority 0; }")
-        can["slow network"] = can["network"] and sh("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1gbit", "burst", "1m",
-                                                    "latency", "1s")[0]
+        can["slow network"] = (
+            can["network"]
+            and sh("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1gbit", "burst", "1m", "latency", "1s")[0]
+        )
         if can["slow network"]:
             sh("tc", "qdisc", "del", "dev", "lo", "root")
         can["slow disk"] = self.can_slow_disks()
@@ -83,7 +91,10 @@ class Faults:
 
     def begin(self):
         self.stop.clear()
-        self.threads = [threading.Thread(target=self.loop, args=(self.random.randrange(1 << 60),), daemon=True) for _ in range(AT_A_TIME)]
+        self.threads = [
+            threading.Thread(target=self.loop, args=(self.random.randrange(1 << 60),), daemon=True)
+            for _ in range(AT_A_TIME)
+        ]
         for thread in self.threads:
             thread.start()
 
@@ -131,12 +142,23 @@ class Faults:
     def kinds(self):
         """Weight and function of each kind that works here."""
         out = {
-            "osd killed": (14, self.kill_osd), "osd stopped": (12, self.pause_osd), "osd in short stops": (4, self.stutter),
-            "monitor killed": (5, self.kill_mon), "monitor stopped": (4, self.pause_mon),
-            "client killed": (8, self.kill_client), "client stopped": (4, self.pause_client),
-            "osd restarted in order": (3, self.restart_osd), "all killed": (1.5, self.kill_all), "disk wiped": (2.5, self.wipe),
-            "pg_num changed": (1.5, self.change_pg_num), "osd out": (3, self.out), "scrub": (4, self.scrub), "full": (1.5, self.full),
-            "paused": (1, self.pause), "repeered": (3, self.repeer), "affinity": (1.5, self.affinity),
+            "osd killed": (14, self.kill_osd),
+            "osd stopped": (12, self.pause_osd),
+            "osd in short stops": (4, self.stutter),
+            "monitor killed": (5, self.kill_mon),
+            "monitor stopped": (4, self.pause_mon),
+            "client killed": (8, self.kill_client),
+            "client stopped": (4, self.pause_client),
+            "osd restarted in order": (3, self.restart_osd),
+            "all killed": (1.5, self.kill_all),
+            "disk wiped": (2.5, self.wipe),
+            "pg_num changed": (1.5, self.change_pg_num),
+            "osd out": (3, self.out),
+            "scrub": (4, self.scrub),
+            "full": (1.5, self.full),
+            "paused": (1, self.pause),
+            "repeered": (3, self.repeer),
+            "affinity": (1.5, self.affinity),
         }
         if self.can["network"]:
             out |= {"connections reset": (14, self.reset)}
@@ -146,7 +168,7 @@ class Faults:
             out |= {"slow network": (3, self.slow_network)}
         if self.can["slow disk"]:
             out |= {"slow disk": (5, self.slow_disk)}
-        return out
+        return {kind: entry for kind, entry in out.items() if not self.only or kind in self.only}
 
     def last(self, seconds):
         self.stop.wait(seconds)
@@ -188,6 +210,7 @@ class Faults:
             self.cluster.end(name, after, how)
             self.last(after + 1)
             return name
+
         return self.on_daemon(pick, names, work)
 
     def kill_osd(self, pick):
@@ -206,6 +229,7 @@ class Faults:
             self.last(seconds)
             self.cluster.go_on(name)
             return name
+
         return self.on_daemon(pick, names, work)
 
     def pause_osd(self, pick):
@@ -216,6 +240,7 @@ class Faults:
 
     def stutter(self, pick):
         """Short stops, one after the other, as of a disk or processor that is slow now and then."""
+
         def work(name):
             self.told(f"{name} stands still again and again")
             for _ in range(pick.randint(5, 60)):
@@ -226,6 +251,7 @@ class Faults:
                 if self.stop.is_set():
                     break
             return name
+
         return self.on_daemon(pick, self.cluster.osds, work)
 
     def kill_all(self, pick):
@@ -245,12 +271,16 @@ class Faults:
         try:
             if not self.cluster.is_clean():
                 return None
+
             def work(name):
                 self.told(f"{name} loses its disk")
                 self.cluster.make_store_anew(name)
                 return name
+
             done = self.on_daemon(pick, self.cluster.osds, work)
-            while done and not self.stop.is_set() and not (self.cluster.is_up(int(done[4:])) and self.cluster.is_clean()):
+            while (
+                done and not self.stop.is_set() and not (self.cluster.is_up(int(done[4:])) and self.cluster.is_clean())
+            ):
                 self.last(1)
             return done
         finally:
@@ -289,7 +319,9 @@ class Faults:
     def ports(self, name):
         """Ports that a daemon listens on."""
         _, said = sh("ss", "-Hltnp")
-        return [line.split()[3].rsplit(":", 1)[1] for line in said.splitlines() if f"pid={self.cluster.pid(name)}," in line]
+        return [
+            line.split()[3].rsplit(":", 1)[1] for line in said.splitlines() if f"pid={self.cluster.pid(name)}," in line
+        ]
 
     def reset(self, pick):
         """Connections of a daemon are reset: all of them, or some."""
@@ -323,7 +355,9 @@ class Faults:
 
     def lose(self, pick):
         percent = pick.choice([1, 5, 20, 50])
-        return self.filtered(pick, f"numgen random mod 100 < {percent} drop", spread(pick, 0.5, 20), f"{percent} % of packets are lost")
+        return self.filtered(
+            pick, f"numgen random mod 100 < {percent} drop", spread(pick, 0.5, 20), f"{percent} % of packets are lost"
+        )
 
     def cut(self, pick):
         return self.filtered(pick, "drop", spread(pick, 0.2, 30), "packets one way or both are lost")
@@ -334,7 +368,21 @@ class Faults:
         try:
             rate, latency = pick.choice([8, 20, 60, 200]), pick.choice([20, 200, 1000])
             self.told(f"the network carries {rate} Mbit/s, and queues for {latency} ms")
-            done, _ = sh("tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", f"{rate}mbit", "burst", "128k", "latency", f"{latency}ms")
+            done, _ = sh(
+                "tc",
+                "qdisc",
+                "add",
+                "dev",
+                "lo",
+                "root",
+                "tbf",
+                "rate",
+                f"{rate}mbit",
+                "burst",
+                "128k",
+                "latency",
+                f"{latency}ms",
+            )
             self.last(spread(pick, 1, 20))
             sh("tc", "qdisc", "del", "dev", "lo", "root")
             return "network" if done else None
@@ -383,11 +431,14 @@ class Faults:
             self.last(seconds)
             self.cluster.command_until_done(prefix="osd in", ids=[name[4:]])
             return name
+
         return self.on_daemon(pick, self.cluster.osds, work)
 
     def scrub(self, pick):
         _, groups = self.cluster.stamps()
-        group, kind = pick.choice(sorted(group["pgid"] for group in groups)), pick.choice(["scrub", "deep-scrub", "deep-scrub", "repair"])
+        group, kind = pick.choice(sorted(group["pgid"] for group in groups)), pick.choice(
+            ["scrub", "deep-scrub", "deep-scrub", "repair"]
+        )
         self.told(f"{kind} of {group}")
         self.cluster.command(prefix=f"pg {kind}", pgid=group)
         return group

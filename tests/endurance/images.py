@@ -1,7 +1,7 @@
 """A client with a block image: `python3 -m endurance.images SETTINGS`. It takes the commands of `client`.
 
-The image is a row of units of 4 KiB. What was flushed must be there, whenever the client is killed; of what was written since, each
-unit has one of the values that it was given.
+The image is a row of units of 4 KiB. What was flushed must be there, whenever the client is killed; of what was written
+since, each unit has one of the values that it was given.
 """
 
 import hashlib
@@ -53,7 +53,9 @@ class Image:
             kind = record["t"]
             if kind == "checkpoint":
                 self.units = [[tuple(value)] for value in record["units"]]
-                self.snapshots = {name: [tuple(value) for value in values] for name, values in record["snapshots"].items()}
+                self.snapshots = {
+                    name: [tuple(value) for value in values] for name, values in record["snapshots"].items()
+                }
                 self.last_tag = record["tag"]
             elif kind == "i":
                 self.intend(record)
@@ -145,17 +147,29 @@ class Client:
                 # The last write is the likeliest.
                 found = next((value for value in reversed(units[start + at]) if unit_bytes(value) == have), None)
                 if found is None:
-                    raise Violation(f"an image is not what was written, {when}", image=self.name, snapshot=snapshot, unit=start + at,
-                                    cached=self.cached, expected=[[*value, unit_bytes(value)[:24].hex()] for value in units[start + at]],
-                                    read=have[:24].hex(), read_is_zeros=not any(have))
+                    raise Violation(
+                        f"an image is not what was written, {when}",
+                        image=self.name,
+                        snapshot=snapshot,
+                        unit=start + at,
+                        cached=self.cached,
+                        expected=[[*value, unit_bytes(value)[:24].hex()] for value in units[start + at]],
+                        read=have[:24].hex(),
+                        read_is_zeros=not any(have),
+                    )
                 if settles:
                     units[start + at] = [found]
 
     def checkpoint(self):
         image = self.image
-        self.journal.checkpoint({
-            "t": "checkpoint", "units": [values[-1] for values in image.units], "snapshots": image.snapshots, "tag": image.last_tag,
-        })
+        self.journal.checkpoint(
+            {
+                "t": "checkpoint",
+                "units": [values[-1] for values in image.units],
+                "snapshots": image.snapshots,
+                "tag": image.last_tag,
+            }
+        )
         self.journal.write({"t": "instance", "a": self.cluster.get_addrs()})
 
     def do(self, work, **record):
@@ -175,8 +189,10 @@ class Client:
 
     def one(self):
         pick, image = self.random, self.image
-        kind = pick.choices(["write", "read", "discard", "flush", "snapshot", "unsnapshot", "read_snapshot", "rollback"],
-                            [50, 20, 6, 12, 1, 0.7, 3, 0.3])[0]
+        kind = pick.choices(
+            ["write", "read", "discard", "flush", "snapshot", "unsnapshot", "read_snapshot", "rollback"],
+            [50, 20, 6, 12, 1, 0.7, 3, 0.3],
+        )[0]
         if kind == "write":
             count = pick.choices([pick.randint(1, 4), pick.randint(1, 64), pick.randint(64, 1024)], [70, 25, 5])[0]
             unit, tag = pick.randint(0, UNITS - count), image.last_tag + 1
@@ -239,7 +255,15 @@ class Client:
         while True:
             time.sleep(2)
             oldest = time.monotonic() - self.busy_since if self.busy_since else 0
-            say(status={"operations": self.operations, "oldest_s": round(oldest, 1), "oldest": self.busy_with, "reads": 0, "appends": 0})
+            say(
+                status={
+                    "operations": self.operations,
+                    "oldest_s": round(oldest, 1),
+                    "oldest": self.busy_with,
+                    "reads": 0,
+                    "appends": 0,
+                }
+            )
 
     def run(self):
         for work in (self.work, self.report):
@@ -270,7 +294,11 @@ def guarded(settings, work):
         say(**violation.facts, client=settings["client"])
         os._exit(3)
     except BaseException:
-        say(violation="an image's operation fails, or the client itself", client=settings["client"], trace=traceback.format_exc())
+        say(
+            violation="an image's operation fails, or the client itself",
+            client=settings["client"],
+            trace=traceback.format_exc(),
+        )
         os._exit(3)
 
 

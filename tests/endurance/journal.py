@@ -1,12 +1,13 @@
 """A client's journal: what it means to do, before it does it, and what came of it.
 
-Each line is written by one call to the kernel before the operation is sent, so it outlives the death of the client and of the
-cluster. A journal is a series of files; each begins with a checkpoint of all that the client knows.
+Each line is written by one call to the kernel before the operation is sent, so it outlives the death of the client and
+of the cluster. A journal is a series of files; each begins with a checkpoint of all that the client knows.
 """
 
 import json
 import os
 import threading
+import time
 
 KEPT = 6
 
@@ -30,7 +31,7 @@ class Journal:
         return os.open(self.path(self.number), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def write(self, record):
-        line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        line = json.dumps({**record, "at": round(time.time(), 3)}, separators=(",", ":")).encode() + b"\n"
         with self.lock:
             assert os.write(self.file, line) == len(line), "the journal's disk is full"
 

@@ -24,7 +24,7 @@ def connect(options=None):
 
 
 def send(io, name, steps, state):
-    """Sends an update without waiting for it. `state`: what the object is in before, from which what guards expect is taken.
+    """Sends an update without waiting for it. `state`: the object before, from which what guards expect is taken.
 
     Gives what `result` takes.
     """
@@ -109,12 +109,14 @@ def omap_page(io, name, after, flags):
 
 def read_omap(io, name, flags=0):
     """All keys with their values, in one piece if they are less than OMAP_PAGE_BYTES."""
+
     def call():
         found = page = omap_page(io, name, "", flags)
         while page and sum(map(len, page.values())) >= OMAP_PAGE_BYTES:
             page = omap_page(io, name, max(page), flags)
             found = {**found, **page}
         return found
+
     return absent_is_none(call)
 
 
@@ -138,7 +140,9 @@ class BalancedReads:
     def read(self, name, length):
         buffer, count, code = ctypes.create_string_buffer(length), ctypes.c_size_t(), ctypes.c_int()
         op = ctypes.c_void_p(self.library.rados_create_read_op())
-        self.library.rados_read_op_read(op, ctypes.c_uint64(0), ctypes.c_size_t(length), buffer, ctypes.byref(count), ctypes.byref(code))
+        self.library.rados_read_op_read(
+            op, ctypes.c_uint64(0), ctypes.c_size_t(length), buffer, ctypes.byref(count), ctypes.byref(code)
+        )
         done = self.library.rados_read_op_operate(op, self.io, name.encode(), ctypes.c_int(BALANCED))
         self.library.rados_release_read_op(op)
         if done == -ENOENT:

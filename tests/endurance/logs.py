@@ -22,7 +22,9 @@ def name(round_number, log):
 
 
 def record(client, number, count):
-    return HEADER.pack(MARK, client, number) + content.stream(client * 1_000_000_007 + number + 1, 0, count - HEADER.size)
+    return HEADER.pack(MARK, client, number) + content.stream(
+        client * 1_000_000_007 + number + 1, 0, count - HEADER.size
+    )
 
 
 class Appender:
@@ -31,7 +33,9 @@ class Appender:
     def __init__(self, client):
         self.client, self.memory = client, client.memory
         self.io = client.cluster.open_ioctx(client.pool)
-        self.random = random.Random(f"{client.settings['seed']} appender {client.number} {client.settings['incarnation']}")
+        self.random = random.Random(
+            f"{client.settings['seed']} appender {client.number} {client.settings['incarnation']}"
+        )
         self.operations, self.busy_since, self.busy_with = 0, None, ""
         self.bytes = client.stripe or RECORD_BYTES
         self.names = []
@@ -68,12 +72,20 @@ class Appender:
 
     def told(self):
         """Of each log which records were answered, and which perhaps came about."""
-        return {log: {"answered": [n for n, code in entries.items() if code == 0], "unknown": [n for n, code in entries.items() if code is None]}
-                for log, entries in self.memory.log.items()}
+        return {
+            log: {
+                "answered": [n for n, code in entries.items() if code == 0],
+                "unknown": [n for n, code in entries.items() if code is None],
+            }
+            for log, entries in self.memory.log.items()
+        }
 
 
 def check(io, pool, log, told, count):
-    """Compares a log with what its clients know. `told`: by client. `count`: bytes of a record. Gives how many records there are."""
+    """Compares a log with what its clients know. `told`: by client. `count`: bytes of a record.
+
+    Gives how many records there are. Raises a Violation.
+    """
     try:
         data = io.read(log, 96 << 20)
     except rados.ObjectNotFound:
@@ -94,11 +106,20 @@ def check(io, pool, log, told, count):
             twice = sorted(number for number in set(mine) if mine.count(number) > 1)
             raise Violation("an append was carried out twice", **facts, client=client, records=twice[:20])
         if answered - set(mine):
-            raise Violation("an acknowledged append is lost", **facts, client=client, records=sorted(answered - set(mine))[:20])
+            raise Violation(
+                "an acknowledged append is lost", **facts, client=client, records=sorted(answered - set(mine))[:20]
+            )
         if set(mine) - answered - unknown:
-            raise Violation("a log holds what nobody appended", **facts, client=client, records=sorted(set(mine) - answered - unknown)[:20])
+            raise Violation(
+                "a log holds what nobody appended",
+                **facts,
+                client=client,
+                records=sorted(set(mine) - answered - unknown)[:20],
+            )
         if mine != sorted(mine):
-            raise Violation("appends of one client were carried out out of order", **facts, client=client, records=mine[:2000])
+            raise Violation(
+                "appends of one client were carried out out of order", **facts, client=client, records=mine[:2000]
+            )
     if seen:
         raise Violation("a log holds records of clients that appended none", **facts, clients=sorted(seen))
     return len(data) // count

@@ -14,8 +14,12 @@ class Memory:
         self.last_tag = first_tag
         self.tag_lock = threading.Lock()
         self.objects = [
-            {name: Object(name, kind) for kind, count in COUNTS.items() for number in range(count)
-             for name in [f"c{client}-w{writer}-{kind}{number}"]}
+            {
+                name: Object(name, kind)
+                for kind, count in COUNTS.items()
+                for number in range(count)
+                for name in [f"c{client}-w{writer}-{kind}{number}"]
+            }
             for writer in range(writers)
         ]
         self.snapshots = [{} for _ in range(writers)]
@@ -55,7 +59,9 @@ class Memory:
         name, steps = record["o"], record["s"]
         writer = self.writer_of(name)
         thing = self.objects[writer][name]
-        state, _ = apply(thing.newest, steps, {number: states[name] for number, states in self.snapshots[writer].items()})
+        state, _ = apply(
+            thing.newest, steps, {number: states[name] for number, states in self.snapshots[writer].items()}
+        )
         number = thing.sent(state)
         assert number == record["n"], record
         self.last_tag = max(self.last_tag, record["tag"])
@@ -81,8 +87,18 @@ class Memory:
 
     def to_json(self, objects, snapshots):
         return {
-            "t": "checkpoint", "tag": self.last_tag, "append": self.last_append, "log": self.log,
-            "objects": {name: [thing.kind, thing.states[-1][0], thing.newest.to_json()] for name, thing in objects.items()},
-            "snapshots": [{number: {name: state.to_json() for name, state in states.items()} for number, states in of_writer.items()}
-                          for of_writer in snapshots],
+            "t": "checkpoint",
+            "tag": self.last_tag,
+            "append": self.last_append,
+            "log": self.log,
+            "objects": {
+                name: [thing.kind, thing.states[-1][0], thing.newest.to_json()] for name, thing in objects.items()
+            },
+            "snapshots": [
+                {
+                    number: {name: state.to_json() for name, state in states.items()}
+                    for number, states in of_writer.items()
+                }
+                for of_writer in snapshots
+            ],
         }

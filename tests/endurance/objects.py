@@ -75,10 +75,12 @@ class Object:
 
 def data_is(data):
     """Tells of a state whether an object in it reads as `data`; None: it is not there."""
+
     def matches(state):
         if data is None or not state.exists:
             return data is None and not state.exists
         return state.size == len(data) and content.first_difference(state.data, data) is None
+
     return matches
 
 
@@ -87,16 +89,19 @@ def range_is(data, offset, length):
         if data is None or not state.exists:
             return data is None and not state.exists
         return content.as_bytes(content.cut(state.data, offset, offset + length)) == data
+
     return matches
 
 
 def values_are(values, which):
     """`which`: `xattrs` or `omap`."""
+
     def matches(state):
         if values is None or not state.exists:
             return values is None and not state.exists
         wanted = getattr(state, which)
         return wanted.keys() == values.keys() and all(value_bytes(wanted[name]) == values[name] for name in wanted)
+
     return matches
 
 
@@ -109,12 +114,15 @@ def all_are(tests):
 
 
 def why_not(state, read, tags):
-    """How what was read differs from a state, in words. `read`: `data`, `xattrs` and `omap`, as far as they were read."""
+    """How what was read differs from a state, in words. `read`: `data`, `xattrs`, `omap` as far as they were read."""
     out = []
     for what, have in read.items():
         if have is None or not state.exists:
             if (have is None) == state.exists:
-                out.append(f"{what}: expected {'an object' if state.exists else 'no object'}, read {'none' if have is None else 'one'}")
+                out.append(
+                    f"{what}: expected {'an object' if state.exists else 'no object'}, "
+                    f"read {'none' if have is None else 'one'}"
+                )
             continue
         if what == "data":
             if len(have) != state.size:
@@ -124,8 +132,10 @@ def why_not(state, read, tags):
                 want = content.as_bytes(content.cut(state.data, at, at + SHOWN))
                 piece = content.cut(state.data, at, at + 1)
                 whence = f"write {piece[0][0]} from its offset {piece[0][1]} on" if piece else "the end"
-                out.append(f"data: at byte {at} expected {want.hex()} ({whence}), read {bytes(have[at:at + SHOWN]).hex()} "
-                           f"({content.origin(have, at, tags)})")
+                out.append(
+                    f"data: at byte {at} expected {want.hex()} ({whence}), read {bytes(have[at:at + SHOWN]).hex()} "
+                    f"({content.origin(have, at, tags)})"
+                )
         elif what == "size":
             if have != state.size:
                 out.append(f"size: expected {state.size}, read {have}")
@@ -151,4 +161,3 @@ def tags_of(records, name):
             elif words[0] == "write":
                 out.append((words[2], words[3]))
     return out
-

@@ -12,11 +12,20 @@ from pathlib import Path
 from .cluster import Trouble
 
 
-class ClientProcess:
-    """`module`: what it runs. `settings`: what it is given, and its incarnation besides. `failed` hears of a violation."""
+class Stopped(Exception):
+    """Something was found elsewhere."""
 
-    def __init__(self, name, module, settings, folder, failed):
+
+class ClientProcess:
+    """One client, through all its incarnations.
+
+    `module`: what it runs. `settings`: what it is given, and its incarnation besides. `failed` hears of a violation;
+    `stopped` is set once anybody has found one.
+    """
+
+    def __init__(self, name, module, settings, folder, failed, stopped):
         self.name, self.module, self.settings, self.failed = name, module, settings, failed
+        self.stopped = stopped
         self.log = folder / f"{name}.log"
         self.incarnation = 0
         self.process = None
@@ -32,8 +41,14 @@ class ClientProcess:
         settings = json.dumps({**self.settings, "incarnation": self.incarnation})
         command = [sys.executable, "-m", self.module, settings]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                                            cwd=Path(__file__).resolve().parents[1])
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=Path(__file__).resolve().parents[1],
+            )
         self.expected_end, self.ready = False, False
         threading.Thread(target=self.listen, args=(self.process,), daemon=True).start()
 
@@ -52,7 +67,14 @@ class ClientProcess:
                 self.answers.put(facts)
         process.wait()
         if process is self.process and not self.expected_end:
-            self.failed({"violation": "a client has ended", "client_process": self.name, "code": process.returncode, "log": str(self.log)})
+            self.failed(
+                {
+                    "violation": "a client has ended",
+                    "client_process": self.name,
+                    "code": process.returncode,
+                    "log": str(self.log),
+                }
+            )
 
     def send(self, line, process=None):
         process = process or self.process
@@ -76,12 +98,18 @@ class ClientProcess:
             try:
                 return self.answers.get(timeout=0.5)
             except queue.Empty:
+                if self.stopped.is_set():
+                    raise Stopped from None
                 if time.monotonic() > end:
-                    raise Trouble(f"client {self.name} does not answer '{line}' within {limit_s} s: {self.status}") from None
+                    raise Trouble(
+                        f"client {self.name} does not answer '{line}' within {limit_s} s: {self.status}"
+                    ) from None
 
     def wait_until_ready(self, limit_s):
         end = time.monotonic() + limit_s
         while not self.ready:
+            if self.stopped.is_set():
+                raise Stopped
             if time.monotonic() > end:
                 raise Trouble(f"client {self.name} is not ready within {limit_s} s")
             time.sleep(0.1)

@@ -3,18 +3,28 @@
 from .content import size
 
 KIB, MIB = 1 << 10, 1 << 20
-# The most that one operation may bring.
+# The most that one operation may bring, with all its values.
 LARGEST = 90 * MIB
 XATTRS_MAX, KEYS_MAX, OMAP_BYTES_MAX = 8, 40, 8 * MIB
 
 # Bounds of sizes, with how often they come. Few are large, as each of those takes as long as thousands of small ones.
-SIZES = [(48, 1, 128), (25, 128, 4 * KIB), (15, 4 * KIB, 64 * KIB), (8, 64 * KIB, MIB), (3, MIB, 8 * MIB), (1, 8 * MIB, LARGEST)]
+SIZES = [
+    (48, 1, 128),
+    (25, 128, 4 * KIB),
+    (15, 4 * KIB, 64 * KIB),
+    (8, 64 * KIB, MIB),
+    (3, MIB, 8 * MIB),
+    (1, 8 * MIB, LARGEST),
+]
 # How large an object of each kind may become.
 KINDS = {"small": 256 * KIB, "middle": 4 * MIB, "large": LARGEST}
 
 
 class Updates:
-    """Chooses steps by a random number generator. `next_tag` names a stream of bytes that no other write has. `stripe`: bytes of a stripe, None for a replicated pool."""
+    """Chooses steps by a random number generator.
+
+    `next_tag` names a stream of bytes that no other write has. `stripe`: bytes of a stripe, None for a replicated pool.
+    """
 
     def __init__(self, random, next_tag, stripe):
         self.random, self.next_tag, self.stripe = random, next_tag, stripe
@@ -30,18 +40,45 @@ class Updates:
 
     def next(self, state, kind):
         """Steps of an update of an object in this state."""
+        steps, brought = [], 0
+        for words in self.chosen(state, kind):
+            pairs = (
+                words[1]
+                if words[0] == "omap_set"
+                else [words] if words[0] in ("write", "write_full", "append", "setxattr") else []
+            )
+            brought += sum(pair[-1] + 64 for pair in pairs)
+            if steps and brought > LARGEST:
+                break
+            steps.append(words)
+        return steps
+
+    def chosen(self, state, kind):
         limit = KINDS[kind]
         if self.stripe:
             return self.of_coded(state, limit)
         if not state.exists:
-            first = self.random.choice(["write", "write_full", "append", "create", "create_only", "setxattr", "omap_set", "remove"])
+            first = self.random.choice(
+                ["write", "write_full", "append", "create", "create_only", "setxattr", "omap_set", "remove"]
+            )
             steps = [self.step(first, state, limit)]
             return steps + [self.step("setxattr", state, limit)] if first == "create_only" else steps
         count = self.random.choices([1, 2, 3, 4], [70, 15, 10, 5])[0]
         steps = []
         if self.random.random() < 0.12:
             steps.append(self.guard(state))
-        names = ["write", "write_full", "append", "truncate", "zero", "setxattr", "rmxattr", "omap_set", "omap_rm", "omap_clear"]
+        names = [
+            "write",
+            "write_full",
+            "append",
+            "truncate",
+            "zero",
+            "setxattr",
+            "rmxattr",
+            "omap_set",
+            "omap_rm",
+            "omap_clear",
+        ]
         weights = [25, 12, 15, 8, 8, 8, 4, 12, 5, 3]
         # Only the first step may know how long the object is.
         first, *others = self.random.choices(names, weights, k=count)
@@ -112,7 +149,9 @@ class Updates:
             count = pick.choice([1, 30, 300, 4000]) if pick.random() < 0.97 else 30_000
             return ["setxattr", f"attribute{pick.randrange(XATTRS_MAX)}", self.next_tag(), count]
         if kind == "rmxattr":
-            return ["rmxattr", pick.choice(sorted(state.xattrs))] if state.xattrs else self.step("setxattr", state, limit)
+            return (
+                ["rmxattr", pick.choice(sorted(state.xattrs))] if state.xattrs else self.step("setxattr", state, limit)
+            )
         if kind == "omap_set":
             room = OMAP_BYTES_MAX - sum(count for _, count in state.omap.values())
             pairs = {}

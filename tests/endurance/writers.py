@@ -23,7 +23,9 @@ class Writer:
         self.objects = list(client.memory.objects[number].values())
         self.snapshots = client.memory.snapshots[number]
         self.io = client.cluster.open_ioctx(client.pool)
-        self.random = random.Random(f"{client.settings['seed']} writer {client.number} {number} {client.settings['incarnation']}")
+        self.random = random.Random(
+            f"{client.settings['seed']} writer {client.number} {number} {client.settings['incarnation']}"
+        )
         self.updates = Updates(self.random, client.memory.next_tag, client.stripe)
         self.operations, self.busy_since, self.busy_with = 0, None, ""
         self.use_snapshots()
@@ -44,7 +46,12 @@ class Writer:
     def one(self):
         kinds, weights = ["update", "burst", "versioned", "read"], [62, 10, 6, 14]
         if not self.client.settings["coded"]:
-            kinds, weights = kinds + ["snapshot", "read_snapshot", "roll_back", "remove_snapshot"], weights + [1, 4, 2, 1]
+            kinds, weights = kinds + ["snapshot", "read_snapshot", "roll_back", "remove_snapshot"], weights + [
+                1,
+                4,
+                2,
+                1,
+            ]
         kind = self.random.choices(kinds, weights)[0]
         of_kind = self.random.choices(["small", "middle", "large"], [86, 12, 2])[0]
         thing = self.random.choice([thing for thing in self.objects if thing.kind == of_kind])
@@ -52,18 +59,27 @@ class Writer:
         getattr(self, kind)(thing)
 
     def intend(self, thing, steps):
-        """Notes an update before it is sent. Gives its number, the state before it, and the result that it must have."""
+        """Notes an update before it is sent. Gives its number, the state before it, and the result it must have."""
         before = thing.newest
         of_object = {snapshot: states[thing.name] for snapshot, states in self.snapshots.items()}
         state, wanted = apply(before, steps, of_object)
         number = thing.sent(state)
-        self.client.journal.write({"t": "i", "o": thing.name, "n": number, "s": steps, "tag": self.client.memory.last_tag})
+        self.client.journal.write(
+            {"t": "i", "o": thing.name, "n": number, "s": steps, "tag": self.client.memory.last_tag}
+        )
         return number, before, wanted
 
     def answered(self, thing, number, steps, wanted, code):
         if code != wanted:
-            raise Violation("an update gives another result than it must", object=thing.name, pool=self.client.pool, steps=steps,
-                            expected=wanted, result=code, number=number)
+            raise Violation(
+                "an update gives another result than it must",
+                object=thing.name,
+                pool=self.client.pool,
+                steps=steps,
+                expected=wanted,
+                result=code,
+                number=number,
+            )
         self.client.journal.write({"t": "d", "o": thing.name, "n": number, "r": code})
         thing.answered(number)
         self.operations += 1
@@ -72,13 +88,21 @@ class Writer:
         steps = self.updates.next(thing.newest, thing.kind)
         if steps:
             number, before, wanted = self.intend(thing, steps)
-            self.answered(thing, number, steps, wanted, librados.result(librados.send(self.io, thing.name, steps, before), self.io))
+            self.answered(
+                thing,
+                number,
+                steps,
+                wanted,
+                librados.result(librados.send(self.io, thing.name, steps, before), self.io),
+            )
 
     def burst(self, thing):
         """Several updates of one object, of which none waits for the one before."""
         sent = []
         for _ in range(self.random.randint(2, BURST_MAX)):
-            steps = self.updates.next(thing.newest, "small" if thing.kind == "large" and thing.newest.size < MIB else thing.kind)
+            steps = self.updates.next(
+                thing.newest, "small" if thing.kind == "large" and thing.newest.size < MIB else thing.kind
+            )
             if steps and sum(words[-1] for words in steps if words[0] in ("write", "append", "write_full")) < 2 * MIB:
                 number, before, wanted = self.intend(thing, steps)
                 sent.append((number, steps, wanted, librados.send(self.io, thing.name, steps, before)))
@@ -144,8 +168,12 @@ class Writer:
             read = self.client.read_all(io, thing.name)
         finally:
             io.set_read(rados.LIBRADOS_SNAP_HEAD)
-        if not data_is(read["data"])(state) or not all(values_are(read[which], which)(state) for which in ("xattrs", "omap")):
-            self.client.violated(f"a snapshot is not what it was, {when}", thing, [(snapshot, state)], read, snapshot=snapshot)
+        if not data_is(read["data"])(state) or not all(
+            values_are(read[which], which)(state) for which in ("xattrs", "omap")
+        ):
+            self.client.violated(
+                f"a snapshot is not what it was, {when}", thing, [(snapshot, state)], read, snapshot=snapshot
+            )
         self.operations += 1
 
     def verify_snapshots(self, cluster):
@@ -160,13 +188,18 @@ class Writer:
 
 
 class Witness:
-    """Reads objects while they change, by connections of its own: never anything older than what was answered before."""
+    """Reads objects while they change, by connections of its own.
+
+    Never does it see anything older than what was answered, or what it saw, before.
+    """
 
     def __init__(self, client):
         self.client = client
         self.io = librados.connect().open_ioctx(client.pool)
         self.balanced = librados.BalancedReads(client.pool)
-        self.random = random.Random(f"{client.settings['seed']} witness {client.number} {client.settings['incarnation']}")
+        self.random = random.Random(
+            f"{client.settings['seed']} witness {client.number} {client.settings['incarnation']}"
+        )
         self.operations, self.busy_since, self.busy_with = 0, None, ""
 
     def run(self):
@@ -192,7 +225,13 @@ class Witness:
         since = thing.begin_read()
         more = {}
         if kind in ("data", "balanced"):
-            read = {"data": librados.read_data(self.io, thing.name, 96 << 20) if kind == "data" else self.balanced.read(thing.name, length + 4 * MIB)}
+            read = {
+                "data": (
+                    librados.read_data(self.io, thing.name, 96 << 20)
+                    if kind == "data"
+                    else self.balanced.read(thing.name, length + 4 * MIB)
+                )
+            }
             if kind == "balanced" and read["data"] is not None and len(read["data"]) == length + 4 * MIB:
                 # It has become longer than what was asked for.
                 thing.end_read(since, lambda state: False)
@@ -210,10 +249,16 @@ class Witness:
             read = {"xattrs": librados.read_xattrs(self.io, thing.name)}
             test = values_are(read["xattrs"], "xattrs")
         else:
-            read = {"omap": librados.read_omap(self.io, thing.name, librados.BALANCED if kind == "balanced_omap" else 0)}
+            read = {
+                "omap": librados.read_omap(self.io, thing.name, librados.BALANCED if kind == "balanced_omap" else 0)
+            }
             test = values_are(read["omap"], "omap")
         candidates, found = thing.end_read(since, test)
-        if "omap" in read and len(candidates) > 1 and sum(map(len, (read["omap"] or {}).values())) >= librados.OMAP_PAGE_BYTES:
+        if (
+            "omap" in read
+            and len(candidates) > 1
+            and sum(map(len, (read["omap"] or {}).values())) >= librados.OMAP_PAGE_BYTES
+        ):
             return  # It was read in pieces, and may have changed between them.
         if found is None:
             if "range" in read:
