@@ -4,6 +4,7 @@
 # make test       install what the tests need, check and test everything (about 25 minutes on two cores)
 #                 (T=erasure: only an area of docs/testing.md, or tests whose names hold the word)
 # make test-all   the same with more seeds, and with the tests that docs/testing.md says are only here
+# make endurance  clients with journals on a cluster that suffers, for HOURS=1 hours (FLAGS="--seed 7": a seed again)
 # make check      tidy, format, clippy and unit tests of the crates that have changed
 # make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
 #                 (FLAGS="--rows block": only some of them)
@@ -31,8 +32,9 @@ endef
 
 # T: an area of docs/testing.md, or a part of the names of tests.
 T ?=
+HOURS ?= 1
 
-.PHONY: help build rust packages up down test test-all check performance compare bench-store doc
+.PHONY: help build rust packages up down test test-all endurance check performance compare bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -62,6 +64,9 @@ test: packages rust
 
 test-all: packages rust
 	tests/run --whole $(if $(T),--only '$(T)')
+
+endurance: packages build
+	tests/endurance/run.py --hours $(HOURS) --nacre $(NACRE) $(FLAGS)
 
 check: rust
 	$(call need,command -v python3,python3)

@@ -10,6 +10,7 @@ mod classes;
 mod devices;
 mod differential;
 mod disruption;
+mod endurance;
 mod erasure;
 mod faults;
 mod fio;
