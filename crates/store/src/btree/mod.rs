@@ -45,7 +45,7 @@
 //!   below it and above the last key below the entry before it; the first entry's key is not stored and counts as
 //!   lowest.
 //! * Bit 15 of a leaf's `value bytes`: the value lies in *overflow* runs of whole blocks, padded with zeros, each under
-//!   its checksum. A value in more than [`layout::OVERFLOW_RUNS_MAX`] runs has a list of them (count 4, then the runs)
+//!   its checksum. A value in more than `layout::OVERFLOW_RUNS_MAX` runs has a list of them (count 4, then the runs)
 //!   in overflow runs of its own, `depth` times.
 
 mod child;

@@ -204,7 +204,7 @@ impl Store {
     }
 
     /// Does periodic work; call this about once a second. Relocation may go on, and a store that was idle for
-    /// [`IDLE_TICKS`] calls returns freed blocks to the device.
+    /// `IDLE_TICKS` calls returns freed blocks to the device.
     pub fn tick(&mut self) {
         self.relocation.tick();
         let commits = self.turns.last_ticket();
