@@ -39,7 +39,7 @@ def say(**facts):
 
 
 class Image:
-    """Contents that the image may have. `units`: of each the values it may have, the last one that of the last write."""
+    """Contents the image may have. `units`: of each the values it may have, the last one that of the last write."""
 
     def __init__(self):
         self.units = [[ZEROS] for _ in range(UNITS)]
