@@ -79,7 +79,8 @@ impl Endpoint {
 
 impl SimIo {
     fn is_blocked(&self, from: usize, to: usize) -> bool {
-        self.blocked.contains(&(from, to))
+        let asleep = |node: usize| self.nodes[node].asleep_until > self.clock;
+        self.blocked.contains(&(from, to)) || asleep(from) || asleep(to)
     }
 
     /// A connect arrives, or is refused, or tries again.
