@@ -275,6 +275,9 @@ impl Store {
             }
             (Purpose::Prepare, result) => self.preparing.write_done(result.is_ok(), &mut self.allocator),
             (_, _) if self.stopped.is_some() => {}
+            (Purpose::TurnFlush { device }, Err(_)) if mutant::is(mutant::Mutant::FlushBelieved) => {
+                self.io.flush(Purpose::TurnFlush { device });
+            }
             (purpose, Err(errno)) => self.fail(format!("{purpose:?} failed: {}", types::Errno(errno))),
             (Purpose::TurnWrite { lsn, device }, Ok(_)) => self.turn_write_done(lsn, device),
             (Purpose::TurnFlush { device }, Ok(_)) => self.turn_flush_done(device),
