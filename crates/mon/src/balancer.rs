@@ -49,7 +49,10 @@ impl BalancerSettings {
         BalancerSettings {
             active: !matches!(option(OPTION_ACTIVE), Some("false" | "0" | "no" | "off")),
             mode: option(OPTION_MODE).unwrap_or(MODE_UPMAP).to_owned(),
-            interval: Duration::from_secs(seconds.clamp(1, INTERVAL_MAX_S)),
+            interval: Duration::from_secs(match mutant::is(mutant::Mutant::IntervalUnbounded) {
+                true => seconds.max(1),
+                false => seconds.clamp(1, INTERVAL_MAX_S),
+            }),
             moves_max: option(OPTION_MOVES_MAX).and_then(|s| s.parse().ok()).unwrap_or(10),
             misplaced_max: option(OPTION_MISPLACED_MAX).and_then(|s| s.parse().ok()).unwrap_or(0.05),
         }

@@ -201,7 +201,8 @@ fn alone(mut state: MonState, name: &str, server: ServerId, now: Utime) -> MonSt
     state.in_doubt = true;
     let groups: Vec<PgId> = state.osdmap().pgs().collect();
     for group in groups {
-        state.pgs.entry(group).or_default().doubt = doubt::BEHIND;
+        let is_behind = !mutant::is(mutant::Mutant::SurvivorBelieved);
+        state.pgs.entry(group).or_default().doubt = if is_behind { doubt::BEHIND } else { doubt::NONE };
     }
     (state.monmap.epoch, state.monmap.last_changed) = (skip(state.monmap.epoch), now);
     state.osdmaps = OsdMaps::begin_anew(&skipping(state.osdmap(), now));

@@ -50,6 +50,8 @@ pub enum Part {
     Monitor,
     Quorum,
     Store,
+    Clocks,
+    Memory,
 }
 
 mutants! {
@@ -178,6 +180,27 @@ mutants! {
     LogReusedEarly "log-reused-early" Store "the log's room is given back when a checkpoint begins",
     RootBeforePages "root-before-pages" Store "a checkpoint's root is written before its pages are flushed",
     DataNotFlushed "data-not-flushed" Store "only the device with the log is flushed",
+    FlushBelieved "flush-believed" Store "a flush that failed is asked for again, and believed when it succeeds",
+    CacheBelieved "cache-believed" Store "what the page cache has of a file is believed when the file is opened",
+    StaleTurnTime "stale-turn-time" Clocks "what comes during a turn is handled with the time at which the turn began",
+    SleepUncounted "sleep-uncounted" Clocks "the clock of leases stands still while the machine sleeps",
+    PauseUnnoticed "pause-unnoticed" Clocks "leases go on though the wall clock has jumped ahead",
+    ShardTimeBehind "shard-time-behind" Clocks "a shard handles what others hand it by the time of its last turn",
+    DroppedStaysHeld "dropped-stays-held" Memory "what operations hold is not given back when their group drops them",
+    DeferredUncounted "deferred-uncounted" Memory "operations that wait for their map are not counted",
+    HalfReceivedUncounted "half-received-uncounted" Memory "messages are received whether or not there is room for them",
+    UnsentUncounted "unsent-uncounted" Memory "answers that the network has not taken are not counted",
+    CopiesUncounted "copies-uncounted" Memory "what copies have fetched is not counted",
+    EffectsUnbounded "effects-unbounded" Memory "what the steps of an operation write has no bound",
+    UnfoundByOwnOnly "unfound-by-own-only" Recovery "an object is unfound only where the primary itself lacks it",
+    SnapBeyondTaken "snap-beyond-taken" Replication "updates are taken with snapshots that cannot be",
+    LogEndGuessed "log-end-guessed" Store "the log ends where the record before a checkpoint did, whatever the root says",
+    LockIgnored "lock-ignored" Store "a store is opened though another process has it",
+    MkfsOverwrites "mkfs-overwrites" Store "a device that holds something becomes a new store",
+    LateTaken "late-taken" Quorum "what a client sent by a session that it has left since is carried out",
+    RemovedComesBack "removed-comes-back" Monitor "an OSD that was removed comes back by what it said before",
+    SurvivorBelieved "survivor-believed" Monitor "records of a monitor that was made the only one count as the newest",
+    IntervalUnbounded "interval-unbounded" Monitor "the time between two rounds of the balancer may be any number",
 }
 
 /// True if this mutant is switched on.

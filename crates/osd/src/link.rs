@@ -164,6 +164,15 @@ impl Link {
         }
     }
 
+    /// What messages of those who connected to us take that are being received: as it is counted, and by a look at each
+    /// connection.
+    pub fn receiving_bytes(&self) -> (usize, usize) {
+        let is_received = |conn: &&reactor::ConnId| !self.receiving.is_waiting(**conn);
+        let of = |conn| Some(self.messenger.receiving(*self.to_messenger.get(conn)?)?.1);
+        let found = self.accepted.keys().filter(is_received).filter_map(of).sum();
+        (self.receiving.reserved_bytes(), found)
+    }
+
     /// Bytes sent that the network has not taken yet.
     pub fn unsent_bytes(&mut self, io: &impl Io) -> usize {
         let mut bytes = 0;

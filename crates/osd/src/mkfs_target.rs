@@ -59,13 +59,16 @@ impl Target {
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| MkfsError::InUse { path: path.to_owned() })?;
         let metadata = file.metadata().map_err(open)?;
-        if metadata.is_file() && metadata.len() != 0 {
+        if metadata.is_file() && metadata.len() != 0 && !mutant::is(mutant::Mutant::MkfsOverwrites) {
             return Err(MkfsError::NotEmpty { path: path.to_owned() });
         }
         Ok(Target { device, path: path.to_owned(), file, is_block_device, undo })
     }
 
     fn may_be_overwritten(&self, new: OsdId, forced: Option<OsdId>) -> Result<(), MkfsError> {
+        if mutant::is(mutant::Mutant::MkfsOverwrites) {
+            return Ok(());
+        }
         let open = |source| MkfsError::Open { path: self.path.clone(), source };
         let bytes = (&self.file).seek(io::SeekFrom::End(0)).map_err(open)?;
         let Some(occupant) = occupant(&self.file, bytes).map_err(open)? else { return Ok(()) };

@@ -185,6 +185,15 @@ impl Osd {
         }
     }
 
+    /// What its first shard holds in memory for clients, and what messages of clients take that are being received, as it is
+    /// counted and as it is found by looking; once its store is open.
+    pub fn memory_use(&self) -> Option<(pg::MemoryUse, (usize, usize))> {
+        match &self.stage {
+            Stage::Running(running) => Some((running.shard.memory_use(), running.public.receiving_bytes())),
+            Stage::Opening(_) | Stage::Open(_) | Stage::Ended => None,
+        }
+    }
+
     /// The epoch of the map that it has, once its store is open.
     pub fn epoch(&self) -> Option<Epoch> {
         match &self.stage {

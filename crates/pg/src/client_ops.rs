@@ -184,6 +184,9 @@ pub(crate) struct ClientOps {
 impl ClientOps {
     /// Forgets everything. Clients send again when they learn of the new interval, so those concerned are noted.
     pub fn drop_all(&mut self, cx: &mut Context<'_>) {
+        if mutant::is(mutant::Mutant::DroppedStaysHeld) {
+            (self.held_bytes, self.taken_bytes) = Default::default();
+        }
         for share in [Share::Clients, Share::Copies, Share::Osds] {
             cx.held.put_back(share, self.taken_bytes[share as usize]);
         }

@@ -133,6 +133,15 @@ impl Intake {
         self.waiting.is_empty()
     }
 
+    /// What has come and waits.
+    pub fn bytes(&self) -> usize {
+        let of = |(_, sent): &(SessionId, Sent)| match sent {
+            Sent::Op { op, .. } => op.input_bytes(),
+            Sent::Ack(_) => 0,
+        };
+        self.waiting.iter().map(of).sum()
+    }
+
     pub fn push(&mut self, session: SessionId, mut sent: Sent) {
         if let Sent::Op { times, .. } = &mut sent {
             times.waits.add(WaitReasons::MEMORY);

@@ -20,6 +20,7 @@ use crate::intake::{Held, Intake, Sent};
 use crate::interruption::PgInterrupted;
 use crate::leases::{Leases, ReplicaReadCounts};
 use crate::maps::{Advance, MapError, Maps};
+use crate::memory_use::MemoryUse;
 use crate::ops::{self, Limits};
 use crate::pacing::{Pacing, PacingView};
 use crate::peer::{
@@ -81,6 +82,9 @@ enum Deferred {
 
 /// What an operation holds that waits for its map.
 fn deferred_bytes(op: &OsdOp) -> usize {
+    if mutant::is(mutant::Mutant::DeferredUncounted) {
+        return 0;
+    }
     op.input_bytes() + OP_BYTES
 }
 
@@ -336,9 +340,25 @@ impl Shard {
         self.held.bytes() + self.copies.held_bytes()
     }
 
+    /// What it holds for clients, as it is counted and as it is found by looking.
+    pub fn memory_use(&self) -> MemoryUse {
+        let deferred = self.deferred.values().flatten().map(|deferred| match deferred {
+            Deferred::ClientOp { op, .. } => op.input_bytes() + OP_BYTES,
+            Deferred::Ack { .. } | Deferred::Query { .. } => 0,
+        });
+        let in_groups = self.pgs.values().flat_map(Pg::unanswered).map(ClientOp::held_bytes);
+        MemoryUse {
+            counted: self.held.bytes(),
+            found: deferred.chain(in_groups).sum(),
+            copied: self.copies.held_bytes(),
+            waiting: self.intake.bytes(),
+            uncommitted: self.store.uncommitted_bytes(),
+        }
+    }
+
     /// Bytes of answers to clients that the network has not taken yet, to be told before a turn ends: they count as held.
     pub fn set_unsent_bytes(&mut self, bytes: usize) {
-        self.intake.unsent_bytes = bytes;
+        self.intake.unsent_bytes = if mutant::is(mutant::Mutant::UnsentUncounted) { 0 } else { bytes };
     }
 
     /// Whether clients' requests hold as much as they may. The driver then reads nothing more from clients; what was
@@ -386,6 +406,9 @@ impl Shard {
     /// The clock of [`Shard::set_time`] may have stood still for a while, of which other OSDs' clocks counted all: no
     /// read lease and no share of one is held any more. They are asked for again where there is something to read.
     pub fn clock_stood_still(&mut self) {
+        if mutant::is(mutant::Mutant::PauseUnnoticed) {
+            return;
+        }
         self.leases.end_held();
         self.pgs.values_mut().for_each(|pg| pg.replica_reads.end_share());
     }

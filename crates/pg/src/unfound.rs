@@ -83,6 +83,9 @@ impl Pg {
         if self.pulls.source_in_flight(object).is_some() {
             return false;
         }
+        if mutant::is(mutant::Mutant::UnfoundByOwnOnly) {
+            return self.missing.get(object).is_some_and(|version| self.source_of(object, *version).is_none());
+        }
         match self.missing.get(object) {
             _ if self.unreadable.contains_key(object) => true,
             Some(version) => self.source_of(object, *version).is_none(),

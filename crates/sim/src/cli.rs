@@ -42,7 +42,8 @@ pub struct SimOptions {
     #[arg(long, value_name = "N", value_parser = osd::parse_shards)]
     pub shards: Option<usize>,
     /// Kinds of misfortunes: calm, resets, quick-restarts, long-absences, replaced, moved, changed, monitor, blackout,
-    /// partitions, everything, clocks, slowness, membership, full, rot, quorum. [default: some, by the seed]
+    /// partitions, everything, clocks, slowness, membership, full, rot, quorum, islands, sessions, flushes, sleeps, routes,
+    /// twice. [default: some, by the seed]
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = mix)]
     pub faults: Vec<Mix>,
     /// Small runs as in the simulator's tests: some 200 operations, one kind of misfortunes.

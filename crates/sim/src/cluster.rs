@@ -65,6 +65,8 @@ pub struct ClusterConfig {
     pub disk_bytes: u64,
     /// Stores have so little memory for metadata that most lookups wait for the device.
     pub little_memory: bool,
+    /// What each shard of an OSD may hold for clients, if not as much as elsewhere.
+    pub client_bytes: Option<usize>,
 }
 
 impl Default for ClusterConfig {
@@ -88,9 +90,17 @@ impl Default for ClusterConfig {
             shards: 1,
             disk_bytes: DISK_BYTES,
             little_memory: false,
+            client_bytes: None,
         }
     }
 }
+
+/// What a shard of an OSD is given of memory, what of that is for metadata, and which part is for clients.
+pub(crate) const MEMORY_BYTES: u64 = 64 << 20;
+const METADATA_BYTES: usize = 12 << 20;
+pub(crate) const CLIENTS_SHARE: u64 = 6;
+/// Where there is little memory, no connection brings more than this in a turn.
+pub(crate) const LITTLE_WINDOW_BYTES: usize = 16 << 10;
 
 /// Whether an OSD can be started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,6 +144,8 @@ pub struct Cluster {
     window: Window,
     fixed_ports: bool,
     limits: Limits,
+    /// What each shard of an OSD is given.
+    memory_bytes: u64,
     little_memory: bool,
     clients_made: u64,
     pool: PoolId,
@@ -148,7 +160,11 @@ fn stop() -> Stop {
 impl Cluster {
     /// Formats the disks and the monitors' logs. Nothing runs yet. Which disks stores lie on follows from the seed too.
     pub fn new(seed: u64, config: ClusterConfig) -> Cluster {
-        let mut world: World<Process> = World::new(seed, config.world);
+        let mut world_config = config.world;
+        if config.client_bytes.is_some() {
+            world_config.window_bytes = LITTLE_WINDOW_BYTES;
+        }
+        let mut world: World<Process> = World::new(seed, world_config);
         let mut monitors = Monitors::machines(&mut world, config.mons);
         let option = |name: &str, value: String| ("global".to_owned(), name.to_owned(), value);
         let spec = BootstrapSpec {
@@ -174,7 +190,9 @@ impl Cluster {
             window: Window::new(config.window),
             fixed_ports: config.fixed_ports,
             little_memory: config.little_memory,
+            memory_bytes: config.client_bytes.map_or(MEMORY_BYTES, |bytes| bytes as u64 * CLIENTS_SHARE),
             limits: Limits {
+                client_bytes: config.client_bytes.unwrap_or(Limits::default().client_bytes),
                 log_entries_min: config.log_entries_min,
                 dups_max: config.dups_max,
                 backfill_objects: config.backfill_objects,
@@ -205,6 +223,7 @@ impl Cluster {
             may_fail: false,
             epoch: Epoch(0),
         });
+        self.world.take_time(self.osds[osd].node);
         self.format(osd);
         osd
     }
@@ -252,6 +271,11 @@ impl Cluster {
         self.world.start(node, |io| Process { name, program: make(io) });
     }
 
+    /// What each shard of an OSD is given of memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
     pub fn osd_count(&self) -> usize {
         self.osds.len()
     }
@@ -271,14 +295,11 @@ impl Cluster {
         self.world.is_running(self.osds[osd].node)
     }
 
-    pub fn start_osd(&mut self, osd: usize) {
+    fn osd_config(&self, osd: usize) -> OsdConfig {
         let node = self.osds[osd].node;
-        if self.world.is_running(node) || !self.is_present(osd) {
-            return;
-        }
         let ip = self.world.address(node);
         let port = |fixed| if self.fixed_ports { fixed } else { 0 };
-        let config = OsdConfig {
+        OsdConfig {
             id: OsdId(osd as i32),
             fsid: FSID,
             devices: self.osds[osd].disks.paths.clone(),
@@ -290,14 +311,22 @@ impl Cluster {
             location: [("host".to_owned(), format!("host{osd}"))].into(),
             device_class: "ssd".to_owned(),
             machine: Default::default(),
-            memory_bytes: 64 << 20,
+            memory_bytes: self.memory_bytes,
             // Where lookups wait, also those of a check that is always at work.
             check_period: if self.little_memory { Duration::from_secs(20) } else { pg::CHECK_PERIOD },
             // Groups are compared again and again; there is nothing to find.
             scrub_period: SCRUB_PERIOD,
             unix_zero: Duration::from_secs(1_700_000_000) + self.world.now(),
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
-        };
+        }
+    }
+
+    pub fn start_osd(&mut self, osd: usize) {
+        let node = self.osds[osd].node;
+        if self.world.is_running(node) || !self.is_present(osd) {
+            return;
+        }
+        let config = self.osd_config(osd);
         let stop = stop();
         let known = &mut self.osds[osd];
         // What made the disk fail is used up, if it has ended the process already.
@@ -305,7 +334,9 @@ impl Cluster {
         (known.stop, known.is_stopping, known.epoch) = (stop.clone(), false, Epoch(0));
         let limits = self.limits;
         let division = known.disks.division;
-        let store_memory = self.little_memory.then(|| little_memory(self.rng()));
+        let is_little = self.memory_bytes < MEMORY_BYTES;
+        let usual = is_little.then(|| store::Memory::of(METADATA_BYTES));
+        let store_memory = self.little_memory.then(|| little_memory(self.rng())).or(usual);
         self.start(node, format!("osd.{osd}"), |io| {
             let board = Arc::new(Board::default());
             let heartbeats = HeartbeatNode::new(io, &config, board.clone()).expect("addresses are there");
@@ -340,6 +371,22 @@ impl Cluster {
         });
         if done == Some(true) {
             self.world.wake(node);
+        }
+    }
+
+    /// Another process tries to start an OSD that runs. Whether it runs.
+    ///
+    /// Errors: it gets its disks.
+    pub fn start_twice(&mut self, osd: usize) -> Result<bool, String> {
+        let (config, division, limits) = (self.osd_config(osd), self.osds[osd].disks.division, self.limits);
+        let given = ShardLimits { limits, store_memory: None };
+        let opened = self.world.call(self.osds[osd].node, |_, io| {
+            OsdInOneLoop::new(io, &config, stop(), division, given).map(drop).map_err(|e| e.kind())
+        });
+        match opened {
+            None => Ok(false),
+            Some(Err(std::io::ErrorKind::WouldBlock)) => Ok(true),
+            Some(other) => Err(format!("osd.{osd} runs, and its store opens for another process: {other:?}")),
         }
     }
 

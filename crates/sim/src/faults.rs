@@ -2,6 +2,7 @@
 //! own, which draw them and let them strike.
 
 pub mod clocks;
+mod islands;
 mod lies;
 pub(crate) mod loss;
 pub mod membership;
@@ -14,7 +15,7 @@ use crate::setup::Setup;
 use clocks::ClockFault;
 use membership::MembershipFault;
 use quorum::QuorumFault;
-use reactor::sim::{Crash, DiskFault, Rng, WorldConfig};
+use reactor::sim::{Crash, DiskFault, Rng, Sleep, Stalls, WorldConfig};
 use slowness::SlownessFault;
 use std::time::Duration;
 use types::Errno;
@@ -121,6 +122,18 @@ pub enum Fault {
         osd: usize,
         other: usize,
     },
+    /// One of the connections from one node to another is slow; others between them are not.
+    SlowConnection {
+        from: usize,
+        to: usize,
+        which: u64,
+        by: Duration,
+        lasts: Away,
+    },
+    /// Another process opens the disks of an OSD that runs.
+    StartTwice {
+        osd: usize,
+    },
     Clock(ClockFault),
     Slowness(SlownessFault),
     Membership(MembershipFault),
@@ -142,6 +155,7 @@ impl Fault {
             Fault::KillOsd { crash: Crash::Process, .. } => "OSD killed",
             Fault::KillOsd { crash: Crash::Power, .. } => "OSD lost power",
             Fault::StopOsd { .. } => "OSD stopped in order",
+            Fault::FailDisk { fault: DiskFault::LoseFlush(_), .. } => "flush failed and lost",
             Fault::FailDisk { .. } => "disk request failed",
             Fault::Strand { .. } => "OSD stranded, then killed",
             Fault::Island { .. } => "OSD alone with readers",
@@ -160,8 +174,12 @@ impl Fault {
             Fault::CutOff { .. } => "OSD cut off",
             Fault::Isolate { .. } => "node isolated",
             Fault::EndSession { .. } => "session of OSDs ended",
+            Fault::SlowConnection { .. } => "one connection slow",
+            Fault::StartTwice { .. } => "OSD started twice",
             Fault::Clock(ClockFault::Rate { .. }) => "clock rate changed",
             Fault::Clock(ClockFault::Skew { .. }) => "wall clock jumped",
+            Fault::Clock(ClockFault::Sleep { sleep: Sleep::Counted, .. }) => "machine slept",
+            Fault::Clock(ClockFault::Sleep { .. }) => "machine paused with its clocks",
             Fault::Slowness(SlownessFault::Pause { .. }) => "process paused",
             Fault::Slowness(SlownessFault::SlowLink { .. }) => "slow link",
             Fault::Membership(MembershipFault::Add) => "OSD added",
@@ -213,6 +231,14 @@ pub enum Mix {
     Quorum,
     /// Sessions of OSDs end while both go on.
     Sessions,
+    /// Flushes fail and lose what they were to make durable; OSDs are killed and lose power over it.
+    Flushes,
+    /// Machines sleep, or are paused with their clocks; wall clocks jump by hours.
+    Sleeps,
+    /// Single connections with monitors are slow; OSDs, clients and monitors leave them for others.
+    Routes,
+    /// Somebody tries to start OSDs that run; they are killed and started again.
+    Twice,
 }
 
 impl Mix {
@@ -241,7 +267,12 @@ impl Mix {
 
     /// All there are.
     pub fn all() -> impl Iterator<Item = Mix> {
-        Mix::swarming().chain([Mix::Everything, Mix::Rot, Mix::Quorum, Mix::Islands, Mix::Sessions])
+        Mix::swarming().chain([Mix::Everything, Mix::Rot, Mix::Quorum, Mix::Islands, Mix::Sessions]).chain([
+            Mix::Flushes,
+            Mix::Sleeps,
+            Mix::Routes,
+            Mix::Twice,
+        ])
     }
 
     /// Its name on the command line.
@@ -266,6 +297,10 @@ impl Mix {
             Mix::Rot => "rot",
             Mix::Quorum => "quorum",
             Mix::Sessions => "sessions",
+            Mix::Flushes => "flushes",
+            Mix::Sleeps => "sleeps",
+            Mix::Routes => "routes",
+            Mix::Twice => "twice",
         }
     }
 
@@ -295,6 +330,14 @@ impl Mix {
             // Slow disks: much is not durable when something dies.
             1 => config.flush_latency = MS..=40 * MS,
             _ => {}
+        }
+        if setup.busy {
+            config.stalls = Some(Stalls {
+                one_in: [200, 1000, 5000][rng.below(3) as usize],
+                short: MS / 10..=[50, 150, 600][rng.below(3) as usize] * MS,
+                long_one_in: [0, 10, 50][rng.below(3) as usize],
+                long: 300 * MS..=4000 * MS,
+            });
         }
         config
     }
@@ -404,6 +447,35 @@ impl Mix {
                 0 => Fault::KillOsd { osd, crash, away: long(rng) },
                 _ => Fault::EndSession { osd, other: (osd + 1 + rng.below(osds as u64 - 1) as usize) % osds },
             },
+            Mix::Flushes => match rng.below(8) {
+                0 => Fault::KillAll { crash: Crash::Power, away: quick(rng), spread: Duration::from_secs(1) },
+                1 => Fault::KillOsd { osd, crash: Crash::Process, away: quick(rng) },
+                2 | 3 => Fault::KillOsd { osd, crash: Crash::Power, away: quick(rng) },
+                _ => Fault::FailDisk { osd, fault: DiskFault::LoseFlush(EIO), away: quick(rng) },
+            },
+            Mix::Sleeps => match rng.below(8) {
+                0 => Fault::KillOsd { osd, crash, away: long(rng) },
+                1 => Fault::Island { osd, lasts: long(rng) },
+                _ => Fault::Clock(ClockFault::draw_sleep(rng, setup.mons, osds)),
+            },
+            Mix::Routes => match rng.below(10) {
+                0 => Fault::KillOsd { osd, crash, away: quick(rng) },
+                1 => change(format!("\"osd down\", \"ids\": [\"{osd}\"]"), None, Away(Duration::ZERO)),
+                2 => Fault::Out { osd, lasts: long(rng) },
+                3 => Fault::Sever { a: rng.below(setup.mons as u64) as usize, b },
+                _ => {
+                    let mon = rng.below(setup.mons as u64) as usize;
+                    let other = (mon + 1 + rng.below(nodes as u64 - 1) as usize) % nodes;
+                    let (from, to) = if rng.one_in(3) { (other, mon) } else { (mon, other) };
+                    let by = Duration::from_millis(50 << rng.below(8));
+                    let lasts = Away(Duration::from_millis(500 + rng.below(10_000)));
+                    Fault::SlowConnection { from, to, which: rng.next_u64(), by, lasts }
+                }
+            },
+            Mix::Twice => match rng.below(3) {
+                0 => Fault::KillOsd { osd, crash: Crash::Process, away: quick(rng) },
+                _ => Fault::StartTwice { osd },
+            },
         }
     }
 
@@ -416,6 +488,8 @@ impl Mix {
             Some(Mix::Blackout) => (1 + rng.below(4), 12_000),
             Some(Mix::Quorum) => (4 + rng.below(9), 20_000),
             Some(Mix::Sessions) => (5 + rng.below(20), 10_000),
+            Some(Mix::Routes) => (10 + rng.below(25), 15_000),
+            Some(Mix::Flushes) => (5 + rng.below(15), 12_000),
             Some(_) => (2 + rng.below(7), 15_000),
             None => (4 + rng.below(10), 15_000),
         };

@@ -24,6 +24,7 @@ pub mod faults;
 mod format_process;
 pub mod history;
 pub mod hunt;
+mod memory;
 pub mod model;
 mod mon_log;
 mod mon_process;

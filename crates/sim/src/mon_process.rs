@@ -105,8 +105,9 @@ impl MonProcess {
 
     fn input(&mut self, io: &SimIo, input: Input) {
         if self.stopped.is_none() {
-            self.member.handle(now(io), input, &mut self.actions);
-            self.witness.member(&self.member, &mut self.looked, io.now(), io.world_time());
+            let now = now(io);
+            self.member.handle(now, input, &mut self.actions);
+            self.witness.member(&self.member, &mut self.looked, now.since_start, io.world_time());
         }
     }
 
@@ -172,7 +173,7 @@ impl MonProcess {
 }
 
 fn now(io: &SimIo) -> Now {
-    Now { since_start: io.now(), wall: io.wall_clock() }
+    Now { since_start: io.clock(), wall: io.wall_clock() }
 }
 
 impl Handler<SimIo> for MonProcess {

@@ -47,6 +47,7 @@ impl Monitors {
 
     fn add_machine(&mut self, world: &mut World<Process>) {
         let node = world.add_node();
+        world.take_time(node);
         let name = char::from(b'a' + u8::try_from(self.nodes.len()).expect("few monitors")).to_string();
         let addr = SocketAddr::new(world.address(node), MON_PORT);
         self.nodes.push(MonNode { name, node, addr, log: None, is_removed: false });

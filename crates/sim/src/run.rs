@@ -189,7 +189,7 @@ pub(crate) struct Run {
     workers: Vec<usize>,
     /// Clients that watch objects, and such that only read.
     watchers: Vec<usize>,
-    readers: Vec<usize>,
+    pub readers: Vec<usize>,
     /// Monitors that something has befallen, and until when.
     pub troubled: BTreeMap<usize, Duration>,
     /// The client that gives commands.
@@ -204,6 +204,8 @@ pub(crate) struct Run {
     /// Commands that take back what the operator has changed.
     undo: BTreeSet<String>,
     maps: SteadyMaps,
+    /// From when to when reads may be answered by leases that have ended for all but who answers.
+    pub unsure: Vec<(Duration, Duration)>,
 }
 
 /// What an OSD does in a turn, of a millisecond, to find out where groups are. In one of four runs that takes up to a second when CRUSH
@@ -263,6 +265,7 @@ impl Run {
             wal_bytes,
             shards: setup.shards,
             disk_bytes,
+            client_bytes: setup.client_bytes,
             little_memory: seed / Mix::COUNT % 2 == 1,
         };
         let cluster = Cluster::new(seed, config);
@@ -291,6 +294,7 @@ impl Run {
             removed_snaps: BTreeMap::new(),
             out: BTreeSet::new(),
             undo: BTreeSet::new(),
+            unsure: Vec::new(),
             maps: SteadyMaps::of(if setup.splits { splits::GROUPS_MAX } else { groups }),
         }
     }
@@ -313,7 +317,7 @@ impl Run {
         self.settle()?;
         self.wait("agreement", AGREE_TIME_MAX, Cluster::monitors_agree)?;
         let statistics = self.statistics();
-        let history = self.cluster.history();
+        let history = self.without_unsure(self.cluster.history());
         updates_are_applied_once(&history)?;
         copies_are_what_their_logs_were(&history)?;
         histories_are_linearizable(&history)?;
@@ -360,7 +364,11 @@ impl Run {
         }
         self.cluster.end_stopped_mons().map_err(Violation)?;
         self.cluster.witness_osds();
+        self.cluster.memory_is_counted().map_err(Violation)?;
         self.maps.look(self.cluster.world.now(), self.cluster.witness.epoch())?;
+        if self.cluster.world.flushes_tried_again() > 0 {
+            return Err(Violation("an OSD goes on with a disk of which a flush has failed".to_owned()));
+        }
         self.cluster.check_processes().map_err(Violation)
     }
 
@@ -445,7 +453,7 @@ impl Run {
             self.workers.push(worker);
         }
         let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(10);
-        if self.setup.has(Mix::Islands) {
+        if self.setup.has(Mix::Islands) || self.setup.has(Mix::Sleeps) {
             let busy = self.objects.busy;
             let changed = |object: &ObjectName| object.usage != Usage::Register || object.index < busy;
             let objects = self.objects.all().filter(changed).collect();
@@ -550,6 +558,11 @@ impl Run {
     /// Has something be done later, unless misfortunes are over by then.
     pub(crate) fn later(&mut self, at: Duration, what: impl FnOnce(&mut Run) + 'static) {
         self.at(at, Due::Later(Box::new(what)));
+    }
+
+    /// Has the operator give a command later.
+    pub(crate) fn command_at(&mut self, at: Duration, json: String) {
+        self.at(at, Due::Command(json));
     }
 
     fn at(&mut self, at: Duration, due: Due) {
@@ -657,24 +670,7 @@ impl Run {
                 }
                 self.at(until, Due::KillOsd { osd, crash, away: away.0 });
             }
-            Fault::Island { osd, lasts } => {
-                if self.rng.one_in(2) {
-                    // The others need not find out for themselves, and go on while its leases last.
-                    let json = format!("{{\"prefix\": \"osd down\", \"ids\": [\"{osd}\"]}}");
-                    let soon = now + Duration::from_millis(self.rng.below(1500));
-                    self.at(soon, Due::Command(json));
-                }
-                let mut island: Vec<NodeId> =
-                    self.readers.iter().map(|reader| self.cluster.client_node(*reader)).collect();
-                island.push(self.cluster.osd_node(osd));
-                let others = self.cluster.nodes().into_iter().filter(|node| !island.contains(node));
-                for (other, own) in
-                    others.flat_map(|other| island.iter().map(move |own| (other, *own))).collect::<Vec<_>>()
-                {
-                    self.block(own, other, now + lasts.0);
-                    self.block(other, own, now + lasts.0);
-                }
-            }
+            Fault::Island { osd, lasts } => self.leave_alone(osd, now + lasts.0),
             Fault::KillMon { crash, away } => {
                 self.kill_leader(crash);
                 self.at(now + away.0, Due::StartMons);
@@ -726,6 +722,15 @@ impl Run {
                 let purpose = self.work(self.workers.len());
                 self.cluster.start_client(client, purpose);
             }
+            Fault::SlowConnection { from, to, which, by, lasts } => {
+                let nodes = self.cluster.nodes();
+                let (from, to) = (nodes[from % nodes.len()], nodes[to % nodes.len()]);
+                if !self.cluster.world.slow_connection(from, to, which, by) {
+                    return Ok(false);
+                }
+                self.later(now + lasts.0, move |run| run.cluster.world.hasten_connections());
+            }
+            Fault::StartTwice { osd } => return self.cluster.start_twice(osd).map_err(Violation),
             Fault::EndSession { osd, other } => self.cluster.end_session(osd, other),
             Fault::Sever { a, b } => {
                 let nodes = self.cluster.nodes();
@@ -802,6 +807,9 @@ impl Run {
         self.due.clear();
         self.cluster.world.unblock_all();
         self.cluster.world.hasten_all();
+        self.cluster.world.take_no_time();
+        self.cluster.world.hasten_connections();
+        self.set_clocks_right();
         (0..self.cluster.osd_count()).for_each(|osd| self.cluster.normal_disks(osd));
         (0..self.cluster.mon_count()).for_each(|mon| self.cluster.slow_mon_disk(mon, 1));
         // Whoever has been asked to stop does so before it is started again.
@@ -941,6 +949,7 @@ impl Run {
             if cluster.world.now() >= settled { Ok(()) } else { Err("not yet".to_owned()) }
         })?;
         let before: BTreeMap<types::PgId, _> = self.scrubbed(pool).collect();
+        let by_any_clock = self.setup.has(Mix::Sleeps);
         let mut scrubbed = Ok(());
         // An OSD whose connection is reset just then does not hear of the order.
         for _ in 0..SCRUB_ORDERS {
@@ -948,7 +957,9 @@ impl Run {
             scrubbed = self.wait("a deep scrub", SCRUB_TIME_MAX / SCRUB_ORDERS, |cluster| {
                 cluster.is_clean()?;
                 let pgs = &cluster.monitor().expect("it is clean").volatile().pgs;
-                let left = before.iter().filter(|(id, at)| pgs[id].report.scrub.deep_at <= **at).count();
+                // Where clocks jump back, the time of a later scrub may be an earlier one.
+                let is_old = |at: types::Utime, before| if by_any_clock { at == before } else { at <= before };
+                let left = before.iter().filter(|(id, at)| is_old(pgs[id].report.scrub.deep_at, **at)).count();
                 if left == 0 { Ok(()) } else { Err(format!("{left} groups are not scrubbed")) }
             });
             if scrubbed.is_ok() {

@@ -80,6 +80,24 @@ const HEAVY_SWARM_FROM: u64 = 17_957_000_000;
 pub const LOSS_SEEDS: u64 = 1 << 54;
 /// From this seed on, disks of an OSD of small runs go back to what they were, in the end, as if they had lied about flushes.
 pub const LIE_SEEDS: u64 = 1 << 55;
+/// From this seed on, OSDs and monitors of small runs take time for what they do.
+pub const BUSY_SEEDS: u64 = 1 << 56;
+/// From this seed on, flushes of OSDs of small runs fail, and lose what they were to make durable.
+pub const FLUSH_SEEDS: u64 = 1 << 57;
+/// From this seed on, machines of small runs sleep, or are paused with their clocks, and wall clocks jump by hours.
+pub const SLEEP_SEEDS: u64 = 1 << 58;
+/// From this seed on, OSDs of small runs have so little memory for clients that these wait for it.
+pub const MEMORY_SEEDS: u64 = 1 << 59;
+/// From this seed on, small runs have several monitors, and single connections with them are slow.
+pub const ROUTE_SEEDS: u64 = 1 << 60;
+/// From this seed on, somebody tries to start OSDs of small runs a second time.
+pub const TWICE_SEEDS: u64 = 1 << 61;
+/// From this seed of the swarm on, each of these is there in one run of so many.
+const NEWER_SWARM_FROM: u64 = 17_958_000_000;
+const NEWER_ONE_IN: u64 = 4;
+/// Kinds of misfortunes that come with such bits of small seeds.
+const NEWER: [(u64, Mix); 4] =
+    [(FLUSH_SEEDS, Mix::Flushes), (SLEEP_SEEDS, Mix::Sleeps), (ROUTE_SEEDS, Mix::Routes), (TWICE_SEEDS, Mix::Twice)];
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
@@ -124,6 +142,10 @@ pub struct Setup {
     pub loses: bool,
     /// Before that, disks of an OSD turn out to have lied about flushes.
     pub lies: bool,
+    /// What OSDs and monitors do takes time.
+    pub busy: bool,
+    /// What each shard of an OSD has of memory for clients, if not as much as elsewhere.
+    pub client_bytes: Option<usize>,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -165,6 +187,18 @@ impl Setup {
         if piece_bytes.is_some() {
             mixes.push(Mix::Sessions);
         }
+        if seed & ROUTE_SEEDS != 0 {
+            mons = mons.max(3);
+        }
+        for (from, mix) in NEWER {
+            if seed & from != 0 {
+                // Half of the time it comes with what else a small run has.
+                if rng.one_in(2) {
+                    mixes.clear();
+                }
+                mixes.push(mix);
+            }
+        }
         let watches = seed & WATCH_SEEDS != 0 && !is_coded;
         let loses = seed & LOSS_SEEDS != 0;
         if loses {
@@ -193,6 +227,8 @@ impl Setup {
             heavy: seed & HEAVY_SEEDS != 0,
             loses,
             lies: seed & LIE_SEEDS != 0,
+            busy: seed & BUSY_SEEDS != 0,
+            client_bytes: (seed & MEMORY_SEEDS != 0).then(|| little_memory(&mut rng)),
         }
     }
 
@@ -240,6 +276,8 @@ impl Setup {
             heavy: seed >= HEAVY_SWARM_FROM && seed.is_multiple_of(2),
             loses: false,
             lies: false,
+            busy: false,
+            client_bytes: None,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -271,6 +309,15 @@ impl Setup {
                 setup.mixes.push(Mix::Sessions);
             }
             setup.piece_bytes = rng.one_in(PIECES_ONE_IN).then(|| small_pieces(&mut rng));
+        }
+        if seed >= NEWER_SWARM_FROM {
+            setup.busy = rng.one_in(NEWER_ONE_IN);
+            for (_, mix) in NEWER {
+                if rng.one_in(NEWER_ONE_IN) && (setup.mons > 1 || mix != Mix::Routes) {
+                    setup.mixes.push(mix);
+                }
+            }
+            setup.client_bytes = rng.one_in(NEWER_ONE_IN).then(|| little_memory(&mut rng));
         }
         setup
     }
@@ -348,6 +395,11 @@ impl Setup {
             _ => None,
         }
     }
+}
+
+/// Some operations fill it.
+fn little_memory(rng: &mut Rng) -> usize {
+    (16 << 10) << rng.below(5)
 }
 
 fn small_pieces(rng: &mut Rng) -> u64 {
@@ -448,6 +500,26 @@ mod tests {
         for seed in (0..40).chain(CODED_SEEDS..CODED_SEEDS + 40) {
             let (before, setup) = (Setup::small(seed), Setup::small(LOSS_SEEDS + seed));
             assert!(!before.loses && setup.loses && setup.osds > setup.members() && setup.shards == 1);
+        }
+    }
+
+    #[test]
+    fn seeds_of_old_have_nothing_that_is_newer() {
+        let newer = |setup: &Setup| {
+            let mut has = vec![setup.busy, setup.client_bytes.is_some()];
+            has.extend(NEWER.map(|(_, mix)| setup.has(mix)));
+            has
+        };
+        let none = |seed: u64, setup: Setup| assert!(newer(&setup).iter().all(|has| !has), "{seed}");
+        (0..NEWER_SWARM_FROM).step_by(100_000_000).for_each(|seed| none(seed, Setup::swarm(seed)));
+        let later: Vec<_> = (0..60).map(|seed| newer(&Setup::swarm(NEWER_SWARM_FROM + seed))).collect();
+        assert!((0..6).all(|which| later.iter().any(|newer| newer[which])), "{later:?}");
+        for (which, bit) in [BUSY_SEEDS, MEMORY_SEEDS].into_iter().chain(NEWER.map(|(bit, _)| bit)).enumerate() {
+            for seed in (0..20).chain(CODED_SEEDS..CODED_SEEDS + 20) {
+                none(seed, Setup::small(seed));
+                let has = newer(&Setup::small(bit + seed));
+                assert!(has.iter().enumerate().all(|(of, has)| *has == (of == which)), "{seed}: {has:?}");
+            }
         }
     }
 

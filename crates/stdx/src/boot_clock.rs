@@ -24,7 +24,8 @@ impl BootClock {
 }
 
 fn since_boot() -> Duration {
-    let time = clock_gettime(ClockId::Boottime);
+    let clock = if mutant::is(mutant::Mutant::SleepUncounted) { ClockId::Monotonic } else { ClockId::Boottime };
+    let time = clock_gettime(clock);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

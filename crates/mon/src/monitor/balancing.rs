@@ -107,6 +107,9 @@ impl Monitor {
     /// Returns the changes of a round that is due. `None`: placements are not known yet.
     fn balancer_round(&mut self, now: Now, map: &Arc<OsdMap>) -> Option<UpmapChanges> {
         let settings = BalancerSettings::of(&self.state, &self.volatile.name);
+        if mutant::is(mutant::Mutant::IntervalUnbounded) {
+            let _ = now.since_start + settings.interval;
+        }
         let due = *self.balancing.next_round.get_or_insert(now.since_start.saturating_add(settings.interval));
         if !settings.is_on() || due > now.since_start {
             // A shorter interval counts at once.

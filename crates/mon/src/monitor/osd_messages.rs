@@ -73,7 +73,10 @@ impl Monitor {
         if !map.exists(boot.osd) && !self.state.has_room_for(NEW_OSD_BYTES) {
             return Err("the monitors' state is as large as it may be; see `ceph health detail`".to_owned());
         }
-        if self.store_of(boot.osd).is_none() && self.sessions[&session].store == Some(boot.osd_uuid) {
+        if !mutant::is(mutant::Mutant::RemovedComesBack)
+            && self.store_of(boot.osd).is_none()
+            && self.sessions[&session].store == Some(boot.osd_uuid)
+        {
             // The OSD may have booted before and be gone for long: its number is for the one that replaces it.
             return Err("it was removed from the cluster; start it again if it is to join anew".to_owned());
         }

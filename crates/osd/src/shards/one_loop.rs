@@ -11,6 +11,7 @@ use super::{Division, Others};
 use crate::heartbeat::{Board, HeartbeatAddrs};
 use crate::shard_making::limits;
 use crate::{Osd, OsdConfig, Stop};
+use pg::MemoryUse;
 use pg::ops::Limits;
 use reactor::{ConnId, Event, Handler, Io};
 use std::sync::Arc;
@@ -108,6 +109,14 @@ impl OsdInOneLoop {
     /// As [`Osd::give_up_unfound`].
     pub fn give_up_unfound(&mut self, pgid: PgId) -> bool {
         self.front.give_up_unfound(pgid)
+    }
+
+    /// As [`Osd::memory_use`], of all shards.
+    pub fn memory_use(&self) -> Option<(MemoryUse, (usize, usize))> {
+        let (mut all, receiving) = self.front.memory_use()?;
+        let workers = self.shards.iter().filter_map(|shard| shard.worker.as_ref());
+        workers.filter_map(Worker::memory_use).for_each(|of_one| all += of_one);
+        Some((all, receiving))
     }
 
     /// As [`Osd::epoch`].

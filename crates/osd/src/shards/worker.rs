@@ -111,7 +111,9 @@ impl Worker {
     fn take_inbox(&mut self, io: &mut impl Io) {
         while let Some(batch) = self.parts.inbox.take() {
             // What the front stamped is never later than what the shard takes for now.
-            if let Stage::Running(shard) = &mut self.stage {
+            if let Stage::Running(shard) = &mut self.stage
+                && !mutant::is(mutant::Mutant::ShardTimeBehind)
+            {
                 shard.set_time(io.clock());
             }
             let bytes = batch.iter().map(ToWorker::bytes).sum();
@@ -188,6 +190,14 @@ impl Worker {
                 shard.retire();
                 self.retiring = Some(false);
             }
+        }
+    }
+
+    /// What this shard holds in memory for clients, once it is at work.
+    pub fn memory_use(&self) -> Option<pg::MemoryUse> {
+        match &self.stage {
+            Stage::Running(shard) => Some(shard.memory_use()),
+            Stage::Opening(_) | Stage::Open(_) | Stage::Ended => None,
         }
     }
 
@@ -298,7 +308,9 @@ impl<I: Io> Handler<I> for Worker {
     fn turn_end(&mut self, io: &mut I) {
         let gain = self.clock_watch.look(io.clock(), io.wall_clock());
         if let Stage::Running(shard) = &mut self.stage {
-            shard.set_time(io.now());
+            if !mutant::is(mutant::Mutant::ShardTimeBehind) {
+                shard.set_time(io.now());
+            }
             // The front tells the operator.
             if gain.is_some() {
                 shard.clock_stood_still();

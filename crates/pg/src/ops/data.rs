@@ -346,7 +346,7 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         self.check_end(offset, length)?;
-        if length > self.limits.op_bytes as u64 {
+        if length > self.limits.op_bytes as u64 && !mutant::is(mutant::Mutant::EffectsUnbounded) {
             return Err(Errno::EFBIG.into());
         }
         let data = repeated(op.indata.clone().into_bytes(), length / data_length);

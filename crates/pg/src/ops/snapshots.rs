@@ -26,7 +26,7 @@ pub(super) fn check_context(request: &Request<'_>, known: &SnapSet) -> Result<()
     if request.order_snaps && request.snaps.seq < known.seq {
         return Err(Errno::EOLDSNAPC);
     }
-    match request.snaps.is_valid() {
+    match request.snaps.is_valid() || mutant::is(mutant::Mutant::SnapBeyondTaken) {
         true => Ok(()),
         false => Err(Errno::EINVAL),
     }
@@ -52,7 +52,7 @@ impl Execution<'_> {
     /// Errors: EINVAL, where the state that is kept would be called what no snapshot is.
     pub(super) fn preserve(&mut self, effects: &mut Effects) -> Result<Vec<Step>, Errno> {
         let snaps = self.request.snaps;
-        if snaps.seq > SnapId::LAST {
+        if snaps.seq > SnapId::LAST && !mutant::is(mutant::Mutant::SnapBeyondTaken) {
             return Err(Errno::EINVAL);
         }
         let seq = self.info.snap_set.seq;

@@ -31,6 +31,21 @@ pub struct WorldConfig {
     pub close_linger: Duration,
     /// Limit per node; see [`crate::Config::connections_max`].
     pub connections_max: usize,
+    /// Handlers of nodes that are [`super::World::take_time`] take time now and then.
+    pub stalls: Option<Stalls>,
+}
+
+/// How often a process gets no further for a while in the middle of a turn: its code takes long, or it is not given a
+/// processor.
+#[derive(Clone, Debug)]
+pub struct Stalls {
+    /// One of so many steps of a turn takes long. A step hands one thing over, or ends the turn, or reads the clock.
+    pub one_in: u64,
+    /// Most often it takes so long.
+    pub short: RangeInclusive<Duration>,
+    /// One in so many that take long takes longer.
+    pub long_one_in: u64,
+    pub long: RangeInclusive<Duration>,
 }
 
 impl Default for WorldConfig {
@@ -51,6 +66,7 @@ impl Default for WorldConfig {
             sector_bytes: 512,
             close_linger: Duration::from_secs(5),
             connections_max: 8192,
+            stalls: None,
         }
     }
 }

@@ -88,6 +88,9 @@ pub enum DiskFault {
     FailWrite(i32),
     /// The next flush fails with this errno and makes nothing durable.
     FailFlush(i32),
+    /// The next flush fails with this errno, and what it was to make durable never becomes so, though the next flush
+    /// succeeds and reads still show it: what a page cache does with pages that it could not write.
+    LoseFlush(i32),
     /// The next write is acknowledged and does not happen.
     LoseWrite,
     /// The next write goes to an offset that is so many bytes larger.
@@ -113,6 +116,10 @@ pub struct SimDisk {
     first_change: u64,
     faults: Vec<DiskFault>,
     slowness: u32,
+    /// Reads show what a flush that failed has lost.
+    shows_lost: bool,
+    /// Flushes that have lost something. Each opening of the file is told of each.
+    flushes_lost: u64,
     /// Writes beyond this offset fail with `ENOSPC`.
     len_max: u64,
     pub(crate) locked: bool,
@@ -129,6 +136,8 @@ impl SimDisk {
             first_change: 0,
             faults: Vec::new(),
             slowness: 1,
+            shows_lost: false,
+            flushes_lost: 0,
             len_max: u64::MAX,
             locked: false,
         }
@@ -225,7 +234,7 @@ impl SimDisk {
         if let Change::Write { offset, bytes } = &mut change {
             let fault = self.take_fault(|fault| match fault {
                 DiskFault::FailWrite(_) | DiskFault::LoseWrite | DiskFault::MisdirectWrite(_) => Some(fault),
-                DiskFault::FailRead(_) | DiskFault::FailFlush(_) => None,
+                DiskFault::FailRead(_) | DiskFault::FailFlush(_) | DiskFault::LoseFlush(_) => None,
             });
             match fault {
                 Some(DiskFault::FailWrite(errno)) => return Err(errno),
@@ -256,6 +265,15 @@ impl SimDisk {
         {
             return Err(errno);
         }
+        if let Some(errno) =
+            self.take_fault(|fault| if let DiskFault::LoseFlush(errno) = fault { Some(errno) } else { None })
+        {
+            self.changes.drain(..(mark.saturating_sub(self.first_change)) as usize);
+            self.first_change = self.first_change.max(mark);
+            self.shows_lost = true;
+            self.flushes_lost += 1;
+            return Err(errno);
+        }
         while self.first_change < mark {
             let change = self.changes.pop_front().expect("a mark counts changes that were done");
             self.first_change += 1;
@@ -268,7 +286,7 @@ impl SimDisk {
         if let Change::Write { .. } = change {
             self.durable_len = self.durable_len.max(change.range().end);
         }
-        if !self.changes.is_empty() {
+        if !self.changes.is_empty() || self.shows_lost {
             return change.apply(&mut self.durable);
         }
         // Durable and current blocks are equal now, so they can share memory.
@@ -277,6 +295,19 @@ impl SimDisk {
                 Some(bytes) => drop(self.durable.0.insert(block, bytes.clone())),
                 None => drop(self.durable.0.remove(&block)),
             }
+        }
+    }
+
+    /// How many flushes have lost what they were to make durable.
+    pub(crate) fn flushes_lost(&self) -> u64 {
+        self.flushes_lost
+    }
+
+    /// From now on reads show what the disk has, and what is still to be flushed, and nothing that a flush has lost.
+    pub(crate) fn forget_cached(&mut self) {
+        if std::mem::take(&mut self.shows_lost) {
+            self.current = self.durable.clone();
+            self.changes.iter().for_each(|change| change.apply(&mut self.current));
         }
     }
 
@@ -308,6 +339,7 @@ impl SimDisk {
         }
         self.durable_len = self.len;
         self.current = self.durable.clone();
+        self.shows_lost = false;
     }
 }
 
@@ -381,6 +413,26 @@ mod tests {
         assert_eq!(disk.read((1 << 20) - 1, &mut [0; 2]), Err(libc::EIO));
         disk.rot(0..4096, 1, &mut Rng::new(1));
         assert_eq!(disk.peek(0, 4096).iter().filter(|byte| **byte != 0).count(), 1);
+    }
+
+    #[test]
+    fn a_flush_that_fails_may_lose_what_reads_go_on_showing() {
+        let mut disk = SimDisk::new();
+        write(&mut disk, 0, 1, 4096);
+        let mark = disk.flush_mark();
+        disk.flush(mark).expect("no fault");
+        write(&mut disk, 0, 2, 4096);
+        disk.inject(DiskFault::LoseFlush(5));
+        let mark = disk.flush_mark();
+        write(&mut disk, 4096, 3, 4096);
+        assert_eq!((disk.flush(mark), disk.flushes_lost()), (Err(5), 1));
+        let mark = disk.flush_mark();
+        assert_eq!((disk.flush(mark), disk.peek(0, 1), disk.peek(4096, 1)), (Ok(()), vec![2], vec![3]));
+        write(&mut disk, 8192, 4, 4096);
+        disk.forget_cached();
+        assert_eq!((disk.peek(0, 1), disk.peek(4096, 1), disk.peek(8192, 1)), (vec![1], vec![3], vec![4]));
+        disk.lose_power(512, &mut Rng::new(1));
+        assert_eq!((disk.peek(0, 1), disk.peek(4096, 1)), (vec![1], vec![3]));
     }
 
     #[test]

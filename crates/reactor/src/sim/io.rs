@@ -8,6 +8,7 @@ use super::rng::Rng;
 use crate::conn::{Bulk, Phase};
 use crate::{ConnId, Event, FileId, FileOptions, Io, ListenerId, Stats};
 use bytes::Bytes;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,6 +20,11 @@ use types::{AlignedBuf, BufPool, Utime};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Happening {
     Turn {
+        node: usize,
+        incarnation: u64,
+    },
+    /// A turn that stood still goes on.
+    TurnGoesOn {
         node: usize,
         incarnation: u64,
     },
@@ -68,6 +74,8 @@ pub struct SimIo {
     ports_made: u16,
     /// Blocked directions, as (from, to).
     pub(crate) blocked: BTreeSet<(usize, usize)>,
+    /// Additional delay of all that is sent to these connections.
+    pub(crate) slow_conns: BTreeMap<ConnId, Duration>,
     /// Additional delay by direction, (from, to).
     pub(crate) delayed: BTreeMap<(usize, usize), Duration>,
     pub(crate) disks: BTreeMap<(usize, PathBuf), SimDisk>,
@@ -75,7 +83,37 @@ pub struct SimIo {
     pool: BufPool,
     /// A digest of all input of handlers, to compare two runs.
     pub(crate) fingerprint: u64,
+    pub(crate) spending: Spending,
+    /// Flushes that were asked for though one had failed.
+    pub(crate) flushes_tried_again: u64,
 }
+
+/// Time that passes while a handler runs: when it reads the clock for the so-manieth time.
+#[derive(Default)]
+pub(crate) struct Spending {
+    /// Reads of the clock that come before, and how long it then takes; absent if nothing takes long.
+    next: Cell<Option<(u32, Duration)>>,
+    spent: Cell<Duration>,
+}
+
+impl Spending {
+    fn read(&self) {
+        match self.next.take() {
+            Some((0, by)) => self.spent.set(self.spent.get() + by),
+            Some((reads, by)) => self.next.set(Some((reads - 1, by))),
+            None => {}
+        }
+    }
+
+    /// Time that the last handler took.
+    pub(crate) fn take(&self) -> Duration {
+        self.next.set(None);
+        self.spent.take()
+    }
+}
+
+/// A handler reads the clock a few times in a call.
+const READS_OF_CLOCK: u64 = 4;
 
 /// Start of simulated wall clocks: 2026-01-01.
 const WALL_CLOCK_BASE: Duration = Duration::from_secs(1_767_225_600);
@@ -83,7 +121,7 @@ const WALL_CLOCK_BASE: Duration = Duration::from_secs(1_767_225_600);
 impl SimIo {
     /// Time of the world, which may differ from every node's clock.
     pub fn world_time(&self) -> Duration {
-        self.clock
+        self.handler_time()
     }
 
     pub(crate) fn new(seed: u64, config: WorldConfig) -> SimIo {
@@ -101,12 +139,37 @@ impl SimIo {
             owners: BTreeMap::new(),
             ports_made: 0,
             blocked: BTreeSet::new(),
+            slow_conns: BTreeMap::new(),
             delayed: BTreeMap::new(),
             disks: BTreeMap::new(),
             requests_made: 0,
             pool: BufPool::new(16 << 20),
             fingerprint: 0,
+            spending: Spending::default(),
+            flushes_tried_again: 0,
         }
+    }
+
+    /// How long a step of a node's turn takes, if it takes time.
+    pub(crate) fn stall(&mut self, node: usize) -> Option<Duration> {
+        let stalls = self.config.stalls.as_ref().filter(|_| self.nodes[node].takes_time)?;
+        if !self.rng.one_in(stalls.one_in) {
+            return None;
+        }
+        let long = self.rng.one_in(stalls.long_one_in);
+        Some(self.rng.duration(if long { &stalls.long } else { &stalls.short }))
+    }
+
+    /// Draws whether the handler that is about to run takes long in its midst.
+    pub(crate) fn may_spend(&mut self, node: usize) {
+        if let Some(by) = self.stall(node) {
+            self.spending.next.set(Some((self.rng.below(READS_OF_CLOCK) as u32, by)));
+        }
+    }
+
+    /// The world's time as it is for the handler that runs.
+    fn handler_time(&self) -> Duration {
+        self.clock + self.spending.spent.get()
     }
 
     pub(crate) fn schedule(&mut self, at: Duration, happening: Happening) {
@@ -191,7 +254,7 @@ impl SimIo {
         state.files[file.0 as usize].as_mut().expect("open").outstanding += 1;
         state.requests.insert(request, Request { io, file, offset, work });
         let incarnation = state.incarnation;
-        self.schedule(self.clock + latency * slowness, Happening::DiskDone { node, incarnation, request });
+        self.schedule(self.handler_time() + latency * slowness, Happening::DiskDone { node, incarnation, request });
     }
 
     /// Carries out a request whose time has come.
@@ -203,7 +266,16 @@ impl SimIo {
         let result = match work {
             RequestWork::Read { mut buf } => disk.read(offset, buf.as_mut_slice()).map(|()| Some(buf)),
             RequestWork::Change(change) => disk.change(change).map(|()| None),
-            RequestWork::Flush { mark } => disk.flush(mark).map(|()| None),
+            RequestWork::Flush { mark } => {
+                let open = self.nodes[node].files[file.0 as usize].as_mut().expect("just found");
+                let lost_before = disk.flushes_lost();
+                let result = disk.flush(mark);
+                // What another opening's flush has lost, this one is told of once.
+                let unseen = std::mem::replace(&mut open.lost_seen, disk.flushes_lost()) != lost_before;
+                let result = if unseen { result.and(Err(libc::EIO)) } else { result };
+                open.flush_failed |= result.is_err();
+                result.map(|()| None)
+            }
             RequestWork::Nothing { buf } => Ok(buf),
         };
         self.end_request(node, file);
@@ -254,16 +326,18 @@ impl SimIo {
 
 impl Io for SimIo {
     fn now(&self) -> Duration {
-        self.nodes[self.current].clock.at(self.clock)
+        let node = &self.nodes[self.current];
+        if node.takes_time { node.now } else { node.clock.at(self.clock) }
     }
 
     fn clock(&self) -> Duration {
-        self.now()
+        self.spending.read();
+        self.nodes[self.current].clock.at(self.handler_time())
     }
 
     fn wall_clock(&self) -> Utime {
-        let skew = self.nodes[self.current].wall_skew_ms;
-        let since_1970 = WALL_CLOCK_BASE + self.clock;
+        let Node { wall_skew_ms: skew, wall_behind, .. } = self.nodes[self.current];
+        let since_1970 = WALL_CLOCK_BASE + self.handler_time() - wall_behind;
         let skewed = if skew < 0 {
             since_1970.saturating_sub(Duration::from_millis(skew.unsigned_abs()))
         } else {
@@ -314,8 +388,9 @@ impl Io for SimIo {
         let local = self.local_address(node, to);
         self.node().connections += 1;
         self.endpoints.insert(conn, Endpoint::new(node, local, to, Phase::Connecting));
-        let at = self.clock + self.rng.duration(&self.config.latency);
-        self.schedule(at, Happening::Syn { conn, since: self.clock });
+        let since = self.handler_time();
+        let at = since + self.rng.duration(&self.config.latency);
+        self.schedule(at, Happening::Syn { conn, since });
         conn
     }
 
@@ -400,12 +475,18 @@ impl Io for SimIo {
             self.disks.insert(key.clone(), SimDisk::new());
         }
         let disk = self.disks.get_mut(&key).expect("just made");
-        if options.lock && std::mem::replace(&mut disk.locked, true) {
+        if options.lock && std::mem::replace(&mut disk.locked, true) && !mutant::is(mutant::Mutant::LockIgnored) {
             return Err(io::Error::from_raw_os_error(libc::EWOULDBLOCK));
         }
         disk.grow(options.len_bytes);
+        if options.direct && !mutant::is(mutant::Mutant::CacheBelieved) {
+            disk.forget_cached();
+        }
+        let (path, lost_seen) = (path.to_owned(), disk.flushes_lost());
+        let open =
+            OpenFile { path, outstanding: 0, closing: false, lock: options.lock, lost_seen, flush_failed: false };
         let files = &mut self.node().files;
-        files.push(Some(OpenFile { path: path.to_owned(), outstanding: 0, closing: false, lock: options.lock }));
+        files.push(Some(open));
         Ok(FileId((files.len() - 1) as u32))
     }
 
@@ -442,6 +523,9 @@ impl Io for SimIo {
     }
 
     fn flush(&mut self, file: FileId, io: u64) {
+        if self.file(file).flush_failed {
+            self.flushes_tried_again += 1;
+        }
         let mark = self.disk_of(file).flush_mark();
         self.request(file, 0, io, RequestWork::Flush { mark });
     }
@@ -480,6 +564,9 @@ impl SimIo {
         let Some(endpoint) = self.endpoints.get_mut(&to) else { return };
         if !self.delayed.is_empty() {
             delay += self.delayed.get(&(endpoint.peer_node, endpoint.node)).copied().unwrap_or_default();
+        }
+        if !self.slow_conns.is_empty() {
+            delay += self.slow_conns.get(&to).copied().unwrap_or_default();
         }
         // Segments arrive in order, so this one not before earlier ones.
         let at = endpoint.wire.back().map_or(Duration::ZERO, |(at, _)| *at).max(self.clock + delay);

@@ -79,7 +79,8 @@ impl Endpoint {
 
 impl SimIo {
     fn is_blocked(&self, from: usize, to: usize) -> bool {
-        self.blocked.contains(&(from, to))
+        let asleep = |node: usize| self.nodes[node].asleep_until > self.clock;
+        self.blocked.contains(&(from, to)) || asleep(from) || asleep(to)
     }
 
     /// Handles a connect that reaches its address: it is accepted, refused, or tried again.

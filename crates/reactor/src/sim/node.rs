@@ -33,6 +33,17 @@ pub(crate) enum RequestWork {
     },
 }
 
+/// How far a turn has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// So much of what waited when it began has still to be handed over.
+    HandsOver(usize),
+    /// The handler is to be told that it ends.
+    Ends,
+    /// What was queued in it goes out.
+    Leaves,
+}
+
 /// A disk request in flight.
 pub(crate) struct Request {
     pub(crate) io: u64,
@@ -46,6 +57,10 @@ pub(crate) struct OpenFile {
     pub(crate) outstanding: usize,
     pub(crate) closing: bool,
     pub(crate) lock: bool,
+    /// Lost flushes of the file that this opening has been told of.
+    pub(crate) lost_seen: u64,
+    /// Its handler was told that a flush failed.
+    pub(crate) flush_failed: bool,
 }
 
 #[derive(Default)]
@@ -60,7 +75,17 @@ pub(crate) struct Node {
     pub(crate) clock: NodeClock,
     /// The process gets no turn before this world time.
     pub(crate) paused_until: Duration,
+    /// The whole machine stands still until this world time.
+    pub(crate) asleep_until: Duration,
     pub(crate) turn_scheduled: bool,
+    /// Its handler takes time, as far as the weather says so.
+    pub(crate) takes_time: bool,
+    /// A turn that has begun and goes on later.
+    pub(crate) turn: Option<Turn>,
+    /// The next turn's time has come before that one ended.
+    pub(crate) turn_waits: bool,
+    /// What [`crate::Io::now`] shows, since handlers take time.
+    pub(crate) now: Duration,
     pub(crate) inbox: VecDeque<Inbox>,
     pub(crate) timers: Timers<u64>,
     pub(crate) listeners: BTreeMap<ListenerId, SocketAddr>,
@@ -74,4 +99,6 @@ pub(crate) struct Node {
     pub(crate) stats: Stats,
     /// Difference of the node's wall clock to the world's.
     pub(crate) wall_skew_ms: i64,
+    /// What the wall clock does not know to have passed, beside that.
+    pub(crate) wall_behind: Duration,
 }

@@ -26,12 +26,17 @@ impl NodeClock {
 
     /// This clock with another rate from `world` on.
     pub(crate) fn with_rate(self, world: Duration, ahead_ppm: i64) -> NodeClock {
-        NodeClock { world, local: self.at(world), ahead_ppm }
+        NodeClock { world: world.max(self.world), local: self.at(world), ahead_ppm }
+    }
+
+    /// The same clock, which shows what it shows at `world` until `until`.
+    pub(crate) fn standing(self, world: Duration, until: Duration) -> NodeClock {
+        NodeClock { world: until.max(self.world), local: self.at(world), ahead_ppm: self.ahead_ppm }
     }
 
     /// Time that the clock shows at a time of the world, which must not be before the last change of the rate.
     pub(crate) fn at(&self, world: Duration) -> Duration {
-        let elapsed = world - self.world;
+        let elapsed = world.saturating_sub(self.world);
         if self.ahead_ppm == 0 {
             return self.local + elapsed;
         }
@@ -55,6 +60,16 @@ impl NodeClock {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_clock_that_stands_goes_on_where_it_stood() {
+        let seconds = Duration::from_secs;
+        let clock = NodeClock::starting(seconds(10), 0).standing(seconds(12), seconds(20));
+        assert_eq!([12, 19, 20, 23].map(|world| clock.at(seconds(world)).as_secs()), [2, 2, 2, 5]);
+        assert_eq!(clock.when(seconds(3)), seconds(21));
+        let changed = clock.with_rate(seconds(15), 100_000);
+        assert_eq!((changed.at(seconds(19)), changed.at(seconds(30))), (seconds(2), seconds(13)));
+    }
 
     proptest! {
         #[test]

@@ -3,7 +3,7 @@
 use super::config::WorldConfig;
 use super::disk::SimDisk;
 use super::io::{Happening, SimIo};
-use super::node::{Inbox, Node};
+use super::node::{Inbox, Node, Turn};
 use super::node_clock::NodeClock;
 use super::rng::Rng;
 use crate::conn::Phase;
@@ -24,6 +24,17 @@ pub enum Crash {
     Process,
     /// The machine loses its power: caches are lost, and peers hear nothing.
     Power,
+}
+
+/// What a machine that sleeps, or is paused by its host, knows afterwards of the time that has passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sleep {
+    /// All: it sleeps, and has a clock that counts sleep, as the loop's is.
+    Counted,
+    /// It is a virtual machine whose clocks stood, and whose wall clock has been set right when it goes on.
+    Paused,
+    /// It is one whose wall clock is set right later only, by [`World::set_wall_clock_right`].
+    Unnoticed,
 }
 
 /// Many nodes, each with one handler, in one thread and virtual time. A run is a function of the seed, the
@@ -67,6 +78,8 @@ impl<H: Handler<SimIo>> World<H> {
             powered: true,
             clock: NodeClock::starting(clock, state.clock.ahead_ppm()),
             wall_skew_ms: state.wall_skew_ms,
+            wall_behind: state.wall_behind,
+            takes_time: state.takes_time,
             ..Node::default()
         };
         self.io.current = node.0;
@@ -113,6 +126,7 @@ impl<H: Handler<SimIo>> World<H> {
             return None;
         }
         self.io.current = node.0;
+        self.refresh_now(node.0);
         let result = f(self.handlers[node.0].as_mut()?, &mut self.io);
         self.after_handler(node.0);
         Some(result)
@@ -156,6 +170,22 @@ impl<H: Handler<SimIo>> World<H> {
         self.io.delayed.insert((from.0, to.0), by);
     }
 
+    /// What is sent on one of the connections from one node to another takes so much longer, chosen by this number. Others
+    /// between the two overtake it. Whether there is one.
+    pub fn slow_connection(&mut self, from: NodeId, to: NodeId, which: u64, by: Duration) -> bool {
+        let between = |(_, endpoint): &(&ConnId, &super::network::Endpoint)| {
+            (endpoint.node, endpoint.peer_node) == (to.0, from.0) && endpoint.phase == Phase::Open
+        };
+        let conns: Vec<ConnId> = self.io.endpoints.iter().filter(between).map(|(conn, _)| *conn).collect();
+        let chosen = conns.get((which % conns.len().max(1) as u64) as usize);
+        chosen.map(|conn| self.io.slow_conns.insert(*conn, by)).is_some()
+    }
+
+    /// All connections are as fast as their links.
+    pub fn hasten_connections(&mut self) {
+        self.io.slow_conns.clear();
+    }
+
     pub fn hasten(&mut self, from: NodeId, to: NodeId) {
         self.io.delayed.remove(&(from.0, to.0));
     }
@@ -175,6 +205,46 @@ impl<H: Handler<SimIo>> World<H> {
     pub fn pause(&mut self, node: NodeId, until: Duration) {
         let state = &mut self.io.nodes[node.0];
         state.paused_until = state.paused_until.max(until);
+    }
+
+    /// A machine stands still until a time: its process, its network, its disks.
+    pub fn sleep(&mut self, node: NodeId, until: Duration, sleep: Sleep) {
+        let now = self.io.clock;
+        let state = &mut self.io.nodes[node.0];
+        if until <= now.max(state.asleep_until) {
+            return;
+        }
+        let gone = until - now.max(state.asleep_until);
+        (state.asleep_until, state.paused_until) = (until, state.paused_until.max(until));
+        if sleep == Sleep::Counted && !mutant::is(mutant::Mutant::SleepUncounted) {
+            return;
+        }
+        state.clock = state.clock.standing(now, until);
+        self.timers_anew(node);
+        if sleep == Sleep::Unnoticed {
+            self.io.nodes[node.0].wall_behind += gone;
+        }
+    }
+
+    /// A wall clock that did not count a pause is set right.
+    pub fn set_wall_clock_right(&mut self, node: NodeId) {
+        self.io.nodes[node.0].wall_behind = Duration::ZERO;
+    }
+
+    /// Flushes that somebody asked for of a file of which one had failed before.
+    pub fn flushes_tried_again(&self) -> u64 {
+        self.io.flushes_tried_again
+    }
+
+    /// Handlers of this node take time from now on, if the weather has [`super::Stalls`].
+    pub fn take_time(&mut self, node: NodeId) {
+        self.io.nodes[node.0].takes_time = self.io.config.stalls.is_some();
+        self.refresh_now(node.0);
+    }
+
+    /// Handlers take no time any more.
+    pub fn take_no_time(&mut self) {
+        self.io.config.stalls = None;
     }
 
     /// Resets every connection between two nodes.
@@ -202,6 +272,12 @@ impl<H: Handler<SimIo>> World<H> {
         let now = self.io.clock;
         let state = &mut self.io.nodes[node.0];
         state.clock = state.clock.with_rate(now, ahead_ppm);
+        self.timers_anew(node);
+    }
+
+    /// The first timer is due at another time of the world, as the clock has changed.
+    fn timers_anew(&mut self, node: NodeId) {
+        let state = &self.io.nodes[node.0];
         if let Some(first) = state.timers.first().filter(|_| state.running) {
             let (incarnation, at) = (state.incarnation, state.clock.when(first));
             self.io.schedule(at, Happening::TimerDue { node: node.0, incarnation });
@@ -235,6 +311,16 @@ impl<H: Handler<SimIo>> World<H> {
                 if nodes[node].running && nodes[node].incarnation == incarnation {
                     match paused_until > at {
                         true => self.io.schedule(paused_until, happening),
+                        false if nodes[node].turn.is_some() => nodes[node].turn_waits = true,
+                        false => self.begin_turn(node),
+                    }
+                }
+            }
+            Happening::TurnGoesOn { node, incarnation } => {
+                let Node { paused_until, .. } = nodes[node];
+                if nodes[node].running && nodes[node].incarnation == incarnation {
+                    match paused_until > at {
+                        true => self.io.schedule(paused_until, happening),
                         false => self.turn(node),
                     }
                 }
@@ -251,8 +337,12 @@ impl<H: Handler<SimIo>> World<H> {
             Happening::Orphan { conn, since } => self.io.orphan_tries(conn, since),
             Happening::Linger { conn } => self.io.end(conn, "closed by this side; the peer did not end in time"),
             Happening::DiskDone { node, incarnation, request } => {
+                let Node { asleep_until, .. } = nodes[node];
                 if nodes[node].running && nodes[node].incarnation == incarnation {
-                    self.io.disk_done(node, request);
+                    match asleep_until > at {
+                        true => self.io.schedule(asleep_until, happening),
+                        false => self.io.disk_done(node, request),
+                    }
                 }
             }
         }
@@ -284,40 +374,107 @@ impl<H: Handler<SimIo>> World<H> {
         true
     }
 
-    fn turn(&mut self, node: usize) {
-        self.io.current = node;
+    /// The loop's time of a node is what its clock shows.
+    fn refresh_now(&mut self, node: usize) {
+        let clock = self.io.clock;
+        let state = &mut self.io.nodes[node];
+        state.now = state.clock.at(clock);
+    }
+
+    fn begin_turn(&mut self, node: usize) {
         let state = &mut self.io.nodes[node];
         state.turn_scheduled = false;
         state.stats.turns += 1;
         state.stats.enters += 1;
-        for _ in 0..self.io.nodes[node].inbox.len() {
-            match self.io.nodes[node].inbox.pop_front() {
-                Some(Inbox::Event(event)) => {
-                    self.io.nodes[node].stats.completions += 1;
-                    self.event(event);
+        state.turn = Some(Turn::HandsOver(state.inbox.len()));
+        self.refresh_now(node);
+        self.turn(node);
+    }
+
+    /// A turn goes on until it ends, or a step of it takes long.
+    fn turn(&mut self, node: usize) {
+        self.io.current = node;
+        while let Some(step) = self.io.nodes[node].turn {
+            if step != Turn::Leaves
+                && let Some(by) = self.io.stall(node)
+            {
+                return self.turn_stands(node, by);
+            }
+            let next = match step {
+                Turn::HandsOver(0) => {
+                    self.io.may_spend(node);
+                    self.fire_timers(node);
+                    Some(Turn::Ends)
                 }
-                Some(Inbox::Readable(conn)) => self.deliver(conn),
-                Some(Inbox::Sent(conn)) => {
-                    if let Some(endpoint) =
-                        self.io.endpoints.get(&conn).filter(|endpoint| endpoint.phase == Phase::Open)
-                    {
-                        let queued_bytes = endpoint.queued_bytes;
-                        self.event(Event::Sent { conn, queued_bytes });
+                Turn::HandsOver(left) => {
+                    // What is handed over now has come by now.
+                    if !mutant::is(mutant::Mutant::StaleTurnTime) {
+                        self.refresh_now(node);
                     }
+                    self.io.may_spend(node);
+                    self.hand_over(node);
+                    Some(Turn::HandsOver(left - 1))
                 }
-                None => break,
+                Turn::Ends => {
+                    self.io.may_spend(node);
+                    self.handlers[node].as_mut().expect("a running node has a handler").turn_end(&mut self.io);
+                    Some(Turn::Leaves)
+                }
+                Turn::Leaves => None,
+            };
+            self.io.nodes[node].turn = next;
+            let spent = self.io.spending.take();
+            if !spent.is_zero() {
+                return self.turn_stands(node, spent);
             }
         }
+        self.after_handler(node);
+        let clock = self.io.clock;
+        let state = &mut self.io.nodes[node];
+        if !state.takes_time || !state.running {
+            return;
+        }
+        if std::mem::take(&mut state.turn_waits) {
+            let turn = Happening::Turn { node, incarnation: state.incarnation };
+            self.io.schedule(clock + Duration::from_nanos(1), turn);
+        } else if state.timers.first().is_some_and(|first| state.clock.when(first) <= clock) {
+            // Its time came during the turn, which went by the time before.
+            self.io.wake(node);
+        }
+    }
+
+    fn turn_stands(&mut self, node: usize, by: Duration) {
+        let goes_on = Happening::TurnGoesOn { node, incarnation: self.io.nodes[node].incarnation };
+        self.io.schedule(self.io.clock + by, goes_on);
+    }
+
+    fn hand_over(&mut self, node: usize) {
+        match self.io.nodes[node].inbox.pop_front() {
+            Some(Inbox::Event(event)) => {
+                self.io.nodes[node].stats.completions += 1;
+                self.event(event);
+            }
+            Some(Inbox::Readable(conn)) => self.deliver(conn),
+            Some(Inbox::Sent(conn)) => {
+                if let Some(endpoint) = self.io.endpoints.get(&conn).filter(|endpoint| endpoint.phase == Phase::Open) {
+                    let queued_bytes = endpoint.queued_bytes;
+                    self.event(Event::Sent { conn, queued_bytes });
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn fire_timers(&mut self, node: usize) {
         let mut due = Vec::new();
-        let now = self.io.nodes[node].clock.at(self.io.clock);
-        self.io.nodes[node].timers.due(now, &mut due);
+        let state = &self.io.nodes[node];
+        let now = if state.takes_time { state.now } else { state.clock.at(self.io.clock) };
+        state.timers.due(now, &mut due);
         for (at, token) in due {
             if self.io.nodes[node].timers.take(at, token) {
                 self.event(Event::Timer { token });
             }
         }
-        self.handlers[node].as_mut().expect("a running node has a handler").turn_end(&mut self.io);
-        self.after_handler(node);
     }
 
     fn event(&mut self, event: Event) {

@@ -1,14 +1,23 @@
-//! Clocks: wall clocks that jump, and monotonic ones that run at different rates.
+//! Clocks: wall clocks that jump, monotonic ones that run at different rates; machines that sleep, or are paused with their
+//! clocks.
 
+use super::Away;
+use crate::history::{Ask, Operation};
 use crate::run::Run;
 use crate::setup::DRIFT_PPM_MAX;
-use reactor::sim::Rng;
+use reactor::sim::{Rng, Sleep};
+use std::time::Duration;
 
 /// Wall clocks are at most so far off.
 const SKEW_MS_MAX: i64 = 10_000;
 
 /// Clocks of several monitors run at rates that differ by a fifth of what those of others may.
 const MONITORS_SHARE: i64 = 5;
+
+/// Wall clocks that jump far do so by at most so much.
+const FAR_MS_MAX: i64 = 12 * 3_600_000;
+/// A lease, by the slowest clock, and a turn in which it is looked at.
+const LEASE_MAX: Duration = Duration::from_millis(2500);
 
 /// What happens to one node's clock. Nodes are numbered as in [`crate::cluster::Cluster::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +26,10 @@ pub enum ClockFault {
     Rate { node: usize, ahead_ppm: i64 },
     /// The wall clock shows another time from now on.
     Skew { node: usize, ms: i64 },
+    /// The machine stands still. `alone`: as an OSD that only clients which read reach, until so long after it has gone on;
+    /// else it may be marked down at once. `right_after`: where its clocks stood and that went unnoticed, its wall clock
+    /// is set right so long after.
+    Sleep { node: usize, sleep: Sleep, lasts: Away, alone: Option<Duration>, right_after: Duration },
 }
 
 /// A number from minus `max` to `max`.
@@ -35,9 +48,28 @@ impl ClockFault {
         }
     }
 
+    /// Machines of `mons` monitors and `osds` OSDs, in this order. Monitors do not notice that their clocks stood, and
+    /// answer by leases that have ended: theirs count sleep.
+    pub(super) fn draw_sleep(rng: &mut Rng, mons: usize, osds: usize) -> ClockFault {
+        let is_mon = rng.one_in(5);
+        let node = if is_mon { rng.below(mons as u64) } else { mons as u64 + rng.below(osds as u64) } as usize;
+        if rng.one_in(6) {
+            return ClockFault::Skew { node, ms: around_zero(rng, FAR_MS_MAX) };
+        }
+        let ms = |rng: &mut Rng, max| Duration::from_millis(rng.below(max));
+        let lasts = Away(if rng.one_in(4) { ms(rng, 1500) } else { Duration::from_millis(1500) + ms(rng, 12_000) });
+        let sleep = [Sleep::Counted, Sleep::Paused, Sleep::Paused, Sleep::Unnoticed][rng.below(4) as usize];
+        let alone = (!is_mon && rng.one_in(2)).then(|| ms(rng, 3000));
+        let sleep = if is_mon { Sleep::Counted } else { sleep };
+        ClockFault::Sleep { node, sleep, lasts, alone, right_after: ms(rng, 4000) }
+    }
+
     pub(crate) fn strike(self, run: &mut Run) {
         let nodes = run.cluster.nodes();
         match self {
+            ClockFault::Sleep { node, sleep, lasts, alone, right_after } => {
+                run.sleep(node, sleep, lasts.0, alone, right_after);
+            }
             ClockFault::Rate { node, ahead_ppm } => run.set_clock_rate(node % nodes.len(), ahead_ppm),
             ClockFault::Skew { node, ms } => run.cluster.world.skew_wall_clock(nodes[node % nodes.len()], ms),
         }
@@ -45,6 +77,47 @@ impl ClockFault {
 }
 
 impl Run {
+    fn sleep(&mut self, node: usize, sleep: Sleep, lasts: Duration, alone: Option<Duration>, right_after: Duration) {
+        let (now, mons) = (self.cluster.world.now(), self.setup.mons);
+        let until = now + lasts;
+        // Monitors that were added have come before OSDs in the meantime.
+        let osd = node.checked_sub(mons).filter(|osd| *osd < self.cluster.osd_count());
+        let node = osd.map_or_else(|| self.cluster.mon_node(node), |osd| self.cluster.osd_node(osd));
+        if let (Some(osd), Some(longer)) = (osd, alone) {
+            self.leave_alone(osd, until + longer);
+        } else if let Some(osd) = osd.filter(|_| self.rng.one_in(2)) {
+            self.mark_down(osd, now + lasts / 4);
+        }
+        self.cluster.world.sleep(node, until, sleep);
+        if sleep == Sleep::Unnoticed {
+            self.unsure.push((until, until + LEASE_MAX));
+            self.later(until + right_after, move |run| run.cluster.world.set_wall_clock_right(node));
+        }
+    }
+
+    /// Wall clocks are set right, most of them to some seconds.
+    pub(crate) fn set_clocks_right(&mut self) {
+        if !self.setup.has(super::Mix::Sleeps) {
+            return;
+        }
+        for node in self.cluster.nodes() {
+            let ms = around_zero(&mut self.rng, SKEW_MS_MAX);
+            self.cluster.world.skew_wall_clock(node, ms);
+            self.cluster.world.set_wall_clock_right(node);
+        }
+    }
+
+    /// What clients have asked without reads that were answered while somebody could not know that its leases had ended.
+    pub(crate) fn without_unsure(&self, mut history: Vec<Operation>) -> Vec<Operation> {
+        let is_unsure = |at: Duration| self.unsure.iter().any(|(from, until)| (*from..=*until).contains(&at));
+        let is_read = |ask: &Ask| matches!(ask, Ask::Read | Ask::ReadAt(_));
+        history.retain(|operation| {
+            let answered = operation.answer.as_ref().map(|(at, _)| *at);
+            !(is_read(&operation.ask) && answered.is_some_and(is_unsure))
+        });
+        history
+    }
+
     /// All clocks differ from the beginning.
     pub(crate) fn let_clocks_drift(&mut self) {
         for node in 0..self.cluster.nodes().len() {

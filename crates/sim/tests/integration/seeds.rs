@@ -39,6 +39,8 @@ const LOSS_RUNS: u64 = 15;
 const LIE_RUNS: u64 = 15;
 /// Of those with OSDs that only clients still reach.
 const ISLAND_RUNS: u64 = 30;
+/// Of those with each of what is newer, of each kind.
+const NEWER_RUNS: u64 = 6;
 /// Of those with several monitors.
 const QUORUM_RUNS: u64 = 80;
 
@@ -226,6 +228,53 @@ fn an_osd_that_has_lost_the_end_of_its_log_has_nobody_take_anything_back() {
     let count = runs("NACRE_SIM_LIE_SEEDS", LIE_RUNS);
     let kinds = [0, sim::setup::CODED_SEEDS, sim::setup::SNAP_SEEDS, sim::setup::SHARD_SEEDS + sim::setup::CODED_SEEDS];
     check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::LIE_SEEDS + kind + seed)));
+}
+
+/// `NACRE_SIM_NEWER_SEEDS=n`: so many of each kind instead of the usual number, here and in the five tests behind this one.
+fn check_newer(bit: u64, kinds: &[u64]) {
+    let count = runs("NACRE_SIM_NEWER_SEEDS", NEWER_RUNS);
+    check(kinds.iter().flat_map(|kind| (0..count).map(move |seed| bit + kind + seed)));
+}
+
+/// What OSDs and monitors do takes time, so that what they read of a clock before is old.
+#[test]
+fn what_takes_time_breaks_no_promise() {
+    use sim::setup::{BALANCED_SEEDS, BUSY_SEEDS, CODED_SEEDS, ISLAND_SEEDS, QUORUM_SEEDS, SHARD_SEEDS};
+    check_newer(BUSY_SEEDS, &[0, CODED_SEEDS, ISLAND_SEEDS, BALANCED_SEEDS + ISLAND_SEEDS, QUORUM_SEEDS, SHARD_SEEDS]);
+}
+
+/// A flush fails, and the next one says yes though what the first was to make durable is lost.
+#[test]
+fn who_could_not_flush_believes_no_later_flush() {
+    use sim::setup::{CODED_SEEDS, FLUSH_SEEDS, SHARD_SEEDS, SNAP_SEEDS};
+    check_newer(FLUSH_SEEDS, &[0, CODED_SEEDS, SNAP_SEEDS, SHARD_SEEDS]);
+}
+
+/// Machines sleep, or are paused with their clocks; wall clocks jump by hours.
+#[test]
+fn who_has_slept_answers_by_no_lease_from_before() {
+    use sim::setup::{BALANCED_SEEDS, CODED_SEEDS, QUORUM_SEEDS, SHARD_SEEDS, SLEEP_SEEDS};
+    check_newer(SLEEP_SEEDS, &[0, BALANCED_SEEDS, CODED_SEEDS, QUORUM_SEEDS, SHARD_SEEDS]);
+}
+
+/// OSDs have little memory for clients, and what they count is what they hold.
+#[test]
+fn memory_for_clients_is_counted_and_given_back() {
+    use sim::setup::{CODED_SEEDS, HEAVY_SEEDS, MEMORY_SEEDS, SHARD_SEEDS};
+    check_newer(MEMORY_SEEDS, &[0, CODED_SEEDS, HEAVY_SEEDS, SHARD_SEEDS]);
+}
+
+/// Single connections with monitors are slow.
+#[test]
+fn answers_of_monitors_may_overtake_each_other() {
+    use sim::setup::{CODED_SEEDS, QUORUM_SEEDS, ROUTE_SEEDS};
+    check_newer(ROUTE_SEEDS, &[0, CODED_SEEDS, QUORUM_SEEDS]);
+}
+
+/// Somebody tries to start OSDs that run.
+#[test]
+fn a_store_has_one_process() {
+    check_newer(sim::setup::TWICE_SEEDS, &[0, sim::setup::SHARD_SEEDS]);
 }
 
 /// OSDs have two shards, or four, and pools of any kind. `NACRE_SIM_SHARD_SEEDS=n`: so many of each kind instead of the usual

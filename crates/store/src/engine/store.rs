@@ -279,6 +279,9 @@ impl Store {
             }
             (Purpose::Prepare, result) => self.preparing.write_done(result.is_ok(), &mut self.allocator),
             (_, _) if self.stopped.is_some() => {}
+            (Purpose::TurnFlush { device }, Err(_)) if mutant::is(mutant::Mutant::FlushBelieved) => {
+                self.io.flush(Purpose::TurnFlush { device });
+            }
             (Purpose::TurnWrite { lsn, device }, Err(errno)) => {
                 self.fail_request(FailedRequest::TurnWrite { lsn, device }, errno);
             }

@@ -166,6 +166,9 @@ impl Opening {
             (0, None) => return torn.or_else(|| unreadable(0, wal.bytes())),
             _ => wal.head_in_ring(),
         };
+        if mutant::is(mutant::Mutant::LogEndGuessed) {
+            return torn.or_else(|| [end, 0].into_iter().find_map(|at| unreadable(at, BLOCK)));
+        }
         torn.or_else(|| [end, wal.head_in_ring(), 0].into_iter().find_map(|at| unreadable(at, BLOCK)))
     }
 

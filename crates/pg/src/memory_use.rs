@@ -1,0 +1,28 @@
+//! What a shard holds in memory for clients.
+
+use std::ops::AddAssign;
+
+/// Bytes that a shard holds, or the shards of an OSD together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemoryUse {
+    /// Clients' operations that are not answered, with what they have taken, as it is counted.
+    pub counted: usize,
+    /// The same by a look at each of them.
+    pub found: usize,
+    /// What copies have fetched.
+    pub copied: usize,
+    /// Operations that have come and wait for room.
+    pub waiting: usize,
+    /// Data on its way to the device.
+    pub uncommitted: u64,
+}
+
+impl AddAssign for MemoryUse {
+    fn add_assign(&mut self, other: MemoryUse) {
+        self.counted += other.counted;
+        self.found += other.found;
+        self.copied += other.copied;
+        self.waiting += other.waiting;
+        self.uncommitted += other.uncommitted;
+    }
+}
