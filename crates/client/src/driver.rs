@@ -436,7 +436,7 @@ async fn connection(shared: Arc<Shared>, conn: ConnId, to: SocketAddr) {
     };
     let mut cores = shared.lock();
     let now = shared.now();
-    cores.messenger.closed(conn, &cause, now);
+    cores.messenger.closed(conn, cause.as_str(), now);
     if let Some(connection) = cores.connections.remove(&conn) {
         // Its tasks include this one, which ends by itself.
         let mut connection = connection;

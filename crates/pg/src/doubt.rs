@@ -8,7 +8,7 @@
 
 use crate::context::Context;
 use crate::lost_osds::is_missed;
-use crate::peer_doubt::{FoundCopy, PgSought};
+use crate::messages::peering::{FoundCopy, PgSought};
 use crate::pg::Pg;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};

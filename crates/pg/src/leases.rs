@@ -5,8 +5,8 @@
 //! a longer time from when the question came, so that clocks may run at rates that differ by a tenth. When a member
 //! follows another primary, it tells that one how long its promises may last (see `docs/peering.md`).
 
-use crate::peer::LeaseGrant;
-use crate::peer_share::ShareWish;
+use crate::messages::lease::LeaseGrant;
+use crate::messages::lease::ShareWish;
 use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -6,13 +6,13 @@
 
 use crate::client_ops::ClientOp;
 use crate::coded::undo::Undo;
-use crate::context::{Context, OnCommit, Output};
+use crate::context::{Context, Fatal, OnCommit, Output};
 use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
 use crate::info::PgInfo;
 use crate::log::{LogEntry, LogKind, log_key, log_keys_through};
 use crate::members::Standing;
+use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::{Effects, OpResult, OtherChange, WatchEffect, after};
-use crate::peer::{RepOp, RepOpReply};
 use crate::pg::Pg;
 use bytes::Bytes;
 use ec::ShardSet;
@@ -255,7 +255,7 @@ impl Pg {
             self.info = before;
             if let SubmitError::Stopped(reason) = e {
                 // Nobody knows whether the group has the update: its client must ask whoever serves next.
-                cx.out.push(Output::Fatal { reason: format!("the store has stopped: {reason}") });
+                cx.out.push(Output::Fatal(Fatal::StoreStopped(reason)));
                 self.ops.release(cx, &op);
                 return self.update_done(cx, &op.object);
             }

@@ -34,6 +34,7 @@ use osd_command::OsdCommand;
 use osd_session::OsdSession;
 use request::{InFlight, Owner, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Display;
 use std::time::Duration;
 use types::{Epoch, Fsid, OsdId};
 use watches::Watch;
@@ -212,10 +213,10 @@ impl<C> Objecter<C> {
     }
 
     /// A session is over; `reason` is for people.
-    pub fn reset(&mut self, session: SessionId, reason: String, link: &mut impl Sessions, now: Duration) {
+    pub fn reset(&mut self, session: SessionId, reason: impl Display, link: &mut impl Sessions, now: Duration) {
         if self.mon.owns(session) {
             tracing::debug!(%reason, "monitor session lost");
-            self.mon.lost(session, reason, now);
+            self.mon.lost(session, reason.to_string(), now);
             self.mon.tick(link, now);
         } else if let Some(osd) = self.osd_of(session) {
             tracing::debug!(%reason, "OSD session lost");

@@ -1,32 +1,32 @@
 //! One sample, or several where it has several layouts, of every message between OSDs. No field has its default, where
 //! that leaves a choice.
 
-use crate::coded::peer::{RollForward, ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
 use crate::coded::undo::Undo;
 use crate::hops::MemberHops;
 use crate::info::{PgInfo, PgStats};
-use crate::interruption::PgInterrupted;
 use crate::log::{LogEntry, LogKind};
-use crate::peer::{
-    Agreed, LeaseGet, LeaseGrant, MemberState, PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck,
-    PgQuery, PgStart, PgStarted, RepOp, RepOpReply,
+use crate::messages::coded::{RollForward, ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
+use crate::messages::healing::{
+    PgBackfilled, PgObjects, PgPull, PgPush, PgPushAck, PgReleased, PgReserve, PgReserved, PgScan,
 };
-use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
-use crate::peer_doubt::{FoundCopy, PgFound, PgSought};
-use crate::peer_reserve::{PgReleased, PgReserve, PgReserved};
-use crate::peer_room::{RoomGet, RoomSeen, RoomTold};
-use crate::peer_share::{ReadShare, ReadShareGet, Share, ShareWish};
-use crate::peer_strays::{PgStrays, PgUnneeded};
+use crate::messages::lease::{LeaseGet, LeaseGrant, ReadShare, ReadShareGet, Share, ShareWish};
+use crate::messages::peering::{
+    Agreed, FoundCopy, MemberState, PgFound, PgInterrupted, PgLogEntries, PgLogGet, PgNotify, PgQuery, PgSought,
+    PgStart, PgStarted, PgStrays, PgUnneeded,
+};
+use crate::messages::replication::{RepOp, RepOpReply};
+use crate::messages::room::{RoomGet, RoomSeen, RoomTold};
+use crate::messages::scrub::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
+use crate::messages::{PeerMessage, PgInterval};
 use crate::scrub::map::{ObjectScan, ScrubMap};
 use crate::scrub::mark::{ScrubCursor, ScrubMark};
-use crate::scrub::messages::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
 use bytes::Bytes;
 use ec::ShardSet;
 use store::Step;
 use types::{EVersion, EntityName, Epoch, ObjectId, OsdId, PgId, PoolId, ReqId, SnapId, Utime};
+use wire::Rope;
 use wire::basic::{Locator, SPgId};
 use wire::messages::{Op, OsdOp, OsdOpReply};
-use wire::{Envelope, Message, Rope, Target};
 
 /// The group that samples are about.
 pub(super) const PG: PgId = PgId::new(4, 5);
@@ -324,10 +324,10 @@ fn pg() -> PgInterval {
     PgInterval { pgid: PG, since: Epoch(6) }
 }
 
-type Sample = Envelope;
+type Sample = PeerMessage;
 
-fn sample(message: impl Message) -> Sample {
-    message.seal(3, Target::default())
+fn sample(message: impl Into<PeerMessage>) -> Sample {
+    message.into()
 }
 
 /// What OSDs say to each other as clients do.
