@@ -24,7 +24,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(300);
 pub(crate) struct Leases {
     /// When this OSD started: what it promised before, it does not know.
     started: Option<Duration>,
-    held: BTreeMap<OsdId, Held>,
+    held: BTreeMap<OsdId, HeldLease>,
     /// Until when promises to others last.
     promised: BTreeMap<OsdId, Duration>,
     /// Whom to ask at the end of the turn.
@@ -49,7 +49,7 @@ pub struct ReplicaReadCounts {
 
 /// What one grantor has granted this OSD.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldLease {
     until: Duration,
     asked_at: Option<Duration>,
     /// A grant by a grantor that had a newer map: which groups it covers is known once this OSD has that, too.

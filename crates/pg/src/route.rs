@@ -4,7 +4,7 @@
 //! shard: each takes what is its own.
 
 use crate::messages::PeerKind;
-use crate::messages::table::{Promise, Scope, group_of};
+use crate::messages::table::{OsdPromise, Scope, group_of};
 use mutant::Mutant;
 use types::{Epoch, PgId};
 use wire::basic::SPgId;
@@ -25,7 +25,7 @@ pub enum Addressee {
     Shard(usize),
     Everyone,
     /// The OSD as a whole.
-    Promise(Promise),
+    Promise(OsdPromise),
 }
 
 /// Finds the shards that a message of another OSD is for.

@@ -16,7 +16,7 @@ use crate::Homes;
 use crate::messages::PeerKind;
 use crate::messages::lease::LeaseGrant;
 use crate::messages::room::{RoomSeen, RoomTold};
-use crate::messages::table::{Promise, Scope};
+use crate::messages::table::{OsdPromise, Scope};
 use crate::route::{self, Addressee};
 use leases::LeaseGrants;
 use osdmap::OsdMap;
@@ -66,12 +66,12 @@ impl AsOne {
         let all = |envelope: &Envelope| (0..self.shards).map(|shard| (shard, envelope.clone())).collect();
         let one = |shard: Option<usize>| shard.map(|shard| (shard, envelope.clone())).into_iter().collect();
         Ok(Delivery::Shards(match route::of_peer_message(kind, envelope)? {
-            Addressee::Everyone | Addressee::Promise(Promise::Lease) => all(envelope),
-            Addressee::Promise(Promise::Window) => {
+            Addressee::Everyone | Addressee::Promise(OsdPromise::Lease) => all(envelope),
+            Addressee::Promise(OsdPromise::Window) => {
                 let part = self.taken.told(from, &RoomTold::open(envelope)?);
                 all(&part.seal(envelope.header.tid, Target::default()))
             }
-            Addressee::Promise(Promise::WindowSeen) => {
+            Addressee::Promise(OsdPromise::WindowSeen) => {
                 let seen = self.given.seen(from, &RoomSeen::open(envelope)?);
                 let sealed = |seen: RoomSeen| seen.seal(envelope.header.tid, Target::default());
                 seen.into_iter().map(|(shard, seen)| (shard, sealed(seen))).collect()
@@ -104,16 +104,16 @@ impl AsOne {
         let unknown = DecodeError::Value { what: "type of a message between OSDs", value: envelope.header.kind.into() };
         Ok(match PeerKind::of(envelope.header.kind).ok_or(unknown)?.scope() {
             Scope::Group | Scope::Everyone | Scope::Operation | Scope::Asker => Some(envelope),
-            Scope::Promise(Promise::Lease) => {
+            Scope::Promise(OsdPromise::Lease) => {
                 let grant = self.leases.granted(shard, to, &LeaseGrant::open(&envelope)?, now);
                 grant.map(|grant| seal(tid, grant))
             }
-            Scope::Promise(Promise::Window) => {
+            Scope::Promise(OsdPromise::Window) => {
                 let up_from = map.osd(to).filter(|_| map.is_up(to)).map(|osd| osd.info.up_from);
                 let told = self.given.told(shard, to, RoomTold::open(&envelope)?, up_from);
                 told.map(|told| seal(tid, told))
             }
-            Scope::Promise(Promise::WindowSeen) => {
+            Scope::Promise(OsdPromise::WindowSeen) => {
                 let seen = self.taken.seen(shard, to, &RoomSeen::open(&envelope)?);
                 seen.map(|seen| seal(tid, seen))
             }

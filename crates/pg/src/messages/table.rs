@@ -25,7 +25,7 @@ pub enum Scope {
     Everyone,
     /// Every shard. OSDs promise this to each other as a whole, so [`crate::as_one`] makes one promise of the sender's
     /// shards' and divides it among the receiver's.
-    Promise(Promise),
+    Promise(OsdPromise),
     /// The home of the group that a client's operation names.
     Operation,
     /// The shard that asked, whose number is part of the transaction's.
@@ -34,7 +34,7 @@ pub enum Scope {
 
 /// Promises that OSDs make, or confirm, as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Promise {
+pub enum OsdPromise {
     Lease,
     Window,
     WindowSeen,
@@ -86,7 +86,7 @@ macro_rules! peer_messages {
 
             pub const fn scope(self) -> Scope {
                 match self {
-                    $(PeerKind::$ty => Scope::$scope $((Promise::$promise))?,)*
+                    $(PeerKind::$ty => Scope::$scope $((OsdPromise::$promise))?,)*
                 }
             }
 
