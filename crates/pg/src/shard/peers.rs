@@ -35,30 +35,30 @@ impl Shard {
         match message {
             M::OsdOp(op) => self.osd_asks(from, tid, op, began),
             M::OsdOpReply(reply) => self.osd_answers(tid, &reply),
-            M::RepOp(message) => self.to_group(message, |pg, cx, message| pg.rep_op(cx, from, message, began)),
+            M::RepOp(message) => self.hand_to(message, |pg, cx, message| pg.rep_op(cx, from, message, began)),
             M::RepOpReply(reply) => self.members_durable(from, reply),
             M::PgQuery(query) => match query.epoch > self.maps.epoch() {
                 true => self.defer(query.epoch, Deferred::Query { from, message: query }),
                 false => self.query(from, query),
             },
             M::PgNotify(notify) => self.members_told(from, notify),
-            M::PgLogGet(message) => self.to_group(message, |pg, cx, message| pg.log_wanted(cx, from, &message)),
-            M::PgLogEntries(message) => self.to_group(message, |pg, cx, message| pg.log_came(cx, from, message)),
-            M::PgScan(message) => self.to_group(message, |pg, cx, message| pg.scan_wanted(cx, from, message)),
-            M::PgObjects(message) => self.to_group(message, |pg, cx, message| pg.scanned(cx, from, message)),
-            M::PgPull(message) => self.to_group(message, |pg, cx, message| pg.pull_wanted(cx, from, message)),
-            M::PgPush(message) => self.to_group(message, |pg, cx, message| pg.pushed(cx, from, message)),
-            M::PgPushAck(message) => self.to_group(message, |pg, cx, message| pg.push_acked(cx, from, message)),
-            M::PgStart(message) => self.to_group(message, |pg, cx, message| pg.start_wanted(cx, from, &message)),
-            M::PgStarted(message) => self.to_group(message, |pg, cx, message| pg.member_started(cx, from, message)),
+            M::PgLogGet(message) => self.hand_to(message, |pg, cx, message| pg.log_wanted(cx, from, &message)),
+            M::PgLogEntries(message) => self.hand_to(message, |pg, cx, message| pg.log_came(cx, from, message)),
+            M::PgScan(message) => self.hand_to(message, |pg, cx, message| pg.scan_wanted(cx, from, message)),
+            M::PgObjects(message) => self.hand_to(message, |pg, cx, message| pg.scanned(cx, from, message)),
+            M::PgPull(message) => self.hand_to(message, |pg, cx, message| pg.pull_wanted(cx, from, message)),
+            M::PgPush(message) => self.hand_to(message, |pg, cx, message| pg.pushed(cx, from, message)),
+            M::PgPushAck(message) => self.hand_to(message, |pg, cx, message| pg.push_acked(cx, from, message)),
+            M::PgStart(message) => self.hand_to(message, |pg, cx, message| pg.start_wanted(cx, from, &message)),
+            M::PgStarted(message) => self.hand_to(message, |pg, cx, message| pg.member_started(cx, from, message)),
             M::LeaseGet(get) => {
                 let grant = self.leases.grant(from, get.stamp, self.maps.epoch(), self.now);
                 context!(self).send_osd(from, grant);
             }
             M::LeaseGrant(grant) => self.lease_granted(from, &grant),
-            M::PgBackfilled(message) => self.to_group(message, |pg, cx, message| pg.backfilled(cx, from, message)),
-            M::PgReserve(message) => self.to_group(message, |pg, cx, message| pg.slot_wanted(cx, from, &message)),
-            M::PgReserved(message) => self.to_group(message, |pg, cx, message| pg.slot_told(cx, from, &message)),
+            M::PgBackfilled(message) => self.hand_to(message, |pg, cx, message| pg.backfilled(cx, from, message)),
+            M::PgReserve(message) => self.hand_to(message, |pg, cx, message| pg.slot_wanted(cx, from, &message)),
+            M::PgReserved(message) => self.hand_to(message, |pg, cx, message| pg.slot_told(cx, from, &message)),
             // The group may be gone from here; the slot has the name that was asked for.
             M::PgReleased(message) => self.reservations.release_for(from, message.pg),
             M::PgStrays(message) => self.strays_told(from, message),
@@ -68,14 +68,14 @@ impl Shard {
                     context!(self).send_osd(from, reply);
                 }
             }
-            M::ScrubGet(message) => self.to_group(message, |pg, cx, message| pg.scrub_wanted(cx, from, message)),
-            M::ScrubGot(message) => self.to_group(message, |pg, cx, message| pg.scrub_got(cx, from, message)),
-            M::ScrubBad(message) => self.to_group(message, |pg, cx, message| pg.scrub_bad(cx, from, message)),
-            M::ScrubDone(message) => self.to_group(message, |pg, cx, message| pg.scrub_done(cx, from, message)),
-            M::ShardRead(message) => self.to_group(message, |pg, cx, message| pg.shard_read(cx, from, message)),
-            M::ShardReadReply(reply) => self.to_group(reply, |pg, cx, reply| pg.shard_read_came(cx, from, reply)),
-            M::RollForward(message) => self.to_group(message, |pg, cx, message| pg.forward_told(cx, from, &message)),
-            M::PgInterrupted(message) => self.to_group(message, |pg, cx, message| pg.interrupted(cx, from, &message)),
+            M::ScrubGet(message) => self.hand_to(message, |pg, cx, message| pg.scrub_wanted(cx, from, message)),
+            M::ScrubGot(message) => self.hand_to(message, |pg, cx, message| pg.scrub_got(cx, from, message)),
+            M::ScrubBad(message) => self.hand_to(message, |pg, cx, message| pg.scrub_bad(cx, from, message)),
+            M::ScrubDone(message) => self.hand_to(message, |pg, cx, message| pg.scrub_done(cx, from, message)),
+            M::ShardRead(message) => self.hand_to(message, |pg, cx, message| pg.shard_read(cx, from, message)),
+            M::ShardReadReply(reply) => self.hand_to(reply, |pg, cx, reply| pg.shard_read_came(cx, from, reply)),
+            M::RollForward(message) => self.hand_to(message, |pg, cx, message| pg.forward_told(cx, from, &message)),
+            M::PgInterrupted(message) => self.hand_to(message, |pg, cx, message| pg.interrupted(cx, from, &message)),
             M::RoomGet(get) => self.room_wanted(from, &get),
             M::RoomTold(told) => self.room_told(from, &told),
             M::RoomSeen(seen) => self.rooms.seen(from, &seen),
@@ -87,7 +87,7 @@ impl Shard {
     }
 
     /// Gives a message to its group, if this shard has it, with objects named as they are named here.
-    fn to_group<M: GroupMessage>(&mut self, mut message: M, handle: impl FnOnce(&mut Pg, &mut Context<'_>, M)) {
+    fn hand_to<M: GroupMessage>(&mut self, mut message: M, handle: impl FnOnce(&mut Pg, &mut Context<'_>, M)) {
         let id = self.instance(message.pg().pgid);
         let Some(pg) = self.pgs.get_mut(&id) else { return };
         if id.pool.shard().is_some() {
