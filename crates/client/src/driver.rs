@@ -439,7 +439,7 @@ async fn connection(shared: Arc<Shared>, conn: ConnId, to: SocketAddr) {
     };
     let mut cores = shared.lock();
     let now = shared.now();
-    cores.messenger.closed(conn, &cause, now);
+    cores.messenger.closed(conn, cause.as_str(), now);
     if let Some(connection) = cores.connections.remove(&conn) {
         // The connection's tasks include the present one, which ends by itself.
         let mut connection = connection;

@@ -198,7 +198,7 @@ impl Owner {
                 }
                 Some(Event::Closed(conn, cause)) => {
                     if let Some(connection) = self.connections.remove(&conn) {
-                        self.messenger_of(connection.role).closed(conn, &cause, at.since_start);
+                        self.messenger_of(connection.role).closed(conn, cause.as_str(), at.since_start);
                     }
                 }
                 None => {
@@ -347,7 +347,7 @@ impl Owner {
                 self.add_connection(Role::Monitor, conn, stream);
                 self.messenger.connected(conn, elapsed);
             }
-            Err(e) => self.messenger.closed(conn, &e.to_string(), elapsed),
+            Err(e) => self.messenger.closed(conn, &e, elapsed),
         }
     }
 

@@ -16,6 +16,7 @@ mod command;
 mod config;
 mod connection_shares;
 mod device_files;
+mod failure;
 pub mod heartbeat;
 mod leaving;
 mod link;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 use types::AlignedBuf;
-use wire::msgr::{ConnId, Messenger, Output};
+use wire::msgr::{ConnId, Messenger, Output, TransportLoss};
 
 /// One of an OSD's two faces: towards clients and monitors, or towards other OSDs. Translates between the reactor's
 /// connections and the messenger's.
@@ -67,7 +67,7 @@ impl Link {
         }
     }
 
-    pub fn closed(&mut self, io: &mut impl Io, conn: reactor::ConnId, cause: &str) {
+    pub fn closed(&mut self, io: &mut impl Io, conn: reactor::ConnId, cause: impl Into<TransportLoss>) {
         self.accepted.remove(&conn);
         self.receiving.closed(conn);
         if let Some(conn) = self.to_messenger.remove(&conn) {
@@ -247,7 +247,7 @@ mod tests {
                 }
             }
             self.osd.set_room(io, self.room);
-            // What was just sent leaves now.
+            // Messages that were just sent leave now.
             while self.clients.poll(io).is_some() {}
             if self.came.values().sum::<usize>() == self.wanted {
                 io.stop();
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    /// So many clients send a message of each size. Returns the most that was being received at a time.
+    /// Has this number of clients send a message of each size. Returns the most that was being received at a time.
     fn most_received(room: usize, clients: usize, sizes: &[usize]) -> usize {
         let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
         let io = reactor.io();

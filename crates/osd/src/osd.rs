@@ -7,6 +7,7 @@ use crate::beacon;
 use crate::clock_watch::ClockWatch;
 use crate::connection_shares::ConnectionShares;
 use crate::device_files::DeviceFiles;
+use crate::failure::{Failure, NotReady, StorePlace};
 use crate::heartbeat::{self, Board, DiskWait, HeartbeatAddrs, Reports, UNWELL_AFTER};
 use crate::leaving::{Leaving, SETTLE_EVERY};
 use crate::link::Link;
@@ -31,7 +32,7 @@ use wire::messages::{self, Command, Ping, kind_name};
 use wire::msgr::{self, Config, Messenger, SessionId};
 use wire::nacre::mon::{OSD_SHARDS, OsdBoot, OsdFailure, OsdGoingDown, OsdRefused};
 use wire::nacre::{FIRST_KIND, kind};
-use wire::{EntityAddrVec, Envelope, Message, Target};
+use wire::{DecodeError, EntityAddrVec, Envelope, Message, Target};
 
 /// Timers.
 const TICK: u64 = 1;
@@ -45,7 +46,7 @@ const REPORT_AFTER: Duration = Duration::from_millis(100);
 /// A drive that owes an answer for so long is taken to owe it for ever; other OSDs have long taken over.
 pub(crate) const DRIVE_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// What an OSD calls itself.
+/// Name and version that an OSD gives itself.
 pub const VERSION: &str = concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)");
 
 enum Stage {
@@ -99,7 +100,7 @@ pub struct Osd {
     public_addrs: EntityAddrVec,
     cluster_addrs: EntityAddrVec,
     limits: Limits,
-    /// What the store's metadata may take.
+    /// Memory that the store's metadata may take.
     store_memory: store::Memory,
     heartbeats: Option<Heartbeats>,
     /// Other shards, until the OSD runs.
@@ -139,8 +140,8 @@ impl Osd {
         Osd::of_shards(io, config, stop, Division::WHOLE)
     }
 
-    /// The same where the store is divided. `config` has each shard's part of what is the OSD's. The other shards are
-    /// to be set before the first turn.
+    /// Opens the first part of a store that is divided. `config` has each shard's part of what is the OSD's. The other
+    /// shards are to be set before the first turn.
     pub(crate) fn of_shards(io: &mut impl Io, config: OsdConfig, stop: Stop, division: Division) -> io::Result<Osd> {
         let files = DeviceFiles::open(io, &config.devices, division)?;
         let (public_listener, public_bound) = io.listen(config.public_bind)?;
@@ -208,8 +209,8 @@ impl Osd {
         self
     }
 
-    /// Replaces what the store's metadata may take of memory: with very little, lookups wait for the device. To be called
-    /// before the first turn.
+    /// Replaces what the store's metadata may take of memory: with very little, lookups wait for the device. To be
+    /// called before the first turn.
     pub fn with_store_memory(mut self, memory: store::Memory) -> Osd {
         self.store_memory = memory;
         self
@@ -238,23 +239,28 @@ impl Osd {
         }
         match opening.poll_result() {
             None => {}
-            Some(Err(e)) => self.fail(io, format!("{}: {e}", self.config.devices.main.display())),
+            Some(Err(e)) => self.fail(io, &Failure::Store { place: self.place(), why: NotReady::Open(e) }),
             Some(Ok(store)) => {
                 match ready_store(io, &self.files, &self.config, self.store_memory, store) {
                     Ok(store) => self.stage = Stage::Open(Box::new(store)),
-                    Err(why) => self.fail(io, format!("{}: {why}", self.config.devices.main.display())),
+                    Err(why) => self.fail(io, &Failure::Store { place: self.place(), why }),
                 }
                 self.begin_if_open(io);
             }
         }
     }
 
+    /// Place of the first shard's store.
+    fn place(&self) -> StorePlace {
+        StorePlace { device: self.config.devices.main.clone(), shard: None }
+    }
+
     /// Begins once every shard's store is open.
     fn begin_if_open(&mut self, io: &mut impl Io) {
         if let Stage::Opening(_) | Stage::Open(_) = &self.stage
-            && let Some(reason) = self.others.take_opened()
+            && let Some(why) = self.others.take_opened()
         {
-            return self.fail(io, reason);
+            return self.fail(io, &why);
         }
         if let Stage::Open(_) = &self.stage
             && self.others.all_opened()
@@ -264,9 +270,9 @@ impl Osd {
         }
     }
 
-    fn fail(&mut self, io: &mut impl Io, reason: String) {
-        tracing::error!("{reason}");
-        self.stop.failed(reason);
+    fn fail(&mut self, io: &mut impl Io, why: &Failure) {
+        tracing::error!("{why}");
+        self.stop.failed(why);
         self.stage = Stage::Ended;
         io.stop();
     }
@@ -275,7 +281,7 @@ impl Osd {
         let mut others = std::mem::take(&mut self.others);
         let homes = match others.begin(store.pgs(), &self.public_addrs) {
             Ok(homes) => homes,
-            Err(e) => return self.fail(io, format!("{}: {e}", self.config.devices.main.display())),
+            Err(why) => return self.fail(io, &Failure::Homes { place: self.place(), why }),
         };
         let id = self.config.id;
         let uuid = store.uuid();
@@ -323,8 +329,7 @@ impl Osd {
         let own_disk_wait = run.disk_wait.tick(now);
         let disk_wait = own_disk_wait.max(run.others.disk_wait());
         if disk_wait >= DRIVE_GIVEN_UP_AFTER {
-            let drive = self.config.devices.main.display();
-            return self.fail(io, format!("{drive}: no answer for {} s: the drive hangs", disk_wait.as_secs()));
+            return self.fail(io, &Failure::DriveHangs { place: self.place(), owed: disk_wait });
         }
         if disk_wait >= UNWELL_AFTER {
             tracing::warn!("the drive has owed an answer for {} s", disk_wait.as_secs());
@@ -368,7 +373,8 @@ impl Running {
             self.is_unwanted = true;
             return self.leave(public_addrs, now);
         }
-        // A shard that has not seen yet that this OSD was down would take what it served then for what it serves afterwards.
+        // A shard that has not seen yet that this OSD was down would take what it served then for what it serves
+        // afterwards.
         let all_know = self.others.all_follow(map.epoch);
         if shown || too_early || is_unwell || !all_know || self.leaving.is_some() {
             return;
@@ -423,7 +429,7 @@ impl Running {
         }
     }
 
-    /// Whether an orderly stop has come to its end.
+    /// Tells whether an orderly stop has come to its end.
     fn has_left(&self, now: Duration) -> bool {
         let idle = self.shard.store().is_idle() && self.others.all_idle();
         let over = self.leaving.is_some_and(|leaving| leaving.is_over(now, idle));
@@ -435,7 +441,7 @@ impl Running {
         over
     }
 
-    /// Whether messages are not to be handled any more.
+    /// Tells whether messages are not to be handled any more.
     fn is_deaf(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.is_settling())
     }
@@ -519,11 +525,11 @@ impl Running {
             }
         };
         if let Err(e) = outcome {
-            self.close_client(session, envelope.header.kind, &e.to_string());
+            self.close_client(session, envelope.header.kind, &e);
         }
     }
 
-    fn close_client(&mut self, session: SessionId, kind: u16, why: &str) {
+    fn close_client(&mut self, session: SessionId, kind: u16, why: &DecodeError) {
         let peer = self.clients.get(&session).map(|peer| peer.name.to_string()).unwrap_or_default();
         tracing::warn!(%peer, kind = kind_name(kind), "malformed message: {why}; session closed");
         self.public.messenger.close(session);
@@ -586,7 +592,7 @@ impl Running {
                 let kind = envelope.header.kind;
                 let whole = self.peers.joined(session, envelope);
                 if let Err(e) = whole.and_then(|whole| whole.map_or(Ok(()), |it| self.osd_message(from, &it, began))) {
-                    self.bad_osd(from, kind, &e.to_string());
+                    self.bad_osd(from, kind, &e);
                 }
             }
             msgr::Output::Reset { session, reason } => {
@@ -597,7 +603,7 @@ impl Running {
             }
             msgr::Output::Faulted { session, reason } => {
                 tracing::debug!("{reason}");
-                self.peers.faulted(session, reason.contains("refused"));
+                self.peers.faulted(session, reason.is_refusal());
             }
             msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
             msgr::Output::Connect { .. } | msgr::Output::Transmit { .. } | msgr::Output::Close { .. } => {}
@@ -618,7 +624,7 @@ impl Running {
     }
 }
 
-/// What `ceph osd metadata` shows.
+/// Metadata that `ceph osd metadata` shows.
 fn metadata(config: &OsdConfig, shards: usize, boot: &OsdBoot) -> BTreeMap<String, String> {
     let uname = rustix::system::uname();
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
@@ -643,7 +649,7 @@ fn metadata(config: &OsdConfig, shards: usize, boot: &OsdBoot) -> BTreeMap<Strin
         ("journal_rotational", rotational.to_owned()),
     ];
     let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
-    // What is said of the machine goes before what is known without.
+    // Facts about the machine from the configuration replace those found here.
     own.chain(config.machine.clone()).collect()
 }
 
@@ -687,7 +693,7 @@ impl<I: Io> Handler<I> for Osd {
                 let link = if run.cluster.owns(conn) { &mut run.cluster } else { &mut run.public };
                 match result {
                     Ok(_) => link.connected(io, conn),
-                    Err(e) => link.closed(io, conn, &cause(&e)),
+                    Err(e) => link.closed(io, conn, &e),
                 }
             }
             Event::BulkReceived { conn, buf } => {
@@ -696,7 +702,7 @@ impl<I: Io> Handler<I> for Osd {
             }
             Event::Closed { conn, cause } => {
                 let link = if run.cluster.owns(conn) { &mut run.cluster } else { &mut run.public };
-                link.closed(io, conn, &cause);
+                link.closed(io, conn, cause.as_str());
             }
             Event::Timer { token: TICK } => self.tick(io),
             Event::Timer { .. } => {
@@ -744,7 +750,7 @@ impl<I: Io> Handler<I> for Osd {
         let unsent_bytes = run.public.unsent_bytes(io);
         run.others.set_unsent_bytes(unsent_bytes);
         run.shard.set_unsent_bytes(unsent_bytes / run.others.shards());
-        // What follows is stamped anew: a turn that takes long shows in its operations' times.
+        // The rest of the turn is stamped anew: a turn that takes long shows in its operations' times.
         run.shard.set_time(io.clock());
         run.shard.end_turn();
         let left = run.has_left(now);
@@ -758,7 +764,7 @@ impl<I: Io> Handler<I> for Osd {
         }
         run.shard.turn_sent(io.clock());
         let beacon_at = run.beacon_if_due(now);
-        // What was just sent leaves now; what that stirs up is handled next turn.
+        // Messages of this turn leave now; events that this stirs up are handled next turn.
         run.pump_links(io);
         run.others.flush();
         // Whoever is about to stop takes nothing new.
@@ -770,8 +776,8 @@ impl<I: Io> Handler<I> for Osd {
         let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes;
         run.public.set_room(io, (shares.client_bytes * run.others.shards()).saturating_sub(held));
         run.public.pause_accepted(io, run.shard.is_full() || behind || clients_wait || run.leaving.is_some());
-        // What other OSDs send is mostly data to write. That it becomes durable here waits for nobody else, so they are
-        // read from again soon.
+        // Messages of other OSDs are mostly data to write. That it becomes durable here waits for nobody else, so they
+        // are read from again soon.
         run.cluster.pause_all(io, behind || uncommitted || peers_wait);
         if run.is_deaf() {
             io.set_timer(now + SETTLE_EVERY, SETTLE);
@@ -782,19 +788,11 @@ impl<I: Io> Handler<I> for Osd {
         if let Some(at) = wakes.flatten().min() {
             io.set_timer(at.max(now + Duration::from_millis(1)), MESSENGERS);
         }
-        if let Some(reason) = fatal {
-            self.fail(io, reason);
+        if let Some(why) = fatal {
+            self.fail(io, &why);
         } else if left {
             self.stage = Stage::Ended;
             io.stop();
         }
-    }
-}
-
-/// Why a connection could not be made, in words that tell a refusal from silence.
-fn cause(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        _ => error.to_string(),
     }
 }

@@ -15,7 +15,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 struct Peer {
     session: SessionId,
-    /// What the session was made for: a peer that starts again has other addresses.
+    /// Addresses that the session was made for: a peer that starts again has other addresses.
     addrs: EntityAddrVec,
     /// The last attempt to connect was refused, since when the session was not seen to stand.
     refused: bool,
@@ -77,7 +77,7 @@ impl Peers {
         }
     }
 
-    /// What has come over a session, if with it a message is whole.
+    /// Takes an envelope of a session, and gives the message that is whole with it, if one is.
     ///
     /// Errors: it is a part of a message that does not go on with what came before.
     pub fn joined(&mut self, session: SessionId, envelope: Envelope) -> Result<Option<Envelope>, DecodeError> {
@@ -95,6 +95,7 @@ impl Peers {
         self.peers.get(&osd).map(|peer| peer.session)
     }
 
+    /// The session has lost its connection, or got none. `refused`: nobody listens where the peer was.
     pub fn faulted(&mut self, session: SessionId, refused: bool) {
         if let Some(peer) = self.by_session.get(&session).and_then(|osd| self.peers.get_mut(osd)) {
             peer.refused |= refused;
@@ -126,7 +127,8 @@ impl Peers {
     pub fn failures(&mut self, messenger: &Messenger, map: &OsdMap, now: Duration) -> Vec<OsdFailure> {
         let mut failures = Vec::new();
         for (&osd, peer) in &mut self.peers {
-            // A session that was resumed stands without being told of, and one that has nothing to send wants no connection.
+            // A session that was resumed stands without being told of, and one that has nothing to send wants no
+            // connection.
             let Some(lost_at) = messenger.lost_since(peer.session) else {
                 (peer.refused, peer.reported_at) = (false, None);
                 continue;

@@ -1,6 +1,7 @@
 //! An OSD from start to end on the calling thread.
 
 use crate::connection_shares::ConnectionShares;
+use crate::failure::Failure;
 use crate::heartbeat::HeartbeatThread;
 use crate::shards::Others;
 use crate::shards::thread::WorkerThread;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use stdx::BootClock;
 
-/// What other threads know of an OSD: how to stop it, whether its store is open, and afterwards why it ended.
+/// Things that other threads know of an OSD: how to stop it, whether its store is open, and afterwards why it ended.
 #[derive(Clone)]
 pub struct Stop {
     wanted: Arc<AtomicBool>,
@@ -56,12 +57,13 @@ impl Stop {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Why the OSD ended by itself, if it did.
+    /// A line for people that tells why the OSD ended by itself, if it did.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().expect("nobody panics while holding it").clone()
     }
 
-    /// Whether the OSD ended as an operator had it stop (`ceph osd stop`), so that it is not to be started again at once.
+    /// Tells whether the OSD ended as an operator had it stop (`ceph osd stop`), so that it is not to be started again
+    /// at once.
     pub fn is_by_operator(&self) -> bool {
         self.by_operator.load(Ordering::Acquire)
     }
@@ -70,15 +72,15 @@ impl Stop {
         self.by_operator.store(true, Ordering::Release);
     }
 
-    pub(crate) fn failed(&self, reason: String) {
-        *self.failure.lock().expect("nobody panics while holding it") = Some(reason);
+    pub(crate) fn failed(&self, why: &Failure) {
+        *self.failure.lock().expect("nobody panics while holding it") = Some(why.to_string());
     }
 }
 
 /// Runs an OSD until it is stopped.
 ///
-/// Errors: a device that cannot be used, addresses that cannot be bound, or a failure that the OSD must not survive
-/// (a flush that failed, say). An OSD whose loop is stuck for half a minute ends the process (see [`crate::heartbeat`]).
+/// Errors: a device that cannot be used, addresses that cannot be bound, or a failure that the OSD must not survive (a
+/// flush that failed, say). An OSD whose loop is stuck for half a minute ends the process (see [`crate::heartbeat`]).
 pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let id = config.id;
     let main = config.devices.main.display();

@@ -2,6 +2,7 @@
 
 use crate::OsdConfig;
 use crate::device_files::DeviceFiles;
+use crate::failure::NotReady;
 use pg::Shard;
 use pg::ops::Limits;
 use reactor::Io;
@@ -10,21 +11,19 @@ use wire::EntityAddrVec;
 
 /// Sets up a store that has just been opened.
 ///
-/// Errors: why it cannot be used.
+/// Errors: it has stopped while it was opened, or its device cannot be asked what it is.
 pub(crate) fn ready_store(
     io: &impl Io,
     files: &DeviceFiles,
     config: &OsdConfig,
     memory: store::Memory,
     mut store: Store,
-) -> Result<Store, String> {
+) -> Result<Store, NotReady> {
     if let Some(why) = store.stopped() {
-        return Err(why.to_string());
+        return Err(NotReady::Stopped(why.to_owned()));
     }
-    match io.is_regular_file(files.of(Device::Main)) {
-        Ok(true) => store.prepare_ahead(),
-        Ok(false) => {}
-        Err(e) => return Err(e.to_string()),
+    if io.is_regular_file(files.of(Device::Main)).map_err(NotReady::Device)? {
+        store.prepare_ahead();
     }
     store.set_block_cache_bytes(config.memory().block_cache_bytes);
     store.set_memory(memory);
@@ -62,7 +61,7 @@ pub(crate) fn limits(config: &OsdConfig) -> Limits {
     }
 }
 
-/// What the metadata of a shard's store may take.
+/// Memory that the metadata of a shard's store may take.
 pub(crate) fn store_memory(config: &OsdConfig) -> store::Memory {
     store::Memory::of(config.memory().metadata_bytes)
 }

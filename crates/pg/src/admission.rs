@@ -4,8 +4,8 @@
 
 use crate::context::Context;
 use crate::members::Standing;
+use crate::messages::room::RoomGet;
 use crate::ops::Effects;
-use crate::peer_room::RoomGet;
 use crate::pg::Pg;
 use crate::rooms::Fit;
 use osdmap::PoolFlags;

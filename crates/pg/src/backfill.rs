@@ -11,12 +11,14 @@
 use crate::context::{Context, OnCommit, Waiter};
 use crate::lookup::{NoAnswer, ready};
 use crate::members::Standing;
+use crate::messages::PgInterval;
+use crate::messages::healing::PgPush;
+use crate::messages::healing::{PgBackfilled, PgObjects, PgScan};
+use crate::messages::peering::PgLogEntries;
+use crate::messages::scrub::ScrubBad;
 use crate::object_info::ObjectInfo;
-use crate::peer::{PgInterval, PgLogEntries, PgPush};
-use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
 use crate::pg::Pg;
 use crate::push_queue::{Has, PushQueue};
-use crate::scrub::messages::ScrubBad;
 use mutant::Mutant;
 use std::collections::{BTreeMap, VecDeque};
 use store::{LookupId, Transaction};

@@ -109,13 +109,13 @@ struct Walk {
     /// Objects from here on are not listed yet; `None` once all are.
     from: Option<ObjectId>,
     listed: VecDeque<ObjectId>,
-    reading: Option<Reading>,
+    reading: Option<CheckReading>,
     unmarked_bytes: u64,
 }
 
 /// One object.
 #[derive(Debug)]
-struct Reading {
+struct CheckReading {
     object: ObjectId,
     /// Ranges left to read, once they are known.
     pieces: Option<VecDeque<(u64, u64)>>,
@@ -256,7 +256,7 @@ impl BackgroundCheck {
                 write(cx, walk.pgid, mark);
             }
             walk.unmarked_bytes += VISIT_BYTES;
-            walk.reading = Some(Reading { object, pieces: None, data: None });
+            walk.reading = Some(CheckReading { object, pieces: None, data: None });
             return Ok(VISIT_BYTES);
         }
         if let Some(from) = &walk.from {

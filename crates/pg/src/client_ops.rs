@@ -46,7 +46,7 @@ const MEMBERS_WAIT: Duration = Duration::from_secs(30);
 
 /// How far an operation that waits for lookups has come.
 #[derive(Debug, Default)]
-struct Progress {
+struct LookupProgress {
     waits_for: Option<LookupId>,
     answers: Answers,
     listing: ListingRun,
@@ -77,7 +77,7 @@ pub(crate) struct ClientOp {
     caller: Caller,
     /// What the log knew of the request when it came. Kept, as the log may be trimmed while the operation waits.
     repeated: Option<Box<LogEntry>>,
-    progress: Progress,
+    progress: LookupProgress,
     /// There was no room for it when it was tried.
     waits_for_room: Option<RoomWait>,
     /// Since when it waits for others to act, where nobody who does has what is damaged here.
@@ -103,7 +103,7 @@ impl ClientOp {
             times,
             caller: Caller { name: reqid.name, addr: EntityAddr::BLANK },
             repeated: None,
-            progress: Progress::default(),
+            progress: LookupProgress::default(),
             waits_for_room: None,
             waits_for_members: None,
             taken_bytes: 0,
@@ -217,7 +217,7 @@ impl ClientOps {
             self.taken_bytes[op.share() as usize] -= op.taken_bytes;
             cx.held.put_back(op.share(), std::mem::take(&mut op.taken_bytes));
             // What was read belongs to the old interval, whose state may not be the new one's.
-            (op.progress, op.waits_for_room) = (Progress::default(), None);
+            (op.progress, op.waits_for_room) = (LookupProgress::default(), None);
             op.times.waits.add(WaitReasons::INACTIVE);
         }
         cx.interrupted.extend(self.waiting.iter().map(|op| op.session));
@@ -254,7 +254,7 @@ impl ClientOps {
     /// An operation that has started waits again as if it had not.
     fn restart(&mut self, cx: &mut Context<'_>, number: u64) {
         let op = self.ops.get_mut(&number).expect("operation is known");
-        op.progress = Progress::default();
+        op.progress = LookupProgress::default();
         let bytes = std::mem::take(&mut op.taken_bytes);
         self.held_bytes -= bytes;
         self.taken_bytes[op.share() as usize] -= bytes;
@@ -887,7 +887,7 @@ impl Pg {
         if op.is_group_op() {
             let op = self.ops.ops.remove(&number).expect("just seen");
             if !self.may_read(cx) {
-                return self.ops.waiting.push_back(ClientOp { progress: Progress::default(), ..op });
+                return self.ops.waiting.push_back(ClientOp { progress: LookupProgress::default(), ..op });
             }
             return self.run_group_op(cx, op);
         }

@@ -1,4 +1,4 @@
-//! What a placement group can reach while it handles an event: the store, the clocks, and its outputs.
+//! Things that a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
 use crate::backoffs::Backoffs;
 use crate::coded::CodedReads;
@@ -8,9 +8,12 @@ use crate::dups::DupsLimit;
 use crate::hops::{MemberTimes, Recorder};
 use crate::intake::Held;
 use crate::leases::Leases;
+use crate::loading::LoadError;
+use crate::messages::PgInterval;
+use crate::messages::peering::{Agreed, MemberState, PgNotify};
+use crate::messages::table::PeerBound;
 use crate::ops::Limits;
 use crate::pacing::Pacing;
-use crate::peer::{Agreed, MemberState, PgInterval, PgNotify};
 use crate::reservations::Reservations;
 use crate::rooms::Rooms;
 use crate::trim_turns::TrimTurns;
@@ -23,7 +26,7 @@ use wire::msgr::SessionId;
 use wire::nacre::mon::{PgActivation, PgReport};
 use wire::{EntityAddr, Envelope, Message, Target};
 
-/// What the driver must do.
+/// An order to the driver.
 #[derive(Debug)]
 pub enum Output {
     /// To a client's session, if it is still there.
@@ -34,11 +37,32 @@ pub enum Output {
     ToMonitor { envelope: Envelope },
     /// Maps are missing: subscribe to OSD maps from this epoch on (0: the newest, whole).
     NeedMaps { from: Epoch },
-    /// The store can no longer be trusted, or a belief about it was wrong: the OSD must stop.
-    Fatal { reason: String },
+    /// The OSD must stop.
+    Fatal(Fatal),
 }
 
-/// What becomes of a transaction once it is durable here.
+/// Why an OSD must stop: its store can no longer be trusted, or a belief about it was wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Fatal {
+    /// In the store's words.
+    #[error("{0}")]
+    StoreFailed(String),
+    #[error("the store has stopped: {0}")]
+    StoreStopped(String),
+    #[error("pg {pgid}: the store refused a replicated change: {error}")]
+    ChangeRefused { pgid: PgId, error: SubmitError },
+    #[error("{0}")]
+    Table(LoadError),
+    /// Groups of a pool were told to merge over two shards of an OSD. What one of them has would be missing for ever.
+    #[error(
+        "pool {} has {pg_num} groups, fewer than this OSD has shards ({shards}): what pg {from} has here cannot become \
+         part of pg {into}, which lies on another shard; give the pool {shards} groups again",
+        .from.pool.base()
+    )]
+    MergedOverShards { from: PgId, into: PgId, pg_num: u32, shards: usize },
+}
+
+/// Follow-up of a transaction that has become durable here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum OnCommit {
     Nothing,
@@ -60,7 +84,7 @@ pub(crate) enum OnCommit {
         since: Epoch,
         object: Option<ObjectId>,
     },
-    /// [`crate::peer::PgStart`] is durable here.
+    /// [`crate::messages::peering::PgStart`] is durable here.
     Started {
         primary: OsdId,
         since: Epoch,
@@ -80,17 +104,17 @@ pub(crate) enum Waiter {
     Scrub { pgid: PgId },
     /// Something to be pushed to another member.
     Push { pgid: PgId, to: OsdId },
-    /// What could not be read before.
+    /// Something that could not be read before.
     Reread { pgid: PgId },
-    /// What the primary compares.
+    /// Objects that the primary compares.
     Scan { pgid: PgId },
     /// The walk over objects that snapshots preserve.
     Trim { pgid: PgId },
-    /// What objects were that may go back.
+    /// Earlier states of objects that may go back.
     GoingBack { pgid: PgId },
     /// A copy that is removed.
     Stray { pgid: PgId },
-    /// What is here of a group that another OSD looks for.
+    /// A copy here of a group that another OSD looks for.
     Sought { pgid: PgId, from: OsdId },
     /// Bytes of one shard.
     ShardRead { pgid: PgId },
@@ -144,7 +168,7 @@ pub(crate) struct Context<'a> {
     /// Reports that should go out with the next beacon at once.
     pub reports: &'a mut BTreeMap<PgId, PgReport>,
     pub out: &'a mut Vec<Output>,
-    /// Those that are connected.
+    /// Clients that are connected.
     pub clients: &'a BTreeMap<SessionId, ClientSession>,
     /// Clients whose operations were dropped with their interval: they must learn of the new map.
     pub interrupted: &'a mut BTreeSet<SessionId>,
@@ -167,12 +191,13 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    pub fn send_osd(&mut self, osd: OsdId, message: impl Message) {
+    pub fn send_osd(&mut self, osd: OsdId, message: impl PeerBound) {
         debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
         self.out.push(Output::ToOsd { osd, envelope: message.seal(0, Target::default()) });
     }
 
-    /// Whether clients' latency lets `group` send something to heal others now; where not, it goes on by itself later.
+    /// Tells whether clients' latency lets `group` send something to heal others now; where not, it goes on by itself
+    /// later.
     pub fn may_heal_now(&mut self, group: PgId) -> bool {
         match self.pacing.may_send() {
             Ok(()) => true,
@@ -212,15 +237,16 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// For transactions that no client can be told about, for which there is room by promise: if they fail, the OSD stops.
+    /// For transactions that no client can be told about, for which there is room by promise: if they fail, the OSD
+    /// stops.
     pub fn submit_or_stop(&mut self, txn: Transaction, then: OnCommit) {
         let pgid = txn.pg;
-        if let Err(e) = self.submit_owed(txn, then) {
-            self.out.push(Output::Fatal { reason: format!("pg {pgid}: the store refused a replicated change: {e}") });
+        if let Err(error) = self.submit_owed(txn, then) {
+            self.out.push(Output::Fatal(Fatal::ChangeRefused { pgid, error }));
         }
     }
 
-    /// The same for what takes no room to speak of, or for which room was promised.
+    /// Hands a transaction to the store that takes no room to speak of, or for which room was promised.
     pub fn submit_owed(&mut self, txn: Transaction, then: OnCommit) -> Result<(), SubmitError> {
         let pgid = txn.pg;
         let ticket = self.store.submit_owed(txn)?;

@@ -8,7 +8,7 @@
 
 use crate::context::Context;
 use crate::lost_osds::is_missed;
-use crate::peer_doubt::{FoundCopy, PgSought};
+use crate::messages::peering::{FoundCopy, PgSought};
 use crate::pg::Pg;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ pub(crate) struct Doubt {
 }
 
 /// What this OSD and others have of a group.
-type Copies = Vec<(OsdId, FoundCopy)>;
+type FoundCopies = Vec<(OsdId, FoundCopy)>;
 
 impl Pg {
     fn is_behind(&self) -> bool {
@@ -75,7 +75,7 @@ impl Pg {
             .iter()
             .filter(|(osd, _)| cx.map.is_up(**osd))
             .flat_map(|(osd, copies)| copies.iter().map(|copy| (*osd, copy.clone())));
-        let copies: Copies = own.into_iter().map(|copy| (cx.whoami, copy)).chain(others).collect();
+        let copies: FoundCopies = own.into_iter().map(|copy| (cx.whoami, copy)).chain(others).collect();
         let record = self.peering.history.take().expect("it is behind");
         let k = self.coded.as_ref().and(self.interval.shape.coding).map(|coding| coding.k());
         let history = by_copies(&record, &copies, k);
@@ -135,7 +135,7 @@ impl Pg {
 /// The record as it should be, by all copies that there are.
 ///
 /// `k`: of erasure-coded groups, how many shards it takes.
-fn by_copies(record: &PgHistory, copies: &Copies, k: Option<usize>) -> PgHistory {
+fn by_copies(record: &PgHistory, copies: &FoundCopies, k: Option<usize>) -> PgHistory {
     let whole = || copies.iter().filter(|(_, copy)| copy.complete && copy.last_epoch_started > Epoch(0));
     let started: BTreeSet<Epoch> = whole().map(|(_, copy)| copy.last_epoch_started).collect();
     // What is said to have been started, and by fewer than it takes, was not recorded: nobody was answered in it.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn check(record: &PgHistory, copies: &[(i32, FoundCopy)], k: Option<usize>) -> (u32, Vec<i32>, Vec<i32>) {
-        let copies: Copies = copies.iter().map(|(osd, copy)| (OsdId(*osd), copy.clone())).collect();
+        let copies: FoundCopies = copies.iter().map(|(osd, copy)| (OsdId(*osd), copy.clone())).collect();
         let history = by_copies(record, &copies, k);
         assert_eq!(history.doubt, doubt::BEHIND);
         let ids = |osds: &[OsdId]| osds.iter().map(|osd| osd.0).collect();

@@ -5,7 +5,7 @@
 
 use crate::context::Context;
 use crate::members::Standing;
-use crate::peer_reserve::{PgReleased, PgReserve, PgReserved};
+use crate::messages::healing::{PgReleased, PgReserve, PgReserved};
 use crate::pg::Pg;
 use osdmap::OsdMapFlags;
 use types::OsdId;

@@ -8,21 +8,11 @@
 //! before is taken for one of it. Clients see nothing of that: their map says what it said.
 
 use crate::context::Context;
-use crate::peer::PgInterval;
+use crate::messages::peering::PgInterrupted;
 use crate::peering::Phase;
 use crate::pg::Pg;
 use mutant::Mutant;
 use types::OsdId;
-use wire::nacre::kind;
-use wire::own_message as message;
-
-/// Member to primary: something of this interval has not come, so I do not follow you in it any more. Begin another one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PgInterrupted {
-    pub pg: PgInterval,
-}
-
-message!(PgInterrupted = kind::PG_INTERRUPTED, version 1 { pg });
 
 impl Pg {
     /// The session with another OSD has ended, and what was on its way between the two is lost.

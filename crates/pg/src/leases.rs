@@ -5,8 +5,8 @@
 //! a longer time from when the question came, so that clocks may run at rates that differ by a tenth. When a member
 //! follows another primary, it tells that one how long its promises may last (see `docs/peering.md`).
 
-use crate::peer::LeaseGrant;
-use crate::peer_share::ShareWish;
+use crate::messages::lease::LeaseGrant;
+use crate::messages::lease::ShareWish;
 use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(300);
 pub(crate) struct Leases {
     /// When this OSD started: what it promised before, it does not know.
     started: Option<Duration>,
-    held: BTreeMap<OsdId, Held>,
+    held: BTreeMap<OsdId, HeldLease>,
     /// Until when promises to others last.
     promised: BTreeMap<OsdId, Duration>,
     /// Whom to ask at the end of the turn.
@@ -49,7 +49,7 @@ pub struct ReplicaReadCounts {
 
 /// What one grantor has granted this OSD.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldLease {
     until: Duration,
     asked_at: Option<Duration>,
     /// A grant by a grantor that had a newer map: which groups it covers is known once this OSD has that, too.

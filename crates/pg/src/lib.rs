@@ -2,10 +2,18 @@
 //! clients' operations are carried out. No sockets, no clock, no device.
 //!
 //! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
-//! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `backoffs` (what clients are asked to hold back), `replicate` (updates on
-//!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
-//!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `admission` (updates for which there is no room; `rooms`: what OSDs promise each other; `sent_back`: objects for which there is none), `leases` (until when reads may be answered; `client_ops::replica_reads`: by others than the primary),
-//!   `pacing` (how fast objects go to where they are missing, so that clients hardly feel it).
+//! * [`messages`]: what OSDs say to each other, in one table. [`route`], [`as_one`]: which shards of an OSD get it.
+//! * [`pg`]: one group. Its parts:
+//!   * clients' operations: `client_ops` (order and answers), `backoffs` (operations that clients are asked to hold
+//!     back), `admission` (updates for which there is no room; `rooms`: what OSDs promise each other; `sent_back`:
+//!     objects for which there is none), `leases` (until when reads may be answered; `client_ops::replica_reads`: by
+//!     others than the primary);
+//!   * updates: `replicate` (on their way to all members);
+//!   * agreement: `loading` (the group's table on its way into memory), `peering` (how a group comes to serve; `merge`:
+//!     how one log is brought to another);
+//!   * healing: `recovery` (objects on their way to members that lack them), `backfill` (members that are compared
+//!     object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not
+//!     needed any more), `pacing` (how fast objects go to where they are missing, so that clients hardly feel it).
 //! * [`coded`]: groups of erasure-coded pools.
 //! * [`hops`]: where the time of operations goes.
 //! * [`scrub`]: copies are compared, and what is bad is replaced.
@@ -13,8 +21,9 @@
 //! * `copy`: objects that are copied from others.
 //! * [`watch`]: clients that watch objects, and notifications.
 //! * [`ops`]: execution of one compound operation on one object.
-//! * [`snap_set`]: which states of an object snapshots preserve; `snap_trim`: what no snapshot needs any more is removed.
-//! * [`log`], [`info`], [`object_info`]: what is kept durably. [`peer`]: what OSDs say to each other.
+//! * [`snap_set`]: which states of an object snapshots preserve; `snap_trim`: what no snapshot needs any more is
+//!   removed.
+//! * [`log`], [`info`], [`object_info`]: what is kept durably.
 
 mod admission;
 mod adopted;
@@ -35,7 +44,7 @@ mod homes;
 pub mod hops;
 pub mod info;
 mod intake;
-pub mod interruption;
+mod interruption;
 mod leases;
 mod loading;
 pub mod log;
@@ -46,17 +55,11 @@ mod members;
 mod memory_use;
 mod merge;
 mod merging;
+pub mod messages;
 pub mod object_info;
 mod object_reading;
 pub mod ops;
 mod pacing;
-pub mod peer;
-pub mod peer_backfill;
-pub mod peer_doubt;
-pub mod peer_reserve;
-pub mod peer_room;
-pub mod peer_share;
-pub mod peer_strays;
 mod peering;
 pub mod pg;
 mod push_queue;
@@ -73,7 +76,6 @@ mod shard;
 pub mod snap_set;
 mod snap_trim;
 mod split;
-mod step_codec;
 mod strays;
 mod table;
 #[cfg(test)]
@@ -84,9 +86,10 @@ pub mod watch;
 
 pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use backoffs::BackoffCounts;
-pub use context::Output;
+pub use context::{Fatal, Output};
 pub use homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
 pub use leases::ReplicaReadCounts;
+pub use loading::LoadError;
 pub use maps::MapError;
 pub use memory_use::MemoryUse;
 pub use pacing::PacingView;

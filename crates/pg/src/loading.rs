@@ -5,7 +5,8 @@ use crate::context::{Context, Waiter};
 use crate::info::{INFO_KEY, PgInfo};
 use crate::log::{LogEntry, PgLog, log_key_range, log_keys_through};
 use crate::lookup::{NoAnswer, ready};
-use crate::peer::{Agreed, PgInterval};
+use crate::messages::PgInterval;
+use crate::messages::peering::Agreed;
 use crate::pg::{Interval, MISSING_PREFIX, Pg};
 use crate::receiving::RECEIVED_PREFIX;
 use crate::scrub::{SCRUB_KEY, ScrubMark};
@@ -123,12 +124,12 @@ impl Pg {
             match next {
                 Ok(Some(part)) => loading.part = part,
                 Ok(None) => self.loaded(cx),
-                Err(Stop::Pending(id)) => {
+                Err(LoadStop::Pending(id)) => {
                     loading.waits_for = Some(id);
                     cx.wait(id, Waiter::Load { pgid: self.id });
                     break;
                 }
-                Err(Stop::Failed(error)) => return Err(error),
+                Err(LoadStop::Failed(error)) => return Err(error),
             }
         }
         Ok(())
@@ -167,12 +168,12 @@ impl Pg {
     }
 
     /// Reads one page of the table. Gives what comes next; `None` if nothing does.
-    fn load_part(&mut self, store: &mut Store, part: &Part) -> Result<Option<Part>, Stop> {
+    fn load_part(&mut self, store: &mut Store, part: &Part) -> Result<Option<Part>, LoadStop> {
         let pg = self.id;
-        let damaged = |what, source| Stop::Failed(LoadError::Damaged { pg, what, source });
+        let damaged = |what, source| LoadStop::Failed(LoadError::Damaged { pg, what, source });
         let unanswered = |why| match why {
-            NoAnswer::Pending(id) => Stop::Pending(id),
-            NoAnswer::Damaged(damage) => Stop::Failed(LoadError::Unreadable { pg, damage }),
+            NoAnswer::Pending(id) => LoadStop::Pending(id),
+            NoAnswer::Damaged(damage) => LoadStop::Failed(LoadError::Unreadable { pg, damage }),
         };
         match part {
             Part::Others | Part::Nothing => Ok(None),
@@ -199,14 +200,14 @@ impl Pg {
                     let entry = LogEntry::from_slice(&value).map_err(|e| damaged("log entry", e))?;
                     let head = self.log.head();
                     if !self.log.may_append(&entry) {
-                        return Err(Stop::Failed(LoadError::LogGap { pg, entry: entry.version, head }));
+                        return Err(LoadStop::Failed(LoadError::LogGap { pg, entry: entry.version, head }));
                     }
                     self.log.append(entry);
                 }
                 let (log, info) = (self.log.head(), self.info.last_update);
                 match more {
                     true => Ok(Some(Part::Log)),
-                    false if log != info => Err(Stop::Failed(LoadError::LogEnd { pg, log, info })),
+                    false if log != info => Err(LoadStop::Failed(LoadError::LogEnd { pg, log, info })),
                     false => {
                         if self.coded.is_some() {
                             self.log.will_stay(EVersion::ZERO, self.info.rolled_forward);
@@ -254,7 +255,7 @@ fn behind(key: &Bytes) -> Bytes {
 }
 
 /// Why a page of the table is not there.
-enum Stop {
+enum LoadStop {
     Pending(LookupId),
     Failed(LoadError),
 }

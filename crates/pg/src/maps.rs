@@ -42,23 +42,23 @@ struct Coming {
     epoch: Epoch,
     /// Of the next one and the newest; that of others is made again when it is needed, since maps are large.
     map: Option<Arc<OsdMap>>,
-    sent: Sent,
+    sent: SentMap,
     skipped_since: Option<Epoch>,
 }
 
 /// How a map was sent.
-enum Sent {
+enum SentMap {
     Change(Bytes),
     Whole(Bytes),
 }
 
-impl Sent {
+impl SentMap {
     /// The map itself, `before` being the one before it.
     fn made(&self, epoch: Epoch, before: &OsdMap) -> Result<OsdMap, MapError> {
         let unreadable = |source| MapError::Decode { epoch: epoch.0, source };
         match self {
-            Sent::Whole(blob) => OsdMap::from_slice(blob).map_err(unreadable),
-            Sent::Change(blob) => {
+            SentMap::Whole(blob) => OsdMap::from_slice(blob).map_err(unreadable),
+            SentMap::Change(blob) => {
                 let change = Incremental::from_slice(blob).map_err(unreadable)?;
                 let mut map = before.clone();
                 map.apply(&change).map_err(|source| MapError::Apply { epoch: epoch.0, source })?;
@@ -125,11 +125,11 @@ impl Maps {
         let Coming { sent, skipped_since, .. } = self.coming.pop_front()?;
         let before = std::mem::replace(&mut self.current, map);
         match sent {
-            Sent::Change(change) => {
+            SentMap::Change(change) => {
                 self.full = None;
                 self.keep_change(self.current.epoch, change);
             }
-            Sent::Whole(whole) => {
+            SentMap::Whole(whole) => {
                 (self.changes, self.changes_bytes) = (BTreeMap::new(), 0);
                 self.full = Some(whole);
             }
@@ -154,7 +154,7 @@ impl Maps {
             && self.newest_epoch() > Epoch(0)
         {
             // A copy, lest the whole message stays in memory.
-            self.comes(self.newest_epoch().next(), Sent::Change(Bytes::copy_from_slice(blob)), None)?;
+            self.comes(self.newest_epoch().next(), SentMap::Change(Bytes::copy_from_slice(blob)), None)?;
         }
         Ok(message.newest > self.newest_epoch())
     }
@@ -170,11 +170,11 @@ impl Maps {
         let whole = if is_gap { message.fulls.last_key_value() } else { message.fulls.get_key_value(&next) };
         let Some((&epoch, blob)) = whole.filter(|(epoch, _)| **epoch > now) else { return Ok(()) };
         let skipped_since = (now != Epoch(0) && epoch != next).then_some(now);
-        self.comes(epoch, Sent::Whole(blob.clone()), skipped_since)
+        self.comes(epoch, SentMap::Whole(blob.clone()), skipped_since)
     }
 
     /// The map after the newest one has come.
-    fn comes(&mut self, epoch: Epoch, sent: Sent, skipped_since: Option<Epoch>) -> Result<(), MapError> {
+    fn comes(&mut self, epoch: Epoch, sent: SentMap, skipped_since: Option<Epoch>) -> Result<(), MapError> {
         let map = Arc::new(sent.made(epoch, self.newest())?);
         if self.coming.len() > 1
             && let Some(newest) = self.coming.back_mut()

@@ -3,8 +3,9 @@
 use crate::coded::gather::Wanted;
 use crate::context::Context;
 use crate::lookup::{NoAnswer, ready};
+use crate::messages::PgInterval;
+use crate::messages::healing::PgPush;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::peer::{PgInterval, PgPush};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

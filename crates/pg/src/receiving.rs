@@ -9,7 +9,7 @@
 //! table names what is on its way, so that the rest of it is dropped when an OSD starts again.
 
 use crate::context::{Context, OnCommit};
-use crate::peer::PgPush;
+use crate::messages::healing::PgPush;
 use crate::pg::{Pg, object_key};
 use bytes::Bytes;
 use mutant::Mutant;
@@ -156,7 +156,7 @@ impl Pg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::PgInterval;
+    use crate::messages::PgInterval;
     use types::{Epoch, PgId};
 
     const FROM: OsdId = OsdId(3);

@@ -6,13 +6,13 @@
 
 use crate::client_ops::ClientOp;
 use crate::coded::undo::Undo;
-use crate::context::{Context, OnCommit, Output};
+use crate::context::{Context, Fatal, OnCommit, Output};
 use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
 use crate::info::PgInfo;
 use crate::log::{LogEntry, LogKind, log_key, log_keys_through};
 use crate::members::Standing;
+use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::{Effects, OpResult, OtherChange, WatchEffect, after};
-use crate::peer::{RepOp, RepOpReply};
 use crate::pg::Pg;
 use bytes::Bytes;
 use ec::ShardSet;
@@ -54,7 +54,7 @@ pub(crate) struct Replication {
 }
 
 /// A transaction, where the log begins with it, and up to where nothing is kept to take updates back.
-pub(crate) struct Logged {
+pub(crate) struct LoggedTransaction {
     pub transaction: Transaction,
     pub log_tail: EVersion,
     /// Counter of the update up to which dups are forgotten.
@@ -244,7 +244,7 @@ impl Pg {
         crate::client_ops::fill_results(&mut reply, effects.ops);
 
         let logged = self.logged_transaction(cx, &entries, &self.info, own_steps, self.replication.committed);
-        let Logged { transaction, log_tail, forgotten, rolled_forward } = logged;
+        let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.interval.since, version };
         let submitted = match effects.is_removal {
             // What erasure-coded groups keep of the object for a moment is small.
@@ -255,7 +255,7 @@ impl Pg {
             self.info = before;
             if let SubmitError::Stopped(reason) = e {
                 // Nobody knows whether the group has the update: its client must ask whoever serves next.
-                cx.out.push(Output::Fatal { reason: format!("the store has stopped: {reason}") });
+                cx.out.push(Output::Fatal(Fatal::StoreStopped(reason)));
                 self.ops.release(cx, &op);
                 return self.update_done(cx, &op.object);
             }
@@ -326,7 +326,7 @@ impl Pg {
         info: &PgInfo,
         mut steps: Vec<Step>,
         committed: EVersion,
-    ) -> Logged {
+    ) -> LoggedTransaction {
         let log_tail = self.log.trim_target(committed, cx.limits.log_entries_min);
         let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.log.head() } else { committed };
         if self.coded.is_some() {
@@ -353,7 +353,7 @@ impl Pg {
         let info = self.info_with(info, log_tail, stays);
         steps.push(info.step());
         let transaction = Transaction { pg: self.id, steps };
-        Logged { transaction, log_tail, forgotten, rolled_forward: info.rolled_forward }
+        LoggedTransaction { transaction, log_tail, forgotten, rolled_forward: info.rolled_forward }
     }
 
     pub(crate) fn append_logged(

@@ -1,7 +1,7 @@
 //! Who may heal now: an OSD lets a few groups at a time bring objects from it as their primary, and a few to it, those that
 //! need it most first.
 
-use crate::peer::PgInterval;
+use crate::messages::PgInterval;
 use std::collections::BTreeMap;
 use types::{OsdId, PgId};
 

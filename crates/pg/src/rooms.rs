@@ -10,7 +10,7 @@
 //! As primary, an OSD sends an update when it fits into the windows of all members that store it. If it does not, the update
 //! waits for acknowledgements and for larger windows, and is refused in the end, before anybody has it.
 
-use crate::peer_room::{RoomSeen, RoomTold};
+use crate::messages::room::{RoomSeen, RoomTold};
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -1,85 +1,49 @@
-//! Which shard of an OSD a message is for, told from its first fields.
+//! Shards of an OSD that a message is for, told from its first fields, so that each shard decodes its own messages.
 //!
 //! Most messages are about one group and go to its home. What is about several groups, or about the OSD, goes to every
 //! shard: each takes what is its own.
 
-use crate::peer::PgInterval;
+use crate::messages::PeerKind;
+use crate::messages::table::{OsdPromise, Scope, group_of};
 use mutant::Mutant;
 use types::{Epoch, PgId};
 use wire::basic::SPgId;
-use wire::messages::{OsdBackoff, OsdOp, OsdOpReply};
-use wire::nacre::kind;
+use wire::messages::OsdBackoff;
 use wire::{DecodeError, Envelope, Message, Reader};
 
 /// Questions of each shard to OSDs, and backoffs of clients, are numbered from here on, less one.
 const TIDS_PER_SHARD: u64 = 1 << 56;
 
-/// Whom a message of another OSD is for.
+/// The shards that a message of another OSD is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Addressee {
     /// The home of this group.
     Group(PgId),
-    /// A client's operation, of another OSD: the home of this group, once the OSD has this map.
+    /// The home of this group, once the OSD has this map: another OSD asks as a client does.
     Asked(PgId, Epoch),
     /// The shard of this number.
     Shard(usize),
     Everyone,
+    /// The OSD as a whole.
+    Promise(OsdPromise),
 }
 
-/// Whom a message of another OSD is for.
+/// Finds the shards that a message of another OSD is for.
 ///
 /// Errors: it is malformed.
-pub fn of_peer_message(envelope: &Envelope) -> Result<Addressee, DecodeError> {
-    Ok(match envelope.header.kind {
-        kind::LEASE_GET if mutant::is(Mutant::FirstShardGrants) => Addressee::Shard(0),
-        kind::REP_OP_REPLY
-        | kind::PG_QUERY
-        | kind::PG_INFO
-        | kind::PG_STRAYS
-        | kind::PG_UNNEEDED
-        | kind::PG_SOUGHT
-        | kind::PG_FOUND
-        | kind::READ_SHARE_GET
-        | kind::READ_SHARE
-        | kind::LEASE_GET
-        | kind::LEASE_GRANT
-        | kind::ROOM_GET
-        | kind::ROOM_TOLD
-        | kind::ROOM_SEEN => Addressee::Everyone,
-        OsdOp::TYPE => {
+pub fn of_peer_message(kind: PeerKind, envelope: &Envelope) -> Result<Addressee, DecodeError> {
+    if kind == PeerKind::LeaseGet && mutant::is(Mutant::FirstShardGrants) {
+        return Ok(Addressee::Shard(0));
+    }
+    Ok(match kind.scope() {
+        Scope::Group => Addressee::Group(group_of(envelope)?),
+        Scope::Everyone => Addressee::Everyone,
+        Scope::Promise(promise) => Addressee::Promise(promise),
+        Scope::Operation => {
             let (pg, epoch) = of_client_op(envelope)?;
             Addressee::Asked(pg, epoch)
         }
-        OsdOpReply::TYPE => Addressee::Shard(shard_that_asked(envelope)),
-        kind::REP_OP
-        | kind::PG_LOG_GET
-        | kind::PG_LOG
-        | kind::PG_PULL
-        | kind::PG_PUSH
-        | kind::PG_PUSH_ACK
-        | kind::PG_SCAN
-        | kind::PG_OBJECTS
-        | kind::PG_BACKFILLED
-        | kind::PG_RESERVE
-        | kind::PG_RESERVED
-        | kind::PG_RELEASED
-        | kind::PG_INTERRUPTED
-        | kind::SCRUB_GET
-        | kind::SCRUB_GOT
-        | kind::SCRUB_BAD
-        | kind::SCRUB_DONE
-        | kind::PG_START
-        | kind::PG_STARTED
-        | kind::SHARD_READ
-        | kind::STRAY_READ
-        | kind::SHARD_READ_REPLY
-        | kind::ROLL_FORWARD => {
-            // Whatever the version: the group comes first.
-            let (_, mut fields) = Reader::new(&envelope.front).versioned("message about a group", u8::MAX)?;
-            Addressee::Group(fields.get::<PgInterval>()?.pgid)
-        }
-        // Known or not: no shard takes what is about a group of another.
-        _ => Addressee::Everyone,
+        Scope::Asker => Addressee::Shard(shard_that_asked(envelope)),
     })
 }
 
@@ -92,11 +56,12 @@ pub fn of_client_op(envelope: &Envelope) -> Result<(PgId, Epoch), DecodeError> {
     Ok((pgid.pg, fields.get()?))
 }
 
-/// Maps that an operation waits for are this far ahead of the newest that has come, at most: no OSD is further behind for long, and what
-/// nobody has made yet may never come.
+/// Maps that an operation waits for are this far ahead of the newest that has come, at most: no OSD is further behind
+/// for long, and what nobody has made yet may never come.
 const EPOCHS_AHEAD_MAX: u32 = 1000;
 
-/// Whether an OSD whose newest map is of epoch `newest` may keep a client's operation until it has the client's, of `epoch`.
+/// Checks whether an OSD whose newest map is of epoch `newest` may keep a client's operation until it has the client's,
+/// of `epoch`.
 ///
 /// Errors: that is too far. The client's session is to be closed: it comes again, as often as it takes.
 pub fn check_epoch(epoch: Epoch, newest: Epoch) -> Result<(), DecodeError> {
@@ -126,13 +91,15 @@ pub(crate) fn shard_that_asked(envelope: &Envelope) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::{LeaseGet, PgLogGet};
-    use crate::peer_reserve::PgReleased;
+    use crate::messages::PgInterval;
+    use crate::messages::healing::PgReleased;
+    use crate::messages::lease::LeaseGet;
+    use crate::messages::peering::PgLogGet;
     use bytes::Bytes;
     use types::EVersion;
     use wire::Target;
     use wire::basic::{Locator, NO_SHARD};
-    use wire::messages::Op;
+    use wire::messages::{Op, OsdOp, OsdOpReply};
 
     const PG: PgId = PgId::new(3, 7);
 
@@ -140,13 +107,13 @@ mod tests {
     fn messages_are_told_apart_by_their_first_fields() {
         let pg = PgInterval { pgid: PG, since: Epoch(9) };
         let get = PgLogGet { pg, since: EVersion::default() }.seal(1, Target::default());
-        assert_eq!(of_peer_message(&get), Ok(Addressee::Group(PG)));
+        assert_eq!(of_peer_message(PeerKind::PgLogGet, &get), Ok(Addressee::Group(PG)));
         let released = PgReleased { pg }.seal(1, Target::default());
-        assert_eq!(of_peer_message(&released), Ok(Addressee::Group(PG)));
+        assert_eq!(of_peer_message(PeerKind::PgReleased, &released), Ok(Addressee::Group(PG)));
         let lease = LeaseGet { stamp: 1 }.seal(1, Target::default());
-        assert_eq!(of_peer_message(&lease), Ok(Addressee::Everyone));
+        assert_eq!(of_peer_message(PeerKind::LeaseGet, &lease), Ok(Addressee::Everyone));
         let torn = Envelope { front: get.front.slice(..9), ..get };
-        assert!(of_peer_message(&torn).is_err());
+        assert!(of_peer_message(PeerKind::PgLogGet, &torn).is_err());
     }
 
     #[test]
@@ -154,9 +121,9 @@ mod tests {
         let pgid = SPgId { pg: PG, shard: NO_SHARD };
         let op = OsdOp::new(pgid, 0x1234, Epoch(5), Locator::default(), Bytes::from_static(b"o"), vec![Op::stat()]);
         let reply = OsdOpReply::to(&op, 0, Epoch(5)).seal(first_tid(3) + 1, Target::default());
-        assert_eq!(of_peer_message(&reply), Ok(Addressee::Shard(3)));
+        assert_eq!(of_peer_message(PeerKind::OsdOpReply, &reply), Ok(Addressee::Shard(3)));
         let op = op.seal(17, Target::default());
         assert_eq!(of_client_op(&op), Ok((PG, Epoch(5))));
-        assert_eq!(of_peer_message(&op), Ok(Addressee::Asked(PG, Epoch(5))));
+        assert_eq!(of_peer_message(PeerKind::OsdOp, &op), Ok(Addressee::Asked(PG, Epoch(5))));
     }
 }

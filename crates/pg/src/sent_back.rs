@@ -5,7 +5,7 @@
 
 use crate::context::Context;
 use crate::healing::{Blocked, Work};
-use crate::peer::PgPushAck;
+use crate::messages::healing::PgPushAck;
 use crate::pg::Pg;
 use osdmap::OsdState;
 use std::collections::{BTreeMap, BTreeSet};

@@ -42,7 +42,7 @@ pub(crate) struct Trim {
 pub(crate) struct SnapTrim {
     /// Removed snapshots of which nothing is left in the group.
     done: IntervalSet,
-    run: Option<Run>,
+    run: Option<TrimRun>,
     /// Of the last run something is left that could not be removed: it is not tried again before.
     not_before: Duration,
     /// Other groups of this OSD have their turn.
@@ -53,7 +53,7 @@ pub(crate) struct SnapTrim {
 
 /// Snapshots that are done with together.
 #[derive(Debug)]
-struct Run {
+struct TrimRun {
     snaps: IntervalSet,
     /// What is listed next. `None`: all is.
     place: Option<Place>,
@@ -83,7 +83,7 @@ enum Page {
     Nothing,
 }
 
-impl Run {
+impl TrimRun {
     /// The next of its snapshots behind `snap`.
     fn next_snap(&self, snap: SnapId) -> Option<SnapId> {
         let behind = |(start, len): (u64, u64)| {
@@ -152,7 +152,7 @@ impl Pg {
             let (objects, in_flight) = Default::default();
             let place = Some(Place { snap, cursor });
             self.snap_trim.run =
-                Some(Run { snaps: removed, place, objects, in_flight, waits_for: None, has_failed: false });
+                Some(TrimRun { snaps: removed, place, objects, in_flight, waits_for: None, has_failed: false });
             self.snap_trim.waits = false;
             self.queue_report(cx);
         }

@@ -4,7 +4,7 @@
 use crate::context::{Context, OnCommit, Waiter};
 use crate::info::{INFO_KEY, PgInfo};
 use crate::lookup::{NoAnswer, ready};
-use crate::peer_strays::PgStrays;
+use crate::messages::peering::PgStrays;
 use crate::pg::{Pg, missing_key_range};
 use mutant::Mutant;
 use osdmap::{OsdMap, PgMapping};

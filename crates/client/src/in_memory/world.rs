@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use types::{EntityName, Epoch, Errno, Fsid, OsdId, PoolId, Utime};
 use wire::messages::listing::{Watcher, Watchers};
 use wire::messages::{self as msg, OpArgs, OpCode, OpFlags, PoolOpKind, op_data};
-use wire::msgr::{Output, SessionId};
+use wire::msgr::{Cause, OtherEnd, Output, Reason, SessionId, TransportLoss};
 use wire::{Encode, EntityAddr, EntityAddrVec, Envelope, Message, Release, Rope, Target};
 
 /// Pool, namespace and name of an object.
@@ -265,7 +265,9 @@ impl World {
         let broken = client.sessions.iter().find(|(_, peer)| **peer == osd).map(|(session, _)| *session);
         if let Some(session) = broken {
             client.sessions.remove(&session);
-            client.outputs.push_back(Output::Reset { session, reason: "broken by the test".into() });
+            let peer = OtherEnd::Session { name: osd, addr: EntityAddr::BLANK };
+            let cause = Cause::Transport(TransportLoss::from("broken by the test"));
+            client.outputs.push_back(Output::Reset { session, reason: Reason { peer, cause } });
             self.woken.insert(gid);
         }
     }

@@ -35,6 +35,7 @@ use osd_command::OsdCommand;
 use osd_session::OsdSession;
 use request::{InFlight, OpState, Owner};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Display;
 use std::time::Duration;
 use types::{Epoch, Fsid, OsdId};
 use watches::WatchState;
@@ -215,10 +216,10 @@ impl<C> Objecter<C> {
     }
 
     /// Event: a session is over. `reason` is for people.
-    pub fn reset(&mut self, session: SessionId, reason: String, link: &mut impl Sessions, now: Duration) {
+    pub fn reset(&mut self, session: SessionId, reason: impl Display, link: &mut impl Sessions, now: Duration) {
         if self.mon.owns(session) {
             tracing::debug!(%reason, "monitor session lost");
-            self.mon.lost(session, reason, now);
+            self.mon.lost(session, reason.to_string(), now);
             self.mon.tick(link, now);
         } else if let Some(osd) = self.osd_of(session) {
             tracing::debug!(%reason, "OSD session lost");

@@ -261,7 +261,7 @@ impl<I: Io> Handler<I> for HeartbeatNode {
                 let Some(port) = self.port_of(conn) else { return };
                 match result {
                     Ok(_) => port.link.connected(io, conn),
-                    Err(e) => port.link.closed(io, conn, &e.to_string()),
+                    Err(e) => port.link.closed(io, conn, &e),
                 }
             }
             Event::BulkReceived { conn, buf } => {
@@ -271,7 +271,7 @@ impl<I: Io> Handler<I> for HeartbeatNode {
             }
             Event::Closed { conn, cause } => {
                 if let Some(port) = self.port_of(conn) {
-                    port.link.closed(io, conn, &cause);
+                    port.link.closed(io, conn, cause.as_str());
                 }
             }
             Event::Timer { token: TICK } => {

@@ -1,12 +1,14 @@
-//! What goes to which shard, and what becomes of what shards say.
+//! Messages on their way to shards, and orders that come from shards.
 
 use super::{Running, VERSION};
 use crate::command::{self, Facts};
+use crate::failure::Failure;
 use crate::op_dump::OpDump;
 use crate::pg_command;
 use crate::shards::others::{Answered, Early, EarlyFrom};
 use crate::shards::{FromWorker, ShardFacts, ToWorker};
 use pg::as_one::Delivery;
+use pg::messages::kind_name;
 use pg::{Output, route};
 use reactor::Io;
 use std::sync::Arc;
@@ -47,7 +49,7 @@ impl Running {
         }
     }
 
-    /// What a client says of a backoff goes to the shard that has asked for it.
+    /// Hands a client's message about a backoff to the shard that has asked for it.
     pub(super) fn client_backoff(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
         match route::of_backoff(envelope)? {
             0 => self.shard.client_backoff(session, envelope),
@@ -96,8 +98,8 @@ impl Running {
         Ok(())
     }
 
-    pub(super) fn bad_osd(&mut self, from: OsdId, kind: u16, why: &str) {
-        tracing::error!(%from, kind, "malformed message: {why}; session closed");
+    pub(super) fn bad_osd(&mut self, from: OsdId, kind: u16, why: &DecodeError) {
+        tracing::error!(%from, kind = kind_name(kind), "malformed message: {why}; session closed");
         self.end_peer_session(from);
     }
 
@@ -110,8 +112,8 @@ impl Running {
         }
     }
 
-    /// The session with another OSD has ended, with all that was on its way in it: groups that both are members of learn it
-    /// before anything that comes or goes in a session after it.
+    /// The session with another OSD has ended, with all that was on its way in it: groups that both are members of
+    /// learn it before anything that comes or goes in a session after it.
     pub(super) fn peer_session_ended(&mut self, osd: OsdId) {
         self.others.drop_early(osd);
         self.others.tell_all(|| ToWorker::SessionEnded { osd });
@@ -166,19 +168,20 @@ impl Running {
     }
 
     /// Handles what workers have said. Returns why the OSD must stop, if it must.
-    pub(super) fn take_from_workers(&mut self, io: &impl Io) -> Option<String> {
+    pub(super) fn take_from_workers(&mut self, io: &impl Io) -> Option<Failure> {
         let now = io.now();
         for (shard, message) in self.others.take() {
             let answered = match message {
                 FromWorker::Out(output) => {
-                    if let Some(reason) = self.route_one(now, shard, output) {
-                        return Some(reason);
+                    if let Some(why) = self.route_one(now, shard, output) {
+                        return Some(why);
                     }
                     None
                 }
+                FromWorker::Failed(why) => return Some(why),
                 FromWorker::Opened { .. } => panic!("a store is opened once"),
-                FromWorker::BadClient { session, why } => {
-                    self.close_client(session, messages::OsdOp::TYPE, &why);
+                FromWorker::BadClient { session, kind, why } => {
+                    self.close_client(session, kind, &why);
                     None
                 }
                 FromWorker::BadOsd { osd, kind, why } => {
@@ -241,10 +244,10 @@ impl Running {
         for Early { needed, envelope, began, from } in self.others.take_early(map.epoch) {
             let outcome = match from {
                 EarlyFrom::Client(session) => self.client_op(session, &envelope, began).map_err(|e| {
-                    self.close_client(session, envelope.header.kind, &e.to_string());
+                    self.close_client(session, envelope.header.kind, &e);
                 }),
                 EarlyFrom::Osd(osd) => self.osd_message(osd, &envelope, began).map_err(|e| {
-                    self.bad_osd(osd, envelope.header.kind, &e.to_string());
+                    self.bad_osd(osd, envelope.header.kind, &e);
                 }),
             };
             if outcome.is_ok() {
@@ -254,18 +257,18 @@ impl Running {
     }
 
     /// Carries out what the first shard wants. Returns why the OSD must stop, if it must.
-    pub(super) fn route(&mut self, now: Duration) -> Option<String> {
+    pub(super) fn route(&mut self, now: Duration) -> Option<Failure> {
         self.shard.take_outputs().into_iter().find_map(|output| self.route_one(now, 0, output))
     }
 
     /// Carries out what a shard wants. Returns why the OSD must stop, if it must.
-    pub(super) fn route_one(&mut self, now: Duration, shard: usize, output: Output) -> Option<String> {
+    pub(super) fn route_one(&mut self, now: Duration, shard: usize, output: Output) -> Option<Failure> {
         match output {
             Output::ToClient { session, envelope } => self.public.messenger.send(session, envelope),
             Output::ToOsd { osd, envelope } if osd == self.shard.whoami() => {
                 // From one of its shards to another.
-                if let Err(e) = self.osd_message(osd, &envelope, now) {
-                    return Some(format!("a message of shard {shard} to another is malformed: {e}"));
+                if let Err(why) = self.osd_message(osd, &envelope, now) {
+                    return Some(Failure::MessageBetweenShards { shard, why });
                 }
             }
             Output::ToOsd { osd, envelope } => {
@@ -274,14 +277,15 @@ impl Running {
                     None => Some(envelope),
                     Some(as_one) => match as_one.send(shard, map, osd, envelope, now) {
                         Ok(envelope) => envelope,
-                        Err(e) => return Some(format!("a message of shard {shard} is malformed: {e}")),
+                        Err(why) => return Some(Failure::Message { shard, why }),
                     },
                 };
                 if let Some(envelope) = envelope
                     && let Some(session) = self.peers.session(&mut self.cluster.messenger, map, osd, now)
                 {
                     if is_too_long(&envelope) {
-                        let (kind, bytes) = (envelope.header.kind, envelope.front.len() + envelope.data.len());
+                        let (kind, bytes) =
+                            (kind_name(envelope.header.kind), envelope.front.len() + envelope.data.len());
                         tracing::error!(%osd, kind, bytes, "message is too long for any session; session closed");
                         self.end_peer_session(osd);
                         return None;
@@ -295,10 +299,10 @@ impl Running {
                 }
             }
             Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),
-            // What a shard lacks that is behind the first one is on its way to it.
+            // Maps that a shard lacks which is behind the first one are on their way to it.
             Output::NeedMaps { from } if shard == 0 || from > self.shard.newest_epoch() => self.ask_for_maps(from),
             Output::NeedMaps { .. } => {}
-            Output::Fatal { reason } => return Some(reason),
+            Output::Fatal(why) => return Some(Failure::Shard(why)),
         }
         None
     }

@@ -1,6 +1,7 @@
-//! What the front and workers say to each other.
+//! Messages between the front and workers.
 
 use super::ShardFacts;
+use crate::failure::Failure;
 use pg::{Homes, Output};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use types::{EntityName, Epoch, OsdId, PgId};
 use wire::messages::{Command, CommandReply, OsdMap};
 use wire::msgr::SessionId;
 use wire::nacre::mon::OsdBeacon;
-use wire::{EntityAddr, EntityAddrVec, Envelope};
+use wire::{DecodeError, EntityAddr, EntityAddrVec, Envelope};
 
 /// Which question an answer is to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,7 +55,7 @@ pub(crate) enum ToWorker {
     /// A session with a monitor has begun.
     MonitorConnected,
     DropCaches,
-    /// What are the facts?
+    /// A question for the shard's facts.
     Facts {
         id: QuestionId,
     },
@@ -88,16 +89,19 @@ pub(crate) enum FromWorker {
         usage: SpaceUsage,
     },
     Out(Output),
+    /// The shard cannot go on.
+    Failed(Failure),
     /// A client's message was malformed.
     BadClient {
         session: SessionId,
-        why: String,
+        kind: u16,
+        why: DecodeError,
     },
     /// Another OSD's message was malformed.
     BadOsd {
         osd: OsdId,
         kind: u16,
-        why: String,
+        why: DecodeError,
     },
     /// This map is in force there.
     InForce(Epoch),

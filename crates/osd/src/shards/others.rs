@@ -4,8 +4,9 @@ use super::facts::{free_of_both, usage_of_both};
 use super::messages::QuestionId;
 use super::thread::WorkerThread;
 use super::{FromWorker, ShardFacts, ToWorker};
+use crate::failure::Failure;
 use pg::as_one::AsOne;
-use pg::{Homes, Output, TwoHomes};
+use pg::{Homes, TwoHomes};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use store::SpaceUsage;
@@ -20,7 +21,7 @@ const QUEUED_SHARE: usize = 2;
 
 struct Other {
     thread: WorkerThread,
-    /// What its store had when it was opened.
+    /// Groups and usage of its store when it was opened.
     opened: Option<(Vec<PgId>, SpaceUsage)>,
     beacon: Option<OsdBeacon>,
     /// Of the map in force there.
@@ -47,12 +48,12 @@ struct Question {
     session: SessionId,
     tid: u64,
     command: Command,
-    /// Those that have come; absent if a reply is waited for.
+    /// Facts that have come; absent if a reply is waited for.
     facts: Option<ShardFacts>,
     waits_for: usize,
 }
 
-/// What a command has come to.
+/// Result of a command.
 pub(crate) enum Answered {
     /// All facts are there.
     Facts {
@@ -104,13 +105,13 @@ impl Others {
 
     // ---- starting ----
 
-    /// What a worker says before it has begun. Returns why the OSD cannot start, if so.
-    pub fn take_opened(&mut self) -> Option<String> {
+    /// Takes what workers say before they have begun. Returns why the OSD cannot start, if so.
+    pub fn take_opened(&mut self) -> Option<Failure> {
         for other in &mut self.others {
             for message in other.thread.inbox.take().unwrap_or_default() {
                 match message {
                     FromWorker::Opened { groups, usage } => other.opened = Some((groups, usage)),
-                    FromWorker::Out(Output::Fatal { reason }) => return Some(reason),
+                    FromWorker::Failed(why) => return Some(why),
                     _ => panic!("a worker has begun before it was told to"),
                 }
             }
@@ -151,7 +152,7 @@ impl Others {
         self.others.iter_mut().for_each(|other| other.thread.outbox.flush());
     }
 
-    /// What workers have said: `handle` is told the shard's number.
+    /// Takes all messages of workers, with the shard's number.
     pub fn take(&mut self) -> Vec<(usize, FromWorker)> {
         let mut all = Vec::new();
         for (i, other) in self.others.iter_mut().enumerate() {
@@ -162,7 +163,7 @@ impl Others {
         all
     }
 
-    /// Whether nothing more is to be read from clients, and from other OSDs, given how much of their data may wait.
+    /// Tells whether nothing more is to be read from clients, and from other OSDs, given how much of their data may wait.
     pub fn hold(&self, client_bytes: usize) -> (bool, bool) {
         let is_behind = |other: &Other| {
             let queued = other.thread.meter.queued_bytes();
@@ -174,7 +175,7 @@ impl Others {
         (behind || clients || !self.early_has_room(client_bytes), behind || peers)
     }
 
-    /// What clients' requests hold in the other shards, or on their way there.
+    /// Bytes that clients' requests hold in the other shards, or on their way there.
     pub fn client_bytes(&self) -> usize {
         self.others.iter().map(|other| other.thread.meter.client_bytes() + other.thread.meter.queued_bytes()).sum()
     }
@@ -200,7 +201,7 @@ impl Others {
         self.early.push(early);
     }
 
-    /// What came from another OSD is not gone on with: its session has ended.
+    /// Drops messages of another OSD whose session has ended.
     pub fn drop_early(&mut self, osd: OsdId) {
         self.early.retain(|early| !matches!(early.from, EarlyFrom::Osd(from) if from == osd));
     }
@@ -210,7 +211,7 @@ impl Others {
         self.early.retain(|early| !matches!(early.from, EarlyFrom::Client(of) if of == session));
     }
 
-    /// Those that need no newer map than this.
+    /// Takes those that need no newer map than this.
     pub fn take_early(&mut self, epoch: Epoch) -> Vec<Early> {
         self.early.extract_if(.., |early| early.needed <= epoch).collect()
     }
@@ -221,7 +222,7 @@ impl Others {
         self.others[shard - 1].epoch = epoch;
     }
 
-    /// Whether that map, or a later one, is in force on all.
+    /// Tells whether that map, or a later one, is in force on all.
     pub fn all_follow(&self, epoch: Epoch) -> bool {
         self.others.iter().all(|other| other.epoch >= epoch)
     }
@@ -238,7 +239,7 @@ impl Others {
         !self.reports.is_empty()
     }
 
-    /// What a new session with a monitor makes void: workers say it anew.
+    /// Forgets reports that a new session with a monitor makes void: workers make them anew.
     pub fn forget_reports(&mut self) {
         self.reports.clear();
     }

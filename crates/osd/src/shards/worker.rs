@@ -6,6 +6,7 @@ use crate::OsdConfig;
 use crate::beacon;
 use crate::clock_watch::ClockWatch;
 use crate::device_files::DeviceFiles;
+use crate::failure::{Failure, NotReady, StorePlace};
 use crate::heartbeat::DiskWait;
 use crate::leaving::SETTLE_EVERY;
 use crate::osd::{DRIVE_GIVEN_UP_AFTER, TICK_EVERY};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{IoDone, IoId, Opening, Store};
 use types::Epoch;
+use wire::messages::kind_name;
 
 /// Timers.
 const TICK: u64 = 1;
@@ -36,7 +38,7 @@ enum Stage {
     Ended,
 }
 
-/// What a worker is made of.
+/// Parts that a worker is made of.
 pub(crate) struct WorkerParts {
     pub index: usize,
     /// With the shard's part of what is the OSD's.
@@ -61,7 +63,7 @@ pub(crate) struct Worker {
     /// The store is to come to rest. `Some(true)`: it has, which was told.
     retiring: Option<bool>,
     /// Why it cannot go on.
-    failure: Option<String>,
+    failure: Option<Failure>,
     is_to_end: bool,
 }
 
@@ -84,8 +86,8 @@ impl Worker {
         worker
     }
 
-    fn name(&self) -> String {
-        format!("{}, shard {}", self.parts.config.devices.main.display(), self.parts.index)
+    fn place(&self) -> StorePlace {
+        StorePlace { device: self.parts.config.devices.main.clone(), shard: Some(self.parts.index) }
     }
 
     fn pump_opening(&mut self, io: &mut impl Io) {
@@ -95,7 +97,7 @@ impl Worker {
         }
         let store = match opening.poll_result() {
             None => return,
-            Some(result) => result.map_err(|e| e.to_string()),
+            Some(result) => result.map_err(NotReady::Open),
         };
         let WorkerParts { config, store_memory, .. } = &self.parts;
         match store.and_then(|store| ready_store(io, &self.files, config, *store_memory, store)) {
@@ -104,13 +106,13 @@ impl Worker {
                 self.parts.outbox.push(FromWorker::Opened { groups, usage });
                 self.stage = Stage::Open(Box::new(store));
             }
-            Err(why) => self.failure = Some(format!("{}: {why}", self.name())),
+            Err(why) => self.failure = Some(Failure::Store { place: self.place(), why }),
         }
     }
 
     fn take_inbox(&mut self, io: &mut impl Io) {
         while let Some(batch) = self.parts.inbox.take() {
-            // What the front stamped is never later than what the shard takes for now.
+            // A stamp of the front is never later than what the shard takes for now.
             if let Stage::Running(shard) = &mut self.stage
                 && !mutant::is(mutant::Mutant::ShardTimeBehind)
             {
@@ -148,19 +150,18 @@ impl Worker {
             }
             ToWorker::ClientClosed { session } => shard.client_closed(session),
             ToWorker::ClientOp { session, envelope, began } => {
-                if let Err(e) = shard.client_op(session, &envelope, began) {
-                    outbox.push(FromWorker::BadClient { session, why: e.to_string() });
+                if let Err(why) = shard.client_op(session, &envelope, began) {
+                    outbox.push(FromWorker::BadClient { session, kind: envelope.header.kind, why });
                 }
             }
             ToWorker::ClientBackoff { session, envelope } => {
-                if let Err(e) = shard.client_backoff(session, &envelope) {
-                    outbox.push(FromWorker::BadClient { session, why: e.to_string() });
+                if let Err(why) = shard.client_backoff(session, &envelope) {
+                    outbox.push(FromWorker::BadClient { session, kind: envelope.header.kind, why });
                 }
             }
             ToWorker::FromOsd { from, envelope, began } => {
-                if let Err(e) = shard.peer_message(from, &envelope, began) {
-                    let kind = envelope.header.kind;
-                    outbox.push(FromWorker::BadOsd { osd: from, kind, why: e.to_string() });
+                if let Err(why) = shard.peer_message(from, &envelope, began) {
+                    outbox.push(FromWorker::BadOsd { osd: from, kind: envelope.header.kind, why });
                 }
             }
             ToWorker::SessionEnded { osd } => shard.session_ended(osd),
@@ -171,7 +172,8 @@ impl Worker {
             }
             ToWorker::FromMonitor(envelope) => {
                 if let Err(e) = shard.monitor_message(&envelope) {
-                    tracing::error!(kind = envelope.header.kind, "malformed message from a monitor: {e}");
+                    let kind = kind_name(envelope.header.kind);
+                    tracing::error!(kind, "malformed message from a monitor: {e}");
                 }
             }
             ToWorker::MonitorConnected => {
@@ -212,7 +214,7 @@ impl Worker {
         let wait = self.disk_wait.tick(now);
         self.parts.meter.set_disk_wait(wait);
         if wait >= DRIVE_GIVEN_UP_AFTER {
-            self.failure = Some(format!("{}: no answer for {} s: the drive hangs", self.name(), wait.as_secs()));
+            self.failure = Some(Failure::DriveHangs { place: self.place(), owed: wait });
         }
     }
 
@@ -232,7 +234,7 @@ impl Worker {
         shard.end_turn();
         for output in shard.take_outputs() {
             match output {
-                Output::Fatal { reason } => self.failure = Some(reason),
+                Output::Fatal(why) => self.failure = Some(Failure::Shard(why)),
                 output => outbox.push(FromWorker::Out(output)),
             }
         }
@@ -295,7 +297,7 @@ impl<I: Io> Handler<I> for Worker {
                 }
             }
             Event::Timer { token: TICK } => self.tick(io),
-            // What has come is taken at the turn's end.
+            // Messages that have come are taken at the turn's end.
             Event::Timer { .. } | Event::Woken => {}
             Event::Accepted { .. }
             | Event::Connected { .. }
@@ -318,8 +320,8 @@ impl<I: Io> Handler<I> for Worker {
         }
         self.take_inbox(io);
         self.run_shard(io);
-        if let Some(reason) = self.failure.take() {
-            self.parts.outbox.push(FromWorker::Out(Output::Fatal { reason }));
+        if let Some(why) = self.failure.take() {
+            self.parts.outbox.push(FromWorker::Failed(why));
             self.stage = Stage::Ended;
         }
         self.parts.outbox.flush();

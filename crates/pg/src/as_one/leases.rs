@@ -1,6 +1,6 @@
 //! Leases that every shard grants.
 
-use crate::peer::LeaseGrant;
+use crate::messages::lease::LeaseGrant;
 use mutant::Mutant;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! An OSD's shards as other OSDs see them: as one.
 //!
 //! Other OSDs do not know how many shards an OSD has. What is said about one group passes through to its home and back.
-//! What OSDs promise each other as a whole, leases and room, each shard promises for itself, and what it says
-//! goes through here:
+//! OSDs promise each other leases and room as a whole. Each shard promises for itself, and its promises
+//! go through here:
 //!
 //! * A *lease* is granted once every shard has granted it, as of the newest map that one of them has.
 //! * The *window* for updates that a primary is told is the smallest that a shard would give it. The primary
@@ -13,18 +13,19 @@ mod leases;
 mod rooms;
 
 use crate::Homes;
-use crate::peer::LeaseGrant;
-use crate::peer_room::{RoomSeen, RoomTold};
+use crate::messages::PeerKind;
+use crate::messages::lease::LeaseGrant;
+use crate::messages::room::{RoomSeen, RoomTold};
+use crate::messages::table::{OsdPromise, Scope};
 use crate::route::{self, Addressee};
 use leases::LeaseGrants;
 use osdmap::OsdMap;
 use rooms::{GivenWindows, TakenWindows};
 use std::time::Duration;
 use types::{Epoch, OsdId};
-use wire::nacre::kind;
 use wire::{DecodeError, Envelope, Message, Target};
 
-/// What several shards say, on its way to other OSDs, and the other way.
+/// Promises of several shards on their way to other OSDs, and the other way.
 #[derive(Debug)]
 pub struct AsOne {
     shards: usize,
@@ -58,34 +59,36 @@ impl AsOne {
         from: OsdId,
         envelope: &Envelope,
     ) -> Result<Delivery, DecodeError> {
-        let tid = envelope.header.tid;
-        let to_all = |envelope: &Envelope| (0..self.shards).map(|shard| (shard, envelope.clone())).collect();
-        let shards = match envelope.header.kind {
-            kind::ROOM_TOLD => {
-                let part = self.taken.told(from, &RoomTold::open(envelope)?);
-                to_all(&part.seal(tid, Target::default()))
-            }
-            kind::ROOM_SEEN => {
-                let seen = self.given.seen(from, &RoomSeen::open(envelope)?);
-                seen.into_iter().map(|(shard, seen)| (shard, seen.seal(tid, Target::default()))).collect()
-            }
-            _ => match route::of_peer_message(envelope)? {
-                Addressee::Everyone => to_all(envelope),
-                Addressee::Shard(shard) if shard < self.shards => vec![(shard, envelope.clone())],
-                // An answer to an earlier start of this OSD, which had more shards.
-                Addressee::Shard(_) => Vec::new(),
-                Addressee::Group(pg) => homes.of(pg).map(|shard| (shard, envelope.clone())).into_iter().collect(),
-                Addressee::Asked(pg, needed) => match homes.of(pg) {
-                    Some(shard) => vec![(shard, envelope.clone())],
-                    None if needed > epoch => return Ok(Delivery::Later(needed)),
-                    None => Vec::new(),
-                },
-            },
+        let Some(kind) = PeerKind::of(envelope.header.kind) else {
+            tracing::warn!(%from, kind = envelope.header.kind, "message of unknown type ignored");
+            return Ok(Delivery::Shards(Vec::new()));
         };
-        Ok(Delivery::Shards(shards))
+        let all = |envelope: &Envelope| (0..self.shards).map(|shard| (shard, envelope.clone())).collect();
+        let one = |shard: Option<usize>| shard.map(|shard| (shard, envelope.clone())).into_iter().collect();
+        Ok(Delivery::Shards(match route::of_peer_message(kind, envelope)? {
+            Addressee::Everyone | Addressee::Promise(OsdPromise::Lease) => all(envelope),
+            Addressee::Promise(OsdPromise::Window) => {
+                let part = self.taken.told(from, &RoomTold::open(envelope)?);
+                all(&part.seal(envelope.header.tid, Target::default()))
+            }
+            Addressee::Promise(OsdPromise::WindowSeen) => {
+                let seen = self.given.seen(from, &RoomSeen::open(envelope)?);
+                let sealed = |seen: RoomSeen| seen.seal(envelope.header.tid, Target::default());
+                seen.into_iter().map(|(shard, seen)| (shard, sealed(seen))).collect()
+            }
+            // A shard that is not there: the answer is to an earlier start of this OSD, which had more of them.
+            Addressee::Shard(shard) => one(Some(shard).filter(|shard| *shard < self.shards)),
+            Addressee::Group(pg) => one(homes.of(pg)),
+            Addressee::Asked(pg, needed) => match homes.of(pg) {
+                None if needed > epoch => return Ok(Delivery::Later(needed)),
+                home => one(home),
+            },
+        }))
     }
 
-    /// A shard has something for another OSD. What is to be sent, if anything.
+    /// A shard has a message for another OSD. Gives the message that is to be sent, if any.
+    ///
+    /// Errors: it is none of the table, or malformed.
     pub fn send(
         &mut self,
         shard: usize,
@@ -94,20 +97,26 @@ impl AsOne {
         envelope: Envelope,
         now: Duration,
     ) -> Result<Option<Envelope>, DecodeError> {
+        fn seal(tid: u64, message: impl Message) -> Envelope {
+            message.seal(tid, Target::default())
+        }
         let tid = envelope.header.tid;
-        let seal = |message: Option<RoomSeen>| message.map(|message| message.seal(tid, Target::default()));
-        Ok(match envelope.header.kind {
-            kind::LEASE_GRANT => {
+        let unknown = DecodeError::Value { what: "type of a message between OSDs", value: envelope.header.kind.into() };
+        Ok(match PeerKind::of(envelope.header.kind).ok_or(unknown)?.scope() {
+            Scope::Group | Scope::Everyone | Scope::Operation | Scope::Asker => Some(envelope),
+            Scope::Promise(OsdPromise::Lease) => {
                 let grant = self.leases.granted(shard, to, &LeaseGrant::open(&envelope)?, now);
-                grant.map(|grant| grant.seal(tid, Target::default()))
+                grant.map(|grant| seal(tid, grant))
             }
-            kind::ROOM_TOLD => {
+            Scope::Promise(OsdPromise::Window) => {
                 let up_from = map.osd(to).filter(|_| map.is_up(to)).map(|osd| osd.info.up_from);
                 let told = self.given.told(shard, to, RoomTold::open(&envelope)?, up_from);
-                told.map(|told| told.seal(tid, Target::default()))
+                told.map(|told| seal(tid, told))
             }
-            kind::ROOM_SEEN => seal(self.taken.seen(shard, to, &RoomSeen::open(&envelope)?)),
-            _ => Some(envelope),
+            Scope::Promise(OsdPromise::WindowSeen) => {
+                let seen = self.taken.seen(shard, to, &RoomSeen::open(&envelope)?);
+                seen.map(|seen| seal(tid, seen))
+            }
         })
     }
 

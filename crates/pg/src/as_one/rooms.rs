@@ -1,18 +1,18 @@
 //! Windows for updates that all shards of an OSD give together, or share.
 
-use crate::peer_room::{RoomSeen, RoomTold};
+use crate::messages::room::{RoomSeen, RoomTold};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId};
 
 /// Instead of an epoch: the shards that give a window follow different maps.
 const DIFFERENT_MAPS: Epoch = Epoch(u32::MAX);
 
-/// What a primary was told.
+/// The window that a primary was told.
 #[derive(Debug)]
 struct Given {
     /// When the primary came up to whom that was said.
     up_from: Epoch,
-    /// What each shard wants told.
+    /// The window that each shard wants told.
     by: Vec<Option<RoomTold>>,
     /// Number of what was told last, and each shard's number in it.
     number: u64,
@@ -31,8 +31,8 @@ impl GivenWindows {
         GivenWindows { shards, to: BTreeMap::new() }
     }
 
-    /// A shard tells a primary its window; `up_from`: in which epoch that OSD came up, if it is. What the OSD tells, once
-    /// every shard has said something.
+    /// A shard tells a primary its window; `up_from`: in which epoch that OSD came up, if it is. What the OSD tells,
+    /// once every shard has said something.
     pub fn told(&mut self, shard: usize, primary: OsdId, told: RoomTold, up_from: Option<Epoch>) -> Option<RoomTold> {
         let Some(up_from) = up_from else {
             self.to.remove(&primary);
@@ -53,8 +53,8 @@ impl GivenWindows {
             return None;
         }
         let bytes = by.iter().map(|told| told.bytes).min().expect("an OSD has a shard");
-        // A shard with another map may have closed its window because it shares no group with the primary yet, or any more.
-        // That is no lack of room, which a primary does not take it for if the map is newer than its own.
+        // A shard with another map may have closed its window because it shares no group with the primary yet, or any
+        // more. That is no lack of room, which a primary does not take it for if the map is newer than its own.
         let epoch = by.iter().map(|told| told.epoch).reduce(|a, b| if a == b { a } else { DIFFERENT_MAPS });
         let epoch = epoch.expect("an OSD has a shard");
         given.told = by.iter().map(|told| told.number).collect();
@@ -70,7 +70,7 @@ impl GivenWindows {
     }
 }
 
-/// What a member has told this OSD last.
+/// The window that a member has told this OSD last.
 #[derive(Debug)]
 struct Taken {
     number: u64,

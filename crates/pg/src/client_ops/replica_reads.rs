@@ -7,8 +7,8 @@
 use super::{ClientOp, refusal};
 use crate::context::{Context, Waiter};
 use crate::leases::LEASE;
+use crate::messages::lease::{Share, ShareWish};
 use crate::ops::{Effects, Run};
-use crate::peer_share::{Share, ShareWish};
 use crate::pg::Pg;
 use mutant::Mutant;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! Updates that will stay, and those that are taken back.
 
-use super::peer::RollForward;
 use super::undo::Undo;
 use crate::context::{Context, OnCommit};
 use crate::info::PgInfo;
 use crate::log::{LogEntry, LogKind};
+use crate::messages::coded::RollForward;
 use crate::pg::Pg;
 use mutant::Mutant;
 use std::collections::BTreeSet;

@@ -2,9 +2,9 @@
 
 use super::coding::assemble;
 use super::old_shards::ANSWER_WITHIN;
-use super::peer::{ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
 use super::shard_sources::{Source, Standing};
 use crate::context::Context;
+use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
 use crate::pg::Pg;
 use bytes::Bytes;
 use ec::ShardSet;

@@ -2,7 +2,7 @@
 //!
 //! Each position of the acting set is a shard, and an OSD keeps each shard of a group apart, as if it were a group of a
 //! pool of its own ([`types::PoolId::of_shard`]). Everything that one such instance says and keeps names its own pool;
-//! what comes from another one is renamed on arrival ([`rehome`]). So log, missing objects, backfill and scrub are those
+//! what comes from another one is renamed on arrival ([`crate::messages`]). So log, missing objects, backfill and scrub are those
 //! of replicated groups. What is here:
 //!
 //! * [`coding`]: how a pool's objects are coded. [`change`]: what an update does to the shards.
@@ -18,9 +18,7 @@ pub mod coding;
 pub(crate) mod forward;
 pub(crate) mod gather;
 pub(crate) mod old_shards;
-pub mod peer;
 pub(crate) mod rebuild;
-pub(crate) mod rehome;
 pub(crate) mod serve;
 pub(crate) mod shard_sources;
 pub mod undo;

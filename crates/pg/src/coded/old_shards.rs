@@ -5,11 +5,12 @@
 //! lacks anything any more: so long the record names who served before.
 
 use super::authority::served_before;
-use super::peer::{ShardReadOutcome, ShardReadReply, StrayRead};
 use super::serve::read_shard;
 use super::shard_sources::{Source, Standing};
 use crate::context::{Context, Waiter};
 use crate::lookup::{NoAnswer, ready};
+use crate::messages::coded::{ShardReadOutcome, ShardReadReply, StrayRead};
+use crate::messages::table::GroupMessage;
 use crate::pg::{Pg, missing_key};
 use bytes::Bytes;
 use mutant::Mutant;
@@ -93,8 +94,9 @@ pub(crate) type OldShardReads = BTreeMap<LookupId, OldShardRead>;
 impl Context<'_> {
     /// A primary wants bytes of a shard that this OSD does not act for. Gives the answer, if it is there already.
     pub(crate) fn old_shard_wanted(&mut self, to: OsdId, mut asked: StrayRead) -> Option<ShardReadReply> {
-        use super::rehome::Rehome;
-        asked.object.rehome(asked.pg.pgid.pool);
+        // The shard that it names is the one that this OSD had.
+        let pool = asked.pg.pgid.pool;
+        asked.rehome(pool);
         self.read_old_shard(OldShardRead { to, asked, attrs: None })
     }
 

@@ -2,8 +2,8 @@
 
 use super::gather::Wanted;
 use crate::context::{Context, Waiter};
+use crate::messages::healing::PgPush;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::peer::PgPush;
 use crate::pg::Pg;
 use bytes::Bytes;
 use mutant::Mutant;

@@ -1,8 +1,8 @@
 //! One shard's bytes, as its OSD reads them for the primary.
 
-use super::peer::{ShardRead, ShardReadOutcome, ShardReadReply};
 use crate::context::{Context, Waiter};
 use crate::lookup::{NoAnswer, ready};
+use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply};
 use crate::object_info::ObjectInfo;
 use crate::pg::Pg;
 use bytes::Bytes;

@@ -164,7 +164,7 @@ impl Pg {
         }
         tracing::warn!(pg = %self.id, %osd, %object, %version, "its shard is bad and is computed anew");
         let pg = self.pg_interval();
-        let message = crate::scrub::messages::ScrubBad { pg, object: object.clone(), version: Some(version) };
+        let message = crate::messages::scrub::ScrubBad { pg, object: object.clone(), version: Some(version) };
         cx.send_osd(osd, message);
         self.members.lost(osd, object.clone(), version);
         self.objects_were_lost(cx);

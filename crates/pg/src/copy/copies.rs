@@ -34,7 +34,7 @@ pub struct CopySource {
 }
 
 #[derive(Debug)]
-struct Copy {
+struct Copying {
     /// By which who is asked tells a question that is repeated.
     number: u64,
     source: CopySource,
@@ -55,18 +55,18 @@ struct Copy {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     questions: u64,
-    running: BTreeMap<LookupId, Copy>,
+    running: BTreeMap<LookupId, Copying>,
     /// To be asked as soon as possible.
     due: VecDeque<LookupId>,
 }
 
-impl Copy {
+impl Copying {
     fn anew(&mut self) {
         (self.has_all_data, self.has_all_omap, self.has_begun) = (false, false, false);
         (self.copied, self.bytes) = (Copied::default(), 0);
     }
 
-    /// What is asked next. Answers come in the order of [`Copy::take`].
+    /// What is asked next. Answers come in the order of [`Copying::take`].
     fn steps(&self) -> Vec<Op> {
         let lenient = |op: Op| Op { flags: op_flag::FAILOK, ..op };
         let version = if self.has_begun { self.copied.version } else { self.source.version };
@@ -148,7 +148,7 @@ impl Copies {
         let (has_all_data, has_all_omap, has_begun, copied) = (false, false, false, Copied::default());
         self.questions += 1;
         let (number, began, asked) = (self.questions, now, None);
-        let copy = Copy { number, source, began, asked, has_all_data, has_all_omap, has_begun, copied, bytes: 0 };
+        let copy = Copying { number, source, began, asked, has_all_data, has_all_omap, has_begun, copied, bytes: 0 };
         self.running.insert(id, copy);
         self.due.push_back(id);
     }
@@ -184,7 +184,7 @@ impl Copies {
 
     /// An answer has come. Gives what the fetch has ended with, if it has.
     pub fn answered(&mut self, tid: u64, reply: &OsdOpReply) -> Option<(LookupId, Rope)> {
-        let is_meant = |copy: &Copy| copy.asked.is_some_and(|(_, question)| question == tid);
+        let is_meant = |copy: &Copying| copy.asked.is_some_and(|(_, question)| question == tid);
         let (&id, copy) = self.running.iter_mut().find(|(_, copy)| is_meant(copy))?;
         let (asked_at, _) = copy.asked.take().expect("just seen");
         if reply.result == Errno::EAGAIN.as_result() {
@@ -216,7 +216,7 @@ impl Copies {
 
     /// Asks again what stays unanswered, and gives up what does so for too long.
     pub fn tick(&mut self, now: Duration) -> Vec<(LookupId, Rope)> {
-        let waits_long = |copy: &Copy| copy.asked.is_some_and(|(asked, _)| now >= asked + ASK_AGAIN);
+        let waits_long = |copy: &Copying| copy.asked.is_some_and(|(asked, _)| now >= asked + ASK_AGAIN);
         self.due.extend(self.running.iter().filter(|(_, copy)| waits_long(copy)).map(|(id, _)| *id));
         let late = self.running.extract_if(.., |_, copy| now >= copy.began + GIVE_UP);
         late.map(|(id, _)| (id, Copied::into_rope(Err(Errno::ETIMEDOUT.as_result())))).collect()

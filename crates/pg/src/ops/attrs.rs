@@ -1,6 +1,6 @@
 //! Steps on an object's attributes.
 
-use super::execute::{Execution, StepOutput, Stop, done, output, own};
+use super::execute::{Execution, OpStop, StepOutput, done, output, own};
 use crate::object_info::{USER_ATTR_PREFIX, user_attr};
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -22,7 +22,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    pub fn from_code(code: u32) -> Result<Comparison, Stop> {
+    pub fn from_code(code: u32) -> Result<Comparison, OpStop> {
         Ok(match code {
             1 => Comparison::Equal,
             2 => Comparison::NotEqual,

@@ -1,6 +1,6 @@
 //! Steps that call a method of an object class.
 
-use super::execute::{Execution, StepOutput, Stop};
+use super::execute::{Execution, OpStop, StepOutput};
 use bytes::Bytes;
 use cls::{Called, Caller, Method, Stat};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,16 +65,16 @@ impl Execution<'_> {
 struct Target<'a, 'b> {
     run: &'a mut Execution<'b>,
     /// What the method was ended for.
-    waits_for: Option<Stop>,
+    waits_for: Option<OpStop>,
 }
 
 impl Target<'_, '_> {
     /// A step's outcome as methods have them.
-    fn outcome<T>(&mut self, result: Result<T, Stop>) -> Result<T, cls::Stop> {
+    fn outcome<T>(&mut self, result: Result<T, OpStop>) -> Result<T, cls::Stop> {
         match result {
             Ok(value) => Ok(value),
-            Err(Stop::Failed(errno)) => Err(errno.into()),
-            Err(Stop::Result(result)) => Err(Errno(-result).into()),
+            Err(OpStop::Failed(errno)) => Err(errno.into()),
+            Err(OpStop::Result(result)) => Err(Errno(-result).into()),
             Err(wait) => {
                 self.waits_for = Some(wait);
                 Err(cls::Stop::Pending)

@@ -1,6 +1,6 @@
 //! The step that makes an object what another one is.
 
-use super::execute::{Execution, StepOutput, Stop, own};
+use super::execute::{Execution, OpStop, StepOutput, own};
 use crate::copy::{Copied, CopySource};
 use crate::object_info::user_attr;
 use std::sync::Arc;
@@ -41,12 +41,12 @@ impl Execution<'_> {
         let bytes_max = self.answers.room();
         let source = CopySource { name: own(&name), locator, snap, version: src_version, bytes_max };
         let Some(fetched) = self.answers.copied(&source)? else {
-            return Err(Stop::Copy(Box::new(source)));
+            return Err(OpStop::Copy(Box::new(source)));
         };
-        let fetched = fetched.map_err(|_| Stop::Failed(Errno::EIO))?;
+        let fetched = fetched.map_err(|_| OpStop::Failed(Errno::EIO))?;
         // No more than there is room for was fetched; what lies around it does not count.
         self.answers.take(bytes_max.min(fetched.len() as u64))?;
-        self.become_copy(Copied::from_rope(&fetched).map_err(Stop::Result)?, truncation)
+        self.become_copy(Copied::from_rope(&fetched).map_err(OpStop::Result)?, truncation)
     }
 
     /// Whether that is the object that is to become the copy.

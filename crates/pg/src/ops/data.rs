@@ -1,6 +1,6 @@
 //! Steps on an object's bytes and on the object as a whole.
 
-use super::execute::{Execution, StepOutput, Stop, done, output};
+use super::execute::{Execution, OpStop, StepOutput, done, output};
 use bytes::Bytes;
 use std::sync::Arc;
 use store::Step;
@@ -17,7 +17,7 @@ struct Range {
     truncate_seq: u32,
 }
 
-fn range(op: &Op) -> Result<Range, Stop> {
+fn range(op: &Op) -> Result<Range, OpStop> {
     let OpArgs::Extent(extent) = op.args else { return Err(Errno::EINVAL.into()) };
     let wire::messages::Extent { offset, length, truncate_size, truncate_seq } = extent;
     // An old kernel client says "no truncation" this way.
@@ -89,14 +89,14 @@ impl Execution<'_> {
     }
 
     /// Bytes as they were before the operation; to the end if `len` is 0.
-    pub(super) fn read_before(&mut self, offset: u64, len: u64) -> Result<Rope, Stop> {
+    pub(super) fn read_before(&mut self, offset: u64, len: u64) -> Result<Rope, OpStop> {
         if self.before.is_none() {
             return Ok(Rope::new());
         }
         self.read_range(Range { offset, len, truncate_size: 0, truncate_seq: 0 })
     }
 
-    fn read_range(&mut self, range: Range) -> Result<Rope, Stop> {
+    fn read_range(&mut self, range: Range) -> Result<Rope, OpStop> {
         let (offset, len) = self.clip(range);
         if len == 0 {
             return Ok(Rope::new());
@@ -105,7 +105,7 @@ impl Execution<'_> {
         let read = match self.request.layout {
             None => self.answers.read(self.store, self.request.object, (offset, len))?,
             Some(_) => {
-                self.answers.gathered(self.request.object, (offset, len))?.ok_or(Stop::Gather { offset, len })?
+                self.answers.gathered(self.request.object, (offset, len))?.ok_or(OpStop::Gather { offset, len })?
             }
         };
         match read {
@@ -121,7 +121,7 @@ impl Execution<'_> {
     }
 
     /// The ranges of `range` that hold data, as a map from offset to length.
-    fn data_extents(&mut self, range: Range) -> Result<std::collections::BTreeMap<u64, u64>, Stop> {
+    fn data_extents(&mut self, range: Range) -> Result<std::collections::BTreeMap<u64, u64>, OpStop> {
         let (offset, len) = self.clip(range);
         if len == 0 {
             return Ok(Default::default());
@@ -167,7 +167,7 @@ impl Execution<'_> {
         let have = if self.exists && range.len > 0 { self.read_range(range)?.to_vec() } else { Vec::new() };
         let differing = (0..want.len()).find(|&i| want[i] != have.get(i).copied().unwrap_or(0));
         match differing {
-            Some(i) => Err(Stop::Result(-4095 - i as i32)),
+            Some(i) => Err(OpStop::Result(-4095 - i as i32)),
             None => done(),
         }
     }
@@ -253,7 +253,7 @@ impl Execution<'_> {
         }
     }
 
-    fn check_end(&self, offset: u64, len: u64) -> Result<(), Stop> {
+    fn check_end(&self, offset: u64, len: u64) -> Result<(), OpStop> {
         match offset.checked_add(len) {
             Some(end) if end <= self.limits.object_bytes => Ok(()),
             _ => Err(Errno::EFBIG.into()),
@@ -300,7 +300,7 @@ impl Execution<'_> {
     }
 
     /// In erasure-coded pools what is written must begin where the object ends, at a stripe.
-    fn check_stripe(&self, range: Range) -> Result<(), Stop> {
+    fn check_stripe(&self, range: Range) -> Result<(), OpStop> {
         let Some(layout) = self.request.layout else { return Ok(()) };
         let end = if self.exists { self.size } else { 0 };
         let truncates = range.truncate_seq > self.info.truncate_seq && end > range.truncate_size;

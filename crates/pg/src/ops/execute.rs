@@ -228,7 +228,7 @@ pub enum Run {
 }
 
 /// Why a step gives no output.
-pub(super) enum Stop {
+pub(super) enum OpStop {
     Blocked(LookupId),
     Gather {
         offset: u64,
@@ -241,34 +241,34 @@ pub(super) enum Stop {
     Result(i32),
 }
 
-impl From<Errno> for Stop {
-    fn from(errno: Errno) -> Stop {
-        Stop::Failed(errno)
+impl From<Errno> for OpStop {
+    fn from(errno: Errno) -> OpStop {
+        OpStop::Failed(errno)
     }
 }
 
 /// Malformed input of a step.
-impl From<DecodeError> for Stop {
-    fn from(_: DecodeError) -> Stop {
-        Stop::Failed(Errno::EINVAL)
+impl From<DecodeError> for OpStop {
+    fn from(_: DecodeError) -> OpStop {
+        OpStop::Failed(Errno::EINVAL)
     }
 }
 
 /// A lookup without an answer leaves the step as blocked, or ends it with what a client is told about damage.
-impl From<NoAnswer> for Stop {
-    fn from(why: NoAnswer) -> Stop {
+impl From<NoAnswer> for OpStop {
+    fn from(why: NoAnswer) -> OpStop {
         match why {
-            NoAnswer::Pending(id) => Stop::Blocked(id),
+            NoAnswer::Pending(id) => OpStop::Blocked(id),
             NoAnswer::Damaged(damage) => {
                 tracing::error!("metadata of an object cannot be read: {damage}");
-                Stop::Failed(Errno::EIO)
+                OpStop::Failed(Errno::EIO)
             }
         }
     }
 }
 
 /// What a step gives when it succeeds: its value and output.
-pub(super) type StepOutput = Result<(i32, Rope), Stop>;
+pub(super) type StepOutput = Result<(i32, Rope), OpStop>;
 
 pub(super) fn done() -> StepOutput {
     Ok((0, Rope::new()))
@@ -427,7 +427,7 @@ impl Execution<'_> {
         Ok((self.given, Rope::new()))
     }
 
-    pub fn must_exist(&self) -> Result<(), Stop> {
+    pub fn must_exist(&self) -> Result<(), OpStop> {
         if self.exists { Ok(()) } else { Err(Errno::ENOENT.into()) }
     }
 
@@ -562,9 +562,9 @@ pub(crate) fn after(version: EVersion, updates: usize) -> EVersion {
 pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, limits: &Limits) -> Run {
     answers.rewind(limits.op_bytes);
     let failed = |errno: Errno| Run::Done(Effects { result: errno.as_result(), ..Effects::default() });
-    let before = match answers.stat(store, request.object).map_err(Stop::from) {
+    let before = match answers.stat(store, request.object).map_err(OpStop::from) {
         Ok(stat) => stat,
-        Err(Stop::Blocked(id)) => return Run::Blocked(id),
+        Err(OpStop::Blocked(id)) => return Run::Blocked(id),
         Err(_) => return failed(Errno::EIO),
     };
     let info = match before.as_deref().map(|stat| answers.info(stat)) {
@@ -609,10 +609,10 @@ fn execute_at_clone(
     if request.at_hand != Some(request.object) {
         return Run::Wants(request.object.clone());
     }
-    let stat = match answers.clone_stat(store, request.object).map_err(Stop::from) {
+    let stat = match answers.clone_stat(store, request.object).map_err(OpStop::from) {
         Ok(Some(stat)) => stat,
         Ok(None) => return failed(Errno::ENOENT),
-        Err(Stop::Blocked(id)) => return Run::Blocked(id),
+        Err(OpStop::Blocked(id)) => return Run::Blocked(id),
         Err(_) => return failed(Errno::EIO),
     };
     match ObjectInfo::of(&stat) {
@@ -678,19 +678,19 @@ fn run_steps(
         let given = run.step(op);
         let is_overdrawn = run.budget.is_overdrawn();
         let (rval, outdata) = match given {
-            Err(Stop::Failed(_) | Stop::Result(_)) | Ok(_) if is_overdrawn => {
+            Err(OpStop::Failed(_) | OpStop::Result(_)) | Ok(_) if is_overdrawn => {
                 (Errno::EMSGSIZE.as_result(), Rope::new())
             }
             Ok(output) => output,
-            Err(Stop::Blocked(id)) => return Run::Blocked(id),
-            Err(Stop::Copy(source)) => return Run::Copy(source),
-            Err(Stop::Gather { offset, len }) => {
+            Err(OpStop::Blocked(id)) => return Run::Blocked(id),
+            Err(OpStop::Copy(source)) => return Run::Copy(source),
+            Err(OpStop::Gather { offset, len }) => {
                 let (object, version) = (request.object.clone(), run.info_before.version);
                 return Run::Gather { object, version, offset, len };
             }
-            Err(Stop::Wants(object)) => return Run::Wants(object),
-            Err(Stop::Failed(errno)) => (errno.as_result(), Rope::new()),
-            Err(Stop::Result(result)) => (result, Rope::new()),
+            Err(OpStop::Wants(object)) => return Run::Wants(object),
+            Err(OpStop::Failed(errno)) => (errno.as_result(), Rope::new()),
+            Err(OpStop::Result(result)) => (result, Rope::new()),
         };
         effects.ops.push(OpResult { rval, outdata });
         // What is too much is so for the whole operation, whatever it may go on without.

@@ -1,7 +1,7 @@
 //! Steps on an object's omap.
 
 use super::attrs::Comparison;
-use super::execute::{Execution, StepOutput, Stop, done, output, own};
+use super::execute::{Execution, OpStop, StepOutput, done, output, own};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{OMAP_KEY_BYTES_MAX, Step};
@@ -113,7 +113,7 @@ impl Execution<'_> {
     }
 
     /// The header as it was before the operation.
-    pub(super) fn omap_header_before(&mut self) -> Result<Bytes, Stop> {
+    pub(super) fn omap_header_before(&mut self) -> Result<Bytes, OpStop> {
         if self.was_removed() || self.before.is_none() {
             return Ok(Bytes::new());
         }
@@ -127,7 +127,7 @@ impl Execution<'_> {
         after: &[u8],
         prefix: &[u8],
         max: u64,
-    ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), OpStop> {
         if self.was_removed() || self.before.is_none() {
             return Ok((Vec::new(), false));
         }
@@ -150,7 +150,7 @@ impl Execution<'_> {
         Ok((entries, more))
     }
 
-    pub(super) fn omap_values(&mut self, keys: BTreeSet<Bytes>) -> Result<BTreeMap<Bytes, Bytes>, Stop> {
+    pub(super) fn omap_values(&mut self, keys: BTreeSet<Bytes>) -> Result<BTreeMap<Bytes, Bytes>, OpStop> {
         if self.was_removed() || self.before.is_none() {
             return Ok(BTreeMap::new());
         }

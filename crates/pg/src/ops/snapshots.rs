@@ -4,7 +4,7 @@
 //! cloned; the clone is an object of its own beside the present state, whose object information lists the clones.
 
 use super::Answers;
-use super::execute::{Effects, Execution, OtherChange, Request, Run, StepOutput, Stop, after, done, output};
+use super::execute::{Effects, Execution, OpStop, OtherChange, Request, Run, StepOutput, after, done, output};
 use super::watch::WatchEffect;
 use crate::coded::change::take_data;
 use crate::log::LogKind;
@@ -135,7 +135,7 @@ impl Execution<'_> {
             AtSnap::Head | AtSnap::Nothing => None,
         };
         let stat = match &clone {
-            Some(clone) if self.request.at_hand != Some(clone) => return Err(Stop::Wants(clone.clone())),
+            Some(clone) if self.request.at_hand != Some(clone) => return Err(OpStop::Wants(clone.clone())),
             Some(clone) => self.answers.clone_stat(self.store, clone)?,
             None => None,
         };
@@ -196,9 +196,9 @@ pub(crate) fn trim(
     answers.rewind(usize::MAX);
     let nothing = || (Run::Done(Effects::default()), false);
     let damaged = || (Run::Done(Effects { result: Errno::EIO.as_result(), ..Effects::default() }), false);
-    let stat = match answers.stat(store, request.object).map_err(Stop::from) {
+    let stat = match answers.stat(store, request.object).map_err(OpStop::from) {
         Ok(Some(stat)) => stat,
-        Err(Stop::Blocked(id)) => return (Run::Blocked(id), false),
+        Err(OpStop::Blocked(id)) => return (Run::Blocked(id), false),
         Ok(None) => return nothing(),
         Err(_) => return damaged(),
     };
@@ -219,9 +219,9 @@ pub(crate) fn trim(
         if request.at_hand != Some(&clone) {
             return (Run::Wants(clone), false);
         }
-        let stat = match answers.clone_stat(store, &clone).map_err(Stop::from) {
+        let stat = match answers.clone_stat(store, &clone).map_err(OpStop::from) {
             Ok(stat) => stat,
-            Err(Stop::Blocked(id)) => return (Run::Blocked(id), false),
+            Err(OpStop::Blocked(id)) => return (Run::Blocked(id), false),
             Err(_) => return damaged(),
         };
         info.snap_set.remove_clone(snap);

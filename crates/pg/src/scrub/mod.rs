@@ -9,7 +9,6 @@ mod ceph_forms;
 pub(crate) mod listing;
 pub mod map;
 pub mod mark;
-pub mod messages;
 pub mod repair;
 pub(crate) mod run;
 mod scan;

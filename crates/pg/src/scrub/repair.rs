@@ -1,9 +1,9 @@
 //! What is bad is noted as missing where it is, durably; recovery then brings it.
 
-use super::messages::ScrubBad;
 use super::verdict::{Finding, Verdict};
 use crate::context::{Context, OnCommit};
 use crate::healing::Work;
+use crate::messages::scrub::ScrubBad;
 use crate::pg::Pg;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};

@@ -2,13 +2,13 @@
 
 use super::map::{ObjectScan, ScrubMap};
 use super::mark::{ScrubCursor, ScrubMark};
-use super::messages::{ScrubDone, ScrubGet, ScrubGot};
 use super::scan::{CHUNK_OBJECTS, Progress, Scan, just_behind};
 use super::snapshots::{Families, Seen, SnapFinding};
 use super::verdict::{Finding, Logged, Verdict, judge};
 use crate::context::{Context, OnCommit, Waiter};
 use crate::log::LogKind;
 use crate::lookup::{NoAnswer, ready};
+use crate::messages::scrub::{ScrubDone, ScrubGet, ScrubGot};
 use crate::object_info::ObjectInfo;
 use crate::pg::Pg;
 use bytes::Bytes;

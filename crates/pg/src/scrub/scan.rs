@@ -1,8 +1,8 @@
 //! Reading a range of this OSD's objects, piece by piece.
 
 use super::map::{ObjectScan, ScrubMap};
-use super::messages::ScrubGet;
 use crate::lookup::{NoAnswer, ready};
+use crate::messages::scrub::ScrubGet;
 use crate::object_info::OBJECT_INFO_ATTR;
 use bytes::Bytes;
 use std::collections::VecDeque;

@@ -2,21 +2,23 @@
 
 use super::Shard;
 use crate::context::{ClientSession, Output};
+use crate::hops::OpTimes;
 use crate::route;
 use std::time::Duration;
 use types::{EntityName, Epoch, OsdId};
-use wire::messages::OsdOpReply;
+use wire::messages::{OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
-use wire::{DecodeError, EntityAddr, Envelope, Message, Target};
+use wire::{EntityAddr, Envelope, Message, Target};
 
-/// Other OSDs, and this one, are clients of this OSD over sessions with these numbers; those of real sessions are counted from below.
+/// Other OSDs, and this one, are clients of this OSD over sessions with these numbers; those of real sessions are
+/// counted from below.
 const OSD_SESSIONS: u64 = 1 << 62;
 
 fn session_of(osd: OsdId) -> SessionId {
     SessionId(OSD_SESSIONS + u64::from(osd.0.unsigned_abs()))
 }
 
-/// Whether another OSD asks over that session.
+/// Tells whether another OSD asks over that session.
 pub(crate) fn is_osds(session: SessionId) -> bool {
     osd_of(session).is_some()
 }
@@ -27,36 +29,29 @@ pub(super) fn osd_of(session: SessionId) -> Option<OsdId> {
 }
 
 impl Shard {
-    /// Another OSD asks for an object.
-    ///
-    /// Errors: the message is malformed.
-    pub(super) fn osd_asks(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
+    /// Another OSD asks for an object, as a client does.
+    pub(super) fn osd_asks(&mut self, from: OsdId, tid: u64, op: OsdOp, began: Duration) {
         let name = EntityName::osd(from);
         // It has its maps from the monitors. Where clients are asked to hold back it is told to ask later.
         let asking = ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX), takes_backoffs: true };
         self.clients.insert(session_of(from), asking);
-        self.client_op(session_of(from), envelope, began)
+        // It never waits here, however full this OSD is of what clients have sent.
+        self.dispatch_op(session_of(from), tid, op, OpTimes::new(began, self.now));
     }
 
-    /// Another OSD has answered.
-    ///
-    /// Errors: the message is malformed.
-    pub(super) fn osd_answers(&mut self, envelope: &Envelope) -> Result<(), DecodeError> {
-        let reply = OsdOpReply::open(envelope)?;
-        let ended = self.copies.answered(envelope.header.tid, &reply);
+    /// Another OSD has answered question `tid`.
+    pub(super) fn osd_answers(&mut self, tid: u64, reply: &OsdOpReply) {
+        let ended = self.copies.answered(tid, reply);
         self.coded_reads.done.extend(ended.map(|(id, content)| (id, Ok(content))));
-        Ok(())
     }
 
     /// Asks what is to be asked, and takes this OSD's answers to its own questions.
     pub(super) fn copy_on(&mut self) {
         loop {
             while let Some((osd, tid, op)) = self.copies.poll(self.whoami, self.maps.current(), self.now) {
-                let pgid = op.pgid.pg;
-                let envelope = op.seal(tid, Target::default());
-                match osd == self.whoami && self.is_home_of(pgid) {
-                    true => self.osd_asks(osd, &envelope, self.now).expect("our own"),
-                    false => self.out.push(Output::ToOsd { osd, envelope }),
+                match osd == self.whoami && self.is_home_of(op.pgid.pg) {
+                    true => self.osd_asks(osd, tid, op, self.now),
+                    false => self.out.push(Output::ToOsd { osd, envelope: op.seal(tid, Target::default()) }),
                 }
             }
             let whoami = session_of(self.whoami);
@@ -70,7 +65,8 @@ impl Shard {
             }
             for output in own {
                 let Output::ToClient { envelope, .. } = output else { continue };
-                self.osd_answers(&envelope).expect("our own");
+                let reply = OsdOpReply::open(&envelope).expect("our own");
+                self.osd_answers(envelope.header.tid, &reply);
             }
         }
     }
@@ -87,7 +83,7 @@ impl Shard {
         }
     }
 
-    /// What OSDs have asked that are down by the map is forgotten: they ask again if they are not.
+    /// Forgets questions of OSDs that are down by the map: they ask again if they are not.
     pub(super) fn forget_questions(&mut self) {
         let map = self.maps.current();
         let is_down = |session: &SessionId| osd_of(*session).is_some_and(|osd| !map.is_up(osd));

@@ -1,10 +1,10 @@
-//! What this OSD has of groups that a primary looks for, and what others have told of those that this one leads.
+//! Copies of groups that primaries look for: those that this OSD has, and those that others have told it of.
 
 use super::Shard;
 use crate::context::{Context, Waiter};
 use crate::info::{INFO_KEY, PgInfo};
 use crate::lookup::{NoAnswer, ready};
-use crate::peer_doubt::{FoundCopy, PgFound, PgSought};
+use crate::messages::peering::{FoundCopy, PgFound, PgSought};
 use types::{OsdId, PgId};
 use wire::Decode;
 
@@ -31,7 +31,7 @@ impl Shard {
         }
     }
 
-    /// What this OSD has of a copy; `None`: that cannot be told now.
+    /// Describes a copy that this OSD has; `None`: that cannot be told now.
     fn copy_of(&mut self, from: OsdId, copy: PgId) -> Option<FoundCopy> {
         if self.splits.is_unexamined(copy) || self.merges.awaits(copy) {
             return None;

@@ -1,9 +1,10 @@
 //! Tables that are to become one, as their pool has fewer groups than when they were written.
 //!
-//! They are read, whether the groups were in memory or not: so it is the same whether an OSD was there when groups were merged
-//! or has just started. The group that comes of them waits.
+//! They are read, whether the groups were in memory or not: so it is the same whether an OSD was there when groups were
+//! merged or has just started. The group that comes of them waits.
 
 use super::{Context, Output, Shard};
+use crate::context::Fatal;
 use crate::loading::LoadError;
 use crate::merging::merge_tables;
 use crate::pg::{Interval, Pg, PoolShape};
@@ -27,12 +28,12 @@ struct Merge {
 }
 
 impl Merges {
-    /// Whether tables that are to become this group's are not merged yet.
+    /// Tells whether tables that are to become this group's are not merged yet.
     pub fn awaits(&self, id: PgId) -> bool {
         self.0.contains_key(&id)
     }
 
-    /// Whether the reading of a table waited for this lookup.
+    /// Tells whether the reading of a table waited for this lookup.
     pub fn load_waited_for(&mut self, id: PgId, lookup: LookupId) -> bool {
         let mut tables = self.0.values_mut().flat_map(|merge| &mut merge.tables);
         tables.find(|pg| pg.id() == id).is_some_and(|pg| pg.load_waited_for(lookup))
@@ -46,22 +47,16 @@ impl Merge {
 }
 
 impl Shard {
-    /// Finds the tables that are to be merged now that this map is in force. Before the OSD `is_shown` the map may be one from
-    /// before those that it had when it wrote them.
+    /// Finds the tables that are to be merged now that this map is in force. Before the OSD `is_shown` the map may be
+    /// one from before those that it had when it wrote them.
     pub(super) fn gather_merges(&mut self, map: &OsdMap, is_shown: bool) {
         let mut wanted: BTreeMap<PgId, BTreeSet<PgId>> = BTreeMap::new();
         for id in self.store.pgs().into_iter().filter(|_| is_shown) {
             let Some(pool) = map.pools.get(&id.pool.base()).filter(|pool| id.seed >= pool.pg_num) else { continue };
             let target = PgId { seed: osdmap::split_parent(id.seed, pool.pg_num), ..id };
             if !self.is_home_of(target) {
-                // What it has would be missing there for ever.
-                let shards = self.homes.shards();
-                let (pool, pg_num) = (id.pool.base(), pool.pg_num);
-                let reason = format!(
-                    "pool {pool} has {pg_num} groups, fewer than this OSD has shards ({shards}): what pg {id} has here cannot \
-                     become part of pg {target}, which lies on another shard; give the pool {shards} groups again"
-                );
-                self.out.push(Output::Fatal { reason });
+                let (pg_num, shards) = (pool.pg_num, self.homes.shards());
+                self.out.push(Output::Fatal(Fatal::MergedOverShards { from: id, into: target, pg_num, shards }));
                 continue;
             }
             wanted.entry(target).or_insert_with(|| BTreeSet::from([target])).insert(id);
@@ -70,7 +65,7 @@ impl Shard {
         for (target, tables) in wanted {
             let pool = &map.pools[&target.pool.base()];
             let tables: Vec<PgId> = tables.into_iter().filter(|id| self.store.pgs_contain(*id)).collect();
-            // What could not be read is tried again: this OSD may have become a member.
+            // Tables that could not be read are tried again: this OSD may have become a member.
             let known = self.merges.0.get(&target).filter(|merge| !merge.has_failed);
             if known.is_some_and(|merge| merge.pg_num == pool.pg_num && merge.ids().eq(tables.iter().copied())) {
                 continue;
@@ -97,8 +92,8 @@ impl Shard {
         self.check.forget(id);
     }
 
-    /// Reads on in tables that are to be merged, and merges those that are read. One group's after the other's: tables of many
-    /// would take much memory.
+    /// Reads on in tables that are to be merged, and merges those that are read. One group's after the other's: tables
+    /// of many would take much memory.
     pub(super) fn read_merges(&mut self) {
         let mut merges = std::mem::take(&mut self.merges.0);
         let mut done = Vec::new();
@@ -106,7 +101,7 @@ impl Shard {
             for pg in merge.tables.iter_mut().filter(|pg| pg.is_loading() && !pg.waits_for_lookup()) {
                 if let Err(error) = pg.load(context!(self)) {
                     merge.has_failed = true;
-                    self.merge_failed(*target, &error);
+                    self.merge_failed(*target, error);
                     break;
                 }
             }
@@ -127,9 +122,9 @@ impl Shard {
         }
     }
 
-    fn merge_failed(&mut self, target: PgId, error: &LoadError) {
+    fn merge_failed(&mut self, target: PgId, error: LoadError) {
         match self.pgs.contains_key(&target) {
-            true => self.out.push(Output::Fatal { reason: error.to_string() }),
+            true => self.out.push(Output::Fatal(Fatal::Table(error))),
             // Nobody counts on it; should this OSD become a member, it says the same again.
             false => tracing::error!("{error}"),
         }

@@ -1,10 +1,11 @@
 //! Which groups of this OSD are to be split or merged, and when.
 //!
-//! Groups in memory are split as the map comes into force that says so, before their new intervals begin. Tables that are
-//! not in memory, or not yet, are read first; groups that come of them wait for that. Tables that are to be merged
+//! Groups in memory are split as the map comes into force that says so, before their new intervals begin. Tables that
+//! are not in memory, or not yet, are read first; groups that come of them wait for that. Tables that are to be merged
 //! ([`super::merges`]) are always read first.
 
 use super::{Context, Output, Shard};
+use crate::context::Fatal;
 use crate::maps::Advance;
 use crate::pg::{Interval, Pg, PoolShape};
 use crate::split::ancestors;
@@ -15,12 +16,12 @@ use types::{Epoch, PgId};
 pub(super) struct Splits {
     /// Groups with a table of which it is not known whether it is of the map's number of groups.
     unexamined: BTreeSet<PgId>,
-    /// Those of them that this OSD is no member of, while they are read.
+    /// Groups among them that this OSD is no member of, while they are read.
     reading: BTreeMap<PgId, Pg>,
 }
 
 impl Splits {
-    /// Whether something of this group, which has no table, may still be in another one's table.
+    /// Tells whether something of this group, which has no table, may still be in another one's table.
     pub fn holds_back(&self, id: PgId) -> bool {
         !self.unexamined.is_empty() && ancestors(id.seed).any(|seed| self.unexamined.contains(&PgId { seed, ..id }))
     }
@@ -30,7 +31,7 @@ impl Splits {
         self.reading.get_mut(&id)
     }
 
-    /// Whether the group's table may be of another number of groups.
+    /// Tells whether the group's table may be of another number of groups.
     pub fn is_unexamined(&self, id: PgId) -> bool {
         self.unexamined.contains(&id)
     }
@@ -122,9 +123,9 @@ impl Shard {
     /// Reads on in a group that this OSD is no member of.
     pub(super) fn read_stray(&mut self, id: PgId) {
         let Some(pg) = self.splits.reading.get_mut(&id) else { return };
-        if let Err(e) = pg.load(context!(self)) {
+        if let Err(error) = pg.load(context!(self)) {
             // Nobody counts on it; should this OSD become a member, it says the same again.
-            tracing::error!("{e}");
+            tracing::error!("{error}");
         } else if pg.is_loading() {
             return;
         }
@@ -154,8 +155,8 @@ impl Shard {
     /// Reads on in a group's table.
     pub(super) fn load_group(&mut self, id: PgId) {
         let Some(pg) = self.pgs.get_mut(&id) else { return };
-        if let Err(e) = pg.load(context!(self)) {
-            return self.out.push(Output::Fatal { reason: e.to_string() });
+        if let Err(error) = pg.load(context!(self)) {
+            return self.out.push(Output::Fatal(Fatal::Table(error)));
         }
         if !pg.is_loading() {
             self.table_examined(id);

@@ -3,8 +3,8 @@
 mod stores;
 
 use super::node::Node;
+use crate::messages::healing::PgPush;
 use crate::ops::Limits;
-use crate::peer::PgPush;
 use crate::{MapError, Output, Shard};
 use bytes::Bytes;
 use osdmap::{Incremental, OsdMap, PgPool, PoolKind};
@@ -577,11 +577,11 @@ impl Cluster {
                 Output::ToMonitor { envelope } => self.monitor_hears(osd, &envelope),
                 Output::NeedMaps { from } => self.wanted.push((osd, from)),
                 // What comes behind it is never said.
-                Output::Fatal { .. } if self.may_stop.contains(&osd) => {
+                Output::Fatal(_) if self.may_stop.contains(&osd) => {
                     self.stopped.insert(osd);
                     break;
                 }
-                Output::Fatal { reason } => panic!("{osd}: {reason}"),
+                Output::Fatal(why) => panic!("{osd}: {why}"),
             }
         }
     }
@@ -682,7 +682,7 @@ impl Cluster {
         let free = |(from, to, _): &(OsdId, OsdId, Envelope)| !self.cut.contains(&(*from, *to));
         let Some(index) = self.in_transit.iter().position(free) else { return false };
         let (from, to, envelope) = self.in_transit.remove(index).expect("just seen");
-        if envelope.header.kind == kind::PG_PUSH {
+        if envelope.header.kind == PgPush::TYPE {
             let push = PgPush::open(&envelope).expect("well-formed");
             if push.first {
                 self.pushed.push((to, push.object));

@@ -2,7 +2,8 @@
 
 use super::cluster::{Cluster, PG, appending};
 use crate::hops::{Hop, MemberHops, OpSample, OpState, WaitReasons};
-use crate::peer::{PgInterval, RepOpReply};
+use crate::messages::PgInterval;
+use crate::messages::replication::RepOpReply;
 use bytes::Bytes;
 use std::time::Duration;
 use types::{EVersion, Epoch, OsdId};

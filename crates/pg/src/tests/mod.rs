@@ -20,6 +20,8 @@ mod maps;
 mod memory;
 mod merging;
 mod node;
+mod peer_messages;
+mod peer_samples;
 mod records;
 mod replica_reads;
 mod reports;

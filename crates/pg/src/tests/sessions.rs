@@ -1,11 +1,13 @@
 //! Sessions between OSDs that end while both live, and members that stop while an object is on its way to them.
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
+use crate::messages::healing::PgPush;
+use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::Limits;
 use bytes::Bytes;
 use types::{Epoch, ObjectId, OsdId};
+use wire::Message;
 use wire::messages::Op;
-use wire::nacre::kind;
 
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
@@ -138,7 +140,7 @@ fn what_had_come_in_part_is_dropped_by_who_starts_again() {
 fn a_part_is_never_taken_for_the_whole() {
     let mut cluster = with_one_that_comes_back();
     let mut picks = Picks(1);
-    while !cluster.in_transit_kinds(A, C).contains(&kind::PG_PUSH) {
+    while !cluster.in_transit_kinds(A, C).contains(&PgPush::TYPE) {
         cluster.step(picks.next());
     }
     cluster.end_session(C, A);
@@ -154,7 +156,7 @@ fn updates_and_acknowledgements_that_are_lost_come_again() {
         let mut cluster = Cluster::new(3);
         let session = cluster.connect(A);
         cluster.append(A, session, 1, cluster.map.epoch);
-        let wanted = if from == A { kind::REP_OP } else { kind::REP_OP_REPLY };
+        let wanted = if from == A { RepOp::TYPE } else { RepOpReply::TYPE };
         let mut picks = Picks(1);
         while !cluster.in_transit_kinds(from, to).contains(&wanted) {
             cluster.step(picks.next());
@@ -176,7 +178,7 @@ fn a_member_that_meets_a_gap_says_so_and_goes_on() {
     let session = cluster.connect(A);
     cluster.append(A, session, 1, cluster.map.epoch);
     let mut picks = Picks(1);
-    while !cluster.in_transit_kinds(A, B).contains(&kind::REP_OP) {
+    while !cluster.in_transit_kinds(A, B).contains(&RepOp::TYPE) {
         cluster.step(picks.next());
     }
     cluster.lose(A, B);

@@ -1,6 +1,9 @@
 //! Names of message types.
 
-/// Ceph's name for a message of type `kind`, for logs; `unknown` for types that clients do not use.
+use crate::nacre;
+
+/// Name for logs of a message of type `kind`: Ceph's, or ours if the message is one of Nacre's own that is not for OSDs
+/// among each other. `unknown` for all others.
 pub fn kind_name(kind: u16) -> &'static str {
     match kind {
         2 => "ping",
@@ -43,6 +46,19 @@ pub fn kind_name(kind: u16) -> &'static str {
         0x708 => "mgrclose",
         0x709 => "mgr_command",
         0x70a => "mgr_command_reply",
-        _ => "unknown",
+        own => nacre::kind::name(own).unwrap_or("unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_messages_have_names_in_logs() {
+        assert_eq!(kind_name(nacre::kind::OSD_BEACON), "osd_beacon");
+        assert_eq!(kind_name(nacre::kind::MON_OSD_SAID), "mon_osd_said");
+        assert_eq!(kind_name(42), "osd_op");
+        assert_eq!(kind_name(nacre::FIRST_KIND), "unknown");
     }
 }

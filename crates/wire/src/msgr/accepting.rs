@@ -1,8 +1,9 @@
 //! The accepting side of opening or resuming a session.
 
-use super::connection::Fault;
+use super::connection::{Connection, Fault};
 use super::control::*;
-use super::messenger::{ConnId, Messenger, Output, SessionId};
+use super::messenger::{Messenger, Output, SessionId};
+use super::reason::Cause;
 use super::session::{Link, Session};
 use crate::codec::features;
 use crate::msgr::{Peer, Policy};
@@ -10,57 +11,49 @@ use crate::{AddrKind, EntityAddr, EntityAddrVec};
 use types::{EntityName, EntityType};
 
 impl Messenger {
-    fn policy_for(&self, conn: ConnId) -> Policy {
-        self.config.accept[&self.conns[&conn].peer_kind]
-    }
-
-    /// By what to find the session that the peer may mean.
-    fn key(&self, conn: ConnId, addrs: &EntityAddrVec) -> (EntityType, EntityAddr) {
-        (self.conns[&conn].peer_kind, addrs.front())
-    }
-
-    pub(super) fn client_ident(&mut self, conn: ConnId, ident: ClientIdent) -> Result<(), Fault> {
+    pub(super) fn client_ident(&mut self, connection: &mut Connection, ident: ClientIdent) -> Result<(), Fault> {
         check_addrs(&ident.addrs)?;
         if !self.my_addrs.contains(&ident.target) {
-            return Err(Fault::broken(format!("wants to reach {}, but this is {}", ident.target, self.my_addrs)));
+            let (target, own) = (ident.target, self.my_addrs.clone());
+            return Err(Fault::Broken(Cause::OtherTarget { target, own }));
         }
-        let policy = self.policy_for(conn);
+        let policy = self.config.accept[&connection.peer_kind];
         let it_lacks = (policy.features_required | features::MSG_ADDR2) & !ident.features_supported;
         if it_lacks != 0 {
-            let connection = self.conns.get_mut(&conn).expect("checked by the caller");
             connection.put(&IdentMissingFeatures { features: it_lacks });
-            return Err(Fault::broken(format!("it lacks required features {it_lacks:#x}")));
+            return Err(Fault::Broken(Cause::PeerLacks(it_lacks)));
         }
         let we_lack = ident.features_required & !self.config.features;
         if we_lack != 0 {
-            return Err(Fault::broken(format!("it requires features that we lack: {we_lack:#x}")));
+            return Err(Fault::Broken(Cause::WeLack(we_lack)));
         }
         if !policy.lossy && ident.cookie == 0 {
-            return Err(Fault::broken("lossless session without a cookie"));
+            return Err(Fault::Broken(Cause::NoCookie));
         }
         if policy.lossy && !policy.fences {
-            return self.accept_new(conn, policy, ident);
+            return self.accept_new(connection, policy, ident);
         }
-        let existing = self.by_addr.get(&self.key(conn, &ident.addrs)).copied();
-        let Some(id) = existing else { return self.accept_new(conn, policy, ident) };
+        let existing = self.by_addr.get(&key(connection, &ident.addrs)).copied();
+        let Some(id) = existing else { return self.accept_new(connection, policy, ident) };
         let s = &self.sessions[&id];
         if s.peer_global_seq > ident.global_seq {
             return Err(Fault::Stale);
         }
         if policy.lossy || s.policy.lossy {
-            self.end_session(id, "replaced by a newer session of the same client");
-            return self.accept_new(conn, policy, ident);
+            self.end_session(id, Cause::ReplacedByNewer);
+            return self.accept_new(connection, policy, ident);
         }
         let established = s.client_cookie != 0 && s.server_cookie != 0;
         if established && ![s.client_cookie, s.own_cookie].contains(&ident.cookie) {
-            self.end_session(id, "peer began a new session");
-            return self.accept_new(conn, policy, ident);
+            self.end_session(id, Cause::BegunAnew);
+            return self.accept_new(connection, policy, ident);
         }
         if s.client_cookie != ident.cookie && self.existing_wins(id) {
-            return self.tell_to_wait(conn);
+            self.tell_to_wait(connection);
+            return Ok(());
         }
-        self.adopt(conn, id);
-        self.establish(conn, id, ident);
+        self.adopt(connection, id);
+        self.establish(connection, id, ident);
         Ok(())
     }
 
@@ -77,36 +70,34 @@ impl Messenger {
         s.is_open() && s.addr > self.my_addrs.msgr2_addr()
     }
 
-    fn tell_to_wait(&mut self, conn: ConnId) -> Result<(), Fault> {
-        self.conns.get_mut(&conn).expect("checked by the caller").put(&Wait {});
-        self.mark_dirty(conn);
-        Ok(())
+    fn tell_to_wait(&mut self, connection: &mut Connection) {
+        connection.put(&Wait {});
+        self.mark_dirty(connection.id);
     }
 
-    fn accept_new(&mut self, conn: ConnId, policy: Policy, ident: ClientIdent) -> Result<(), Fault> {
+    fn accept_new(&mut self, connection: &mut Connection, policy: Policy, ident: ClientIdent) -> Result<(), Fault> {
         let (front, dialable) = (ident.addrs.front(), ident.addrs.msgr2_addr());
         let addr = match (policy.lossy, dialable.kind) {
             (false, AddrKind::MSGR2) if dialable.sockaddr.is_some() => dialable,
-            (false, _) => return Err(Fault::broken(format!("{} cannot be dialled back", ident.addrs))),
+            (false, _) => return Err(Fault::Broken(Cause::NotDialableBack(ident.addrs))),
             (true, _) => front,
         };
-        let id = self.new_session(Session::new(policy, EntityName::default(), addr, Link::Open(conn)));
+        let id = self.new_session(Session::new(policy, EntityName::default(), addr, Link::Open(connection.id)));
         if !policy.lossy || policy.fences {
-            self.make_findable(id, self.key(conn, &ident.addrs));
+            self.make_findable(id, key(connection, &ident.addrs));
         }
-        self.establish(conn, id, ident);
+        self.establish(connection, id, ident);
         Ok(())
     }
 
     /// Answers an ident: from here on the session stands, and numbers its messages from 1.
-    fn establish(&mut self, conn: ConnId, id: SessionId, ident: ClientIdent) {
+    fn establish(&mut self, connection: &mut Connection, id: SessionId, ident: ClientIdent) {
         let cookie = self.random();
         self.global_seq += 1;
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
         let identity = connection.identity.as_ref().expect("a peer tells its name after it authenticated");
         let kind = connection.peer_kind;
         let num = if kind == EntityType::CLIENT { identity.global_id as i64 } else { ident.gid };
-        let s = self.sessions.get_mut(&id).expect("checked by the caller");
+        let s = self.sessions.get_mut(&id).expect("the caller has found or made it");
         s.name = EntityName { kind, num };
         s.peer_global_seq = ident.global_seq;
         s.connect_seq = 0;
@@ -134,29 +125,28 @@ impl Messenger {
             flags: if s.policy.lossy { FLAG_LOSSY } else { 0 },
             cookie: s.server_cookie,
         });
-        self.open(conn, id);
+        self.open(connection, id);
         if first_time {
             self.outputs.push_back(Output::Opened { session: id, peer });
         }
     }
 
     /// The session moves to this connection; the one it had, if any, is closed.
-    fn adopt(&mut self, conn: ConnId, id: SessionId) {
-        let s = self.sessions.get_mut(&id).expect("checked by the caller");
+    fn adopt(&mut self, connection: &Connection, id: SessionId) {
+        let s = self.sessions.get_mut(&id).expect("the caller has found it");
         let before = s.conn();
         s.out.rewind();
         s.acks.told();
-        (s.link, s.lost_at) = (Link::Open(conn), None);
+        (s.link, s.lost_at) = (Link::Open(connection.id), None);
         if let Some(before) = before {
             self.drop_conn(before);
         }
     }
 
-    pub(super) fn reconnect(&mut self, conn: ConnId, r: SessionReconnect) -> Result<(), Fault> {
+    pub(super) fn reconnect(&mut self, connection: &mut Connection, r: SessionReconnect) -> Result<(), Fault> {
         check_addrs(&r.addrs)?;
-        let found = self.by_addr.get(&self.key(conn, &r.addrs)).copied();
+        let found = self.by_addr.get(&key(connection, &r.addrs)).copied();
         let found = found.filter(|id| !self.sessions[id].policy.lossy);
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
         let answered = 'answer: {
             let Some(id) = found else {
                 connection.put(&SessionReset { full: true });
@@ -174,7 +164,8 @@ impl Messenger {
             } else if s.connect_seq > r.connect_seq {
                 connection.put(&SessionRetry { connect_seq: s.connect_seq });
             } else if s.connect_seq == r.connect_seq && (self.existing_wins(id) || self.existing_won(id)) {
-                return self.tell_to_wait(conn);
+                self.tell_to_wait(connection);
+                return Ok(());
             } else if !s.out.may_resume_after(r.msg_seq) {
                 // It has acknowledged more since: an attempt that it has given up.
                 return Err(Fault::Stale);
@@ -185,27 +176,31 @@ impl Messenger {
         };
         let Some(id) = answered else {
             // The peer goes on from there on the same connection.
-            self.mark_dirty(conn);
+            self.mark_dirty(connection.id);
             return Ok(());
         };
-        self.adopt(conn, id);
+        self.adopt(connection, id);
         let s = self.sessions.get_mut(&id).expect("found above");
         s.connect_seq = r.connect_seq;
         s.peer_global_seq = r.global_seq;
         let msg_seq = s.in_seq;
-        let resumed = s.out.resume(r.msg_seq);
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
+        // The connection is the session's from here on, also if it cannot be resumed.
         connection.session = Some(id);
-        resumed.map_err(|e| Fault::broken(e.to_string()))?;
+        s.out.resume(r.msg_seq)?;
         connection.put(&SessionReconnectOk { msg_seq });
-        self.open(conn, id);
+        self.open(connection, id);
         Ok(())
     }
 }
 
+/// Key of the session that the peer may mean.
+fn key(connection: &Connection, addrs: &EntityAddrVec) -> (EntityType, EntityAddr) {
+    (connection.peer_kind, addrs.front())
+}
+
 fn check_addrs(addrs: &EntityAddrVec) -> Result<(), Fault> {
     if addrs.front() == EntityAddr::BLANK {
-        return Err(Fault::broken("peer gives no address"));
+        return Err(Fault::Broken(Cause::NoAddress));
     }
     Ok(())
 }

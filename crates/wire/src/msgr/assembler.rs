@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use types::{AlignedBuf, BLOCK_BYTES, BufPool, crc32c};
 
-/// What comes over a connection.
+/// One thing that comes over a connection.
 #[derive(Debug)]
 pub(super) enum Incoming {
     /// The first thing: messenger features supported and required.
@@ -51,9 +51,9 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Assembler {
     stage: Stage,
-    /// What came of the present stage, if not all of it came at once.
+    /// Bytes of the present stage, if not all of it came at once.
     gathered: Vec<u8>,
-    /// The same for data segments of a block or more, and how much of it is filled.
+    /// Bytes of a data segment of a block or more, and how much of it is filled.
     aligned: Option<(AlignedBuf, usize)>,
     established: bool,
     /// Preambles that came.
@@ -94,7 +94,7 @@ impl Assembler {
         self.established = true;
     }
 
-    /// Whether nothing of the next frame has come.
+    /// Tells whether nothing of the next frame has come.
     pub fn is_between_frames(&self) -> bool {
         self.stage == Stage::Preamble && self.gathered.is_empty()
     }
@@ -257,7 +257,8 @@ impl Assembler {
         if input.is_empty() {
             return false;
         }
-        // Only small buffers are in stock; larger memory is new and mapped lazily: it costs only as much as really arrives.
+        // Only small buffers are in stock; larger memory is new and mapped lazily: it costs only as much as really
+        // arrives.
         let (buf, filled) = self.aligned.get_or_insert_with(|| (self.buffers.take(wanted), 0));
         let take = input.len().min(wanted - *filled);
         let (head, tail) = input.split_at(take);

@@ -27,13 +27,13 @@ mod audience {
     pub const MON: u8 = 10;
 }
 
-/// Who a peer has shown itself to be.
+/// Identity of a peer that has authenticated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
     pub name: AuthName,
     /// 0 asks for a new id.
     pub global_id: u64,
-    /// Whether the peer takes us for a monitor.
+    /// The peer takes us for a monitor.
     pub to_monitor: bool,
     pub key: SessionKey,
 }
@@ -49,7 +49,7 @@ impl SessionKey {
     }
 }
 
-/// What the accepting side answers.
+/// Answer of the accepting side.
 #[derive(Debug)]
 pub(super) enum ServerStep {
     /// The payload goes along with the good news.

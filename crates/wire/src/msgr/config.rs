@@ -1,4 +1,4 @@
-//! Who a messenger is, how it treats its peers, and its limits.
+//! Identity of a messenger, how it treats its peers, and its limits.
 
 use crate::basic::AuthName;
 use crate::codec::features;
@@ -32,7 +32,8 @@ pub struct Keepalive {
 impl Policy {
     /// A client towards OSDs.
     pub const LOSSY_CLIENT: Policy = Policy { lossy: true, keepalive: None, features_required: 0, fences: true };
-    /// Towards a monitor: a dead one must be noticed, within five seconds, since nothing else would make the client ask another.
+    /// Towards a monitor: a dead one must be noticed, within five seconds, since nothing else would make the client ask
+    /// another.
     pub const MON_CLIENT: Policy = Policy {
         keepalive: Some(Keepalive { interval: Duration::from_secs(1), timeout: Duration::from_secs(4) }),
         ..Policy::LOSSY_CLIENT
@@ -41,8 +42,8 @@ impl Policy {
     pub const LOSSY_SERVER: Policy = Policy::LOSSY_CLIENT;
     /// A monitor towards those it serves: `ceph tell mon.a` opens a second session beside the client's first.
     pub const MON_SERVER: Policy = Policy { fences: false, ..Policy::LOSSY_SERVER };
-    /// A monitor towards another one. What is lost with a connection is said anew, or was said in vain: nothing may wait
-    /// for a monitor that is down.
+    /// A monitor towards another one. What is lost with a connection is said anew, or was said in vain: nothing may
+    /// wait for a monitor that is down.
     pub const MON_PEER: Policy = Policy {
         keepalive: Some(Keepalive { interval: Duration::from_secs(1), timeout: Duration::from_secs(4) }),
         ..Policy::MON_SERVER
@@ -63,19 +64,19 @@ pub struct Config {
     pub me: EntityName,
     /// The name to authenticate as: `client.admin`.
     pub auth_name: AuthName,
-    /// What peers dial: advertised addresses, not those bound. A client leaves them empty; its IP is learnt from the
-    /// first peer.
+    /// Addresses that peers dial: advertised addresses, not those bound. A client leaves them empty; its IP is learnt
+    /// from the first peer.
     pub my_addrs: EntityAddrVec,
     /// How to treat who connects, by kind; other kinds are turned away.
     pub accept: BTreeMap<EntityType, Policy>,
     /// Feature bits told to peers.
     pub features: u64,
-    /// Whether this is a monitor, which hands out global ids (see [`crate::msgr::Messenger::set_global_ids`]).
+    /// This is a monitor, which hands out global ids (see [`crate::msgr::Messenger::set_global_ids`]).
     pub assigns_global_ids: bool,
     /// Data segments from this size on are announced by [`crate::msgr::Messenger::bulk_wanted`]; `None`: never, all
     /// bytes go through `received`.
     pub bulk_min_bytes: Option<usize>,
-    /// Whether data segments of a block or more are received as a store wants them: aligned in memory, and with the
+    /// Data segments of a block or more are received as a store wants them: aligned in memory, and with the
     /// crc32c of each 4 KiB block. Who has no store spares itself that.
     pub block_crcs: bool,
     /// Seed of cookies and of a client's nonce. Two incarnations must not share one.
@@ -139,8 +140,8 @@ pub struct Peer {
     /// Given by a monitor when the client first authenticated; 0 for a peer we dialled.
     pub global_id: u64,
     pub lossy: bool,
-    /// The peer counts all its connections with this: of two sessions, whoever they are with, that which it opened later has the
-    /// higher number. 0 for a peer we dialled.
+    /// The peer counts all its connections with this: of two sessions, whoever they are with, that which it opened
+    /// later has the higher number. 0 for a peer we dialled.
     pub global_seq: u64,
 }
 
@@ -167,7 +168,7 @@ pub mod limits {
     pub const BULK_MIN_BYTES: usize = 16 << 10;
     /// A connection must have a session by then.
     pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-    /// So many clients may wait, for so long each, until a monitor that has no ids left gets new ones.
+    /// Number of clients that may wait, for so long each, until a monitor that has no ids left gets new ones.
     pub const AWAITING_IDS_MAX: usize = 10_000;
     pub const ID_TIME: Duration = Duration::from_secs(3);
     /// Lossless sessions acknowledge after so many messages or bytes, or this long after the first.

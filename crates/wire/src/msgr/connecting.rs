@@ -1,23 +1,24 @@
 //! The connecting side of opening or resuming a session.
 
-use super::connection::Fault;
+use super::connection::{Connection, Fault};
 use super::control::*;
-use super::messenger::{ConnId, Messenger, Output, SessionId};
+use super::messenger::{Messenger, Output, SessionId};
+use super::reason::Cause;
+use super::session::Session;
 use crate::codec::features;
 use crate::msgr::Peer;
 use types::EntityName;
 
 impl Messenger {
-    fn session_of(&self, conn: ConnId) -> SessionId {
-        self.conns[&conn].session.expect("dialled connections have a session")
+    fn session_mut(&mut self, id: SessionId) -> &mut Session {
+        self.sessions.get_mut(&id).expect("a connection's session exists")
     }
 
-    /// Tells who we are: to resume if the session was open before, else to open it.
-    pub(super) fn send_ident(&mut self, conn: ConnId) {
-        let id = self.session_of(conn);
+    /// Sends our identity: to resume the session if it was open before, else to open it.
+    pub(super) fn send_ident(&mut self, connection: &mut Connection) {
+        let id = connection.session();
         let cookie = self.random();
         let s = self.sessions.get_mut(&id).expect("a connection's session exists");
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
         if s.server_cookie != 0 {
             connection.put(&SessionReconnect {
                 addrs: self.my_addrs.clone(),
@@ -43,27 +44,26 @@ impl Messenger {
                 cookie: s.client_cookie,
             });
         }
-        self.mark_dirty(conn);
+        self.mark_dirty(connection.id);
     }
 
-    pub(super) fn server_ident(&mut self, conn: ConnId, ident: ServerIdent) -> Result<(), Fault> {
-        let id = self.session_of(conn);
-        let kind = self.conns[&conn].peer_kind;
+    pub(super) fn server_ident(&mut self, connection: &mut Connection, ident: ServerIdent) -> Result<(), Fault> {
+        let id = connection.session();
         let s = self.sessions.get_mut(&id).expect("a connection's session exists");
         if s.server_cookie != 0 {
-            return Err(Fault::broken("peer opened a session where one was to be resumed"));
+            return Err(Fault::Broken(Cause::OpenedInsteadOfResumed));
         }
         if !ident.addrs.contains(&s.addr) {
-            return Err(Fault::broken(format!("it is {}, which does not include the address dialled", ident.addrs)));
+            return Err(Fault::Broken(Cause::OtherPeer(ident.addrs)));
         }
-        let we_lack = ident.features_required & !self.config.features;
-        let it_lacks = (s.policy.features_required | features::MSG_ADDR2) & !ident.features_supported;
-        if we_lack | it_lacks != 0 {
-            return Err(Fault::broken(format!("features {we_lack:#x} missing here, {it_lacks:#x} there")));
+        let here = ident.features_required & !self.config.features;
+        let there = (s.policy.features_required | features::MSG_ADDR2) & !ident.features_supported;
+        if here | there != 0 {
+            return Err(Fault::Broken(Cause::BothLack { here, there }));
         }
         let lossy = ident.flags & FLAG_LOSSY != 0;
         if !lossy && (s.policy.lossy || ident.cookie == 0) {
-            return Err(Fault::broken("peer wants a lossless session without agreeing on one"));
+            return Err(Fault::Broken(Cause::LosslessUnasked));
         }
         s.policy.lossy = lossy;
         if lossy && let Some(by) = s.findable_by.take() {
@@ -73,7 +73,7 @@ impl Messenger {
         s.peer_global_seq = ident.global_seq;
         s.in_seq = 0;
         s.out.renumber();
-        s.name = EntityName { kind, num: ident.gid };
+        s.name = EntityName { kind: connection.peer_kind, num: ident.gid };
         let first_time = s.peer.is_none();
         let peer = Peer {
             name: s.name,
@@ -85,50 +85,47 @@ impl Messenger {
             global_seq: 0,
         };
         s.peer = Some(peer.clone());
-        self.open(conn, id);
+        self.open(connection, id);
         if first_time {
             self.outputs.push_back(Output::Opened { session: id, peer });
         }
         Ok(())
     }
 
-    pub(super) fn reconnect_ok(&mut self, conn: ConnId, ok: &SessionReconnectOk) -> Result<(), Fault> {
-        let id = self.session_of(conn);
-        let s = self.sessions.get_mut(&id).expect("a connection's session exists");
+    pub(super) fn reconnect_ok(&mut self, connection: &mut Connection, ok: &SessionReconnectOk) -> Result<(), Fault> {
+        let id = connection.session();
+        let s = self.session_mut(id);
         s.out.rewind();
-        s.out.resume(ok.msg_seq).map_err(|e| Fault::broken(e.to_string()))?;
-        self.open(conn, id);
+        s.out.resume(ok.msg_seq)?;
+        self.open(connection, id);
         Ok(())
     }
 
-    pub(super) fn session_reset(&mut self, conn: ConnId, reset: &SessionReset) -> Result<(), Fault> {
-        let id = self.session_of(conn);
-        let s = self.sessions.get_mut(&id).expect("a connection's session exists");
+    pub(super) fn session_reset(&mut self, connection: &mut Connection, reset: &SessionReset) -> Result<(), Fault> {
         if reset.full {
-            return Err(Fault::broken("peer does not know the session any more"));
+            return Err(Fault::Broken(Cause::Forgotten));
         }
         // It never heard that the session stood, so nothing of it was received.
+        let s = self.session_mut(connection.session());
         (s.server_cookie, s.connect_seq, s.in_seq) = (0, 0, 0);
-        self.send_ident(conn);
+        self.send_ident(connection);
         Ok(())
     }
 
-    pub(super) fn session_retry(&mut self, conn: ConnId, retry: &SessionRetry) -> Result<(), Fault> {
-        let id = self.session_of(conn);
-        let s = self.sessions.get_mut(&id).expect("a connection's session exists");
+    pub(super) fn session_retry(&mut self, connection: &mut Connection, retry: &SessionRetry) -> Result<(), Fault> {
+        let s = self.session_mut(connection.session());
         if retry.connect_seq < s.connect_seq {
-            return Err(Fault::broken("peer asks to retry an attempt that was not late"));
+            return Err(Fault::Broken(Cause::RetryUnasked));
         }
         s.connect_seq = retry.connect_seq.saturating_add(1);
-        self.send_ident(conn);
+        self.send_ident(connection);
         Ok(())
     }
 
-    pub(super) fn session_retry_global(&mut self, conn: ConnId, retry: &SessionRetryGlobal) -> Result<(), Fault> {
-        let id = self.session_of(conn);
+    pub(super) fn session_retry_global(&mut self, connection: &mut Connection, retry: &SessionRetryGlobal) {
         self.global_seq = self.global_seq.max(retry.global_seq).saturating_add(1);
-        self.sessions.get_mut(&id).expect("a connection's session exists").global_seq = self.global_seq;
-        self.send_ident(conn);
-        Ok(())
+        let global_seq = self.global_seq;
+        self.session_mut(connection.session()).global_seq = global_seq;
+        self.send_ident(connection);
     }
 }

@@ -4,7 +4,9 @@ use super::assembler::{Assembler, BANNER, BANNER_PAYLOAD_BYTES};
 use super::auth::{ClientAuth, Identity, ServerAuth};
 use super::control::Control;
 use super::frame::{self, FrameError};
-use super::messenger::SessionId;
+use super::messenger::{ConnId, SessionId};
+use super::reason::Cause;
+use super::session::AckError;
 use crate::DecodeError;
 use bytes::{Bytes, BytesMut};
 use std::net::SocketAddr;
@@ -18,35 +20,34 @@ pub(super) const REVISION_1: u64 = 1;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
     /// The transport failed or damaged something: a lossless session goes on over another connection.
-    Lost(String),
+    Lost(Cause),
     /// The two sides do not understand each other, and would not the next time: the session ends.
-    Broken(String),
+    Broken(Cause),
     /// The other side asked to wait for its own connection to us.
     Yielded,
     /// The other side itself has given up this connection for a newer one.
     Stale,
 }
 
-impl Fault {
-    pub fn broken(cause: impl Into<String>) -> Fault {
-        Fault::Broken(cause.into())
-    }
-}
-
 impl From<FrameError> for Fault {
     fn from(e: FrameError) -> Fault {
-        let cause = format!("malformed frame: {e}");
-        if e.is_damage() { Fault::Lost(cause) } else { Fault::Broken(cause) }
+        if e.is_damage() { Fault::Lost(e.into()) } else { Fault::Broken(e.into()) }
     }
 }
 
 impl From<DecodeError> for Fault {
     fn from(e: DecodeError) -> Fault {
-        Fault::Broken(format!("malformed frame: {e}"))
+        Fault::Broken(e.into())
     }
 }
 
-/// What a connection waits for.
+impl From<AckError> for Fault {
+    fn from(e: AckError) -> Fault {
+        Fault::Broken(e.into())
+    }
+}
+
+/// Event that a connection waits for.
 #[derive(Debug)]
 pub(super) enum Phase {
     /// The transport.
@@ -68,6 +69,7 @@ pub(super) enum Phase {
 
 #[derive(Debug)]
 pub(super) struct Connection {
+    pub id: ConnId,
     pub peer: SocketAddr,
     pub outgoing: bool,
     pub phase: Phase,
@@ -89,9 +91,16 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(peer: SocketAddr, session: Option<SessionId>, deadline: Duration, assembler: Assembler) -> Connection {
+    pub fn new(
+        id: ConnId,
+        peer: SocketAddr,
+        session: Option<SessionId>,
+        deadline: Duration,
+        assembler: Assembler,
+    ) -> Connection {
         let outgoing = session.is_some();
         let mut connection = Connection {
+            id,
             peer,
             outgoing,
             phase: if outgoing { Phase::Dialling } else { Phase::Banner },
@@ -115,6 +124,11 @@ impl Connection {
 
     pub fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Ready)
+    }
+
+    /// The session that a connection has which was dialled, or on which messages flow.
+    pub fn session(&self) -> SessionId {
+        self.session.expect("dialled and open connections have a session")
     }
 
     /// Queues a control frame.

@@ -68,7 +68,7 @@ control_frames! {
     }
     ClientIdent = CLIENT_IDENT {
         addrs: EntityAddrVec,
-        /// Whom the client means to reach.
+        /// The address that the client means to reach.
         target: EntityAddr,
         gid: i64,
         global_seq: u64,

@@ -1,10 +1,9 @@
 //! Frames of msgr v2.1 in crc mode: layout, checksums, writing.
 //!
 //! ```text
-//! preamble   0 tag | 1 segment count | 2 4 x { length u32, alignment u16 } | 26 flags, 0 | 28 crc of bytes 0..28, seed 0
-//! segment 0  bytes, crc                       (nothing at all if empty)
-//! segments 1..count, one behind the other     (the last one is not empty)
-//! epilogue   0 status | 1 3 x crc             (only if there are such segments)
+//! preamble   0 tag | 1 segment count | 2 4 x { length u32, alignment u16 } | 26 flags, 0 | 28 crc of bytes 0..28, seed
+//! 0 segment 0  bytes, crc                       (nothing at all if empty) segments 1..count, one behind the other
+//! (the last one is not empty) epilogue   0 status | 1 3 x crc             (only if there are such segments)
 //! ```
 //! A control frame has one segment. A message has header, front, middle and data, without the empty ones at the end.
 
@@ -30,7 +29,7 @@ const DATA_ALIGNMENT: u16 = BLOCK_BYTES as u16;
 /// Payload pieces up to this size are copied next to their frame's small parts: cheaper than one more piece to send.
 const COPY_BYTES: usize = 2048;
 
-/// What a frame is.
+/// Type of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tag(pub u8);
 
@@ -59,7 +58,7 @@ impl Tag {
 
 /// Why bytes are not a frame that may come now.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum FrameError {
+pub enum FrameError {
     #[error("{what}: checksum {computed:#010x} does not match {stored:#010x}")]
     Checksum { what: &'static str, stored: u32, computed: u32 },
     #[error("frame of type {0} is unknown or may not come now")]
@@ -87,7 +86,8 @@ pub(super) enum FrameError {
 }
 
 impl FrameError {
-    /// Whether the bytes were damaged on their way, rather than sent by a peer that does not keep to the protocol.
+    /// Tells whether the bytes were damaged on their way, rather than sent by a peer that does not keep to the
+    /// protocol.
     pub fn is_damage(&self) -> bool {
         matches!(self, FrameError::Checksum { .. })
     }
@@ -205,7 +205,7 @@ impl MessageHeader {
     }
 }
 
-/// What an epilogue says about its frame.
+/// Verdict of an epilogue about its frame.
 pub(super) enum Ending {
     Complete,
     /// The sender gave up on the message; nothing of it counts.
@@ -294,7 +294,7 @@ impl Transmission {
         crcs.iter().for_each(|crc| self.small.extend_from_slice(&crc.to_le_bytes()));
     }
 
-    /// What was put, and the rest of the scratch memory.
+    /// Gives the bytes that were put, and the rest of the scratch memory.
     pub fn finish(mut self) -> (Rope, BytesMut) {
         self.rope.push(self.small.split().freeze());
         (self.rope, self.small)

@@ -1,15 +1,17 @@
-//! What comes over a connection, up to the idents; and messages.
+//! Frames of a connection, up to the idents; and messages.
 
 use super::assembler::Incoming;
-use super::auth::{self, ServerStep};
+use super::auth::{self, ServerStep, SessionKey};
 use super::config::limits;
-use super::connection::{Fault, Phase, REVISION_1};
+use super::connection::{Connection, Fault, Phase, REVISION_1};
 use super::control::*;
 use super::frame::{MessageHeader, Tag};
-use super::messenger::{ConnId, Messenger, Output};
+use super::messenger::{ConnId, Messenger, Output, SessionId};
+use super::reason::Cause;
 use super::timer::Timer;
 use crate::{AddrKind, EntityAddr, Envelope};
 use bytes::Bytes;
+use std::time::Duration;
 use types::{EntityType, Errno};
 
 fn open<C: Control>(payload: &Bytes) -> Result<C, Fault> {
@@ -21,33 +23,72 @@ fn unexpected(tag: Tag) -> Fault {
 }
 
 impl Messenger {
+    /// Handles a frame of a living connection.
     pub(super) fn incoming(&mut self, conn: ConnId, incoming: Incoming) -> Result<(), Fault> {
-        let connection = self.conns.get_mut(&conn).expect("frames come from living connections");
+        let connection = &self.conns[&conn];
+        match (connection.is_ready(), incoming) {
+            // Without taking the connection out: of these there are many.
+            (true, Incoming::Message { header, envelope }) => {
+                let (session, began) = (connection.session(), connection.frame_began);
+                self.message(conn, session, began, header, envelope)
+            }
+            (true, Incoming::Control { tag, payload }) => {
+                self.step(conn, |messenger, connection| messenger.control(connection, tag, &payload))
+            }
+            (_, incoming) => self.step(conn, |messenger, connection| messenger.handshake(connection, incoming)),
+        }
+    }
+
+    /// Has `step` work on a living connection, which it is given apart from the others.
+    pub(super) fn step<T>(&mut self, conn: ConnId, step: impl FnOnce(&mut Messenger, &mut Connection) -> T) -> T {
+        let mut connection = self.conns.remove(&conn).expect("a step is of a living connection");
+        let result = step(self, &mut connection);
+        self.conns.insert(conn, connection);
+        result
+    }
+
+    fn handshake(&mut self, connection: &mut Connection, incoming: Incoming) -> Result<(), Fault> {
         let outgoing = connection.outgoing;
         match (&mut connection.phase, incoming) {
-            (Phase::Ready, Incoming::Message { header, envelope }) => self.message(conn, header, envelope),
-            (Phase::Ready, Incoming::Control { tag, payload }) => self.control(conn, tag, &payload),
-            (Phase::Banner, Incoming::Banner { supported, required }) => self.banner(conn, supported, required),
+            (Phase::Banner, Incoming::Banner { supported, required }) => self.banner(connection, supported, required),
             (phase, Incoming::Control { tag, payload }) => match (phase, tag) {
-                (Phase::Hello, Tag::HELLO) => self.hello(conn, open(&payload)?),
-                (Phase::AuthAccepting(None), Tag::AUTH_REQUEST) => self.auth_request(conn, open(&payload)?),
-                (Phase::AuthAccepting(Some(_)), Tag::AUTH_REQUEST_MORE) => {
+                (Phase::Hello, Tag::HELLO) => self.hello(connection, open(&payload)?),
+                (Phase::AuthAccepting(auth @ None), Tag::AUTH_REQUEST) => {
+                    let AuthRequest { method, preferred_modes, payload } = open(&payload)?;
+                    let modes_agree = preferred_modes.iter().any(|mode| auth::ALLOWED_MODES.contains(mode));
+                    let Some(begun) = auth::server(method).filter(|_| modes_agree) else {
+                        self.auth_refused(connection, method, Errno::EOPNOTSUPP);
+                        return Ok(());
+                    };
+                    let step = auth.insert(begun).step(&payload)?;
+                    self.auth_stepped(connection, step)
+                }
+                (Phase::AuthAccepting(Some(auth)), Tag::AUTH_REQUEST_MORE) => {
                     let AuthRequestMore { payload } = open(&payload)?;
-                    self.auth_step(conn, &payload)
+                    let step = auth.step(&payload)?;
+                    self.auth_stepped(connection, step)
                 }
                 (Phase::AuthConnecting(auth), Tag::AUTH_REPLY_MORE) => {
                     let AuthReplyMore { payload } = open(&payload)?;
                     let payload = auth.more(&payload)?.into();
                     connection.put(&AuthRequestMore { payload });
-                    self.mark_dirty(conn);
+                    self.mark_dirty(connection.id);
                     Ok(())
                 }
-                (Phase::AuthConnecting(_), Tag::AUTH_BAD_METHOD) => Err(refused(&open(&payload)?)),
-                (Phase::AuthConnecting(_), Tag::AUTH_DONE) => self.auth_done(conn, open(&payload)?),
-                (Phase::Signature, Tag::AUTH_SIGNATURE) => self.signature(conn, &open(&payload)?),
-                (Phase::Ident, Tag::CLIENT_IDENT) if !outgoing => self.client_ident(conn, open(&payload)?),
-                (Phase::Ident, Tag::SESSION_RECONNECT) if !outgoing => self.reconnect(conn, open(&payload)?),
-                (Phase::Ident, tag) if outgoing => self.ident_answer(conn, tag, &payload),
+                (Phase::AuthConnecting(_), Tag::AUTH_BAD_METHOD) => Err(refused(open(&payload)?)),
+                (Phase::AuthConnecting(auth), Tag::AUTH_DONE) => {
+                    let done: AuthDone = open(&payload)?;
+                    if !auth.preferred_modes().contains(&done.mode) {
+                        return Err(Fault::Broken(Cause::Mode(done.mode)));
+                    }
+                    let key = auth.done(&done.payload)?;
+                    self.auth_done(connection, &key, done.global_id);
+                    Ok(())
+                }
+                (Phase::Signature, Tag::AUTH_SIGNATURE) => self.signature(connection, &open(&payload)?),
+                (Phase::Ident, Tag::CLIENT_IDENT) if !outgoing => self.client_ident(connection, open(&payload)?),
+                (Phase::Ident, Tag::SESSION_RECONNECT) if !outgoing => self.reconnect(connection, open(&payload)?),
+                (Phase::Ident, tag) if outgoing => self.ident_answer(connection, tag, &payload),
                 (_, tag) => Err(unexpected(tag)),
             },
             (_, Incoming::Message { .. }) => Err(unexpected(Tag::MESSAGE)),
@@ -55,51 +96,51 @@ impl Messenger {
         }
     }
 
-    fn ident_answer(&mut self, conn: ConnId, tag: Tag, payload: &Bytes) -> Result<(), Fault> {
+    fn ident_answer(&mut self, connection: &mut Connection, tag: Tag, payload: &Bytes) -> Result<(), Fault> {
         match tag {
-            Tag::SERVER_IDENT => self.server_ident(conn, open(payload)?),
+            Tag::SERVER_IDENT => self.server_ident(connection, open(payload)?),
             Tag::IDENT_MISSING_FEATURES => {
                 let IdentMissingFeatures { features } = open(payload)?;
-                Err(Fault::broken(format!("peer requires features that we lack: {features:#x}")))
+                Err(Fault::Broken(Cause::RefusedForFeatures(features)))
             }
-            Tag::SESSION_RECONNECT_OK => self.reconnect_ok(conn, &open(payload)?),
-            Tag::SESSION_RESET => self.session_reset(conn, &open(payload)?),
-            Tag::SESSION_RETRY => self.session_retry(conn, &open(payload)?),
-            Tag::SESSION_RETRY_GLOBAL => self.session_retry_global(conn, &open(payload)?),
+            Tag::SESSION_RECONNECT_OK => self.reconnect_ok(connection, &open(payload)?),
+            Tag::SESSION_RESET => self.session_reset(connection, &open(payload)?),
+            Tag::SESSION_RETRY => self.session_retry(connection, &open(payload)?),
+            Tag::SESSION_RETRY_GLOBAL => {
+                self.session_retry_global(connection, &open(payload)?);
+                Ok(())
+            }
             Tag::WAIT => Err(Fault::Yielded),
             _ => Err(unexpected(tag)),
         }
     }
 
-    fn banner(&mut self, conn: ConnId, supported: u64, required: u64) -> Result<(), Fault> {
+    fn banner(&mut self, connection: &mut Connection, supported: u64, required: u64) -> Result<(), Fault> {
         if supported & REVISION_1 == 0 {
-            return Err(Fault::broken("peer speaks msgr v2.0; only v2.1 is spoken here"));
+            return Err(Fault::Broken(Cause::OldRevision));
         }
         if required & !REVISION_1 != 0 {
-            return Err(Fault::broken(format!("peer requires messenger features {required:#x}")));
+            return Err(Fault::Broken(Cause::MessengerFeatures(required)));
         }
         let kind = self.me.kind;
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
         connection.put(&Hello { kind, peer_addr: EntityAddr::msgr2(connection.peer, 0) });
         connection.phase = Phase::Hello;
-        self.mark_dirty(conn);
+        self.mark_dirty(connection.id);
         Ok(())
     }
 
-    fn hello(&mut self, conn: ConnId, hello: Hello) -> Result<(), Fault> {
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
+    fn hello(&mut self, connection: &mut Connection, hello: Hello) -> Result<(), Fault> {
         connection.peer_kind = hello.kind;
         let Some(session) = connection.session else {
             if !self.config.accept.contains_key(&hello.kind) {
-                let (me, kind) = (self.me.kind.word(), hello.kind.word());
-                return Err(Fault::broken(format!("{kind} (entity type {}) is not served by a {me}", hello.kind.0)));
+                return Err(Fault::Broken(Cause::NotServed { peer: hello.kind, own: self.me.kind }));
             }
             connection.phase = Phase::AuthAccepting(None);
             return Ok(());
         };
         let dialled = self.sessions[&session].name.kind;
         if dialled != hello.kind {
-            return Err(Fault::broken(format!("peer is a {}, not a {}", hello.kind.word(), dialled.word())));
+            return Err(Fault::Broken(Cause::OtherKind { is: hello.kind, dialled }));
         }
         if self.my_addrs.front().is_blank_ip()
             && let Some(seen) = hello.peer_addr.sockaddr
@@ -110,10 +151,9 @@ impl Messenger {
         let to_monitor = dialled == EntityType::MON && self.me.kind != EntityType::MON;
         let mut auth = auth::client(to_monitor, &self.config.auth_name, self.global_id);
         let (method, preferred_modes, payload) = (auth.method(), auth.preferred_modes(), auth.request().into());
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
         connection.put(&AuthRequest { method, preferred_modes, payload });
         connection.phase = Phase::AuthConnecting(auth);
-        self.mark_dirty(conn);
+        self.mark_dirty(connection.id);
         Ok(())
     }
 
@@ -124,24 +164,8 @@ impl Messenger {
         self.my_addrs = EntityAddr::new(AddrKind::ANY, seen, nonce).into();
     }
 
-    fn auth_request(&mut self, conn: ConnId, request: AuthRequest) -> Result<(), Fault> {
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
-        let modes_agree = request.preferred_modes.iter().any(|mode| auth::ALLOWED_MODES.contains(mode));
-        match auth::server(request.method) {
-            Some(auth) if modes_agree => {
-                connection.phase = Phase::AuthAccepting(Some(auth));
-                self.auth_step(conn, &request.payload)
-            }
-            _ => {
-                self.auth_refused(conn, request.method, Errno::EOPNOTSUPP);
-                Ok(())
-            }
-        }
-    }
-
     /// Says no; the peer may try another method.
-    fn auth_refused(&mut self, conn: ConnId, method: u32, errno: Errno) {
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
+    fn auth_refused(&mut self, connection: &mut Connection, method: u32, errno: Errno) {
         connection.phase = Phase::AuthAccepting(None);
         connection.put(&AuthBadMethod {
             method,
@@ -149,92 +173,81 @@ impl Messenger {
             allowed_methods: auth::ALLOWED_METHODS.to_vec(),
             allowed_modes: auth::ALLOWED_MODES.to_vec(),
         });
-        self.mark_dirty(conn);
+        self.mark_dirty(connection.id);
     }
 
-    fn auth_step(&mut self, conn: ConnId, payload: &[u8]) -> Result<(), Fault> {
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
-        let Phase::AuthAccepting(Some(auth)) = &mut connection.phase else { unreachable!("checked by the caller") };
-        let (mut identity, payload) = match auth.step(payload)? {
+    /// A round of a client's authentication has come to this.
+    fn auth_stepped(&mut self, connection: &mut Connection, step: ServerStep) -> Result<(), Fault> {
+        let (mut identity, payload) = match step {
             ServerStep::Done { identity, payload } => (identity, payload),
             ServerStep::More(payload) => {
                 connection.put(&AuthReplyMore { payload });
-                self.mark_dirty(conn);
+                self.mark_dirty(connection.id);
                 return Ok(());
             }
             ServerStep::Refused(errno) => {
-                self.auth_refused(conn, auth::method::NONE, errno);
+                self.auth_refused(connection, auth::method::NONE, errno);
                 return Ok(());
             }
         };
         if identity.to_monitor && !self.config.assigns_global_ids {
-            return Err(Fault::broken(format!("{} takes us for a monitor", identity.name)));
+            return Err(Fault::Broken(Cause::TakenForMonitor(identity.name)));
         }
         // Monitors among each other have no use for ids, and could have none to give before they know each other.
-        let is_monitor = self.conns[&conn].peer_kind == EntityType::MON;
+        let is_monitor = connection.peer_kind == EntityType::MON;
         if identity.to_monitor && identity.global_id == 0 && !is_monitor {
             match self.take_global_id() {
                 Some(id) => identity.global_id = id,
-                None => return self.await_id(conn, identity, payload),
+                None => return self.await_id(connection, identity, payload),
             }
         }
-        self.authenticated(conn, identity, payload);
+        self.authenticated(connection, identity, payload);
         Ok(())
     }
 
     /// Tells the peer that it is who it says.
-    pub(super) fn authenticated(&mut self, conn: ConnId, identity: auth::Identity, payload: Bytes) {
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
+    pub(super) fn authenticated(&mut self, connection: &mut Connection, identity: auth::Identity, payload: Bytes) {
         connection.put(&AuthDone { global_id: identity.global_id, mode: auth::mode::CRC, payload });
         connection.put(&AuthSignature(identity.key.signature()));
         connection.identity = Some(identity);
         connection.phase = Phase::Signature;
-        self.mark_dirty(conn);
+        self.mark_dirty(connection.id);
     }
 
-    fn auth_done(&mut self, conn: ConnId, done: AuthDone) -> Result<(), Fault> {
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
-        let Phase::AuthConnecting(auth) = &mut connection.phase else { unreachable!("checked by the caller") };
-        if !auth.preferred_modes().contains(&done.mode) {
-            return Err(Fault::broken(format!("peer chose connection mode {}, which we did not offer", done.mode)));
-        }
-        let key = auth.done(&done.payload)?;
+    /// The server has let us in.
+    fn auth_done(&mut self, connection: &mut Connection, key: &SessionKey, global_id: u64) {
         connection.put(&AuthSignature(key.signature()));
         connection.phase = Phase::Signature;
         // Of several monitors that are asked at once, the first gives the number that stays: requests are known by it.
         if connection.peer_kind == EntityType::MON && self.me.kind != EntityType::MON && self.global_id == 0 {
-            self.global_id = done.global_id;
+            self.global_id = global_id;
             if self.me.kind == EntityType::CLIENT {
-                self.me.num = done.global_id as i64;
+                self.me.num = global_id as i64;
             }
         }
-        self.mark_dirty(conn);
-        Ok(())
+        self.mark_dirty(connection.id);
     }
 
-    fn signature(&mut self, conn: ConnId, signature: &AuthSignature) -> Result<(), Fault> {
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
+    fn signature(&mut self, connection: &mut Connection, signature: &AuthSignature) -> Result<(), Fault> {
         let key = connection.identity.as_ref().map(|identity| identity.key.clone()).unwrap_or_default();
         if signature.0 != key.signature() {
-            return Err(Fault::broken("signature of the handshake does not match"));
+            return Err(Fault::Broken(Cause::Signature));
         }
         connection.phase = Phase::Ident;
         if connection.outgoing {
-            self.send_ident(conn);
+            self.send_ident(connection);
         }
         Ok(())
     }
 
     /// A control frame on an open session.
-    fn control(&mut self, conn: ConnId, tag: Tag, payload: &Bytes) -> Result<(), Fault> {
-        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
-        let id = connection.session.expect("open connections have a session");
-        let s = self.sessions.get_mut(&id).expect("a connection's session exists");
+    fn control(&mut self, connection: &mut Connection, tag: Tag, payload: &Bytes) -> Result<(), Fault> {
+        let s = self.sessions.get_mut(&connection.session()).expect("a connection's session exists");
         match tag {
             Tag::KEEPALIVE2 => {
                 let Keepalive2 { stamp } = open(payload)?;
                 connection.put(&Keepalive2Ack { stamp });
-                self.mark_dirty(conn);
+                self.mark_dirty(connection.id);
             }
             Tag::KEEPALIVE2_ACK => {
                 let Keepalive2Ack { .. } = open(payload)?;
@@ -242,23 +255,29 @@ impl Messenger {
             }
             Tag::ACK if !s.policy.lossy => {
                 let Ack { seq } = open(payload)?;
-                s.out.acknowledged(seq).map_err(|e| Fault::broken(e.to_string()))?;
+                s.out.acknowledged(seq)?;
             }
             _ => return Err(unexpected(tag)),
         }
         Ok(())
     }
 
-    fn message(&mut self, conn: ConnId, header: MessageHeader, envelope: Envelope) -> Result<(), Fault> {
-        let connection = &self.conns[&conn];
-        let (id, began) = (connection.session.expect("open connections have a session"), connection.frame_began);
+    /// A message on an open session. Its first byte came at `began`.
+    fn message(
+        &mut self,
+        conn: ConnId,
+        id: SessionId,
+        began: Duration,
+        header: MessageHeader,
+        envelope: Envelope,
+    ) -> Result<(), Fault> {
         let s = self.sessions.get_mut(&id).expect("a connection's session exists");
         let expected = s.in_seq + 1;
         if header.seq > expected {
-            return Err(Fault::broken(format!("message {} where {expected} was expected", header.seq)));
+            return Err(Fault::Broken(Cause::MessageNumber { seq: header.seq, expected }));
         }
         if !s.policy.lossy {
-            s.out.acknowledged(header.ack_seq).map_err(|e| Fault::broken(e.to_string()))?;
+            s.out.acknowledged(header.ack_seq)?;
         }
         if header.seq < expected {
             // Sent again although we have it.
@@ -281,10 +300,7 @@ impl Messenger {
     }
 }
 
-fn refused(bad: &AuthBadMethod) -> Fault {
-    let why = Errno::from_result(bad.result).map_or_else(|| format!("result {}", bad.result), |e| e.to_string());
-    Fault::broken(format!(
-        "authentication method {} refused: {why}; allowed are methods {:?} with modes {:?} (1 none, 2 cephx)",
-        bad.method, bad.allowed_methods, bad.allowed_modes
-    ))
+fn refused(bad: AuthBadMethod) -> Fault {
+    let AuthBadMethod { method, result, allowed_methods, allowed_modes } = bad;
+    Fault::Broken(Cause::MethodRefused { method, result, methods: allowed_methods, modes: allowed_modes })
 }

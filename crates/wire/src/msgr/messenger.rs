@@ -5,7 +5,7 @@ use super::config::{Config, Peer, Policy, limits};
 use super::connection::{Connection, Fault, Phase};
 use super::control::{Ack, Keepalive2};
 use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, put_control};
-use super::id_queue::NO_ID_LEFT;
+use super::reason::{Cause, OtherEnd, Reason, TransportLoss};
 use super::session::{Link, Session};
 use super::timer::Timer;
 use crate::{AddrKind, Encode, EntityAddr, EntityAddrVec, Envelope, Rope};
@@ -25,7 +25,7 @@ pub struct ConnId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId(pub u64);
 
-/// What the driver is to do, or what happened.
+/// An order to the driver, or news for it.
 #[derive(Debug)]
 pub enum Output {
     /// Dial `to`, then report [`Messenger::connected`] or [`Messenger::closed`].
@@ -33,19 +33,19 @@ pub enum Output {
     /// Send these bytes behind those of earlier outputs.
     Transmit { conn: ConnId, data: Rope },
     /// Close once everything transmitted is sent (within a time of the driver's choice), or while still dialling.
-    /// What the connection still reports is ignored.
+    /// Anything that the connection still reports is ignored.
     Close { conn: ConnId },
     /// The session stands: a first message may follow.
     Opened { session: SessionId, peer: Peer },
     /// `began`: when its first byte came.
     Message { session: SessionId, envelope: Envelope, began: Duration },
-    /// The session is over, nothing more will come. `reason` is a line that names peer and cause.
-    Reset { session: SessionId, reason: String },
+    /// The session is over, nothing more will come.
+    Reset { session: SessionId, reason: Reason },
     /// A lossless session lost its connection, or failed to get one, and will try again when there is something to
-    /// say; for logs and failure detection. `reason` is a line that names peer and cause.
-    Faulted { session: SessionId, reason: String },
-    /// A connection that had no session yet was turned away; `reason` is a line that names peer and cause.
-    Refused { conn: ConnId, reason: String },
+    /// say; for logs and failure detection.
+    Faulted { session: SessionId, reason: Reason },
+    /// A connection that had no session yet was turned away.
+    Refused { conn: ConnId, reason: Reason },
 }
 
 /// All sessions of one daemon or client, as a state machine.
@@ -174,8 +174,9 @@ impl Messenger {
         }
     }
 
-    /// The peer shows signs of life: bytes of it came, or a transport that was full takes more. An answer to a keepalive
-    /// may have to wait behind a large message, in either direction, for longer than a dead peer is to be waited for.
+    /// The peer shows signs of life: bytes of it came, or a transport that was full takes more. An answer to a
+    /// keepalive may have to wait behind a large message, in either direction, for longer than a dead peer is to be
+    /// waited for.
     pub fn progressed(&mut self, conn: ConnId, now: Duration) {
         self.advance(now);
         if let Some(connection) = self.conns.get_mut(&conn) {
@@ -183,7 +184,7 @@ impl Messenger {
         }
     }
 
-    /// Whether the driver reads from no connection for now, so that silence tells nothing of a peer.
+    /// Tells whether the driver reads from no connection for now, so that silence tells nothing of a peer.
     pub fn set_deaf(&mut self, deaf: bool, now: Duration) {
         self.advance(now);
         if std::mem::replace(&mut self.is_deaf, deaf) && !deaf {
@@ -193,12 +194,12 @@ impl Messenger {
     }
 
     /// The connection is gone, or could not be made.
-    pub fn closed(&mut self, conn: ConnId, cause: &str, now: Duration) {
+    pub fn closed(&mut self, conn: ConnId, cause: impl Into<TransportLoss>, now: Duration) {
         self.advance(now);
         if let Some(connection) = self.remove_conn(conn)
             && let Some(session) = connection.session
         {
-            self.link_lost(session, Fault::Lost(cause.to_owned()));
+            self.link_lost(session, Fault::Lost(Cause::Transport(cause.into())));
         }
     }
 
@@ -231,11 +232,11 @@ impl Messenger {
             if !self.sessions[&session].policy.lossy {
                 return session;
             }
-            self.end_session(session, "replaced by a lossless session");
+            self.end_session(session, Cause::ReplacedByLossless);
         }
         let id = self.new_session(Session::new(policy, peer, addr, Link::Standby));
         if addr.sockaddr.is_none() || addr.port() == 0 {
-            self.end_session(id, &format!("none of its addresses ({addrs}) can be dialled with msgr v2"));
+            self.end_session(id, Cause::NotDialable(addrs.clone()));
             return id;
         }
         if !policy.lossy {
@@ -245,8 +246,8 @@ impl Messenger {
         id
     }
 
-    /// Queues a message; dropped if the session is gone. What a peer of our own does not take for its length ends the session
-    /// here already: it is the sender's to know.
+    /// Queues a message; dropped if the session is gone. What a peer of our own does not take for its length ends the
+    /// session here already: it is the sender's to know.
     pub fn send(&mut self, session: SessionId, envelope: Envelope) {
         let Some(s) = self.sessions.get_mut(&session) else { return };
         let (front, middle, data) = (envelope.front.len(), envelope.middle.len(), envelope.data.len());
@@ -254,8 +255,7 @@ impl Messenger {
         if !s.policy.lossy && !is_taken {
             let kind = envelope.header.kind;
             debug_assert!(is_taken, "message of type {kind:#x} with a front of {front} and data of {data} bytes");
-            return self
-                .end_session(session, &format!("message of type {kind:#x} of {front} and {data} bytes is too long"));
+            return self.end_session(session, Cause::MessageTooLong { kind, front, data });
         }
         s.out.push(envelope);
         match s.link {
@@ -286,8 +286,8 @@ impl Messenger {
         self.sessions.get(&session)?.peer.as_ref()
     }
 
-    /// Since when a lossless session has tried in vain to get a connection. `None`: it has one, has not lost one yet, or has
-    /// nothing to send and wants none.
+    /// Since when a lossless session has tried in vain to get a connection. `None`: it has one, has not lost one yet,
+    /// or has nothing to send and wants none.
     pub fn lost_since(&self, session: SessionId) -> Option<Duration> {
         self.sessions.get(&session)?.lost_at
     }
@@ -338,17 +338,16 @@ impl Messenger {
     fn add_conn(&mut self, conn: ConnId, peer: SocketAddr, session: Option<SessionId>) {
         let deadline = self.now + limits::HANDSHAKE_TIME;
         let assembler = Assembler::new(self.config.bulk_min_bytes, self.config.block_crcs, self.buffers.clone());
-        let connection = Connection::new(peer, session, deadline, assembler);
+        let connection = Connection::new(conn, peer, session, deadline, assembler);
         assert!(self.conns.insert(conn, connection).is_none(), "{conn:?} used twice");
         self.timers.insert((deadline, Timer::Handshake(conn)));
     }
 
     /// The connection must have a session by then, not by when it had to.
-    pub(super) fn set_deadline(&mut self, conn: ConnId, deadline: Duration) {
-        let Some(connection) = self.conns.get_mut(&conn) else { return };
+    pub(super) fn set_deadline(&mut self, connection: &mut Connection, deadline: Duration) {
         let before = std::mem::replace(&mut connection.deadline, deadline);
-        self.timers.remove(&(before, Timer::Handshake(conn)));
-        self.timers.insert((deadline, Timer::Handshake(conn)));
+        self.timers.remove(&(before, Timer::Handshake(connection.id)));
+        self.timers.insert((deadline, Timer::Handshake(connection.id)));
     }
 
     fn remove_conn(&mut self, conn: ConnId) -> Option<Connection> {
@@ -400,14 +399,14 @@ impl Messenger {
     /// Ends a connection, and what hangs on it, for a reason of ours.
     pub(super) fn fault(&mut self, conn: ConnId, fault: Fault) {
         let Some(connection) = self.conns.get(&conn) else { return };
-        let (session, peer) = (connection.session, connection.peer);
-        let name = connection.identity.as_ref().map_or(String::new(), |identity| format!(" ({})", identity.name));
+        let session = connection.session;
+        let name = connection.identity.as_ref().map(|identity| identity.name.clone());
+        let peer = OtherEnd::Connection { addr: connection.peer, name };
         self.drop_conn(conn);
         match (session, fault) {
             (Some(session), fault) => self.link_lost(session, fault),
             (None, Fault::Lost(cause) | Fault::Broken(cause)) => {
-                self.outputs
-                    .push_back(Output::Refused { conn, reason: format!("connection from {peer}{name}: {cause}") });
+                self.outputs.push_back(Output::Refused { conn, reason: Reason { peer, cause } });
             }
             (None, Fault::Yielded | Fault::Stale) => {}
         }
@@ -427,9 +426,9 @@ impl Messenger {
     fn link_lost(&mut self, id: SessionId, fault: Fault) {
         let s = self.sessions.get_mut(&id).expect("a connection's session exists");
         let cause = match fault {
-            Fault::Broken(cause) => return self.end_session(id, &cause),
-            Fault::Lost(cause) if s.policy.lossy => return self.end_session(id, &cause),
-            Fault::Yielded if s.policy.lossy => return self.end_session(id, "told to wait for its own connection"),
+            Fault::Broken(cause) => return self.end_session(id, cause),
+            Fault::Lost(cause) if s.policy.lossy => return self.end_session(id, cause),
+            Fault::Yielded if s.policy.lossy => return self.end_session(id, Cause::ToldToWait),
             Fault::Lost(cause) => cause,
             Fault::Stale => unreachable!("a stale connection never had a session"),
             Fault::Yielded => {
@@ -441,7 +440,7 @@ impl Messenger {
         let was_open = s.is_open();
         s.out.rewind();
         s.acks.told();
-        self.outputs.push_back(Output::Faulted { session: id, reason: s.describe(&cause) });
+        self.outputs.push_back(Output::Faulted { session: id, reason: s.reason(cause) });
         if s.out.is_empty() && s.peer.is_some() {
             (s.link, s.lost_at) = (Link::Standby, None);
             return;
@@ -488,9 +487,9 @@ impl Messenger {
     }
 
     /// Ends a session whose connection, if any, is dropped before or here.
-    pub(super) fn end_session(&mut self, id: SessionId, cause: &str) {
+    pub(super) fn end_session(&mut self, id: SessionId, cause: Cause) {
         let s = &self.sessions[&id];
-        let reason = s.describe(cause);
+        let reason = s.reason(cause);
         if let Some(conn) = s.conn() {
             self.drop_conn(conn);
         }
@@ -506,8 +505,8 @@ impl Messenger {
     }
 
     /// The session stands on this connection.
-    pub(super) fn open(&mut self, conn: ConnId, id: SessionId) {
-        let connection = self.conns.get_mut(&conn).expect("opened on a living connection");
+    pub(super) fn open(&mut self, connection: &mut Connection, id: SessionId) {
+        let conn = connection.id;
         connection.phase = Phase::Ready;
         connection.session = Some(id);
         connection.assembler.establish();
@@ -532,8 +531,8 @@ impl Messenger {
             Timer::Handshake(conn) => {
                 let Some(connection) = self.conns.get(&conn).filter(|c| !c.is_ready()) else { return };
                 let cause = match connection.phase {
-                    Phase::AwaitingId(_) => NO_ID_LEFT.to_owned(),
-                    _ => format!("no session within {:?}", limits::HANDSHAKE_TIME),
+                    Phase::AwaitingId(_) => Cause::NoIdLeft,
+                    _ => Cause::NoSession(limits::HANDSHAKE_TIME),
                 };
                 self.fault(conn, Fault::Lost(cause));
             }
@@ -560,8 +559,7 @@ impl Messenger {
         let keepalive = s.policy.keepalive.expect("only such sessions have this timer");
         let connection = self.conns.get_mut(&conn).expect("open sessions have a connection");
         if !self.is_deaf && self.now >= connection.heard_at.max(s.alive_at) + keepalive.timeout {
-            let cause = format!("no answer to keepalives for {:?}", keepalive.timeout);
-            return self.fault(conn, Fault::Lost(cause));
+            return self.fault(conn, Fault::Lost(Cause::Silent(keepalive.timeout)));
         }
         let stamp = Utime::from_unix(self.now);
         connection.put(&Keepalive2 { stamp });

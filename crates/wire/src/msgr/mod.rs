@@ -2,6 +2,7 @@
 //!
 //! * [`Messenger`] — start here: transport events and commands in, [`Output`]s out.
 //! * [`Config`], [`Policy`]: who one is, and how kinds of peers are treated; [`limits`].
+//! * [`Reason`], [`Cause`]: what sessions and connections end for.
 //!
 //! Inside, from the bytes upwards: `frame` (layout and checksums), `assembler` (stream to frames), `control` (payloads
 //! of control frames), `auth`, `connection`, `session`; then the messenger's own steps in `handshake`, `connecting`,
@@ -18,11 +19,15 @@ mod frame;
 mod handshake;
 mod id_queue;
 mod messenger;
+mod reason;
 mod session;
 mod timer;
 
 pub use config::{Config, Keepalive, Peer, Policy, limits};
+pub use frame::FrameError;
 pub use messenger::{ConnId, Messenger, Output, SessionId};
+pub use reason::{Cause, OtherEnd, Reason, TransportLoss};
+pub use session::AckError;
 
 #[cfg(test)]
 mod tests;

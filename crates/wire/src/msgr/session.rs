@@ -2,6 +2,7 @@
 
 use super::config::{Peer, Policy};
 use super::messenger::ConnId;
+use super::reason::{Cause, OtherEnd, Reason};
 use crate::{EntityAddr, Envelope};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -93,9 +94,9 @@ impl Session {
         matches!(self.link, Link::Open(_))
     }
 
-    /// A line about the session that names the peer.
-    pub fn describe(&self, cause: &str) -> String {
-        format!("{} at {}: {cause}", self.name, self.addr)
+    /// The cause, of this session.
+    pub fn reason(&self, cause: Cause) -> Reason {
+        Reason { peer: OtherEnd::Session { name: self.name, addr: self.addr }, cause }
     }
 }
 
@@ -120,7 +121,7 @@ impl Acks {
 /// An acknowledgement of messages that were never sent, or a repeated denial of acknowledged ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("peer claims to have received up to message {claimed}, possible are {first} to {last}")]
-pub(super) struct AckError {
+pub struct AckError {
     claimed: u64,
     first: u64,
     last: u64,
@@ -198,7 +199,7 @@ impl Outbox {
         self.sent = 0;
     }
 
-    /// Whether a peer that has all up to `seq` may still need what is held; not if it acknowledged more before.
+    /// Tells whether a peer that has all up to `seq` may still need what is held; not if it acknowledged more before.
     pub fn may_resume_after(&self, seq: u64) -> bool {
         seq >= self.done_seq
     }

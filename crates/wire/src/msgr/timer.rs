@@ -1,4 +1,5 @@
-//! What a messenger wants to be woken for. A timer may outlive its purpose; who fires looks whether it still has one.
+//! Purposes that a messenger wants to be woken for. A timer may outlive its purpose; the messenger looks whether it has
+//! one.
 
 use super::messenger::{ConnId, SessionId};
 

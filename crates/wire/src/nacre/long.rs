@@ -1,8 +1,9 @@
 //! Messages between OSDs that are longer than a session takes at once.
 //!
-//! What clients may ask for in one operation (90 MiB, also of omap) becomes an update of one message, and what OSDs tell each other
-//! of logs and of objects that are missing has no bound that is known when it is asked for. A message that is long goes in
-//! several, which follow each other in one session; the receiver puts them together and takes the message as if it had come whole.
+//! What clients may ask for in one operation (90 MiB, also of omap) becomes an update of one message, and what OSDs
+//! tell each other of logs and of objects that are missing has no bound that is known when it is asked for. A message
+//! that is long goes in several, which follow each other in one session; the receiver puts them together and takes the
+//! message as if it had come whole.
 
 use super::kind;
 use crate::msgr::limits;
@@ -148,7 +149,7 @@ mod tests {
 
     fn message(front: usize, data: usize) -> Envelope {
         let bytes = |len: usize, seed: usize| Bytes::from_iter((0..len).map(|i| (i * 31 + i / 4096 + seed) as u8));
-        let header = Header { tid: 5, kind: kind::REP_OP, version: 3, compat_version: 2, ..Header::default() };
+        let header = Header { tid: 5, kind: kind::OSD_BEACON, version: 3, compat_version: 2, ..Header::default() };
         Envelope { header, front: bytes(front, 1), middle: Bytes::new(), data: bytes(data, 2).into() }
     }
 

@@ -179,7 +179,7 @@ impl Scripted {
     }
 
     pub fn lose(&mut self, session: SessionId) {
-        self.objecter.reset(session, "lost".into(), &mut self.link, self.now);
+        self.objecter.reset(session, "lost", &mut self.link, self.now);
     }
 
     pub fn advance(&mut self, by: Duration) {

@@ -1,6 +1,6 @@
 //! A network in memory: streams cut anywhere, cut off at any time, with a clock of its own.
 
-use crate::msgr::{Config, ConnId, Messenger, Output, Peer, SessionId};
+use crate::msgr::{Config, ConnId, Messenger, Output, Peer, SessionId, TransportLoss};
 use crate::{Envelope, Header, Rope};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -145,11 +145,11 @@ impl Network {
                     self.nodes[node].began.push(began);
                 }
                 Output::Reset { session, reason } => {
-                    self.nodes[node].resets.push((session, reason));
+                    self.nodes[node].resets.push((session, reason.to_string()));
                     self.nodes[node].order.push((session, false));
                 }
-                Output::Faulted { reason, .. } => self.nodes[node].faults.push(reason),
-                Output::Refused { reason, .. } => self.nodes[node].refused.push(reason),
+                Output::Faulted { reason, .. } => self.nodes[node].faults.push(reason.to_string()),
+                Output::Refused { reason, .. } => self.nodes[node].refused.push(reason.to_string()),
             }
         }
     }
@@ -164,7 +164,7 @@ impl Network {
     fn dial(&mut self, node: usize, conn: ConnId, to: SocketAddr) {
         let now = self.now;
         let Some(peer) = self.nodes.iter().position(|n| n.addr == to) else {
-            self.nodes[node].messenger.closed(conn, "connection refused", now);
+            self.nodes[node].messenger.closed(conn, TransportLoss::Refused, now);
             return;
         };
         let stream = self.next_stream;
@@ -279,8 +279,8 @@ impl Network {
                     Output::Close { conn: c } if c == conn => closed = true,
                     Output::Opened { session, peer } => self.nodes[node].opened.push((session, peer)),
                     Output::Message { session, envelope, .. } => self.nodes[node].received.push((session, envelope)),
-                    Output::Reset { session, reason } => self.nodes[node].resets.push((session, reason)),
-                    Output::Refused { reason, .. } => self.nodes[node].refused.push(reason),
+                    Output::Reset { session, reason } => self.nodes[node].resets.push((session, reason.to_string())),
+                    Output::Refused { reason, .. } => self.nodes[node].refused.push(reason.to_string()),
                     other => panic!("unexpected {other:?}"),
                 }
             }

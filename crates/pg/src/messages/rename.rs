@@ -1,20 +1,20 @@
-//! Objects' names in messages between shards.
+//! Objects' names in messages that come from another shard of an erasure-coded group.
 //!
-//! Each shard of a group names objects by its own pool. What comes from another shard is renamed once, on arrival.
+//! Each shard of a group names objects by its own pool ([`PoolId::of_shard`]). A message from another shard is renamed
+//! once, on arrival. [`super::table`] tells which fields of a message name objects; here is what that means for what
+//! such fields hold.
 
-use super::peer::{RollForward, ShardRead, ShardReadReply};
+use super::peering::MemberState;
 use crate::info::PgInfo;
-use crate::interruption::PgInterrupted;
 use crate::log::LogEntry;
-use crate::peer::{MemberState, PgLogEntries, PgLogGet, PgPull, PgPush, PgPushAck, PgStart, PgStarted, RepOp};
-use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
-use crate::peer_reserve::{PgReserve, PgReserved};
-use crate::scrub::messages::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
+use crate::scrub::ScrubMark;
+use crate::scrub::map::{ObjectScan, ScrubMap};
+use crate::scrub::mark::ScrubCursor;
 use std::collections::BTreeMap;
 use store::Step;
 use types::{ObjectId, PoolId};
 
-/// Something that names objects of one group.
+/// A part of a message that names objects of one group.
 pub(crate) trait Rehome {
     /// Has all objects be of `pool`.
     fn rehome(&mut self, pool: PoolId);
@@ -43,6 +43,13 @@ impl<T: Rehome> Rehome for Option<T> {
 impl<T: Rehome> Rehome for Vec<T> {
     fn rehome(&mut self, pool: PoolId) {
         self.iter_mut().for_each(|item| item.rehome(pool));
+    }
+}
+
+/// An object with something about it that names none.
+impl<V> Rehome for (ObjectId, V) {
+    fn rehome(&mut self, pool: PoolId) {
+        self.0.rehome(pool);
     }
 }
 
@@ -84,61 +91,36 @@ impl Rehome for Step {
     }
 }
 
-impl Rehome for PgObjects {
-    fn rehome(&mut self, pool: PoolId) {
-        self.from.rehome(pool);
-        self.end.rehome(pool);
-        self.objects.iter_mut().for_each(|(object, _)| object.rehome(pool));
-    }
-}
-
-impl Rehome for ScrubDone {
-    fn rehome(&mut self, pool: PoolId) {
-        if let Some(cursor) = &mut self.mark.cursor {
-            cursor.next.rehome(pool);
-        }
-    }
-}
-
-impl Rehome for ScrubGot {
-    fn rehome(&mut self, pool: PoolId) {
-        self.map.until.rehome(pool);
-        self.map.objects.iter_mut().for_each(|scan| scan.object.rehome(pool));
-    }
-}
-
+/// Renames in some fields of a struct. All its fields are told, so that a new one cannot be forgotten.
 macro_rules! rehome {
-    ($($ty:ident { $($field:ident),* })*) => {
+    ($($ty:ident { $($renamed:ident),* $(,)? } keeps { $($kept:ident),* $(,)? })*) => {
         $(impl Rehome for $ty {
-            fn rehome(&mut self, _pool: PoolId) {
-                $(self.$field.rehome(_pool);)*
+            fn rehome(&mut self, pool: PoolId) {
+                let $ty { $($renamed,)* $($kept: _,)* } = self;
+                $($renamed.rehome(pool);)*
             }
         })*
     };
 }
 
 rehome! {
-    LogEntry { object }
-    PgInfo { last_backfill }
-    MemberState { info, missing }
-    RepOp { entry, others, info, steps }
-    PgLogEntries { entries, info, dups }
-    PgStart { entries, info }
-    PgStarted { missing }
-    ScrubGet { from, until }
-    PgLogGet {}
-    PgPull { objects }
-    PgPush { object }
-    PgPushAck { object }
-    PgScan { from }
-    PgBackfilled { before }
-    PgReserve {}
-    PgReserved {}
-    ScrubBad { object }
-    ShardRead { object }
-    ShardReadReply {}
-    RollForward {}
-    PgInterrupted {}
+    LogEntry { object } keeps {
+        version, kind, prior_version, reqid, user_version, mtime, result, op_results, undo, skipped, voids,
+    }
+    PgInfo { last_backfill } keeps {
+        last_update, log_tail, last_epoch_started, complete, created, last_user_version, stats, pg_num,
+        rolled_forward, own_in, own_until,
+    }
+    MemberState { info, missing } keeps {}
+    ScrubMap { until, objects } keeps { list_error }
+    ObjectScan { object } keeps {
+        size_bytes, info, attrs_crc, attrs, omap_keys, omap_bytes, omap_crc, data_crc, read_error, metadata_error,
+    }
+    ScrubMark { cursor } keeps {
+        light_at, light_version, deep_at, deep_version, clean_at, shallow_errors, deep_errors, repaired, omap_keys,
+        omap_bytes,
+    }
+    ScrubCursor { next } keeps { shallow_errors, deep_errors, omap_keys, omap_bytes }
 }
 
 #[cfg(test)]
@@ -146,7 +128,9 @@ mod tests {
     use super::*;
     use crate::coded::undo::Undo;
     use crate::log::LogKind;
-    use crate::peer::PgInterval;
+    use crate::messages::PgInterval;
+    use crate::messages::replication::RepOp;
+    use crate::messages::table::GroupMessage;
     use ec::ShardSet;
     use types::{EVersion, Epoch, PgId, ReqId, SnapId, Utime};
     use wire::{Header, Message, Reader, Rope, Target, Writer};

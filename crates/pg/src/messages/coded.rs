@@ -1,10 +1,10 @@
-//! What OSDs say to each other about shards.
+//! Messages about shards of erasure-coded groups.
 
-use crate::peer::PgInterval;
+use super::PeerKind;
+use super::interval::PgInterval;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId};
-use wire::nacre::kind;
 use wire::own_message as message;
 use wire::{DecodeError, Header, Message, Reader, Rope, Writer};
 
@@ -24,10 +24,10 @@ pub struct ShardRead {
     pub attrs: bool,
 }
 
-message!(ShardRead = kind::SHARD_READ, version 1 { pg, read, object, version, offset, len, attrs });
+message!(ShardRead = PeerKind::ShardRead.number(), version 1 { pg, read, object, version, offset, len, attrs });
 
-/// Primary to somebody who served before with a shard that it does not have in the present interval: send me bytes of that.
-/// Answered like [`ShardRead`], whose fields these are, but that `pg` names that shard.
+/// Primary to somebody who served before with a shard that it does not have in the present interval: send me bytes of
+/// that. Answered like [`ShardRead`], whose fields these are, but that `pg` names that shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StrayRead {
     pub pg: PgInterval,
@@ -39,17 +39,17 @@ pub struct StrayRead {
     pub attrs: bool,
 }
 
-message!(StrayRead = kind::STRAY_READ, version 1 { pg, read, object, version, offset, len, attrs });
+message!(StrayRead = PeerKind::StrayRead.number(), version 1 { pg, read, object, version, offset, len, attrs });
 
 impl StrayRead {
-    /// What a member would be asked for.
+    /// The question as a member would be asked it.
     pub fn as_shard_read(&self) -> ShardRead {
         let StrayRead { pg, read, ref object, version, offset, len, attrs } = *self;
         ShardRead { pg, read, object: object.clone(), version, offset, len, attrs }
     }
 }
 
-/// What came of a [`ShardRead`] or a [`StrayRead`].
+/// Outcome of a [`ShardRead`] or a [`StrayRead`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShardReadOutcome {
     Read,
@@ -71,7 +71,7 @@ pub struct ShardReadReply {
 }
 
 impl Message for ShardReadReply {
-    const TYPE: u16 = kind::SHARD_READ_REPLY;
+    const TYPE: u16 = PeerKind::ShardReadReply.number();
 
     fn encode_front(&self, w: &mut Writer) {
         w.versioned(1, 1, |w| {
@@ -114,4 +114,4 @@ pub struct RollForward {
     pub committed: EVersion,
 }
 
-message!(RollForward = kind::ROLL_FORWARD, version 1 { pg, committed });
+message!(RollForward = PeerKind::RollForward.number(), version 1 { pg, committed });

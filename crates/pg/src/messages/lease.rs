@@ -1,10 +1,27 @@
-//! What members and their primary say to each other so that members may answer reads, too.
+//! Leases, by which primaries answer reads, and shares of them, by which members do.
 
-use crate::peer::PgInterval;
-use types::EVersion;
-use wire::nacre::kind;
+use super::PeerKind;
+use super::interval::PgInterval;
+use types::{EVersion, Epoch};
 use wire::own_message as message;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Primary to member: may I answer reads? `stamp`: microseconds of the sender's clock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseGet {
+    pub stamp: u64,
+}
+
+message!(LeaseGet = PeerKind::LeaseGet.number(), version 1 { stamp });
+
+/// Answers [`LeaseGet`]: in the groups in which the sender, which has the map `epoch`, follows the receiver.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseGrant {
+    pub stamp: u64,
+    pub epoch: Epoch,
+}
+
+message!(LeaseGrant = PeerKind::LeaseGrant.number(), version 1 { stamp, epoch });
 
 /// A group that a member wants to read in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,7 +52,7 @@ pub struct ReadShareGet {
     pub wishes: Vec<ShareWish>,
 }
 
-message!(ReadShareGet = kind::READ_SHARE_GET, version 1 { wishes });
+message!(ReadShareGet = PeerKind::ReadShareGet.number(), version 1 { wishes });
 
 /// A group that a member may read in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,4 +87,4 @@ pub struct ReadShare {
     pub shares: Vec<Share>,
 }
 
-message!(ReadShare = kind::READ_SHARE, version 1 { shares });
+message!(ReadShare = PeerKind::ReadShare.number(), version 1 { shares });

@@ -1,10 +1,10 @@
-//! What a primary and its members say to each other about scrub.
+//! Messages of scrub, between a primary and its members.
 
-use super::map::ScrubMap;
-use super::mark::ScrubMark;
-use crate::peer::PgInterval;
+use super::PeerKind;
+use super::interval::PgInterval;
+use crate::scrub::ScrubMark;
+use crate::scrub::map::ScrubMap;
 use types::{EVersion, ObjectId};
-use wire::nacre::kind;
 use wire::own_message as message;
 
 /// Primary to member: tell what you have of the objects in `from .. until`. No update of them is on its way.
@@ -19,7 +19,7 @@ pub struct ScrubGet {
     pub deep: bool,
 }
 
-message!(ScrubGet = kind::SCRUB_GET, version 1 { pg, round, from, until, deep });
+message!(ScrubGet = PeerKind::ScrubGet.number(), version 1 { pg, round, from, until, deep });
 
 /// Answers [`ScrubGet`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,7 +29,7 @@ pub struct ScrubGot {
     pub map: ScrubMap,
 }
 
-message!(ScrubGot = kind::SCRUB_GOT, version 1 { pg, round, map });
+message!(ScrubGot = PeerKind::ScrubGot.number(), version 1 { pg, round, map });
 
 /// Primary to member: your copy of the object is bad, or you are backfilled and nobody has the object. Note it as
 /// missing in this version; it is pushed to you once somebody has it. Without a version: the object was removed, and
@@ -41,7 +41,7 @@ pub struct ScrubBad {
     pub version: Option<EVersion>,
 }
 
-message!(ScrubBad = kind::SCRUB_BAD, version 1 { pg, object, version });
+message!(ScrubBad = PeerKind::ScrubBad.number(), version 1 { pg, object, version });
 
 /// Primary to member: the group has been scrubbed, or was before the member came.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,4 +52,4 @@ pub struct ScrubDone {
     pub sound: bool,
 }
 
-message!(ScrubDone = kind::SCRUB_DONE, version 1 { pg, mark, sound });
+message!(ScrubDone = PeerKind::ScrubDone.number(), version 1 { pg, mark, sound });

@@ -1,17 +1,18 @@
-//! What OSDs say to each other about room for updates.
+//! Room for updates, which members promise primaries.
 
+use super::PeerKind;
 use types::Epoch;
-use wire::nacre::kind;
 use wire::own_message as message;
 
 /// Primary to member: how much may I send you? Answered by [`RoomTold`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RoomGet {
-    /// The primary's map. A member that has an older one does not answer: it may take the primary for an earlier start of it.
+    /// The primary's map. A member that has an older one does not answer: it may take the primary for an earlier start
+    /// of it.
     pub epoch: Epoch,
 }
 
-message!(RoomGet = kind::ROOM_GET, version 1 { epoch });
+message!(RoomGet = PeerKind::RoomGet.number(), version 1 { epoch });
 
 /// Member to primary: from now on no more than so many bytes of updates may be on their way from you to me.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,7 +24,7 @@ pub struct RoomTold {
     pub epoch: Epoch,
 }
 
-message!(RoomTold = kind::ROOM_TOLD, version 2 { bytes, number, epoch });
+message!(RoomTold = PeerKind::RoomTold.number(), version 2 { bytes, number, epoch });
 
 /// Primary to member: [`RoomTold`] has come. All updates that are sent behind this message fit into that window.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,4 +32,4 @@ pub struct RoomSeen {
     pub number: u64,
 }
 
-message!(RoomSeen = kind::ROOM_SEEN, version 1 { number });
+message!(RoomSeen = PeerKind::RoomSeen.number(), version 1 { number });

@@ -1,0 +1,53 @@
+//! Reasons for which an OSD ends by itself.
+
+use pg::{Fatal, TwoHomes};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+use store::OpenError;
+use wire::DecodeError;
+
+/// The main device of a shard's store.
+#[derive(Clone, Debug)]
+pub(crate) struct StorePlace {
+    pub device: PathBuf,
+    /// Of a shard that is not the OSD's first, its number.
+    pub shard: Option<usize>,
+}
+
+impl fmt::Display for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.device.display())?;
+        self.shard.map_or(Ok(()), |shard| write!(f, ", shard {shard}"))
+    }
+}
+
+/// Why a store that opens cannot be used, or why one does not open.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotReady {
+    #[error("{0}")]
+    Open(OpenError),
+    /// In the store's words.
+    #[error("{0}")]
+    Stopped(String),
+    #[error("{0}")]
+    Device(io::Error),
+}
+
+/// Why an OSD ends by itself.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{place}: {why}")]
+    Store { place: StorePlace, why: NotReady },
+    #[error("{place}: {why}")]
+    Homes { place: StorePlace, why: TwoHomes },
+    #[error("{place}: no answer for {} s: the drive hangs", .owed.as_secs())]
+    DriveHangs { place: StorePlace, owed: Duration },
+    #[error("{0}")]
+    Shard(Fatal),
+    #[error("a message of shard {shard} is malformed: {why}")]
+    Message { shard: usize, why: DecodeError },
+    #[error("a message of shard {shard} to another is malformed: {why}")]
+    MessageBetweenShards { shard: usize, why: DecodeError },
+}

@@ -1,0 +1,25 @@
+//! Memory that a shard holds for clients.
+
+use super::Shard;
+use super::deferred::Deferred;
+use crate::client_ops::{ClientOp, OP_BYTES};
+use crate::memory_use::MemoryUse;
+use crate::pg::Pg;
+
+impl Shard {
+    /// Returns the memory held for clients, as it is counted and as a look at each operation finds it.
+    pub fn memory_use(&self) -> MemoryUse {
+        let deferred = self.deferred.values().flatten().map(|deferred| match deferred {
+            Deferred::ClientOp { op, .. } => op.input_bytes() + OP_BYTES,
+            Deferred::Ack { .. } | Deferred::Query { .. } => 0,
+        });
+        let in_groups = self.pgs.values().flat_map(Pg::unanswered).map(ClientOp::held_bytes);
+        MemoryUse {
+            counted: self.held.bytes(),
+            found: deferred.chain(in_groups).sum(),
+            copied: self.copies.held_bytes(),
+            waiting: self.intake.bytes(),
+            uncommitted: self.store.uncommitted_bytes(),
+        }
+    }
+}

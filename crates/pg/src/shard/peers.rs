@@ -1,0 +1,243 @@
+//! Messages from other OSDs.
+
+use super::Shard;
+use super::deferred::Deferred;
+use crate::context::Context;
+use crate::messages::lease::{LeaseGrant, ReadShare, ReadShareGet};
+use crate::messages::peering::{MemberState, PgNotify, PgQuery, PgStrays, PgUnneeded};
+use crate::messages::rename::Rehome;
+use crate::messages::replication::RepOpReply;
+use crate::messages::room::{RoomGet, RoomTold};
+use crate::messages::table::GroupMessage;
+use crate::messages::{PeerKind, PeerMessage};
+use crate::pg::Pg;
+use mutant::Mutant;
+use std::time::Duration;
+use types::OsdId;
+use wire::{DecodeError, Envelope};
+
+impl Shard {
+    /// Takes a message from another OSD. Its first byte came at `began`.
+    ///
+    /// Errors: it is malformed; the session must be closed.
+    pub fn peer_message(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
+        let tid = envelope.header.tid;
+        match PeerKind::of(envelope.header.kind) {
+            Some(kind) => self.handle(from, tid, kind.open(envelope)?, began),
+            None => tracing::warn!(%from, kind = envelope.header.kind, "message of unknown type ignored"),
+        }
+        self.coded_reads_done();
+        Ok(())
+    }
+
+    fn handle(&mut self, from: OsdId, tid: u64, message: PeerMessage, began: Duration) {
+        use PeerMessage as M;
+        match message {
+            M::OsdOp(op) => self.osd_asks(from, tid, op, began),
+            M::OsdOpReply(reply) => self.osd_answers(tid, &reply),
+            M::RepOp(message) => self.hand_to(message, |pg, cx, message| pg.rep_op(cx, from, message, began)),
+            M::RepOpReply(reply) => self.members_durable(from, reply),
+            M::PgQuery(query) => match query.epoch > self.maps.epoch() {
+                true => self.defer(query.epoch, Deferred::Query { from, message: query }),
+                false => self.query(from, query),
+            },
+            M::PgNotify(notify) => self.members_told(from, notify),
+            M::PgLogGet(message) => self.hand_to(message, |pg, cx, message| pg.log_wanted(cx, from, &message)),
+            M::PgLogEntries(message) => self.hand_to(message, |pg, cx, message| pg.log_came(cx, from, message)),
+            M::PgScan(message) => self.hand_to(message, |pg, cx, message| pg.scan_wanted(cx, from, message)),
+            M::PgObjects(message) => self.hand_to(message, |pg, cx, message| pg.scanned(cx, from, message)),
+            M::PgPull(message) => self.hand_to(message, |pg, cx, message| pg.pull_wanted(cx, from, message)),
+            M::PgPush(message) => self.hand_to(message, |pg, cx, message| pg.pushed(cx, from, message)),
+            M::PgPushAck(message) => self.hand_to(message, |pg, cx, message| pg.push_acked(cx, from, message)),
+            M::PgStart(message) => self.hand_to(message, |pg, cx, message| pg.start_wanted(cx, from, &message)),
+            M::PgStarted(message) => self.hand_to(message, |pg, cx, message| pg.member_started(cx, from, message)),
+            M::LeaseGet(get) => {
+                let grant = self.leases.grant(from, get.stamp, self.maps.epoch(), self.now);
+                context!(self).send_osd(from, grant);
+            }
+            M::LeaseGrant(grant) => self.lease_granted(from, &grant),
+            M::PgBackfilled(message) => self.hand_to(message, |pg, cx, message| pg.backfilled(cx, from, message)),
+            M::PgReserve(message) => self.hand_to(message, |pg, cx, message| pg.slot_wanted(cx, from, &message)),
+            M::PgReserved(message) => self.hand_to(message, |pg, cx, message| pg.slot_told(cx, from, &message)),
+            // The group may be gone from here; the slot has the name that was asked for.
+            M::PgReleased(message) => self.reservations.release_for(from, message.pg),
+            M::PgStrays(message) => self.strays_told(from, message),
+            M::PgUnneeded(message) => self.unneeded_told(from, message),
+            M::StrayRead(message) => {
+                if let Some(reply) = context!(self).old_shard_wanted(from, message) {
+                    context!(self).send_osd(from, reply);
+                }
+            }
+            M::ScrubGet(message) => self.hand_to(message, |pg, cx, message| pg.scrub_wanted(cx, from, message)),
+            M::ScrubGot(message) => self.hand_to(message, |pg, cx, message| pg.scrub_got(cx, from, message)),
+            M::ScrubBad(message) => self.hand_to(message, |pg, cx, message| pg.scrub_bad(cx, from, message)),
+            M::ScrubDone(message) => self.hand_to(message, |pg, cx, message| pg.scrub_done(cx, from, message)),
+            M::ShardRead(message) => self.hand_to(message, |pg, cx, message| pg.shard_read(cx, from, message)),
+            M::ShardReadReply(reply) => self.hand_to(reply, |pg, cx, reply| pg.shard_read_came(cx, from, reply)),
+            M::RollForward(message) => self.hand_to(message, |pg, cx, message| pg.forward_told(cx, from, &message)),
+            M::PgInterrupted(message) => self.hand_to(message, |pg, cx, message| pg.interrupted(cx, from, &message)),
+            M::RoomGet(get) => self.room_wanted(from, &get),
+            M::RoomTold(told) => self.room_told(from, &told),
+            M::RoomSeen(seen) => self.rooms.seen(from, &seen),
+            M::ReadShareGet(get) => self.shares_wanted(from, get),
+            M::ReadShare(shares) => self.shares_told(from, shares),
+            M::PgSought(message) => self.sought(from, message),
+            M::PgFound(message) => self.found(from, message),
+        }
+    }
+
+    /// Gives a message to its group, if this shard has it, with objects named as they are named here.
+    fn hand_to<M: GroupMessage>(&mut self, mut message: M, handle: impl FnOnce(&mut Pg, &mut Context<'_>, M)) {
+        let id = self.instance(message.pg().pgid);
+        let Some(pg) = self.pgs.get_mut(&id) else { return };
+        if id.pool.shard().is_some() {
+            message.rehome(id.pool);
+        }
+        handle(pg, context!(self), message);
+    }
+
+    /// A member has updates durably.
+    fn members_durable(&mut self, from: OsdId, reply: RepOpReply) {
+        let RepOpReply { durable, hops } = reply;
+        for ((pg_interval, version), hops) in hops {
+            let id = self.instance(pg_interval.pgid);
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.member_hops(self.now, from, (pg_interval.since, version), hops);
+            }
+        }
+        for (pg_interval, version) in durable {
+            let id = self.instance(pg_interval.pgid);
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.member_durable(context!(self), from, pg_interval.since, version);
+            }
+        }
+    }
+
+    /// A member answers questions that began intervals.
+    fn members_told(&mut self, from: OsdId, notify: PgNotify) {
+        let PgNotify { groups, unknown_promises, promises, shares, strange } = notify;
+        let spans = |known: Vec<(OsdId, u64)>| -> Vec<(Option<OsdId>, u64)> {
+            let known = known.into_iter().map(|(osd, span)| (Some(osd), span));
+            known.chain([(None, unknown_promises)]).collect()
+        };
+        let (promises, shares) = (spans(promises), spans(shares));
+        for (pg_interval, mut state) in groups {
+            let id = self.instance(pg_interval.pgid);
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                if id.pool.shard().is_some() {
+                    state.rehome(id.pool);
+                }
+                let state = (!strange.contains(&pg_interval)).then_some(state);
+                pg.member_told(context!(self), from, pg_interval.since, state, &promises, &shares);
+            }
+        }
+    }
+
+    fn lease_granted(&mut self, from: OsdId, grant: &LeaseGrant) {
+        if self.leases.granted(from, grant, self.maps.epoch()) {
+            self.lease_came();
+        }
+    }
+
+    fn shares_wanted(&mut self, from: OsdId, get: ReadShareGet) {
+        let mut shares = Vec::new();
+        for wish in get.wishes {
+            let id = self.instance(wish.pg.pgid);
+            let pg = self.pgs.get_mut(&id);
+            shares.extend(pg.and_then(|pg| pg.share_wanted(context!(self), from, wish)));
+        }
+        if !shares.is_empty() {
+            context!(self).send_osd(from, ReadShare { shares });
+        }
+    }
+
+    fn shares_told(&mut self, from: OsdId, told: ReadShare) {
+        for share in told.shares {
+            let id = self.instance(share.wish.pg.pgid);
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.share_told(context!(self), from, &share);
+            }
+        }
+    }
+
+    fn room_wanted(&mut self, from: OsdId, get: &RoomGet) {
+        // An older start of the sender may be what this map shows.
+        if get.epoch <= self.maps.epoch() {
+            self.rooms.asked(from);
+        }
+    }
+
+    fn room_told(&mut self, from: OsdId, told: &RoomTold) {
+        let seen = self.rooms.told(from, told);
+        context!(self).send_osd(from, seen);
+    }
+
+    /// Copies that this OSD has are not needed, says one that leads their groups.
+    fn unneeded_told(&mut self, from: OsdId, message: PgUnneeded) {
+        let PgUnneeded { epoch, groups } = message;
+        // With an older map it is not known whether this OSD is to have them again; it asks once more.
+        let groups = groups.into_iter().filter(|_| epoch <= self.maps.epoch());
+        for pgid in groups.filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
+            let leads = self.mapping.get(pgid.base()).is_some_and(|placed| placed.acting_primary == Some(from));
+            if leads && self.store.pgs_contain(pgid) && !self.splits.is_unexamined(pgid) {
+                self.strays.remove(self.maps.current(), pgid);
+            }
+        }
+    }
+
+    /// Another OSD has copies of groups that it is no member of.
+    fn strays_told(&mut self, from: OsdId, message: PgStrays) {
+        let epoch = self.maps.epoch();
+        if message.epoch > epoch {
+            return;
+        }
+        let mut groups = Vec::new();
+        for pgid in message.groups {
+            let pg = self.pgs.get(&self.instance(pgid));
+            if pg.is_some_and(|pg| pg.needs_no_copy_of(self.whoami, from, pgid.pool.shard())) {
+                groups.push(pgid);
+            }
+        }
+        if !groups.is_empty() {
+            context!(self).send_osd(from, PgUnneeded { epoch, groups });
+        }
+    }
+
+    /// The session with another OSD has ended, and what was on its way between the two is lost.
+    pub fn session_ended(&mut self, osd: OsdId) {
+        if mutant::is(Mutant::SessionEndUntold) {
+            return;
+        }
+        for deferred in self.deferred.values_mut() {
+            deferred.retain(|deferred| !matches!(deferred, Deferred::Query { from, .. } if *from == osd));
+        }
+        self.pgs.values_mut().for_each(|pg| pg.session_ended(context!(self), osd));
+    }
+
+    /// A primary begins an interval and asks for what this OSD has of groups.
+    pub(super) fn query(&mut self, from: OsdId, message: PgQuery) {
+        let (mut groups, mut strange) = (Vec::new(), Vec::new());
+        for (pg_interval, agreed) in message.groups {
+            // Another shard of this OSD answers.
+            if !self.is_home_of(pg_interval.pgid) {
+                continue;
+            }
+            let id = self.instance(pg_interval.pgid);
+            let state = match self.pgs.get_mut(&id) {
+                Some(pg) => match pg.hold_query(from, pg_interval, &agreed) {
+                    true => None,
+                    false => pg.join(context!(self), from, pg_interval, &agreed),
+                },
+                // Not a member (any more): that alone is news to one that waits for a lease of this OSD to end.
+                None => {
+                    strange.extend((!mutant::is(Mutant::StrangerHasNothing)).then_some(pg_interval));
+                    Some(MemberState::default())
+                }
+            };
+            groups.extend(state.map(|state| (pg_interval, state)));
+        }
+        if !groups.is_empty() {
+            context!(self).notify(from, groups, strange);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Commits and lookups that the store has finished, and what waits for them.
+
+use super::Shard;
+use crate::context::{Context, Fatal, OnCommit, Output, Waiter};
+use crate::messages::PgInterval;
+use crate::messages::peering::PgSought;
+use store::{LookupId, ReadError, StoreEvent, Ticket};
+use wire::Rope;
+
+impl Shard {
+    pub(super) fn handle_store_events(&mut self) {
+        while let Some(event) = self.store.poll_event() {
+            match event {
+                StoreEvent::Committed(ticket) => self.committed(ticket),
+                StoreEvent::LookupDone(id) => self.lookup_done(id, None),
+                StoreEvent::ReadDone { id, result } => self.lookup_done(id, Some(result)),
+                StoreEvent::Failed { reason } => self.out.push(Output::Fatal(Fatal::StoreFailed(reason))),
+            }
+        }
+    }
+
+    fn committed(&mut self, ticket: Ticket) {
+        let times = self.store.commit_times(ticket);
+        while self.commits.front().is_some_and(|(t, ..)| *t <= ticket) {
+            let (_, pgid, then) = self.commits.pop_front().expect("just seen");
+            let Some(pg) = self.pgs.get_mut(&pgid) else { continue };
+            match then {
+                OnCommit::Nothing => {}
+                OnCommit::PrimaryUpdate { since, version } => {
+                    pg.own_update_durable(context!(self), since, version, times.as_ref());
+                }
+                OnCommit::MemberUpdate { primary, since, version, times: of_member } => {
+                    if pg.follows(primary, since) {
+                        self.rep_replies.insert((primary, pgid), (since, version));
+                        if let Some(hops) = times.as_ref().and_then(|times| of_member.hops(times)) {
+                            let group = PgInterval { pgid, since };
+                            self.rep_hops.entry(primary).or_default().push(((group, version), hops));
+                        }
+                    }
+                }
+                OnCommit::Pushed { from, since, object } => pg.push_durable(context!(self), from, since, object),
+                OnCommit::Started { primary, since } => pg.start_remembered(context!(self), primary, since),
+            }
+        }
+    }
+
+    pub(super) fn lookup_done(&mut self, id: LookupId, data: Option<Result<Rope, ReadError>>) {
+        match self.waiters.remove(&id) {
+            None => {}
+            Some(Waiter::ClientOp { pgid, op }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.op_lookup_done(context!(self), op, id, data);
+                }
+            }
+            Some(Waiter::Scrub { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.scrub_lookup_done(context!(self), id, data);
+                }
+            }
+            Some(Waiter::Check) => self.check.lookup_done(context!(self), &mut self.pgs, id, data),
+            Some(Waiter::Load { pgid }) => {
+                if self.pgs.get_mut(&pgid).is_some_and(|pg| pg.load_waited_for(id)) {
+                    self.load_group(pgid);
+                } else if self.splits.reading(pgid).is_some_and(|pg| pg.load_waited_for(id)) {
+                    self.read_stray(pgid);
+                } else if self.merges.load_waited_for(pgid, id) {
+                    self.read_merges();
+                }
+            }
+            Some(Waiter::Scan { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.scan_lookup_done(context!(self), id);
+                }
+            }
+            Some(Waiter::Trim { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.trim_lookup_done(context!(self), id);
+                }
+            }
+            Some(Waiter::GoingBack { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.members_changed(context!(self));
+                }
+            }
+            Some(Waiter::Stray { pgid }) => self.strays.lookup_done(context!(self), pgid, id),
+            Some(Waiter::Sought { pgid, from }) => {
+                let epoch = self.maps.epoch();
+                self.sought(from, PgSought { epoch, groups: vec![pgid] });
+            }
+            Some(Waiter::OldShard) => match context!(self).old_shard_lookup_done(id, data) {
+                Some((to, reply)) if to == self.whoami => {
+                    let id = self.instance(reply.pg.pgid);
+                    if let Some(pg) = self.pgs.get_mut(&id) {
+                        pg.shard_read_came(context!(self), to, reply);
+                    }
+                }
+                Some((to, reply)) => context!(self).send_osd(to, reply),
+                None => {}
+            },
+            Some(Waiter::ShardRead { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.serve_lookup_done(context!(self), id, data);
+                }
+            }
+            Some(Waiter::Rebuild { pgid, object }) => {
+                if let (Some(pg), Some(data)) = (self.pgs.get_mut(&pgid), data) {
+                    pg.rebuild_read(context!(self), &object, id, data);
+                }
+            }
+            Some(Waiter::Reread { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.reread_lookup_done(context!(self), id, data);
+                }
+            }
+            Some(Waiter::Push { pgid, to }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.push_lookup_done(context!(self), to, id, data);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Bytes of what OSDs say to each other, which OSDs of another version must read.
+
+use super::peer_samples;
+use crate::messages::table::Scope;
+use crate::messages::{PeerKind, PeerMessage, kind_name};
+use crate::route::{self, Addressee};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use types::PoolId;
+use wire::{Envelope, Target};
+
+/// A line per sample: its name, the header's numbers, front and data in hexadecimal.
+const GOLDEN: &str = include_str!("peer_messages.golden");
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string");
+        text
+    })
+}
+
+fn line(name: &str, envelope: &Envelope) -> String {
+    let header = &envelope.header;
+    assert!(envelope.middle.is_empty());
+    let (front, data) = (hex(&envelope.front), hex(&envelope.data.to_vec()));
+    let numbers = [header.kind, header.priority, header.version, header.compat_version, header.data_off];
+    let numbers = numbers.map(|number| number.to_string()).join(" ");
+    format!("{name}: {numbers}: {front}: {data}")
+}
+
+fn sealed(sample: PeerMessage) -> Envelope {
+    sample.seal(3, Target::default())
+}
+
+#[test]
+fn every_message_is_written_as_ever() {
+    let mut golden: BTreeMap<&str, &str> =
+        GOLDEN.lines().map(|line| (line.split(": ").next().unwrap(), line)).collect();
+    let mut missing = String::new();
+    for (name, sample) in peer_samples::all(PoolId(4)) {
+        let line = line(name, &sealed(sample));
+        match golden.remove(name) {
+            Some(known) => assert_eq!(line, known),
+            None => writeln!(missing, "{line}").expect("a string"),
+        }
+    }
+    assert_eq!(missing, "", "samples that are not recorded");
+    assert_eq!(golden, BTreeMap::new(), "records without a sample");
+}
+
+#[test]
+fn every_message_of_the_table_has_a_sample_and_reads_back() {
+    let mut kinds = BTreeSet::new();
+    for (name, sample) in peer_samples::all(PoolId(4)) {
+        let kind = sample.kind();
+        kinds.insert(kind);
+        assert!(
+            name.starts_with(kind.name()) || kind == PeerKind::PgNotify || kind == PeerKind::PgLogEntries,
+            "{name}"
+        );
+        let envelope = sealed(sample.clone());
+        assert_eq!(PeerKind::of(envelope.header.kind), Some(kind));
+        let back = kind.open(&envelope).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(line(name, &sealed(back)), line(name, &envelope));
+        let shorter = Envelope { front: envelope.front.slice(..envelope.front.len() - 1), ..envelope };
+        assert!(kind.open(&shorter).is_err(), "{name}");
+    }
+    assert_eq!(kinds, PeerKind::ALL.iter().copied().collect());
+}
+
+#[test]
+fn messages_about_a_group_begin_with_it() {
+    for (name, sample) in peer_samples::all(PoolId(4)) {
+        let (kind, envelope) = (sample.kind(), sealed(sample));
+        let addressee = route::of_peer_message(kind, &envelope).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(addressee == Addressee::Group(peer_samples::PG), kind.scope() == Scope::Group, "{name}");
+    }
+}
+
+/// A field that names objects and stays as it came would make the two differ.
+#[test]
+fn objects_of_another_shard_get_the_names_that_they_have_here() {
+    let (theirs, ours) = (PoolId(4).of_shard(2), PoolId(4).of_shard(0));
+    let mut renamed = 0;
+    for ((name, came), (_, here)) in peer_samples::all(theirs).into_iter().zip(peer_samples::all(ours)) {
+        let named = came != here;
+        let came = came.renamed_to(ours);
+        if here.kind().scope() == Scope::Group {
+            renamed += u32::from(named);
+            assert_eq!(came, here, "{name}");
+        }
+    }
+    assert_eq!(renamed, 19, "samples that name objects");
+}
+
+#[test]
+fn names_for_logs_are_told_of_all_messages() {
+    assert_eq!(kind_name(0x4e20), "rep_op");
+    assert_eq!(kind_name(wire::nacre::kind::LONG_PART), "long_part");
+    assert_eq!(kind_name(50), "mon_command");
+    let names: BTreeSet<&str> = PeerKind::ALL.iter().map(|kind| kind.name()).collect();
+    assert_eq!(names.len(), PeerKind::ALL.len(), "two have one name");
+}

@@ -1,0 +1,225 @@
+//! Reasons for which sessions end, connections are lost, and peers are turned away.
+
+use super::frame::FrameError;
+use super::session::AckError;
+use crate::basic::AuthName;
+use crate::messages::kind_name;
+use crate::{DecodeError, EntityAddr, EntityAddrVec};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use types::{EntityName, EntityType, Errno};
+
+/// Why a transport connection ended, or was not made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TransportLoss {
+    /// The peer's machine answers, and nobody listens there.
+    Refused,
+    /// In the transport's words.
+    Other(String),
+}
+
+impl From<&io::Error> for TransportLoss {
+    fn from(error: &io::Error) -> TransportLoss {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => TransportLoss::Refused,
+            _ => TransportLoss::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<&str> for TransportLoss {
+    fn from(words: &str) -> TransportLoss {
+        TransportLoss::Other(words.to_owned())
+    }
+}
+
+impl fmt::Display for TransportLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TransportLoss::Refused => f.write_str("connection refused"),
+            TransportLoss::Other(words) => f.write_str(words),
+        }
+    }
+}
+
+/// Cause of the end of a session or a connection.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Cause {
+    #[error("{0}")]
+    Transport(TransportLoss),
+    #[error("malformed frame: {0}")]
+    Frame(FrameError),
+    #[error("malformed frame: {0}")]
+    Decode(DecodeError),
+    #[error("{0}")]
+    Acknowledgement(AckError),
+    #[error("message {seq} where {expected} was expected")]
+    MessageNumber { seq: u64, expected: u64 },
+
+    // Time.
+    #[error("no session within {0:?}")]
+    NoSession(Duration),
+    #[error("no answer to keepalives for {0:?}")]
+    Silent(Duration),
+    /// A monitor has none for a client, which has waited in vain or cannot wait.
+    #[error("no global id is left to give; it may try again")]
+    NoIdLeft,
+
+    // The banner, who peers are, and authentication.
+    #[error("peer speaks msgr v2.0; only v2.1 is spoken here")]
+    OldRevision,
+    #[error("peer requires messenger features {0:#x}")]
+    MessengerFeatures(u64),
+    #[error("{} (entity type {}) is not served by a {}", .peer.word(), .peer.0, .own.word())]
+    NotServed { peer: EntityType, own: EntityType },
+    #[error("peer is a {}, not a {}", .is.word(), .dialled.word())]
+    OtherKind { is: EntityType, dialled: EntityType },
+    #[error("{0} takes us for a monitor")]
+    TakenForMonitor(AuthName),
+    #[error("peer chose connection mode {0}, which we did not offer")]
+    Mode(u32),
+    #[error(
+        "authentication method {method} refused: {}; allowed are methods {methods:?} with modes {modes:?} \
+         (1 none, 2 cephx)",
+        result_text(*.result)
+    )]
+    MethodRefused { method: u32, result: i32, methods: Vec<u32>, modes: Vec<u32> },
+    #[error("signature of the handshake does not match")]
+    Signature,
+
+    // Opening and resuming sessions.
+    #[error("none of its addresses ({0}) can be dialled with msgr v2")]
+    NotDialable(EntityAddrVec),
+    #[error("it is {0}, which does not include the address dialled")]
+    OtherPeer(EntityAddrVec),
+    #[error("wants to reach {target}, but this is {own}")]
+    OtherTarget { target: EntityAddr, own: EntityAddrVec },
+    #[error("peer gives no address")]
+    NoAddress,
+    #[error("{0} cannot be dialled back")]
+    NotDialableBack(EntityAddrVec),
+    #[error("it lacks required features {0:#x}")]
+    PeerLacks(u64),
+    #[error("it requires features that we lack: {0:#x}")]
+    WeLack(u64),
+    #[error("features {here:#x} missing here, {there:#x} there")]
+    BothLack { here: u64, there: u64 },
+    /// In answer to what we told of ourselves.
+    #[error("peer requires features that we lack: {0:#x}")]
+    RefusedForFeatures(u64),
+    #[error("lossless session without a cookie")]
+    NoCookie,
+    #[error("peer wants a lossless session without agreeing on one")]
+    LosslessUnasked,
+    #[error("peer opened a session where one was to be resumed")]
+    OpenedInsteadOfResumed,
+    #[error("peer does not know the session any more")]
+    Forgotten,
+    #[error("peer asks to retry an attempt that was not late")]
+    RetryUnasked,
+
+    // The end of sessions that stand.
+    #[error("told to wait for its own connection")]
+    ToldToWait,
+    #[error("replaced by a lossless session")]
+    ReplacedByLossless,
+    #[error("replaced by a newer session of the same client")]
+    ReplacedByNewer,
+    #[error("peer began a new session")]
+    BegunAnew,
+    /// The bytes are those of front and data.
+    #[error("message of type {} ({kind:#x}) of {front} and {data} bytes is too long", kind_name(*.kind))]
+    MessageTooLong { kind: u16, front: usize, data: usize },
+}
+
+fn result_text(result: i32) -> String {
+    Errno::from_result(result).map_or_else(|| format!("result {result}"), |errno| errno.to_string())
+}
+
+impl From<FrameError> for Cause {
+    fn from(error: FrameError) -> Cause {
+        Cause::Frame(error)
+    }
+}
+
+impl From<DecodeError> for Cause {
+    fn from(error: DecodeError) -> Cause {
+        Cause::Decode(error)
+    }
+}
+
+impl From<AckError> for Cause {
+    fn from(error: AckError) -> Cause {
+        Cause::Acknowledgement(error)
+    }
+}
+
+/// The other end of a session, or of a connection that has none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OtherEnd {
+    Session {
+        name: EntityName,
+        addr: EntityAddr,
+    },
+    /// `name`: as the peer has authenticated, if it has come so far.
+    Connection {
+        addr: SocketAddr,
+        name: Option<AuthName>,
+    },
+}
+
+impl fmt::Display for OtherEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OtherEnd::Session { name, addr } => write!(f, "{name} at {addr}"),
+            OtherEnd::Connection { addr, name: None } => write!(f, "connection from {addr}"),
+            OtherEnd::Connection { addr, name: Some(name) } => write!(f, "connection from {addr} ({name})"),
+        }
+    }
+}
+
+/// A cause and the peer that it concerns. Displayed, it is a line for logs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reason {
+    pub peer: OtherEnd,
+    pub cause: Cause,
+}
+
+impl Reason {
+    /// Tells whether the peer's machine answers, and nobody listens there.
+    pub fn is_refusal(&self) -> bool {
+        self.cause == Cause::Transport(TransportLoss::Refused)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.peer, self.cause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(cause: Cause) -> Reason {
+        let peer = OtherEnd::Session { name: EntityName::osd(types::OsdId(1)), addr: EntityAddr::BLANK };
+        Reason { peer, cause }
+    }
+
+    #[test]
+    fn a_refusal_is_told_by_its_type_and_not_by_its_words() {
+        let refused = reason(Cause::Transport((&io::Error::from(io::ErrorKind::ConnectionRefused)).into()));
+        assert!(refused.is_refusal());
+        assert!(refused.to_string().ends_with(": connection refused"), "{refused}");
+        let reset = io::Error::from(io::ErrorKind::ConnectionReset);
+        assert!(!reason(Cause::Transport((&reset).into())).is_refusal());
+        assert!(!reason(Cause::Transport("the request was refused".into())).is_refusal());
+        let method = Cause::MethodRefused { method: 2, result: -95, methods: vec![1], modes: vec![1] };
+        let text = reason(method.clone()).to_string();
+        assert!(text.contains("method 2 refused: ") && text.contains("methods [1] with modes [1]"), "{text}");
+        assert!(!reason(method).is_refusal());
+    }
+}
