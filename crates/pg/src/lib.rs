@@ -14,6 +14,7 @@
 //! * [`watch`]: clients that watch objects, and notifications.
 //! * [`ops`]: execution of one compound operation on one object.
 //! * [`snap_set`]: which states of an object snapshots preserve; `snap_trim`: what no snapshot needs any more is removed.
+//! * [`digests`]: by what a copy or a shard proves what it holds.
 //! * [`log`], [`info`], [`object_info`]: what is kept durably. [`peer`]: what OSDs say to each other.
 
 mod admission;
@@ -27,6 +28,7 @@ pub mod coded;
 mod context;
 mod copy;
 mod counts;
+pub mod digests;
 mod doubt;
 mod dups;
 mod going_back;
@@ -88,7 +90,7 @@ pub use homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
 pub use leases::ReplicaReadCounts;
 pub use maps::MapError;
 pub use pacing::PacingView;
-pub use scrub::repair::KeepCopyError;
+pub use scrub::repair::{KeepCopyError, Kept};
 pub use scrub::schedule::LIGHT_SCRUB_PERIOD;
 pub use shard::Shard;
 pub use table::{PgTable, PgTableError};

@@ -9,7 +9,7 @@ use crate::healing::Work;
 use crate::lookup::{NoAnswer, ready};
 use crate::members::Standing;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::object_reading::ObjectReading;
+use crate::object_reading::{ObjectReading, Unsound};
 use crate::peer::{PgPull, PgPush, PgPushAck};
 use crate::pg::Pg;
 use crate::push_queue::{Has, PushQueue};
@@ -431,13 +431,17 @@ impl Pg {
         }
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         if let Some(reading) = &mut queue.reading {
-            let Some(piece) = reading.next_piece(cx, pg)? else {
-                self.push_failed(cx, to, "its data is shorter than it should be");
-                return Ok(true);
+            let piece = match reading.next_piece(cx, pg)? {
+                Ok(piece) => piece,
+                Err(why) => {
+                    self.push_is_wrong(cx, to, why);
+                    return Ok(true);
+                }
             };
             if piece.last {
                 queue.unacked.insert(reading.object.clone(), piece.size_bytes);
-                queue.reading = None;
+                let read = queue.reading.take().expect("just seen");
+                self.forget_proof(&read.object);
             }
             cx.pacing.sent(piece.data.len() as u64, piece.last);
             cx.send_osd(to, piece);
@@ -478,6 +482,21 @@ impl Pg {
             }
         }
         Ok(true)
+    }
+
+    /// The last piece of what is sent cannot be right.
+    fn push_is_wrong(&mut self, cx: &mut Context<'_>, to: OsdId, why: Unsound) {
+        let reading = self.pushes.get(&to).and_then(|queue| queue.reading.as_ref()).expect("it is being read");
+        let (object, version, digests) = (reading.object.clone(), reading.version(), reading.digests().clone());
+        if version.is_some_and(|version| self.wrong_sources_are_bad(cx, &object, version, &digests)) {
+            // It is computed anew of the others.
+            if let Some(queue) = self.pushes.get_mut(&to) {
+                queue.reading = None;
+                queue.want(object);
+            }
+            return;
+        }
+        self.push_failed(cx, to, &why.to_string());
     }
 
     /// What is to be sent next cannot be read.
@@ -577,6 +596,10 @@ impl Pg {
             return self.session_ended(cx, from);
         }
         let (version, first) = (push.version, push.first);
+        let digested = match self.receiving.with_piece(&push, self.id.pool.shard()) {
+            Ok(digested) => digested,
+            Err(wrong) => return self.refuse_wrong(cx, from, object, wrong),
+        };
         if first && last {
             self.drop_part(cx, &object);
         }
@@ -586,7 +609,7 @@ impl Pg {
             return self.send_back(cx, from, object, last);
         }
         self.sent_back.taken(&object);
-        self.receiving.taken(from, &object, version, (first, last));
+        self.receiving.taken(from, &object, version, (first, last), digested);
         if !last {
             return cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
         }

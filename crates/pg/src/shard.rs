@@ -37,7 +37,7 @@ use crate::reservations::{Change, Reservations};
 use crate::rooms::Rooms;
 use crate::route;
 use crate::scrub::messages::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
-use crate::scrub::repair::KeepCopyError;
+use crate::scrub::repair::{KeepCopyError, Kept};
 use crate::scrub::schedule::ScrubSchedule;
 use crate::strays::Strays;
 use crate::trim_turns::TrimTurns;
@@ -1228,7 +1228,7 @@ impl Shard {
     }
 
     /// Has an object's copies replaced by the one on `osd`, where nothing but an operator's word tells which is right.
-    pub fn keep_copy(&mut self, pgid: PgId, name: &str, osd: OsdId) -> Result<(), KeepCopyError> {
+    pub fn keep_copy(&mut self, pgid: PgId, name: &str, osd: OsdId) -> Result<Kept, KeepCopyError> {
         let id = self.instance(pgid);
         match self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.whoami)) {
             Some(pg) => pg.keep_copy(context!(self), name, osd),
