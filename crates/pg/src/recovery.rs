@@ -486,17 +486,20 @@ impl Pg {
 
     /// The last piece of what is sent cannot be right.
     fn push_is_wrong(&mut self, cx: &mut Context<'_>, to: OsdId, why: Unsound) {
-        let reading = self.pushes.get(&to).and_then(|queue| queue.reading.as_ref()).expect("it is being read");
+        let queue = self.pushes.get_mut(&to).expect("caller has seen it");
+        let reading = queue.reading.take().expect("it is being read");
         let (object, version, digests) = (reading.object.clone(), reading.version(), reading.digests().clone());
-        if version.is_some_and(|version| self.wrong_sources_are_bad(cx, &object, version, &digests)) {
-            // It is computed anew of the others.
-            if let Some(queue) = self.pushes.get_mut(&to) {
-                queue.reading = None;
-                queue.want(object);
-            }
-            return;
+        let wrong = version.map(|version| (version, self.wrong_sources(&object, version, &digests)));
+        let queue = self.pushes.get_mut(&to).expect("just seen");
+        let Some((version, wrong)) = wrong.filter(|(_, wrong)| !wrong.is_empty()) else {
+            queue.reading = Some(reading);
+            return self.push_failed(cx, to, &why.to_string());
+        };
+        // It is computed anew of the others, and that begins when the first of these is known to be bad.
+        queue.want(object.clone());
+        if !self.sources_are_bad(cx, &object, version, &wrong) {
+            self.cannot_be_read(cx, &object, Some(version));
         }
-        self.push_failed(cx, to, &why.to_string());
     }
 
     /// What is to be sent next cannot be read.

@@ -52,25 +52,31 @@ impl Pg {
         }
     }
 
-    /// A shard that was computed is not what its digest says. Sources whose own is not either are bad; whether there are any.
-    pub(crate) fn wrong_sources_are_bad(
+    /// A shard that was computed is not what its digest says. Gives the sources whose own is not either.
+    pub(crate) fn wrong_sources(&mut self, object: &ObjectId, version: EVersion, digests: &Digests) -> Vec<OsdId> {
+        let Some(proof) = self.coded.as_mut().and_then(|coded| coded.proofs.remove(object)) else { return Vec::new() };
+        // All are equally long.
+        let shard_bytes = proof.sent.values().map(DataDigest::end).max().unwrap_or(0);
+        proof.wrong(version, digests, shard_bytes)
+    }
+
+    /// These shards are bad. Whether others can do without any of them.
+    pub(crate) fn sources_are_bad(
         &mut self,
         cx: &mut Context<'_>,
         object: &ObjectId,
         version: EVersion,
-        digests: &Digests,
+        wrong: &[OsdId],
     ) -> bool {
-        let Some(proof) = self.coded.as_mut().and_then(|coded| coded.proofs.remove(object)) else { return false };
-        // All are equally long.
-        let shard_bytes = proof.sent.values().map(DataDigest::end).max().unwrap_or(0);
-        let wrong = proof.wrong(version, digests, shard_bytes);
-        for osd in &wrong {
+        for osd in wrong {
             tracing::error!(pg = %self.id, %osd, %object, %version, "its shard is not what its digest says");
             self.shard_is_bad(cx, *osd, object, version);
         }
-        wrong
-            .iter()
-            .any(|osd| self.members.lacks(*osd, object) || *osd == cx.whoami && self.missing.contains_key(object))
+        let is_missing = |osd: &OsdId| match *osd == cx.whoami {
+            true => self.missing.contains_key(object),
+            false => self.members.lacks(*osd, object),
+        };
+        wrong.iter().any(is_missing)
     }
 }
 

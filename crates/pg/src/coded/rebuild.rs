@@ -103,7 +103,8 @@ impl Pg {
     fn rebuilt_wrong(&mut self, cx: &mut Context<'_>, object: &ObjectId, rebuild: &Rebuild, wrong: Wrong) {
         tracing::error!(pg = %self.id, %object, "what was computed of its shards is not taken: {wrong}");
         let digests = Digests::among(&rebuild.attrs).unwrap_or_default();
-        if !self.wrong_sources_are_bad(cx, object, rebuild.version, &digests) {
+        let wrong = self.wrong_sources(object, rebuild.version, &digests);
+        if !self.sources_are_bad(cx, object, rebuild.version, &wrong) {
             return self.pull_failed(cx, cx.whoami, object.clone());
         }
         self.drop_part(cx, object);
