@@ -134,3 +134,27 @@ impl Decode for ScrubMark {
         Ok(mark)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_read_back_and_those_from_before_count_nothing_undecided() {
+        let cursor = ScrubCursor {
+            next: ObjectId::head(types::PoolId(1), 7, b"", b"o"),
+            shallow_errors: 1,
+            deep_errors: 2,
+            omap_keys: 3,
+            omap_bytes: 4,
+            undecided: 5,
+        };
+        let mark = ScrubMark { deep_errors: 6, undecided: 7, cursor: Some(cursor.clone()), ..ScrubMark::default() };
+        let bytes = mark.to_vec(Target::default());
+        assert_eq!(ScrubMark::from_slice(&bytes), Ok(mark.clone()));
+        let mut w = Writer::new(Target::default());
+        w.versioned(1, 1, |w| w.raw(&bytes[6..bytes.len() - 16]));
+        let before = ScrubMark { undecided: 0, cursor: Some(ScrubCursor { undecided: 0, ..cursor }), ..mark };
+        assert_eq!(ScrubMark::from_slice(w.as_slice()), Ok(before));
+    }
+}

@@ -17,7 +17,7 @@ use store::Step;
 use types::crc32c::checksum;
 use types::{ObjectId, OsdId, SnapId};
 use wire::basic::{Locator, SnapContext};
-use wire::messages::{Op, op_flag};
+use wire::messages::{Op, OpCode, op_flag};
 use wire::nacre::mon::{PgScrub, pg_state};
 use wire::{Message, Rope, Target};
 
@@ -179,7 +179,7 @@ impl Dice {
 #[test]
 fn digests_are_right_after_whatever_operations() {
     let (mut with_data, mut with_omap, mut of_clones) = (0, 0, 0);
-    for seed in 0..std::env::var("SEEDS").map_or(8, |n| n.parse().unwrap()) {
+    for seed in 0..8 {
         let limits = Limits { record_after: Duration::ZERO, ..Limits::default() };
         let mut cluster = Cluster::limited(3, seed, limits);
         let mut pool = cluster.map.pools[&POOL].clone();
@@ -187,7 +187,6 @@ fn digests_are_right_after_whatever_operations() {
         cluster.change(|next| drop(next.new_pools.insert(POOL, pool)));
         cluster.update_all();
         cluster.settle();
-        eprintln!("seed {seed}");
         let (mut client, mut dice, mut snaps) = (Client::of(cluster), Dice(seed), 0);
         let (session, epoch) = (client.session, client.cluster.map.epoch);
         client.cluster.ask_of(A, session, 1_000_000, epoch, 0, (1 << 20, b"source"), Op::write_full("of a copy"));
@@ -202,7 +201,13 @@ fn digests_are_right_after_whatever_operations() {
                 1 => assert_eq!(scrub(&mut client.cluster, true, false).errors(), 0, "seed {seed}"),
                 _ => {
                     let steps = 1 + dice.below(3);
-                    client.ask((0..steps).map(|_| dice.op(snaps)).collect());
+                    let mut ops: Vec<Op> = (0..steps).map(|_| dice.op(snaps)).collect();
+                    // One operation goes back to one snapshot.
+                    let goes_back = |op: &Op| op.code == OpCode::ROLLBACK;
+                    let first = ops.iter().position(goes_back);
+                    let mut at = 0..;
+                    ops.retain(|op| at.next() == first || !goes_back(op));
+                    client.ask(ops);
                 }
             }
             let (from, until) = osdmap::pg_range(PG, 1);
