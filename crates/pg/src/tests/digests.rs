@@ -145,7 +145,7 @@ impl Dice {
 
     fn bytes(&mut self) -> Bytes {
         let (len, first) = (self.below(9000), self.below(200) as u8);
-        (0..len).map(|i| first.wrapping_add((i * i >> 5) as u8)).collect::<Vec<u8>>().into()
+        (0..len).map(|i| first.wrapping_add(((i * i) >> 5) as u8)).collect::<Vec<u8>>().into()
     }
 
     fn key(&mut self) -> &'static str {
