@@ -263,19 +263,22 @@ fn a_deep_scrub_records_what_is_not_known_once_the_object_is_left_alone() {
 
 #[test]
 fn what_has_changed_since_it_was_read_is_not_recorded() {
-    let mut client = written("abc");
-    assert_eq!(client.result(vec![Op::write(1, "x")]), 0);
-    for changes in 0..40 {
+    let limits = Limits { record_after: Duration::ZERO, ..Limits::default() };
+    let mut client = Client::of(Cluster::limited(3, 7, limits));
+    assert_eq!(client.result(vec![Op::write_full("abc")]), 0);
+    for steps in 0..40 {
+        assert_eq!(client.result(vec![Op::write(1, "x")]), 0);
         // An update comes at any moment of the scrub.
-        order(&mut client.cluster, true, false);
-        for _ in 0..changes {
-            client.cluster.step(changes);
-        }
+        let order = PgScrub { pgs: vec![PG], deep: true, repair: false }.seal(0, Target::default());
+        client.cluster.shard(A).monitor_message(&order).unwrap();
+        client.cluster.turn(A);
+        (0..steps).for_each(|pick| client.cluster.step(pick));
         assert_eq!(client.result(vec![Op::write(1, "y"), Op::append("z")]), 0);
-        scrub(&mut client.cluster, true, false);
         for osd in ALL {
             known(&mut client.cluster, osd, &object());
         }
+        scrub(&mut client.cluster, true, false);
+        assert!(known(&mut client.cluster, C, &object()).0.is_some(), "it is recorded by another scrub");
     }
 }
 
