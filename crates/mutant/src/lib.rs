@@ -120,6 +120,12 @@ mutants! {
         rolled forward beyond it",
     SessionEndUntold "session-end-untold" Replication "groups are not told that a session of their members has ended",
     PiecesInAnyOrder "pieces-in-any-order" Recovery "a piece of an object is taken without the pieces before it",
+    DigestKeptOverWrite "digest-kept-over-write" Replication "an object's digest stays after a write of a part of its \
+        data",
+    OmapDigestKept "omap-digest-kept" Replication "the digest of an object's omap stays when the omap changes",
+    ShardDigestFromZero "shard-digest-from-zero" Coding "after an append, digests of shards are those of the added bytes",
+    ReceiverTrusts "receiver-trusts" Recovery "sender and receiver of an object do not compare it with its digests",
+    RecordedLate "recorded-late" Replication "a digest is recorded though the object has changed since it was read",
     StrayRemoved "stray-removed" Recovery "a copy is removed though the group is not clean",
     CursorAhead "cursor-ahead" Backfill "a backfill cursor is told before the objects before it have been sent",
     UpdatesNotSent "updates-not-sent" Backfill "updates of objects that were copied reach the member as log entries \

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
-use store::OpenError;
+use store::{OpenError, StopReason};
 use wire::DecodeError;
 
 /// The main device of a shard's store.
@@ -28,9 +28,8 @@ impl fmt::Display for StorePlace {
 pub(crate) enum NotReady {
     #[error("{0}")]
     Open(OpenError),
-    /// In the store's words.
     #[error("{0}")]
-    Stopped(String),
+    Stopped(StopReason),
     #[error("{0}")]
     Device(io::Error),
 }

@@ -1,7 +1,7 @@
 //! `ceph pg ID ...`: what operators ask a group's primary.
 
 use crate::command::json_string;
-use pg::{GiveUpError, KeepCopyError, PgView, Shard};
+use pg::{GiveUpError, KeepCopyError, Kept, PgView, Shard};
 use serde_json::{Value, json};
 use types::{Errno, ObjectId, OsdId, PgId, SnapId};
 use wire::Rope;
@@ -105,7 +105,13 @@ fn carry_out(cmd: &str, line: &str, shard: &mut Shard) -> Result<Done, (Errno, S
                 return Err((Errno::EINVAL, format!("'{osd}' is no OSD; it is named as osd.3")));
             };
             match shard.keep_copy(pgid, &object, OsdId(number)) {
-                Ok(()) => Ok(Done::Said(format!("the copies of {object} are replaced by that on osd.{number}"))),
+                Ok(Kept::Replaces) => {
+                    Ok(Done::Said(format!("the copies of {object} are replaced by that on osd.{number}")))
+                }
+                Ok(Kept::Recorded) => Ok(Done::Said(format!(
+                    "no copy of {object} was what its digest says; that of the one on osd.{number} is recorded now, and \
+                     'ceph pg deep-scrub {pgid}' replaces the others by it"
+                ))),
                 Err(error @ KeepCopyError::NotFound) => Err((Errno::ENOENT, error.to_string())),
                 Err(error) => Err((Errno::EINVAL, error.to_string())),
             }

@@ -21,6 +21,7 @@ use crate::lookup::NoAnswer;
 use crate::object_info::ObjectInfo;
 use crate::ops::{self, Answers, Effects, GiveUp, Limits, ListError, ListFilter, ListingRun, Request, Run};
 use crate::pg::Pg;
+use crate::scrub::record::Record;
 use crate::shard::copying::is_osds;
 use crate::snap_trim::Trim;
 use crate::unfound::NO_SESSION;
@@ -69,6 +70,8 @@ pub(crate) struct ClientOp {
     pub trim: Option<Trim>,
     /// An operator has asked for this: what nobody has of the object is given up.
     pub give_up: Option<Box<GiveUp>>,
+    /// A scrub, or an operator, has asked for this: digests of the object are recorded.
+    pub record: Option<Box<Record>>,
     pub may_write: bool,
     /// It copies an object.
     copies: bool,
@@ -98,6 +101,7 @@ impl ClientOp {
             object,
             trim: None,
             give_up: None,
+            record: None,
             may_write,
             copies,
             times,
@@ -113,6 +117,16 @@ impl ClientOp {
     /// The same, sent by that client.
     pub fn called_by(self, caller: Caller) -> ClientOp {
         ClientOp { caller, ..self }
+    }
+
+    /// The same, which has digests of the object recorded.
+    pub fn recording(self, record: Record) -> ClientOp {
+        ClientOp { record: Some(Box::new(record)), may_write: true, ..self }
+    }
+
+    /// Nobody waits for it, and who has asked for it asks again if need be.
+    pub fn is_of_group(&self) -> bool {
+        self.trim.is_some() || self.record.is_some()
     }
 
     fn is_group_op(&self) -> bool {
@@ -402,7 +416,7 @@ impl Pg {
     }
 
     fn start_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
-        if op.trim.is_some() {
+        if op.is_of_group() {
             // The new interval's walk finds it again.
             return self.ops.release(cx, &op);
         }
@@ -658,7 +672,7 @@ impl Pg {
                 }
                 Ran::Ended
             }
-            Run::Done(effects) if op.give_up.is_some() && effects.steps.is_empty() => {
+            Run::Done(effects) if (op.give_up.is_some() || op.record.is_some()) && effects.steps.is_empty() => {
                 let op = self.ops.ops.remove(&number).expect("operation is known");
                 self.ops.release(cx, &op);
                 Ran::Ended
@@ -712,7 +726,7 @@ impl Pg {
 
     /// Why an operation is not carried out any more, though it was to be when it came.
     fn lapse(&self, cx: &Context<'_>, op: &ClientOp) -> Option<Errno> {
-        if op.trim.is_some() {
+        if op.is_of_group() {
             return None;
         }
         if op.session == NO_SESSION {
@@ -753,6 +767,9 @@ impl Pg {
         };
         if let Some(give_up) = &mut op.give_up {
             return ops::give_up(cx.store, &request, give_up);
+        }
+        if let Some(record) = &op.record {
+            return ops::record(cx.store, &request, &mut progress.answers, record);
         }
         match (&mut op.trim, removed_snaps) {
             (None, _) => {
@@ -810,6 +827,12 @@ impl Pg {
     pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
         let op = ClientOp { trim: Some(Trim::default()), may_write: true, ..op };
+        self.queue_own(cx, op);
+    }
+
+    /// An operation that the group itself asks for takes its turn on its object.
+    pub(crate) fn queue_own(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+        let object = op.object.clone();
         self.ops.hold(cx, &op);
         let number = self.ops.keep(op);
         self.ops.objects.entry(object.clone()).or_default().queue.push_back(number);
@@ -1120,7 +1143,7 @@ enum Ran {
 /// Whether an operation can wait with its client. What is known to have been carried out stays: the log may not know it
 /// any more when it comes again.
 fn holds_back(cx: &Context<'_>, op: &ClientOp) -> bool {
-    let is_clients = op.session != NO_SESSION && op.trim.is_none() && op.repeated.is_none();
+    let is_clients = op.session != NO_SESSION && !op.is_of_group() && op.repeated.is_none();
     is_clients && cx.clients.get(&op.session).is_none_or(|client| client.takes_backoffs)
 }
 

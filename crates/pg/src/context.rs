@@ -20,7 +20,7 @@ use crate::trim_turns::TrimTurns;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use store::{LookupId, Store, SubmitError, Ticket, Transaction};
+use store::{LookupId, StopReason, Store, SubmitError, Ticket, Transaction};
 use types::{EVersion, EntityName, Epoch, ObjectId, OsdId, PgId};
 use wire::msgr::SessionId;
 use wire::nacre::mon::{PgActivation, PgReport};
@@ -44,11 +44,10 @@ pub enum Output {
 /// Why an OSD must stop: its store can no longer be trusted, or a belief about it was wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Fatal {
-    /// In the store's words.
     #[error("{0}")]
-    StoreFailed(String),
+    StoreFailed(Box<StopReason>),
     #[error("the store has stopped: {0}")]
-    StoreStopped(String),
+    StoreStopped(Box<StopReason>),
     #[error("pg {pgid}: the store refused a replicated change: {error}")]
     ChangeRefused { pgid: PgId, error: SubmitError },
     #[error("{0}")]

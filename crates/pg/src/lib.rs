@@ -23,6 +23,7 @@
 //! * [`ops`]: execution of one compound operation on one object.
 //! * [`snap_set`]: which states of an object snapshots preserve; `snap_trim`: what no snapshot needs any more is
 //!   removed.
+//! * [`digests`]: proofs of what copies and shards hold.
 //! * [`log`], [`info`], [`object_info`]: what is kept durably.
 
 mod admission;
@@ -36,6 +37,7 @@ pub mod coded;
 mod context;
 mod copy;
 mod counts;
+pub mod digests;
 mod doubt;
 mod dups;
 mod going_back;
@@ -93,7 +95,7 @@ pub use loading::LoadError;
 pub use maps::MapError;
 pub use memory_use::MemoryUse;
 pub use pacing::PacingView;
-pub use scrub::repair::KeepCopyError;
+pub use scrub::repair::{KeepCopyError, Kept};
 pub use scrub::schedule::LIGHT_SCRUB_PERIOD;
 pub use shard::Shard;
 pub use table::{PgTable, PgTableError};

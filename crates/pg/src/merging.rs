@@ -138,6 +138,7 @@ fn common_mark([a, b]: [&ScrubMark; 2]) -> ScrubMark {
         repaired: a.repaired + b.repaired,
         omap_keys: a.omap_keys + b.omap_keys,
         omap_bytes: a.omap_bytes + b.omap_bytes,
+        undecided: a.undecided + b.undecided,
         cursor: None,
     }
 }

@@ -1,5 +1,6 @@
 //! What a placement group keeps about an object beside the object's bytes.
 
+use crate::digests::Digests;
 use crate::snap_set::{Overlaps, SnapSet};
 use crate::watch::WatchInfo;
 use bytes::Bytes;
@@ -48,6 +49,8 @@ pub struct ObjectInfo {
     pub watchers: BTreeMap<(u64, EntityName), WatchInfo>,
     /// Its states that snapshots preserve. Those themselves have none.
     pub snap_set: SnapSet,
+    /// Of what the object holds, as far as they are known.
+    pub digests: Digests,
 }
 
 impl ObjectInfo {
@@ -99,6 +102,7 @@ impl Encode for ObjectInfo {
             if version >= 5 {
                 w.put(&self.snap_set);
             }
+            self.digests.encode(w);
         });
     }
 }
@@ -131,6 +135,7 @@ impl Decode for ObjectInfo {
                 4 => SnapSet::decode(&mut r, Overlaps::Plain)?,
                 _ => SnapSet::decode(&mut r, Overlaps::Compact)?,
             },
+            digests: Digests::decode(&mut r)?,
         })
     }
 }

@@ -2,11 +2,13 @@
 
 use crate::coded::gather::Wanted;
 use crate::context::Context;
+use crate::digests::{Content, Digests, Wrong};
 use crate::lookup::{NoAnswer, ready};
 use crate::messages::PgInterval;
 use crate::messages::healing::PgPush;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use bytes::Bytes;
+use mutant::Mutant;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use store::ObjectStat;
@@ -15,6 +17,15 @@ use wire::Rope;
 
 /// Omap entries in one push.
 const PIECE_OMAP_ENTRIES: usize = 1024;
+
+/// Why an object is not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Unsound {
+    #[error("its data is shorter than it should be")]
+    Short,
+    #[error("{0}")]
+    Wrong(Wrong),
+}
 
 /// An object of which some pieces have been sent.
 #[derive(Debug)]
@@ -31,6 +42,9 @@ pub(crate) struct ObjectReading {
     omap_header: Option<Bytes>,
     /// Bytes that have come for the next piece.
     data: Option<(u64, Rope)>,
+    /// Of the pieces so far.
+    content: Option<Content>,
+    digests: Digests,
     /// In erasure-coded pools: it is this shard that is sent. All are equally long and have the same attributes.
     shard: Option<usize>,
 }
@@ -75,7 +89,19 @@ impl ObjectReading {
 
     pub fn new(object: ObjectId, stat: Arc<ObjectStat>) -> ObjectReading {
         let omap_after = stat.has_omap.then(Bytes::new);
-        ObjectReading { object, stat, pieces: 0, extents: None, omap_after, omap_header: None, data: None, shard: None }
+        let digests = ObjectInfo::of(&stat).map(|info| info.digests).unwrap_or_default();
+        ObjectReading {
+            object,
+            stat,
+            pieces: 0,
+            extents: None,
+            omap_after,
+            omap_header: None,
+            data: None,
+            content: None,
+            digests,
+            shard: None,
+        }
     }
 
     /// The same, of which another shard than this OSD's is sent.
@@ -92,8 +118,13 @@ impl ObjectReading {
         Some((self.object.clone(), version, Wanted::Shard { shard, offset, len, attrs: false }))
     }
 
-    /// The next piece; `None` if the object cannot be read.
-    pub fn next_piece(&mut self, cx: &mut Context<'_>, pg: PgInterval) -> Result<Option<PgPush>, NoAnswer> {
+    /// What the object information says of what is read.
+    pub fn digests(&self) -> &Digests {
+        &self.digests
+    }
+
+    /// The next piece; or why the object is not sent.
+    pub fn next_piece(&mut self, cx: &mut Context<'_>, pg: PgInterval) -> Result<Result<PgPush, Unsound>, NoAnswer> {
         let size_bytes = self.stat.size_bytes;
         let (first, piece_bytes) = (self.pieces == 0, cx.limits.piece_bytes);
         if self.extents.is_none() {
@@ -138,7 +169,7 @@ impl ObjectReading {
         if let Some((offset, data)) = self.data.take() {
             let (_, len) = runs.pop_front().expect("its bytes were read");
             if data.len() as u64 != len {
-                return Ok(None);
+                return Ok(Err(Unsound::Short));
             }
             piece.runs.push((offset, len));
             piece.data = data;
@@ -150,6 +181,14 @@ impl ObjectReading {
         {
             piece.attrs.insert(Bytes::from_static(OBJECT_INFO_ATTR), info.clone());
         }
-        Ok(Some(piece))
+        let content = self.content.get_or_insert_with(|| Content::new(&piece.omap_header));
+        content.add(&piece.omap, &piece.runs, &piece.data);
+        if piece.last && !mutant::is(Mutant::ReceiverTrusts) {
+            let shard = self.shard.map(|shard| shard as u8);
+            if let Err(wrong) = content.check(&self.digests, size_bytes, shard) {
+                return Ok(Err(Unsound::Wrong(wrong)));
+            }
+        }
+        Ok(Ok(piece))
     }
 }

@@ -9,7 +9,8 @@
 //! table names what is on its way, so that the rest of it is dropped when an OSD starts again.
 
 use crate::context::{Context, OnCommit};
-use crate::messages::healing::PgPush;
+use crate::digests::{Content, Digests, Wrong};
+use crate::messages::healing::{PgPush, PgPushAck};
 use crate::pg::{Pg, object_key};
 use bytes::Bytes;
 use mutant::Mutant;
@@ -26,12 +27,22 @@ struct Received {
     from: OsdId,
     version: EVersion,
     pieces: u32,
+    content: Content,
+    /// As the first piece told them.
+    digests: Digests,
 }
 
 /// Objects of which some has come.
 #[derive(Debug, Default)]
 pub(crate) struct Receiving {
     objects: BTreeMap<ObjectId, Received>,
+}
+
+/// What is known of the content of what has come.
+#[derive(Debug)]
+pub(crate) struct Digested {
+    content: Content,
+    digests: Digests,
 }
 
 /// A piece does not go on with what has come.
@@ -67,23 +78,44 @@ impl Receiving {
         if goes_on || push.piece == 0 && before.from == from { Ok(()) } else { Err(OutOfOrder) }
     }
 
-    /// Notes that a piece is taken (the first one, the last one?).
-    pub fn taken(&mut self, from: OsdId, object: &ObjectId, version: EVersion, (first, last): (bool, bool)) {
+    /// What has come of an object with this piece, which goes on with what is here. `shard`: this is that shard of an erasure-coded object.
+    ///
+    /// Errors: all has come, and is not what its digests say.
+    pub fn with_piece(&self, push: &PgPush, shard: Option<u8>) -> Result<Digested, Wrong> {
+        let before = self.objects.get(&push.object).filter(|_| !push.first);
+        let mut content = before.map_or_else(|| Content::new(&push.omap_header), |before| before.content.clone());
+        content.add(&push.omap, &push.runs, &push.data);
+        let told = || before.map(|before| before.digests.clone());
+        let digests = Digests::among(&push.attrs).or_else(told).unwrap_or_default();
+        if push.last && !push.absent && !mutant::is(Mutant::ReceiverTrusts) {
+            content.check(&digests, push.size_bytes, shard)?;
+        }
+        Ok(Digested { content, digests })
+    }
+
+    /// Notes that a piece is taken (the first one, the last one?), by which that has come.
+    pub fn taken(
+        &mut self,
+        from: OsdId,
+        object: &ObjectId,
+        version: EVersion,
+        (first, last): (bool, bool),
+        Digested { content, digests }: Digested,
+    ) {
         if last {
             self.objects.remove(object);
             return;
         }
-        let fresh = Received { from, version, pieces: 0 };
-        let part = self.objects.entry(object.clone()).or_insert(fresh.clone());
-        if first {
-            *part = fresh;
-        }
-        part.pieces += 1;
+        let before = self.objects.get(object).filter(|_| !first).map_or(0, |part| part.pieces);
+        let part = Received { from, version, pieces: before + 1, content, digests };
+        self.objects.insert(object.clone(), part);
     }
 
     /// Some of the object had come before this OSD started.
     pub fn left(&mut self, object: ObjectId) {
-        self.objects.insert(object, Received { from: OsdId::NONE, version: EVersion::ZERO, pieces: 0 });
+        let (content, digests) = (Content::new(b""), Digests::default());
+        let part = Received { from: OsdId::NONE, version: EVersion::ZERO, pieces: 0, content, digests };
+        self.objects.insert(object, part);
     }
 
     /// Nothing more is taken of the object. Whether some of it had come.
@@ -135,6 +167,17 @@ pub(crate) fn piece_steps(push: PgPush) -> Vec<Step> {
 }
 
 impl Pg {
+    /// What has come is not what its digests say: it is not taken. A primary looks for the object elsewhere, and so does who has sent it.
+    pub(crate) fn refuse_wrong(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, wrong: Wrong) {
+        tracing::error!(pg = %self.id, %from, %object, "what came of an object is not taken: {wrong}");
+        if self.is_primary(cx.whoami) {
+            return self.pull_failed(cx, from, object);
+        }
+        self.drop_part(cx, &object);
+        let pg = self.pg_interval();
+        cx.send_osd(from, PgPushAck { pg, object: Some(object), stored: false });
+    }
+
     /// Drops what has come of an object, if any has.
     pub(crate) fn drop_part(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         if self.receiving.forget(object) {
@@ -156,8 +199,11 @@ impl Pg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digests::OmapDigest;
     use crate::messages::PgInterval;
-    use types::{Epoch, PgId};
+    use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+    use types::{Epoch, PgId, crc32c};
+    use wire::Rope;
 
     const FROM: OsdId = OsdId(3);
 
@@ -170,13 +216,49 @@ mod tests {
         PgPush { first: piece == 0, piece, version: EVersion::new(2, version), ..PgPush::empty(pg, object()) }
     }
 
+    fn take(receiving: &mut Receiving, push: PgPush) {
+        let digested = receiving.with_piece(&push, None).expect("nothing says what it should be");
+        receiving.taken(FROM, &push.object, push.version, (push.first, push.last), digested);
+    }
+
+    #[test]
+    fn what_has_come_is_compared_with_its_digests_when_it_is_whole() {
+        let info = |digests: Digests| {
+            let info = ObjectInfo { digests, ..ObjectInfo::default() }.to_bytes();
+            [(Bytes::from_static(OBJECT_INFO_ATTR), info)].into()
+        };
+        let bytes = [b"abc".as_slice(), &[0; 4], b"de", &[0]].concat();
+        let mut omap = OmapDigest::of_header(b"header");
+        omap.add(b"k1", b"v1");
+        omap.add(b"k2", b"v2");
+        let right = Digests { data: Some(crc32c::checksum(&bytes)), omap: Some(omap.get()), shards: Vec::new() };
+        let of_shard = Digests { shards: vec![1, crc32c::checksum(&bytes)], ..Digests::default() };
+        let entry = |n: u32| vec![(Bytes::from(format!("k{n}")), Bytes::from(format!("v{n}")))];
+        let come = |told: &Digests, shard: Option<u8>, second: &'static str| {
+            let mut receiving = Receiving::default();
+            let (header, data) = (Bytes::from_static(b"header"), Rope::from("abc"));
+            let first = PgPush { omap_header: header, omap: entry(1), runs: vec![(0, 3)], data, ..piece(0, 5) };
+            take(&mut receiving, PgPush { attrs: info(told.clone()), ..first });
+            let (data, size_bytes) = (Rope::from(second), 10);
+            let last = PgPush { last: true, omap: entry(2), runs: vec![(7, 2)], data, size_bytes, ..piece(1, 5) };
+            receiving.with_piece(&last, shard).map(drop)
+        };
+        assert_eq!(come(&right, None, "de"), Ok(()));
+        assert_eq!(come(&right, None, "dE"), Err(Wrong::Data));
+        assert_eq!(come(&Digests { omap: Some(5), ..right.clone() }, None, "de"), Err(Wrong::Omap));
+        assert_eq!(come(&Digests::default(), None, "dE"), Ok(()), "nothing says what it should be");
+        assert_eq!(come(&of_shard, Some(1), "de"), Ok(()));
+        assert_eq!(come(&of_shard, Some(1), "dE"), Err(Wrong::Data));
+        assert_eq!(come(&of_shard, Some(0), "de"), Err(Wrong::Data), "it is another shard");
+    }
+
     #[test]
     fn pieces_are_taken_in_their_order_from_one_sender_and_of_one_version() {
         let mut receiving = Receiving::default();
         assert!(receiving.follows(FROM, &piece(1, 5)).is_err(), "the first one is missing");
         for number in 0..2 {
             receiving.follows(FROM, &piece(number, 5)).expect("in order");
-            receiving.taken(FROM, &object(), EVersion::new(2, 5), (number == 0, false));
+            take(&mut receiving, piece(number, 5));
         }
         assert!(receiving.follows(FROM, &piece(3, 5)).is_err(), "one is missing");
         assert!(receiving.follows(FROM, &piece(1, 5)).is_err(), "it was taken");
@@ -184,9 +266,9 @@ mod tests {
         assert!(receiving.follows(OsdId(4), &piece(2, 5)).is_err(), "it is somebody else's");
         receiving.follows(FROM, &piece(2, 5)).expect("in order");
         receiving.follows(FROM, &piece(0, 6)).expect("it begins anew");
-        receiving.taken(FROM, &object(), EVersion::new(2, 6), (true, false));
+        take(&mut receiving, piece(0, 6));
         receiving.follows(FROM, &piece(1, 6)).expect("in order");
-        receiving.taken(FROM, &object(), EVersion::new(2, 6), (false, true));
+        take(&mut receiving, PgPush { last: true, ..piece(1, 6) });
         assert!(receiving.follows(FROM, &piece(2, 6)).is_err(), "it is whole");
     }
 

@@ -10,7 +10,7 @@ use crate::lookup::{NoAnswer, ready};
 use crate::members::Standing;
 use crate::messages::healing::{PgPull, PgPush, PgPushAck};
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::object_reading::ObjectReading;
+use crate::object_reading::{ObjectReading, Unsound};
 use crate::pg::Pg;
 use crate::push_queue::{Has, PushQueue};
 use crate::receiving::piece_steps;
@@ -431,13 +431,17 @@ impl Pg {
         }
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         if let Some(reading) = &mut queue.reading {
-            let Some(piece) = reading.next_piece(cx, pg)? else {
-                self.push_failed(cx, to, "its data is shorter than it should be");
-                return Ok(true);
+            let piece = match reading.next_piece(cx, pg)? {
+                Ok(piece) => piece,
+                Err(why) => {
+                    self.push_is_wrong(cx, to, why);
+                    return Ok(true);
+                }
             };
             if piece.last {
                 queue.unacked.insert(reading.object.clone(), piece.size_bytes);
-                queue.reading = None;
+                let read = queue.reading.take().expect("just seen");
+                self.forget_proof(&read.object);
             }
             cx.pacing.sent(piece.data.len() as u64, piece.last);
             cx.send_osd(to, piece);
@@ -478,6 +482,24 @@ impl Pg {
             }
         }
         Ok(true)
+    }
+
+    /// The last piece of what is sent cannot be right.
+    fn push_is_wrong(&mut self, cx: &mut Context<'_>, to: OsdId, why: Unsound) {
+        let queue = self.pushes.get_mut(&to).expect("caller has seen it");
+        let reading = queue.reading.take().expect("it is being read");
+        let (object, version, digests) = (reading.object.clone(), reading.version(), reading.digests().clone());
+        let wrong = version.map(|version| (version, self.wrong_sources(&object, version, &digests)));
+        let queue = self.pushes.get_mut(&to).expect("just seen");
+        let Some((version, wrong)) = wrong.filter(|(_, wrong)| !wrong.is_empty()) else {
+            queue.reading = Some(reading);
+            return self.push_failed(cx, to, &why.to_string());
+        };
+        // It is computed anew of the others, and that begins when the first of these is known to be bad.
+        queue.want(object.clone());
+        if !self.sources_are_bad(cx, &object, version, &wrong) {
+            self.cannot_be_read(cx, &object, Some(version));
+        }
     }
 
     /// What is to be sent next cannot be read.
@@ -577,6 +599,10 @@ impl Pg {
             return self.session_ended(cx, from);
         }
         let (version, first) = (push.version, push.first);
+        let digested = match self.receiving.with_piece(&push, self.id.pool.shard()) {
+            Ok(digested) => digested,
+            Err(wrong) => return self.refuse_wrong(cx, from, object, wrong),
+        };
         if first && last {
             self.drop_part(cx, &object);
         }
@@ -586,7 +612,7 @@ impl Pg {
             return self.send_back(cx, from, object, last);
         }
         self.sent_back.taken(&object);
-        self.receiving.taken(from, &object, version, (first, last));
+        self.receiving.taken(from, &object, version, (first, last), digested);
         if !last {
             return cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
         }

@@ -168,7 +168,7 @@ impl Pg {
         growth_bytes: u64,
     ) {
         let failed = effects.result < 0;
-        let steps = if failed { Vec::new() } else { std::mem::take(&mut effects.steps) };
+        let mut steps = if failed { Vec::new() } else { std::mem::take(&mut effects.steps) };
         let kind = match (steps.is_empty(), effects.deleted) {
             (true, _) => LogKind::Unchanged,
             (false, true) => LogKind::Delete,
@@ -220,7 +220,7 @@ impl Pg {
             skipped: ShardSet::EMPTY,
             voids: EVersion::ZERO,
         });
-        let shards = change.map(|change| self.shard_steps(&op.object, &change));
+        let shards = change.map(|change| self.shard_steps(&op.object, &change, &mut steps));
         let own_steps = match &shards {
             Some(shards) => shards.of(&steps, self.interval.shard_of(cx.whoami)),
             None => steps.clone(),
@@ -238,7 +238,7 @@ impl Pg {
             let clones = effects.others.iter().filter(|other| other.object.is_clone());
             stats.clones += own + clones.map(OtherChange::objects_delta).sum::<i64>();
             stats.bytes += effects.bytes_delta;
-            stats.write_ops += u64::from(op.trim.is_none());
+            stats.write_ops += u64::from(!op.is_of_group());
             stats.write_kib += effects.bytes_written / 1024;
         }
         crate::client_ops::fill_results(&mut reply, effects.ops);

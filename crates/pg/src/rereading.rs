@@ -146,9 +146,9 @@ impl Pg {
         let pg = self.pg_interval();
         let reading = self.rereading.reading.as_mut().expect("just put there");
         Ok(match reading.next_piece(cx, pg)? {
-            Some(piece) if piece.last => Reread::Whole,
-            Some(_) => Reread::Some,
-            None => Reread::Bad,
+            Ok(piece) if piece.last => Reread::Whole,
+            Ok(_) => Reread::Some,
+            Err(_) => Reread::Bad,
         })
     }
 

@@ -199,6 +199,7 @@ impl Cluster {
                 placing_work: config.placing_work,
                 piece_bytes: config.piece_bytes,
                 message_bytes: config.message_bytes,
+                record_after: Duration::from_secs(5),
                 ..Limits::default()
             },
             clients_made: 0,

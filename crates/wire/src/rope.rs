@@ -132,6 +132,15 @@ impl Rope {
     pub fn crc32c(&self, seed: u32) -> u32 {
         self.pieces().fold(seed, |crc, piece| types::crc32c::update(crc, piece))
     }
+
+    /// [`Rope::crc32c`], without a look at the bytes where the checksums of their blocks are known.
+    pub fn digest(&self, seed: u32) -> u32 {
+        let Some(crcs) = self.block_crcs() else { return self.crc32c(seed) };
+        let (whole, rest) = crcs.split_at(self.len / BLOCK_BYTES);
+        let crc = whole.iter().fold(seed, |crc, block| types::crc32c::combine_block(crc, *block));
+        let rest_bytes = (self.len % BLOCK_BYTES) as u64;
+        rest.iter().fold(crc, |crc, rest| types::crc32c::combine(crc, *rest, rest_bytes))
+    }
 }
 
 impl From<Bytes> for Rope {

@@ -136,7 +136,9 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     if errors > 0 {
         report.raise("OSD_SCRUB_ERRORS", Severity::Error, format!("{errors} scrub errors"), Vec::new());
     }
-    let (counts, detail) = watch(volatile, &DAMAGED);
+    let (counts, mut detail) = watch(volatile, &DAMAGED);
+    let undecided = volatile.pgs.iter().filter(|(_, pg)| pg.report.scrub.undecided > 0);
+    detail.extend(undecided.map(|(id, pg)| format!("pg {id}: {}", crate::monitor::undecided(&pg.report))));
     if !detail.is_empty() {
         let summary = format!("Possible data damage: {}", counts.join(", "));
         report.raise("PG_DAMAGED", Severity::Error, summary, detail);

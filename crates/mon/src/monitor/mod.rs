@@ -50,6 +50,7 @@ pub use proposals::SNAPSHOT_EVERY;
 use session::Session;
 use shard_orders::ShardOrders;
 use statistics::Covered;
+pub(crate) use statistics::undecided;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;

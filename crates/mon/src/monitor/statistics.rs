@@ -28,6 +28,16 @@ fn follow<K: Ord + Copy>(rates: &mut BTreeMap<K, IoRates>, counted: BTreeMap<K, 
     rates.retain(|_, rates| !rates.is_idle());
 }
 
+/// Returns the sentence for objects that repair leaves as they are.
+pub(crate) fn undecided(report: &PgReport) -> String {
+    let (pgid, count) = (report.pgid, report.scrub.undecided);
+    let (objects, have) = if count == 1 { ("object", "has") } else { ("objects", "have") };
+    format!(
+        "{count} {objects} {have} copies that differ, nothing proves one of them right, and repair does not choose; \
+         'ceph tell {pgid} keep_copy OBJECT OSD' has one kept ('rados list-inconsistent-obj {pgid}' lists them)"
+    )
+}
+
 /// Returns findings of a scrub since the report before, a line each for the cluster log.
 fn scrub_news(before: &PgReport, report: &PgReport) -> Vec<(LogPriority, String)> {
     let (old, new, pgid) = (&before.scrub, &report.scrub, report.pgid);
@@ -40,6 +50,9 @@ fn scrub_news(before: &PgReport, report: &PgReport) -> Vec<(LogPriority, String)
     }
     if let Some(repaired) = new.repaired.checked_sub(old.repaired).filter(|repaired| *repaired > 0) {
         lines.push((LogPriority::WARN, format!("{pgid} {what} {repaired} errors found and repaired")));
+    }
+    if new.undecided > 0 && new.light_at != old.light_at {
+        lines.push((LogPriority::ERROR, format!("{pgid} {what}: {}", undecided(report))));
     }
     lines
 }

@@ -2,13 +2,15 @@
 
 use super::coding::encode;
 use super::undo::Undo;
+use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::pg::Pg;
 use bytes::Bytes;
 use ec::StripeLayout;
+use mutant::Mutant;
 use std::collections::BTreeSet;
 use store::{ObjectStat, Step};
 use types::ObjectId;
-use wire::Rope;
+use wire::{Decode, Rope};
 
 /// The part of an update that differs from shard to shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,6 +66,17 @@ pub(crate) fn take_data(
     CodedChange { undo, offset, data }
 }
 
+/// Has the object information that an update keeps tell what the shards are that it writes to, from `offset` of each on.
+fn digest_shards(object: &ObjectId, steps: &mut [Step], offset: u64, shards: &[Rope]) {
+    let is_info = |step: &Step| matches!(step, Step::SetAttr { name, .. } if name == OBJECT_INFO_ATTR);
+    let kept = steps.iter_mut().rev().find(|step| step.object() == Some(object) && is_info(step));
+    let Some(Step::SetAttr { value, .. }) = kept else { return };
+    let Ok(mut info) = ObjectInfo::from_slice(value) else { return };
+    let offset = if mutant::is(Mutant::ShardDigestFromZero) { 0 } else { offset };
+    info.digests.encoded(offset, shards);
+    *value = info.to_bytes();
+}
+
 /// What is written to each shard.
 pub(crate) struct ShardWrites {
     object: ObjectId,
@@ -84,21 +97,25 @@ impl ShardWrites {
 }
 
 impl Pg {
-    /// Encodes what an update writes. Panics in replicated pools.
-    pub(crate) fn shard_steps(&self, object: &ObjectId, change: &CodedChange) -> ShardWrites {
+    /// Encodes what an update writes, and has the digests of what the shards are then among the update's `steps`, which all have in
+    /// common. Panics in replicated pools.
+    pub(crate) fn shard_steps(&self, object: &ObjectId, change: &CodedChange, steps: &mut [Step]) -> ShardWrites {
         let coded = self.coded.as_ref().expect("only coded objects have shards");
         let shards = match change.data.is_empty() {
             true => Vec::new(),
             false => encode(&coded.code, &coded.layout, &change.data),
         };
-        ShardWrites { object: object.clone(), offset: coded.layout.shard_bytes(change.offset), shards }
+        let offset = coded.layout.shard_bytes(change.offset);
+        if !shards.is_empty() {
+            digest_shards(object, steps, offset, &shards);
+        }
+        ShardWrites { object: object.clone(), offset, shards }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object_info::OBJECT_INFO_ATTR;
     use types::PoolId;
 
     fn object() -> ObjectId {

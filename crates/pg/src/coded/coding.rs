@@ -1,8 +1,10 @@
 //! How a pool's objects are coded.
 
+use bytes::Bytes;
 use ec::{Code, Profile, StripeLayout, Technique};
 use osdmap::{OsdMap, PgPool};
-use types::AlignedBuf;
+use std::sync::Arc;
+use types::{AlignedBuf, BLOCK_BYTES, crc32c};
 use wire::Rope;
 
 /// An erasure-coded pool's code and layout.
@@ -79,7 +81,13 @@ pub(crate) fn encode(code: &Code, layout: &StripeLayout, data: &Rope) -> Vec<Rop
     let sources: Vec<&[u8]> = of_data.iter().map(AlignedBuf::as_slice).collect();
     let mut targets: Vec<&mut [u8]> = of_parity.iter_mut().map(AlignedBuf::as_mut_slice).collect();
     code.encode(&sources, &mut targets).expect("shards of one length, as many as the code has");
-    shards.into_iter().map(|shard| Rope::from(shard.freeze())).collect()
+    shards.into_iter().map(|shard| with_block_crcs(shard.freeze())).collect()
+}
+
+/// A shard with the checksums of its blocks. One look at its bytes then serves its digest, the frame in which it goes to its OSD, and the store.
+fn with_block_crcs(shard: Bytes) -> Rope {
+    let crcs: Arc<[u32]> = shard.chunks(BLOCK_BYTES).map(crc32c::checksum).collect();
+    Rope::from(shard).with_block_crcs(crcs)
 }
 
 /// The bytes `offset .. offset + len` of an object, of data shards' bytes from `shard_offset` on. `shard(i)`: those of data

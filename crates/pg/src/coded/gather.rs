@@ -2,6 +2,7 @@
 
 use super::coding::assemble;
 use super::old_shards::ANSWER_WITHIN;
+use super::proof::Proof;
 use super::shard_sources::{Source, Standing};
 use crate::context::Context;
 use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
@@ -164,7 +165,8 @@ impl Pg {
     /// A shard's bytes have come.
     pub(crate) fn shard_read_came(&mut self, cx: &mut Context<'_>, from: OsdId, reply: ShardReadReply) {
         let id = LookupId(reply.read);
-        let Some(gather) = self.coded.as_mut().and_then(|coded| coded.gathers.get_mut(&id)) else { return };
+        let Some(coded) = &mut self.coded else { return };
+        let Some(gather) = coded.gathers.get_mut(&id) else { return };
         let Some(shard) = reply.pg.pgid.pool.shard().map(usize::from) else { return };
         if reply.pg.since != self.interval.since {
             return;
@@ -173,6 +175,10 @@ impl Pg {
         let (is_member, object) = (until.is_none(), gather.object.clone());
         match reply.outcome {
             ShardReadOutcome::Read => {
+                if let Wanted::Shard { offset, .. } = gather.wanted {
+                    let proof = coded.proofs.entry(object.clone()).or_insert_with(|| Proof::of(gather.version));
+                    proof.add(gather.version, (from, shard), offset, &reply.data);
+                }
                 gather.got.insert(shard, reply.data.into_bytes());
                 if gather.attrs.is_empty() {
                     let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
@@ -221,6 +227,7 @@ impl Pg {
                 cx.waiters.remove(&id);
             }
             coded.rebuilds.clear();
+            coded.proofs.clear();
             coded.serves.clear();
             coded.old_shards = Default::default();
             coded.told_forward = EVersion::ZERO;

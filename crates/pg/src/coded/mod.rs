@@ -8,7 +8,8 @@
 //! * [`coding`]: how a pool's objects are coded. [`change`]: what an update does to the shards.
 //! * [`undo`]: updates that too few shards have are taken back; until then each shard keeps what it needs for that.
 //! * [`gather`]: bytes of an object from its shards, computed where they are missing; [`serve`] is the other end;
-//!   [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard.
+//!   [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard;
+//!   [`proof`]: which shards another one cannot be computed of.
 //! * [`old_shards`]: what members cannot make up for is read from those that served before.
 //! * [`authority`]: which log is the group's, and which OSDs should act for which shard.
 
@@ -18,6 +19,7 @@ pub mod coding;
 pub(crate) mod forward;
 pub(crate) mod gather;
 pub(crate) mod old_shards;
+pub(crate) mod proof;
 pub(crate) mod rebuild;
 pub(crate) mod serve;
 pub(crate) mod shard_sources;
@@ -27,6 +29,7 @@ use coding::Coding;
 use ec::{Code, StripeLayout};
 use gather::Gather;
 use old_shards::OldShards;
+use proof::Proof;
 use rebuild::Rebuild;
 use serve::Serve;
 use std::collections::{BTreeMap, VecDeque};
@@ -43,6 +46,8 @@ pub(crate) struct Coded {
     /// As primary.
     pub gathers: BTreeMap<LookupId, Gather>,
     pub rebuilds: BTreeMap<ObjectId, Rebuild>,
+    /// Of objects of which shards are computed.
+    pub proofs: BTreeMap<ObjectId, Proof>,
     pub old_shards: OldShards,
     /// How far members have been told to forget what updates replaced.
     pub told_forward: EVersion,
@@ -58,6 +63,7 @@ impl Coded {
             code: coding.code(),
             gathers: BTreeMap::new(),
             rebuilds: BTreeMap::new(),
+            proofs: BTreeMap::new(),
             old_shards: OldShards::default(),
             told_forward: EVersion::ZERO,
             serves: BTreeMap::new(),

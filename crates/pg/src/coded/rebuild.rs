@@ -2,6 +2,7 @@
 
 use super::gather::Wanted;
 use crate::context::{Context, Waiter};
+use crate::digests::{Content, Digests, Wrong};
 use crate::messages::healing::PgPush;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::pg::Pg;
@@ -20,6 +21,7 @@ pub(crate) struct Rebuild {
     next: u64,
     /// Of the object, from another shard: they are the same on all.
     pub attrs: BTreeMap<Bytes, Bytes>,
+    content: Content,
     pub waits_for: Option<LookupId>,
     /// Clients' latency does not allow more for the moment.
     held: bool,
@@ -29,7 +31,9 @@ impl Pg {
     /// Computes this shard of an object, which is missing here in this version.
     pub(crate) fn rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
         let Some(coded) = &mut self.coded else { return };
-        let rebuild = Rebuild { version, next: 0, attrs: BTreeMap::new(), waits_for: None, held: false };
+        let (attrs, content) = (BTreeMap::new(), Content::new(b""));
+        let rebuild = Rebuild { version, next: 0, attrs, content, waits_for: None, held: false };
+        coded.proofs.remove(object);
         coded.rebuilds.insert(object.clone(), rebuild);
         self.rebuild_on(cx, object);
     }
@@ -85,6 +89,30 @@ impl Pg {
         }
     }
 
+    /// All has been computed. Errors: it is not what its digest says.
+    fn is_rebuilt(&mut self, object: &ObjectId, rebuild: &Rebuild, shard_bytes: u64) -> Result<(), Wrong> {
+        let digests = Digests::among(&rebuild.attrs).unwrap_or_default();
+        if !mutant::is(Mutant::ReceiverTrusts) {
+            rebuild.content.check(&digests, shard_bytes, self.id.pool.shard())?;
+        }
+        self.forget_proof(object);
+        Ok(())
+    }
+
+    /// What was computed is not taken. Where it is known why, it is computed anew, of other shards.
+    fn rebuilt_wrong(&mut self, cx: &mut Context<'_>, object: &ObjectId, rebuild: &Rebuild, wrong: Wrong) {
+        tracing::error!(pg = %self.id, %object, "what was computed of its shards is not taken: {wrong}");
+        let digests = Digests::among(&rebuild.attrs).unwrap_or_default();
+        let wrong = self.wrong_sources(object, rebuild.version, &digests);
+        if !self.sources_are_bad(cx, object, rebuild.version, &wrong) {
+            return self.pull_failed(cx, cx.whoami, object.clone());
+        }
+        self.drop_part(cx, object);
+        self.pulls.forget(object);
+        self.recover(cx);
+        self.object_is_here(cx, object);
+    }
+
     /// Bytes have come, or cannot be had.
     pub(crate) fn rebuild_read(
         &mut self,
@@ -114,6 +142,12 @@ impl Pg {
         }
         let (first, last) = (offset == 0, offset + len >= shard_bytes);
         cx.pacing.sent(len, last);
+        if len > 0 {
+            rebuild.content.add(&[], &[(offset, len)], &data);
+        }
+        if last && let Err(wrong) = self.is_rebuilt(object, &rebuild, shard_bytes) {
+            return self.rebuilt_wrong(cx, object, &rebuild, wrong);
+        }
         let info = rebuild.attrs.get(OBJECT_INFO_ATTR).cloned();
         let push = PgPush {
             version: rebuild.version,

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use store::Step;
 use types::Errno;
+use types::crc32c::SEED;
 use wire::Rope;
 use wire::messages::{Op, OpArgs, OpCode, WriteSame, op_flag};
 
@@ -331,7 +332,12 @@ impl Execution<'_> {
             // Cutting first frees the old blocks and spares reading the last one back.
             self.truncate(0);
         }
-        self.write(Range { offset: 0, truncate_seq: 0, ..range }, data)
+        let is_empty = data.is_empty();
+        let written = self.write(Range { offset: 0, truncate_seq: 0, ..range }, data)?;
+        if is_empty && self.request.layout.is_none() {
+            Arc::make_mut(&mut self.info).digests.data = Some(SEED);
+        }
+        Ok(written)
     }
 
     fn write_same(&mut self, op: &Op) -> StepOutput {

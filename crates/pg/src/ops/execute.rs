@@ -10,6 +10,7 @@ use crate::copy::CopySource;
 use crate::log::LogKind;
 use crate::lookup::NoAnswer;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::scrub::record::RECORD_AFTER;
 use crate::snap_set::{AtSnap, SnapSet};
 use crate::watch::WatchInfo;
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use cls::Caller;
 use ec::StripeLayout;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use store::{LookupId, ObjectStat, Step, Store};
 use types::{EVersion, EntityName, Errno, ObjectId, ReqId, SnapId, Utime};
 use wire::basic::{IntervalSet, SnapContext};
@@ -64,6 +66,8 @@ pub struct Limits {
     pub piece_bytes: u64,
     /// Longer messages to other OSDs go in parts, if a session would take them at once.
     pub message_bytes: usize,
+    /// An object that is not changed for so long gets its digests recorded by a deep scrub.
+    pub record_after: Duration,
     /// Work of one turn on the placements of a map that has come, in units of [`osdmap::MappingUpdate::step`].
     pub placing_work: usize,
 }
@@ -85,6 +89,7 @@ impl Default for Limits {
             backfill_objects: 256,
             piece_bytes: 1 << 20,
             message_bytes: usize::MAX,
+            record_after: RECORD_AFTER,
             placing_work: osdmap::MappingUpdate::TEN_MS,
         }
     }
@@ -387,11 +392,21 @@ impl Execution<'_> {
     pub fn push(&mut self, step: Step) {
         if self.budget.take(&step, self.limits.op_bytes) {
             self.attr_sizes.follow(&step);
+            self.follow_digests(&step);
             self.steps.push(step);
         }
         self.modified = true;
         self.user_modified = true;
         self.touched = true;
+    }
+
+    /// Digests of what the object holds are what they are after this step, as far as that is known.
+    fn follow_digests(&mut self, step: &Step) {
+        let mut digests = self.info.digests.clone();
+        digests.follow(step, self.size, self.request.layout.is_some());
+        if digests != self.info.digests {
+            Arc::make_mut(&mut self.info).digests = digests;
+        }
     }
 
     /// What the store is to do so far.

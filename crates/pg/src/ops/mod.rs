@@ -16,6 +16,7 @@ mod execute;
 mod giving_up;
 mod listing;
 mod omap;
+mod recording;
 mod snapshots;
 mod watch;
 
@@ -26,5 +27,6 @@ pub(crate) use execute::{STEPS_MAX, WRITE_REPLY_BYTES_MAX, after};
 pub(crate) use giving_up::{GiveUp, give_up};
 pub(crate) use listing::{ListError, ListFilter};
 pub use listing::{Listing, ListingRun};
+pub(crate) use recording::record;
 pub(crate) use snapshots::trim;
 pub use watch::WatchEffect;

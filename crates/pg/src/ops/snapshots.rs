@@ -165,6 +165,7 @@ impl Execution<'_> {
         self.void_steps();
         self.push(Step::Clone { from: clone.clone(), to: object.clone() });
         self.push(Step::RemoveAttr { object, name: SNAPS_ATTR.to_vec() });
+        Arc::make_mut(&mut self.info).digests = ObjectInfo::of(&stat).map(|info| info.digests).unwrap_or_default();
         (self.exists, self.size) = (true, size);
         self.sources.push(clone);
         done()

@@ -19,6 +19,8 @@ mod flag {
     /// Of every object that is in no cache.
     pub const DIRTY: u32 = 1 << 2;
     pub const OMAP: u32 = 1 << 3;
+    pub const DATA_DIGEST: u32 = 1 << 4;
+    pub const OMAP_DIGEST: u32 = 1 << 5;
 }
 
 /// A digest that is not known.
@@ -36,6 +38,9 @@ pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64,
     let mut flags = flag::DIRTY;
     flags |= if has_omap { flag::OMAP } else { 0 };
     flags |= if info.snap_set.is_whiteout { flag::WHITEOUT } else { 0 };
+    let (data, omap) = (info.digests.data, info.digests.omap);
+    flags |= if data.is_some() { flag::DATA_DIGEST } else { 0 };
+    flags |= if omap.is_some() { flag::OMAP_DIGEST } else { 0 };
     let mut w = Writer::new(Target::default());
     w.versioned(17, 8, |w| {
         w.put(&object);
@@ -73,8 +78,8 @@ pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64,
         w.u32(flags);
         // When the OSD changed it: not kept apart from the client's time.
         w.put(&info.mtime);
-        w.u32(NO_DIGEST);
-        w.u32(NO_DIGEST);
+        w.u32(data.unwrap_or(NO_DIGEST));
+        w.u32(omap.unwrap_or(NO_DIGEST));
         w.u64(info.expected_object_bytes);
         w.u64(info.expected_write_bytes);
         w.u32(info.alloc_hint_flags);

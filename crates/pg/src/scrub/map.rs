@@ -20,6 +20,8 @@ pub struct ObjectScan {
     pub omap_bytes: u64,
     /// crc32c over the omap's header, keys and values.
     pub omap_crc: u32,
+    /// The omap's digest as object information has it ([`crate::digests`]); `None` of an OSD that computes none.
+    pub omap_digest: Option<u32>,
     /// crc32c over the bytes, holes as zeros; `None` if they were not read.
     pub data_crc: Option<u32>,
     /// Why bytes could not be read.
@@ -39,6 +41,7 @@ impl ObjectScan {
             omap_keys: 0,
             omap_bytes: 0,
             omap_crc: types::crc32c::SEED,
+            omap_digest: None,
             data_crc: None,
             read_error: None,
             metadata_error: None,
@@ -53,8 +56,8 @@ impl ObjectScan {
 
 impl Encode for ObjectScan {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds the attributes.
-        w.versioned(2, 1, |w| {
+        // Version 2 adds the attributes, version 3 the omap's digest.
+        w.versioned(3, 1, |w| {
             w.put(&self.object);
             w.u64(self.size_bytes);
             w.put(&self.info);
@@ -66,6 +69,7 @@ impl Encode for ObjectScan {
             w.put(&self.read_error);
             w.put(&self.metadata_error);
             w.put(&self.attrs);
+            w.put(&self.omap_digest);
         });
     }
 }
@@ -74,7 +78,7 @@ impl Decode for ObjectScan {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ObjectScan, DecodeError> {
-        let (head, mut r) = r.versioned("scan of an object", 2)?;
+        let (head, mut r) = r.versioned("scan of an object", 3)?;
         let scan = ObjectScan {
             object: r.get()?,
             size_bytes: r.u64()?,
@@ -84,6 +88,7 @@ impl Decode for ObjectScan {
             omap_keys: r.u64()?,
             omap_bytes: r.u64()?,
             omap_crc: r.u32()?,
+            omap_digest: None,
             data_crc: r.get()?,
             read_error: r.get()?,
             metadata_error: r.get()?,
@@ -91,7 +96,8 @@ impl Decode for ObjectScan {
         let own = |bytes: Bytes| Bytes::copy_from_slice(&bytes);
         let attrs: Option<BTreeMap<Bytes, Bytes>> = if head.version >= 2 { r.get()? } else { None };
         let attrs = attrs.map(|attrs| attrs.into_iter().map(|(name, value)| (own(name), own(value))).collect());
-        Ok(ObjectScan { attrs, ..scan })
+        let omap_digest = if head.version >= 3 { r.get()? } else { None };
+        Ok(ObjectScan { attrs, omap_digest, ..scan })
     }
 }
 
@@ -138,6 +144,7 @@ mod tests {
             info: Some(Bytes::from_static(b"info")),
             attrs_crc: 7,
             attrs: Some(attrs.into()),
+            omap_digest: Some(8),
             data_crc: Some(9),
             ..ObjectScan::of(ObjectId::head(PoolId(1), 3, b"", b"o"))
         }
@@ -167,11 +174,11 @@ mod tests {
             w.put(&whole.metadata_error);
         });
         let old = w.into_vec();
-        assert_eq!(ObjectScan::from_slice(&old), Ok(ObjectScan { attrs: None, ..whole.clone() }));
+        assert_eq!(ObjectScan::from_slice(&old), Ok(ObjectScan { attrs: None, omap_digest: None, ..whole.clone() }));
         // Such an OSD reads what it knows of a newer one's, and passes over what follows.
         let new = whole.to_vec(Target::default());
         let mut r = Reader::new(&new);
         let (head, _) = r.versioned("scan of an object", 1).unwrap();
-        assert_eq!((head.version, &new[6..old.len()]), (2, &old[6..]));
+        assert_eq!((head.version, &new[6..old.len()]), (3, &old[6..]));
     }
 }

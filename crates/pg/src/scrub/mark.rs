@@ -18,6 +18,8 @@ pub struct ScrubCursor {
     pub deep_errors: u64,
     pub omap_keys: u64,
     pub omap_bytes: u64,
+    /// Objects found there that wait for an operator's choice.
+    pub undecided: u64,
 }
 
 /// When a group was scrubbed and what came of it. All members keep it, so that another primary knows.
@@ -37,6 +39,8 @@ pub struct ScrubMark {
     /// As the last deep scrub counted them.
     pub omap_keys: u64,
     pub omap_bytes: u64,
+    /// Objects of which nothing proves a copy right: they wait for an operator's choice.
+    pub undecided: u64,
     /// Of the primary that runs it only.
     pub cursor: Option<ScrubCursor>,
 }
@@ -77,13 +81,15 @@ impl Decode for ScrubCursor {
             deep_errors: r.u64()?,
             omap_keys: r.u64()?,
             omap_bytes: r.u64()?,
+            undecided: 0,
         })
     }
 }
 
 impl Encode for ScrubMark {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
+        // Version 2 adds what is undecided, of the whole and of the part that the cursor is behind.
+        w.versioned(2, 1, |w| {
             w.put(&self.light_at);
             w.put(&self.light_version);
             w.put(&self.deep_at);
@@ -95,6 +101,8 @@ impl Encode for ScrubMark {
             w.u64(self.omap_keys);
             w.u64(self.omap_bytes);
             w.put(&self.cursor);
+            w.u64(self.undecided);
+            w.u64(self.cursor.as_ref().map_or(0, |cursor| cursor.undecided));
         });
     }
 }
@@ -103,8 +111,8 @@ impl Decode for ScrubMark {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ScrubMark, DecodeError> {
-        let (_, mut r) = r.versioned("scrub mark", 1)?;
-        Ok(ScrubMark {
+        let (head, mut r) = r.versioned("scrub mark", 2)?;
+        let mut mark = ScrubMark {
             light_at: r.get()?,
             light_version: r.get()?,
             deep_at: r.get()?,
@@ -115,7 +123,38 @@ impl Decode for ScrubMark {
             repaired: r.u64()?,
             omap_keys: r.u64()?,
             omap_bytes: r.u64()?,
+            undecided: 0,
             cursor: r.get()?,
-        })
+        };
+        if head.version >= 2 {
+            mark.undecided = r.u64()?;
+            let in_part = r.u64()?;
+            mark.cursor.iter_mut().for_each(|cursor| cursor.undecided = in_part);
+        }
+        Ok(mark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_read_back_and_those_from_before_count_nothing_undecided() {
+        let cursor = ScrubCursor {
+            next: ObjectId::head(types::PoolId(1), 7, b"", b"o"),
+            shallow_errors: 1,
+            deep_errors: 2,
+            omap_keys: 3,
+            omap_bytes: 4,
+            undecided: 5,
+        };
+        let mark = ScrubMark { deep_errors: 6, undecided: 7, cursor: Some(cursor.clone()), ..ScrubMark::default() };
+        let bytes = mark.to_vec(Target::default());
+        assert_eq!(ScrubMark::from_slice(&bytes), Ok(mark.clone()));
+        let mut w = Writer::new(Target::default());
+        w.versioned(1, 1, |w| w.raw(&bytes[6..bytes.len() - 16]));
+        let before = ScrubMark { undecided: 0, cursor: Some(ScrubCursor { undecided: 0, ..cursor }), ..mark };
+        assert_eq!(ScrubMark::from_slice(w.as_slice()), Ok(before));
     }
 }

@@ -1,12 +1,13 @@
 //! What is bad is noted as missing where it is, durably; recovery then brings it.
 
-use super::verdict::{Finding, Verdict};
+use super::record::Record;
+use super::verdict::{Choice, Finding, Verdict};
 use crate::context::{Context, OnCommit};
 use crate::healing::Work;
 use crate::messages::scrub::ScrubBad;
 use crate::pg::Pg;
 use store::{Step, Transaction};
-use types::{EVersion, ObjectId, OsdId};
+use types::{EVersion, ObjectId, OsdId, ReqId};
 
 /// Why no copy is kept.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -26,6 +27,15 @@ pub enum KeepCopyError {
     NoChoice(&'static str),
     #[error("the object has changed since it was scrubbed; scrub it again")]
     Changed,
+}
+
+/// What comes of an operator's choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// The other copies are replaced.
+    Replaces,
+    /// No copy was what its digest says. Those of the chosen one are recorded: a deep scrub replaces the others.
+    Recorded,
 }
 
 impl Pg {
@@ -66,7 +76,7 @@ impl Pg {
 
     /// On the operator's word: of an object whose copies differ, as the last scrub found it, that on `osd` is kept. `name`: the
     /// object's name, or the whole of what the scrub has called it, if several have that name.
-    pub(crate) fn keep_copy(&mut self, cx: &mut Context<'_>, name: &str, osd: OsdId) -> Result<(), KeepCopyError> {
+    pub(crate) fn keep_copy(&mut self, cx: &mut Context<'_>, name: &str, osd: OsdId) -> Result<Kept, KeepCopyError> {
         if !self.is_active() {
             return Err(KeepCopyError::NotActive);
         }
@@ -79,22 +89,36 @@ impl Pg {
             [finding] => finding,
             [first, ..] => return Err(KeepCopyError::Ambiguous(first.object.to_string())),
         };
-        let chosen = finding.chosen(osd).map_err(KeepCopyError::NoChoice)?;
-        let Verdict::Replace { version, .. } = chosen.verdict else { unreachable!("a choice replaces") };
-        let (object, (shallow, deep)) = (chosen.object.clone(), finding.counts());
+        let choice = finding.chosen(osd).map_err(KeepCopyError::NoChoice)?;
+        let version = match &choice {
+            Choice::Replace(Finding { verdict: Verdict::Replace { version, .. }, .. }) => *version,
+            Choice::Replace(_) => unreachable!("a choice replaces"),
+            Choice::Record { version, .. } => *version,
+        };
+        let (object, (shallow, deep)) = (finding.object.clone(), finding.counts());
         let has_changed = self.log.entries().rev().any(|entry| entry.object == object && entry.version > version);
         if has_changed || self.members.iter().any(|(osd, _)| self.members.lacks(osd, &object)) {
             return Err(KeepCopyError::Changed);
         }
+        let chosen = match choice {
+            Choice::Replace(finding) => finding,
+            Choice::Record { version, digests } => {
+                tracing::warn!(pg = %self.id, %object, %osd, ?digests, "an operator has chosen: its digests are recorded");
+                let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
+                self.queue_own(cx, op.recording(Record { version, digests }));
+                return Ok(Kept::Recorded);
+            }
+        };
         self.scrub.findings.iter_mut().for_each(|found| drop(found.remove(&object)));
         let mark = &mut self.scrub.mark;
         mark.shallow_errors = mark.shallow_errors.saturating_sub(shallow);
         mark.deep_errors = mark.deep_errors.saturating_sub(deep);
         mark.repaired += 1;
+        mark.undecided = mark.undecided.saturating_sub(1);
         self.keep_scrub_mark(cx);
         self.repair(cx, &chosen);
         self.queue_report(cx);
-        Ok(())
+        Ok(Kept::Replaces)
     }
 
     /// Has what turned out to be missing brought to where it is missing, also if it is the group's turn already.

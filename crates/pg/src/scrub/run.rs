@@ -2,9 +2,10 @@
 
 use super::map::{ObjectScan, ScrubMap};
 use super::mark::{ScrubCursor, ScrubMark};
+use super::record;
 use super::scan::{CHUNK_OBJECTS, Progress, Scan, just_behind};
 use super::snapshots::{Families, Seen, SnapFinding};
-use super::verdict::{Finding, Logged, Verdict, judge};
+use super::verdict::{Finding, Logged, Shards, Verdict, judge};
 use crate::context::{Context, OnCommit, Waiter};
 use crate::log::LogKind;
 use crate::lookup::{NoAnswer, ready};
@@ -159,6 +160,7 @@ impl Scrub {
             shallow_errors: mark.shallow_errors,
             deep_errors: mark.deep_errors,
             repaired: mark.repaired,
+            undecided: mark.undecided,
         }
     }
 
@@ -209,6 +211,10 @@ impl Run {
 }
 
 impl Pg {
+    fn acting_osds(&self) -> usize {
+        self.interval.acting.iter().filter(|osd| osd.is_some()).count()
+    }
+
     /// Whether copies can be compared now: all members have everything.
     pub(crate) fn may_scrub(&self, cx: &Context<'_>) -> bool {
         self.is_primary(cx.whoami)
@@ -232,6 +238,7 @@ impl Pg {
             deep_errors: 0,
             omap_keys: 0,
             omap_bytes: 0,
+            undecided: 0,
         });
         let is_first = cursor.next == osdmap::pg_range(self.id, self.interval.shape.pg_num).0;
         tracing::debug!(pg = %self.id, ?order, "scrub begins");
@@ -470,11 +477,7 @@ impl Pg {
                 run.cursor.omap_keys += map.objects.iter().map(|scan| scan.omap_keys).sum::<u64>();
                 run.cursor.omap_bytes += map.objects.iter().map(|scan| scan.omap_bytes).sum::<u64>();
             }
-            for mut scan in map.objects.into_iter().filter(|scan| scan.object < until) {
-                if self.coded.is_some() {
-                    // Shards differ. Each has been compared with its own checksums where it was read.
-                    scan.data_crc = None;
-                }
+            for scan in map.objects.into_iter().filter(|scan| scan.object < until) {
                 objects.entry(scan.object.clone()).or_default().insert(osd, scan);
             }
         }
@@ -489,7 +492,12 @@ impl Pg {
         for object in logged.keys() {
             objects.entry((*object).clone()).or_default();
         }
-        let (mut findings, mut snap_findings) = (Vec::new(), Vec::new());
+        let (mut findings, mut snap_findings, mut unrecorded) = (Vec::new(), Vec::new(), Vec::new());
+        let shard_of = |osd: OsdId| self.interval.shard_of(osd);
+        let needed = self.coded.as_ref().map_or(1, |coded| coded.coding.k());
+        let shards = Shards { of: &shard_of, needed };
+        let (is_all, now) = (known.len() == self.acting_osds(), Utime::from_unix(cx.unix_zero + cx.now));
+        let may_record = order.deep && self.coded.is_none() && is_all;
         let (log, run) = (&self.log, self.scrub.run.as_mut().expect("just seen"));
         let has_changed = |object: &ObjectId, since: EVersion| {
             log.tail() > since || log.entries().any(|e| e.version > since && e.object.head_of() == *object)
@@ -499,7 +507,12 @@ impl Pg {
             let copies: BTreeMap<OsdId, _> = known.iter().map(|osd| (*osd, scans.remove(osd))).collect();
             let size_and_info = |scan: &ObjectScan| (scan.size_bytes, scan.info.clone());
             let first = copies.values().flatten().next().map(size_and_info);
-            let finding = judge(&object, cx.whoami, logged, copies);
+            let own = copies.get(&cx.whoami).and_then(Option::as_ref).filter(|_| may_record);
+            let record = own.and_then(|scan| record::wanted(scan, now, cx.limits.record_after));
+            let finding = judge(&object, cx.whoami, logged, copies, &shards);
+            if let Some((record, mtime)) = record.filter(|_| finding.is_none()) {
+                unrecorded.push((object.clone(), record, mtime));
+            }
             let good = match &finding {
                 None => first,
                 Some(finding) => finding.selected.and_then(|osd| finding.copies[&osd].scan.as_ref()).map(size_and_info),
@@ -515,7 +528,7 @@ impl Pg {
             snap_findings.extend(run.families.see(&object, seen, log.head(), has_changed));
             findings.extend(finding);
         }
-        if known.len() < self.interval.acting.iter().filter(|osd| osd.is_some()).count() {
+        if !is_all {
             run.families.pass_over(&until);
             snap_findings.clear();
         }
@@ -537,6 +550,7 @@ impl Pg {
             self.found(cx, order, finding);
         }
         self.run_objects(cx, &held.0, &behind_whole(&held.1));
+        self.record(cx, unrecorded);
         if until >= osdmap::pg_range(self.id, self.interval.shape.pg_num).1 {
             return self.scrub_ended(cx);
         }
@@ -571,6 +585,7 @@ impl Pg {
         } else {
             run.cursor.shallow_errors += shallow;
             run.cursor.deep_errors += deep;
+            run.cursor.undecided += u64::from(finding.waits_for_choice());
         }
         if (!acts || left) && run.found.len() < FINDINGS_MAX {
             let mut kept = finding.clone();
@@ -615,6 +630,7 @@ impl Pg {
             (mark.deep_at, mark.deep_version) = (now, run.head);
             mark.deep_errors = found_up_to.deep_errors;
             (mark.omap_keys, mark.omap_bytes) = (found_up_to.omap_keys, found_up_to.omap_bytes);
+            mark.undecided = found_up_to.undecided;
         } else if mark.deep_errors > 0 {
             // What only a deep scrub sees is still there.
             let before = self.scrub.findings.take().unwrap_or_default();
@@ -622,6 +638,9 @@ impl Pg {
             for (object, finding) in deep {
                 found.entry(object).or_insert(finding);
             }
+            mark.undecided = found.values().filter(|finding| finding.waits_for_choice()).count() as u64;
+        } else {
+            mark.undecided = found_up_to.undecided;
         }
         if mark.errors() == 0 {
             mark.clean_at = now;
@@ -629,6 +648,10 @@ impl Pg {
         self.scrub.findings = Some(found);
         self.scrub.snap_findings = snaps_found;
         let (errors, repaired, deep) = (mark.errors(), run.repaired, run.order.deep);
+        if run.order.repair && mark.undecided > 0 {
+            tracing::error!(pg = %self.id, objects = mark.undecided, "repair does not choose among copies of which nothing \
+                proves one right; 'ceph tell {} keep_copy OBJECT OSD' does", self.id.base());
+        }
         match errors + repaired {
             0 => tracing::debug!(pg = %self.id, deep, "scrub: all is well"),
             _ => tracing::warn!(pg = %self.id, deep, errors, repaired, "scrub: has found errors"),

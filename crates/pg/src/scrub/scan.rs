@@ -1,6 +1,7 @@
 //! Reading a range of this OSD's objects, piece by piece.
 
 use super::map::{ObjectScan, ScrubMap};
+use crate::digests::{DataDigest, OmapDigest};
 use crate::lookup::{NoAnswer, ready};
 use crate::messages::scrub::ScrubGet;
 use crate::object_info::OBJECT_INFO_ATTR;
@@ -56,9 +57,8 @@ struct Reading {
     omap_after: Option<Bytes>,
     /// Ranges left to read, once they are known.
     pieces: Option<VecDeque<(u64, u64)>>,
-    /// Bytes up to here are in the digest.
-    digested: u64,
-    data_crc: u32,
+    data: DataDigest,
+    omap: OmapDigest,
 }
 
 impl Scan {
@@ -150,8 +150,8 @@ impl Reading {
             stat: None,
             omap_after: None,
             pieces: None,
-            digested: 0,
-            data_crc: SEED,
+            data: DataDigest::default(),
+            omap: OmapDigest::of_header(b""),
         }
     }
 
@@ -164,6 +164,7 @@ impl Reading {
             let header = if stat.has_omap { ready(store.omap_header(object))? } else { Bytes::new() };
             self.scan.omap_crc = with_length(SEED, &header);
             self.scan.omap_bytes = header.len() as u64;
+            self.omap = OmapDigest::of_header(&header);
             self.omap_after = stat.has_omap.then(Bytes::new);
             self.scan.size_bytes = stat.size_bytes;
             let attrs = self.scan.attrs.get_or_insert_default();
@@ -184,6 +185,7 @@ impl Reading {
                 self.scan.omap_keys += 1;
                 self.scan.omap_bytes += (key.len() + value.len()) as u64;
                 self.scan.omap_crc = with_length(with_length(self.scan.omap_crc, key), value);
+                self.omap.add(key, value);
             }
             self.omap_after = entries.last().filter(|_| more).map(|(key, _)| key.clone());
             return Ok(Some(0));
@@ -213,30 +215,18 @@ impl Reading {
     fn piece_read(&mut self, result: Result<Rope, ReadError>) -> u64 {
         let Some((offset, len)) = self.pieces.as_mut().and_then(VecDeque::pop_front) else { return 0 };
         match result {
-            Ok(bytes) => {
-                // Two runs may share a block.
-                let known = self.digested.saturating_sub(offset).min(bytes.len() as u64);
-                self.digest_zeros_until(offset);
-                let new = bytes.slice(known as usize, bytes.len() - known as usize);
-                self.data_crc = new.crc32c(self.data_crc);
-                self.digested = self.digested.max(offset + bytes.len() as u64);
-            }
+            // Two runs may share a block.
+            Ok(bytes) => self.data.add(offset, &bytes),
             Err(error) => drop(self.scan.read_error.get_or_insert(error.to_string())),
         }
         len
     }
 
-    fn digest_zeros_until(&mut self, offset: u64) {
-        let zeros = offset.saturating_sub(self.digested);
-        self.data_crc = crc32c::combine(self.data_crc, crc_of_zeros(zeros), zeros);
-        self.digested += zeros;
-    }
-
     fn finished(mut self, deep: bool) -> ObjectScan {
         if deep && self.scan.read_error.is_none() {
-            self.digest_zeros_until(self.scan.size_bytes);
-            self.scan.data_crc = Some(self.data_crc);
+            self.scan.data_crc = self.data.of(self.scan.size_bytes);
         }
+        self.scan.omap_digest = Some(self.omap.get());
         self.scan
     }
 }
@@ -246,33 +236,7 @@ fn with_length(crc: u32, value: &[u8]) -> u32 {
     crc32c::update(crc32c::update(crc, &(value.len() as u64).to_le_bytes()), value)
 }
 
-/// The register after so many zeros.
-fn crc_of_zeros(bytes: u64) -> u32 {
-    let (mut crc, mut done) = (SEED, 0);
-    for bit in (0..64 - bytes.leading_zeros()).rev() {
-        crc = crc32c::combine(crc, crc, done);
-        done *= 2;
-        if bytes >> bit & 1 == 1 {
-            crc = crc32c::update(crc, &[0]);
-            done += 1;
-        }
-    }
-    crc
-}
-
 /// The position behind an object.
 pub(super) fn just_behind(object: &ObjectId) -> ObjectId {
     ObjectId { snap: SnapId(object.snap.0.saturating_add(1)), ..object.clone() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zeros_are_digested_without_being_there() {
-        for bytes in [0, 1, 2, 3, 4095, 4096, 100_001] {
-            assert_eq!(crc_of_zeros(bytes), crc32c::checksum(&vec![0; bytes as usize]), "{bytes}");
-        }
-    }
 }

@@ -4,6 +4,7 @@
 //! the version that the log names.
 
 use super::map::ObjectScan;
+use crate::digests::Digests;
 use crate::object_info::ObjectInfo;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -13,6 +14,13 @@ use wire::Decode;
 /// Said of copies of one version that can all be read and are not equal.
 pub(super) const COPIES_DIFFER: &str = "copies of one version differ, and nothing proves one of them right; \
     'ceph tell PG keep_copy OBJECT OSD' has the others replaced by the one on that OSD";
+
+/// Said where no copy that can be read is what its digest says.
+const NONE_IS_PROVEN: &str = "no copy is what its digest says; 'ceph tell PG keep_copy OBJECT OSD' has the digest of the \
+    one on that OSD recorded, by which a deep scrub then finds the others bad";
+
+/// Said of erasure-coded objects.
+const TOO_FEW_SHARDS: &str = "too few of its shards are good";
 
 /// What is wrong with one copy; bits are those of librados (`err_t` in `rados_types.hpp`).
 pub mod copy_error {
@@ -27,8 +35,13 @@ pub mod copy_error {
     pub const INFO_MISSING: u64 = 1 << 14;
     pub const INFO_CORRUPTED: u64 = 1 << 15;
     pub const SNAP_SET_MISSING: u64 = 1 << 16;
+    /// Data or omap is not what the digest in the object information says; a shard's bytes are not what its digest says.
+    pub const DATA_DIGEST_MISMATCH_INFO: u64 = 1 << 9;
+    pub const OMAP_DIGEST_MISMATCH_INFO: u64 = 1 << 10;
+    pub const SHARD_DIGEST_MISMATCH: u64 = 1 << 12;
+    pub const DIGESTS: u64 = DATA_DIGEST_MISMATCH_INFO | OMAP_DIGEST_MISMATCH_INFO;
     /// Found by deep scrubs only.
-    pub const DEEP: u64 = READ;
+    pub const DEEP: u64 = READ | DIGESTS | SHARD_DIGEST_MISMATCH;
     /// What a copy cannot be taken for good with.
     pub const UNREADABLE: u64 = MISSING | STAT | READ | INFO_MISSING | INFO_CORRUPTED;
 }
@@ -91,7 +104,32 @@ pub struct Finding {
     pub reason: &'static str,
 }
 
+/// Which shards of an object members have, and how many it takes to compute the others. Of replicated objects none, and one copy.
+pub struct Shards<'a> {
+    pub of: &'a dyn Fn(OsdId) -> Option<u8>,
+    pub needed: usize,
+}
+
+impl Shards<'_> {
+    /// Of replicated objects.
+    pub const NONE: Shards<'static> = Shards { of: &|_| None, needed: 1 };
+}
+
+/// What an operator's choice comes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// The others are replaced, as this verdict says.
+    Replace(Finding),
+    /// The copy is not what its digest says: that is to be recorded first, as it is.
+    Record { version: EVersion, digests: Digests },
+}
+
 impl Finding {
+    /// Whether it is an operator who must say which copy is good.
+    pub fn waits_for_choice(&self) -> bool {
+        self.verdict == Verdict::Undecided && self.copies.keys().any(|osd| self.chosen(*osd).is_ok())
+    }
+
     fn is_deep(&self, osd: OsdId) -> bool {
         let copy = &self.copies[&osd];
         copy.errors & copy_error::DEEP != 0 || copy.errors == 0 && self.errors & object_error::DEEP != 0
@@ -114,7 +152,7 @@ impl Finding {
     }
 }
 
-fn state(scan: Option<ObjectScan>) -> CopyState {
+fn state(mut scan: Option<ObjectScan>, shard: Option<u8>) -> CopyState {
     let info = scan.as_ref().and_then(|scan| scan.info.as_ref());
     let info = info.map(|info| ObjectInfo::from_slice(info));
     let errors = match (&scan, &info) {
@@ -123,10 +161,33 @@ fn state(scan: Option<ObjectScan>) -> CopyState {
         (Some(_), None) => copy_error::INFO_MISSING,
         (Some(_), Some(Err(_))) => copy_error::INFO_CORRUPTED,
         (Some(scan), _) if scan.read_error.is_some() => copy_error::READ,
-        _ => 0,
+        (Some(scan), Some(Ok(info))) => digest_errors(scan, info, shard),
     };
+    if let Some(scan) = scan.as_mut().filter(|_| shard.is_some()) {
+        // Shards differ.
+        scan.data_crc = None;
+    }
     let info = info.and_then(Result::ok).filter(|_| errors & copy_error::STAT == 0);
     CopyState { errors, scan, info }
+}
+
+/// What is there and is not what the object information's digests say. What was not read, or has none, is not wrong.
+fn digest_errors(scan: &ObjectScan, info: &ObjectInfo, shard: Option<u8>) -> u64 {
+    let known = &info.digests;
+    let error = |known: Option<u32>, found: Option<u32>, bit: u64| match known.zip(found) {
+        Some((known, found)) if known != found => bit,
+        _ => 0,
+    };
+    match shard {
+        Some(shard) => {
+            let known = known.shards.get(usize::from(shard)).copied();
+            error(known, scan.data_crc, copy_error::SHARD_DIGEST_MISMATCH)
+        }
+        None => {
+            error(known.data, scan.data_crc, copy_error::DATA_DIGEST_MISMATCH_INFO)
+                | error(known.omap, scan.omap_digest, copy_error::OMAP_DIGEST_MISMATCH_INFO)
+        }
+    }
 }
 
 /// What tells two copies of one version apart.
@@ -165,8 +226,10 @@ pub fn judge(
     primary: OsdId,
     logged: Logged,
     copies: BTreeMap<OsdId, Option<ObjectScan>>,
+    shards: &Shards<'_>,
 ) -> Option<Finding> {
-    let copies: BTreeMap<OsdId, CopyState> = copies.into_iter().map(|(osd, scan)| (osd, state(scan))).collect();
+    let states = copies.into_iter().map(|(osd, scan)| (osd, state(scan, (shards.of)(osd))));
+    let copies: BTreeMap<OsdId, CopyState> = states.collect();
     let finding = Finding {
         object: object.clone(),
         errors: 0,
@@ -178,8 +241,8 @@ pub fn judge(
     };
     match logged {
         Logged::Removed => finding.judge_removed(),
-        Logged::Version(version) => finding.judge_version(primary, Some(version)),
-        Logged::Nothing => finding.judge_version(primary, None),
+        Logged::Version(version) => finding.judge_version(primary, Some(version), shards.needed),
+        Logged::Nothing => finding.judge_version(primary, None, shards.needed),
     }
 }
 
@@ -218,10 +281,21 @@ impl Finding {
     /// The verdict of an operator, who keeps the copy on `osd`: those that are not like it are bad.
     ///
     /// Errors: that copy cannot be read, or is all that there is.
-    pub fn chosen(&self, osd: OsdId) -> Result<Finding, &'static str> {
+    pub fn chosen(&self, osd: OsdId) -> Result<Choice, &'static str> {
         let kept = self.copies.get(&osd).ok_or("that OSD has no copy that was compared")?;
         let info = kept.info.as_ref().filter(|_| kept.errors & copy_error::UNREADABLE == 0);
-        let version = info.ok_or("the copy on that OSD cannot be read")?.version;
+        let info = info.ok_or("the copy on that OSD cannot be read")?;
+        let version = info.version;
+        if kept.errors & copy_error::DIGESTS != 0 {
+            if self.object.is_clone() {
+                return Err(
+                    "the copy on that OSD is not what its digest says, and a snapshot's digests are recorded no more",
+                );
+            }
+            let found = kept.scan.as_ref().expect("it was compared with its digests");
+            let (data, omap) = (found.data_crc.or(info.digests.data), found.omap_digest);
+            return Ok(Choice::Record { version, digests: Digests { data, omap, shards: Vec::new() } });
+        }
         let wanted = content(kept);
         let is_bad = |copy: &CopyState| copy.errors & copy_error::STAT == 0 && content(copy) != wanted;
         let bad = self.osds(is_bad);
@@ -229,11 +303,11 @@ impl Finding {
             return Err("all copies that can be replaced are like that one");
         }
         let (verdict, reason) = (Verdict::Replace { bad, version }, "an operator has chosen");
-        Ok(Finding { verdict, reason, selected: Some(osd), ..self.clone() })
+        Ok(Choice::Replace(Finding { verdict, reason, selected: Some(osd), ..self.clone() }))
     }
 
     /// Of an object that the log says is in this version, or does not name.
-    fn judge_version(mut self, primary: OsdId, logged: Option<EVersion>) -> Option<Finding> {
+    fn judge_version(mut self, primary: OsdId, logged: Option<EVersion>, needed: usize) -> Option<Finding> {
         let versions: Vec<EVersion> =
             self.copies.values().filter_map(|copy| copy.info.as_ref()).map(|i| i.version).collect();
         let version = logged.or(versions.iter().max().copied());
@@ -246,7 +320,13 @@ impl Finding {
         let in_version = |copy: &CopyState| copy.info.as_ref().is_some_and(|info| info.version == version);
         let candidates = self.osds(|copy| copy.errors == 0 && in_version(copy));
         let Some(first) = candidates.first().map(|osd| &self.copies[osd]) else {
-            return self.undecided("no copy of its newest version can be read");
+            let is_readable = |copy: &CopyState| copy.errors & copy_error::UNREADABLE == 0 && in_version(copy);
+            let readable = self.osds(is_readable);
+            self.selected = readable.iter().find(|osd| **osd == primary).or(readable.first()).copied();
+            return match self.osds(|copy| copy.errors & copy_error::DIGESTS != 0 && is_readable(copy)).is_empty() {
+                false => self.undecided(NONE_IS_PROVEN),
+                true => self.undecided("no copy of its newest version can be read"),
+            };
         };
         let differ = candidates.iter().fold(0, |errors, osd| errors | differences(first, &self.copies[osd]));
         self.errors |= differ;
@@ -269,6 +349,9 @@ impl Finding {
         let all_bad = self.osds(|_| true).into_iter().filter(|osd| !good.contains(osd)).collect::<Vec<_>>();
         if all_bad.is_empty() {
             return None;
+        }
+        if good.len() < needed {
+            return self.undecided(TOO_FEW_SHARDS);
         }
         // The store stops rather than change what it cannot read: such a copy is repaired offline.
         let bad: Vec<OsdId> =
@@ -310,7 +393,7 @@ mod tests {
 
     fn judged(logged: Logged, copies: [Option<ObjectScan>; 3]) -> Option<(Verdict, bool)> {
         let copies = copies.into_iter().enumerate().map(|(i, scan)| (OsdId(i as i32), scan)).collect();
-        judge(&object(), OsdId(0), logged, copies).map(|finding| (finding.verdict, finding.proven))
+        judge(&object(), OsdId(0), logged, copies, &Shards::NONE).map(|finding| (finding.verdict, finding.proven))
     }
 
     fn replace(bad: &[i32], version: u64) -> Verdict {
@@ -377,14 +460,60 @@ mod tests {
         let other = |crc| Some(ObjectScan { data_crc: Some(crc), ..scan(5) });
         let found = |copies: [Option<ObjectScan>; 3]| {
             let copies = copies.into_iter().enumerate().map(|(i, scan)| (OsdId(i as i32), scan)).collect();
-            judge(&object(), OsdId(0), V5, copies).expect("they differ")
+            judge(&object(), OsdId(0), V5, copies, &Shards::NONE).expect("they differ")
+        };
+        let verdict = |finding: &Finding, osd: i32| match finding.chosen(OsdId(osd)) {
+            Ok(Choice::Replace(finding)) => Some(finding.verdict),
+            _ => None,
         };
         let two_alike = found([other(1), other(7), other(7)]);
-        assert_eq!(two_alike.chosen(OsdId(0)).map(|it| it.verdict), Ok(replace(&[1, 2], 5)));
-        assert_eq!(two_alike.chosen(OsdId(2)).map(|it| it.verdict), Ok(replace(&[0], 5)));
+        assert_eq!(verdict(&two_alike, 0), Some(replace(&[1, 2], 5)));
+        assert_eq!(verdict(&two_alike, 2), Some(replace(&[0], 5)));
         let one_is_gone = found([None, other(2), other(7)]);
         assert!(one_is_gone.chosen(OsdId(0)).is_err() && one_is_gone.chosen(OsdId(5)).is_err());
-        assert_eq!(one_is_gone.chosen(OsdId(1)).map(|it| it.verdict), Ok(replace(&[0, 2], 5)));
+        assert_eq!(verdict(&one_is_gone, 1), Some(replace(&[0, 2], 5)));
+    }
+
+    #[test]
+    fn digests_prove_copies_whatever_most_members_have() {
+        let digests = Digests { data: Some(7), omap: Some(3), shards: Vec::new() };
+        let info = ObjectInfo { version: EVersion::new(1, 5), digests, ..ObjectInfo::default() };
+        let copy = |data, omap| {
+            let info = Some(info.to_bytes());
+            Some(ObjectScan { info, data_crc: Some(data), omap_digest: Some(omap), ..ObjectScan::of(object()) })
+        };
+        for logged in [V5, SILENT] {
+            assert_eq!(judged(logged, [copy(7, 3), copy(7, 3), copy(7, 3)]), None);
+            assert_eq!(judged(logged, [copy(8, 3), copy(8, 3), copy(7, 3)]), Some((replace(&[0, 1], 5), true)));
+            assert_eq!(judged(logged, [copy(7, 3), copy(7, 4), copy(7, 3)]), Some((replace(&[1], 5), true)));
+            // A light scrub reads no data.
+            let light = |omap| copy(0, omap).map(|scan| ObjectScan { data_crc: None, ..scan });
+            assert_eq!(judged(logged, [light(3), light(3), light(3)]), None);
+            assert_eq!(judged(logged, [light(3), light(4), light(3)]), Some((replace(&[1], 5), true)));
+        }
+        let copies = [copy(8, 3), copy(8, 3), copy(9, 3)].into_iter().enumerate();
+        let copies = copies.map(|(i, scan)| (OsdId(i as i32), scan)).collect();
+        let none = judge(&object(), OsdId(0), V5, copies, &Shards::NONE).expect("none is right");
+        assert_eq!((&none.verdict, none.proven, none.waits_for_choice()), (&Verdict::Undecided, false, true));
+        let digests = Digests { data: Some(9), omap: Some(3), shards: Vec::new() };
+        assert_eq!(none.chosen(OsdId(2)), Ok(Choice::Record { version: EVersion::new(1, 5), digests }));
+        assert_eq!(none.counts(), (0, 3));
+    }
+
+    #[test]
+    fn digests_prove_shards_and_too_few_good_ones_replace_nothing() {
+        let digests = Digests { shards: vec![10, 11, 12], ..Digests::default() };
+        let info = ObjectInfo { version: EVersion::new(1, 5), digests, ..ObjectInfo::default() };
+        let judged = |data: [u32; 3]| {
+            let scan =
+                |crc| ObjectScan { info: Some(info.to_bytes()), data_crc: Some(crc), ..ObjectScan::of(object()) };
+            let copies = data.into_iter().enumerate().map(|(i, crc)| (OsdId(i as i32), Some(scan(crc)))).collect();
+            let shards = Shards { of: &|osd| Some(osd.0 as u8), needed: 2 };
+            judge(&object(), OsdId(0), V5, copies, &shards).map(|found| (found.verdict, found.proven))
+        };
+        assert_eq!(judged([10, 11, 12]), None);
+        assert_eq!(judged([10, 10, 12]), Some((replace(&[1], 5), true)));
+        assert_eq!(judged([10, 10, 10]), Some((Verdict::Undecided, false)));
     }
 
     #[test]
@@ -395,7 +524,7 @@ mod tests {
             let attrs_crc = attrs
                 .iter()
                 .fold(7, |crc, (name, value)| types::crc32c::update(types::crc32c::update(crc, name), value));
-            state(Some(ObjectScan { attrs: Some(attrs), attrs_crc, ..scan(5) }))
+            state(Some(ObjectScan { attrs: Some(attrs), attrs_crc, ..scan(5) }), None)
         };
         let plain = with(&[("_a", "1")]);
         assert_eq!(differences(&plain, &plain), 0);

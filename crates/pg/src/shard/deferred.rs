@@ -36,7 +36,6 @@ pub(super) fn deferred_bytes(op: &OsdOp) -> usize {
     op.input_bytes() + OP_BYTES
 }
 
-
 impl Shard {
     pub(super) fn run_deferred(&mut self) {
         while let Some(entry) = self.deferred.first_entry() {

@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::context::Context;
 use crate::leases::ReplicaReadCounts;
-use crate::scrub::repair::KeepCopyError;
+use crate::scrub::repair::{KeepCopyError, Kept};
 use crate::unfound::{GiveUpError, PgView};
 use types::{OsdId, PgId};
 
@@ -28,7 +28,7 @@ impl Shard {
     }
 
     /// Has an object's copies replaced by the one on `osd`, where nothing but an operator's word tells which is right.
-    pub fn keep_copy(&mut self, pgid: PgId, name: &str, osd: OsdId) -> Result<(), KeepCopyError> {
+    pub fn keep_copy(&mut self, pgid: PgId, name: &str, osd: OsdId) -> Result<Kept, KeepCopyError> {
         let id = self.instance(pgid);
         match self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.whoami)) {
             Some(pg) => pg.keep_copy(context!(self), name, osd),

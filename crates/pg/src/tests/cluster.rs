@@ -142,8 +142,20 @@ impl Cluster {
         Cluster::of_pool(osds, seed, limits, shards_of_tests(), pool)
     }
 
+    /// Four OSDs, and a pool with two data shards and two parity shards.
+    pub fn coded_wide(seed: u64, limits: Limits) -> Cluster {
+        let pool = PgPool {
+            kind: PoolKind::ERASURE,
+            min_size: 3,
+            stripe_width: 8192,
+            erasure_code_profile: PROFILE.to_owned(),
+            ..PgPool::replicated(4, 1, 0)
+        };
+        Cluster::of_pool(4, seed, limits, shards_of_tests(), pool)
+    }
+
     fn of_pool(osds: i32, seed: u64, limits: Limits, shards: usize, pool: PgPool) -> Cluster {
-        let pg_num = pool.pg_num;
+        let (pg_num, size) = (pool.pg_num, pool.size);
         let mut map = OsdMap::new(FSID);
         let mut first = Incremental::after(&map, Utime::ZERO);
         first.new_max_osd = Some(osds);
@@ -152,13 +164,14 @@ impl Cluster {
         }
         // There is no rule 0: groups are where `pg_temp` says and nowhere else.
         first.new_pools.insert(POOL, pool);
-        let profile = [("plugin", "jerasure"), ("technique", "reed_sol_van"), ("k", "2"), ("m", "1")];
+        let m = size.saturating_sub(2).to_string();
+        let profile = [("plugin", "jerasure"), ("technique", "reed_sol_van"), ("k", "2"), ("m", &m)];
         let profile = profile.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         first.new_erasure_code_profiles.insert(PROFILE.to_owned(), profile);
         first.new_pool_names.insert(POOL, "pool".to_owned());
         first.new_pool_max = Some(POOL.0);
         let all = (0..pg_num).map(|seed| PgId { seed, ..PG });
-        first.new_pg_temp.extend(all.map(|pg| (pg, vec![OsdId(0), OsdId(1), OsdId(2)])));
+        first.new_pg_temp.extend(all.map(|pg| (pg, (0..i32::from(size)).map(OsdId).collect())));
         map.apply(&first).expect("the first change fits the empty map");
         let mut cluster = Cluster {
             first: map.to_vec(Target::default()).into(),

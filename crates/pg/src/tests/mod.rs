@@ -8,6 +8,7 @@ mod cluster;
 mod coded;
 mod copy;
 mod degraded;
+mod digests;
 mod doubt;
 mod dups;
 mod full;

@@ -172,6 +172,7 @@ impl Samples {
             omap_keys: 2,
             omap_bytes: 3,
             omap_crc: 8,
+            omap_digest: Some(18),
             data_crc: Some(9),
             read_error: Some("read".into()),
             metadata_error: Some("metadata".into()),
@@ -190,12 +191,14 @@ impl Samples {
             repaired: 11,
             omap_keys: 12,
             omap_bytes: 13,
+            undecided: 19,
             cursor: Some(ScrubCursor {
                 next: self.object("next"),
                 shallow_errors: 14,
                 deep_errors: 15,
                 omap_keys: 16,
                 omap_bytes: 17,
+                undecided: 20,
             }),
         }
     }

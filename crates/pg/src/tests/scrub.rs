@@ -5,7 +5,7 @@ use super::healing;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::pg::Pg;
 use crate::scrub::ScrubMark;
-use crate::scrub::repair::KeepCopyError;
+use crate::scrub::repair::{KeepCopyError, Kept};
 use bytes::Bytes;
 use std::time::Duration;
 use store::{Lookup, Memory, Step, Store};
@@ -318,7 +318,10 @@ fn readable_copies_that_differ_wait_for_a_choice() {
         assert_eq!(keep(&mut cluster, "o9", B), Err(KeepCopyError::NotFound));
         assert!(matches!(keep(&mut cluster, "o7", OsdId(7)), Err(KeepCopyError::NoChoice(_))));
         let other = if osd == A { B } else { A };
-        assert_eq!((keep(&mut cluster, "o7", other), keep(&mut cluster, "o8", A)), (Ok(()), Ok(())));
+        assert_eq!(
+            (keep(&mut cluster, "o7", other), keep(&mut cluster, "o8", A)),
+            (Ok(Kept::Replaces), Ok(Kept::Replaces))
+        );
         healing::heal(&mut cluster);
         assert_eq!(scrub(&mut cluster, true, false).errors(), 0);
         assert_eq!((state(&mut cluster), listed(&mut cluster)), (WELL, Ok(0)));

@@ -4,9 +4,11 @@ use super::Violation;
 use super::stores::{Held, what_groups_hold};
 use crate::cluster::Cluster;
 use crate::stored::StoredObject;
+use pg::digests::{Digests, OmapDigest};
 use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use reactor::sim::Crash;
 use std::collections::{BTreeMap, BTreeSet};
+use types::crc32c::checksum;
 use types::{ObjectId, OsdId, PgId, SnapId};
 use wire::Decode;
 
@@ -90,6 +92,7 @@ pub fn replicas_are_identical(
         return Err(Violation(format!("pg {pg} has no members")));
     };
     clones_are_known(pg, reference)?;
+    reference.iter().try_for_each(|(id, object)| digests_are_right(pg, id, object))?;
     for (osd, objects) in others {
         if objects == reference {
             continue;
@@ -106,6 +109,27 @@ pub fn replicas_are_identical(
         }
     }
     Ok(())
+}
+
+/// What an object's information tells of its content is so.
+fn digests_are_right(pg: PgId, id: &ObjectId, object: &StoredObject) -> Result<(), Violation> {
+    let Some(known) = known_digests(object) else { return Ok(()) };
+    let mut omap = OmapDigest::of_header(&object.omap_header);
+    object.omap.iter().for_each(|(key, value)| omap.add(key, value));
+    for (what, known, is) in [("data", known.data, checksum(&object.bytes)), ("omap", known.omap, omap.get())] {
+        if let Some(known) = known.filter(|known| *known != is) {
+            return Err(Violation(format!(
+                "pg {pg}: {id}: the digest of its {what} is {is:#x}, and is told as {known:#x}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What an object's information tells of digests.
+pub(super) fn known_digests(object: &StoredObject) -> Option<Digests> {
+    let info = object.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());
+    info.map(|info| info.digests)
 }
 
 fn differences(a: &StoredObject, b: &StoredObject) -> String {

@@ -1,13 +1,14 @@
 //! All shards of a placement group belong together: the same objects, and parities that are those of the data.
 
 use super::Violation;
-use super::converged::{clones_are_known, removed_snapshots_are_gone};
+use super::converged::{clones_are_known, known_digests, removed_snapshots_are_gone};
 use super::stores::what_groups_hold;
 use crate::cluster::Cluster;
 use crate::stored::StoredObject;
 use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use reactor::sim::Crash;
 use std::collections::BTreeMap;
+use types::crc32c::checksum;
 use types::{ObjectId, PgId, SnapId};
 use wire::Decode;
 
@@ -85,6 +86,12 @@ fn shards_agree(
             if stored.bytes.len() != reference.bytes.len() {
                 let lengths = (reference.bytes.len(), stored.bytes.len());
                 return wrong(object, format!("has {} bytes on shard 0 and {} on shard {shard}", lengths.0, lengths.1));
+            }
+            let known = known_digests(stored).and_then(|known| known.shards.get(usize::from(*shard)).copied());
+            let is = checksum(&stored.bytes);
+            if let Some(known) = known.filter(|known| *known != is) {
+                let what = format!("the digest of shard {shard} is {is:#x}, and is told as {known:#x}");
+                return wrong(object, what);
             }
         }
     }

@@ -142,10 +142,13 @@ pub struct PgScrubReport {
     pub deep_errors: u64,
     /// Copies that were replaced, since the group was made.
     pub repaired: u64,
+    /// Objects of which nothing proves a copy right: they wait for an operator's choice.
+    pub undecided: u64,
 }
 
-block!(PgScrubReport, version 1 {
-    light_at, light_version, deep_at, deep_version, clean_at, shallow_errors, deep_errors, repaired,
+block!(PgScrubReport, version 2 {
+    light_at, light_version, deep_at, deep_version, clean_at, shallow_errors, deep_errors, repaired;
+    since 2 { undecided }
 });
 
 /// One placement group as its primary sees it.

@@ -312,3 +312,27 @@ fn what_scrubs_find_and_repair_stands_in_the_cluster_log() {
     assert_eq!(scrubbed(3, 3, 0, 2), [repaired(), left()]);
     assert_eq!(scrubbed(4, 0, 0, 0), [repaired(), left()], "a count that starts anew");
 }
+
+#[test]
+fn what_repair_does_not_choose_is_told_with_the_command_that_does() {
+    let (mut h, sessions) = long_idle();
+    let mut scrubbed = |light_at: u32, undecided| {
+        let light_at = Utime { sec: light_at, nsec: 0 };
+        let scrub = nacre::PgScrubReport { light_at, shallow_errors: undecided, undecided, ..Default::default() };
+        let state = pg_state::ACTIVE | pg_state::CLEAN | if undecided > 0 { pg_state::INCONSISTENT } else { 0 };
+        let report = nacre::PgReport { scrub, ..group(&h, 0, state) };
+        h.beacon(sessions[0], 0, vec![report]);
+        h.pass(secs(2));
+        let says = |line: &str| line.contains("repair does not choose; 'ceph tell 1.0 keep_copy OBJECT OSD'");
+        let entries = h.monitor.state().log.entries.iter();
+        let logged = entries.filter(|entry| entry.message.starts_with("1.0 scrub: ") && says(&entry.message)).count();
+        let report = crate::health::evaluate(h.monitor.state(), h.monitor.volatile());
+        let detail = report.checks.get("PG_DAMAGED").map(|check| check.detail.clone()).unwrap_or_default();
+        (logged, detail.iter().filter(|line| line.starts_with("pg 1.0: 2 objects have copies") && says(line)).count())
+    };
+    assert_eq!(scrubbed(1, 0), (0, 0));
+    assert_eq!(scrubbed(2, 2), (1, 1));
+    assert_eq!(scrubbed(2, 2), (1, 1), "of each scrub once");
+    assert_eq!(scrubbed(3, 2), (2, 1));
+    assert_eq!(scrubbed(4, 0), (2, 0));
+}

@@ -1,0 +1,106 @@
+//! Which of the shards that another one was computed of are not what they should be.
+//!
+//! A shard that was computed and is not what its digest says shows that one of its sources is bad, not which. So what sources send
+//! of an object is digested on the way, and compared with their own digests then.
+
+use crate::context::Context;
+use crate::digests::{DataDigest, Digests};
+use crate::pg::Pg;
+use std::collections::BTreeMap;
+use types::{EVersion, ObjectId, OsdId};
+use wire::Rope;
+
+/// What sources have sent of one object.
+#[derive(Debug)]
+pub(crate) struct Proof {
+    version: EVersion,
+    sent: BTreeMap<(OsdId, usize), DataDigest>,
+}
+
+impl Proof {
+    pub fn of(version: EVersion) -> Proof {
+        Proof { version, sent: BTreeMap::new() }
+    }
+
+    /// Bytes of a shard from `offset` on have come, of that version of the object. It counts as long as nothing lies between.
+    pub fn add(&mut self, version: EVersion, source: (OsdId, usize), offset: u64, bytes: &Rope) {
+        if self.version != version {
+            *self = Proof::of(version);
+        }
+        let sent = self.sent.entry(source).or_default();
+        if sent.end() == offset {
+            sent.add(offset, bytes);
+        }
+    }
+
+    /// Those whose shard came whole and is not what its digest says.
+    fn wrong(&self, version: EVersion, digests: &Digests, shard_bytes: u64) -> Vec<OsdId> {
+        let is_wrong = |shard: usize, sent: &DataDigest| {
+            sent.end() == shard_bytes
+                && digests.shards.get(shard).is_some_and(|known| sent.of(shard_bytes) != Some(*known))
+        };
+        let wrong = self.sent.iter().filter(|((_, shard), sent)| self.version == version && is_wrong(*shard, sent));
+        wrong.map(|((osd, _), _)| *osd).collect()
+    }
+}
+
+impl Pg {
+    /// What sources have sent of the object is not needed any more.
+    pub(crate) fn forget_proof(&mut self, object: &ObjectId) {
+        if let Some(coded) = &mut self.coded {
+            coded.proofs.remove(object);
+        }
+    }
+
+    /// A shard that was computed is not what its digest says. Gives the sources whose own is not either.
+    pub(crate) fn wrong_sources(&mut self, object: &ObjectId, version: EVersion, digests: &Digests) -> Vec<OsdId> {
+        let Some(proof) = self.coded.as_mut().and_then(|coded| coded.proofs.remove(object)) else { return Vec::new() };
+        // All are equally long.
+        let shard_bytes = proof.sent.values().map(DataDigest::end).max().unwrap_or(0);
+        proof.wrong(version, digests, shard_bytes)
+    }
+
+    /// These shards are bad. Whether others can do without any of them.
+    pub(crate) fn sources_are_bad(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &ObjectId,
+        version: EVersion,
+        wrong: &[OsdId],
+    ) -> bool {
+        for osd in wrong {
+            tracing::error!(pg = %self.id, %osd, %object, %version, "its shard is not what its digest says");
+            self.shard_is_bad(cx, *osd, object, version);
+        }
+        let is_missing = |osd: &OsdId| match *osd == cx.whoami {
+            true => self.missing.contains_key(object),
+            false => self.members.lacks(*osd, object),
+        };
+        wrong.iter().any(is_missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::crc32c::checksum;
+
+    #[test]
+    fn sources_are_compared_with_their_own_digests() {
+        let (v1, v2) = (EVersion::new(1, 1), EVersion::new(1, 2));
+        let digests = Digests { shards: vec![checksum(b"abcd"), checksum(b"efgh"), 0], ..Digests::default() };
+        let mut proof = Proof::of(v1);
+        let (a, b) = ((OsdId(4), 0), (OsdId(5), 1));
+        proof.add(v2, a, 0, &Rope::from("ab"));
+        proof.add(v2, b, 0, &Rope::from("ef"));
+        assert_eq!(proof.wrong(v2, &digests, 4), [], "they are not whole");
+        proof.add(v2, a, 2, &Rope::from("cd"));
+        proof.add(v2, a, 0, &Rope::from("ab"));
+        proof.add(v2, b, 2, &Rope::from("gx"));
+        assert_eq!(proof.wrong(v2, &digests, 4), [OsdId(5)]);
+        assert_eq!(proof.wrong(v1, &digests, 4), []);
+        assert_eq!(proof.wrong(v2, &Digests::default(), 4), [], "nothing says what they should be");
+        proof.add(v1, a, 0, &Rope::from("ab"));
+        assert_eq!(proof.wrong(v1, &digests, 4), [], "another version begins anew");
+    }
+}
