@@ -6,7 +6,8 @@ pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
 const MEMORY_BYTES_DEFAULT_MAX: u64 = 4 << 30;
 const MEMORY_BYTES_DEFAULT_MIN: u64 = 256 << 20;
 
-/// The parts of an OSD's memory, in bytes. What they leave is for everything that is small: groups, logs, connections, code.
+/// The parts of an OSD's memory, in bytes. What they leave is for everything that is small: groups, logs, connections,
+/// code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryShares {
     /// What clients' requests and their answers may hold at once, those included that are being received; beyond it

@@ -50,8 +50,8 @@ pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> R
 /// store for so many shards. `uuid` identifies it from then on.
 ///
 /// Where `config.devices` names others for log and metadata, these become parts of it: block devices with all of their
-/// size, files as large as suits the store. Links beside the main device, under names that [`StorePaths::beside`](crate::StorePaths::beside) finds,
-/// lead to them.
+/// size, files as large as suits the store. Links beside the main device, under names that
+/// [`StorePaths::beside`](crate::StorePaths::beside) finds, lead to them.
 ///
 /// A block device that holds a store or anything else that is known is left alone, unless `forced` names the OSD whose
 /// store it is, or for what is no store the new one. What is in use is never touched. Files that were made are gone if
@@ -158,8 +158,8 @@ fn metadata_file_bytes(main_bytes: u64) -> u64 {
     (main_bytes / 16).max(64 << 20) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
 }
 
-/// The store's configuration on a part of devices, of these sizes, in the order of [`Device::ALL`]. `uuid` matters only when it is
-/// made. Panics without a main device.
+/// The store's configuration on a part of devices, of these sizes, in the order of [`Device::ALL`]. `uuid` matters only
+/// when it is made. Panics without a main device.
 pub(crate) fn store_config(config: &OsdConfig, slice: Slice, bytes: [Option<u64>; 3], uuid: Fsid) -> StoreConfig {
     let [main, wal_device_bytes, metadata_device_bytes] = bytes;
     let main = main.expect("every store has a main device");

@@ -186,8 +186,8 @@ impl Osd {
         }
     }
 
-    /// What its first shard holds in memory for clients, and what messages of clients take that are being received, as it is
-    /// counted and as it is found by looking; once its store is open.
+    /// What its first shard holds in memory for clients, and what messages of clients take that are being received, as
+    /// it is counted and as it is found by looking; once its store is open.
     pub fn memory_use(&self) -> Option<(pg::MemoryUse, (usize, usize))> {
         match &self.stage {
             Stage::Running(running) => Some((running.shard.memory_use(), running.public.receiving_bytes())),

@@ -18,8 +18,8 @@ impl StorePaths {
         StorePaths { main, wal: None, metadata: None }
     }
 
-    /// The devices beside the main one have its name with `.wal` and `.metadata` behind it. Those count that are there, as
-    /// files or as links, even to nothing.
+    /// The devices beside the main one have its name with `.wal` and `.metadata` behind it. Those count that are there,
+    /// as files or as links, even to nothing.
     pub fn beside(main: &Path) -> StorePaths {
         let existing = |device| Some(beside(main, device)).filter(|path| path.symlink_metadata().is_ok());
         StorePaths { main: main.to_owned(), wal: existing(Device::Wal), metadata: existing(Device::Metadata) }

@@ -14,8 +14,9 @@ use store::growth_bytes;
 use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, OsdId};
 use wire::messages::OpFlags;
 
-/// An update waits for so long while an OSD that answers has no room for it, before it is refused: meanwhile the monitors may learn that
-/// the OSD is full and have clients wait, who are not told of an error then. OSDs that do not answer may be waited for longer.
+/// An update waits for so long while an OSD that answers has no room for it, before it is refused: meanwhile the
+/// monitors may learn that the OSD is full and have clients wait, who are not told of an error then. OSDs that do not
+/// answer may be waited for longer.
 const ROOM_WAIT: Duration = Duration::from_secs(2);
 
 /// An update that waits for room.

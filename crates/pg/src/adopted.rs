@@ -2,9 +2,9 @@
 //!
 //! The authoritative log may end with updates that only the member it comes from had. Once an interval with this log is
 //! recorded they stay, so what they made must then be on as many members as an update needs to be answered for: else
-//! the loss of a single disk would leave their objects to nobody, although others still have what was answered before. If
-//! it is certain that nobody was answered they must be on all that serve, as far as they can be had; those that cannot go
-//! back to what was answered, if they can ([`crate::going_back`]).
+//! the loss of a single disk would leave their objects to nobody, although others still have what was answered before.
+//! If it is certain that nobody was answered they must be on all that serve, as far as they can be had; those that
+//! cannot go back to what was answered, if they can ([`crate::going_back`]).
 
 use crate::context::Context;
 use crate::members::Standing;

@@ -1,12 +1,13 @@
 //! A member whose log does not meet the others', or that is new, is brought to what the others have, object by object.
 //!
-//! The member takes the present log and every update from then on. The primary walks over all objects in their order, with
-//! the list of what the member has beside its own, and sends what differs in its version. From time to time it tells the
-//! member how far it has come; the member keeps that cursor durably. In a later interval the walk goes on from there if the
-//! log still meets: what the member missed of objects before the cursor is *missing* there like anywhere else.
+//! The member takes the present log and every update from then on. The primary walks over all objects in their order,
+//! with the list of what the member has beside its own, and sends what differs in its version. From time to time it
+//! tells the member how far it has come; the member keeps that cursor durably. In a later interval the walk goes on
+//! from there if the log still meets: what the member missed of objects before the cursor is *missing* there like
+//! anywhere else.
 //!
-//! Updates of objects that the walk has passed reach the member whole; of the others it gets the log entry only, as the walk
-//! finds them later.
+//! Updates of objects that the walk has passed reach the member whole; of the others it gets the log entry only, as the
+//! walk finds them later.
 
 use crate::context::{Context, OnCommit, Waiter};
 use crate::lookup::{NoAnswer, ready};
@@ -60,15 +61,16 @@ pub(crate) struct Scan {
 }
 
 /// A page of objects that does not end between two states of an object, so that what follows builds on nothing that was
-/// before. The last page of a range, which is shorter than `count`, is left as it is. With it, where the next one begins.
+/// before. The last page of a range, which is shorter than `count`, is left as it is. With it, where the next one
+/// begins.
 fn whole_objects(
     cx: &mut Context<'_>,
     (from, until): (&ObjectId, &ObjectId),
     count: usize,
 ) -> Result<(Vec<ObjectId>, Option<ObjectId>), NoAnswer> {
     if !from.name.is_empty() && from.snap <= SnapId::HEAD {
-        // A cursor at an object's states, as below: there may be more than a page takes. One lookup in one step, as several
-        // might take each other's place in memory for ever.
+        // A cursor at an object's states, as below: there may be more than a page takes. One lookup in one step, as
+        // several might take each other's place in memory for ever.
         let end = from.behind_all_states();
         return Ok((ready(cx.store.list(from, &end, usize::MAX))?, Some(end)));
     }
@@ -155,7 +157,8 @@ impl Pg {
         }
     }
 
-    /// A member that is backfilled does not get this change of an object: it gets the object, if the walk has passed it.
+    /// A member that is backfilled does not get this change of an object: it gets the object, if the walk has passed
+    /// it.
     pub(crate) fn copy_later(&mut self, osd: OsdId, object: &ObjectId) {
         if let Some(queue) = self.pushes.get_mut(&osd)
             && queue.backfill.as_ref().is_some_and(|backfill| *object < backfill.compared)
@@ -164,8 +167,8 @@ impl Pg {
         }
     }
 
-    /// All that was queued has been sent to a member that is backfilled: goes one step on. `Ok(false)`: something must come
-    /// first.
+    /// All that was queued has been sent to a member that is backfilled: goes one step on. `Ok(false)`: something must
+    /// come first.
     pub(crate) fn backfill_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.pg_interval();
         let (_, range_end) = self.range();
@@ -201,8 +204,8 @@ impl Pg {
         };
         let until = listed.end.as_ref().unwrap_or(&range_end);
         let (ours, end) = whole_objects(cx, (&backfill.compared, until), cx.limits.backfill_objects)?;
-        // At this moment it is decided which objects are compared: what is created before `compared` from now on reaches
-        // the member as an update.
+        // At this moment it is decided which objects are compared: what is created before `compared` from now on
+        // reaches the member as an update.
         let compared = end.or_else(|| listed.end.clone());
         // What nobody has is not listed here.
         let unlisted = compared.as_ref().unwrap_or(&range_end);

@@ -1,10 +1,10 @@
 //! A slow walk over everything the store holds, reading it so that what has rotted is found while other members still
 //! have it.
 //!
-//! Group after group, object after object; the one that was read longest ago comes first. Where the walk is, is kept in the
-//! table of the group it is in, so a restart goes on from there. Blocks that fail are counted, logged by object and offset,
-//! and make the group inconsistent until a later walk or a deep scrub finds it sound. Groups that were deeply scrubbed are
-//! left out for a period and a half.
+//! Group after group, object after object; the one that was read longest ago comes first. Where the walk is, is kept in
+//! the table of the group it is in, so a restart goes on from there. Blocks that fail are counted, logged by object and
+//! offset, and make the group inconsistent until a later walk or a deep scrub finds it sound. Groups that were deeply
+//! scrubbed are left out for a period and a half.
 
 use crate::context::Context;
 use crate::lookup::{NoAnswer, ready};

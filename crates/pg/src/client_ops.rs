@@ -63,8 +63,8 @@ pub(crate) struct ClientOp {
     pub tid: u64,
     pub reqid: ReqId,
     pub op: OsdOp,
-    /// The present state of the object, also where it is asked for at a snapshot: operations on all states of an object are
-    /// ordered together.
+    /// The present state of the object, also where it is asked for at a snapshot: operations on all states of an object
+    /// are ordered together.
     pub object: ObjectId,
     /// Nobody has asked for this: what snapshots do not need any more is removed.
     pub trim: Option<Trim>,
@@ -190,8 +190,8 @@ pub(crate) struct ClientOps {
     wait_for_memory: BTreeSet<ObjectId>,
     /// Updates that are queued and not yet submitted, by request.
     queued_requests: BTreeMap<ReqId, u64>,
-    /// Clients of which an update of an object was dropped because the pool is full; from which epoch on it no longer was. What
-    /// they sent before they knew that is dropped, too, or it would overtake: they send all of it again.
+    /// Clients of which an update of an object was dropped because the pool is full; from which epoch on it no longer
+    /// was. What they sent before they knew that is dropped, too, or it would overtake: they send all of it again.
     turned_away: BTreeMap<(ObjectId, EntityName), Option<Epoch>>,
 }
 
@@ -215,7 +215,8 @@ impl ClientOps {
     pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
         let old = std::mem::take(self);
         self.next_number = old.next_number;
-        // Nothing has been answered, so what is held stays the same, until those that had started put back what they took.
+        // Nothing has been answered, so what is held stays the same, until those that had started put back what they
+        // took.
         (self.held_bytes, self.taken_bytes) = (old.held_bytes, old.taken_bytes);
         self.turned_away = old.turned_away;
         self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
@@ -288,8 +289,8 @@ impl ClientOps {
         }
     }
 
-    /// Whether an update must be dropped because one that the client sent before was: it has not heard yet that the pool is
-    /// not full any more. Those that insist on an answer get one.
+    /// Whether an update must be dropped because one that the client sent before was: it has not heard yet that the
+    /// pool is not full any more. Those that insist on an answer get one.
     fn is_turned_away(&mut self, object: &ObjectId, client: EntityName, sent: Epoch, flags: OpFlags) -> bool {
         if self.turned_away.is_empty() || flags.has(OpFlags::FULL_TRY) || flags.has(OpFlags::FULL_FORCE) {
             return false;
@@ -839,7 +840,8 @@ impl Pg {
         self.run_object(cx, &object);
     }
 
-    /// What nobody has of an object is given up, before anything else is done to the object, as an update like any other.
+    /// What nobody has of an object is given up, before anything else is done to the object, as an update like any
+    /// other.
     pub(crate) fn queue_give_up(&mut self, cx: &mut Context<'_>, object: ObjectId, lost: BTreeMap<ObjectId, EVersion>) {
         let queue = self.ops.objects.entry(object.clone()).or_default();
         let asked = queue.queue.iter().find(|number| self.ops.ops[*number].give_up.is_some());
@@ -860,7 +862,8 @@ impl Pg {
         self.run_object(cx, &object);
     }
 
-    /// Whether all that is not lost of an object of which something is given up is here. What is not lost after all stays.
+    /// Whether all that is not lost of an object of which something is given up is here. What is not lost after all
+    /// stays.
     fn rest_is_here(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         let head = op.object.clone();
@@ -937,8 +940,8 @@ impl Pg {
         self.missing.contains_key(&op.object) || at_hand.is_some_and(|state| self.missing.contains_key(state))
     }
 
-    /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read begins
-    /// anew.
+    /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read
+    /// begins anew.
     fn fetch_instead(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         if op.may_write || op.is_group_op() {
@@ -947,7 +950,8 @@ impl Pg {
         let head = op.object.clone();
         let object = op.progress.at_hand.clone().unwrap_or_else(|| head.clone());
         if self.coded.is_some() {
-            // Of shards that cannot be read others were read already. If they are not where they might have been, it waits.
+            // Of shards that cannot be read others were read already. If they are not where they might have been, it
+            // waits.
             let is_lost = !self.can_decode(&object, None);
             if is_lost {
                 self.read_anew(cx, number);
@@ -973,8 +977,8 @@ impl Pg {
         true
     }
 
-    /// Nobody who acts has what a read wants and is damaged here, but others are asked for, who may: it is tried again when they act, or
-    /// for so long.
+    /// Nobody who acts has what a read wants and is damaged here, but others are asked for, who may: it is tried again
+    /// when they act, or for so long.
     fn waits_for_members(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let asks_for_others = self.asks_for_others();
         let op = self.ops.ops.get_mut(&number).expect("operation is known");

@@ -1,11 +1,11 @@
 //! Digests of what an object holds, by which a copy or a shard proves itself.
 //!
-//! They are part of the object information, and Ceph's: crc32c registers from [`SEED`] on. That of the data is over all its bytes,
-//! holes as zeros. That of the omap is over its header, and behind it keys and values in their order, each behind its length.
-//! Of an erasure-coded object there is one for each shard, over the shard's bytes.
+//! They are part of the object information, and Ceph's: crc32c registers from [`SEED`] on. That of the data is over all
+//! its bytes, holes as zeros. That of the omap is over its header, and behind it keys and values in their order, each
+//! behind its length. Of an erasure-coded object there is one for each shard, over the shard's bytes.
 //!
-//! An update keeps a digest up where that costs no look at bytes that it does not bring ([`Digests::follow`]), else it drops it. A deep scrub
-//! has digests of replicated objects recorded that are not known ([`crate::scrub::record`]).
+//! An update keeps a digest up where that costs no look at bytes that it does not bring ([`Digests::follow`]), else it
+//! drops it. A deep scrub has digests of replicated objects recorded that are not known ([`crate::scrub::record`]).
 
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ const OMAP: u8 = 2;
 const SHARDS: u8 = 4;
 
 impl Digests {
-    /// Those in the object information that is among these attributes, if there is any that can be read.
+    /// Returns the digests in the object information among these attributes, if it is there and can be read.
     pub(crate) fn among(attrs: &BTreeMap<Bytes, Bytes>) -> Option<Digests> {
         let info = attrs.get(OBJECT_INFO_ATTR)?;
         ObjectInfo::from_slice(info).ok().map(|info| info.digests)
@@ -40,8 +40,8 @@ impl Digests {
         *self == Digests::default()
     }
 
-    /// What they are once a step of an update is carried out on the object, which is `size_bytes` long so far. In erasure-coded pools what is
-    /// written counts when it is encoded ([`Digests::encoded`]).
+    /// Follows a step of an update of the object, which is `size_bytes` long before it. In erasure-coded pools written
+    /// data counts when it is encoded ([`Digests::encoded`]).
     pub fn follow(&mut self, step: &Step, size_bytes: u64, is_coded: bool) {
         match step {
             Step::Write { offset, data, .. } if !is_coded => self.data = self.written(*offset, data, size_bytes),
@@ -54,7 +54,7 @@ impl Digests {
                 self.data = None;
                 self.shards.clear();
             }
-            // What it is a clone of says what they are then.
+            // The digests of a clone are those of its source, which the caller copies.
             Step::Remove { .. } | Step::Clone { .. } => *self = Digests::default(),
             Step::OmapSet { .. }
             | Step::OmapRemove { .. }
@@ -75,7 +75,7 @@ impl Digests {
         self.data.filter(|_| mutant::is(Mutant::DigestKeptOverWrite))
     }
 
-    /// What is written to the shards from `offset` of each on, where they end so far. Panics if there are no shards.
+    /// Counts bytes that are appended to each shard at `offset`, its present end. Panics if there are no shards.
     pub(crate) fn encoded(&mut self, offset: u64, shards: &[Rope]) {
         let before = match offset {
             0 => vec![SEED; shards.len()],
@@ -86,8 +86,8 @@ impl Digests {
         }
     }
 
-    /// They stand behind everything else of object information, in whichever version that is, and take no room where none is known:
-    /// software that knows of none passes over them, and makes object information without.
+    /// They stand behind everything else of object information, in whichever version that is, and take no room where
+    /// none is known: software that knows of none passes over them, and makes object information without.
     pub(crate) fn encode(&self, w: &mut Writer) {
         if self.are_unknown() {
             return;
@@ -161,7 +161,7 @@ impl DataDigest {
         self.end = self.end.max(offset + bytes.len() as u64);
     }
 
-    /// The same, of who must not send anything twice.
+    /// Adds bytes of a sender that must not send anything twice.
     pub fn add_once(&mut self, offset: u64, bytes: &Rope) {
         self.is_void |= offset < self.end;
         self.add(offset, bytes);
@@ -314,7 +314,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_and_holes_are_digested_as_one(cuts in prop::collection::vec((0usize..9000, 1usize..9000), 0..5), tail in 0usize..5000) {
+        fn runs_and_holes_are_digested_as_one(
+            cuts in prop::collection::vec((0usize..9000, 1usize..9000), 0..5),
+            tail in 0usize..5000,
+        ) {
             let (mut bytes, mut digest) = (Vec::new(), DataDigest::default());
             for (hole, len) in cuts {
                 bytes.resize(bytes.len() + hole, 0);
@@ -332,7 +335,11 @@ mod tests {
         }
 
         #[test]
-        fn digests_read_back(data: Option<u32>, omap: Option<u32>, shards in prop::collection::vec(any::<u32>(), 0..9)) {
+        fn digests_read_back(
+            data: Option<u32>,
+            omap: Option<u32>,
+            shards in prop::collection::vec(any::<u32>(), 0..9),
+        ) {
             let digests = Digests { data, omap, shards };
             let info = ObjectInfo { digests: digests.clone(), ..ObjectInfo::default() };
             let bytes = info.to_vec(Target::default());

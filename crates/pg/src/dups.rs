@@ -1,9 +1,9 @@
-//! Requests of updates that the log has trimmed: whose they were and what was answered, so that one that is sent again very
-//! late is recognised still. Ceph calls them dups.
+//! Requests of updates that the log has trimmed: whose they were and what was answered, so that one that is sent again
+//! very late is recognised still. Ceph calls them dups.
 //!
-//! In the group's table they are the log entries up to the log's tail, which stay for this when the log is trimmed; so they
-//! are durable with what made them, and nothing is written twice. A member that starts over gets them with the log, as
-//! entries without what only the log needs.
+//! In the group's table they are the log entries up to the log's tail, which stay for this when the log is trimmed; so
+//! they are durable with what made them, and nothing is written twice. A member that starts over gets them with the
+//! log, as entries without what only the log needs.
 
 use crate::coded::undo::Undo;
 use crate::log::{LogEntry, LogKind, PgLog};
@@ -159,12 +159,12 @@ impl Dups {
 /// Of the requests that groups remember a merged one keeps so many. They are written in one transaction.
 const MERGED_MAX: usize = 4 * DUPS_MAX;
 
-/// The requests that two logs remember, as entries, oldest first, for a log that begins at the counter `start`: they get the
-/// counters before it. Those that are in the logs still are all kept; of older ones the newest of each log, until there are
-/// [`MERGED_MAX`] that take `bytes_max`.
+/// The requests that two logs remember, as entries, oldest first, for a log that begins at the counter `start`: they
+/// get the counters before it. Those that are in the logs still are all kept; of older ones the newest of each log,
+/// until there are [`MERGED_MAX`] that take `bytes_max`.
 ///
-/// How many a group may keep otherwise is looked at when it trims its log next: dups of groups that are merged again and again can be of
-/// updates that were made just before.
+/// How many a group may keep otherwise is looked at when it trims its log next: dups of groups that are merged again
+/// and again can be of updates that were made just before.
 pub(crate) fn merged(logs: [&PgLog; 2], start: u64, bytes_max: usize) -> Vec<LogEntry> {
     let (mut all, mut older) = (Vec::new(), Vec::new());
     for log in logs {
@@ -215,7 +215,8 @@ mod tests {
     }
 
     proptest! {
-        /// Beside a list of all updates: the newest ones of log and dups are found, with their answers, and none that is forgotten.
+        /// Beside a list of all updates: the newest ones of log and dups are found, with their answers, and none that
+        /// is forgotten.
         #[test]
         fn what_is_kept_is_found(tids in proptest::collection::vec(0u64..30, 1..80), updates in 0usize..40, kib in 0usize..5) {
             let limit = DupsLimit { updates, bytes: kib << 10 };

@@ -1,13 +1,13 @@
 //! Objects that go back to what they were before updates that nobody was answered for.
 //!
-//! The authoritative log may end with updates that only some members had. Where nobody who is there can read what such an
-//! update made, and it is certain that no client was answered for it, the object goes back, before the group serves: an update
-//! of its own gives the former state a new version, and makes the requests in between void, so that they are carried out if
-//! they come again.
+//! The authoritative log may end with updates that only some members had. Where nobody who is there can read what such
+//! an update made, and it is certain that no client was answered for it, the object goes back, before the group serves:
+//! an update of its own gives the former state a new version, and makes the requests in between void, so that they are
+//! carried out if they come again.
 //!
-//! Certain it is of updates that a member that the record names did not have itself: clients are answered only when all such
-//! members have an update. What a member's log got from others, in intervals that were not recorded, does not count
-//! ([`crate::info::PgInfo::had_itself`]).
+//! Certain it is of updates that a member that the record names did not have itself: clients are answered only when all
+//! such members have an update. What a member's log got from others, in intervals that were not recorded, does not
+//! count ([`crate::info::PgInfo::had_itself`]).
 
 use crate::context::{Context, OnCommit, Waiter};
 use crate::log::{LogEntry, LogKind};
@@ -111,7 +111,8 @@ impl Pg {
         }
     }
 
-    /// The newest update for which a client may have been answered, as those tell who served last. `None`: nobody can tell.
+    /// The newest update for which a client may have been answered, as those tell who served last. `None`: nobody can
+    /// tell.
     fn answered_until(&self, whoami: OsdId) -> Option<EVersion> {
         let history = self.peering.history.as_ref()?;
         let recorded = history.last_epoch_started;
@@ -167,8 +168,8 @@ impl Pg {
         self.log.entries().rev().find(|entry| entry.object == *object && entry.kind != LogKind::Unchanged)
     }
 
-    /// The former state, which is here, gets a new version. Members get that as a log entry, and lack the object until it is
-    /// sent to them.
+    /// The former state, which is here, gets a new version. Members get that as a log entry, and lack the object until
+    /// it is sent to them.
     fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, former: Option<ObjectInfo>) -> bool {
         let Some(Some(way)) = self.peering.going_back.remove(object) else { return false };
         let Some(newest) = self.newest_of(object).cloned() else { return false };

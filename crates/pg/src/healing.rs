@@ -1,7 +1,8 @@
 //! When a group heals: what it has to do, and whether it is its turn.
 //!
-//! A group first needs a slot of its own OSD, then one of each member that it brings objects to, asked for one after the
-//! other in the order of their numbers, so that no two groups wait for each other. What a client waits for needs none.
+//! A group first needs a slot of its own OSD, then one of each member that it brings objects to, asked for one after
+//! the other in the order of their numbers, so that no two groups wait for each other. What a client waits for needs
+//! none.
 
 use crate::context::Context;
 use crate::members::Standing;
@@ -11,8 +12,8 @@ use osdmap::OsdMapFlags;
 use types::OsdId;
 use wire::nacre::mon::pg_state;
 
-/// Priorities, in Ceph's order: what an operator wants first, who cannot serve, who lacks what the log tells, who has too few
-/// copies, who is only to be elsewhere.
+/// Priorities, in Ceph's order: what an operator wants first, who cannot serve, who lacks what the log tells, who has
+/// too few copies, who is only to be elsewhere.
 const FORCED_RECOVERY: u64 = 255;
 const FORCED_BACKFILL: u64 = 254;
 const INACTIVE: u64 = 220;

@@ -1,8 +1,8 @@
 //! Which of an OSD's shards has which placement group.
 //!
-//! The number of shards `n` is a power of two. Groups of a pool whose numbers agree in their low bits, so many that they
-//! tell `n` numbers apart, have one home: as long as a pool has `n` groups and more, splits and merges stay within a
-//! shard. The home is where such groups have data already. A pool that grows from fewer than `n` groups takes new
+//! The number of shards `n` is a power of two. Groups of a pool whose numbers agree in their low bits, so many that
+//! they tell `n` numbers apart, have one home: as long as a pool has `n` groups and more, splits and merges stay within
+//! a shard. The home is where such groups have data already. A pool that grows from fewer than `n` groups takes new
 //! ones where those are that they are split from. What has no data here is spread evenly.
 //!
 //! Every shard follows all maps from the same beginning, and so finds the same homes.
@@ -46,7 +46,8 @@ impl Homes {
         Homes { shards: 1, found: BTreeMap::new(), undivided: BTreeMap::new(), pools: BTreeMap::new() }
     }
 
-    /// Homes on as many shards as there are lists of groups with data. Panics unless that is a power of two, at most [`SHARDS_MAX`].
+    /// Homes on as many shards as there are lists of groups with data. Panics unless that is a power of two, at most
+    /// [`SHARDS_MAX`].
     pub fn found(groups: &[Vec<PgId>]) -> Result<Homes, TwoHomes> {
         let shards = groups.len();
         assert!(can_be_shards(shards), "{shards} shards");

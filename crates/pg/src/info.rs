@@ -29,7 +29,8 @@ pub struct PgInfo {
     pub log_tail: EVersion,
     /// The interval in which this member last was brought up to date with all others of the acting set.
     pub last_epoch_started: Epoch,
-    /// False while this member is backfilled: the primary brings what is here to what the others have, object by object.
+    /// False while this member is backfilled: the primary brings what is here to what the others have, object by
+    /// object.
     pub complete: bool,
     /// Of a member that is not complete: objects before this one are as the log and the missing ones say. Of the others
     /// nothing is known, whatever is here. `None`: of no object is anything known.
@@ -44,8 +45,8 @@ pub struct PgInfo {
     /// Updates up to here will stay, as all who serve had them; in erasure-coded pools nothing is kept any more to take
     /// them back. A lower bound.
     pub rolled_forward: EVersion,
-    /// The interval that the record named when this member last joined one that was not recorded yet; and the newest update
-    /// that it had then. What its log got from others since is not what it was sent as one that serves.
+    /// The interval that the record named when this member last joined one that was not recorded yet; and the newest
+    /// update that it had then. What its log got from others since is not what it was sent as one that serves.
     pub own_in: Epoch,
     pub own_until: EVersion,
 }
@@ -58,7 +59,8 @@ impl PgInfo {
         }
     }
 
-    /// The newest update that this member can have got as one that serves, in the interval that the record names or before.
+    /// The newest update that this member can have got as one that serves, in the interval that the record names or
+    /// before.
     pub fn had_itself(&self, recorded: Epoch) -> EVersion {
         if self.own_in == recorded { self.own_until } else { self.last_update }
     }

@@ -1,13 +1,13 @@
 //! Clients' operations that wait for room in memory.
 //!
-//! What a client's operation takes until its answer has left is counted: its input, from when it starts what it reads, copies
-//! and writes beside that, and answers that the network has not taken yet. Beyond a bound nothing further is started; what
-//! came already waits here in its order, and the driver stops reading from clients. What waits for its group or object has
-//! not started, and holds no more than what it is.
+//! What a client's operation takes until its answer has left is counted: its input, from when it starts what it reads,
+//! copies and writes beside that, and answers that the network has not taken yet. Beyond a bound nothing further is
+//! started; what came already waits here in its order, and the driver stops reading from clients. What waits for its
+//! group or object has not started, and holds no more than what it is.
 //!
-//! Other OSDs, which ask for objects that they copy, never wait here, and what they read has a share of its own: clients'
-//! operations on their side wait for it, and may fill all memory there. What those take that copy has a share of its own, too,
-//! so that others are served where a source cannot be read.
+//! Other OSDs, which ask for objects that they copy, never wait here, and what they read has a share of its own:
+//! clients' operations on their side wait for it, and may fill all memory there. What those take that copy has a share
+//! of its own, too, so that others are served where a source cannot be read.
 
 use crate::copy::PIECE_BYTES;
 use crate::hops::{OpTimes, WaitReasons};
@@ -72,8 +72,8 @@ impl Held {
         self.taken[share as usize] -= bytes;
     }
 
-    /// Whether an operation may start that will take more, if all may hold `limit`. Those that have not started leave half of
-    /// it to those that have, and one may always.
+    /// Whether an operation may start that will take more, if all may hold `limit`. Those that have not started leave
+    /// half of it to those that have, and one may always.
     pub fn may_start(&self, share: Share, limit: usize) -> bool {
         let taken = self.taken[share as usize];
         match share {

@@ -1,11 +1,12 @@
 //! The end of a session between two OSDs, in an interval in which both are members of a group.
 //!
-//! A session delivers everything, in order, once. When it ends while both OSDs live (one of them was sent something that it
-//! cannot take, or has lost what it knew of the session), updates, objects on their way and acknowledgements are lost, and no
-//! message of the interval says so. So the interval is not gone on with: what it had in memory is forgotten, as it is when the
-//! acting set changes, and the group peers anew. The new interval has the same sets as the one before, and begins with an epoch
-//! that the primary had not seen when the session ended, so that no version is given out twice and no message of the one
-//! before is taken for one of it. Clients see nothing of that: their map says what it said.
+//! A session delivers everything, in order, once. When it ends while both OSDs live (one of them was sent something
+//! that it cannot take, or has lost what it knew of the session), updates, objects on their way and acknowledgements
+//! are lost, and no message of the interval says so. So the interval is not gone on with: what it had in memory is
+//! forgotten, as it is when the acting set changes, and the group peers anew. The new interval has the same sets as the
+//! one before, and begins with an epoch that the primary had not seen when the session ended, so that no version is
+//! given out twice and no message of the one before is taken for one of it. Clients see nothing of that: their map says
+//! what it said.
 
 use crate::context::Context;
 use crate::messages::peering::PgInterrupted;

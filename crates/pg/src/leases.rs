@@ -1,9 +1,9 @@
 //! Read leases: a primary answers reads only as long as every serving member has promised not to let others serve.
 //!
-//! A lease is between two OSDs and covers every group in which the grantor follows the holder. The holder asks when it has
-//! reads to answer, with a stamp of its own clock; from that stamp on it holds the lease for [`LEASE`]. The grantor counts
-//! a longer time from when the question came, so that clocks may run at rates that differ by a tenth. When a member
-//! follows another primary, it tells that one how long its promises may last (see `docs/peering.md`).
+//! A lease is between two OSDs and covers every group in which the grantor follows the holder. The holder asks when it
+//! has reads to answer, with a stamp of its own clock; from that stamp on it holds the lease for [`LEASE`]. The grantor
+//! counts a longer time from when the question came, so that clocks may run at rates that differ by a tenth. When a
+//! member follows another primary, it tells that one how long its promises may last (see `docs/peering.md`).
 
 use crate::messages::lease::LeaseGrant;
 use crate::messages::lease::ShareWish;

@@ -77,7 +77,8 @@ impl Pg {
         pg
     }
 
-    /// A group that comes of others whose tables must be read and split, or merged, first. [`Pg::others_done`] must follow.
+    /// A group that comes of others whose tables must be read and split, or merged, first. [`Pg::others_done`] must
+    /// follow.
     pub(crate) fn waiting_for_others(id: PgId, interval: Interval) -> Pg {
         let loading = Loading { part: Part::Others, waits_for: None, queries: BTreeMap::new(), to_merge: false };
         Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
@@ -112,8 +113,8 @@ impl Pg {
         }
     }
 
-    /// Reads on until the table is in memory or a lookup must be waited for. Once it is, the group takes its part in the
-    /// interval that it is in by then.
+    /// Reads on until the table is in memory or a lookup must be waited for. Once it is, the group takes its part in
+    /// the interval that it is in by then.
     pub(crate) fn load(&mut self, cx: &mut Context<'_>) -> Result<(), LoadError> {
         while let Some(loading) = &self.loading {
             if let Part::Others = loading.part {

@@ -66,11 +66,11 @@ pub struct LogEntry {
     pub op_results: Vec<(i32, Bytes)>,
     /// In erasure-coded pools: how this shard takes the update back.
     pub undo: Undo,
-    /// Shards that the update left as they were. They have the entry, and what they hold is not older for it. Always empty
-    /// as long as objects are written in whole stripes only.
+    /// Shards that the update left as they were. They have the entry, and what they hold is not older for it. Always
+    /// empty as long as objects are written in whole stripes only.
     pub skipped: ShardSet,
-    /// Of an update by which the object goes back to what it was: the object's updates from this one on are void, and nobody
-    /// was answered for them ([`crate::going_back`]). Zero: none are.
+    /// Of an update by which the object goes back to what it was: the object's updates from this one on are void, and
+    /// nobody was answered for them ([`crate::going_back`]). Zero: none are.
     pub voids: EVersion,
 }
 
@@ -132,7 +132,8 @@ impl LogEntry {
 
 impl Encode for LogEntry {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds what only erasure-coded pools have: other entries are as they were. Version 3 adds what is void.
+        // Version 2 adds what only erasure-coded pools have: other entries are as they were. Version 3 adds what is
+        // void.
         let goes_back = self.voids != EVersion::ZERO;
         let coded = self.undo != Undo::Nothing || !self.skipped.is_empty() || goes_back;
         w.versioned(1 + u8::from(coded) + u8::from(goes_back), 1, |w| {
@@ -382,7 +383,8 @@ impl PgLog {
         too_much.map_or(too_old, |(counter, _)| counter)
     }
 
-    /// Forgets what updates of objects outside `begin .. end` did, and who asked for them. Gives the versions of those in the log.
+    /// Forgets what updates of objects outside `begin .. end` did, and who asked for them. Gives the versions of those
+    /// in the log.
     pub fn narrow(&mut self, range: &(ObjectId, ObjectId)) -> Vec<EVersion> {
         let (begin, end) = range;
         self.dups.narrow(range);

@@ -1,5 +1,5 @@
-//! OSDs that the operator has given up (`ceph osd lost`, or removed them from the map): a group that waits for what only they
-//! have goes on with what there is. Nothing else makes it do so.
+//! OSDs that the operator has given up (`ceph osd lost`, or removed them from the map): a group that waits for what
+//! only they have goes on with what there is. Nothing else makes it do so.
 
 use crate::context::Context;
 use crate::info::PgInfo;
@@ -32,8 +32,8 @@ impl Pg {
         waited_for.copied().collect()
     }
 
-    /// All that served last are given up: of those that served before, the one with the newest log leads. Updates that it
-    /// does not have are lost, whoever was answered for them. Gives whether the group goes on.
+    /// All that served last are given up: of those that served before, the one with the newest log leads. Updates that
+    /// it does not have are lost, whoever was answered for them. Gives whether the group goes on.
     pub(crate) fn goes_on_with_what_is_left(&mut self, cx: &mut Context<'_>, history: &PgHistory) -> bool {
         let since = history.last_epoch_started;
         if history.members.is_empty() || !history.members.iter().all(|osd| is_given_up(cx.map, *osd, since)) {

@@ -1,4 +1,5 @@
-//! The OSD maps a shard has seen: the one in force, those that come next, and recent changes to hand on to clients that are behind.
+//! The OSD maps a shard has seen: the one in force, those that come next, and recent changes to hand on to clients that
+//! are behind.
 
 use bytes::Bytes;
 use osdmap::{Incremental, OsdMap};

@@ -1,4 +1,4 @@
-//! What a shard holds in memory for clients.
+//! Memory that a shard holds for clients.
 
 use std::ops::AddAssign;
 
@@ -7,9 +7,9 @@ use std::ops::AddAssign;
 pub struct MemoryUse {
     /// Clients' operations that are not answered, with what they have taken, as it is counted.
     pub counted: usize,
-    /// The same by a look at each of them.
+    /// Clients' operations that are not answered, by a look at each of them.
     pub found: usize,
-    /// What copies have fetched.
+    /// Bytes that copies have fetched.
     pub copied: usize,
     /// Operations that have come and wait for room.
     pub waiting: usize,

@@ -1,10 +1,10 @@
 //! Tables of groups that are one group from some epoch on are brought together: their pool has fewer groups.
 //!
-//! Groups are ranges of one key space, so no object moves. Before, both have stopped serving: they are recorded in one more
-//! interval, the same for both, in which no update is made (`docs/peering.md`). So on every member that took part in that interval
-//! of both, both logs end alike, and by that interval such members recognise each other. They forget what the logs say, but
-//! for the requests, and begin a new log whose start tells the interval. What has not taken part lacks updates, nobody
-//! knows which: it is to be backfilled.
+//! Groups are ranges of one key space, so no object moves. Before, both have stopped serving: they are recorded in one
+//! more interval, the same for both, in which no update is made (`docs/peering.md`). So on every member that took part
+//! in that interval of both, both logs end alike, and by that interval such members recognise each other. They forget
+//! what the logs say, but for the requests, and begin a new log whose start tells the interval. What has not taken part
+//! lacks updates, nobody knows which: it is to be backfilled.
 
 use crate::context::{Context, OnCommit};
 use crate::dups;
@@ -25,7 +25,8 @@ const COUNTERS_MAX: u64 = 1 << 16;
 /// Makes the table of group `target`, of a pool that has `pg_num` groups now, of `tables`: all that the store has of
 /// groups whose objects are `target`'s now, read whole, its own first.
 ///
-/// The other tables go after that one is written: should the OSD stop in between, they are found to be parts of what is there.
+/// The other tables go after that one is written: should the OSD stop in between, they are found to be parts of what is
+/// there.
 pub(crate) fn merge_tables(cx: &mut Context<'_>, target: PgId, pg_num: u32, tables: &[Pg]) {
     let ids: Vec<PgId> = tables.iter().map(|pg| pg.id).collect();
     if tables.iter().any(|pg| pg.id == target && covers(pg, target, pg_num)) {
@@ -144,8 +145,8 @@ fn common_mark([a, b]: [&ScrubMark; 2]) -> ScrubMark {
 }
 
 impl Pg {
-    /// The group's table, which has just been read, is of a part of it only, and the store has none of the rest: the pool has
-    /// fewer groups than when it was written.
+    /// The group's table, which has just been read, is of a part of it only, and the store has none of the rest: the
+    /// pool has fewer groups than when it was written.
     pub(crate) fn lacks_the_rest(&mut self, cx: &mut Context<'_>) {
         let pg_num = self.interval.shape.pg_num;
         tracing::info!(pg = %self.id, before = self.info.pg_num, pg_num, "was merged with what is not here");

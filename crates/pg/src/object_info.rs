@@ -71,8 +71,8 @@ impl ObjectInfo {
 
 impl Encode for ObjectInfo {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds the size: where the store knows it, the information is as it was. Version 3 adds watchers, and has
-        // the size as an option. Version 4 added snapshots, version 5 has them in less space.
+        // Version 2 adds the size: where the store knows it, the information is as it was. Version 3 adds watchers, and
+        // has the size as an option. Version 4 added snapshots, version 5 has them in less space.
         let version = match (self.snap_set.is_empty(), self.watchers.is_empty(), self.size_bytes) {
             (true, true, None) => 1,
             (true, true, Some(_)) => 2,

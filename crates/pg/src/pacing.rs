@@ -1,9 +1,10 @@
 //! How fast objects are sent to where they are missing, so that clients hardly feel it.
 //!
-//! Every OSD watches how long its clients' operations take and compares times in which objects are on their way with quiet
-//! ones: those before, and a short slot every few seconds in which no OSD sends any. All OSDs keep the same slots, by their
-//! wall clocks, so that what is measured in them is without the others' too. From the difference follows the rate: it falls
-//! quickly when clients wait, grows slowly when they do not, and without clients there is none.
+//! Every OSD watches how long its clients' operations take and compares times in which objects are on their way with
+//! quiet ones: those before, and a short slot every few seconds in which no OSD sends any. All OSDs keep the same
+//! slots, by their wall clocks, so that what is measured in them is without the others' too. From the difference
+//! follows the rate: it falls quickly when clients wait, grows slowly when they do not, and without clients there is
+//! none.
 
 use std::time::Duration;
 
@@ -221,8 +222,8 @@ impl Pacing {
 mod tests {
     use super::*;
 
-    /// Runs healing for some seconds beside clients' operations, whose time grows with the rate. Returns what was sent in
-    /// the last quarter, in bytes per second.
+    /// Runs healing for some seconds beside clients' operations, whose time grows with the rate. Returns what was sent
+    /// in the last quarter, in bytes per second.
     fn run(seconds: u64, ops_per_s: u64, capacity: f64, latency: impl Fn(f64) -> f64) -> f64 {
         let mut pacing = Pacing::default();
         pacing.set_wall_clock(Duration::from_millis(1_700_000_000_123));

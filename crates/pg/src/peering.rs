@@ -5,14 +5,14 @@
 //! 2. takes the longest log among the members that the record names: it holds every update that a client was answered
 //!    for, since updates are answered only when all serving members have them;
 //! 3. has every member bring its log to that one, and remember durably that it was part of this interval ([`PgStart`]).
-//!    Objects that a member then lacks are *missing* there; a member whose log does not meet is *behind* and is backfilled,
-//!    and does not count until it has everything;
+//!    Objects that a member then lacks are *missing* there; a member whose log does not meet is *behind* and is
+//!    backfilled, and does not count until it has everything;
 //! 4. has the monitors record who serves from now on, if they are at least the pool's `min_size`;
 //! 5. serves, while `recovery` brings what is missing to where it is missing.
 //!
 //! An OSD that is not named by the record never leads: it may have an older state, or updates that nobody was answered
-//! for. If those that are named are not in the acting set, or the primary's own log does not meet theirs, the primary has
-//! the monitors let another acting set stand in (`pg_temp`).
+//! for. If those that are named are not in the acting set, or the primary's own log does not meet theirs, the primary
+//! has the monitors let another acting set stand in (`pg_temp`).
 
 use crate::context::{Context, OnCommit};
 use crate::doubt::Doubt;
@@ -105,8 +105,8 @@ pub(crate) struct Peering {
     shares: BTreeMap<OsdId, Spans>,
     /// Until when those that served last may still answer reads: the primary, or whom it let read, too.
     readers: BTreeMap<OsdId, Duration>,
-    /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch they
-    /// have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
+    /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch
+    /// they have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
     pub without: BTreeMap<(OsdId, u8), (Epoch, Epoch)>,
 }
 
@@ -284,8 +284,8 @@ impl Pg {
         joined && self.peering.started == Some(true)
     }
 
-    /// A member has told what it has (`None`: that it is no member, by a map that this OSD is to have, too), and, each for how many microseconds: whom it may have promised that nobody else serves,
-    /// and whom it may have let read.
+    /// A member has told what it has (`None`: that it is no member, by a map that this OSD is to have, too), and, each
+    /// for how many microseconds: whom it may have promised that nobody else serves, and whom it may have let read.
     pub(crate) fn member_told(
         &mut self,
         cx: &mut Context<'_>,
@@ -305,7 +305,8 @@ impl Pg {
             }
             self.members_changed(cx);
         }
-        // What it has is not told by one that is no member: it stays one that is waited for until this OSD has that map, too.
+        // What it has is not told by one that is no member: it stays one that is waited for until this OSD has that
+        // map, too.
         let (Phase::Gathering { waiting, .. }, Some(state)) = (&mut self.peering.phase, state) else { return };
         if waiting.remove(&osd) {
             self.peering.told.insert(osd, state);
@@ -323,8 +324,8 @@ impl Pg {
         self.peering.history.as_ref()?.members.first().copied()
     }
 
-    /// Finds out until when those that served last may answer reads: the primary not any more if it has joined this interval;
-    /// but it may have let others.
+    /// Finds out until when those that served last may answer reads: the primary not any more if it has joined this
+    /// interval; but it may have let others.
     fn wait_out_lease(&mut self, cx: &mut Context<'_>) {
         self.peering.readers.clear();
         let Some(holder) = self.lease_holder().filter(|_| !mutant::is(Mutant::NoLeaseWait)) else { return };
@@ -349,7 +350,8 @@ impl Pg {
         self.wait_for_reader(cx, holder, until);
     }
 
-    /// Waits for members that the last primary may have let read, by what it has said, and that have not joined this interval.
+    /// Waits for members that the last primary may have let read, by what it has said, and that have not joined this
+    /// interval.
     fn wait_out_shares(&mut self, cx: &mut Context<'_>, shares: &Spans) {
         if mutant::is(Mutant::SharesNotWaitedFor) {
             return;
@@ -427,7 +429,8 @@ impl Pg {
         }
     }
 
-    /// The authoritative log is that of `osd`: a primary that answers for its objects gets it, another one lets `osd` lead.
+    /// The authoritative log is that of `osd`: a primary that answers for its objects gets it, another one lets `osd`
+    /// lead.
     pub(crate) fn go_by_log_of(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if osd == cx.whoami || self.stored && self.info.complete {
             self.start_with_log_of(cx, osd);
@@ -470,8 +473,8 @@ impl Pg {
         }
     }
 
-    /// Whether the group does not serve, and will not before something befalls an OSD or an object comes: operations wait
-    /// with their clients. While it is on its way to serving they wait here.
+    /// Whether the group does not serve, and will not before something befalls an OSD or an object comes: operations
+    /// wait with their clients. While it is on its way to serving they wait here.
     pub(crate) fn turns_clients_away(&self, cx: &Context<'_>) -> bool {
         match self.peering.phase {
             Phase::Down | Phase::Incomplete | Phase::Premerge => true,

@@ -249,8 +249,8 @@ impl Pg {
         self.peering.is_active()
     }
 
-    /// The other members: those of the acting set, and in erasure-coded pools, where that has no room for more, also those
-    /// that are to be in it.
+    /// The other members: those of the acting set, and in erasure-coded pools, where that has no room for more, also
+    /// those that are to be in it.
     pub(crate) fn others(&self, whoami: OsdId) -> Vec<OsdId> {
         let to_be = self.coded.iter().flat_map(|_| self.interval.up.iter());
         let mut others: Vec<OsdId> = Vec::with_capacity(self.interval.acting.len());

@@ -1,12 +1,12 @@
 //! Objects that come from another member piece by piece.
 //!
-//! What has come of an object of several pieces lies beside the group's objects, under a name that nobody looks up, until its
-//! last piece is there; with that, in one transaction, it takes the place of what this member had of the object. So a member
-//! has either what it had before or the whole of what was sent, whoever stops in between: the former state may be what
-//! an object must go back to ([`crate::going_back`]).
+//! What has come of an object of several pieces lies beside the group's objects, under a name that nobody looks up,
+//! until its last piece is there; with that, in one transaction, it takes the place of what this member had of the
+//! object. So a member has either what it had before or the whole of what was sent, whoever stops in between: the
+//! former state may be what an object must go back to ([`crate::going_back`]).
 //!
-//! Pieces are counted, and say of which version they are: one that does not go on with what is here is not taken. The group's
-//! table names what is on its way, so that the rest of it is dropped when an OSD starts again.
+//! Pieces are counted, and say of which version they are: one that does not go on with what is here is not taken. The
+//! group's table names what is on its way, so that the rest of it is dropped when an OSD starts again.
 
 use crate::context::{Context, OnCommit};
 use crate::digests::{Content, Digests, Wrong};
@@ -78,7 +78,8 @@ impl Receiving {
         if goes_on || push.piece == 0 && before.from == from { Ok(()) } else { Err(OutOfOrder) }
     }
 
-    /// What has come of an object with this piece, which goes on with what is here. `shard`: this is that shard of an erasure-coded object.
+    /// What has come of an object with this piece, which goes on with what is here. `shard`: this is that shard of an
+    /// erasure-coded object.
     ///
     /// Errors: all has come, and is not what its digests say.
     pub fn with_piece(&self, push: &PgPush, shard: Option<u8>) -> Result<Digested, Wrong> {
@@ -124,7 +125,8 @@ impl Receiving {
     }
 }
 
-/// The steps that a piece takes: into the object itself if it comes in one piece, else beside it; with the last one to its place.
+/// The steps that a piece takes: into the object itself if it comes in one piece, else beside it; with the last one to
+/// its place.
 pub(crate) fn piece_steps(push: PgPush) -> Vec<Step> {
     let PgPush { object, first, last, absent, size_bytes, attrs, omap_header, omap, runs, data, .. } = push;
     let mut steps = Vec::new();
@@ -167,7 +169,8 @@ pub(crate) fn piece_steps(push: PgPush) -> Vec<Step> {
 }
 
 impl Pg {
-    /// What has come is not what its digests say: it is not taken. A primary looks for the object elsewhere, and so does who has sent it.
+    /// What has come is not what its digests say: it is not taken. A primary looks for the object elsewhere, and so
+    /// does who has sent it.
     pub(crate) fn refuse_wrong(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, wrong: Wrong) {
         tracing::error!(pg = %self.id, %from, %object, "what came of an object is not taken: {wrong}");
         if self.is_primary(cx.whoami) {

@@ -1,8 +1,9 @@
 //! Objects on their way from a member that has them to one that lacks them, while the group serves.
 //!
-//! The primary first pulls what it lacks itself, then pushes what others lack, and has members that are behind backfilled
-//! (`backfill`). A few objects are on their way at a time, those that a client waits for first. Operations on an object wait
-//! while the primary lacks it, updates also while a serving member does or while it is being sent to one.
+//! The primary first pulls what it lacks itself, then pushes what others lack, and has members that are behind
+//! backfilled (`backfill`). A few objects are on their way at a time, those that a client waits for first. Operations
+//! on an object wait while the primary lacks it, updates also while a serving member does or while it is being sent to
+//! one.
 
 use crate::context::{Context, OnCommit, Waiter};
 use crate::healing::Work;
@@ -396,8 +397,8 @@ impl Pg {
         }
     }
 
-    /// Whether clients' latency allows that something is sent now. What a client waits for is, and so is everything while a
-    /// further failure would cost data or service.
+    /// Whether clients' latency allows that something is sent now. What a client waits for is, and so is everything
+    /// while a further failure would cost data or service.
     fn may_send_now(&mut self, cx: &mut Context<'_>, to: OsdId) -> bool {
         let queue = &self.pushes[&to];
         // Also when it must wait for the rest of another.

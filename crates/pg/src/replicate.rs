@@ -48,8 +48,8 @@ pub(crate) struct Replication {
     needed: BTreeSet<OsdId>,
     /// How far all of these are.
     committed: EVersion,
-    /// Of erasure-coded groups: up to here members may have been brought objects whole, which they could not take back. Until
-    /// that is committed, those must stay who can.
+    /// Of erasure-coded groups: up to here members may have been brought objects whole, which they could not take back.
+    /// Until that is committed, those must stay who can.
     brought: EVersion,
 }
 
@@ -138,8 +138,8 @@ impl Replication {
     }
 }
 
-/// The log entry of a state of an object that comes or goes with an update. Only the update's own entry tells whose request
-/// it was.
+/// The log entry of a state of an object that comes or goes with an update. Only the update's own entry tells whose
+/// request it was.
 fn other_entry(other: &OtherChange, version: EVersion, undo: Undo) -> LogEntry {
     LogEntry {
         version,
@@ -159,7 +159,8 @@ fn other_entry(other: &OtherChange, version: EVersion, undo: Undo) -> LogEntry {
 
 impl Pg {
     /// Gives an executed update its version and starts it on its way. One that failed or has nothing to do takes the
-    /// same way, so that its answer comes after those it depends on and is the same if the client asks again. Members need room for `growth_bytes`.
+    /// same way, so that its answer comes after those it depends on and is the same if the client asks again. Members
+    /// need room for `growth_bytes`.
     pub(crate) fn submit_update(
         &mut self,
         cx: &mut Context<'_>,
@@ -175,8 +176,8 @@ impl Pg {
             (false, false) => LogKind::Modify,
         };
         let return_vec = op.op.flags.has(OpFlags::RETURNVEC);
-        // Without that flag a client gets no outputs of a write, and 0 for any success, though what each step gave; but what
-        // touched nothing is answered as reads are.
+        // Without that flag a client gets no outputs of a write, and 0 for any success, though what each step gave; but
+        // what touched nothing is answered as reads are.
         if !failed && !return_vec && effects.touched {
             effects.result = 0;
             effects.ops.iter_mut().for_each(|op| op.outdata = Default::default());
@@ -194,7 +195,8 @@ impl Pg {
         let watch = if failed { Vec::new() } else { std::mem::take(&mut effects.watch) };
         let mut change = effects.change.take().filter(|_| !failed);
         let results = if failed || return_vec {
-            // As in Ceph outputs are kept only for those who want them from updates, and only short ones: they stay in the log.
+            // As in Ceph outputs are kept only for those who want them from updates, and only short ones: they stay in
+            // the log.
             let is_kept = |op: &OpResult| return_vec && op.outdata.len() <= cx.limits.write_reply_bytes;
             let kept = |op: &OpResult| if is_kept(op) { op.outdata.to_vec().into() } else { Bytes::new() };
             effects.ops.iter().map(|op| (op.rval, kept(op))).collect()

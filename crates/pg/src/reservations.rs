@@ -1,5 +1,5 @@
-//! Who may heal now: an OSD lets a few groups at a time bring objects from it as their primary, and a few to it, those that
-//! need it most first.
+//! Who may heal now: an OSD lets a few groups at a time bring objects from it as their primary, and a few to it, those
+//! that need it most first.
 
 use crate::messages::PgInterval;
 use std::collections::BTreeMap;
@@ -58,8 +58,8 @@ impl<K: Ord + Copy> Slots<K> {
         self.waiting.retain(|key, _| !is_gone(key));
     }
 
-    /// Gives free slots to those that need them most, and those of lower priority to higher ones; whom it took one from must
-    /// ask again.
+    /// Gives free slots to those that need them most, and those of lower priority to higher ones; whom it took one from
+    /// must ask again.
     fn settle(&mut self) -> Vec<(K, bool)> {
         let mut changes = Vec::new();
         loop {

@@ -1,14 +1,14 @@
-//! Room for updates, promised before they are sent: an OSD that cannot store an update that its primary has logged would have
-//! to stop, so none is sent that it has not promised room for.
+//! Room for updates, promised before they are sent: an OSD that cannot store an update that its primary has logged
+//! would have to stop, so none is sent that it has not promised room for.
 //!
-//! As member, an OSD promises every primary a *window*: so many bytes may be on their way to it from there. All windows together
-//! are never more than there is room for, and what the OSD stores for other reasons (as primary, or because objects are
-//! brought to it) leaves that alone. When room shrinks, smaller windows are told; a window counts as it was until the
-//! primary has confirmed the smaller one, behind which nothing comes that was sent under the old one. Windows are so large that
-//! they hold nothing back until an OSD is nearly full.
+//! As member, an OSD promises every primary a *window*: so many bytes may be on their way to it from there. All windows
+//! together are never more than there is room for, and what the OSD stores for other reasons (as primary, or because
+//! objects are brought to it) leaves that alone. When room shrinks, smaller windows are told; a window counts as it was
+//! until the primary has confirmed the smaller one, behind which nothing comes that was sent under the old one. Windows
+//! are so large that they hold nothing back until an OSD is nearly full.
 //!
-//! As primary, an OSD sends an update when it fits into the windows of all members that store it. If it does not, the update
-//! waits for acknowledgements and for larger windows, and is refused in the end, before anybody has it.
+//! As primary, an OSD sends an update when it fits into the windows of all members that store it. If it does not, the
+//! update waits for acknowledgements and for larger windows, and is refused in the end, before anybody has it.
 
 use crate::messages::room::{RoomSeen, RoomTold};
 use osdmap::OsdMap;
@@ -51,7 +51,8 @@ pub(crate) enum Fit {
     Fits,
     /// Not now.
     Waits,
-    /// It takes more than the whole window, which the member has told since then, by a map that is not newer than this OSD's.
+    /// It takes more than the whole window, which the member has told since then, by a map that is not newer than this
+    /// OSD's.
     TooLarge,
 }
 
@@ -230,7 +231,8 @@ impl Rooms {
         }
     }
 
-    /// An update of this OSD's own finds no room beside what others are promised: who has more than an even part is told of less.
+    /// An update of this OSD's own finds no room beside what others are promised: who has more than an even part is
+    /// told of less.
     pub fn own_part_lacks(&mut self) {
         self.shares_anew = true;
     }
@@ -240,8 +242,8 @@ impl Rooms {
         self.promises.values().map(|promise| promise.bytes).sum()
     }
 
-    /// What of the room those get who have no more than an even part. Whoever has more has it until less is confirmed, which one that
-    /// is about to be found dead never does: the others share what is left.
+    /// What of the room those get who have no more than an even part. Whoever has more has it until less is confirmed,
+    /// which one that is about to be found dead never does: the others share what is left.
     fn share(&self, room_bytes: u64, even: u64, parts: usize) -> u64 {
         let (mut left, mut others) = (room_bytes, parts);
         for promise in self.promises.values().filter(|promise| promise.bytes > even) {
@@ -250,8 +252,8 @@ impl Rooms {
         even.min(left / others.max(1) as u64)
     }
 
-    /// To be called at the end of a turn, with the store's room. What primaries must be told, before updates that came in this turn
-    /// are acknowledged: with an acknowledgement a primary may send as much again.
+    /// To be called at the end of a turn, with the store's room. What primaries must be told, before updates that came
+    /// in this turn are acknowledged: with an acknowledgement a primary may send as much again.
     pub fn settle(&mut self, room_bytes: u64, is_tick: bool) -> Vec<(OsdId, RoomTold)> {
         let is_tick = is_tick | std::mem::take(&mut self.shares_anew);
         let is_short = self.promised_bytes() > room_bytes;

@@ -1,7 +1,7 @@
 //! Objects that are not brought to where they are missing, since there is no room for them.
 //!
-//! The map tells which OSDs are so full that objects are not even sent. Where one that is sent meets no room all the same, the receiver
-//! drops it and says so; it is sent again later.
+//! The map tells which OSDs are so full that objects are not even sent. Where one that is sent meets no room all the
+//! same, the receiver drops it and says so; it is sent again later.
 
 use crate::context::Context;
 use crate::healing::{Blocked, Work};

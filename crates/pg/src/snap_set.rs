@@ -4,7 +4,8 @@ use types::SnapId;
 use wire::basic::IntervalSet;
 use wire::{DecodeError, Encode, Reader, Writer};
 
-/// An object as it was before it was first changed after a snapshot: an object of its own, named by [`ObjectClone::id`].
+/// An object as it was before it was first changed after a snapshot: an object of its own, named by
+/// [`ObjectClone::id`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectClone {
     /// The newest snapshot that had been taken when it was made.
@@ -115,7 +116,8 @@ impl Encode for ObjectClone {
     }
 }
 
-/// Every update of an object writes this anew and every read decodes it, so it has what clones share in the compact form.
+/// Every update of an object writes this anew and every read decodes it, so it has what clones share in the compact
+/// form.
 impl Encode for SnapSet {
     fn encode(&self, w: &mut Writer) {
         w.put(&self.seq);

@@ -1,11 +1,11 @@
 //! What no snapshot needs any more is removed.
 //!
-//! The map names the snapshots that were removed. The primary of a group that is clean takes the clones that were made for
-//! such a snapshot from the store's list of them, and has their objects changed, a few at a time, each by an update like any
-//! other. So what it costs depends on how many clones there are of the snapshot, not on how many objects there are in the group.
-//! A store that was made before there was this list has none: there the group's objects are looked at one after another.
-//! What a primary has done is not kept: another one looks again, and finds nothing to do. Once all groups of a pool tell that
-//! they are done with a snapshot, the monitors forget it.
+//! The map names the snapshots that were removed. The primary of a group that is clean takes the clones that were made
+//! for such a snapshot from the store's list of them, and has their objects changed, a few at a time, each by an update
+//! like any other. So what it costs depends on how many clones there are of the snapshot, not on how many objects there
+//! are in the group. A store that was made before there was this list has none: there the group's objects are looked at
+//! one after another. What a primary has done is not kept: another one looks again, and finds nothing to do. Once all
+//! groups of a pool tell that they are done with a snapshot, the monitors forget it.
 
 use crate::context::{Context, Waiter};
 use crate::lookup::{NoAnswer, ready};

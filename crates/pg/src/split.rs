@@ -1,10 +1,10 @@
 //! A group's objects are shared out to more groups: its pool has more of them from some epoch on.
 //!
-//! Groups are ranges of one key space, so no object moves. What moves is what the group's table says of objects. Every new
-//! group continues the log of the one it comes from: entries of objects that are not its own keep their places, as
-//! versions' counters have no gaps, but tell nothing more; and repeated requests are recognised where they now belong. Members split by themselves,
-//! each when it sees the map; where their logs differ then, they differ in the new groups in the same way, and peering
-//! of each brings them together.
+//! Groups are ranges of one key space, so no object moves. What moves is what the group's table says of objects. Every
+//! new group continues the log of the one it comes from: entries of objects that are not its own keep their places, as
+//! versions' counters have no gaps, but tell nothing more; and repeated requests are recognised where they now belong.
+//! Members split by themselves, each when it sees the map; where their logs differ then, they differ in the new groups
+//! in the same way, and peering of each brings them together.
 
 use crate::context::{Context, OnCommit};
 use crate::info::{PgInfo, PgStats};
@@ -17,8 +17,8 @@ use types::{EVersion, ObjectId, PgId};
 use wire::{Encode, Target};
 
 impl Pg {
-    /// Brings the group's table, which was written when the pool had `info.pg_num` groups, to `pg_num` groups. Gives the
-    /// groups whose tables have come of it; they are in the store now.
+    /// Brings the group's table, which was written when the pool had `info.pg_num` groups, to `pg_num` groups. Gives
+    /// the groups whose tables have come of it; they are in the store now.
     ///
     /// The tables of the new ones are written before this one's, those that new ones would come of last: should the OSD
     /// stop in between, the rest is done when it starts again, and those that are there stay as they are.

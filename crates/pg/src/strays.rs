@@ -1,5 +1,5 @@
-//! Copies of groups that this OSD is no member of any more. They stay until the group's primary says that nobody needs them,
-//! as then the group is clean without; then they are removed, a few objects at a time.
+//! Copies of groups that this OSD is no member of any more. They stay until the group's primary says that nobody needs
+//! them, as then the group is clean without; then they are removed, a few objects at a time.
 
 use crate::context::{Context, OnCommit, Waiter};
 use crate::info::{INFO_KEY, PgInfo};
@@ -46,8 +46,8 @@ struct Removal {
 }
 
 impl Strays {
-    /// Asks the primaries of groups that are here and should not be. `pgs` are those that should; of those that `is_unknown`
-    /// it is still to be read what they are.
+    /// Asks the primaries of groups that are here and should not be. `pgs` are those that should; of those that
+    /// `is_unknown` it is still to be read what they are.
     pub fn ask(
         &mut self,
         cx: &mut Context<'_>,

@@ -148,8 +148,8 @@ impl Pg {
         }
     }
 
-    /// On the operator's word: what nobody has is given up, as updates like any other. Gives how many objects and states of
-    /// objects that is. They go once what else there is of their objects is here.
+    /// On the operator's word: what nobody has is given up, as updates like any other. Gives how many objects and
+    /// states of objects that is. They go once what else there is of their objects is here.
     pub(crate) fn give_up_unfound(&mut self, cx: &mut Context<'_>) -> Result<usize, GiveUpError> {
         if !self.is_active() {
             return Err(GiveUpError::NotActive);

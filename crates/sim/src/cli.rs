@@ -42,8 +42,8 @@ pub struct SimOptions {
     #[arg(long, value_name = "N", value_parser = osd::parse_shards)]
     pub shards: Option<usize>,
     /// Kinds of misfortunes: calm, resets, quick-restarts, long-absences, replaced, moved, changed, monitor, blackout,
-    /// partitions, everything, clocks, slowness, membership, full, rot, quorum, islands, sessions, flushes, sleeps, routes,
-    /// twice. [default: some, by the seed]
+    /// partitions, everything, clocks, slowness, membership, full, rot, quorum, islands, sessions, flushes, sleeps,
+    /// routes, twice. [default: some, by the seed]
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = mix)]
     pub faults: Vec<Mix>,
     /// Small runs as in the simulator's tests: some 200 operations, one kind of misfortunes.
@@ -70,8 +70,8 @@ pub struct SimOptions {
     /// A seed that takes more seconds than this has failed.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub limit: u64,
-    /// Try deliberate bugs, by their names or all of them, until a seed finds each ('list' lists them). Takes a program that was
-    /// built with the feature 'mutants'.
+    /// Try deliberate bugs, by their names or all of them, until a seed finds each ('list' lists them). Takes a program
+    /// that was built with the feature 'mutants'.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub mutants: Vec<String>,
     #[arg(long, hide = true)]

@@ -1,5 +1,5 @@
-//! A whole cluster in one simulated world: monitors, OSDs, clients; and what can be done to them. `monitors.rs` has what
-//! concerns monitors only.
+//! A whole cluster in one simulated world: monitors, OSDs, clients; and what can be done to them. `monitors.rs` has
+//! what concerns monitors only.
 
 use crate::client_process::{ClientProcess, POOL, Purpose};
 use crate::disk_overlay::{DiskOverlay, PartOfDisk};

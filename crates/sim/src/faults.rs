@@ -1,5 +1,5 @@
-//! What goes wrong in a run, and when: drawn from the seed before it begins. Families of misfortunes have files of their
-//! own, which draw them and let them strike.
+//! What goes wrong in a run, and when: drawn from the seed before it begins. Families of misfortunes have files of
+//! their own, which draw them and let them strike.
 
 pub mod clocks;
 mod islands;
@@ -52,7 +52,8 @@ pub enum Fault {
         crash: Crash,
         away: Away,
     },
-    /// An OSD reaches nobody but clients that only read, and they nobody but it: neither learns what the others agree on.
+    /// An OSD reaches nobody but clients that only read, and they nobody but it: neither learns what the others agree
+    /// on.
     Island {
         osd: usize,
         lasts: Away,

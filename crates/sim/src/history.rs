@@ -75,7 +75,8 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Whether it may have ended without having done anything, whatever there was: what it copies could not be read in time.
+    /// Whether it may have ended without having done anything, whatever there was: what it copies could not be read in
+    /// time.
     pub fn ran_out_of_time(&self) -> bool {
         matches!(self.answer, Some((_, Answer::Failed(Errno::ETIMEDOUT))))
     }

@@ -18,8 +18,8 @@ fn client_of(op: OpId) -> u64 {
 /// One part of a compound change. Positions and lengths count words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// Holds if the attribute was, before the operation, what this one had left, or, for 0, absent. There must be an object, or
-    /// have been one that snapshots still have.
+    /// Holds if the attribute was, before the operation, what this one had left, or, for 0, absent. There must be an
+    /// object, or have been one that snapshots still have.
     Guard {
         attr: u8,
         left_by: OpId,
@@ -62,7 +62,8 @@ pub enum Change {
         key: u8,
     },
     OmapClear,
-    /// The operation knows the snapshots up to this one: what it changes is preserved for those that are new to the object.
+    /// The operation knows the snapshots up to this one: what it changes is preserved for those that are new to the
+    /// object.
     ///
     /// `without`: a bit for each of them that it knows to be removed.
     Knows {
@@ -315,8 +316,8 @@ fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Snapshots that may be removed while clients work. Nobody reads them, or makes anything what it was at one of them: when that
-/// stops working nobody can tell.
+/// Snapshots that may be removed while clients work. Nobody reads them, or makes anything what it was at one of them:
+/// when that stops working nobody can tell.
 pub const fn is_removable(snap: u64) -> bool {
     snap.is_multiple_of(3)
 }

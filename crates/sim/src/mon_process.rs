@@ -36,8 +36,8 @@ pub struct MonProcess {
 }
 
 impl MonProcess {
-    /// Starts a monitor on what `log` holds. Panics if that cannot be read: nobody damages it. `peers`: where others are, for
-    /// one that is to join.
+    /// Starts a monitor on what `log` holds. Panics if that cannot be read: nobody damages it. `peers`: where others
+    /// are, for one that is to join.
     pub fn start(
         io: &mut SimIo,
         addr: SocketAddr,

@@ -1,4 +1,5 @@
-//! The cluster's monitors: each a process on a machine of its own, what of it outlives the process, and what can be done to it.
+//! The cluster's monitors: each a process on a machine of its own, what of it outlives the process, and what can be
+//! done to it.
 
 use crate::cluster::{Cluster, FSID, MON_PORT};
 use crate::mon_log::MonLog;
@@ -181,7 +182,8 @@ impl Cluster {
         (0..self.mon_count()).filter(|mon| term(*mon).is_some()).max_by_key(|mon| term(*mon))
     }
 
-    /// The leader, if one runs that has everything that was decided: one that has just started may know less for a moment.
+    /// The leader, if one runs that has everything that was decided: one that has just started may know less for a
+    /// moment.
     pub fn monitor(&self) -> Option<&mon::Monitor> {
         self.member(self.leading_mon()?).map(Member::monitor)
     }
@@ -214,7 +216,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether all monitors have come together, in the same state, with all that was acknowledged, and all OSDs have its map.
+    /// Whether all monitors have come together, in the same state, with all that was acknowledged, and all OSDs have
+    /// its map.
     pub fn monitors_agree(&self) -> Result<(), String> {
         self.quorum_is_whole()?;
         let monitor = self.monitor().expect("one leads");

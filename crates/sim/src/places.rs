@@ -1,4 +1,5 @@
-//! The operator places groups anywhere while other things happen: on other OSDs, on some of the same ones in another order.
+//! The operator places groups anywhere while other things happen: on other OSDs, on some of the same ones in another
+//! order.
 
 use crate::faults::{Away, Fault};
 use reactor::sim::Rng;

@@ -129,8 +129,8 @@ pub fn run(setup: &Setup) -> Result<Report, Violation> {
     })
 }
 
-/// Whether nothing of an object may be kept for a snapshot: it was removed, and no change was on its way then that still knew it.
-/// As in Ceph, one that comes once the snapshot is forgotten preserves for it, and nobody notices.
+/// Whether nothing of an object may be kept for a snapshot: it was removed, and no change was on its way then that
+/// still knew it. As in Ceph, one that comes once the snapshot is forgotten preserves for it, and nobody notices.
 fn is_gone(history: &[Operation], removed: &BTreeMap<u64, Duration>, object: &ObjectId, snap: u64) -> bool {
     let Some(at) = removed.get(&snap) else { return false };
     let knows = |operation: &Operation| match &operation.ask {
@@ -208,8 +208,9 @@ pub(crate) struct Run {
     pub unsure: Vec<(Duration, Duration)>,
 }
 
-/// What an OSD does in a turn, of a millisecond, to find out where groups are. In one of four runs that takes up to a second when CRUSH
-/// has to be asked for all `groups` that there may come to be, so that maps come into force late, and elsewhere earlier.
+/// What an OSD does in a turn, of a millisecond, to find out where groups are. In one of four runs that takes up to a
+/// second when CRUSH has to be asked for all `groups` that there may come to be, so that maps come into force late, and
+/// elsewhere earlier.
 fn placing_work(seed: u64, groups: u32) -> usize {
     const TURNS: [usize; 4] = [10, 50, 250, 1000];
     match seed % 4 {
@@ -235,8 +236,8 @@ impl Run {
             (true, false) => 80,
             (false, _) => 1000,
         };
-        // Under half of the short logs requests are remembered no longer than the log keeps them. Watchers make updates, too, of
-        // which windows know nothing.
+        // Under half of the short logs requests are remembered no longer than the log keeps them. Watchers make
+        // updates, too, of which windows know nothing.
         let no_dups = short_logs && !is_small && seed.is_multiple_of(2) && !setup.watches;
         let dups_max = if no_dups { 0 } else { Limits::default().dups_max };
         // Small disks are written all over, so that blocks are used again soon after they were freed.
@@ -460,8 +461,8 @@ impl Run {
             let objects: Vec<ObjectName> = objects;
             let pause = Duration::from_millis(300 + self.rng.below(500));
             let left = (lasts.as_millis() / pause.as_millis()) as u32 + 1;
-            // Where members answer, too, two for each, so that whichever OSD is alone is asked by somebody, and what the
-            // others say meanwhile is seen.
+            // Where members answer, too, two for each, so that whichever OSD is alone is asked by somebody, and what
+            // the others say meanwhile is seen.
             let near = match self.setup.balanced {
                 true => (0..self.cluster.osd_count()).map(|osd| Some(OsdId(osd as i32))).collect(),
                 false => vec![None],
@@ -864,8 +865,8 @@ impl Run {
         Ok(self.cluster.world.now() - begin)
     }
 
-    /// Connections that break may have taken an OSD out of the map again, and what a scrub found is repaired after it was
-    /// reported: all is compared once everything has stayed clean.
+    /// Connections that break may have taken an OSD out of the map again, and what a scrub found is repaired after it
+    /// was reported: all is compared once everything has stayed clean.
     pub(crate) fn settle(&mut self) -> Result<(), Violation> {
         self.cluster.world.calm();
         let mut clean_since = None;

@@ -6,7 +6,8 @@ use reactor::sim::Rng;
 /// One seed of a swarm in so many has an erasure-coded pool.
 const CODED_ONE_IN: u64 = 6;
 
-/// Clocks may run so much faster or slower than the world's, in parts per million: leases allow for a tenth between two.
+/// Clocks may run so much faster or slower than the world's, in parts per million: leases allow for a tenth between
+/// two.
 pub const DRIFT_PPM_MAX: i64 = 47_000;
 
 /// From this seed on, small runs have erasure-coded pools.
@@ -15,8 +16,8 @@ pub const CODED_SEEDS: u64 = 1 << 40;
 /// erasure-coded.
 pub const SPLIT_SEEDS: u64 = 1 << 41;
 
-/// From this seed on, pools of small runs get more placement groups and fewer again; those that are also [`CODED_SEEDS`] are
-/// erasure-coded.
+/// From this seed on, pools of small runs get more placement groups and fewer again; those that are also
+/// [`CODED_SEEDS`] are erasure-coded.
 pub const MERGE_SEEDS: u64 = 1 << 43;
 
 /// From this seed on, if they are also [`CODED_SEEDS`], the operator places groups of small runs anywhere.
@@ -29,8 +30,8 @@ const QUORUM_SWARM_FROM: u64 = 7000;
 /// From this seed of the swarm on, clients also call object classes and remove snapshots.
 const MORE_SWARM_FROM: u64 = QUORUM_SWARM_FROM;
 
-/// From this seed of the swarm on, in some runs pools get more placement groups, and replicated ones fewer again, groups of
-/// erasure-coded pools are placed anywhere, and clients watch.
+/// From this seed of the swarm on, in some runs pools get more placement groups, and replicated ones fewer again,
+/// groups of erasure-coded pools are placed anywhere, and clients watch.
 const ALL_SWARM_FROM: u64 = 20_000;
 /// From this seed of the swarm on, erasure-coded ones get fewer again, too.
 const CODED_MERGES_SWARM_FROM: u64 = 80_000;
@@ -53,8 +54,8 @@ pub const SNAP_SEEDS: u64 = 1 << 42;
 pub const CODED_SNAP_SEEDS: u64 = 1 << 48;
 /// From this seed on, clients of small runs read from any member of a placement group, if the pool is replicated.
 pub const BALANCED_SEEDS: u64 = 1 << 49;
-/// From this seed on, clients of small runs call the class `version`, too, if the pool is replicated; so do those of the swarm
-/// from [`BALANCED_SWARM_FROM`] on.
+/// From this seed on, clients of small runs call the class `version`, too, if the pool is replicated; so do those of
+/// the swarm from [`BALANCED_SWARM_FROM`] on.
 pub const VERSION_SEEDS: u64 = 1 << 50;
 /// From this seed on, OSDs of small runs have two shards, or four.
 pub const SHARD_SEEDS: u64 = 1 << 51;
@@ -71,14 +72,15 @@ const SESSION_SWARM_FROM: u64 = 17_957_600_000;
 /// One seed of a swarm in so many has each of these.
 const SESSIONS_ONE_IN: u64 = 3;
 const PIECES_ONE_IN: u64 = 2;
-/// From this seed on, clients of small runs also copy objects, repeat patterns and set long values; so do those of the swarm from
-/// [`HEAVY_SWARM_FROM`] on, under every other seed.
+/// From this seed on, clients of small runs also copy objects, repeat patterns and set long values; so do those of the
+/// swarm from [`HEAVY_SWARM_FROM`] on, under every other seed.
 pub const HEAVY_SEEDS: u64 = 1 << 52;
 const HEAVY_SWARM_FROM: u64 = 17_957_000_000;
 
 /// From this seed on, more copies, or shards, of an object of small runs rot in the end than others can make up for.
 pub const LOSS_SEEDS: u64 = 1 << 54;
-/// From this seed on, disks of an OSD of small runs go back to what they were, in the end, as if they had lied about flushes.
+/// From this seed on, disks of an OSD of small runs go back to what they were, in the end, as if they had lied about
+/// flushes.
 pub const LIE_SEEDS: u64 = 1 << 55;
 /// From this seed on, OSDs and monitors of small runs take time for what they do.
 pub const BUSY_SEEDS: u64 = 1 << 56;
@@ -232,8 +234,8 @@ impl Setup {
         }
     }
 
-    /// A run of a swarm: each seed has another size and another mix of misfortunes, so that what the one hides the other
-    /// shows (Groce et al., "Swarm testing", 2012).
+    /// A run of a swarm: each seed has another size and another mix of misfortunes, so that what the one hides the
+    /// other shows (Groce et al., "Swarm testing", 2012).
     pub fn swarm(seed: u64) -> Setup {
         let mut rng = Rng::new(seed ^ 0x5a9a);
         let copies = if rng.one_in(4) { 2 } else { 3 };
@@ -378,8 +380,8 @@ impl Setup {
         self.coding.map_or(self.copies, |(k, m)| k + m).into()
     }
 
-    /// Whether clients call object classes, and remove snapshots if they take any: not in seeds of a swarm that were run when
-    /// they could not.
+    /// Whether clients call object classes, and remove snapshots if they take any: not in seeds of a swarm that were
+    /// run when they could not.
     pub(crate) fn asks_for_more(&self) -> bool {
         self.operations.is_none() || self.seed >= MORE_SWARM_FROM
     }

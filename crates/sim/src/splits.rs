@@ -23,8 +23,8 @@ pub fn careful(on: bool) -> String {
     format!(r#"{{"prefix": "config set", "who": "mgr", "name": "mgr/pg_numbers/careful", "value": "{on}"}}"#)
 }
 
-/// Adds changes of the number of groups to what happens to a pool of `groups` groups; they become fewer, too, if `setup` has it so,
-/// but not fewer than OSDs have shards, which is refused.
+/// Adds changes of the number of groups to what happens to a pool of `groups` groups; they become fewer, too, if
+/// `setup` has it so, but not fewer than OSDs have shards, which is refused.
 pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, setup: &Setup) {
     let (merges, shards) = (setup.merges, setup.shards);
     let command = |command: String| Fault::Change { command, undo: None, lasts: Away(Duration::ZERO) };

@@ -22,8 +22,8 @@ fn uuid(osd: usize) -> Fsid {
 }
 
 impl StoreDisks {
-    /// Under half of all seeds every store lies on one disk. Under the others log, metadata or both have disks of their own,
-    /// on each OSD otherwise. The sizes are those of each shard's part of a disk, and of its log.
+    /// Under half of all seeds every store lies on one disk. Under the others log, metadata or both have disks of their
+    /// own, on each OSD otherwise. The sizes are those of each shard's part of a disk, and of its log.
     pub fn of(seed: u64, osd: usize, fsid: Fsid, shards: usize, (disk_bytes, wal_bytes): (u64, u64)) -> StoreDisks {
         let one = StoreConfig::one_device(disk_bytes, wal_bytes, fsid, OsdId(osd as i32), uuid(osd));
         let (wal, metadata) = match seed % 4 {

@@ -184,8 +184,8 @@ impl Watching {
             if self.rng.one_in(6) && !standing.is_empty() {
                 let cookie = standing[self.rng.below(standing.len() as u64) as usize];
                 let watch = self.witnessed.watches.get_mut(&cookie).expect("it stands");
-                // Who was not heard of for longer may have been dropped meanwhile, and is not told so when it unwatches.
-                // OSDs' clocks run at rates of their own.
+                // Who was not heard of for longer may have been dropped meanwhile, and is not told so when it
+                // unwatches. OSDs' clocks run at rates of their own.
                 let silent = link.objecter.watch_confirmed(cookie).map_or(Duration::MAX, |then| link.now - then);
                 let unsure = silent.saturating_sub(watch.timeout * 9 / 10);
                 watch.until = Some(link.world_time.saturating_sub(unsure));

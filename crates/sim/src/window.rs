@@ -1,7 +1,8 @@
 //! How far clients may get ahead of the oldest update that is not answered.
 //!
-//! A group recognises a request that is sent again as long as it has carried out no more others since than its log and its dups
-//! keep. Clients that hear nothing for long must not be overtaken by more, where logs are short and there are no dups.
+//! A group recognises a request that is sent again as long as it has carried out no more others since than its log and
+//! its dups keep. Clients that hear nothing for long must not be overtaken by more, where logs are short and there are
+//! no dups.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,8 +22,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// While an update is not answered at most `size` others are asked for. As many that were asked for before it may be
-    /// carried out after it.
+    /// While an update is not answered at most `size` others are asked for. As many that were asked for before it may
+    /// be carried out after it.
     pub fn new(size: u64) -> Window {
         Window { size, updates: Rc::default() }
     }

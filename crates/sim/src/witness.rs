@@ -1,7 +1,7 @@
 //! What anybody in the cluster has seen of the monitors' decisions, and what must never be seen after that.
 //!
-//! Monitors tell it after every step what their state is; clients tell what they asked of monitors and what they were answered.
-//! What contradicts itself is kept until the run looks.
+//! Monitors tell it after every step what their state is; clients tell what they asked of monitors and what they were
+//! answered. What contradicts itself is kept until the run looks.
 
 use mon::MonState;
 use mon::member::Member;

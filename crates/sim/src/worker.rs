@@ -1,7 +1,7 @@
 //! Processes that run seeds, one after the other: what ends one of them, or never ends, costs one seed only.
 //!
-//! The same program with the same arguments and `--worker`. It reads jobs on standard input and answers each on standard
-//! output, a JSON object in a line.
+//! The same program with the same arguments and `--worker`. It reads jobs on standard input and answers each on
+//! standard output, a JSON object in a line.
 
 use crate::run::{self, Report};
 use crate::setup::{Setup, Wishes};

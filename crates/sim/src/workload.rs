@@ -62,8 +62,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// So many that of `operations` about as many concern each of them, however many there are: orders of operations on one
-    /// object are searched for.
+    /// So many that of `operations` about as many concern each of them, however many there are: orders of operations on
+    /// one object are searched for.
     pub fn new(operations: Option<u32>, ballast: u8) -> Objects {
         let times = (operations.unwrap_or(0) / 200).clamp(1, 20) as u8;
         Objects { busy: 5 * times, ballast, logs: 3 * times, copies: 0 }

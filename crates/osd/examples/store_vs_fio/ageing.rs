@@ -1,6 +1,6 @@
-//! A store that is three quarters full, before and after all of its data was overwritten ten times in small pieces, and after
-//! it was then left alone for half a minute at the most. The drive itself is measured beside it, by fio behind the store: what
-//! was written before may slow it down.
+//! A store that is three quarters full, before and after all of its data was overwritten ten times in small pieces, and
+//! after it was then left alone for half a minute at the most. The drive itself is measured beside it, by fio behind
+//! the store: what was written before may slow it down.
 
 use crate::arguments::Arguments;
 use crate::driver::{StoreRun, Until};

@@ -18,8 +18,8 @@ use types::{Fsid, OsdId};
 /// Wakes the loop where nothing on its way to the device would.
 const KICK: u64 = 1;
 const KICK_EVERY: Duration = Duration::from_millis(1);
-/// So much is begun in a turn, or one operation: requests come to an OSD through sockets, and what came first is on its way to
-/// the drive while the rest is taken in.
+/// So much is begun in a turn, or one operation: requests come to an OSD through sockets, and what came first is on its
+/// way to the drive while the rest is taken in.
 const BYTES_PER_TURN: u64 = 32 << 10;
 /// As an OSD does.
 const STORE_TICK_EVERY: Duration = Duration::from_secs(1);
@@ -194,8 +194,8 @@ impl StoreRun {
         self.turn_until_stopped()
     }
 
-    /// Leaves the store alone until it has nothing left to move, or for so long. Returns how long that was, and the bytes
-    /// written meanwhile.
+    /// Leaves the store alone until it has nothing left to move, or for so long. Returns how long that was, and the
+    /// bytes written meanwhile.
     pub fn rest(&mut self, time_max: Duration) -> Result<(Duration, u64)> {
         let (begun, before) = (Instant::now(), self.driver.traffic.written_bytes);
         self.driver.rest_until = Some(begun + time_max);

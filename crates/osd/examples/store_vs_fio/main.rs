@@ -1,7 +1,7 @@
 //! The store in its reactor beside fio, on the same file in the same run, in turns.
 //!
-//! `cargo run --release -p osd --example store_vs_fio -- FILE [flags]`; `--help` tells the flags. FILE must not exist and is
-//! removed at the end; a block device is taken with `--overwrite` and loses what it holds.
+//! `cargo run --release -p osd --example store_vs_fio -- FILE [flags]`; `--help` tells the flags. FILE must not exist
+//! and is removed at the end; a block device is taken with `--overwrite` and loses what it holds.
 //!
 //! All of a file is written before anything is measured, so that neither side meets blocks that the file system has no
 //! place for yet: as on a block device. `--sparse` leaves the store's part as an OSD finds a new file.

@@ -1,5 +1,5 @@
-//! Small writes to stores whose log, and whose log and metadata, have files of their own, in turns with a store that is one
-//! file.
+//! Small writes to stores whose log, and whose log and metadata, have files of their own, in turns with a store that is
+//! one file.
 
 use crate::Scratch;
 use crate::arguments::Arguments;

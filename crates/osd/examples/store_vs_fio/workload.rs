@@ -16,8 +16,8 @@ pub enum Kind {
     WriteInOrder {
         bytes: u64,
     },
-    /// Blocks anywhere. `bare`: nothing but data; otherwise as a placement group does it, with the object's information,
-    /// a log entry, the end of an old one and the group's information.
+    /// Blocks anywhere. `bare`: nothing but data; otherwise as a placement group does it, with the object's
+    /// information, a log entry, the end of an old one and the group's information.
     WriteAnywhere {
         bare: bool,
     },

@@ -36,7 +36,8 @@ pub enum DeviceError {
     Reactor(io::Error),
 }
 
-/// Files or block devices, or a shard's part of each, locked against a running OSD and other tools as long as this lives.
+/// Files or block devices, or a shard's part of each, locked against a running OSD and other tools as long as this
+/// lives.
 pub struct FileDevice {
     reactor: Reactor,
     /// With their sizes, in the order of [`store::Device::ALL`].

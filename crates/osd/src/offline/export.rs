@@ -37,8 +37,8 @@ pub struct ExportReport {
 /// Entries of an omap or of a group's table per frame, in bytes.
 const ENTRIES_BYTES: usize = 1 << 20;
 
-/// Writes a stream. With `leave_out_damaged` an object that cannot be read is left out and noted in its group's table as
-/// missing, so that the group brings it from another member; without, it ends the export.
+/// Writes a stream. With `leave_out_damaged` an object that cannot be read is left out and noted in its group's table
+/// as missing, so that the group brings it from another member; without, it ends the export.
 pub fn export<D: Device>(
     store: &mut OfflineStore<D>,
     scope: ExportScope,

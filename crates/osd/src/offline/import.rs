@@ -24,7 +24,8 @@ pub struct ImportReport {
 /// Written, but not known to be durable, at most.
 const UNSETTLED_BYTES_MAX: u64 = 32 << 20;
 
-/// Reads a stream to its end without a store: whether it is whole. Worth doing before an import that replaces something.
+/// Reads a stream to its end without a store: whether it is whole. Worth doing before an import that replaces
+/// something.
 pub fn check_stream(input: impl Read, progress: Progress<'_>) -> Result<ImportReport, OfflineError> {
     let mut reader = FrameReader::new(input)?;
     let mut order = Order::default();

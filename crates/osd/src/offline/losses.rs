@@ -1,8 +1,9 @@
 //! What a store has lost of its metadata, as its placement groups have to know it.
 //!
-//! A group gets back from other members what it knows that it lacks. An object that is lost by name is noted as missing.
-//! Where not even names are known, or where the group's own table has lost entries, the group has to start over: it keeps
-//! nothing but a note that it is incomplete, so that it never is a basis for anything, and copies everything.
+//! A group gets back from other members what it knows that it lacks. An object that is lost by name is noted as
+//! missing. Where not even names are known, or where the group's own table has lost entries, the group has to start
+//! over: it keeps nothing but a note that it is incomplete, so that it never is a basis for anything, and copies
+//! everything.
 
 use super::{Device, OfflineError, OfflineStore};
 use pg::PgTable;

@@ -4,8 +4,8 @@
 //! * [`check()`], [`stats()`], [`export()`], [`import()`], [`repair()`]: what can be done with it, one file each.
 //! * [`FileDevice`]: a file or block device, through the reactor. Tests use a simulated one.
 //!
-//! Unlike a running OSD this may wait: nobody else uses the store. The work is still the store's own core; here are only
-//! loops over what it answers.
+//! Unlike a running OSD this may wait: nobody else uses the store. The work is still the store's own core; here are
+//! only loops over what it answers.
 
 mod check;
 mod device;

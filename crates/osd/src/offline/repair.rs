@@ -1,8 +1,8 @@
 //! What can be mended from this store alone.
 //!
-//! Only what another copy in the same store proves is rewritten. A bad block of an object is not among it: it stays as it
-//! is, every read of it an error, until it is written anew. Removing a damaged object, so that its placement group brings it
-//! from another member, is done when asked for by name.
+//! Only what another copy in the same store proves is rewritten. A bad block of an object is not among it: it stays as
+//! it is, every read of it an error, until it is written anew. Removing a damaged object, so that its placement group
+//! brings it from another member, is done when asked for by name.
 
 use super::check::check_open;
 use super::finding::MAKE_ANEW;
@@ -32,8 +32,8 @@ pub enum RepairAction {
     ClearLog { device: store::Device, offsets: Vec<u64> },
     /// Has a group note that it lacks an object that is lost with damaged metadata. It brings it from another member.
     NoteLost { object: ObjectId, group: Option<(PgId, EVersion)> },
-    /// Takes everything from a group but a note that it is incomplete: it may have lost objects, or entries of its table. It
-    /// copies everything from another member. `pg_num`: of the pool.
+    /// Takes everything from a group but a note that it is incomplete: it may have lost objects, or entries of its
+    /// table. It copies everything from another member. `pg_num`: of the pool.
     StartOver { pg: PgId, pg_num: u32 },
     /// Makes the metadata whole without its lost parts.
     GiveUp { parts: u64 },
@@ -148,8 +148,8 @@ fn object_of(finding: &Finding) -> Option<&ObjectId> {
     }
 }
 
-/// Checks the store, which is to be one that was opened to be mended, and says what could be done. `remove`: names of damaged objects, as a check prints them. Errors:
-/// one that is not there, or is not damaged.
+/// Checks the store, which is to be one that was opened to be mended, and says what could be done. `remove`: names of
+/// damaged objects, as a check prints them. Errors: one that is not there, or is not damaged.
 pub fn plan_repair<D: Device>(
     store: &mut OfflineStore<D>,
     remove: &[String],
@@ -240,7 +240,8 @@ fn removal<D: Device>(
     Ok(RepairAction::RemoveObject { object, group, bad_blocks })
 }
 
-/// Carries out a plan on the store that it was made for, which may be written, and checks it again. Also gives the device back.
+/// Carries out a plan on the store that it was made for, which may be written, and checks it again. Also gives the
+/// device back.
 pub fn repair<D: Device>(
     mut store: OfflineStore<D>,
     plan: &RepairPlan,

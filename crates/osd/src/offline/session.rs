@@ -104,8 +104,8 @@ pub struct OfflineStore<D> {
     stopped: Option<Box<StopReason>>,
 }
 
-/// Reads the main device's superblocks, and the roots where these say that they are. Errors: the main device is too small
-/// for any store.
+/// Reads the main device's superblocks, and the roots where these say that they are. Errors: the main device is too
+/// small for any store.
 pub fn read_labels(device: &mut impl Device) -> Result<Labels, OfflineError> {
     let device_bytes = device.bytes();
     if device_bytes < StoreConfig::DEVICE_BYTES_MIN {
@@ -280,7 +280,8 @@ impl<D: Device> OfflineStore<D> {
         read
     }
 
-    /// The bytes of a read, or why there are none. The outer error: the store has stopped, or cannot tell where they are.
+    /// The bytes of a read, or why there are none. The outer error: the store has stopped, or cannot tell where they
+    /// are.
     pub(crate) fn finish_read(&mut self, read: PendingRead) -> Result<Result<Rope, ReadError>, OfflineError> {
         let id = match read {
             PendingRead::Ready(data) => return Ok(Ok(data)),

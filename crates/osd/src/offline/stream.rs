@@ -1,8 +1,8 @@
 //! The stream that exports write and imports read. `docs/export-format.md` describes it.
 //!
-//! A stream is a magic number and a version, then frames: kind (1), length (4), checksum (4), payload. The checksum of a
-//! frame begins with that of the frame before, so that a frame that is lost, repeated or out of place shows as surely as
-//! one that is damaged.
+//! A stream is a magic number and a version, then frames: kind (1), length (4), checksum (4), payload. The checksum of
+//! a frame begins with that of the frame before, so that a frame that is lost, repeated or out of place shows as surely
+//! as one that is damaged.
 
 use bytes::Bytes;
 use std::io::{self, Read, Write};

@@ -1,9 +1,10 @@
 //! Several shards in one OSD.
 //!
-//! The first shard is the OSD's *front* ([`crate::Osd`]): besides its own groups it has the sockets, the monitor's session
-//! and everything that concerns the OSD as a whole. Each other shard has a *worker*, a thread with a reactor that carries
-//! disk and timers of its groups and of its part of the store. The front hands workers what is for their groups, and
-//! sends what they have to say; both through bounded queues ([`queue`]). They share no state but a few numbers ([`Meter`]).
+//! The first shard is the OSD's *front* ([`crate::Osd`]): besides its own groups it has the sockets, the monitor's
+//! session and everything that concerns the OSD as a whole. Each other shard has a *worker*, a thread with a reactor
+//! that carries disk and timers of its groups and of its part of the store. The front hands workers what is for their
+//! groups, and sends what they have to say; both through bounded queues ([`queue`]). They share no state but a few
+//! numbers ([`Meter`]).
 //!
 //! * [`division`]: the parts of the devices.
 //! * [`messages`]: what goes through the queues.

@@ -1,7 +1,7 @@
 //! An OSD whose shards all run in one loop, where the simulator has them.
 //!
-//! It does in turns what threads do beside each other. When a shard rings the bell of another one, that one looks after a
-//! random time, so that queues are emptied in any order.
+//! It does in turns what threads do beside each other. When a shard rings the bell of another one, that one looks after
+//! a random time, so that queues are emptied in any order.
 
 use super::part_io::{PartIo, part_of, without_part};
 use super::queue::Bell;

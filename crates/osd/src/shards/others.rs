@@ -163,7 +163,8 @@ impl Others {
         all
     }
 
-    /// Tells whether nothing more is to be read from clients, and from other OSDs, given how much of their data may wait.
+    /// Tells whether nothing more is to be read from clients, and from other OSDs, given how much of their data may
+    /// wait.
     pub fn hold(&self, client_bytes: usize) -> (bool, bool) {
         let is_behind = |other: &Other| {
             let queued = other.thread.meter.queued_bytes();

@@ -1,7 +1,8 @@
 //! A bounded queue from one loop to another.
 //!
-//! What gathers in a turn goes as one batch, with at most one wake-up. If the other side is so far behind that the queue is
-//! full, the batch stays with the sender and grows; the sender then takes in nothing that would add to it for long.
+//! What gathers in a turn goes as one batch, with at most one wake-up. If the other side is so far behind that the
+//! queue is full, the batch stays with the sender and grows; the sender then takes in nothing that would add to it for
+//! long.
 
 use reactor::Waker;
 use std::sync::Arc;

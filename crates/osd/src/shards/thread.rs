@@ -36,8 +36,8 @@ struct WorkerEnd {
 }
 
 impl WorkerThread {
-    /// Begins to open the store of shard `index`. `config` is what each shard has; `base` what the reactors have in common.
-    /// `front` wakes the front.
+    /// Begins to open the store of shard `index`. `config` is what each shard has; `base` what the reactors have in
+    /// common. `front` wakes the front.
     ///
     /// Errors: a device that cannot be opened, no thread or ring to be had.
     pub fn start(

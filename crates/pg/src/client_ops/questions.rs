@@ -1,7 +1,7 @@
 //! Reads by other OSDs, which copy the object ([`crate::copy`]).
 //!
-//! A question is asked again for as long as it is not answered. So it can be dropped at any time, and there is one of each
-//! copy: the newest. Where clients are asked to hold back, OSDs are told to ask later.
+//! A question is asked again for as long as it is not answered. So it can be dropped at any time, and there is one of
+//! each copy: the newest. Where clients are asked to hold back, OSDs are told to ask later.
 
 use super::{ClientOp, Ran};
 use crate::context::Context;
@@ -17,8 +17,8 @@ impl Pg {
         cx.send_client(op.session, op.tid, OsdOpReply::to(&op.op, Errno::EAGAIN.as_result(), cx.epoch));
     }
 
-    /// A question takes the place of the one that the same copy has asked before. Returns false if that one, which has started,
-    /// is to answer it.
+    /// A question takes the place of the one that the same copy has asked before. Returns false if that one, which has
+    /// started, is to answer it.
     pub(super) fn replace_question(&mut self, cx: &mut Context<'_>, question: &ClientOp) -> bool {
         let is_older = |op: &ClientOp| (op.session, op.reqid) == (question.session, question.reqid) && !op.may_write;
         if let Some(at) = self.ops.waiting.iter().position(is_older) {
@@ -69,8 +69,9 @@ impl Pg {
         }
     }
 
-    /// Starts questions about an object whose next update waits before it changes anything: for a copy, perhaps, of a state
-    /// of the same object, or of one that is copied from here. They read what is there, which every OSD has durably.
+    /// Starts questions about an object whose next update waits before it changes anything: for a copy, perhaps, of a
+    /// state of the same object, or of one that is copied from here. They read what is there, which every OSD has
+    /// durably.
     pub(super) fn run_questions(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         loop {
             let Some(queue) = self.ops.objects.get(object) else { return };

@@ -1,8 +1,8 @@
 //! Reads that members answer which are not the primary, where a client allows it ("balanced" and "localized" reads).
 //!
-//! A member answers a read only by a *share* of its primary's read leases, and never beside an update of the object that
-//! may not be durable everywhere yet; `docs/peering.md` gives the reasons. What it cannot answer at once and for certain it
-//! refuses with EAGAIN, which sends the client to the primary.
+//! A member answers a read only by a *share* of its primary's read leases, and never beside an update of the object
+//! that may not be durable everywhere yet; `docs/peering.md` gives the reasons. What it cannot answer at once and for
+//! certain it refuses with EAGAIN, which sends the client to the primary.
 
 use super::{ClientOp, refusal};
 use crate::context::{Context, Waiter};
@@ -129,8 +129,8 @@ impl Pg {
         self.log.after(version).is_none_or(|mut entries| entries.any(|entry| is_of(&entry.object)))
     }
 
-    /// The primary: `member` wants to read, too. It may as long as all serving members let this OSD read, if it has been
-    /// recorded as one of them and no more can be added in this interval: who is added later has promised nothing.
+    /// The primary: `member` wants to read, too. It may as long as all serving members let this OSD read, if it has
+    /// been recorded as one of them and no more can be added in this interval: who is added later has promised nothing.
     pub(crate) fn share_wanted(&mut self, cx: &mut Context<'_>, member: OsdId, wish: ShareWish) -> Option<Share> {
         let may_share = wish.pg.since == self.interval.since
             && self.is_primary(cx.whoami)

@@ -1,12 +1,12 @@
 //! Which log is an erasure-coded group's, and which OSDs should act for which shard.
 //!
-//! Every OSD that the record names has every update that a client was answered for. What one of those that are here does
-//! not have was therefore not answered: the shortest of their logs is the group's. So none of them lacks what it holds,
-//! and each takes back by itself what it has more. There must be as many as it takes to read an object.
+//! Every OSD that the record names has every update that a client was answered for. What one of those that are here
+//! does not have was therefore not answered: the shortest of their logs is the group's. So none of them lacks what it
+//! holds, and each takes back by itself what it has more. There must be as many as it takes to read an object.
 //!
-//! One whose log ends before what another one has rolled forward has lost the end of it (a drive that lied about a flush, a last
-//! record that rotted): all had what is rolled forward. Its log does not count as long as the others are enough; it is brought
-//! to theirs.
+//! One whose log ends before what another one has rolled forward has lost the end of it (a drive that lied about a
+//! flush, a last record that rotted): all had what is rolled forward. Its log does not count as long as the others are
+//! enough; it is brought to theirs.
 
 use crate::context::Context;
 use crate::info::PgInfo;
@@ -28,7 +28,8 @@ pub(super) fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId,
     history.past.iter().copied().zip(history.past_shards.iter().copied())
 }
 
-/// Since when an OSD has been up, and the group's last service: as long as neither changes, it does not find a shard that it lacked.
+/// Since when an OSD has been up, and the group's last service: as long as neither changes, it does not find a shard
+/// that it lacked.
 fn life_of(cx: &Context<'_>, osd: OsdId, history: &PgHistory) -> (Epoch, Epoch) {
     (cx.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from), history.last_epoch_started)
 }
@@ -95,9 +96,9 @@ impl Pg {
         self.interval.shape.coding.map_or(0, |coding| coding.k())
     }
 
-    /// Whether so many of those that served last are given up that the others' shards are too few, and those others are here:
-    /// they know at least what was changed. Shards of those that served before are taken then, too. Objects that changed since
-    /// may be lost.
+    /// Whether so many of those that served last are given up that the others' shards are too few, and those others are
+    /// here: they know at least what was changed. Shards of those that served before are taken then, too. Objects that
+    /// changed since may be lost.
     fn goes_on_with_shards_left(&self, cx: &Context<'_>, history: &PgHistory) -> bool {
         let since = history.last_epoch_started;
         let (gone, there): (Vec<_>, Vec<_>) = served(history).partition(|(osd, _)| is_given_up(cx.map, *osd, since));
@@ -116,8 +117,8 @@ impl Pg {
         }
     }
 
-    /// This primary does not have what it takes, or too few do: those that served last are to act, each for its shard, but for
-    /// those that are known to have come back without it: an empty OSD that took the place of a lost one.
+    /// This primary does not have what it takes, or too few do: those that served last are to act, each for its shard,
+    /// but for those that are known to have come back without it: an empty OSD that took the place of a lost one.
     fn let_holders_act(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let mut wanted = vec![OsdId::NONE; usize::from(self.interval.shape.size)];
         let is_left = self.goes_on_with_shards_left(cx, history);
@@ -150,7 +151,8 @@ impl Pg {
             return;
         }
         let up = &self.interval.up;
-        // The OSDs of the up set, each for the shard that it has or is brought to have. Who is placed by hand may lack some.
+        // The OSDs of the up set, each for the shard that it has or is brought to have. Who is placed by hand may lack
+        // some.
         let [acting, to_be] = [self.interval.acting.clone(), self.interval.shards_to_be()].map(|mut osds| {
             osds.resize(usize::from(self.interval.shape.size), OsdId::NONE);
             osds
@@ -170,7 +172,8 @@ impl Pg {
             }
             return;
         }
-        // First those that are as they should be, or serve; then others that have the shard; then who has come in their place.
+        // First those that are as they should be, or serve; then others that have the shard; then who has come in their
+        // place.
         let mut wanted = vec![OsdId::NONE; to_be.len()];
         for shard in 0..to_be.len() {
             let is = acting[shard];

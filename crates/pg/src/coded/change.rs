@@ -66,7 +66,8 @@ pub(crate) fn take_data(
     CodedChange { undo, offset, data }
 }
 
-/// Has the object information that an update keeps tell what the shards are that it writes to, from `offset` of each on.
+/// Has the object information that an update keeps tell what the shards are that it writes to, from `offset` of each
+/// on.
 fn digest_shards(object: &ObjectId, steps: &mut [Step], offset: u64, shards: &[Rope]) {
     let is_info = |step: &Step| matches!(step, Step::SetAttr { name, .. } if name == OBJECT_INFO_ATTR);
     let kept = steps.iter_mut().rev().find(|step| step.object() == Some(object) && is_info(step));
@@ -97,8 +98,8 @@ impl ShardWrites {
 }
 
 impl Pg {
-    /// Encodes what an update writes, and has the digests of what the shards are then among the update's `steps`, which all have in
-    /// common. Panics in replicated pools.
+    /// Encodes what an update writes, and has the digests of what the shards are then among the update's `steps`, which
+    /// all have in common. Panics in replicated pools.
     pub(crate) fn shard_steps(&self, object: &ObjectId, change: &CodedChange, steps: &mut [Step]) -> ShardWrites {
         let coded = self.coded.as_ref().expect("only coded objects have shards");
         let shards = match change.data.is_empty() {

@@ -84,14 +84,15 @@ pub(crate) fn encode(code: &Code, layout: &StripeLayout, data: &Rope) -> Vec<Rop
     shards.into_iter().map(|shard| with_block_crcs(shard.freeze())).collect()
 }
 
-/// A shard with the checksums of its blocks. One look at its bytes then serves its digest, the frame in which it goes to its OSD, and the store.
+/// A shard with the checksums of its blocks. One look at its bytes then serves its digest, the frame in which it goes
+/// to its OSD, and the store.
 fn with_block_crcs(shard: Bytes) -> Rope {
     let crcs: Arc<[u32]> = shard.chunks(BLOCK_BYTES).map(crc32c::checksum).collect();
     Rope::from(shard).with_block_crcs(crcs)
 }
 
-/// The bytes `offset .. offset + len` of an object, of data shards' bytes from `shard_offset` on. `shard(i)`: those of data
-/// shard i. Panics if they do not reach so far: whoever has read them has seen to that.
+/// The bytes `offset .. offset + len` of an object, of data shards' bytes from `shard_offset` on. `shard(i)`: those of
+/// data shard i. Panics if they do not reach so far: whoever has read them has seen to that.
 pub(crate) fn assemble<'a>(
     layout: &StripeLayout,
     (offset, len): (u64, u64),

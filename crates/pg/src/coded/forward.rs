@@ -93,7 +93,8 @@ impl Pg {
         }
     }
 
-    /// An entry of the log as other members are told of it: what this one needs to take the update back is its own affair.
+    /// An entry of the log as other members are told of it: what this one needs to take the update back is its own
+    /// affair.
     pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {
         let is_whole = self.coded.is_none() || entry.kind == LogKind::Unchanged;
         match is_whole || mutant::is(Mutant::UndoOfOthersKept) {

@@ -1,4 +1,5 @@
-//! Bytes of an object from its shards, as its primary gathers them. Shards that cannot be read are computed from others.
+//! Bytes of an object from its shards, as its primary gathers them. Shards that cannot be read are computed from
+//! others.
 
 use super::coding::assemble;
 use super::old_shards::ANSWER_WITHIN;
@@ -46,8 +47,8 @@ pub(crate) struct Gather {
 }
 
 impl Pg {
-    /// Begins a read of the object's `version`. It ends like a lookup of the store does; whoever begins it must wait for
-    /// it. `but`: not from what this OSD has as a member.
+    /// Begins a read of the object's `version`. It ends like a lookup of the store does; whoever begins it must wait
+    /// for it. `but`: not from what this OSD has as a member.
     pub(crate) fn gather(
         &mut self,
         cx: &mut Context<'_>,

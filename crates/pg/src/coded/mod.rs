@@ -2,8 +2,8 @@
 //!
 //! Each position of the acting set is a shard, and an OSD keeps each shard of a group apart, as if it were a group of a
 //! pool of its own ([`types::PoolId::of_shard`]). Everything that one such instance says and keeps names its own pool;
-//! what comes from another one is renamed on arrival ([`crate::messages`]). So log, missing objects, backfill and scrub are those
-//! of replicated groups. What is here:
+//! what comes from another one is renamed on arrival ([`crate::messages`]). So log, missing objects, backfill and scrub
+//! are those of replicated groups. What is here:
 //!
 //! * [`coding`]: how a pool's objects are coded. [`change`]: what an update does to the shards.
 //! * [`undo`]: updates that too few shards have are taken back; until then each shard keeps what it needs for that.

@@ -1,8 +1,8 @@
 //! Shards of those that served before and do not act for them now.
 //!
-//! An acting set may have come to be without an OSD that had, with its primary alone, what clients had been answered for: it
-//! was down for a moment, and somebody else was to have its shard. Once it is up again it is read from there, until nobody
-//! lacks anything any more: so long the record names who served before.
+//! An acting set may have come to be without an OSD that had, with its primary alone, what clients had been answered
+//! for: it was down for a moment, and somebody else was to have its shard. Once it is up again it is read from there,
+//! until nobody lacks anything any more: so long the record names who served before.
 
 use super::authority::served_before;
 use super::serve::read_shard;

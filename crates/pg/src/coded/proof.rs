@@ -1,7 +1,7 @@
 //! Which of the shards that another one was computed of are not what they should be.
 //!
-//! A shard that was computed and is not what its digest says shows that one of its sources is bad, not which. So what sources send
-//! of an object is digested on the way, and compared with their own digests then.
+//! A shard that was computed and is not what its digest says shows that one of its sources is bad, not which. So what
+//! sources send of an object is digested on the way, and compared with their own digests then.
 
 use crate::context::Context;
 use crate::digests::{DataDigest, Digests};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
 use wire::Rope;
 
-/// What sources have sent of one object.
+/// Data of one object as its sources have sent it.
 #[derive(Debug)]
 pub(crate) struct Proof {
     version: EVersion,
@@ -22,7 +22,8 @@ impl Proof {
         Proof { version, sent: BTreeMap::new() }
     }
 
-    /// Bytes of a shard from `offset` on have come, of that version of the object. It counts as long as nothing lies between.
+    /// Bytes of a shard from `offset` on have come, of that version of the object. It counts as long as nothing lies
+    /// between.
     pub fn add(&mut self, version: EVersion, source: (OsdId, usize), offset: u64, bytes: &Rope) {
         if self.version != version {
             *self = Proof::of(version);
@@ -33,7 +34,7 @@ impl Proof {
         }
     }
 
-    /// Those whose shard came whole and is not what its digest says.
+    /// Returns the sources whose shard came whole and contradicts its digest.
     fn wrong(&self, version: EVersion, digests: &Digests, shard_bytes: u64) -> Vec<OsdId> {
         let is_wrong = |shard: usize, sent: &DataDigest| {
             sent.end() == shard_bytes
@@ -45,7 +46,7 @@ impl Proof {
 }
 
 impl Pg {
-    /// What sources have sent of the object is not needed any more.
+    /// Forgets what sources have sent of the object.
     pub(crate) fn forget_proof(&mut self, object: &ObjectId) {
         if let Some(coded) = &mut self.coded {
             coded.proofs.remove(object);

@@ -38,8 +38,8 @@ impl Pg {
         self.rebuild_on(cx, object);
     }
 
-    /// Whether the next piece may be computed now. What a client waits for is, and so is everything while a further failure would
-    /// cost data or service.
+    /// Whether the next piece may be computed now. What a client waits for is, and so is everything while a further
+    /// failure would cost data or service.
     fn may_rebuild_now(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
         if self.ops_wait_for(object) || self.is_at_risk() {
             return true;

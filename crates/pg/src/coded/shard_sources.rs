@@ -49,7 +49,8 @@ pub(crate) fn instance(id: PgId, acting: &[OsdId], up: &[OsdId], whoami: OsdId, 
 /// Who a [`Source`] is, the best last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Standing {
-    /// It served with that shard before, and does not act for it in this interval. What it sends tells whether it has the version.
+    /// It served with that shard before, and does not act for it in this interval. What it sends tells whether it has
+    /// the version.
     ServedBefore,
     /// A member that may have the newest version, as what it sends tells.
     Member,

@@ -13,8 +13,8 @@ pub struct OpCount {
     pub took: Duration,
 }
 
-/// Clients' operations that this OSD has answered since it started, refusals among them. Requests that were sent again and
-/// answered from the log do not count.
+/// Clients' operations that this OSD has answered since it started, refusals among them. Requests that were sent again
+/// and answered from the log do not count.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct OpCounts {
     pub reads: OpCount,

@@ -41,8 +41,8 @@ impl Shard {
         self.recorder.slowest()
     }
 
-    /// Operations that groups have and that are not answered, with how far they have come; at most `max`. Those that wait
-    /// for memory or for a map are not among them.
+    /// Operations that groups have and that are not answered, with how far they have come; at most `max`. Those that
+    /// wait for memory or for a map are not among them.
     pub fn ops_in_flight(&self, max: usize) -> Vec<(OpSample, OpState)> {
         self.groups().flat_map(|pg| pg.ops_in_flight()).take(max).collect()
     }

@@ -1,7 +1,7 @@
 //! Where the time of operations goes: stamps that every operation carries, and the few that are kept.
 //!
-//! A stamp is the time that the driver told last, so the hops of an operation are as fine as turns of its loop. Members of
-//! a group have clocks of their own and tell durations ([`MemberHops`]).
+//! A stamp is the time that the driver told last, so the hops of an operation are as fine as turns of its loop. Members
+//! of a group have clocks of their own and tell durations ([`MemberHops`]).
 
 mod counts;
 mod kept;

@@ -30,8 +30,8 @@ struct Slowest {
 
 /// Chooses operations and keeps them, within a bound.
 ///
-/// Which are chosen follows from their ids alone, so that a client that knows the rule can keep its own side of the same
-/// operations. How many depends on how many there are.
+/// Which are chosen follows from their ids alone, so that a client that knows the rule can keep its own side of the
+/// same operations. How many depends on how many there are.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     per_second: u32,

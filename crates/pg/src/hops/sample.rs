@@ -68,8 +68,8 @@ pub struct MemberSample {
     pub osd: OsdId,
     /// Its acknowledgement came.
     pub acked: Stamp,
-    /// How long it says that it took. What is left of the time until `acked` went into sending, the network, and messages
-    /// waiting to be read.
+    /// How long it says that it took. What is left of the time until `acked` went into sending, the network, and
+    /// messages waiting to be read.
     pub hops: MemberHops,
 }
 
@@ -175,7 +175,8 @@ impl OpSample {
     pub fn hops(&self) -> Vec<(Hop, u32)> {
         let mut hops = Vec::with_capacity(Hop::ALL.len());
         let mut at = 0;
-        // What an operation started anew did before, it did in vain: stamps that lie behind are of no stretch of their own.
+        // What an operation started anew did before, it did in vain: stamps that lie behind are of no stretch of their
+        // own.
         let mut until = |hop: Hop, stamp: Stamp| {
             if stamp.happened() {
                 hops.push((hop, stamp.0.saturating_sub(at)));

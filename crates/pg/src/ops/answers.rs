@@ -17,10 +17,10 @@ const EXTENT_COPIES: usize = 4;
 /// Bytes of keys and values that one listing returns at most.
 const LISTING_BYTES_MAX: usize = 4 << 20;
 
-/// Answers to the lookups of one operation, in the order in which its steps make them. A run that comes back to a lookup
-/// finds its answer here: so a later run sees the same object, and an operation that waits for several lookups one after
-/// another gets on with each, however soon the store forgets. Each says what it answers: should a later run ask something
-/// else in its place, it and those behind it are forgotten.
+/// Answers to the lookups of one operation, in the order in which its steps make them. A run that comes back to a
+/// lookup finds its answer here: so a later run sees the same object, and an operation that waits for several lookups
+/// one after another gets on with each, however soon the store forgets. Each says what it answers: should a later run
+/// ask something else in its place, it and those behind it are forgotten.
 #[derive(Debug, Default)]
 pub struct Answers {
     stat: Option<Option<Arc<ObjectStat>>>,
@@ -223,7 +223,8 @@ impl Answers {
         Ok(values)
     }
 
-    /// At most `max` entries behind `after` that begin with `prefix`, as many as there is room for, and whether there are more.
+    /// At most `max` entries behind `after` that begin with `prefix`, as many as there is room for, and whether there
+    /// are more.
     pub(super) fn omap_list(
         &mut self,
         store: &mut Store,
@@ -268,8 +269,8 @@ impl Answers {
         }
     }
 
-    /// The bytes `offset .. offset + len` of an object whose shards lie on several OSDs. `None`: they must be gathered, and
-    /// [`Answers::waits_for_data`] must name that.
+    /// The bytes `offset .. offset + len` of an object whose shards lie on several OSDs. `None`: they must be gathered,
+    /// and [`Answers::waits_for_data`] must name that.
     pub(super) fn gathered(
         &mut self,
         object: &ObjectId,

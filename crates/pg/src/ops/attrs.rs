@@ -148,8 +148,8 @@ impl Execution<'_> {
         }
     }
 
-    /// The attributes as they were before the operation: as in Ceph its own steps do not see what its steps do to them. What
-    /// stays in name of an object that was removed has none.
+    /// The attributes as they were before the operation: as in Ceph its own steps do not see what its steps do to them.
+    /// What stays in name of an object that was removed has none.
     ///
     /// Errors: ENOENT if there was nothing.
     fn attrs_before(&self) -> Result<Option<&Attrs>, Errno> {

@@ -3,8 +3,8 @@
 use store::Step;
 use types::ObjectId;
 
-/// What the names in an operation's steps, and the steps themselves, may take beside what is written: so much that each of
-/// the most that a client can ask for may have the longest names. They travel in front of the rest.
+/// What the names in an operation's steps, and the steps themselves, may take beside what is written: so much that each
+/// of the most that a client can ask for may have the longest names. They travel in front of the rest.
 const NAMES_BYTES_MAX: usize = 16 << 20;
 /// What a step takes of that, without its names.
 const STEP_BYTES: usize = 128;

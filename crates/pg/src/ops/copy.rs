@@ -11,7 +11,8 @@ use wire::messages::op_data::{CopyFrom2Input, CopyFromInput};
 use wire::messages::{CopyFrom, Op, OpArgs, OpCode};
 use wire::{Decode, Rope};
 
-/// Flags of Ceph's `CEPH_OSD_COPY_FROM_FLAGS`; of them only that of the truncation says something to pools without tiers.
+/// Flags of Ceph's `CEPH_OSD_COPY_FROM_FLAGS`; of them only that of the truncation says something to pools without
+/// tiers.
 const TRUNCATION_GIVEN: u8 = 0x20;
 const KNOWN_FLAGS: u8 = 0x3f;
 

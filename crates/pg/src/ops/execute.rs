@@ -25,11 +25,12 @@ use wire::basic::{IntervalSet, SnapContext};
 use wire::messages::{Op, OpCode, op_flag};
 use wire::{DecodeError, Rope, Target, Writer};
 
-/// Bytes that one operation may bring, that its steps together may write, and that they may read and give, of copies, too.
-/// Ceph's default of `osd_max_write_size`.
+/// Bytes that one operation may bring, that its steps together may write, and that they may read and give, of copies,
+/// too. Ceph's default of `osd_max_write_size`.
 const OP_BYTES_MAX: usize = 90 << 20;
 
-/// Output bytes of one step that are kept for when its client asks again. Ceph's default of `osd_max_write_op_reply_len`.
+/// Output bytes of one step that are kept for when its client asks again. Ceph's default of
+/// `osd_max_write_op_reply_len`.
 pub(crate) const WRITE_REPLY_BYTES_MAX: usize = 64;
 
 /// Steps that one operation may have. Ceph's clients send less than a hundred.
@@ -43,8 +44,8 @@ pub struct Limits {
     pub attr_name_bytes: usize,
     /// Entries that one omap listing returns at most.
     pub omap_entries: u64,
-    /// Output bytes of one step that a write may return when the client asks for them, and of those that are kept for when it
-    /// asks again. Ceph's `osd_max_write_op_reply_len`.
+    /// Output bytes of one step that a write may return when the client asks for them, and of those that are kept for
+    /// when it asks again. Ceph's `osd_max_write_op_reply_len`.
     pub write_reply_bytes: usize,
     /// Entries that a group's log keeps at least.
     pub log_entries_min: usize,
@@ -54,7 +55,8 @@ pub struct Limits {
     pub dups_bytes: usize,
     /// Values of clients' attributes of one object, together: they are in memory together.
     pub attrs_bytes: usize,
-    /// What one operation may bring, what it may read and give, and what it may write; each of them all its steps together.
+    /// What one operation may bring, what it may read and give, and what it may write; each of them all its steps
+    /// together.
     pub op_bytes: usize,
     /// What clients' operations may hold in memory at once. One is always taken, however large.
     pub client_bytes: usize,
@@ -219,7 +221,8 @@ pub enum Run {
     Done(Effects),
     /// Run again when this lookup is done.
     Blocked(LookupId),
-    /// Run again when these bytes of the object or of a state of it, in this version, have been gathered from its shards.
+    /// Run again when these bytes of the object or of a state of it, in this version, have been gathered from its
+    /// shards.
     Gather {
         object: ObjectId,
         version: EVersion,
@@ -387,8 +390,8 @@ impl Execution<'_> {
         self.request.object.clone()
     }
 
-    /// Adds what the store is to do. Where that is more than an operation may write, the operation fails once its present step
-    /// ends.
+    /// Adds what the store is to do. Where that is more than an operation may write, the operation fails once its
+    /// present step ends.
     pub fn push(&mut self, step: Step) {
         if self.budget.take(&step, self.limits.op_bytes) {
             self.attr_sizes.follow(&step);
@@ -432,7 +435,8 @@ impl Execution<'_> {
         }
     }
 
-    /// Whether the object was there in name only: removed, and with clones. Guards tell that from an object that never was.
+    /// Whether the object was there in name only: removed, and with clones. Guards tell that from an object that never
+    /// was.
     pub fn was_whiteout(&self) -> bool {
         self.info_before.snap_set.is_whiteout
     }
@@ -715,7 +719,8 @@ fn run_steps(
         run.given = rval.max(0);
         effects.result = run.given;
     }
-    // Of what changes something, outputs are kept for when the client asks again. As in Ceph all steps are carried out first.
+    // Of what changes something, outputs are kept for when the client asks again. As in Ceph all steps are carried out
+    // first.
     let is_bounded = request.may_write && request.return_vec && (run.touched || run.modified);
     let is_too_long = |op: &&mut OpResult| is_bounded && op.outdata.len() > limits.write_reply_bytes;
     let overflow = Errno::EOVERFLOW.as_result();

@@ -1,7 +1,7 @@
 //! States of an object that nobody has any more are given up, and the object goes on without them.
 //!
-//! All in one update. Where the present state is lost and snapshots preserve others, a whiteout takes its place, as if a client had
-//! removed the object: so the others can be read, and go with their snapshots.
+//! All in one update. Where the present state is lost and snapshots preserve others, a whiteout takes its place, as if
+//! a client had removed the object: so the others can be read, and go with their snapshots.
 
 use super::execute::{Effects, OtherChange, Request, Run, after};
 use super::watch::WatchEffect;
@@ -82,7 +82,8 @@ impl GiveUp {
         }
     }
 
-    /// What was seen while other states were lost may not be so any more: a state that was found is another one than was here.
+    /// What was seen while other states were lost may not be so any more: a state that was found is another one than
+    /// was here.
     fn look_again(&mut self) {
         *self = GiveUp::new(std::mem::take(&mut self.lost), self.snaps.take());
     }
@@ -201,8 +202,8 @@ impl GiveUp {
         effects
     }
 
-    /// What is known of the object's snapshots when its present state is lost: from the states that there are. `exact` is the
-    /// lost state's own information, if that is here; `old` may be an older one's.
+    /// What is known of the object's snapshots when its present state is lost: from the states that there are. `exact`
+    /// is the lost state's own information, if that is here; `old` may be an older one's.
     fn known_again(&mut self, exact: Option<&ObjectInfo>, old: Option<&ObjectInfo>, head: &ObjectId) -> SnapSet {
         let mut known = exact.map(|info| info.snap_set.clone()).unwrap_or_default();
         let mut all = IntervalSet::new();

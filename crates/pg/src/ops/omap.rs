@@ -135,7 +135,8 @@ impl Execution<'_> {
             return Err(Errno::EMSGSIZE.into());
         }
         let max = max.min(self.limits.omap_entries) as usize;
-        // What is behind the empty key does not include it, and nothing is before it: so one more is asked for, for its sake.
+        // What is behind the empty key does not include it, and nothing is before it: so one more is asked for, for its
+        // sake.
         let from_first = usize::from(after.is_empty());
         let from = (after, prefix);
         let (mut entries, mut more) =

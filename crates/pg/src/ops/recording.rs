@@ -1,7 +1,7 @@
 //! Digests of an object are recorded, as a deep scrub has found them on all copies, or an operator wants them.
 
 use super::Answers;
-use super::execute::{Effects, Request, Run, OpStop};
+use super::execute::{Effects, OpStop, Request, Run};
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::scrub::record::Record;
 use mutant::Mutant;

@@ -1,7 +1,8 @@
 //! Snapshots of an object: which state is read, what an update preserves, and what is given up.
 //!
-//! The rules are Ceph's. A writer tells which snapshots there are. Before the first change after one of them, the object is
-//! cloned; the clone is an object of its own beside the present state, whose object information lists the clones.
+//! The rules are Ceph's. A writer tells which snapshots there are. Before the first change after one of them, the
+//! object is cloned; the clone is an object of its own beside the present state, whose object information lists the
+//! clones.
 
 use super::Answers;
 use super::execute::{Effects, Execution, OpStop, OtherChange, Request, Run, StepOutput, after, done, output};
@@ -46,8 +47,8 @@ fn is_removed(request: &Request<'_>, snap: SnapId) -> bool {
 }
 
 impl Execution<'_> {
-    /// Has what snapshots need of the object as it was kept, in a transaction that changes it: gives the steps that do it,
-    /// before all others.
+    /// Has what snapshots need of the object as it was kept, in a transaction that changes it: gives the steps that do
+    /// it, before all others.
     ///
     /// Errors: EINVAL, where the state that is kept would be called what no snapshot is.
     pub(super) fn preserve(&mut self, effects: &mut Effects) -> Result<Vec<Step>, Errno> {
@@ -186,8 +187,8 @@ fn put_clone(w: &mut Writer, clone: &ObjectClone) {
     });
 }
 
-/// Takes `removed` snapshots out of the oldest clone that has one, and removes that clone if it has no other. Says whether
-/// there may be more to do. Nothing to do: no steps. Damage: EIO.
+/// Takes `removed` snapshots out of the oldest clone that has one, and removes that clone if it has no other. Says
+/// whether there may be more to do. Nothing to do: no steps. Damage: EIO.
 pub(crate) fn trim(
     store: &mut Store,
     request: &Request<'_>,

@@ -10,7 +10,8 @@ use wire::messages::listing::{Watcher, Watchers};
 use wire::messages::op_data::{NotifyAckInput, NotifyInput};
 use wire::messages::{Op, OpArgs, OpCode, Watch};
 
-/// How long a client may be silent before its watch is removed, unless it says otherwise. Ceph's `osd_client_watch_timeout`.
+/// How long a client may be silent before its watch is removed, unless it says otherwise. Ceph's
+/// `osd_client_watch_timeout`.
 const WATCH_TIMEOUT_S: u32 = 30;
 /// How long watchers may take to answer, unless the notifier says otherwise. Ceph's `osd_default_notify_timeout`.
 const NOTIFY_TIMEOUT_S: u32 = 30;

@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn object_information_is_as_ceph_writes_it() {
-        // The header of an image, watched twice, as Ceph 16.2 had it; but for the last time, which is the first one again.
+        // The header of an image, watched twice, as Ceph 16.2 had it; but for the last time, which is the first one
+        // again.
         let ceph = bytes_of(
             "1108da01000004033800000000000000170000007262645f6865616465722e373761326134373563633261feffffffffffffff47\
              a0c0be0000000000470100000000000006031c0000004701000000000000ffffffff0000000000000000ffffffffffffffff0000\

@@ -1,8 +1,9 @@
 //! Digests that are not known are recorded where a deep scrub has seen that all copies are equal.
 //!
-//! By an update of the group like any other, so that all members have them. Objects come first that have been left alone for longest,
-//! and those not at all that were changed a short while ago: they may well be changed again, which would drop the digest. States that
-//! snapshots preserve have what the present state had when they were made; nothing is recorded for them.
+//! By an update of the group like any other, so that all members have them. Objects come first that have been left
+//! alone for longest, and those not at all that were changed a short while ago: they may well be changed again, which
+//! would drop the digest. States that snapshots preserve have what the present state had when they were made; nothing
+//! is recorded for them.
 
 use super::map::ObjectScan;
 use crate::context::Context;
@@ -16,7 +17,7 @@ use wire::Decode;
 /// An object that is not changed for so long gets its digests recorded, as in Ceph.
 pub(crate) const RECORD_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// What is to be recorded of one object.
+/// Digests to be recorded of one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     /// Of another version the digests say nothing.
@@ -24,7 +25,8 @@ pub(crate) struct Record {
     pub digests: Digests,
 }
 
-/// An object of which all copies are as `scan` says: what is to be recorded, and when the object was changed. `None`: nothing.
+/// An object of which all copies are as `scan` says: what is to be recorded, and when the object was changed. `None`:
+/// nothing.
 pub(super) fn wanted(scan: &ObjectScan, now: Utime, after: Duration) -> Option<(Record, Utime)> {
     let info = ObjectInfo::from_slice(scan.info.as_ref()?).ok()?;
     let digests = Digests { data: scan.data_crc, omap: scan.omap_digest, shards: Vec::new() };

@@ -74,8 +74,8 @@ impl Pg {
         }
     }
 
-    /// On the operator's word: of an object whose copies differ, as the last scrub found it, that on `osd` is kept. `name`: the
-    /// object's name, or the whole of what the scrub has called it, if several have that name.
+    /// On the operator's word: of an object whose copies differ, as the last scrub found it, that on `osd` is kept.
+    /// `name`: the object's name, or the whole of what the scrub has called it, if several have that name.
     pub(crate) fn keep_copy(&mut self, cx: &mut Context<'_>, name: &str, osd: OsdId) -> Result<Kept, KeepCopyError> {
         if !self.is_active() {
             return Err(KeepCopyError::NotActive);

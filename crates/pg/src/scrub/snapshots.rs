@@ -1,7 +1,8 @@
 //! Whether the states of an object that snapshots preserve are those that the object knows of.
 //!
-//! Objects come in their order: states that snapshots preserve, oldest first, then the present one, which lists them. A chunk may
-//! end between them, and updates may come between chunks: of an object that has changed meanwhile nothing is said.
+//! Objects come in their order: states that snapshots preserve, oldest first, then the present one, which lists them. A
+//! chunk may end between them, and updates may come between chunks: of an object that has changed meanwhile nothing is
+//! said.
 
 use crate::object_info::ObjectInfo;
 use crate::snap_set::SnapSet;
@@ -69,8 +70,8 @@ pub(super) struct Families {
 }
 
 impl Families {
-    /// The next state of an object, in a group that is at version `at`. Gives what is wrong with the object before, where
-    /// `has_changed` does not say that it was updated after some version.
+    /// The next state of an object, in a group that is at version `at`. Gives what is wrong with the object before,
+    /// where `has_changed` does not say that it was updated after some version.
     pub fn see(
         &mut self,
         object: &ObjectId,

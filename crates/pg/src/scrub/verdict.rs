@@ -1,7 +1,7 @@
 //! What is wrong with an object, which copy is good, and whether that is proven.
 //!
-//! No update of the object is on its way, and every member has applied all of them. So all copies should be equal, and in
-//! the version that the log names.
+//! No update of the object is on its way, and every member has applied all of them. So all copies should be equal, and
+//! in the version that the log names.
 
 use super::map::ObjectScan;
 use crate::digests::Digests;
@@ -35,7 +35,8 @@ pub mod copy_error {
     pub const INFO_MISSING: u64 = 1 << 14;
     pub const INFO_CORRUPTED: u64 = 1 << 15;
     pub const SNAP_SET_MISSING: u64 = 1 << 16;
-    /// Data or omap is not what the digest in the object information says; a shard's bytes are not what its digest says.
+    /// Data or omap is not what the digest in the object information says; a shard's bytes are not what its digest
+    /// says.
     pub const DATA_DIGEST_MISMATCH_INFO: u64 = 1 << 9;
     pub const OMAP_DIGEST_MISMATCH_INFO: u64 = 1 << 10;
     pub const SHARD_DIGEST_MISMATCH: u64 = 1 << 12;
@@ -98,13 +99,14 @@ pub struct Finding {
     /// The copy whose object information is taken for the object's; `None`: there is none that could be.
     pub selected: Option<OsdId>,
     pub verdict: Verdict,
-    /// It follows from checksums, the log or a majority that agrees on the version; else an operator must order it. How many copies of
-    /// one version are equal proves nothing: what went wrong on one may have gone wrong on others.
+    /// It follows from checksums, the log or a majority that agrees on the version; else an operator must order it. How
+    /// many copies of one version are equal proves nothing: what went wrong on one may have gone wrong on others.
     pub proven: bool,
     pub reason: &'static str,
 }
 
-/// Which shards of an object members have, and how many it takes to compute the others. Of replicated objects none, and one copy.
+/// Which shards of an object members have, and how many it takes to compute the others. Of replicated objects none, and
+/// one copy.
 pub struct Shards<'a> {
     pub of: &'a dyn Fn(OsdId) -> Option<u8>,
     pub needed: usize,

@@ -164,8 +164,8 @@ fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
     assert_eq!(ask(&mut cluster, 12, 1), [(Errno::ENOENT.as_result(), String::new())]);
 }
 
-/// C has, with A alone, the newer state of the second object, and is not in the acting set any more: another OSD has come for its shard.
-/// Nothing is recovered for the moment.
+/// C has, with A alone, the newer state of the second object, and is not in the acting set any more: another OSD has
+/// come for its shard. Nothing is recovered for the moment.
 fn left_by_who_had_it() -> Cluster {
     let mut cluster = Cluster::coded_of(4, 1, Limits::default());
     let session = cluster.connect(A);
@@ -289,8 +289,8 @@ fn a_shard_that_has_lost_the_end_of_its_log_has_nobody_take_anything_back() {
     }
 }
 
-/// Two of the three that have shards are replaced while the primary has not seen that yet. They are no members any more by their
-/// map, which is not to say that they have nothing: they are to act until those that come have their shards.
+/// Two of the three that have shards are replaced while the primary has not seen that yet. They are no members any more
+/// by their map, which is not to say that they have nothing: they are to act until those that come have their shards.
 #[test]
 fn who_is_no_member_any_more_is_not_taken_for_one_that_has_nothing() {
     let mut cluster = Cluster::coded_of(5, 7, Limits::default());

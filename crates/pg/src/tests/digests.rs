@@ -1,4 +1,5 @@
-//! Objects and shards prove themselves: digests are right wherever there are any, and what is not as they say is replaced.
+//! Objects and shards prove themselves: digests are right wherever there are any, and what is not as they say is
+//! replaced.
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
 use super::healing;

@@ -256,8 +256,8 @@ fn a_full_pool_takes_deletes_and_what_insists() {
     assert_eq!(insisting(&mut writer, 5, OpFlags::FULL_TRY), Some(Errno::EDQUOT.as_result()));
 }
 
-/// A client that does not know yet that the pool is full, or that it no longer is, sends on: what follows an update that was
-/// dropped is dropped as well, since the client sends all of it again, in order.
+/// A client that does not know yet that the pool is full, or that it no longer is, sends on: what follows an update
+/// that was dropped is dropped as well, since the client sends all of it again, in order.
 #[test]
 fn nothing_overtakes_what_a_full_pool_turned_away() {
     let mut writer = Writer::new(3, 6);

@@ -137,7 +137,8 @@ fn stored(cluster: &mut Cluster, osd: OsdId) -> Vec<ObjectId> {
     cluster.ready(osd, |store| store.list(&from, &until, 100))
 }
 
-/// What is left on all members, once the group is clean: the primary counts it, and it is read at each snapshot as told.
+/// What is left on all members, once the group is clean: the primary counts it, and it is read at each snapshot as
+/// told.
 fn check(cluster: &mut Cluster, states: &[SnapId], contents: [Option<char>; 3]) {
     assert_eq!(bits(cluster, A), WELL);
     let wanted: Vec<ObjectId> = states.iter().map(|snap| state(*snap)).collect();

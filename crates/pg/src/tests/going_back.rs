@@ -82,7 +82,8 @@ fn what_rotted_before_anybody_else_had_it_goes_back_and_is_carried_out_again() {
 fn what_is_lost_with_the_disk_of_the_one_that_had_it_goes_back() {
     for without_power in [false, true] {
         let mut cluster = with_an_update_that_one_alone_has();
-        // B takes over A's log, and keeps that it had less itself; the group does not come to serve, so nothing is copied.
+        // B takes over A's log, and keeps that it had less itself; the group does not come to serve, so nothing is
+        // copied.
         cluster.stuck_disks.insert(C);
         cluster.mark_up(2);
         cluster.update_all();

@@ -8,7 +8,8 @@ use wire::messages::Op;
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 const C: OsdId = OsdId(2);
-/// So many writes make an object that is sent in two pieces, of which the first is more than goes at once while there are clients.
+/// So many writes make an object that is sent in two pieces, of which the first is more than goes at once while there
+/// are clients.
 const LARGE_WRITES: usize = 20;
 const WRITE: usize = 64 << 10;
 
@@ -26,8 +27,8 @@ fn is_answered(cluster: &mut Cluster, primary: OsdId, n: u32, op: Op) -> bool {
     cluster.answers.iter().any(|answer| answer.tid == tid)
 }
 
-/// The member has been away while the large objects 0 and 1 and the small one 2 were written, and comes back. Clients have been
-/// served by `primary` at this very moment.
+/// The member has been away while the large objects 0 and 1 and the small one 2 were written, and comes back. Clients
+/// have been served by `primary` at this very moment.
 fn comes_back(osd: OsdId, primary: OsdId) -> Cluster {
     let mut cluster = Cluster::new(3);
     cluster.down(&[osd]);

@@ -231,8 +231,8 @@ fn two_groups() -> (Cluster, SessionId) {
     (cluster, session)
 }
 
-/// The new `primary` changes both objects, whose members were changed in epoch `since`, beside reads at B. After which time
-/// each of the changes was answered.
+/// The new `primary` changes both objects, whose members were changed in epoch `since`, beside reads at B. After which
+/// time each of the changes was answered.
 fn changed_beside_reads(cluster: &mut Cluster, primary: OsdId, since: Epoch, at_b: SessionId) -> [Option<Duration>; 2] {
     let begun = cluster.now();
     let session = cluster.connect(primary);

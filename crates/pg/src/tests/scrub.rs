@@ -134,7 +134,8 @@ fn listed(cluster: &mut Cluster) -> Result<usize, Errno> {
     page(cluster, false).map(|found| found.len())
 }
 
-/// One copy as `list-inconsistent-obj` tells it: the errors, names of attributes, size, and whether it was taken for good.
+/// One copy as `list-inconsistent-obj` tells it: the errors, names of attributes, size, and whether it was taken for
+/// good.
 type ToldCopy = (u64, Vec<String>, u64, bool);
 
 /// An object as it is told: its errors, name, version, copies, and the errors of all of them.

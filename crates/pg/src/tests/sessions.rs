@@ -195,7 +195,8 @@ enum Change {
     Replace,
 }
 
-/// Clients change objects while OSDs go and come and sessions end; `osds` of them, of which the first three are members.
+/// Clients change objects while OSDs go and come and sessions end; `osds` of them, of which the first three are
+/// members.
 fn random_ends(mut cluster: Cluster, seed: u64, osds: u64, change: Change) {
     const COUNT: u64 = 40;
     let mut picks = Picks(seed);

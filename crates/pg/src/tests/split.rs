@@ -111,7 +111,8 @@ fn members_that_have_split_a_group_do_not_tell_a_primary_that_has_not() {
     cluster.update_all();
     cluster.settle();
     append_all(&mut cluster, B, 2000);
-    // It lacks what was added. Those that it asks are members of the same set when they are asked, of which a part is left.
+    // It lacks what was added. Those that it asks are members of the same set when they are asked, of which a part is
+    // left.
     cluster.move_group(&[0, 1, 2]);
     cluster.update(A);
     cluster.split(2);

@@ -277,7 +277,8 @@ fn acknowledgements_of_clients_of_old_name_only_the_notification() {
     assert_eq!(replies(&told[0].1).replies.len(), 2);
 }
 
-/// Payloads and answers of notifications that are not complete are bounded: the largest ends first, as if its time were up.
+/// Payloads and answers of notifications that are not complete are bounded: the largest ends first, as if its time were
+/// up.
 #[test]
 fn notifications_that_take_too_much_end_early() {
     let mut w = Watched::new();

@@ -1,10 +1,10 @@
 //! Clients that watch objects, and notifications.
 //!
-//! Who watches an object stands in its object information ([`WatchInfo`]), so every member of the group has it. Over which
-//! session a watcher can be reached, when it was last heard of, and which notifications wait for its answer is known to the
-//! primary alone, for as long as an interval lasts ([`Watches`]): in the next one clients connect their watches again, and
-//! send again the notifications that were not completed. A watcher that is silent for too long is removed by an update like
-//! any other, which the primary itself asks for (`group`).
+//! Who watches an object stands in its object information ([`WatchInfo`]), so every member of the group has it. Over
+//! which session a watcher can be reached, when it was last heard of, and which notifications wait for its answer is
+//! known to the primary alone, for as long as an interval lasts ([`Watches`]): in the next one clients connect their
+//! watches again, and send again the notifications that were not completed. A watcher that is silent for too long is
+//! removed by an update like any other, which the primary itself asks for (`group`).
 
 mod group;
 mod info;

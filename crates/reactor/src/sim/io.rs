@@ -270,7 +270,7 @@ impl SimIo {
                 let open = self.nodes[node].files[file.0 as usize].as_mut().expect("just found");
                 let lost_before = disk.flushes_lost();
                 let result = disk.flush(mark);
-                // What another opening's flush has lost, this one is told of once.
+                // Each opening of the file is told once of what a flush by another one has lost.
                 let unseen = std::mem::replace(&mut open.lost_seen, disk.flushes_lost()) != lost_before;
                 let result = if unseen { result.and(Err(libc::EIO)) } else { result };
                 open.flush_failed |= result.is_err();

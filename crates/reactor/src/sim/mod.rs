@@ -10,8 +10,8 @@
 //!   lost and misdirected writes, flushes that fail and lose what they were to make durable, bit rot, slow disks.
 //! * **Nodes**: killed at any time and started again, stopped for a while; machines that sleep, or are paused with
 //!   their clocks; wall clocks that disagree, and clocks that run at different rates.
-//! * **Handlers** that take time, where that is wished for: between two things that a turn hands over, before its end, and
-//!   when they read the clock; other nodes go on meanwhile.
+//! * **Handlers** that take time, where that is wished for: between two things that a turn hands over, before its end,
+//!   and when they read the clock; other nodes go on meanwhile.
 //!
 //! Absent: the bandwidth of links and disks, data lost or changed by TCP.
 

@@ -36,11 +36,11 @@ pub(crate) enum RequestWork {
 /// How far a turn has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// So much of what waited when it began has still to be handed over.
+    /// The number of inputs that waited at its beginning and are still to be handed over.
     HandsOver(usize),
     /// The handler is to be told that it ends.
     Ends,
-    /// What was queued in it goes out.
+    /// Everything queued during the turn goes out.
     Leaves,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Node {
     pub(crate) turn: Option<Turn>,
     /// The next turn's time has come before that one ended.
     pub(crate) turn_waits: bool,
-    /// What [`crate::Io::now`] shows, since handlers take time.
+    /// Time that [`crate::Io::now`] shows: handlers take time, so it differs from the world's.
     pub(crate) now: Duration,
     pub(crate) inbox: VecDeque<Inbox>,
     pub(crate) timers: Timers<u64>,
@@ -99,6 +99,6 @@ pub(crate) struct Node {
     pub(crate) stats: Stats,
     /// Difference of the node's wall clock to the world's.
     pub(crate) wall_skew_ms: i64,
-    /// What the wall clock does not know to have passed, beside that.
+    /// Further time that has passed unnoticed by the wall clock.
     pub(crate) wall_behind: Duration,
 }

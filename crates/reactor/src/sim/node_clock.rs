@@ -29,7 +29,7 @@ impl NodeClock {
         NodeClock { world: world.max(self.world), local: self.at(world), ahead_ppm }
     }
 
-    /// The same clock, which shows what it shows at `world` until `until`.
+    /// Returns this clock, standing from `world` until `until`.
     pub(crate) fn standing(self, world: Duration, until: Duration) -> NodeClock {
         NodeClock { world: until.max(self.world), local: self.at(world), ahead_ppm: self.ahead_ppm }
     }

@@ -26,7 +26,7 @@ pub enum Crash {
     Power,
 }
 
-/// What a machine that sleeps, or is paused by its host, knows afterwards of the time that has passed.
+/// Knowledge of the time that has passed, of a machine that slept or was paused by its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sleep {
     /// All: it sleeps, and has a clock that counts sleep, as the loop's is.
@@ -170,8 +170,8 @@ impl<H: Handler<SimIo>> World<H> {
         self.io.delayed.insert((from.0, to.0), by);
     }
 
-    /// What is sent on one of the connections from one node to another takes so much longer, chosen by this number. Others
-    /// between the two overtake it. Whether there is one.
+    /// Slows one connection from one node to another, chosen by `which`: its bytes take longer by `by`, and other
+    /// connections between the two overtake it. Returns false if there is none.
     pub fn slow_connection(&mut self, from: NodeId, to: NodeId, which: u64, by: Duration) -> bool {
         let between = |(_, endpoint): &(&ConnId, &super::network::Endpoint)| {
             (endpoint.node, endpoint.peer_node) == (to.0, from.0) && endpoint.phase == Phase::Open
@@ -407,7 +407,7 @@ impl<H: Handler<SimIo>> World<H> {
                     Some(Turn::Ends)
                 }
                 Turn::HandsOver(left) => {
-                    // What is handed over now has come by now.
+                    // All that is handed over now has come by now.
                     if !mutant::is(mutant::Mutant::StaleTurnTime) {
                         self.refresh_now(node);
                     }

@@ -12,8 +12,8 @@ use types::crc32c::checksum;
 use types::{ObjectId, OsdId, PgId, SnapId};
 use wire::Decode;
 
-/// Ends every OSD of a cluster whose pool has so many groups, checks their stores, and compares what these hold. Gives objects
-/// and bytes of each group. `is_gone`: whether nothing of an object may be kept for a snapshot.
+/// Ends every OSD of a cluster whose pool has so many groups, checks their stores, and compares what these hold. Gives
+/// objects and bytes of each group. `is_gone`: whether nothing of an object may be kept for a snapshot.
 pub fn all_replicas_are_identical(
     cluster: &mut Cluster,
     pg_num: u32,

@@ -1,5 +1,6 @@
 //! No acknowledged write is lost, and every read sees the object as some order of the operations leaves it that agrees
-//! with when they were asked and answered. Writes that were never answered happened or did not, but once seen they stay.
+//! with when they were asked and answered. Writes that were never answered happened or did not, but once seen they
+//! stay.
 
 use super::search::{ClientOrder, Found, search};
 use super::{Violation, by_object};

@@ -12,9 +12,9 @@ use types::crc32c::checksum;
 use types::{ObjectId, PgId, SnapId};
 use wire::Decode;
 
-/// Ends every OSD of a cluster whose pool has so many groups of `k` data and `m` parity shards, checks their stores, and
-/// compares what these hold. Gives objects and bytes of each group. `is_gone`: whether nothing of an object may be kept for
-/// a snapshot.
+/// Ends every OSD of a cluster whose pool has so many groups of `k` data and `m` parity shards, checks their stores,
+/// and compares what these hold. Gives objects and bytes of each group. `is_gone`: whether nothing of an object may be
+/// kept for a snapshot.
 pub fn all_shards_agree(
     cluster: &mut Cluster,
     pg_num: u32,
@@ -55,7 +55,8 @@ pub fn all_shards_agree(
     groups.iter().map(|(pg, shards)| Ok((*pg, (shards[&0].len() as u64, bytes(*pg, &shards[&0])?)))).collect()
 }
 
-/// What clients see of the objects that have these shards. What clones have for themselves is counted with the present state.
+/// What clients see of the objects that have these shards. What clones have for themselves is counted with the present
+/// state.
 fn bytes(pg: PgId, shard: &BTreeMap<ObjectId, StoredObject>) -> Result<u64, Violation> {
     let size = |(object, stored): (&ObjectId, &StoredObject)| {
         let info = stored.attrs.get(OBJECT_INFO_ATTR).and_then(|bytes| ObjectInfo::from_slice(bytes).ok());

@@ -10,8 +10,8 @@ use types::{OsdId, PgId};
 /// What the OSDs of an acting set hold of a group: who, at which place of the set, and what.
 pub(super) type Held<T> = Vec<(OsdId, usize, T)>;
 
-/// Ends every OSD of a cluster whose pool has so many groups and checks their stores. `read` gives what a store holds of a group,
-/// at that place of the acting set; why it cannot be right is an error.
+/// Ends every OSD of a cluster whose pool has so many groups and checks their stores. `read` gives what a store holds
+/// of a group, at that place of the acting set; why it cannot be right is an error.
 pub(super) fn what_groups_hold<T>(
     cluster: &mut Cluster,
     pg_num: u32,

@@ -1,5 +1,5 @@
-//! Clocks: wall clocks that jump, monotonic ones that run at different rates; machines that sleep, or are paused with their
-//! clocks.
+//! Clocks: wall clocks that jump, monotonic ones that run at different rates; machines that sleep, or are paused with
+//! their clocks.
 
 use super::Away;
 use crate::history::{Ask, Operation};
@@ -26,9 +26,9 @@ pub enum ClockFault {
     Rate { node: usize, ahead_ppm: i64 },
     /// The wall clock shows another time from now on.
     Skew { node: usize, ms: i64 },
-    /// The machine stands still. `alone`: as an OSD that only clients which read reach, until so long after it has gone on;
-    /// else it may be marked down at once. `right_after`: where its clocks stood and that went unnoticed, its wall clock
-    /// is set right so long after.
+    /// The machine stands still. `alone`: as an OSD that only clients which read reach, until so long after it has gone
+    /// on; else it may be marked down at once. `right_after`: where its clocks stood and that went unnoticed, its wall
+    /// clock is set right so long after.
     Sleep { node: usize, sleep: Sleep, lasts: Away, alone: Option<Duration>, right_after: Duration },
 }
 
@@ -107,7 +107,8 @@ impl Run {
         }
     }
 
-    /// What clients have asked without reads that were answered while somebody could not know that its leases had ended.
+    /// What clients have asked without reads that were answered while somebody could not know that its leases had
+    /// ended.
     pub(crate) fn without_unsure(&self, mut history: Vec<Operation>) -> Vec<Operation> {
         let is_unsure = |at: Duration| self.unsure.iter().any(|(from, until)| (*from..=*until).contains(&at));
         let is_read = |ask: &Ask| matches!(ask, Ask::Read | Ask::ReadAt(_));

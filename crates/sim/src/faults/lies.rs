@@ -1,5 +1,5 @@
-//! Drives of one OSD that have lied about flushes: it comes back as it was before the last updates, which it has acknowledged. All
-//! others have them, so nobody may take them back, and it is brought to what the others have.
+//! Drives of one OSD that have lied about flushes: it comes back as it was before the last updates, which it has
+//! acknowledged. All others have them, so nobody may take them back, and it is brought to what the others have.
 
 use crate::check::Violation;
 use crate::client_process::Purpose;
@@ -16,8 +16,9 @@ use store::Device;
 const LIED: &str = "disks that lied about flushes";
 /// Objects that are written meanwhile, at most.
 const OBJECTS: usize = 20;
-/// By then everybody knows that what clients were answered for will stay. Before, a member that comes back without the last
-/// update cannot be told from one that never had it, which says of an erasure-coded group that nobody was answered.
+/// By then everybody knows that what clients were answered for will stay. Before, a member that comes back without the
+/// last update cannot be told from one that never had it, which says of an erasure-coded group that nobody was
+/// answered.
 const KNOWN_AFTER: Duration = Duration::from_secs(5);
 
 impl Run {

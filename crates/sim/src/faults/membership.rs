@@ -64,8 +64,8 @@ impl Run {
         pool.is_some_and(|pool| usize::from(pool.size) == self.setup.members())
     }
 
-    /// A pool whose `min_size` is more than what suffices to read survives the loss of one OSD at any moment, and of another
-    /// once everything is clean again.
+    /// A pool whose `min_size` is more than what suffices to read survives the loss of one OSD at any moment, and of
+    /// another once everything is clean again.
     fn lose(&mut self, osd: usize, is_replaced: bool) -> bool {
         let survives = match self.setup.coding {
             Some((_, m)) => m >= 2,

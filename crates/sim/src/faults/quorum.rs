@@ -1,5 +1,5 @@
-//! What befalls monitors: they die, stand still, are cut off, are slow, lose their disks, come and go. Except when they die, at
-//! most a minority of them is in trouble at any time.
+//! What befalls monitors: they die, stand still, are cut off, are slow, lose their disks, come and go. Except when they
+//! die, at most a minority of them is in trouble at any time.
 
 use super::Away;
 use crate::run::Run;
@@ -32,10 +32,12 @@ pub enum QuorumFault {
     SlowDisk { which: Which, times: u32, lasts: Away },
     /// Its disk is lost; later it joins with an empty one.
     Wipe { which: Which, away: Away },
-    /// Power fails while disks are slow, and so has much to take; all disks, or all but that of `fast`. Before that the leader may be
-    /// killed, so that votes are on their way. The leader's machine, or the one that led last, comes back later than the others.
+    /// Power fails while disks are slow, and so has much to take; all disks, or all but that of `fast`. Before that the
+    /// leader may be killed, so that votes are on their way. The leader's machine, or the one that led last, comes back
+    /// later than the others.
     Outage { times: u32, fast: Option<Which>, elects: bool, after: Away, away: Away, late: Away },
-    /// What connects monitors fails now here, now there, one way or both, and their processes die over it and are started again.
+    /// What connects monitors fails now here, now there, one way or both, and their processes die over it and are
+    /// started again.
     Flaky { seed: u64, lasts: Away },
     /// Another monitor joins.
     Add,

@@ -1,5 +1,5 @@
-//! Bits that rot on one OSD's disk while clients run and that OSD is killed, stopped and deposed. The others stay well: what
-//! rots must have good copies elsewhere.
+//! Bits that rot on one OSD's disk while clients run and that OSD is killed, stopped and deposed. The others stay well:
+//! what rots must have good copies elsewhere.
 
 use super::{Away, Fault, change, long, quick};
 use crate::check::Violation;

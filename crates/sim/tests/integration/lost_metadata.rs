@@ -1,4 +1,5 @@
-//! Metadata or log of an OSD that was stopped or killed rot away; its store is repaired, and its groups get back what is lost.
+//! Metadata or log of an OSD that was stopped or killed rot away; its store is repaired, and its groups get back what
+//! is lost.
 
 use osd::offline::{Finding, RepairAction};
 use reactor::sim::{Crash, Rng};

@@ -126,9 +126,11 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(81831), check_swarm);
     // Those left who could take an update back, and those stayed who had been brought its object whole.
     check_by(std::iter::once(610_250), check_swarm);
-    // Half of the room was promised to an OSD that was silent, and the rest to others; a check that was too strict for many groups.
+    // Half of the room was promised to an OSD that was silent, and the rest to others; a check that was too strict for
+    // many groups.
     check_by([608_478, 607_604].into_iter(), check_swarm);
-    // An update that had waited for an OSD that was silent was refused at once when another one lacked room for a moment.
+    // An update that had waited for an OSD that was silent was refused at once when another one lacked room for a
+    // moment.
     check_by(std::iter::once(17_956_387_902), check_swarm);
     // A member that did not have what clients had been answered for took the place of one that had it.
     check_by(std::iter::once(17_956_389_672), check_swarm);
@@ -163,8 +165,8 @@ fn equal_seeds_give_equal_runs_and_others_do_not() {
     assert_eq!(first.iter().collect::<std::collections::BTreeSet<_>>().len(), first.len());
 }
 
-/// Erasure-coded groups whose OSDs come, go, and are replaced by empty ones at once: before the others have agreed who serves
-/// without them, or so that the same OSDs are wanted for each other's shards.
+/// Erasure-coded groups whose OSDs come, go, and are replaced by empty ones at once: before the others have agreed who
+/// serves without them, or so that the same OSDs are wanted for each other's shards.
 #[test]
 fn shards_are_where_they_belong_after_disks_were_lost() {
     let wishes = Wishes { small: true, coding: Some((2, 2)), mixes: vec![Mix::Membership], ..Wishes::default() };
@@ -221,8 +223,8 @@ fn an_object_that_is_lost_keeps_nothing_else_waiting() {
     check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::LOSS_SEEDS + kind + seed)));
 }
 
-/// Disks of an OSD have lied about flushes; pools of any kind. `NACRE_SIM_LIE_SEEDS=n`: so many of each kind instead of the
-/// usual number.
+/// Disks of an OSD have lied about flushes; pools of any kind. `NACRE_SIM_LIE_SEEDS=n`: so many of each kind instead of
+/// the usual number.
 #[test]
 fn an_osd_that_has_lost_the_end_of_its_log_has_nobody_take_anything_back() {
     let count = runs("NACRE_SIM_LIE_SEEDS", LIE_RUNS);
@@ -230,7 +232,8 @@ fn an_osd_that_has_lost_the_end_of_its_log_has_nobody_take_anything_back() {
     check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::LIE_SEEDS + kind + seed)));
 }
 
-/// `NACRE_SIM_NEWER_SEEDS=n`: so many of each kind instead of the usual number, here and in the five tests behind this one.
+/// `NACRE_SIM_NEWER_SEEDS=n`: so many of each kind instead of the usual number, here and in the five tests behind this
+/// one.
 fn check_newer(bit: u64, kinds: &[u64]) {
     let count = runs("NACRE_SIM_NEWER_SEEDS", NEWER_RUNS);
     check(kinds.iter().flat_map(|kind| (0..count).map(move |seed| bit + kind + seed)));
@@ -277,8 +280,8 @@ fn a_store_has_one_process() {
     check_newer(sim::setup::TWICE_SEEDS, &[0, sim::setup::SHARD_SEEDS]);
 }
 
-/// OSDs have two shards, or four, and pools of any kind. `NACRE_SIM_SHARD_SEEDS=n`: so many of each kind instead of the usual
-/// number.
+/// OSDs have two shards, or four, and pools of any kind. `NACRE_SIM_SHARD_SEEDS=n`: so many of each kind instead of the
+/// usual number.
 #[test]
 fn osds_of_several_shards_keep_their_promises() {
     use sim::setup::{BALANCED_SEEDS, CODED_SEEDS, ISLAND_SEEDS, MERGE_SEEDS, SHARD_SEEDS, SNAP_SEEDS, SPLIT_SEEDS};
@@ -296,8 +299,8 @@ fn osds_of_several_shards_keep_their_promises() {
     check((0..count).flat_map(|seed| kinds.map(|kind| SHARD_SEEDS + kind + seed)));
 }
 
-/// Clients also copy objects, repeat patterns and set long values. `NACRE_SIM_HEAVY_SEEDS=n`: so many of each kind instead of
-/// the usual number.
+/// Clients also copy objects, repeat patterns and set long values. `NACRE_SIM_HEAVY_SEEDS=n`: so many of each kind
+/// instead of the usual number.
 #[test]
 fn copies_and_patterns_are_what_they_should_be() {
     use sim::setup::{CODED_SEEDS, CODED_SNAP_SEEDS, HEAVY_SEEDS, MERGE_SEEDS, SHARD_SEEDS, SNAP_SEEDS};

@@ -81,7 +81,8 @@ impl Bench {
         self.wait("the new place", |cluster| sets(cluster, pg).0 == osds);
     }
 
-    /// The work is done, everything that clients saw has an order, all shards are of one state, and no OSD has another one.
+    /// The work is done, everything that clients saw has an order, all shards are of one state, and no OSD has another
+    /// one.
     fn end(mut self) {
         self.wait("the workload", is_done(self.worker));
         histories_are_linearizable(&self.cluster.history()).unwrap_or_else(|why| panic!("{why:?}"));
@@ -121,8 +122,8 @@ fn sorted(osds: &[OsdId]) -> Vec<OsdId> {
     osds.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Two of four shards are lost. The map wants the other two OSDs at the places of those, and new ones at theirs: these must get
-/// the shards that nobody has, or the group would never have the three that it takes to serve.
+/// Two of four shards are lost. The map wants the other two OSDs at the places of those, and new ones at theirs: these
+/// must get the shards that nobody has, or the group would never have the three that it takes to serve.
 fn replaced_in_another_order(seed: u64) {
     let mut bench = Bench::new(seed, 6, 1, 2, 300);
     let pg = bench.group(0);
@@ -149,7 +150,8 @@ fn a_group_whose_osds_are_wanted_in_another_order_heals() {
     (0..3).for_each(replaced_in_another_order);
 }
 
-/// Groups are placed anywhere, again and again. No shard goes before another OSD has it, and who stays keeps the one it has.
+/// Groups are placed anywhere, again and again. No shard goes before another OSD has it, and who stays keeps the one it
+/// has.
 fn placed_at_random(seed: u64, m: u8) {
     const OSDS: i32 = 6;
     let mut rng = Rng::new(seed);

@@ -1,5 +1,5 @@
-//! Pools get more placement groups, or fewer, while misfortunes happen. `NACRE_SIM_SPLIT_SEEDS=n`: so many of each kind of pool
-//! instead of the usual number.
+//! Pools get more placement groups, or fewer, while misfortunes happen. `NACRE_SIM_SPLIT_SEEDS=n`: so many of each kind
+//! of pool instead of the usual number.
 
 use crate::runs;
 use sim::check_seed;

@@ -14,9 +14,9 @@ struct Queued {
     done_before: u64,
 }
 
-/// A store's devices, each with a volatile write cache of its own. Requests are queued and are done in whatever order the
-/// caller chooses; a crash keeps everything that a flush of its device covered and, of all else, any part. Devices may also
-/// lie: lose writes that they report as done, or parts of them, write to the wrong place, flip bits, and fail.
+/// A store's devices, each with a volatile write cache of its own. Requests are queued and are done in whatever order
+/// the caller chooses; a crash keeps everything that a flush of its device covered and, of all else, any part. Devices
+/// may also lie: lose writes that they report as done, or parts of them, write to the wrong place, flip bits, and fail.
 ///
 /// It is mostly used as the main device, which it dereferences to; [`SimDevice::part`] is any of them.
 ///
@@ -133,8 +133,8 @@ impl SimDevice {
         IoDone { id, result: Ok(None) }
     }
 
-    /// Does the queued write at `index`, but at the offset `to` of the same device. Panics unless it is a write and fits
-    /// there.
+    /// Does the queued write at `index`, but at the offset `to` of the same device. Panics unless it is a write and
+    /// fits there.
     pub fn complete_misdirected(&mut self, index: usize, to: u64) -> IoDone {
         let (id, device, meant) = self.take_write(index);
         let (landed, blocks) = (to / BLOCK_BYTES as u64, meant.content.len() as u64);
@@ -148,8 +148,8 @@ impl SimDevice {
         IoDone { id, result: Ok(None) }
     }
 
-    /// Reports the queued write at `index` as done, but only some of its sectors, which `random` chooses, are there. Panics
-    /// unless it is a write.
+    /// Reports the queued write at `index` as done, but only some of its sectors, which `random` chooses, are there.
+    /// Panics unless it is a write.
     pub fn complete_torn(&mut self, index: usize, random: &mut dyn FnMut() -> u64) -> IoDone {
         let (id, device, change) = self.take_write(index);
         self.part_mut(device).change_torn(change, random);
@@ -193,8 +193,8 @@ impl SimDevice {
         self.after_crash_told(random).0
     }
 
-    /// The same, with a number that stands for this moment and for what became of each change: two crashes with the same
-    /// number leave the same.
+    /// The same, with a number that stands for this moment and for what became of each change: two crashes with the
+    /// same number leave the same.
     pub fn after_crash_told(&self, random: &mut dyn FnMut() -> u64) -> (SimDevice, u64) {
         let mut fingerprint = 0u64;
         let mut tell = |value: u64| {
@@ -208,8 +208,8 @@ impl SimDevice {
         (SimDevice { parts, queue: VecDeque::new() }, fingerprint)
     }
 
-    /// The devices as the end of the process, but not of the power, leaves them: what was done is there, what was queued
-    /// may be.
+    /// The devices as the end of the process, but not of the power, leaves them: what was done is there, what was
+    /// queued may be.
     pub fn after_kill(&self, random: &mut dyn FnMut() -> u64) -> SimDevice {
         let parts = Device::ALL.map(|device| {
             let media = self.parts[device as usize].as_ref()?;

@@ -143,8 +143,8 @@ impl SimMedia {
         self.damaged.extend(blocks);
     }
 
-    /// What a crash leaves: of every change that no flush covers, done or `queued`, all, nothing, or some sectors. `random`
-    /// decides, and `tell` hears all that it decided.
+    /// What a crash leaves: of every change that no flush covers, done or `queued`, all, nothing, or some sectors.
+    /// `random` decides, and `tell` hears all that it decided.
     pub(crate) fn after_crash(
         &self,
         queued: impl Iterator<Item = Change>,

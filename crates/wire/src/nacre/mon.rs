@@ -368,8 +368,8 @@ pub struct PgTemp {
 
 message!(PgTemp = kind::PG_TEMP, version 1 { epoch, pgs });
 
-/// An OSD asks for a map that is newer than `after`, whatever it says: it has lost what was under way between it and another OSD,
-/// and its groups begin a new interval with the next epoch.
+/// An OSD asks for a map that is newer than `after`, whatever it says: it has lost what was under way between it and
+/// another OSD, and its groups begin a new interval with the next epoch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewerMapGet {
     pub after: Epoch,
@@ -389,7 +389,8 @@ pub struct PgScrub {
 
 message!(PgScrub = kind::PG_SCRUB, version 1 { pgs, deep, repair });
 
-/// An operator wants groups that the receiver is the primary of to recover, or to backfill, before others; or not any more.
+/// An operator wants groups that the receiver is the primary of to recover, or to backfill, before others; or not any
+/// more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgForce {
     pub pgs: Vec<PgId>,

@@ -1,8 +1,9 @@
 //! What monitors say to each other.
 //!
-//! Each dials each of the others and says [`MonHello`] first, and again every few seconds; whoever is dialled answers with
-//! [`MonHelloReply`] and takes nothing else before. What else travels on such a session: from the one that dialled, what
-//! raft has to say, what it was asked and only the leader can answer, and what OSDs report; the other way, the answers.
+//! Each dials each of the others and says [`MonHello`] first, and again every few seconds; whoever is dialled answers
+//! with [`MonHelloReply`] and takes nothing else before. What else travels on such a session: from the one that
+//! dialled, what raft has to say, what it was asked and only the leader can answer, and what OSDs report; the other
+//! way, the answers.
 
 use super::kind;
 use crate::addr::EntityAddrVec;
@@ -164,8 +165,8 @@ pub struct ForwardEnd {
 
 message!(ForwardEnd = kind::MON_FORWARD_END, version 1 { session });
 
-/// What the leader has to say on a session of the receiver's. It may be passed on once the receiver's state includes the
-/// log up to `index`.
+/// What the leader has to say on a session of the receiver's. It may be passed on once the receiver's state includes
+/// the log up to `index`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routed {
     pub session: u64,

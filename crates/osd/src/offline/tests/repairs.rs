@@ -90,7 +90,8 @@ fn an_object_whose_group_cannot_be_told_is_not_removed() {
     assert!(error.contains("cannot tell which placement group"), "{error}");
 }
 
-/// The device offsets of leaves of metadata, those of older trees among them, but only of some of the many with omap entries.
+/// The device offsets of leaves of metadata, those of older trees among them, but only of some of the many with omap
+/// entries.
 fn leaves(device: &SimFile) -> Vec<u64> {
     let is_leaf = |block: &[u8]| block[4..8] == *b"NCBT" && block[9] == 1;
     // What all keys of a leaf begin with, if anything, is at 64: first of all the table, 3 for omap entries.

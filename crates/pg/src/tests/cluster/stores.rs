@@ -11,7 +11,8 @@ impl Cluster {
         self.settle();
     }
 
-    /// What a store says, once it knows. Whoever asks later than at once may need a store that [remembers](Cluster::remember).
+    /// What a store says, once it knows. Whoever asks later than at once may need a store that
+    /// [remembers](Cluster::remember).
     pub fn ready<T>(&mut self, osd: OsdId, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
         for _ in 0..100 {
             match ask(self.store(osd)) {
