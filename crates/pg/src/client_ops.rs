@@ -51,8 +51,9 @@ struct LookupProgress {
     waits_for: Option<LookupId>,
     answers: Answers,
     listing: ListingRun,
-    /// The object at a snapshot that the operation needs, and that is where it is needed.
-    at_hand: Option<ObjectId>,
+    /// States of the object at snapshots that the operation needs, and that are where they are needed: at most one for
+    /// each of its steps.
+    at_hand: Vec<ObjectId>,
 }
 
 /// One client operation on its way through a group.
@@ -538,9 +539,8 @@ impl Pg {
             if !may_write && !self.may_read(cx) {
                 return self.wait_to_read(cx, object.clone());
             }
-            if let Some(state) = self.ops.ops[&number].progress.at_hand.clone()
-                && !self.is_where_needed(cx, &state, may_write)
-            {
+            let mut states = self.ops.ops[&number].progress.at_hand.clone().into_iter();
+            if let Some(state) = states.find(|state| !self.is_where_needed(cx, state, may_write)) {
                 self.ops.restart(cx, number);
                 match self.hold_object_back(cx, object, &state) {
                     true => continue,
@@ -626,7 +626,7 @@ impl Pg {
                         self.ops.restart(cx, number);
                         return Ran::Lacks(state);
                     }
-                    self.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand = Some(state);
+                    self.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand.push(state);
                 }
                 run => break run,
             }
@@ -764,7 +764,7 @@ impl Pg {
             snaps: &snaps,
             order_snaps: op.op.flags.has(OpFlags::ORDERSNAP),
             removed_snaps,
-            at_hand: progress.at_hand.as_ref(),
+            at_hand: &progress.at_hand,
         };
         if let Some(give_up) = &mut op.give_up {
             return ops::give_up(cx.store, &request, give_up);
@@ -936,8 +936,8 @@ impl Pg {
     /// Whether the object, or the state of it that an operation needs, is missing here.
     fn lacks_any(&self, number: u64) -> bool {
         let op = &self.ops.ops[&number];
-        let at_hand = op.progress.at_hand.as_ref();
-        self.missing.contains_key(&op.object) || at_hand.is_some_and(|state| self.missing.contains_key(state))
+        let states = &op.progress.at_hand;
+        self.missing.contains_key(&op.object) || states.iter().any(|state| self.missing.contains_key(state))
     }
 
     /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read
@@ -948,7 +948,7 @@ impl Pg {
             return false;
         }
         let head = op.object.clone();
-        let object = op.progress.at_hand.clone().unwrap_or_else(|| head.clone());
+        let object = op.progress.at_hand.first().unwrap_or(&head).clone();
         if self.coded.is_some() {
             // Of shards that cannot be read others were read already. If they are not where they might have been, it
             // waits.

@@ -196,7 +196,7 @@ impl Pg {
                     return cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
                 }
                 Run::Wants(state) if !self.missing.contains_key(&state) => {
-                    self.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand = Some(state);
+                    self.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand.push(state);
                 }
                 Run::Done(effects) if !is_unreadable(&effects) => {
                     self.replica_reads.running.remove(&number);

@@ -130,8 +130,8 @@ pub struct Request<'a> {
     pub order_snaps: bool,
     /// Snapshots of the pool that are removed.
     pub removed_snaps: Option<&'a IntervalSet>,
-    /// The object at a snapshot that is where it is needed, see [`Run::Wants`].
-    pub at_hand: Option<&'a ObjectId>,
+    /// States of the object at snapshots that are where they are needed, see [`Run::Wants`].
+    pub at_hand: &'a [ObjectId],
 }
 
 /// Outcome of one step.
@@ -625,7 +625,7 @@ fn execute_at_clone(
     snap_set: &SnapSet,
 ) -> Run {
     let failed = |errno: Errno| Run::Done(Effects { result: errno.as_result(), ..Effects::default() });
-    if request.at_hand != Some(request.object) {
+    if !request.at_hand.contains(request.object) {
         return Run::Wants(request.object.clone());
     }
     let stat = match answers.clone_stat(store, request.object).map_err(OpStop::from) {

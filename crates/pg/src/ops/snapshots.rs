@@ -136,7 +136,7 @@ impl Execution<'_> {
             AtSnap::Head | AtSnap::Nothing => None,
         };
         let stat = match &clone {
-            Some(clone) if self.request.at_hand != Some(clone) => return Err(OpStop::Wants(clone.clone())),
+            Some(clone) if !self.request.at_hand.contains(clone) => return Err(OpStop::Wants(clone.clone())),
             Some(clone) => self.answers.clone_stat(self.store, clone)?,
             None => None,
         };
@@ -218,7 +218,7 @@ pub(crate) fn trim(
     let known = info.snap_set.clones.iter_mut().find(|known| known.id == snap).expect("just found");
     known.snaps.retain(|snap| !removed.contains(snap.0));
     if known.snaps.is_empty() {
-        if request.at_hand != Some(&clone) {
+        if !request.at_hand.contains(&clone) {
             return (Run::Wants(clone), false);
         }
         let stat = match answers.clone_stat(store, &clone).map_err(OpStop::from) {

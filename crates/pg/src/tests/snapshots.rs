@@ -1,6 +1,7 @@
 //! Snapshots of objects against a naive model, with all that can come between.
 
 use super::cluster::{Cluster, POOL};
+use super::steps::Client;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::ops::Limits;
 use bytes::Bytes;
@@ -428,5 +429,28 @@ fn whatever_comes_between_snapshots_are_kept() {
         written.check(D, [A, B]);
         written.check_stores([D, A, B]);
         written.check(B, [D, A]);
+    }
+}
+
+/// Each step wants another state of the object, and all of them have to be at hand together.
+#[test]
+fn one_operation_may_go_back_to_several_snapshots() {
+    for cluster in [Cluster::new(3), Cluster::coded(3)] {
+        let mut client = Client::of(cluster);
+        let mut pool = client.cluster.map.pools[&POOL].clone();
+        pool.flags.insert(PoolFlags::SELFMANAGED_SNAPS);
+        client.cluster.change(|next| drop(next.new_pools.insert(POOL, pool)));
+        client.cluster.update_all();
+        client.cluster.settle();
+        for seq in 1..4 {
+            assert_eq!(client.result(vec![Op::write_full(format!("before {seq}"))]), 0);
+            let snaps = (1..=seq).rev().map(SnapId).collect();
+            client.cluster.snaps = SnapContext { seq: SnapId(seq), snaps };
+        }
+        assert_eq!(client.result(vec![Op::write_full("now")]), 0);
+        let back = [1, 3, 2].map(|snap| Op::rollback(SnapId(snap)));
+        assert_eq!(client.result(back.to_vec()), 0);
+        let read = client.ask(vec![Op::read(0, 100)]);
+        assert_eq!(read.ops[0].outdata.to_vec(), b"before 2");
     }
 }
