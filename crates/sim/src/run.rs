@@ -23,9 +23,10 @@ use crate::workload::{Objects, SNAPSHOTS_MAX, Snapshots, Workload, fill, without
 use osdmap::MappingUpdate;
 use pg::ops::Limits;
 use reactor::sim::{Crash, NodeId, Rng};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -125,8 +126,19 @@ pub fn run(setup: &Setup) -> Result<Report, Violation> {
     catch_unwind(AssertUnwindSafe(|| Run::new(setup).complete())).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Err(Violation(format!("panic: {}", text.unwrap_or_default())))
+        let place = PLACE_OF_PANIC.take().map(|place| format!(" at {place}")).unwrap_or_default();
+        Err(Violation(format!("panic: {}{place}", text.unwrap_or_default())))
     })
+}
+
+thread_local! {
+    /// The source line of this thread's last panic, where [`note_place_of_panic`] is the hook.
+    static PLACE_OF_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// A panic hook that prints nothing and has [`run`] tell the place of the panic.
+pub(crate) fn note_place_of_panic(panic: &PanicHookInfo<'_>) {
+    PLACE_OF_PANIC.set(panic.location().map(ToString::to_string));
 }
 
 /// Whether nothing of an object may be kept for a snapshot: it was removed, and no change was on its way then that

@@ -139,8 +139,8 @@ impl Answer {
 
 /// What `--worker` does: jobs in, answers out, until there are no more.
 pub fn serve(wishes: &Wishes) -> Result<(), String> {
-    // What panics is told in the answer.
-    std::panic::set_hook(Box::new(|_| ()));
+    // The answer tells of a panic, with its place.
+    std::panic::set_hook(Box::new(run::note_place_of_panic));
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|e| e.to_string())?;
         let job: Value = serde_json::from_str(&line).map_err(|e| format!("{line}: {e}"))?;

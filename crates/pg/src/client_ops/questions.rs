@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::pg::Pg;
 use crate::shard::copying::is_osds;
 use crate::unfound::NO_SESSION;
+use std::collections::BTreeSet;
 use types::{EntityName, Errno, ObjectId};
 use wire::messages::{OpArgs, OsdOpReply};
 use wire::msgr::SessionId;
@@ -61,11 +62,16 @@ impl Pg {
             }
         }
         let left: Vec<u64> = self.ops.ops.iter().filter(|(_, op)| is_needless(op)).map(|(number, _)| *number).collect();
+        // All are dropped before anything runs: what runs may be one of them, and would end.
+        let mut objects = BTreeSet::new();
         for number in left {
             let object = self.ops.ops[&number].object.clone();
             if self.drop_queued(cx, number) {
-                self.run_object(cx, &object);
+                objects.insert(object);
             }
+        }
+        for object in objects {
+            self.run_object(cx, &object);
         }
     }
 
