@@ -154,7 +154,7 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(602_937), check_swarm);
     // A group that was merged twice forgot a request of just before.
     check_by(std::iter::once(85852), check_swarm);
-    // A session ended whose reads of one object waited: dropping the first had the next run and end, and be dropped again.
+    // A session ended whose reads of one object waited: dropping the first had the next one run and end.
     check_by(std::iter::once(17_958_000_196), check_swarm);
 }
 
