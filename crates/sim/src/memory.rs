@@ -6,8 +6,9 @@ use crate::process::Program;
 /// What one message of a client may bring that is received where there is no room: the first of some size. It writes
 /// twice 128 KiB at most.
 const MESSAGE_BYTES_MAX: usize = 320 << 10;
-/// Bytes that operations are taken to bring which start where there is no room: one of clients, one that asks for
-/// copies and one of another OSD always may. Each reads all of an object at most twice, which is taken for 4 MiB each time.
+/// Bytes that operations are taken to bring which start where there is no room. One of clients always may, one that
+/// asks for copies, and one of another OSD. Each reads all of an object at most twice, which is taken for 4 MiB each
+/// time.
 const STARTED_BYTES_MAX: usize = 3 * (8 << 20);
 
 impl Cluster {
