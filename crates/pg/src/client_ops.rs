@@ -120,13 +120,14 @@ impl ClientOp {
         ClientOp { caller, ..self }
     }
 
-    /// The same, which has digests of the object recorded.
+    /// Makes this an operation that records digests of the object.
     pub fn recording(self, record: Record) -> ClientOp {
         ClientOp { record: Some(Box::new(record)), may_write: true, ..self }
     }
 
-    /// Nobody waits for it, and who has asked for it asks again if need be.
-    pub fn is_of_group(&self) -> bool {
+    /// Tells whether the group asked for the operation to keep an object in order. Nobody waits for it; the part of the
+    /// group that asked for it asks again if need be.
+    pub fn is_upkeep(&self) -> bool {
         self.trim.is_some() || self.record.is_some()
     }
 
@@ -418,7 +419,7 @@ impl Pg {
     }
 
     fn start_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
-        if op.is_of_group() {
+        if op.is_upkeep() {
             // The new interval's walk finds it again.
             return self.ops.release(cx, &op);
         }
@@ -727,7 +728,7 @@ impl Pg {
 
     /// Why an operation is not carried out any more, though it was to be when it came.
     fn lapse(&self, cx: &Context<'_>, op: &ClientOp) -> Option<Errno> {
-        if op.is_of_group() {
+        if op.is_upkeep() {
             return None;
         }
         if op.session == NO_SESSION {
@@ -1147,7 +1148,7 @@ enum Ran {
 /// Whether an operation can wait with its client. What is known to have been carried out stays: the log may not know it
 /// any more when it comes again.
 fn holds_back(cx: &Context<'_>, op: &ClientOp) -> bool {
-    let is_clients = op.session != NO_SESSION && !op.is_of_group() && op.repeated.is_none();
+    let is_clients = op.session != NO_SESSION && !op.is_upkeep() && op.repeated.is_none();
     is_clients && cx.clients.get(&op.session).is_none_or(|client| client.takes_backoffs)
 }
 

@@ -240,7 +240,7 @@ impl Pg {
             let clones = effects.others.iter().filter(|other| other.object.is_clone());
             stats.clones += own + clones.map(OtherChange::objects_delta).sum::<i64>();
             stats.bytes += effects.bytes_delta;
-            stats.write_ops += u64::from(!op.is_of_group());
+            stats.write_ops += u64::from(!op.is_upkeep());
             stats.write_kib += effects.bytes_written / 1024;
         }
         crate::client_ops::fill_results(&mut reply, effects.ops);
