@@ -82,6 +82,8 @@ struct Running {
     map_is_new: bool,
     /// Sessions of clients.
     clients: BTreeMap<SessionId, msgr::Peer>,
+    /// Clients' breaches of the protocol that the log tells of.
+    breaches: msgr::BreachesTold,
     /// Maps from this epoch on have been asked for; not asked for again before the next tick.
     asked_from: Option<Epoch>,
     disk_wait: DiskWait,
@@ -305,6 +307,7 @@ impl Osd {
             leaving: None,
             map_is_new: false,
             clients: BTreeMap::new(),
+            breaches: msgr::BreachesTold::default(),
             asked_from: None,
             disk_wait: DiskWait::default(),
             message_bytes: self.limits.message_bytes,
@@ -498,7 +501,10 @@ impl Running {
                 self.monitor.lost();
             }
             msgr::Output::Reset { session, reason } => {
-                tracing::debug!("{reason}");
+                match self.breaches.is_news(&reason) {
+                    true => tracing::info!("{reason}"),
+                    false => tracing::debug!("{reason}"),
+                }
                 self.client_gone(session);
             }
             msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
