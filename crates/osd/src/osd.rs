@@ -82,6 +82,8 @@ struct Running {
     map_is_new: bool,
     /// Sessions of clients.
     clients: BTreeMap<SessionId, msgr::Peer>,
+    /// Clients' breaches of the protocol that the log has told of.
+    breaches: msgr::BreachesTold,
     /// The OSD has asked for maps from this epoch on. It does not ask again before the next tick.
     asked_from: Option<Epoch>,
     disk_wait: DiskWait,
@@ -140,8 +142,7 @@ impl Osd {
         Osd::of_shards(io, config, stop, Division::WHOLE)
     }
 
-    /// Opens the first part of a store that is divided among shards. `config` holds each shard's part of the OSD's
-    /// resources. [`Osd::set_others`] has to follow before the first turn.
+    /// Opens the first part of a divided store, by one shard's `config`. [`Osd::set_others`] follows before the first turn.
     pub(crate) fn of_shards(io: &mut impl Io, config: OsdConfig, stop: Stop, division: Division) -> io::Result<Osd> {
         let files = DeviceFiles::open(io, &config.devices, division)?;
         let (public_listener, public_bound) = io.listen(config.public_bind)?;
@@ -178,8 +179,7 @@ impl Osd {
         }
     }
 
-    /// Gives up the unfound objects of a group of the first shard, as an operator's command does. Returns true if there
-    /// were any.
+    /// Gives up the unfound objects of a group of the first shard, for an operator. Returns true if there were any.
     pub fn give_up_unfound(&mut self, pgid: types::PgId) -> bool {
         match &mut self.stage {
             Stage::Running(run) => run.shard.give_up_unfound(pgid).is_ok(),
@@ -210,8 +210,7 @@ impl Osd {
         self
     }
 
-    /// Replaces the memory that the store's metadata may take. With very little, lookups wait for the device. Must be
-    /// called before the first turn.
+    /// Replaces the memory for the store's metadata; with very little, lookups wait. Must be called before the first turn.
     pub fn with_store_memory(mut self, memory: store::Memory) -> Osd {
         self.store_memory = memory;
         self
@@ -228,8 +227,7 @@ impl Osd {
         self.others = others;
     }
 
-    /// Connects the OSD with the heartbeats that another thread or handler runs at `addrs`. Must be called before the
-    /// first turn.
+    /// Connects the OSD with its heartbeats, which run elsewhere at `addrs`. Must be called before the first turn.
     pub fn set_heartbeats(&mut self, board: Arc<Board>, addrs: HeartbeatAddrs) {
         self.heartbeats = Some(Heartbeats { board, addrs, reports: Reports::default() });
     }
@@ -307,6 +305,7 @@ impl Osd {
             leaving: None,
             map_is_new: false,
             clients: BTreeMap::new(),
+            breaches: msgr::BreachesTold::default(),
             asked_from: None,
             disk_wait: DiskWait::default(),
             message_bytes: self.limits.message_bytes,
@@ -375,8 +374,7 @@ impl Running {
             self.is_unwanted = true;
             return self.leave(public_addrs, now);
         }
-        // A shard that has not seen yet that this OSD was down would confuse its promises from before with its promises
-        // from afterwards.
+        // A shard that has not seen that this OSD was down would confuse its promises from before and from afterwards.
         let all_know = self.others.all_follow(map.epoch);
         if shown || too_early || is_unwell || !all_know || self.leaving.is_some() {
             return;
@@ -500,7 +498,10 @@ impl Running {
                 self.monitor.lost();
             }
             msgr::Output::Reset { session, reason } => {
-                tracing::debug!("{reason}");
+                match self.breaches.is_news(&reason) {
+                    true => tracing::info!("{reason}"),
+                    false => tracing::debug!("{reason}"),
+                }
                 self.client_gone(session);
             }
             msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
@@ -778,8 +779,7 @@ impl<I: Io> Handler<I> for Osd {
         let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes;
         run.public.set_room(io, (shares.client_bytes * run.others.shards()).saturating_sub(held));
         run.public.pause_accepted(io, run.shard.is_full() || behind || clients_wait || run.leaving.is_some());
-        // Messages of other OSDs are mostly data to write. That data becomes durable here without waiting for anybody
-        // else, so reading from them resumes soon.
+        // Other OSDs mostly send data, which becomes durable here without waiting for others: reading resumes soon.
         run.cluster.pause_all(io, behind || uncommitted || peers_wait);
         if run.is_deaf() {
             io.set_timer(now + SETTLE_EVERY, SETTLE);

@@ -373,6 +373,24 @@ fn a_message_out_of_order_ends_the_session() {
     assert!(net.nodes[0].resets[0].1.ends_with("message 2 where 1 was expected"), "{:?}", net.nodes[0].resets);
 }
 
+/// A Linux kernel acknowledges on lossy sessions, of which nothing is kept that could be acknowledged.
+#[test]
+fn acknowledgements_on_a_lossy_session_change_nothing() {
+    let mut net = mon_and_client();
+    dial_mon(&mut net, 1);
+    let session = net.session(0);
+    let conn = net.messenger(0).connection_of(session).unwrap();
+    for seq in [0, 1, 5, u64::MAX] {
+        let (_, closed) = net.feed(0, conn, &control(&Ack { seq }));
+        assert!(!closed, "{:?}", net.nodes[0].resets);
+    }
+    net.send(0, session, message(0, 5, 5));
+    net.settle();
+    assert_eq!((net.nodes[1].received.len(), net.nodes[0].resets.len()), (1, 0));
+    let (_, closed) = net.feed(0, conn, &control(&AuthSignature([0; 32])));
+    assert!(closed && net.nodes[0].resets[0].1.contains("may not come now"), "{:?}", net.nodes[0].resets);
+}
+
 #[test]
 fn unknown_connections_are_ignored() {
     let mut net = mon_and_client();
