@@ -142,7 +142,7 @@ impl Osd {
         Osd::of_shards(io, config, stop, Division::WHOLE)
     }
 
-    /// Opens the first part of a divided store, by one shard's `config`. [`Osd::set_others`] follows before the first turn.
+    /// Opens the first part of a divided store by one shard's `config`. [`Osd::set_others`] follows before any turn.
     pub(crate) fn of_shards(io: &mut impl Io, config: OsdConfig, stop: Stop, division: Division) -> io::Result<Osd> {
         let files = DeviceFiles::open(io, &config.devices, division)?;
         let (public_listener, public_bound) = io.listen(config.public_bind)?;
@@ -210,7 +210,7 @@ impl Osd {
         self
     }
 
-    /// Replaces the memory for the store's metadata; with very little, lookups wait. Must be called before the first turn.
+    /// Replaces the memory for the store's metadata; with little, lookups wait. Must be called before the first turn.
     pub fn with_store_memory(mut self, memory: store::Memory) -> Osd {
         self.store_memory = memory;
         self
