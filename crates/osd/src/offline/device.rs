@@ -19,7 +19,7 @@ pub trait Device {
 
     fn submit(&mut self, request: IoRequest);
 
-    /// Waits for a request that is done, in any order. Panics if none is under way.
+    /// Waits until a request is done. Requests may end in any order. Panics if none is under way.
     fn wait(&mut self) -> IoDone;
 }
 
