@@ -774,8 +774,9 @@ impl<I: Io> Handler<I> for Osd {
         let uncommitted = store.uncommitted_bytes() > shares.uncommitted_bytes;
         let (clients_wait, peers_wait) = run.others.hold(shares.client_bytes);
         let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes;
-        run.public.set_room(io, (shares.client_bytes * run.others.shards()).saturating_sub(held));
-        run.public.pause_accepted(io, run.shard.is_full() || behind || clients_wait || run.leaving.is_some());
+        let (room, is_full) = ((shares.client_bytes * run.others.shards()).saturating_sub(held), run.shard.is_full());
+        run.public.set_room(io, room, is_full);
+        run.public.pause_accepted(io, is_full || behind || clients_wait || run.leaving.is_some());
         // Messages of other OSDs are mostly data to write. That it becomes durable here waits for nobody else, so they
         // are read from again soon.
         run.cluster.pause_all(io, behind || uncommitted || peers_wait);
