@@ -33,6 +33,7 @@ mod pg_command;
 mod pulse_watch;
 mod receiving;
 mod run;
+mod sending;
 mod shard_making;
 mod shards;
 mod store_paths;

@@ -1,8 +1,9 @@
 //! A messenger and its connections in the reactor.
 
 use crate::receiving::Receiving;
+use crate::sending::Sending;
 use reactor::Io;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use types::AlignedBuf;
@@ -22,8 +23,8 @@ pub(crate) struct Link {
     paused_at: Duration,
     /// Messages that are being received on accepted connections.
     receiving: Receiving,
-    /// Connections that may have bytes which the network has not taken yet.
-    sending: BTreeSet<reactor::ConnId>,
+    /// Bytes sent that the network may not have taken yet, by connection.
+    sending: Sending,
 }
 
 impl Link {
@@ -37,7 +38,7 @@ impl Link {
             paused: false,
             paused_at: Duration::ZERO,
             receiving: Receiving::default(),
-            sending: BTreeSet::new(),
+            sending: Sending::default(),
         }
     }
 
@@ -112,8 +113,8 @@ impl Link {
                 }
                 Output::Transmit { conn, data } => {
                     if let Some(&reactor_conn) = self.to_reactor.get(&conn) {
+                        self.sending.queued(reactor_conn, data.len(), io.now());
                         data.into_pieces().for_each(|piece| io.send(reactor_conn, piece));
-                        self.sending.insert(reactor_conn);
                     }
                 }
                 Output::Close { conn } => {
@@ -139,9 +140,12 @@ impl Link {
     }
 
     /// Sets the room for messages of accepted connections that are not complete. All complete messages have been
-    /// handled.
-    pub fn set_room(&mut self, io: &mut impl Io, bytes: usize) {
+    /// handled. If there is no room, or a shard `is_full`, connections are given up that take nothing of their answers.
+    pub fn set_room(&mut self, io: &mut impl Io, bytes: usize, is_full: bool) {
         let now = io.now();
+        if bytes == 0 || is_full {
+            self.end_stuck(io);
+        }
         for conn in self.receiving.set_room(bytes, now) {
             if !self.paused {
                 io.resume_reading(conn);
@@ -175,13 +179,16 @@ impl Link {
 
     /// Bytes sent that the network has not taken yet.
     pub fn unsent_bytes(&mut self, io: &impl Io) -> usize {
-        let mut bytes = 0;
-        self.sending.retain(|conn| {
-            let queued = io.queued_bytes(*conn);
-            bytes += queued;
-            queued > 0
-        });
-        bytes
+        self.sending.look(io.now(), |conn| io.queued_bytes(conn))
+    }
+
+    /// Ends accepted connections that take nothing of what was sent.
+    fn end_stuck(&mut self, io: &mut impl Io) {
+        for (conn, bytes) in self.sending.stuck(io.now()) {
+            let Some(peer) = self.accepted.get(&conn) else { continue };
+            tracing::warn!(%peer, bytes, "takes no answers, and others wait for their memory; connection closed");
+            io.abort(conn);
+        }
     }
 }
 
@@ -246,7 +253,7 @@ mod tests {
                     *self.came.entry(envelope.data.len()).or_default() += 1;
                 }
             }
-            self.osd.set_room(io, self.room);
+            self.osd.set_room(io, self.room, false);
             // This sends the messages that were just queued.
             while self.clients.poll(io).is_some() {}
             if self.came.values().sum::<usize>() == self.wanted {

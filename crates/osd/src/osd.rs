@@ -771,14 +771,14 @@ impl<I: Io> Handler<I> for Osd {
         run.pump_links(io);
         run.others.flush();
         // An OSD that is about to stop takes nothing new from clients.
-        let store = run.shard.store();
+        let (store, shares) = (run.shard.store(), self.config.memory());
         let behind = store.is_behind();
-        let shares = self.config.memory();
         let uncommitted = store.uncommitted_bytes() > shares.uncommitted_bytes;
         let (clients_wait, peers_wait) = run.others.hold(shares.client_bytes);
         let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes;
-        run.public.set_room(io, (shares.client_bytes * run.others.shards()).saturating_sub(held));
-        run.public.pause_accepted(io, run.shard.is_full() || behind || clients_wait || run.leaving.is_some());
+        let (room, is_full) = ((shares.client_bytes * run.others.shards()).saturating_sub(held), run.shard.is_full());
+        run.public.set_room(io, room, is_full);
+        run.public.pause_accepted(io, is_full || behind || clients_wait || run.leaving.is_some());
         // Other OSDs mostly send data, which becomes durable here without waiting for others: reading resumes soon.
         run.cluster.pause_all(io, behind || uncommitted || peers_wait);
         if run.is_deaf() {

@@ -157,6 +157,10 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(85852), check_swarm);
     // A session ended whose reads of one object waited. Dropping the first had the next one run and end.
     check_by(std::iter::once(17_958_000_196), check_swarm);
+    // A client that was cut off took none of its answers, and its OSD read from nobody any more.
+    check_by(std::iter::once(17_958_000_425), check_swarm);
+    // A watch had ended while a session of members did, and notifications waited for it.
+    check_by(std::iter::once(17_958_000_592), check_swarm);
 }
 
 #[test]
