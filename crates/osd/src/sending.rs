@@ -1,8 +1,8 @@
 //! Memory of answers that the network has not taken yet.
 //!
-//! A client that stands still, or is cut off, takes none of what it was sent, and TCP waits for it for a quarter of an
-//! hour and longer. What waits for it counts as memory for clients. So a connection that takes nothing for a while is
-//! given up once there is no such memory left for others; its client, if there is one, asks again.
+//! A client that stands still, or is cut off, takes none of its answers, and TCP waits for it for a quarter of an hour
+//! and longer. Answers that wait count as memory for clients. A connection that takes nothing for a while is therefore
+//! given up once no such memory is left for others. Its client, if there is one, asks again.
 
 use reactor::ConnId;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// So many bytes more are queued.
+    /// Notes that `bytes` more are queued on a connection.
     pub fn queued(&mut self, conn: ConnId, bytes: usize, now: Duration) {
         self.conns.entry(conn).or_insert(Unsent { bytes: 0, moved_at: now }).bytes += bytes;
     }
