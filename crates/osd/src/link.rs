@@ -119,6 +119,8 @@ impl Link {
                 }
                 Output::Close { conn } => {
                     if let Some(&reactor_conn) = self.to_reactor.get(&conn) {
+                        // The messenger has dropped a message that was half received.
+                        self.receiving.closed(reactor_conn);
                         io.close(reactor_conn);
                     }
                 }

@@ -96,12 +96,8 @@ pub const MEMORY_SEEDS: u64 = 1 << 59;
 pub const ROUTE_SEEDS: u64 = 1 << 60;
 /// Bit of a small run's seed: another process tries to start OSDs that run.
 pub const TWICE_SEEDS: u64 = 1 << 61;
-/// Between these seeds of the swarm, one run in [`NEWER_ONE_IN`] has each of the newer kinds. Two of the first 800 fail
-/// (docs/status.md), so fresh seeds of the day have these kinds only once [`NEWER_SWARM_AGAIN`] is reached.
-const NEWER_SWARM_FROM: u64 = 17_958_000_000;
-const NEWER_SWARM_UNTIL: u64 = 17_958_002_000;
-/// From this seed of the swarm on, runs have the newer kinds again.
-const NEWER_SWARM_AGAIN: u64 = 17_970_000_000;
+/// From this seed of the swarm on, one run in [`NEWER_ONE_IN`] has each of the newer kinds.
+const NEWER_SWARM_FROM: u64 = 17_957_900_000;
 const NEWER_ONE_IN: u64 = 4;
 /// Kinds of misfortunes, each with the bit of small seeds that brings it.
 const NEWER: [(u64, Mix); 4] =
@@ -318,7 +314,7 @@ impl Setup {
             }
             setup.piece_bytes = rng.one_in(PIECES_ONE_IN).then(|| small_pieces(&mut rng));
         }
-        if (NEWER_SWARM_FROM..NEWER_SWARM_UNTIL).contains(&seed) || seed >= NEWER_SWARM_AGAIN {
+        if seed >= NEWER_SWARM_FROM {
             setup.busy = rng.one_in(NEWER_ONE_IN);
             for (_, mix) in NEWER {
                 if rng.one_in(NEWER_ONE_IN) && (setup.mons > 1 || mix != Mix::Routes) {
@@ -326,6 +322,11 @@ impl Setup {
                 }
             }
             setup.client_bytes = rng.one_in(NEWER_ONE_IN).then(|| little_memory(&mut rng));
+            if setup.has(Mix::Rot) {
+                // No other OSD than the one with the bad disk goes away: of two copies the other may be the only good
+                // one, and the group would be served, and answer for updates, without it.
+                setup.mixes.retain(|mix| matches!(mix, Mix::Rot | Mix::Quorum));
+            }
         }
         setup
     }
@@ -522,6 +523,10 @@ mod tests {
         (0..NEWER_SWARM_FROM).step_by(100_000_000).for_each(|seed| none(seed, Setup::swarm(seed)));
         let later: Vec<_> = (0..60).map(|seed| newer(&Setup::swarm(NEWER_SWARM_FROM + seed))).collect();
         assert!((0..6).all(|which| later.iter().any(|newer| newer[which])), "{later:?}");
+        let others = |setup: &Setup| setup.mixes.iter().any(|mix| !matches!(mix, Mix::Rot | Mix::Quorum));
+        let rotten: Vec<Setup> =
+            (0..400).map(|seed| Setup::swarm(NEWER_SWARM_FROM + seed)).filter(|setup| setup.has(Mix::Rot)).collect();
+        assert!(rotten.len() > 10 && !rotten.iter().any(others), "only the OSD with the bad disk goes away");
         for (which, bit) in [BUSY_SEEDS, MEMORY_SEEDS].into_iter().chain(NEWER.map(|(bit, _)| bit)).enumerate() {
             for seed in (0..20).chain(CODED_SEEDS..CODED_SEEDS + 20) {
                 none(seed, Setup::small(seed));
