@@ -161,7 +161,7 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(17_958_000_425), check_swarm);
     // A watch had ended while a session of members did, and notifications waited for it.
     check_by(std::iter::once(17_958_000_592), check_swarm);
-    // A half received message counted after the OSD had closed its connection; a rotten copy was the only one for a while.
+    // A half received message counted after its connection was closed; a rotten copy was the only one for a while.
     check_by([17_958_000_826, 17_958_000_923].into_iter(), check_swarm);
 }
 
