@@ -10,7 +10,7 @@ use crate::volatile::{pg_state_text, writable_bytes};
 use osdmap::PgPool;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::PoolId;
+use types::{EntityType, PoolId};
 use wire::nacre::mon::pg_state;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -390,13 +390,34 @@ fn versions(c: &Context<'_>) -> Answer {
     c.value(json!({"mon": mons, "mgr": {}, "osd": osds, "mds": {}, "overall": overall}))
 }
 
+/// Counts features: those of daemons are our own, those of clients what they have negotiated with this monitor.
 fn features(c: &Context<'_>) -> Answer {
-    // The features are our own; those that each client negotiated are not kept.
-    let group = |n: usize| {
-        let features = format!("0x{:016x}", wire::codec::features::PACIFIC);
-        if n == 0 { json!([]) } else { json!([{"features": features, "release": "luminous", "num": n}]) }
-    };
-    c.value(json!({"mon": group(c.state.monmap.mons.len()), "osd": group(c.map().up_osds().count())}))
+    let own = |count: usize| BTreeMap::from([(wire::codec::features::PACIFIC, count)]);
+    let mut clients: BTreeMap<u64, usize> = BTreeMap::new();
+    for session in c.request.sessions.iter().filter(|session| session.name.kind == EntityType::CLIENT) {
+        *clients.entry(session.features).or_default() += 1;
+    }
+    let mut groups = Map::new();
+    let has_manager = usize::from(!c.state.manager_map().active_name.is_empty());
+    for (kind, counts) in [
+        ("mon", own(c.state.monmap.mons.len())),
+        ("osd", own(c.map().up_osds().count())),
+        ("client", clients),
+        ("mgr", own(has_manager)),
+    ] {
+        let entry = |(features, num): (&u64, &usize)| json!({"features": format!("0x{features:x}"), "release": release_of(*features), "num": num});
+        let entries: Vec<Value> = counts.iter().filter(|(_, num)| **num > 0).map(entry).collect();
+        if !entries.is_empty() || kind == "mon" {
+            groups.insert(kind.to_owned(), Value::Array(entries));
+        }
+    }
+    c.value(Value::Object(groups))
+}
+
+/// Returns the release whose features are all there, as Ceph names it.
+pub(super) fn release_of(features: u64) -> &'static str {
+    use wire::codec::features as bits;
+    if features & bits::SERVER_LUMINOUS == bits::SERVER_LUMINOUS { "luminous" } else { "jewel" }
 }
 
 fn node_ls(c: &Context<'_>) -> Answer {
@@ -407,7 +428,7 @@ fn node_ls(c: &Context<'_>) -> Answer {
     }
     let mut osds: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     for (osd, _) in c.map().osds() {
-        osds.entry(c.host_name(osd).unwrap_or_default()).or_default().push(osd.0);
+        osds.entry(c.host_name(osd).unwrap_or_default().to_owned()).or_default().push(osd.0);
     }
     match c.args.text("type").unwrap_or("all") {
         "mon" => c.value(json!(mons)),

@@ -2,9 +2,10 @@
 
 use super::signature::Signature;
 use super::{
-    Answer, Context, auth, balancer, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles,
-    force, health, log, mgr, mon, mon_change, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_status, osd_tree,
-    pg, pg_dump, placement_temp, pool_applications, pool_settings, pools, rbd, scrub, spread, upmap,
+    Answer, Context, absent, auth, autoscale, balancer, blocklist, cluster, config, config_facts, config_history,
+    config_key, crash, crush_change, crush_query, ec_profiles, force, health, log, mgr, mgr_modules, mon, mon_change,
+    osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump, placement_temp,
+    pool_applications, pool_settings, pools, rbd, scrub, spread, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -33,12 +34,17 @@ impl Command {
 }
 
 const TOPICS: &[&[Command]] = &[
+    absent::COMMANDS,
     auth::COMMANDS,
+    autoscale::COMMANDS,
     balancer::COMMANDS,
     blocklist::COMMANDS,
     cluster::COMMANDS,
     config::COMMANDS,
+    config_facts::COMMANDS,
+    config_history::COMMANDS,
     config_key::COMMANDS,
+    crash::COMMANDS,
     crush_change::COMMANDS,
     crush_query::COMMANDS,
     ec_profiles::COMMANDS,
@@ -46,12 +52,14 @@ const TOPICS: &[&[Command]] = &[
     health::COMMANDS,
     log::COMMANDS,
     mgr::COMMANDS,
+    mgr_modules::COMMANDS,
     mon::COMMANDS,
     mon_change::COMMANDS,
     osd_change::COMMANDS,
     osd_df::COMMANDS,
     osd_dump::COMMANDS,
     osd_flags::COMMANDS,
+    osd_new::COMMANDS,
     osd_query::COMMANDS,
     osd_status::COMMANDS,
     osd_tree::COMMANDS,
