@@ -4,7 +4,7 @@ use super::context::{Context, stamp};
 use super::osd_query::{count, important_flags, osd_counts, remapped_pgs, stat_text, stat_value};
 use super::table::Command;
 use super::text_table::TextTable;
-use super::{Answer, health, pg, pools, progress, units};
+use super::{Answer, health, pg, pools, progress, services, units};
 use crate::erasure_pools::data_shards;
 use crate::volatile::{pg_state_text, writable_bytes};
 use osdmap::PgPool;
@@ -56,10 +56,14 @@ fn status_text(c: &Context<'_>) -> String {
     let names = quorum.names(monmap).join(",");
     let absent = quorum.absent(monmap).join(",");
     let absent = if absent.is_empty() { absent } else { format!(", out of quorum: {absent}") };
-    out += &format!(" \n  services:\n    mon: {} daemons, quorum {names} (age {age}){absent}\n", monmap.mons.len());
+    let others = services::summaries(c);
+    let width = 1 + others.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(3);
+    let label = |name: &str| format!("    {:<width$} ", format!("{name}:"));
+    out +=
+        &format!(" \n  services:\n{}{} daemons, quorum {names} (age {age}){absent}\n", label("mon"), monmap.mons.len());
     // The monitor does the work of managers in Ceph.
-    out += &format!("    mgr: {}(active, since {age})\n", c.volatile.name);
-    out += &format!("    osd: {}", stat_text(c));
+    out += &format!("{}{}(active, since {age})\n", label("mgr"), c.volatile.name);
+    out += &format!("{}{}", label("osd"), stat_text(c));
     let remapped = remapped_pgs(c);
     if remapped > 0 {
         out += &format!("; {remapped} remapped pgs");
@@ -67,8 +71,9 @@ fn status_text(c: &Context<'_>) -> String {
     out.push('\n');
     let flags = important_flags(c);
     if !flags.is_empty() {
-        out += &format!("         flags {flags}\n");
+        out += &format!("    {:width$} flags {flags}\n", "");
     }
+    others.iter().for_each(|(name, summary)| out += &format!("{}{summary}\n", label(name)));
     out += &data_text(c);
     let rates = pg::total_rates(c);
     let lines = [("client:   ", pools::io_text(&rates)), ("recovery: ", pools::recovery_text(&rates))];
@@ -143,8 +148,13 @@ fn status_value(c: &Context<'_>) -> Value {
         "osdmap": stat_value(c),
         "pgmap": pgmap_value(c),
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
-        "mgrmap": {"available": true, "num_standbys": 0, "modules": [], "services": {}},
-        "servicemap": {"epoch": 1, "modified": stamp(c.state.monmap.created), "services": {}},
+        "mgrmap": {
+            "available": true,
+            "num_standbys": 0,
+            "modules": super::mgr_modules::enabled(c),
+            "services": {},
+        },
+        "servicemap": services::map_value(c),
         "progress_events": progress::status_value(c),
     })
 }

@@ -34,10 +34,6 @@ pub(super) const COMMANDS: &[Command] = &[
     }),
     Command::new("mgr versions", "r", "count the versions that managers run", |c| c.value(json!({}))),
     Command::new("mgr count-metadata {property:String}", "r", "count managers by a property", |c| c.value(json!({}))),
-    Command::new("service dump", "r", "print the service map", |c| {
-        c.value(json!({"epoch": 1, "modified": stamp(c.state.monmap.created), "services": {}}))
-    }),
-    Command::new("service status", "r", "print what services say", |c| c.value(json!({}))),
     Command::new("progress", "r", "print what is going on", progress::print),
     Command::new("progress json", "r", "print what is going on as JSON", progress::json),
     Command::new("progress on", "rw", "print what is going on in the status", |c| progress::enable(c, true)),

@@ -63,6 +63,7 @@ mod pools;
 mod progress;
 mod rbd;
 mod scrub;
+mod services;
 mod signature;
 mod spread;
 mod table;

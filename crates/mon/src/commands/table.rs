@@ -5,7 +5,7 @@ use super::{
     Answer, Context, absent, auth, autoscale, balancer, blocklist, cluster, config, config_facts, config_history,
     config_key, crash, crush_change, crush_query, ec_profiles, force, health, log, mgr, mgr_modules, mon, mon_change,
     osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump, placement_temp,
-    pool_applications, pool_settings, pools, rbd, scrub, spread, upmap,
+    pool_applications, pool_settings, pools, rbd, scrub, services, spread, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -71,6 +71,7 @@ const TOPICS: &[&[Command]] = &[
     pools::COMMANDS,
     rbd::COMMANDS,
     scrub::COMMANDS,
+    services::COMMANDS,
     spread::COMMANDS,
     upmap::COMMANDS,
 ];

@@ -46,11 +46,8 @@ impl Monitor {
         let epoch = u64::from(self.state.manager_epoch().0);
         self.publish_one(session, "mgrmap", epoch, out, |mon| mon.mgrmap_message());
         self.publish_osdmaps(session, encoded, out);
-        self.publish_one(session, "servicemap", 1, out, |mon| msg::ServiceMap {
-            epoch: Epoch(1),
-            modified: mon.state.osdmap().created,
-            ..msg::ServiceMap::default()
-        });
+        let epoch = u64::from(self.volatile.services.epoch.0);
+        self.publish_one(session, "servicemap", epoch, out, |mon| mon.volatile.services.map());
         self.publish_one(session, "fsmap", 1, out, |_| msg::FsMap::default());
         self.publish_one(session, "fsmap.user", 1, out, |_| msg::FsMapUser::default());
         self.publish_log(session, out);
