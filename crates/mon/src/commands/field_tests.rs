@@ -48,6 +48,29 @@ fn pools_keep_their_kind_and_what_is_locked() {
 }
 
 #[test]
+fn pools_that_are_not_scrubbed_are_named_and_settings_are_unset() {
+    let mut cluster = TestCluster::with_pools();
+    let set = |var: &str, val: &str| json!({"prefix": "osd pool set", "pool": "rep3", "var": var, "val": val});
+    cluster.ok(set("noscrub", "1"));
+    cluster.ok(set("nodeep-scrub", "1"));
+    let health = crate::health::evaluate(&cluster.state, &cluster.volatile);
+    let told = &health.checks["POOL_SCRUB_FLAGS"];
+    assert_eq!(told.summary, "Some pool(s) have the noscrub, nodeep-scrub flag(s) set");
+    assert_eq!(told.detail, ["Pool rep3 has noscrub flag", "Pool rep3 has nodeep-scrub flag"]);
+    cluster.ok(set("csum_type", "crc32c"));
+    check(&mut cluster, set("csum_type", "unset"), 0, "unset pool 1 csum_type");
+    let get = json!({"prefix": "osd pool get", "pool": "rep3", "var": "csum_type"});
+    check(&mut cluster, get, -2, "option 'csum_type' is not set on pool 'rep3'");
+}
+
+/// The tool `ceph` shows the first commands where the words fit none.
+#[test]
+fn commands_about_data_are_described_first() {
+    let described: Value = serde_json::from_str(&super::table::descriptions()).unwrap();
+    assert_eq!(described["cmd000"]["sig"][0], "pg");
+}
+
+#[test]
 fn locked_out_clients_are_one_list_and_networks_another() {
     let mut cluster = TestCluster::with_osds();
     let list = |format: &str| json!({"prefix": "osd blocklist ls", "format": format});

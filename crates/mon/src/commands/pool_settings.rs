@@ -389,6 +389,7 @@ fn set_option(c: &Context<'_>, id: PoolId, pool: &PgPool, var: &str, val: &str) 
         | "compression_min_blob_size"
         | "csum_max_block"
         | "csum_min_block" => parse_size(val).ok().and_then(|n| i64::try_from(n).ok()).map(PoolOpt::Int),
+        "csum_type" if val == "unset" => Some(PoolOpt::Int(0)),
         "csum_type" => {
             let number = CHECKSUMS.iter().position(|name| *name == val && !val.is_empty());
             number.map(|n| PoolOpt::Int(n as i64))
@@ -404,7 +405,9 @@ fn set_option(c: &Context<'_>, id: PoolId, pool: &PgPool, var: &str, val: &str) 
         PoolOpt::Int(n) => *n == 0,
         PoolOpt::Double(f) => *f == 0.0,
     };
-    c.change_pool(id, format!("set pool {id} {var} to {val}"), |pool| {
+    let status =
+        if val == "unset" { format!("unset pool {id} {var}") } else { format!("set pool {id} {var} to {val}") };
+    c.change_pool(id, status, |pool| {
         if removes {
             pool.opts.0.remove(&key);
         } else {

@@ -106,13 +106,19 @@ pub(super) fn signatures() -> impl Iterator<Item = &'static Signature> {
     all().values().map(|known| &known.signature)
 }
 
+/// Parts of the cluster whose commands are described first.
+const FIRST: [&str; 2] = ["pg", "osd"];
+
 /// Returns the answer to `get_command_descriptions`, from which `ceph` knows the words that it may take and their
 /// places.
 ///
 /// No command carries the flag that would send it to a manager daemon.
 pub(super) fn descriptions() -> String {
     let mut object = Map::new();
-    for (number, (prefix, known)) in all().iter().enumerate() {
+    // Where words fit nothing, `ceph` shows the first commands as the nearest.
+    let mut commands: Vec<_> = all().iter().collect();
+    commands.sort_by_key(|(prefix, _)| FIRST.iter().position(|first| module(prefix) == *first).unwrap_or(FIRST.len()));
+    for (number, (prefix, known)) in commands.into_iter().enumerate() {
         object.insert(
             format!("cmd{number:03}"),
             json!({

@@ -199,6 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_names_each_option_with_an_effect() {
+        let text = include_str!("../../../../docs/compatibility.md");
+        for used in honoured() {
+            assert!(text.contains(&format!("| `{used}` |")), "docs/compatibility.md lacks {used}");
+        }
+    }
+
+    #[test]
     fn options_with_an_effect_exist_and_their_defaults_are_values() {
         for used in honoured() {
             let option = find(used).unwrap_or_else(|| panic!("'{used}' is no option"));
