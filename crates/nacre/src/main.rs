@@ -5,6 +5,7 @@
 //!   [`ceph_engine`] is what differs where the daemons are a real Ceph's. [`preflight`] checks before anything is made,
 //!   [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
+//! * [`config_commands`]: what options of Ceph mean here.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`mod@bench`]: measures clusters.
 //! * [`why`]: where the time of operations goes.
@@ -15,6 +16,7 @@ mod byte_size;
 mod ceph_engine;
 mod cli;
 mod conf_writer;
+mod config_commands;
 mod connection;
 mod creation;
 mod daemon;
@@ -119,6 +121,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Pool(cli::Pool::Create(options)) => pool_commands::create(options),
         Command::Pool(cli::Pool::Ls(options)) => pool_commands::ls(options),
         Command::Pool(cli::Pool::Rm(options)) => pool_commands::rm(options),
+        Command::Config(cli::Config::Why(options)) => config_commands::why(&options),
         Command::Why(options) => why::run(&options),
         Command::Mon(options) => daemon::mon(&options),
     };

@@ -32,6 +32,9 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// Answers on one line, unless indented JSON is asked for.
 fn compact(c: &Context<'_>, value: &Value) -> Answer {
+    if c.format.is_xml() {
+        return c.value(value.clone());
+    }
     let format = if c.format == Format::JsonPretty { c.format } else { Format::Json };
     c.text(format.render(value))
 }
