@@ -1,7 +1,7 @@
 //! Questions about the monitors, and `ceph tell mon.X`.
 
+use super::command::Command;
 use super::context::{Context, addrs_value, legacy_addr, stamp, with_status};
-use super::table::Command;
 use super::{Answer, Outcome, Reply, cluster, refuse};
 use osdmap::mon_features;
 use serde_json::{Map, Value, json};

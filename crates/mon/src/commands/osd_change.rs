@@ -1,9 +1,9 @@
 //! Marking OSDs in, out and down, weighing them, making them and removing them.
 
 use super::arguments::parse_osd;
+use super::command::Command;
 use super::context::{Context, short_float};
 use super::osd_new;
-use super::table::Command;
 use super::{Answer, Outcome, Reply, done, refuse};
 use crate::Update;
 use osdmap::{Incremental, OsdState, PgMapping, UpActing, WEIGHT_IN};
@@ -543,7 +543,7 @@ fn safe_to_destroy(c: &Context<'_>) -> Answer {
     refuse(errno, sentence)
 }
 
-/// What happens to placement groups if some OSDs stop. Groups are named as texts.
+/// State of placement groups if some OSDs stop. Groups are named as texts.
 #[derive(Default)]
 struct StopReport {
     degraded: Vec<String>,
@@ -582,8 +582,8 @@ impl StopReport {
     }
 }
 
-/// Adds OSDs that can stop as well, up to `max` in all: those that are near the first one in the hierarchy. It ends with
-/// the bucket in which not all can.
+/// Adds OSDs that can stop as well, up to `max` in all, in the order of their nearness to the first one in the
+/// hierarchy. Ends with the bucket in which not all can.
 fn also_ok_to_stop(c: &Context<'_>, osds: &mut BTreeSet<OsdId>, max: usize) {
     let Some(first) = osds.first() else { return };
     let mut bucket = first.0;

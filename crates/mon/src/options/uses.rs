@@ -1,4 +1,4 @@
-//! What Nacre makes of each option.
+//! Effects of options: which ones Nacre acts on, maps to something of its own, or ignores.
 
 /// The effect of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
