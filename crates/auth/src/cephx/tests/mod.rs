@@ -1,0 +1,5 @@
+//! Handshakes: both sides against each other, and against what Ceph's sides said.
+
+mod golden;
+
+mod recorded;
