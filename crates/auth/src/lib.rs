@@ -1,6 +1,7 @@
 //! Who somebody is, and what he may do.
 
 mod accepted;
+pub mod caps;
 pub mod cephx;
 pub mod clock;
 mod crypto;
