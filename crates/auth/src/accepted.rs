@@ -1,4 +1,4 @@
-//! What an accepting side knows of a peer that it accepted.
+//! Peers that an accepting side has accepted.
 
 use crate::key::Key;
 use crate::policy::{Method, Mode};
@@ -12,7 +12,7 @@ use wire::basic::AuthName;
 pub enum Granted {
     /// Everything: with `none`, or by a ticket that says so.
     Everything,
-    /// What the text says; nothing, if it is empty or cannot be read.
+    /// The rights in the text; none, if it is empty or cannot be read.
     Text(String),
 }
 
@@ -31,7 +31,7 @@ pub struct Accepted {
     pub connection_secret: Option<ConnectionSecret>,
     /// The time after which the peer must prove itself anew to be accepted again.
     pub expires: Option<Utime>,
-    /// What the peer is told along with the good news.
+    /// The payload that goes to the peer along with the good news.
     pub payload: Vec<u8>,
 }
 

@@ -213,7 +213,7 @@ impl Encode for Key {
     fn encode(&self, w: &mut Writer) {
         w.u16(self.kind.number());
         w.put(&self.created);
-        w.u16(self.kind.secret_bytes() as u16);
+        w.u16(u16::try_from(self.kind.secret_bytes()).expect("a secret has 32 bytes at most"));
         w.raw(&self.secret);
     }
 }

@@ -80,24 +80,24 @@ impl Keyring {
     pub fn parse(file: &Path, text: &[u8]) -> Result<Keyring, KeyringError> {
         let at = |line, wrong| KeyringError { file: file.to_owned(), line, wrong };
         let text = std::str::from_utf8(text).map_err(|_| at(1, Wrong::NotText))?;
-        let mut sections: BTreeMap<AuthName, (usize, Option<Key>, BTreeMap<String, String>)> = BTreeMap::new();
+        let mut sections: BTreeMap<AuthName, Section> = BTreeMap::new();
         let mut current: Option<AuthName> = None;
         for (number, line) in joined_lines(text) {
             match read_line(&line).map_err(|wrong| at(number, wrong))? {
                 Line::Blank => {}
                 Line::Section(name) => {
-                    sections.entry(name.clone()).or_insert_with(|| (number, None, BTreeMap::new()));
+                    sections.entry(name.clone()).or_insert_with(|| Section { line: number, ..Section::default() });
                     current = Some(name);
                 }
                 Line::Value(name, value) => {
-                    let (_, key, caps) = current
+                    let section = current
                         .as_ref()
                         .and_then(|name| sections.get_mut(name))
                         .ok_or_else(|| at(number, Wrong::NoEntity(name.clone())))?;
                     if name == "key" {
-                        *key = Some(Key::from_text(&value).map_err(|e| at(number, Wrong::Key(e)))?);
+                        section.key = Some(Key::from_text(&value).map_err(|e| at(number, Wrong::Key(e)))?);
                     } else if let Some(service) = name.strip_prefix("caps ").filter(|s| !s.contains(' ')) {
-                        caps.insert(service.to_owned(), value);
+                        section.caps.insert(service.to_owned(), value);
                     } else if name != "auid" {
                         // Ceph's releases before 14 wrote `auid`, which had a meaning once.
                         return Err(at(number, Wrong::Name(name)));
@@ -105,9 +105,9 @@ impl Keyring {
                 }
             }
         }
-        let entries = sections.into_iter().map(|(name, (line, key, caps))| match key {
-            Some(key) => Ok((name, Entry { key, caps })),
-            None => Err(at(line, Wrong::NoKey(name))),
+        let entries = sections.into_iter().map(|(name, section)| match section.key {
+            Some(key) => Ok((name, Entry { key, caps: section.caps })),
+            None => Err(at(section.line, Wrong::NoKey(name))),
         });
         Ok(Keyring { entries: entries.collect::<Result<_, _>>()? })
     }
@@ -139,6 +139,15 @@ fn quoted(value: &str) -> String {
         out.push(if c.is_control() { ' ' } else { c });
     }
     out
+}
+
+/// A section of a file, as far as it is read.
+#[derive(Default)]
+struct Section {
+    /// The line that it begins at.
+    line: usize,
+    key: Option<Key>,
+    caps: BTreeMap<String, String>,
 }
 
 /// Lines with the numbers that they begin at; a line whose end is a backslash goes on in the next.

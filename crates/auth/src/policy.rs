@@ -59,7 +59,7 @@ impl Mode {
     }
 }
 
-/// Who may use [`Method::None`].
+/// Peers that may use [`Method::None`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoneFrom {
     Nobody,
@@ -69,7 +69,7 @@ pub enum NoneFrom {
     Everybody,
 }
 
-/// What a server allows.
+/// Methods, modes and kinds of keys that a server allows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerPolicy {
     pub cephx: bool,
@@ -109,7 +109,7 @@ impl ServerPolicy {
     }
 }
 
-/// What a client accepts.
+/// Methods, modes and kinds of keys that a client accepts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientPolicy {
     /// Methods, best first.

@@ -1,18 +1,24 @@
 //! Values and checks that tests of several modules share.
 
+use crate::entropy::Entropy;
 use crate::key::{Key, KeyKind};
 use proptest::prelude::*;
 use std::fmt::Debug;
 use types::Utime;
 use wire::{Decode, Encode, Target};
 
-/// Entropy of a seed: a counter, encrypted by nothing. Each draw differs from all others.
-pub(crate) fn seeded(seed: u64) -> impl FnMut(&mut [u8]) {
-    let mut state = seed;
-    move |out: &mut [u8]| {
+/// Entropy of a seed, by a linear congruential generator.
+pub(crate) fn seeded(seed: u64) -> Seeded {
+    Seeded(seed)
+}
+
+pub(crate) struct Seeded(u64);
+
+impl Entropy for Seeded {
+    fn fill(&mut self, out: &mut [u8]) {
         for byte in out {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            *byte = (state >> 33) as u8;
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *byte = (self.0 >> 33) as u8;
         }
     }
 }

@@ -2,17 +2,17 @@
 //!
 //! The time of a match is at most the product of the lengths of text and expression.
 
-/// Longest program, in steps. Counted repetitions multiply.
-const STEPS_MAX: usize = 20_000;
+/// Longest program. Counted repetitions multiply.
+const INSTRUCTIONS_MAX: usize = 20_000;
 /// Deepest nesting of groups.
 const DEPTH_MAX: usize = 50;
 
 /// A regular expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ere(Vec<Step>);
+pub struct Ere(Vec<Instruction>);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Step {
+enum Instruction {
     One(Set),
     /// Goes on at both places.
     Fork(usize, usize),
@@ -58,7 +58,7 @@ impl Ere {
         }
         let mut steps = Vec::new();
         emit(&node, &mut steps)?;
-        steps.push(Step::Found);
+        steps.push(Instruction::Found);
         Some(Ere(steps))
     }
 
@@ -71,11 +71,11 @@ impl Ere {
             let next = chars.next();
             let here = self.reached(&at, begin, next.is_none());
             let Some(c) = next else {
-                return here.iter().any(|step| self.0[*step] == Step::Found);
+                return here.iter().any(|step| self.0[*step] == Instruction::Found);
             };
             at = here
                 .into_iter()
-                .filter(|step| matches!(&self.0[*step], Step::One(set) if set.contains(c)))
+                .filter(|step| matches!(&self.0[*step], Instruction::One(set) if set.contains(c)))
                 .map(|step| step + 1)
                 .collect();
             begin = false;
@@ -91,11 +91,11 @@ impl Ere {
                 continue;
             }
             match &self.0[step] {
-                Step::Fork(one, other) => todo.extend([*one, *other]),
-                Step::Begin if begin => todo.push(step + 1),
-                Step::End if end => todo.push(step + 1),
-                Step::Begin | Step::End => {}
-                Step::One(_) | Step::Found => out.push(step),
+                Instruction::Fork(one, other) => todo.extend([*one, *other]),
+                Instruction::Begin if begin => todo.push(step + 1),
+                Instruction::End if end => todo.push(step + 1),
+                Instruction::Begin | Instruction::End => {}
+                Instruction::One(_) | Instruction::Found => out.push(step),
             }
         }
         out
@@ -103,25 +103,25 @@ impl Ere {
 }
 
 /// Appends the steps of an expression; `None` if they become too many.
-fn emit(node: &Node, steps: &mut Vec<Step>) -> Option<()> {
-    if steps.len() > STEPS_MAX {
+fn emit(node: &Node, steps: &mut Vec<Instruction>) -> Option<()> {
+    if steps.len() > INSTRUCTIONS_MAX {
         return None;
     }
     match node {
         Node::Empty => {}
-        Node::One(set) => steps.push(Step::One(set.clone())),
-        Node::Begin => steps.push(Step::Begin),
-        Node::End => steps.push(Step::End),
+        Node::One(set) => steps.push(Instruction::One(set.clone())),
+        Node::Begin => steps.push(Instruction::Begin),
+        Node::End => steps.push(Instruction::End),
         Node::All(nodes) => nodes.iter().try_for_each(|node| emit(node, steps))?,
         Node::Either(one, other) => {
             let fork = steps.len();
-            steps.push(Step::Found);
+            steps.push(Instruction::Found);
             emit(one, steps)?;
             let jump = steps.len();
-            steps.push(Step::Found);
+            steps.push(Instruction::Found);
             emit(other, steps)?;
-            steps[fork] = Step::Fork(fork + 1, jump + 1);
-            steps[jump] = Step::Fork(steps.len(), steps.len());
+            steps[fork] = Instruction::Fork(fork + 1, jump + 1);
+            steps[jump] = Instruction::Fork(steps.len(), steps.len());
         }
         Node::Times(node, least, most) => {
             for _ in 0..*least {
@@ -135,20 +135,20 @@ fn emit(node: &Node, steps: &mut Vec<Step>) -> Option<()> {
             match most {
                 None => {
                     let fork = steps.len();
-                    steps.push(Step::Found);
+                    steps.push(Instruction::Found);
                     emit(node, steps)?;
-                    steps.push(Step::Fork(fork, fork));
-                    steps[fork] = Step::Fork(fork + 1, steps.len());
+                    steps.push(Instruction::Fork(fork, fork));
+                    steps[fork] = Instruction::Fork(fork + 1, steps.len());
                 }
                 Some(most) => {
                     let mut forks = Vec::new();
                     for _ in *least..*most {
                         forks.push(steps.len());
-                        steps.push(Step::Found);
+                        steps.push(Instruction::Found);
                         emit(node, steps)?;
                     }
                     let end = steps.len();
-                    forks.into_iter().for_each(|fork| steps[fork] = Step::Fork(fork + 1, end));
+                    forks.into_iter().for_each(|fork| steps[fork] = Instruction::Fork(fork + 1, end));
                 }
             }
         }
@@ -241,7 +241,7 @@ impl Parser<'_> {
         while let Some(digit) = self.rest.next_if(char::is_ascii_digit) {
             digits.push(digit);
         }
-        digits.parse().ok().filter(|n| *n <= STEPS_MAX)
+        digits.parse().ok().filter(|n| *n <= INSTRUCTIONS_MAX)
     }
 
     /// Reads a set, behind its `[`. A backslash is a character like others there.

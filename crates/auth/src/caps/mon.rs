@@ -77,7 +77,7 @@ impl ArgumentRule {
     }
 }
 
-/// What a grant is about.
+/// The subject of a grant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MonAllows {
     /// All services; with anything less than everything, all but `config-key`.
@@ -102,7 +102,7 @@ pub struct MonCaps {
     grants: Vec<MonGrant>,
 }
 
-/// What somebody asks of a monitor.
+/// A request to a monitor.
 #[derive(Clone, Copy, Debug)]
 pub struct MonRequest<'a> {
     /// The service that the command or message belongs to: `osd`, `auth`, `config-key` ...

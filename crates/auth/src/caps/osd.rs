@@ -105,7 +105,7 @@ impl Place {
     }
 }
 
-/// What a grant lets do.
+/// The rights that a grant gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OsdSpec {
     Access(OsdAccess),
@@ -113,7 +113,7 @@ pub enum OsdSpec {
     Class(String, Option<String>),
 }
 
-/// What a grant is about.
+/// The subject of a grant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OsdAllows {
     Place(Place, OsdSpec),
@@ -152,7 +152,7 @@ pub struct ClassCall<'a> {
     pub listed: bool,
 }
 
-/// What somebody asks of an OSD: all steps of one operation on one object.
+/// A request to an OSD: all steps of one operation on one object.
 #[derive(Clone, Copy, Debug)]
 pub struct OsdRequest<'a> {
     /// Name of the pool.
@@ -210,8 +210,8 @@ impl OsdCaps {
 
     /// True if the operation is allowed from `from`, the address at the other end of the connection.
     ///
-    /// One grant must allow all reads and writes. Class calls may be allowed by several grants, each of which allows the
-    /// reads and writes.
+    /// One grant must allow all reads and writes. Class calls may be allowed by several grants, if each of them allows
+    /// the reads and writes.
     pub fn allows(&self, from: Option<IpAddr>, request: &OsdRequest<'_>) -> bool {
         let mut called = vec![false; request.classes.len()];
         self.rules.iter().any(|(grant, place, spec)| {

@@ -25,7 +25,7 @@ fn none_differ(wrong: &[String], of: usize) {
     assert!(wrong.is_empty(), "{} of {of} differ from Ceph's:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What is said of a text, and the text that it is printed as.
+/// The error for a text, or the text that it is printed as.
 fn said(service: &str, caps: &str) -> (Option<String>, Option<String>) {
     let result = match service {
         "mon" => caps.parse::<MonCaps>().map(|caps| caps.to_string()),

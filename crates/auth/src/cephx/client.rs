@@ -60,7 +60,7 @@ struct HeldTicket {
     expires: Utime,
 }
 
-/// What one party knows of itself: name, key, id and tickets. It makes handshakes and keeps what comes out of them.
+/// One party: name, key, id and tickets. It makes handshakes and keeps what comes out of them.
 #[derive(Clone, Debug)]
 pub struct Client {
     name: AuthName,
@@ -80,7 +80,7 @@ pub struct Request {
     pub payload: Vec<u8>,
 }
 
-/// What a connecting side knows after a handshake.
+/// Outcome of a handshake for the connecting side.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Connected {
     pub mode: Mode,

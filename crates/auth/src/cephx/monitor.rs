@@ -50,7 +50,7 @@ impl Default for TicketLifetimes {
     }
 }
 
-/// What a monitor brings to a handshake or a request.
+/// The state of a monitor that a handshake or a request needs.
 pub struct MonitorView<'a> {
     pub policy: &'a ServerPolicy,
     pub entities: &'a dyn Entities,

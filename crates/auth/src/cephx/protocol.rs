@@ -1,4 +1,4 @@
-//! What is said in `cephx`, as bytes.
+//! Messages of `cephx`, as bytes.
 //!
 //! Each structure begins with a version of one byte. Versions that are not known here are refused.
 
@@ -261,7 +261,7 @@ impl<T: Decode> Decode for Sized<T> {
     }
 }
 
-/// What a ticket tells of its owner.
+/// The owner of a ticket, and his rights.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Ticket {
     pub name: AuthName,

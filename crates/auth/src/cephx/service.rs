@@ -16,7 +16,7 @@ use std::time::Duration;
 use types::{EntityType, Utime};
 use wire::{Decode, Target};
 
-/// What a daemon brings to a handshake.
+/// The state of a daemon that a handshake needs.
 pub struct ServiceView<'a> {
     /// The kind of the daemon, for which tickets must be.
     pub service: EntityType,

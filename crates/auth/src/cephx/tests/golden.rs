@@ -1,4 +1,4 @@
-//! What Ceph's parties said, said again byte by byte.
+//! Messages of Ceph's parties, made again byte by byte.
 
 use super::recorded::{Conversation, Recorded, scripted, tag};
 use crate::accepted::{Granted, Step};

@@ -10,7 +10,7 @@ use crate::keyring::{Entry, Keyring, parse_entity};
 use crate::policy::{ClientPolicy, Method, Mode, ServerPolicy};
 use crate::refusal::Refusal;
 use crate::signature;
-use crate::testing::seeded;
+use crate::testing::{Seeded, seeded};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -28,10 +28,10 @@ pub(super) struct World {
     pub osd_ahead: i64,
     pub peer: Option<IpAddr>,
     pub ids_left: u64,
-    pub entropy: Box<dyn FnMut(&mut [u8])>,
+    pub entropy: Seeded,
 }
 
-/// Who gave up, and why.
+/// The side that gave up, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Failure {
     Refused(Refusal),
@@ -55,7 +55,7 @@ pub(super) enum Part {
     Done,
 }
 
-/// What both ends know in the end.
+/// Outcomes of a handshake at both ends.
 #[derive(Debug)]
 pub(super) struct Met {
     pub client: Connected,
@@ -90,7 +90,7 @@ impl World {
             osd_ahead: 0,
             peer: Some("10.1.2.3".parse().unwrap()),
             ids_left: 100,
-            entropy: Box::new(entropy),
+            entropy,
         };
         world.rotate();
         world
