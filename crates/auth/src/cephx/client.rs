@@ -67,6 +67,8 @@ pub struct Client {
     key: Option<Key>,
     policy: ClientPolicy,
     global_id: u64,
+    /// The challenge of the monitor that is spoken with, which a renewed session answers again.
+    challenge: Option<u64>,
     tickets: BTreeMap<EntityType, HeldTicket>,
     services: u32,
 }
@@ -89,6 +91,8 @@ pub struct Connected {
     pub session_key: Option<Key>,
     /// The secret for frames in [`Mode::Secure`].
     pub connection_secret: Option<ConnectionSecret>,
+    /// The challenge of a monitor, for [`Client::keep`].
+    challenge: Option<u64>,
     /// Tickets of a monitor, for [`Client::keep`].
     tickets: BTreeMap<EntityType, HeldTicket>,
 }
@@ -96,7 +100,8 @@ pub struct Connected {
 impl Client {
     /// `key` may be absent if the policy allows [`Method::None`]. `services`: those for which tickets are wanted.
     pub fn new(name: AuthName, key: Option<Key>, policy: ClientPolicy, services: &[EntityType]) -> Client {
-        let mut client = Client { name, key, policy, global_id: 0, tickets: BTreeMap::new(), services: 0 };
+        let mut client =
+            Client { name, key, policy, global_id: 0, challenge: None, tickets: BTreeMap::new(), services: 0 };
         client.ask_for(services);
         client
     }
@@ -143,7 +148,7 @@ impl Client {
             global_id: self.global_id,
             old: self.tickets.get(&EntityType::AUTH).cloned(),
             services: self.services,
-            asked: false,
+            challenge: None,
         })
     }
 
@@ -171,9 +176,10 @@ impl Client {
         })
     }
 
-    /// Keeps id and tickets of a handshake with a monitor.
+    /// Keeps id and tickets of a handshake with the monitor that is spoken with from now on.
     pub fn keep(&mut self, connected: &Connected) {
         self.global_id = connected.global_id;
+        self.challenge = connected.challenge;
         for (service, ticket) in &connected.tickets {
             self.tickets.insert(*service, ticket.clone());
         }
@@ -187,6 +193,7 @@ impl Client {
     /// Forgets id and tickets: what the monitors do not accept again. The next handshake asks for a new id.
     pub fn forget(&mut self) {
         self.global_id = 0;
+        self.challenge = None;
         self.tickets.clear();
     }
 
@@ -208,6 +215,10 @@ impl Client {
         if services == 0 || own.expires <= now {
             return None;
         }
+        if services & u32::from(EntityType::AUTH.0) != 0 {
+            let (key, challenge) = self.key.as_ref().zip(self.challenge)?;
+            return Some(session_request(key, challenge, Some(own), services, entropy));
+        }
         let authorize = Authorize { nonce: draw_number(entropy), challenge_plus_one: None };
         let mut w = Writer::new(Target::PACIFIC);
         w.u16(request::TICKETS);
@@ -219,8 +230,13 @@ impl Client {
     /// Keeps the tickets in a monitor's answer to [`Client::renewal`].
     pub fn renewed(&mut self, answer: &[u8], now: Utime) -> Result<(), ClientError> {
         let own = self.tickets.get(&EntityType::AUTH).ok_or(ClientError::NoTicket(EntityType::AUTH))?;
-        let mut r = open_answer(answer, request::TICKETS)?;
-        let tickets = open_tickets(&r.get()?, &own.session_key, Some(own), &self.policy.key_kinds, now)?;
+        let kinds = &self.policy.key_kinds;
+        let tickets = if answer.starts_with(&request::SESSION.to_le_bytes()) {
+            let key = self.key.as_ref().ok_or(ClientError::NoKey)?;
+            open_session(answer, key, Some(own), kinds, now)?.tickets
+        } else {
+            open_tickets(&open_answer(answer, request::TICKETS)?.get()?, &own.session_key, None, kinds, now)?
+        };
         self.tickets.extend(tickets);
         Ok(())
     }
@@ -309,6 +325,62 @@ fn open_tickets(
     Ok(tickets)
 }
 
+/// The request for a session. `old`: the ticket of the id that is asked for again.
+fn session_request(
+    key: &Key,
+    challenge: u64,
+    old: Option<&HeldTicket>,
+    services: u32,
+    entropy: &mut dyn Entropy,
+) -> Vec<u8> {
+    let client_challenge = draw_number(entropy);
+    let asked = Authenticate {
+        version: 3,
+        client_challenge,
+        proof: proof(key, challenge, client_challenge),
+        old_ticket: old.map_or_else(TicketBlob::default, |ticket| ticket.blob.clone()),
+        services,
+    };
+    let mut w = Writer::new(Target::PACIFIC);
+    w.u16(request::SESSION);
+    w.put(&asked);
+    w.into_vec()
+}
+
+/// A session that a monitor gave.
+struct Session {
+    key: Key,
+    connection_secret: SecretBytes,
+    tickets: BTreeMap<EntityType, HeldTicket>,
+}
+
+/// Opens the answer to a request for a session.
+fn open_session(
+    answer: &[u8],
+    key: &Key,
+    old: Option<&HeldTicket>,
+    key_kinds: &[KeyKind],
+    now: Utime,
+) -> Result<Session, ClientError> {
+    let mut r = open_answer(answer, request::SESSION)?;
+    let mut tickets = open_tickets(&r.get()?, key, old, key_kinds, now)?;
+    let key = tickets.get(&EntityType::AUTH).ok_or(ClientError::NoSession)?.session_key.clone();
+    // Monitors of a time before connections had secrets end here.
+    let (sealed, more) = if r.is_empty() { (&[][..], &[][..]) } else { (r.blob()?, r.blob()?) };
+    let mut connection_secret = SecretBytes::default();
+    if !sealed.is_empty() {
+        connection_secret = open_sized(&key, Usage::ConnectionSecret, sealed)
+            .map_err(|why| ClientError::NotOpened { what: "the connection's secret", why })?;
+    }
+    if !more.is_empty() {
+        let mut more = open_tickets(&GrantedTickets::from_slice(more)?, &key, None, key_kinds, now)?;
+        // The session is the one that was given first.
+        more.remove(&EntityType::AUTH);
+        tickets.extend(more);
+    }
+    Ok(Session { key, connection_secret, tickets })
+}
+
 /// The connecting side of a handshake with a monitor.
 #[derive(Debug)]
 pub struct MonitorConnect {
@@ -319,7 +391,7 @@ pub struct MonitorConnect {
     global_id: u64,
     old: Option<HeldTicket>,
     services: u32,
-    asked: bool,
+    challenge: Option<u64>,
 }
 
 impl MonitorConnect {
@@ -332,22 +404,11 @@ impl MonitorConnect {
 
     /// Answers the monitor's challenge.
     pub fn more(&mut self, payload: &[u8], entropy: &mut dyn Entropy) -> Result<Vec<u8>, ClientError> {
-        let key = self.key.as_ref().filter(|_| !self.asked).ok_or(ClientError::OutOfTurn)?;
-        let server = Challenge::from_slice(payload)?.0;
-        let client_challenge = draw_number(entropy);
+        let key = self.key.as_ref().filter(|_| self.challenge.is_none()).ok_or(ClientError::OutOfTurn)?;
+        let challenge = Challenge::from_slice(payload)?.0;
         let old = self.old.as_ref().filter(|_| self.global_id != 0);
-        let asked = Authenticate {
-            version: 3,
-            client_challenge,
-            proof: proof(key, server, client_challenge),
-            old_ticket: old.map_or_else(TicketBlob::default, |ticket| ticket.blob.clone()),
-            services: self.services,
-        };
-        self.asked = true;
-        let mut w = Writer::new(Target::PACIFIC);
-        w.u16(request::SESSION);
-        w.put(&asked);
-        Ok(w.into_vec())
+        self.challenge = Some(challenge);
+        Ok(session_request(key, challenge, old, self.services, entropy))
     }
 
     /// Reads the good news.
@@ -355,29 +416,20 @@ impl MonitorConnect {
         let mode = chosen(&self.modes, mode)?;
         let Some(key) = self.key else {
             let tickets = BTreeMap::new();
-            return Ok(Connected { mode, global_id, session_key: None, connection_secret: None, tickets });
+            return Ok(Connected {
+                mode,
+                global_id,
+                session_key: None,
+                connection_secret: None,
+                challenge: None,
+                tickets,
+            });
         };
-        if !self.asked {
-            return Err(ClientError::OutOfTurn);
-        }
-        let mut r = open_answer(payload, request::SESSION)?;
-        let mut tickets = open_tickets(&r.get()?, &key, self.old.as_ref(), &self.key_kinds, now)?;
-        let session_key = tickets.get(&EntityType::AUTH).ok_or(ClientError::NoSession)?.session_key.clone();
-        // Monitors of a time before connections had secrets end here.
-        let mut secret = SecretBytes::default();
-        if !r.is_empty() {
-            let opened = open_sized::<SecretBytes>(&session_key, Usage::ConnectionSecret, r.blob()?);
-            secret = opened.map_err(|why| ClientError::NotOpened { what: "the connection's secret", why })?;
-        }
-        let more = if r.is_empty() { &[] } else { r.blob()? };
-        if !more.is_empty() {
-            let more = GrantedTickets::from_slice(more)?;
-            let mut more = open_tickets(&more, &session_key, None, &self.key_kinds, now)?;
-            more.remove(&EntityType::AUTH);
-            tickets.extend(more);
-        }
-        let connection_secret = connection_secret(mode, &secret)?;
-        Ok(Connected { mode, global_id, session_key: Some(session_key), connection_secret, tickets })
+        let challenge = Some(self.challenge.ok_or(ClientError::OutOfTurn)?);
+        let session = open_session(payload, &key, self.old.as_ref(), &self.key_kinds, now)?;
+        let connection_secret = connection_secret(mode, &session.connection_secret)?;
+        let (session_key, tickets) = (Some(session.key), session.tickets);
+        Ok(Connected { mode, global_id, session_key, connection_secret, challenge, tickets })
     }
 }
 
@@ -433,7 +485,14 @@ impl ServiceConnect {
         let mode = chosen(&self.modes, mode)?;
         let tickets = BTreeMap::new();
         let Some(ticket) = self.ticket else {
-            return Ok(Connected { mode, global_id, session_key: None, connection_secret: None, tickets });
+            return Ok(Connected {
+                mode,
+                global_id,
+                session_key: None,
+                connection_secret: None,
+                challenge: None,
+                tickets,
+            });
         };
         if !self.answered {
             return Err(ClientError::OutOfTurn);
@@ -444,6 +503,7 @@ impl ServiceConnect {
             return Err(ClientError::NotProven);
         }
         let connection_secret = connection_secret(mode, &reply.connection_secret)?;
-        Ok(Connected { mode, global_id, session_key: Some(ticket.session_key), connection_secret, tickets })
+        let session_key = Some(ticket.session_key);
+        Ok(Connected { mode, global_id, session_key, connection_secret, challenge: None, tickets })
     }
 }

@@ -102,44 +102,28 @@ impl MonitorAccept {
             other => return Err(Refusal::UnknownRequest(other)),
         }
         let asked: Authenticate = r.get()?;
-        let entry = view.entities.find(&self.name).ok_or_else(|| Refusal::UnknownEntity(self.name.clone()))?;
-        let kind = entry.key.kind();
-        if !view.policy.key_kinds.contains(&kind) {
-            return Err(Refusal::KeyKind { name: self.name, kind });
-        }
-        let expected = proof(&entry.key, self.challenge, asked.client_challenge);
-        if !crypto::equal(&expected.to_le_bytes(), &asked.proof.to_le_bytes()) {
-            return Err(Refusal::WrongKey(self.name));
-        }
+        let entry = proven_entry(view, &self.name, self.challenge, &asked)?;
         let caps = entry.caps.get("mon").ok_or_else(|| Refusal::NoCaps(self.name.clone()))?.clone();
-        let (global_id, old_key) = self.global_id(view, &asked)?;
-        let mut maker = TicketMaker { view, name: &self.name, entry: &entry, global_id };
-        let (granted, info) = maker.ticket(EntityType::AUTH, &entry.key, old_key.as_ref())?;
-        let session_key = info.session_key;
-        let mut w = answer(request::SESSION);
-        w.put(&GrantedTickets(vec![granted]));
-        let mut connection_secret = None;
-        // A peer that asks for no service is of a time before connections had secrets.
-        if asked.services != 0 {
-            let more = maker.tickets(asked.services, &session_key)?;
-            connection_secret = (self.mode == Mode::Secure).then(|| ConnectionSecret::generate(view.entropy));
-            let secret = SecretBytes::new(connection_secret.as_ref().map_or(&[], ConnectionSecret::as_slice));
-            w.blob(&seal_sized(&session_key, Usage::ConnectionSecret, &secret, view.entropy));
-            let none = more.0.is_empty();
-            w.blob(&if none { Vec::new() } else { more.to_vec(Target::PACIFIC) });
-        } else if self.mode == Mode::Secure {
+        if asked.services == 0 && self.mode == Mode::Secure {
+            // A peer that asks for no service is of a time before connections had secrets.
             return Err(Refusal::Modes(vec![Mode::Secure.number()]));
         }
+        let (global_id, old_key) = self.global_id(view, &asked)?;
+        let connection_secret = (self.mode == Mode::Secure).then(|| ConnectionSecret::generate(view.entropy));
+        let maker = TicketMaker { view, name: &self.name, entry: &entry, global_id };
+        let secret = SecretBytes::new(connection_secret.as_ref().map_or(&[], ConnectionSecret::as_slice));
+        let (payload, info) = maker.session(asked.services, old_key.as_ref(), Some(&secret))?;
         Ok(Step::Accepted(Box::new(Accepted {
             method: Method::Cephx,
             mode: self.mode,
             name: self.name,
             global_id,
             caps: Granted::Text(caps),
-            session_key: Some(session_key),
+            session_key: Some(info.session_key),
             connection_secret,
             expires: Some(info.ticket.expires),
-            payload: w.into_vec(),
+            challenge: Some(self.challenge),
+            payload,
         })))
     }
 
@@ -155,20 +139,45 @@ impl MonitorAccept {
         if !shown {
             return Err(Refusal::OldTicketMissing);
         }
-        let info = match auth_reader(view)?.ticket(&asked.old_ticket) {
-            Ok(info) => info,
-            Err(Refusal::TicketUnreadable) => return Err(Refusal::OldTicketUnreadable("it was changed")),
-            Err(Refusal::SecretNotAtHand { .. }) => {
-                return Err(Refusal::OldTicketUnreadable("the secret that it is sealed with is not at hand"));
-            }
-            Err(other) => return Err(other),
-        };
-        let (claimed, found) = (self.global_id, info.ticket.global_id);
-        if claimed != found || info.ticket.name != self.name {
-            return Err(Refusal::OldTicketOfOther { claimed, found });
-        }
-        Ok((claimed, Some(info.session_key)))
+        let old_key = old_session_key(view, &self.name, self.global_id, &asked.old_ticket)?;
+        Ok((self.global_id, Some(old_key)))
     }
+}
+
+/// Finds a peer's entry, and checks the proof of its key.
+fn proven_entry(
+    view: &MonitorView<'_>,
+    name: &AuthName,
+    challenge: u64,
+    asked: &Authenticate,
+) -> Result<Entry, Refusal> {
+    let entry = view.entities.find(name).ok_or_else(|| Refusal::UnknownEntity(name.clone()))?;
+    let kind = entry.key.kind();
+    if !view.policy.key_kinds.contains(&kind) {
+        return Err(Refusal::KeyKind { name: name.clone(), kind });
+    }
+    let expected = proof(&entry.key, challenge, asked.client_challenge);
+    if !crypto::equal(&expected.to_le_bytes(), &asked.proof.to_le_bytes()) {
+        return Err(Refusal::WrongKey(name.clone()));
+    }
+    Ok(entry)
+}
+
+/// The session key of a ticket for monitors that proves an id.
+fn old_session_key(view: &MonitorView<'_>, name: &AuthName, claimed: u64, ticket: &TicketBlob) -> Result<Key, Refusal> {
+    let info = match auth_reader(view)?.ticket(ticket) {
+        Ok(info) => info,
+        Err(Refusal::TicketUnreadable) => return Err(Refusal::OldTicketUnreadable("it was changed")),
+        Err(Refusal::SecretNotAtHand { .. }) => {
+            return Err(Refusal::OldTicketUnreadable("the secret that it is sealed with is not at hand"));
+        }
+        Err(other) => return Err(other),
+    };
+    let found = info.ticket.global_id;
+    if claimed != found || info.ticket.name != *name {
+        return Err(Refusal::OldTicketOfOther { claimed, found });
+    }
+    Ok(info.session_key)
 }
 
 fn begin(
@@ -258,6 +267,29 @@ impl TicketMaker<'_, '_> {
         Ok((granted, info))
     }
 
+    /// Makes the answer to a request for a session: a ticket for monitors under the peer's key, then the secret of the
+    /// connection, if that is a new one, and tickets for services, both under the key of the session. `old_key`: session
+    /// key of the ticket that the peer showed.
+    fn session(
+        mut self,
+        services: u32,
+        old_key: Option<&Key>,
+        connection_secret: Option<&SecretBytes>,
+    ) -> Result<(Vec<u8>, TicketInfo), Refusal> {
+        let (granted, info) = self.ticket(EntityType::AUTH, &self.entry.key, old_key)?;
+        let mut w = answer(request::SESSION);
+        w.put(&GrantedTickets(vec![granted]));
+        if services != 0 {
+            let more = self.tickets(services, &info.session_key)?;
+            let entropy = &mut *self.view.entropy;
+            let seal = |secret| seal_sized(&info.session_key, Usage::ConnectionSecret, secret, entropy);
+            w.blob(&connection_secret.map_or(Vec::new(), seal));
+            let none = more.0.is_empty();
+            w.blob(&if none { Vec::new() } else { more.to_vec(Target::PACIFIC) });
+        }
+        Ok((w.into_vec(), info))
+    }
+
     /// Makes tickets for the services whose bits are set and that have secrets. There is none for monitors themselves
     /// among them: it would take the place of the session that it is asked for with. A ticket for a service where the
     /// peer has no capabilities has none either.
@@ -275,7 +307,8 @@ impl TicketMaker<'_, '_> {
     }
 }
 
-/// Answers a request that an accepted peer of `cephx` makes in a message: for tickets, or for a daemon's secrets.
+/// Answers a request that an accepted peer of `cephx` makes in a message: for tickets, for a new session when its own
+/// grows old, or for a daemon's secrets.
 ///
 /// Errors: what the peer hears is [`Refusal::errno`].
 pub fn requests(view: &mut MonitorView<'_>, peer: &Accepted, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
@@ -291,17 +324,20 @@ pub fn requests(view: &mut MonitorView<'_>, peer: &Accepted, payload: &[u8]) -> 
                 return Err(Refusal::TicketOfOther { ticket, authorizer });
             }
             let mut maker = TicketMaker { view, name: &peer.name, entry: &entry, global_id: ticket };
-            let granted = if asked.services & u32::from(EntityType::AUTH.0) != 0 {
-                let (own, _) = maker.ticket(EntityType::AUTH, &info.session_key, None)?;
-                let mut granted = maker.tickets(asked.services, &info.session_key)?;
-                granted.0.push(own);
-                granted
-            } else {
-                maker.tickets(asked.services, &info.session_key)?
-            };
             let mut w = answer(request::TICKETS);
-            w.put(&granted);
+            w.put(&maker.tickets(asked.services, &info.session_key)?);
             Ok(w.into_vec())
+        }
+        request::SESSION => {
+            let asked: Authenticate = r.get()?;
+            let challenge = peer.challenge.ok_or(Refusal::OutOfTurn)?;
+            let entry = proven_entry(view, &peer.name, challenge, &asked)?;
+            if asked.old_ticket.sealed.is_empty() {
+                return Err(Refusal::OldTicketMissing);
+            }
+            let old_key = old_session_key(view, &peer.name, peer.global_id, &asked.old_ticket)?;
+            let maker = TicketMaker { view, name: &peer.name, entry: &entry, global_id: peer.global_id };
+            Ok(maker.session(asked.services, Some(&old_key), None)?.0)
         }
         request::ROTATING_SECRETS => {
             let service = peer.name.kind;

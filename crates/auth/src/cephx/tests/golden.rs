@@ -243,6 +243,25 @@ fn a_handshake_again_proves_the_id_and_a_ticket_is_renewed() {
 }
 
 #[test]
+fn a_session_is_renewed_on_its_connection() {
+    let recorded = Recorded::read();
+    let mut client = client(&recorded, "client.g", Mode::Crc, &ALL);
+    let conversation = recorded.of("client_to_mon_long");
+    client.keep(&connect_monitor(conversation, &client));
+    // Tickets for monitors were good for 40 seconds.
+    let mut now = conversation.at;
+    for (said, answer) in conversation.client.messages.iter().zip(&conversation.server.messages) {
+        now.sec += 31;
+        let said = mauth_payload(said);
+        let challenge = Authenticate::from_slice(&said[2..]).unwrap().client_challenge.to_le_bytes().to_vec();
+        assert_eq!(client.renewal(now, &mut scripted(vec![challenge])).as_deref(), Some(said));
+        client.renewed(mauth_reply_payload(answer), now).unwrap();
+        assert_eq!(client.renewal(now, &mut no_entropy), None);
+    }
+    assert_eq!(conversation.client.messages.len(), 2);
+}
+
+#[test]
 fn refusals_are_those_of_ceph() {
     let recorded = Recorded::read();
     for name in ["wrong_key", "unknown_entity", "osd_without_secrets"] {

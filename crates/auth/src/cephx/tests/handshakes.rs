@@ -131,6 +131,47 @@ fn tickets_are_renewed_before_they_expire() {
 }
 
 #[test]
+fn a_session_is_renewed_as_long_as_its_ticket_is_good() {
+    for name in ["client.old", "client.new"] {
+        let mut world = World::new();
+        let mut client = world.client(name, Mode::Secure);
+        let met = world.join(&mut client).unwrap();
+        for _ in 0..10 {
+            world.pass(54 * HOUR);
+            world.rotate();
+            let request = client.renewal(world.now, &mut world.entropy).unwrap();
+            let answer = world.monitor(|view| requests(view, &met.server, &request)).unwrap();
+            client.renewed(&answer, world.now).unwrap();
+            assert_eq!(client.renewal(world.now, &mut world.entropy), None);
+            world.reach(&client).unwrap();
+            world.join(&mut client.clone()).unwrap();
+        }
+        world.pass(73 * HOUR);
+        assert_eq!(client.renewal(world.now, &mut world.entropy), None, "a session that ended is not renewed");
+    }
+}
+
+#[test]
+fn a_session_is_renewed_for_who_proves_key_and_id_alone() {
+    let mut world = World::new();
+    let mut client = world.client("client.new", Mode::Crc);
+    let met = world.join(&mut client).unwrap();
+    world.pass(54 * HOUR);
+    let request = client.renewal(world.now, &mut world.entropy).unwrap();
+    let mut other = world.client("client.old", Mode::Crc);
+    let others = world.join(&mut other).unwrap().server;
+    let refusal = world.monitor(|view| requests(view, &others, &request)).unwrap_err();
+    assert_eq!(refusal, Refusal::WrongKey(other.name().clone()));
+    let mut twin = world.client("client.new", Mode::Crc);
+    let mut twins = world.join(&mut twin).unwrap().server;
+    let refusal = world.monitor(|view| requests(view, &twins, &request)).unwrap_err();
+    assert_eq!(refusal, Refusal::WrongKey(client.name().clone()), "the challenge is of another connection");
+    twins.challenge = met.server.challenge;
+    let refusal = world.monitor(|view| requests(view, &twins, &request)).unwrap_err();
+    assert_eq!(refusal, Refusal::OldTicketOfOther { claimed: twins.global_id, found: met.server.global_id });
+}
+
+#[test]
 fn a_ticket_that_a_service_refused_is_asked_for_anew() {
     let mut world = World::new();
     let mut client = world.client("client.new", Mode::Crc);
