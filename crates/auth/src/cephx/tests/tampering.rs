@@ -8,6 +8,7 @@ use crate::cephx::protocol::{Authorizer, services};
 use crate::keyring::parse_entity;
 use crate::policy::Mode;
 use crate::refusal::Refusal;
+use proptest::prelude::*;
 use types::EntityType;
 use wire::{Decode, Encode, Target};
 
@@ -271,4 +272,30 @@ fn requests_are_of_the_session_that_they_come_on() {
     world.entities.entries.remove(&parse_entity("client.old").unwrap());
     assert!(matches!(world.monitor(|view| requests(view, &session, &request)), Err(Refusal::UnknownEntity(_))));
     assert_eq!(services(0x1_00).count(), 0);
+}
+
+proptest! {
+    /// Anything at all in place of one message is refused, and ends in no panic.
+    #[test]
+    fn arbitrary_messages_are_refused(
+        part in prop::sample::select(vec![Part::ReplyMore, Part::RequestMore, Part::Done]),
+        head in prop::sample::select(vec![vec![], vec![1], vec![0, 1, 0, 0, 0, 0, 1], vec![0, 1, 3]]),
+        tail in any::<Vec<u8>>(),
+        name in prop::sample::select(vec!["client.old", "client.new"]),
+    ) {
+        let mut world = World::new();
+        let mut client = joined(&mut world, name);
+        let mut replace = |found: Part, message: &mut Vec<u8>| {
+            if found == part {
+                *message = head.iter().chain(&tail).copied().collect();
+            }
+        };
+        prop_assert!(world.reach_over(&client, &mut replace).is_err());
+        prop_assert!(world.join_over(&mut client, &mut replace).is_err());
+        let session = world.join(&mut client).unwrap().server;
+        let message: Vec<u8> = [vec![0, 2], head.clone(), tail.clone()].concat();
+        prop_assert!(world.monitor(|view| requests(view, &session, &message)).is_err());
+        prop_assert!(client.renewed(&message, world.now).is_err());
+        prop_assert!(client.open_secrets(&message).is_err());
+    }
 }
