@@ -1,9 +1,9 @@
 //! Parts of a Ceph that are not here: file systems, metadata servers, an orchestrator, devices with health records,
 //! telemetry. Questions are answered as on a Ceph that has none of them; changes are refused.
 
+use super::command::Command;
 use super::context::Context;
 use super::mgr_modules;
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, done, refuse, with_status};
 use serde_json::{Value, json};

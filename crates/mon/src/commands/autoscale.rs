@@ -1,7 +1,7 @@
 //! `ceph osd pool set noautoscale`: the number of groups of all pools, and of pools to come, at once.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::{Answer, Reply, done};
 use crate::Update;
 use osdmap::AutoscaleMode;

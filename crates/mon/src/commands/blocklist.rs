@@ -1,7 +1,7 @@
 //! `ceph osd blocklist`: clients that are locked out.
 
+use super::command::Command;
 use super::context::{Context, with_status};
-use super::table::Command;
 use super::{Answer, Format, Reply, done, refuse};
 use serde_json::{Value, json};
 use std::time::Duration;

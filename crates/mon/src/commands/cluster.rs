@@ -1,8 +1,8 @@
 //! The cluster at a glance: `ceph -s`, `ceph df`, `ceph versions` and the like.
 
+use super::command::Command;
 use super::context::{Context, stamp};
 use super::osd_query::{count, important_flags, osd_counts, remapped_pgs, stat_text, stat_value};
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, health, pg, pools, progress, services, units};
 use crate::erasure_pools::data_shards;

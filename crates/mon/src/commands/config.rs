@@ -1,7 +1,7 @@
 //! `ceph config`: options kept centrally and handed to daemons and clients.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Reply, done, refuse};
 use crate::Update;

@@ -1,8 +1,8 @@
 //! `ceph config ls`, `help` and `show`: which options there are, and what holds for a daemon.
 
+use super::command::Command;
 use super::config::{canonical, effective, value_for};
 use super::context::Context;
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Reply, refuse};
 use crate::options::{self, OptionFacts, OptionKind, value};

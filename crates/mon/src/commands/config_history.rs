@@ -1,8 +1,8 @@
 //! `ceph config log`, `reset` and `assimilate-conf`: many options at once, and the way back.
 
+use super::command::Command;
 use super::config::{check_bytes, checked, target};
 use super::context::{Context, stamp};
-use super::table::Command;
 use super::{Answer, Outcome, Reply, conf_text, done, refuse};
 use crate::Update;
 use crate::options;

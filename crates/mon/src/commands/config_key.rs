@@ -1,7 +1,7 @@
 //! `ceph config-key`: a small store of keys and values for any client.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::{Answer, Outcome, Reply, done, refuse};
 use crate::Update;
 use bytes::Bytes;

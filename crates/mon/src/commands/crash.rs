@@ -1,7 +1,7 @@
 //! `ceph crash`: reports of daemons that ended by themselves, as `ceph-crash` posts them.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Outcome, Reply};
 use crate::crashes::{self, Crash};

@@ -1,8 +1,8 @@
 //! Questions about the CRUSH hierarchy.
 
+use super::command::Command;
 use super::context::Context;
 use super::crush_tree::{self, Node};
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, arguments::parse_osd, refuse};
 use crate::commands::context::{weight, weight_text};

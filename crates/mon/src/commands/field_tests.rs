@@ -1,4 +1,4 @@
-//! What operators' tools and habits ask: answers of Ceph 16.2.15 to commands that once were answered otherwise.
+//! Questions of operators' tools and habits: answers of Ceph 16.2.15 to commands that once were answered otherwise.
 
 use super::test_cluster::{NOW, TestCluster};
 use super::{Outcome, Request, SessionInfo, handle};

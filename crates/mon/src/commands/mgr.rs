@@ -1,9 +1,9 @@
 //! Commands about Ceph's manager daemon. The monitor does its work; there are no modules to load.
 
+use super::command::Command;
 use super::context::{Context, stamp};
 use super::mgr_modules;
 use super::progress;
-use super::table::Command;
 use super::{Answer, refuse};
 use serde_json::json;
 use types::Errno;

@@ -1,8 +1,8 @@
-//! `ceph mgr module`: the modules that a Ceph's manager has. Here they are names: what they do is done by the monitor, or
-//! not at all, whether they are enabled or not.
+//! `ceph mgr module`: the modules that a Ceph's manager has. Here they are names: the monitor does what some of them are
+//! for, and nobody the rest, whether they are enabled or not.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::{Answer, Reply, done, refuse};
 use crate::Update;
 use serde_json::{Value, json};

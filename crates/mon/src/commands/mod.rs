@@ -19,6 +19,7 @@ mod autoscale;
 mod balancer;
 mod blocklist;
 mod cluster;
+mod command;
 mod conf_text;
 mod config;
 mod config_facts;

@@ -1,9 +1,9 @@
 //! Marking OSDs in, out and down, weighing them, making them and removing them.
 
 use super::arguments::parse_osd;
+use super::command::Command;
 use super::context::{Context, short_float};
 use super::osd_new;
-use super::table::Command;
 use super::{Answer, Outcome, Reply, done, refuse};
 use crate::Update;
 use osdmap::{Incremental, OsdState, PgMapping, UpActing, WEIGHT_IN};
@@ -543,7 +543,7 @@ fn safe_to_destroy(c: &Context<'_>) -> Answer {
     refuse(errno, sentence)
 }
 
-/// What happens to placement groups if some OSDs stop. Groups are named as texts.
+/// Placement groups by what comes of them if some OSDs stop. Groups are named as texts.
 #[derive(Default)]
 struct StopReport {
     degraded: Vec<String>,
@@ -582,7 +582,7 @@ impl StopReport {
     }
 }
 
-/// Adds OSDs that can stop as well, up to `max` in all: those that are near the first one in the hierarchy. It ends with
+/// Adds OSDs that can stop as well, up to `max` in all: those near the first one in the hierarchy. It ends with
 /// the bucket in which not all can.
 fn also_ok_to_stop(c: &Context<'_>, osds: &mut BTreeSet<OsdId>, max: usize) {
     let Some(first) = osds.first() else { return };

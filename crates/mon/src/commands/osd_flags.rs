@@ -1,8 +1,8 @@
 //! Flags of the cluster and of OSDs, ratios, and the releases that may take part.
 
 use super::arguments::parse_osd;
+use super::command::Command;
 use super::context::{Context, short_float};
-use super::table::Command;
 use super::{Answer, Reply, done, refuse};
 use osdmap::{Incremental, OsdMapFlags, OsdState};
 use types::{Errno, OsdId};

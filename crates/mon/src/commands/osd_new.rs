@@ -1,10 +1,10 @@
 //! `ceph osd new`: an OSD and the secrets that it starts with.
 
 use super::arguments::Arguments;
+use super::command::Command;
 use super::context::Context;
 use super::keyring;
 use super::osd_change::{bring_into_being, check_room};
-use super::table::Command;
 use super::{Answer, Outcome, Reply, refuse};
 use crate::Update;
 use crate::state::AuthEntry;
@@ -57,7 +57,7 @@ fn answer(c: &Context<'_>, printed: Outcome, osd: Option<Update>, secrets: Vec<U
     }
 }
 
-/// What the input says of a new OSD.
+/// Secrets and class of a new OSD, from the input.
 #[derive(Default)]
 struct Secrets {
     /// The OSD's own key.

@@ -1,7 +1,7 @@
 //! Questions about single OSDs and about the map as a whole.
 
+use super::command::Command;
 use super::context::{Context, addrs_value, osds_text, osds_value, primary_number, with_status};
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Outcome, Reply, osd_tree, refuse, units};
 use bytes::Bytes;

@@ -1,8 +1,8 @@
 //! `ceph osd status`: the fullness of each OSD, and its client I/O.
 
+use super::command::Command;
 use super::context::Context;
 use super::osd_dump::state_names;
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, crush_tree, refuse, units};
 use crate::volatile::IoRates;

@@ -1,10 +1,10 @@
 //! `ceph pg dump`: all statistics of placement groups.
 
+use super::command::Command;
 use super::context::{Context, with_status};
 use super::osd_query::perf_value;
 use super::pg::OMAP_NOTE;
 use super::pg_print::{self, statfs_value, sum_value};
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Format, units};
 use crate::volatile::{OsdStat, PgStat, PgTotals};

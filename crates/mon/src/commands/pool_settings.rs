@@ -1,8 +1,8 @@
 //! `ceph osd pool get` and `ceph osd pool set`.
 
+use super::command::Command;
 use super::context::Context;
 use super::pool_print::{opt_text, opt_value};
-use super::table::Command;
 use super::{Answer, Format, Reply, done, refuse};
 use crate::options::value::parse_size;
 use crate::osd_shards;

@@ -1,7 +1,7 @@
 //! Making, listing, renaming and deleting pools, their quotas and snapshots, and their I/O.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Reply, done, pool_print, refuse, units};
 use crate::autoscaler::{self, PoolPlan};

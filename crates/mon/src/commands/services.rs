@@ -1,8 +1,8 @@
 //! The service map: daemons that have registered with the manager.
 
 use super::Answer;
+use super::command::Command;
 use super::context::{Context, stamp};
-use super::table::Command;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! The spread of placement groups' copies and of data over OSDs, and weights that even it out.
 
+use super::command::Command;
 use super::context::{Context, short_float, weight};
-use super::table::Command;
 use super::{Answer, Outcome, Reply, refuse};
 use osdmap::{OsdMap, PgMapping, WEIGHT_IN};
 use serde_json::{Map, Value, json};

@@ -1,37 +1,16 @@
 //! All commands, and their descriptions for `ceph`.
 
+use super::command::Command;
 use super::signature::Signature;
 use super::{
-    Answer, Context, absent, auth, autoscale, balancer, blocklist, cluster, config, config_facts, config_history,
-    config_key, crash, crush_change, crush_query, ec_profiles, force, health, log, mgr, mgr_modules, mon, mon_change,
-    osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump, placement_temp,
-    pool_applications, pool_settings, pools, rbd, scrub, services, spread, upmap,
+    absent, auth, autoscale, balancer, blocklist, cluster, config, config_facts, config_history, config_key, crash,
+    crush_change, crush_query, ec_profiles, force, health, log, mgr, mgr_modules, mon, mon_change, osd_change, osd_df,
+    osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump, placement_temp, pool_applications,
+    pool_settings, pools, rbd, scrub, services, spread, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-
-/// One command: the only place that holds its form, its purpose and its handler.
-pub(super) struct Command {
-    /// See [`Signature`].
-    pub signature: &'static str,
-    /// One line for `ceph --help`.
-    pub help: &'static str,
-    /// Permissions that an entity needs: some of `r`, `w`, `x`.
-    pub permissions: &'static str,
-    pub handler: fn(&Context<'_>) -> Answer,
-}
-
-impl Command {
-    pub const fn new(
-        signature: &'static str,
-        permissions: &'static str,
-        help: &'static str,
-        handler: fn(&Context<'_>) -> Answer,
-    ) -> Command {
-        Command { signature, help, permissions, handler }
-    }
-}
 
 const TOPICS: &[&[Command]] = &[
     absent::COMMANDS,

@@ -1,4 +1,4 @@
-//! What Nacre makes of each option.
+//! The effect that each option has here.
 
 /// The effect of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
