@@ -36,7 +36,7 @@ pub struct NewPool {
 }
 
 /// Reason why a pool cannot be made or deleted as asked.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum PoolError {
     #[error("pool '{0}' already exists")]
     Exists(String),
@@ -65,7 +65,7 @@ pub enum PoolError {
     #[error("unknown erasure code profile '{0}'")]
     NoProfile(String),
     #[error("erasure code profile '{0}' cannot be used: {1}")]
-    Profile(String, String),
+    Profile(String, UnfitProfile),
     #[error("there is no crush rule for replicated pools")]
     NoDefaultRule,
     #[error(
@@ -80,6 +80,17 @@ pub enum PoolError {
     DeletionDisabled,
     #[error("pool deletion is disabled; you must unset nodelete flag for the pool first")]
     NoDelete,
+}
+
+/// The reason why no pool can be made with an erasure code profile.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum UnfitProfile {
+    #[error(transparent)]
+    Profile(#[from] ec::ProfileError),
+    #[error("it has too many shards")]
+    Shards,
+    #[error("no rule can be made of it: {0}")]
+    Rule(#[from] crush::BuildError),
 }
 
 impl PoolError {

@@ -62,6 +62,7 @@ pub enum Command {
     /// Tell where the time of operations goes: of the median one and of the slowest.
     Why(Why),
     /// Run whole clusters under simulated misfortunes, each from a seed that gives the same again.
+    #[cfg(feature = "sim")]
     Sim(sim::cli::SimOptions),
     /// Run a monitor (for deployments by hand; 'up' does it for you).
     Mon(Mon),
