@@ -50,6 +50,9 @@ pub enum Command {
     /// Create, list and remove pools.
     #[command(subcommand)]
     Pool(Pool),
+    /// Tell what options of Ceph mean here.
+    #[command(subcommand)]
+    Config(Config),
     /// Check, repair, export and import the store of an OSD that does not run.
     #[command(subcommand)]
     Store(Store),
@@ -59,11 +62,28 @@ pub enum Command {
     /// Tell where the time of operations goes: of the median one and of the slowest.
     Why(Why),
     /// Run whole clusters under simulated misfortunes, each from a seed that gives the same again.
+    #[cfg(feature = "sim")]
     Sim(sim::cli::SimOptions),
     /// Run a monitor (for deployments by hand; 'up' does it for you).
     Mon(Mon),
     /// Run an OSD, the daemon of one drive (for deployments by hand; 'up' does it for you).
     Osd(Osd),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Config {
+    /// Tell whether an option is honoured here, what it does, and what serves its purpose if it is not.
+    Why(ConfigWhy),
+}
+
+#[derive(Args, Debug)]
+pub struct ConfigWhy {
+    /// Names of options, or their beginnings with a '*'.
+    #[arg(required = true, value_name = "OPTION")]
+    pub options: Vec<String>,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Default of `--dir`.

@@ -253,7 +253,7 @@ impl Messenger {
                 let Keepalive2Ack { .. } = open(payload)?;
                 s.alive_at = self.now;
             }
-            // Linux kernels send acknowledgements on lossy sessions, too. Nothing is kept there that they could release.
+            // Linux kernels send acknowledgements on lossy sessions, too. Nothing is kept there for them to release.
             Tag::ACK => {
                 let Ack { seq } = open(payload)?;
                 if !s.policy.lossy {
