@@ -1,22 +1,22 @@
 //! Things that a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
-use crate::backoffs::Backoffs;
+use crate::agreement::leases::Leases;
 use crate::coded::CodedReads;
 use crate::coded::old_shards::OldShardReads;
 use crate::copy::Copies;
-use crate::dups::DupsLimit;
+use crate::group::dups::DupsLimit;
+use crate::group::loading::LoadError;
+use crate::healing::pacing::Pacing;
+use crate::healing::reservations::Reservations;
 use crate::hops::{MemberTimes, Recorder};
-use crate::intake::Held;
-use crate::leases::Leases;
-use crate::loading::LoadError;
+use crate::intake::backoffs::Backoffs;
+use crate::intake::memory::Held;
 use crate::messages::PgInterval;
 use crate::messages::peering::{Agreed, MemberState, PgNotify};
 use crate::messages::table::PeerBound;
 use crate::ops::Limits;
-use crate::pacing::Pacing;
-use crate::reservations::Reservations;
-use crate::rooms::Rooms;
-use crate::trim_turns::TrimTurns;
+use crate::updates::rooms::Rooms;
+use crate::updates::trim_turns::TrimTurns;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

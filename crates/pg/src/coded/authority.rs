@@ -8,12 +8,12 @@
 //! flush, a last record that rotted): all had what is rolled forward. Its log does not count as long as the others are
 //! enough; it is brought to theirs.
 
+use crate::agreement::lost_osds::is_given_up;
+use crate::agreement::members::Standing;
+use crate::agreement::peering::Phase;
 use crate::context::Context;
-use crate::info::PgInfo;
-use crate::lost_osds::is_given_up;
-use crate::members::Standing;
-use crate::peering::Phase;
-use crate::pg::Pg;
+use crate::group::info::PgInfo;
+use crate::group::pg::Pg;
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use types::{EVersion, Epoch, OsdId};

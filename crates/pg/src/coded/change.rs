@@ -2,8 +2,8 @@
 
 use super::coding::encode;
 use super::undo::Undo;
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::pg::Pg;
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::pg::Pg;
 use bytes::Bytes;
 use ec::StripeLayout;
 use mutant::Mutant;

@@ -2,10 +2,10 @@
 
 use super::undo::Undo;
 use crate::context::{Context, OnCommit};
-use crate::info::PgInfo;
-use crate::log::{LogEntry, LogKind};
+use crate::group::info::PgInfo;
+use crate::group::log::{LogEntry, LogKind};
+use crate::group::pg::Pg;
 use crate::messages::coded::RollForward;
-use crate::pg::Pg;
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use store::{Step, Transaction};

@@ -4,8 +4,8 @@
 //! sources send of an object is digested on the way, and compared with their own digests then.
 
 use crate::context::Context;
-use crate::digests::{DataDigest, Digests};
-use crate::pg::Pg;
+use crate::group::digests::{DataDigest, Digests};
+use crate::group::pg::Pg;
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
 use wire::Rope;

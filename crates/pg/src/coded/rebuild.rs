@@ -2,10 +2,10 @@
 
 use super::gather::Wanted;
 use crate::context::{Context, Waiter};
-use crate::digests::{Content, Digests, Wrong};
+use crate::group::digests::{Content, Digests, Wrong};
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::pg::Pg;
 use crate::messages::healing::PgPush;
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::pg::Pg;
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::BTreeMap;

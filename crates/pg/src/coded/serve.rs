@@ -1,10 +1,10 @@
 //! One shard's bytes, as its OSD reads them for the primary.
 
 use crate::context::{Context, Waiter};
-use crate::lookup::{NoAnswer, ready};
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::object_info::ObjectInfo;
+use crate::group::pg::Pg;
 use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply};
-use crate::object_info::ObjectInfo;
-use crate::pg::Pg;
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Which shard an OSD has in an interval, and who has which shard of an object.
 
+use crate::agreement::members;
 use crate::context::Context;
-use crate::members;
-use crate::pg::{Interval, Pg};
+use crate::group::pg::{Interval, Pg};
 use ec::ShardSet;
 use mutant::Mutant;
 use std::collections::BTreeSet;

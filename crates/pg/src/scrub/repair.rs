@@ -3,9 +3,9 @@
 use super::record::Record;
 use super::verdict::{Choice, Finding, Verdict};
 use crate::context::{Context, OnCommit};
-use crate::healing::Work;
+use crate::group::pg::Pg;
+use crate::healing::turn::Work;
 use crate::messages::scrub::ScrubBad;
-use crate::pg::Pg;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId, ReqId};
 

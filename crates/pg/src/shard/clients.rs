@@ -2,13 +2,13 @@
 
 use super::Shard;
 use super::deferred::{Deferred, deferred_bytes};
-use crate::backoffs::BackoffCounts;
-use crate::client_ops::ClientOp;
 use crate::context::{ClientSession, Context, Output};
 use crate::hops::{OpTimes, WaitReasons};
-use crate::intake::Sent;
+use crate::intake::backoffs::BackoffCounts;
+use crate::intake::client_ops::ClientOp;
+use crate::intake::memory::Sent;
+use crate::messages::route;
 use crate::ops;
-use crate::route;
 use std::time::Duration;
 use types::{EntityName, Epoch, Errno, ReqId};
 use wire::addr::EntityAddr;

@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::context::{ClientSession, Output};
 use crate::hops::OpTimes;
-use crate::route;
+use crate::messages::route;
 use std::time::Duration;
 use types::{EntityName, Epoch, OsdId};
 use wire::messages::{OsdOp, OsdOpReply};

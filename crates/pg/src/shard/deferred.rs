@@ -1,9 +1,9 @@
 //! Operations, acknowledgements and questions that wait for a newer map.
 
 use super::Shard;
-use crate::client_ops::OP_BYTES;
 use crate::context::Output;
 use crate::hops::OpTimes;
+use crate::intake::client_ops::OP_BYTES;
 use crate::messages::peering::PgQuery;
 use types::{Epoch, OsdId};
 use wire::messages::{OsdBackoff, OsdOp};

@@ -2,8 +2,8 @@
 
 use super::Shard;
 use crate::context::{Context, Waiter};
-use crate::info::{INFO_KEY, PgInfo};
-use crate::lookup::{NoAnswer, ready};
+use crate::group::info::{INFO_KEY, PgInfo};
+use crate::group::lookup::{NoAnswer, ready};
 use crate::messages::peering::{FoundCopy, PgFound, PgSought};
 use types::{OsdId, PgId};
 use wire::Decode;

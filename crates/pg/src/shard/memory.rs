@@ -2,9 +2,9 @@
 
 use super::Shard;
 use super::deferred::Deferred;
-use crate::client_ops::{ClientOp, OP_BYTES};
-use crate::memory_use::MemoryUse;
-use crate::pg::Pg;
+use crate::group::pg::Pg;
+use crate::intake::client_ops::{ClientOp, OP_BYTES};
+use crate::intake::memory_use::MemoryUse;
 
 impl Shard {
     /// Returns the memory held for clients, as it is counted and as a look at each operation finds it.

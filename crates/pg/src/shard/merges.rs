@@ -5,9 +5,9 @@
 
 use super::{Context, Output, Shard};
 use crate::context::Fatal;
-use crate::loading::LoadError;
-use crate::merging::merge_tables;
-use crate::pg::{Interval, Pg, PoolShape};
+use crate::group::loading::LoadError;
+use crate::group::merging::merge_tables;
+use crate::group::pg::{Interval, Pg, PoolShape};
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
 use store::LookupId;

@@ -1,10 +1,10 @@
 //! Questions and orders of operators about groups that this OSD leads.
 
 use super::Shard;
+use crate::agreement::leases::ReplicaReadCounts;
 use crate::context::Context;
-use crate::leases::ReplicaReadCounts;
+use crate::healing::unfound::{GiveUpError, PgView};
 use crate::scrub::repair::{KeepCopyError, Kept};
-use crate::unfound::{GiveUpError, PgView};
 use types::{OsdId, PgId};
 
 impl Shard {

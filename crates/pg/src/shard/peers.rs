@@ -3,6 +3,7 @@
 use super::Shard;
 use super::deferred::Deferred;
 use crate::context::Context;
+use crate::group::pg::Pg;
 use crate::messages::lease::{LeaseGrant, ReadShare, ReadShareGet};
 use crate::messages::peering::{MemberState, PgNotify, PgQuery, PgStrays, PgUnneeded};
 use crate::messages::rename::Rehome;
@@ -10,7 +11,6 @@ use crate::messages::replication::RepOpReply;
 use crate::messages::room::{RoomGet, RoomTold};
 use crate::messages::table::GroupMessage;
 use crate::messages::{PeerKind, PeerMessage};
-use crate::pg::Pg;
 use mutant::Mutant;
 use std::time::Duration;
 use types::OsdId;

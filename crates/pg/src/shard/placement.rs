@@ -3,9 +3,9 @@
 use super::Shard;
 use crate::coded::shard_sources::instance;
 use crate::context::{Context, OnCommit, Output};
-use crate::dups::DupsLimit;
-use crate::maps::{Advance, MapError};
-use crate::pg::{Interval, Pg, PoolShape};
+use crate::group::dups::DupsLimit;
+use crate::group::pg::{Interval, Pg, PoolShape};
+use crate::shard::maps::{Advance, MapError};
 use mutant::Mutant;
 use osdmap::{MappingUpdate, OsdMap, PgMapping, PoolFlags, UpActing};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,9 +6,9 @@
 
 use super::{Context, Output, Shard};
 use crate::context::Fatal;
-use crate::maps::Advance;
-use crate::pg::{Interval, Pg, PoolShape};
-use crate::split::ancestors;
+use crate::group::pg::{Interval, Pg, PoolShape};
+use crate::group::split::ancestors;
+use crate::shard::maps::Advance;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, PgId};
 

@@ -1,11 +1,11 @@
 //! What a group does about watches.
 
 use super::watches::{NotifyRequest, Told};
-use crate::client_ops::ClientOp;
 use crate::context::Context;
+use crate::group::pg::Pg;
+use crate::healing::unfound::NO_SESSION;
+use crate::intake::client_ops::ClientOp;
 use crate::ops::WatchEffect;
-use crate::pg::Pg;
-use crate::unfound::NO_SESSION;
 use cls::Caller;
 use std::time::Duration;
 use types::{ObjectId, ReqId};
