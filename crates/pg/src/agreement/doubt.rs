@@ -50,7 +50,7 @@ impl Pg {
         if is_due && !silent.is_empty() {
             self.peering.doubt.asked_at = Some(cx.now);
             for osd in &silent {
-                cx.send_osd(*osd, PgSought { epoch: cx.epoch, groups: vec![self.id.base()] });
+                cx.send_osd(*osd, PgSought { epoch: cx.map.epoch, groups: vec![self.id.base()] });
             }
         }
         if !self.waits_in_doubt(cx.map).is_empty() {
@@ -117,7 +117,7 @@ impl Pg {
     pub(crate) fn doubt_tick(&mut self, cx: &mut Context<'_>) {
         if self.is_active() && self.is_in_doubt() && cx.now >= self.peering.doubt.look_at {
             self.peering.doubt.look_at = cx.now + LOOK_EVERY;
-            cx.monitor.history.push(self.id.base());
+            cx.outbox.to_monitor.history.push(self.id.base());
         }
         self.gathered(cx);
     }

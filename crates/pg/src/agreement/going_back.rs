@@ -173,7 +173,7 @@ impl Pg {
     fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, former: Option<ObjectInfo>) -> bool {
         let Some(Some(way)) = self.peering.going_back.remove(object) else { return false };
         let Some(newest) = self.newest_of(object).cloned() else { return false };
-        let first = self.log.next_version(cx.epoch);
+        let first = self.log.next_version(cx.map.epoch);
         let clones = self.void_clones(object, way.voids);
         let entry = |object: &ObjectId, at: usize, kind, prior_version| LogEntry {
             version: after(first, at),

@@ -55,7 +55,7 @@ impl Pg {
             return self.start_interval_among_members(cx, self.interval.clone());
         }
         self.end_interval_among_members(cx);
-        self.peering.set_phase(Phase::AwaitingMap { newer_than: cx.epoch });
+        self.peering.set_phase(Phase::AwaitingMap { newer_than: cx.map.epoch });
         self.ask_again(cx);
         self.queue_report(cx);
     }

@@ -66,7 +66,7 @@ impl Pg {
         (served, version): (Epoch, EVersion),
     ) {
         let (members, last) = (&history.members, history.last_epoch_started);
-        tracing::warn!(pg = %self.id, epoch = %cx.epoch, ?members, %last, %leads, %served, %version,
+        tracing::warn!(pg = %self.id, epoch = %cx.map.epoch, ?members, %last, %leads, %served, %version,
             "those that served last are given up; goes on with what others have");
     }
 }

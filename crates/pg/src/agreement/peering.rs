@@ -168,13 +168,15 @@ impl Pg {
         self.peering.retry_at = cx.now + RETRY_AFTER;
         let pg = self.pg_interval();
         match &self.peering.phase {
-            Phase::AwaitingMap { newer_than } => cx.monitor.newer_than = cx.monitor.newer_than.max(Some(*newer_than)),
+            Phase::AwaitingMap { newer_than } => {
+                cx.outbox.to_monitor.newer_than = cx.outbox.to_monitor.newer_than.max(Some(*newer_than))
+            }
             Phase::Gathering { waiting } => {
                 if self.peering.history.is_none() {
-                    cx.monitor.history.push(self.id.base());
+                    cx.outbox.to_monitor.history.push(self.id.base());
                 }
                 for osd in waiting {
-                    cx.queries.entry(*osd).or_default().push((pg, self.interval.agreed()));
+                    cx.outbox.queries.entry(*osd).or_default().push((pg, self.interval.agreed()));
                 }
             }
             Phase::Starting { waiting } => {
@@ -192,10 +194,10 @@ impl Pg {
             let (pgid, member_shards) = (self.id.base(), self.shards_of(&members));
             let basis = self.peering.record;
             let activation = PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis };
-            cx.monitor.activations.push(activation);
+            cx.outbox.to_monitor.activations.push(activation);
         }
         if let Some(osds) = self.peering.temp_asked.clone() {
-            cx.monitor.temps.push((self.id.base(), osds));
+            cx.outbox.to_monitor.temps.push((self.id.base(), osds));
         }
     }
 
@@ -330,11 +332,11 @@ impl Pg {
         self.peering.readers.clear();
         let Some(holder) = self.lease_holder().filter(|_| !mutant::is(Mutant::NoLeaseWait)) else { return };
         if holder == cx.whoami {
-            let shares = cx.leases.shares(cx.now).into_iter().map(|(osd, span)| (Some(osd), cx.now + span));
+            let shares = cx.shared.leases.shares(cx.now).into_iter().map(|(osd, span)| (Some(osd), cx.now + span));
             // What it let others before this start matters only if it has not led since.
             let came_up = cx.map.osd(holder).map_or(Epoch(0), |osd| osd.info.up_from);
             let led_before = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started < came_up);
-            let unknown = led_before.then(|| (None, cx.now + cx.leases.promises(cx.now).0));
+            let unknown = led_before.then(|| (None, cx.now + cx.shared.leases.promises(cx.now).0));
             return self.wait_out_shares(cx, &shares.chain(unknown).collect());
         }
         if self.peering.told.contains_key(&holder) {
@@ -342,7 +344,7 @@ impl Pg {
             return self.wait_out_shares(cx, &shares);
         }
         // Whom it let read it let read no longer than it may itself.
-        let (unknown, promises) = cx.leases.promises(cx.now);
+        let (unknown, promises) = cx.shared.leases.promises(cx.now);
         let own = promises.iter().filter(|(osd, _)| *osd == holder).map(|(_, span)| *span).max();
         let own = cx.now + own.unwrap_or_default().max(unknown);
         let told = [None, Some(holder)].into_iter().filter_map(|holder| self.peering.promised.get(&holder).copied());
@@ -368,11 +370,11 @@ impl Pg {
     fn wait_for_reader(&mut self, cx: &mut Context<'_>, osd: OsdId, until: Duration) {
         if until > cx.now {
             self.peering.readers.insert(osd, until);
-            cx.wakes.insert((until, self.id));
+            cx.agenda.wakes.insert((until, self.id));
             if cx.map.is_up(osd) {
                 // It may know already that it does not lead, or is no member, any more.
                 let pg = self.pg_interval();
-                cx.queries.entry(osd).or_default().push((pg, self.interval.agreed()));
+                cx.outbox.queries.entry(osd).or_default().push((pg, self.interval.agreed()));
             }
         }
     }
@@ -516,7 +518,7 @@ impl Pg {
         if self.peering.temp_asked.as_ref() != Some(&osds) {
             tracing::debug!(pg = %self.id, ?osds, "wants another acting set");
             self.peering.temp_asked = Some(osds.clone());
-            cx.monitor.temps.push((self.id.base(), osds));
+            cx.outbox.to_monitor.temps.push((self.id.base(), osds));
         }
     }
 
@@ -791,11 +793,11 @@ impl Pg {
         }
         for (osd, standing) in self.members.iter() {
             if standing == Standing::Serving {
-                holds &= cx.leases.holds(osd, cx.now);
+                holds &= cx.shared.leases.holds(osd, cx.now);
             }
         }
         if !holds {
-            cx.leases.waiting.insert(self.id);
+            cx.shared.leases.waiting.insert(self.id);
         }
         holds
     }
@@ -887,7 +889,7 @@ impl Pg {
             self.look_for_old_shards(cx);
             self.recover(cx);
             self.start_waiting_ops(cx);
-            cx.backoffs.release(self.id.base(), cx.epoch);
+            cx.shared.backoffs.release(self.id.base(), cx.map.epoch);
         }
         self.members_changed(cx);
     }

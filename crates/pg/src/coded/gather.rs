@@ -57,7 +57,7 @@ impl Pg {
         wanted: Wanted,
         but: Option<OsdId>,
     ) -> LookupId {
-        let id = cx.coded_reads.next_id();
+        let id = cx.shared.coded_reads.next_id();
         let coded = self.coded.as_mut().expect("only coded objects are gathered");
         let (shards, offset, len) = match wanted {
             Wanted::Shard { shard, offset, len, .. } => ([shard].into_iter().collect(), offset, len),
@@ -215,7 +215,7 @@ impl Pg {
         if bytes.is_none() {
             tracing::warn!(pg = %self.id, %object, %version, "too few of its shards can be read");
         }
-        cx.coded_reads.done.push_back((id, bytes.ok_or_else(error)));
+        cx.shared.coded_reads.done.push_back((id, bytes.ok_or_else(error)));
         for osd in bad {
             self.shard_is_bad(cx, osd, &object, version);
         }
@@ -225,7 +225,7 @@ impl Pg {
     pub(crate) fn forget_gathers(&mut self, cx: &mut Context<'_>) {
         if let Some(coded) = &mut self.coded {
             for id in std::mem::take(&mut coded.gathers).into_keys() {
-                cx.waiters.remove(&id);
+                cx.agenda.waiters.remove(&id);
             }
             coded.rebuilds.clear();
             coded.proofs.clear();

@@ -106,7 +106,7 @@ impl Context<'_> {
             Ok((outcome, data)) => Some(read.reply(outcome, data)),
             Err(NoAnswer::Pending(id)) => {
                 self.wait(id, Waiter::OldShard);
-                self.old_shard_reads.insert(id, read);
+                self.shared.old_shard_reads.insert(id, read);
                 None
             }
             Err(NoAnswer::Damaged(damage)) => {
@@ -128,7 +128,7 @@ impl Context<'_> {
         id: LookupId,
         data: Option<Result<Rope, ReadError>>,
     ) -> Option<(OsdId, ShardReadReply)> {
-        let read = self.old_shard_reads.remove(&id)?;
+        let read = self.shared.old_shard_reads.remove(&id)?;
         let to = read.to;
         let reply = match data {
             None => self.read_old_shard(read)?,

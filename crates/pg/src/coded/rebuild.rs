@@ -141,7 +141,7 @@ impl Pg {
             return self.pull_failed(cx, cx.whoami, object.clone());
         }
         let (first, last) = (offset == 0, offset + len >= shard_bytes);
-        cx.pacing.sent(len, last);
+        cx.shared.pacing.sent(len, last);
         if len > 0 {
             rebuild.content.add(&[], &[(offset, len)], &data);
         }

@@ -277,8 +277,8 @@ impl Pg {
 
     /// The pool is gone, and the group with it.
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
-        cx.reservations.forget(self.id);
-        cx.rooms.forget(self.id);
+        cx.shared.reservations.forget(self.id);
+        cx.shared.rooms.forget(self.id);
         self.refuse_replica_reads(cx);
         self.drop_ops(cx);
         self.drop_parts(cx);
@@ -292,19 +292,19 @@ impl Pg {
 
     /// This OSD is no member any more.
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
-        cx.interrupted.extend(self.replication.sessions());
+        cx.outbox.interrupted.extend(self.replication.sessions());
         self.drop_parts(cx);
         self.refuse_replica_reads(cx);
-        cx.reservations.forget(self.id);
-        cx.rooms.forget(self.id);
+        cx.shared.reservations.forget(self.id);
+        cx.shared.rooms.forget(self.id);
         self.drop_ops(cx);
     }
 
     /// Clients have nothing to expect of this OSD any more, and are told so by the map.
     fn drop_ops(&mut self, cx: &mut Context<'_>) {
         self.ops.drop_all(cx);
-        let held_back = cx.backoffs.release(self.id.base(), cx.epoch);
-        cx.interrupted.extend(held_back);
+        let held_back = cx.shared.backoffs.release(self.id.base(), cx.map.epoch);
+        cx.outbox.interrupted.extend(held_back);
     }
 
     /// A new interval begins. Ceph's clients send an operation again only if the group's primary or its range of
@@ -354,9 +354,9 @@ impl Pg {
         if stays_primary {
             self.ops.begin_anew(cx, replication.into_ops());
             // Who holds back what is of the whole group goes on with it until the group serves.
-            cx.backoffs.release_objects(self.id.base(), cx.epoch, |_| true);
+            cx.shared.backoffs.release_objects(self.id.base(), cx.map.epoch, |_| true);
         } else {
-            cx.interrupted.extend(replication.sessions());
+            cx.outbox.interrupted.extend(replication.sessions());
             self.drop_ops(cx);
         }
         self.pushes = Pushes::default();
@@ -368,8 +368,8 @@ impl Pg {
             self.forced = Forced::default();
         }
         self.sent_back = SentBack::default();
-        cx.reservations.forget(self.id);
-        cx.rooms.forget(self.id);
+        cx.shared.reservations.forget(self.id);
+        cx.shared.rooms.forget(self.id);
         self.unreadable.clear();
         self.rereading = Rereading::default();
         self.members = Members::default();
@@ -421,7 +421,7 @@ impl Pg {
     /// Has the monitors learn the group's state with the next beacon.
     pub(crate) fn queue_report(&mut self, cx: &mut Context<'_>) {
         if !self.is_primary(cx.whoami) {
-            cx.reports.remove(&self.id);
+            cx.outbox.reports.remove(&self.id);
             return;
         }
         if self.is_loading() {
@@ -435,7 +435,7 @@ impl Pg {
         let report = PgReport {
             pgid: self.id.base(),
             state: self.state_bits(cx.whoami),
-            epoch: cx.epoch,
+            epoch: cx.map.epoch,
             sequence: self.report_sequence,
             last_update: self.log.head(),
             log_start: self.log.tail(),
@@ -465,7 +465,7 @@ impl Pg {
             trimmed_snaps: self.snap_trim.done(),
             blocked_by: self.blocked_by(cx.map),
         };
-        cx.reports.insert(self.id, report);
+        cx.outbox.reports.insert(self.id, report);
     }
 }
 

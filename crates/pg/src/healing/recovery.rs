@@ -444,7 +444,7 @@ impl Pg {
                 let read = queue.reading.take().expect("just seen");
                 self.forget_proof(&read.object);
             }
-            cx.pacing.sent(piece.data.len() as u64, piece.last);
+            cx.shared.pacing.sent(piece.data.len() as u64, piece.last);
             cx.send_osd(to, piece);
             return Ok(true);
         }

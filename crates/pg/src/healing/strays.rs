@@ -80,7 +80,7 @@ impl Strays {
                 questions.entry(primary).or_default().push(pgid);
             }
         }
-        let epoch = cx.epoch;
+        let epoch = cx.map.epoch;
         for (primary, groups) in questions {
             cx.send_osd(primary, PgStrays { epoch, groups });
         }

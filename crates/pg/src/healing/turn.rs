@@ -155,7 +155,7 @@ impl Pg {
         self.stop_healing(cx);
         if work.is_some() {
             self.healing = Healing { work, priority, targets, local: false, granted: 0 };
-            cx.reservations.ask(self.id, priority);
+            cx.shared.reservations.ask(self.id, priority);
         }
         self.queue_report(cx);
     }
@@ -178,7 +178,7 @@ impl Pg {
         if healing.work.is_none() {
             return;
         }
-        cx.reservations.release(self.id);
+        cx.shared.reservations.release(self.id);
         let pg = self.pg_interval();
         // The next one has been asked already.
         let asked = if healing.local { healing.granted + 1 } else { 0 };
@@ -237,7 +237,7 @@ impl Pg {
     /// As member: the primary wants to bring objects here.
     pub(crate) fn slot_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserve) {
         if self.follows(from, message.pg.since) {
-            cx.reservations.ask_for(from, message.pg, message.priority);
+            cx.shared.reservations.ask_for(from, message.pg, message.priority);
         }
     }
 

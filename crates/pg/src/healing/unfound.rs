@@ -187,7 +187,7 @@ impl Pg {
     /// operation, or of recovery itself.
     pub(crate) fn goes_on_soon(&mut self, cx: &mut Context<'_>) {
         self.unfound_changed = true;
-        cx.wakes.insert((cx.now, self.id));
+        cx.agenda.wakes.insert((cx.now, self.id));
     }
 
     /// Goes on with what waited for what is unfound now, or has been given up.

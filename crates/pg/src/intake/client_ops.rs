@@ -204,10 +204,10 @@ impl ClientOps {
             (self.held_bytes, self.taken_bytes) = Default::default();
         }
         for share in [Share::Clients, Share::Copies, Share::Osds] {
-            cx.held.put_back(share, self.taken_bytes[share as usize]);
+            cx.shared.held.put_back(share, self.taken_bytes[share as usize]);
         }
-        cx.held.give_back(self.held_bytes - self.taken_bytes.iter().sum::<usize>());
-        cx.interrupted.extend(self.waiting.iter().chain(self.ops.values()).map(|op| op.session));
+        cx.shared.held.give_back(self.held_bytes - self.taken_bytes.iter().sum::<usize>());
+        cx.outbox.interrupted.extend(self.waiting.iter().chain(self.ops.values()).map(|op| op.session));
         let next_number = self.next_number;
         *self = ClientOps { next_number, ..ClientOps::default() };
     }
@@ -232,12 +232,12 @@ impl ClientOps {
         for op in &mut self.waiting {
             self.held_bytes -= op.taken_bytes;
             self.taken_bytes[op.share() as usize] -= op.taken_bytes;
-            cx.held.put_back(op.share(), std::mem::take(&mut op.taken_bytes));
+            cx.shared.held.put_back(op.share(), std::mem::take(&mut op.taken_bytes));
             // What was read belongs to the old interval, whose state may not be the new one's.
             (op.progress, op.waits_for_room) = (LookupProgress::default(), None);
             op.times.waits.add(WaitReasons::INACTIVE);
         }
-        cx.interrupted.extend(self.waiting.iter().map(|op| op.session));
+        cx.outbox.interrupted.extend(self.waiting.iter().map(|op| op.session));
     }
 
     /// Those that wait for the group to serve, and those that were started or queued.
@@ -256,7 +256,7 @@ impl ClientOps {
     /// An operation has come.
     fn hold(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
         self.held_bytes += op.held_bytes();
-        cx.held.add(op.held_bytes());
+        cx.shared.held.add(op.held_bytes());
     }
 
     /// An operation that has started takes so many bytes more.
@@ -265,7 +265,7 @@ impl ClientOps {
         op.taken_bytes += bytes;
         self.held_bytes += bytes;
         self.taken_bytes[op.share() as usize] += bytes;
-        cx.held.take(op.share(), bytes);
+        cx.shared.held.take(op.share(), bytes);
     }
 
     /// An operation that has started waits again as if it had not.
@@ -275,7 +275,7 @@ impl ClientOps {
         let bytes = std::mem::take(&mut op.taken_bytes);
         self.held_bytes -= bytes;
         self.taken_bytes[op.share() as usize] -= bytes;
-        cx.held.put_back(op.share(), bytes);
+        cx.shared.held.put_back(op.share(), bytes);
     }
 
     /// Whether an update of an object in `from .. until` is on its way.
@@ -317,15 +317,15 @@ impl ClientOps {
     pub fn release(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
         self.held_bytes -= op.held_bytes();
         self.taken_bytes[op.share() as usize] -= op.taken_bytes;
-        cx.held.put_back(op.share(), op.taken_bytes);
-        cx.held.give_back(op.held_bytes() - op.taken_bytes);
+        cx.shared.held.put_back(op.share(), op.taken_bytes);
+        cx.shared.held.give_back(op.held_bytes() - op.taken_bytes);
     }
 }
 
 impl Pg {
     /// A client's operation has come; this OSD is the primary.
     pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
-        op.times.sampled = cx.recorder.chooses(&op.reqid);
+        op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         // In erasure-coded pools the objects of each shard are named apart.
         op.object.pool = self.id.pool;
         if is_osds(op.session) && !self.replace_question(cx, &op) {
@@ -366,7 +366,7 @@ impl Pg {
             let (id, pg_num) = (self.id.base(), self.interval.shape.pg_num);
             let range = (osdmap::pg_range(id, pg_num).0, osdmap::pg_cursor_end(id, pg_num));
             let object = op.op.object_id().head_of();
-            cx.backoffs.hold_group(held_back(cx.epoch, &op, &object), range);
+            cx.shared.backoffs.hold_group(held_back(cx.map.epoch, &op, &object), range);
         }
     }
 
@@ -392,7 +392,7 @@ impl Pg {
                 self.ask_later(cx, &op);
             } else if cx.clients.contains_key(&op.session) {
                 let object = op.op.object_id().head_of();
-                cx.backoffs.hold_object(held_back(cx.epoch, &op, &object), lacks.clone());
+                cx.shared.backoffs.hold_object(held_back(cx.map.epoch, &op, &object), lacks.clone());
             }
         }
         !held.is_empty()
@@ -401,8 +401,8 @@ impl Pg {
     /// Clients are let send again what they hold back for want of objects that are there, or can be had.
     pub(crate) fn release_found(&mut self, cx: &mut Context<'_>) {
         let id = self.id.base();
-        if cx.backoffs.any_for_objects(id) {
-            cx.backoffs.release_objects(id, cx.epoch, |lacks| !self.is_unfound(lacks));
+        if cx.shared.backoffs.any_for_objects(id) {
+            cx.shared.backoffs.release_objects(id, cx.map.epoch, |lacks| !self.is_unfound(lacks));
         }
     }
 
@@ -473,7 +473,7 @@ impl Pg {
     }
 
     fn answer_error(&mut self, cx: &mut Context<'_>, op: &ClientOp, errno: Errno) {
-        let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.epoch);
+        let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.map.epoch);
         self.answer(cx, op, reply);
     }
 
@@ -492,10 +492,10 @@ impl Pg {
     ) {
         let held_bytes = op.held_bytes();
         self.ops.release(cx, op);
-        cx.recorder.answered(cx.now, self.id, op, &reply, way);
+        cx.shared.recorder.answered(cx.now, self.id, op, &reply, way);
         if reply.result >= 0 && op.times.started.happened() {
             let took = Duration::from_micros(u64::from(op.times.stamp(cx.now).0 - op.times.started.0));
-            cx.pacing.answered(took, held_bytes as u64, op.may_write);
+            cx.shared.pacing.answered(took, held_bytes as u64, op.may_write);
         }
         cx.send_client(op.session, op.tid, reply);
     }
@@ -585,10 +585,10 @@ impl Pg {
         if share_bytes == 0 {
             return true;
         }
-        if !cx.held.may_start(op.share(), cx.limits.client_bytes) {
+        if !cx.shared.held.may_start(op.share(), cx.limits.client_bytes) {
             let object = op.object.clone();
             self.ops.wait_for_memory.insert(object);
-            cx.held.wait(self.id);
+            cx.shared.held.wait(self.id);
             return false;
         }
         self.ops.take(cx, number, share_bytes);
@@ -645,16 +645,16 @@ impl Pg {
                 Ran::Blocked
             }
             Run::Copy(source) => {
-                let id = cx.coded_reads.next_id();
+                let id = cx.shared.coded_reads.next_id();
                 op.progress.answers.waits_for_data(id);
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
                 cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
                 match cx.map.pools.contains_key(&source.locator.pool) {
-                    true => cx.copies.begin(id, *source, cx.now),
+                    true => cx.shared.copies.begin(id, *source, cx.now),
                     false => {
                         let nothing = Copied::into_rope(Err(Errno::ENOENT.as_result()));
-                        cx.coded_reads.done.push_back((id, Ok(nothing)));
+                        cx.shared.coded_reads.done.push_back((id, Ok(nothing)));
                     }
                 }
                 Ran::Blocked
@@ -743,7 +743,7 @@ impl Pg {
         let removed_snaps = cx.map.removed_snaps_queue.get(&self.id.pool.base());
         let op = &self.ops.ops[&number];
         let connected = self.watches.connected(&op.object, op.reqid.name, op.session);
-        let notify_id = self.watches.next_notify_id(cx.epoch);
+        let notify_id = self.watches.next_notify_id(cx.map.epoch);
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
         op.times.run(cx.now);
         let progress = &mut op.progress;
@@ -756,7 +756,7 @@ impl Pg {
             mtime: op.op.mtime,
             may_write: op.may_write,
             return_vec: op.op.flags.has(OpFlags::RETURNVEC),
-            next_version: self.log.next_version(cx.epoch),
+            next_version: self.log.next_version(cx.map.epoch),
             last_user_version: self.info.last_user_version,
             layout: self.coded.as_ref().map(|coded| coded.layout),
             connected: &connected,
@@ -820,7 +820,7 @@ impl Pg {
     pub(crate) fn own_op(&self, cx: &Context<'_>, object: &ObjectId, reqid: ReqId, ops: Vec<Op>) -> ClientOp {
         let pgid = SPgId { pg: self.id, shard: NO_SHARD };
         let name = Bytes::copy_from_slice(&object.name);
-        let request = OsdOp::new(pgid, object.hash, cx.epoch, Locator::pool(self.id.pool), name, ops);
+        let request = OsdOp::new(pgid, object.hash, cx.map.epoch, Locator::pool(self.id.pool), name, ops);
         let op = ClientOp::new(NO_SESSION, 0, reqid, request, OpTimes::new(cx.now, cx.now));
         ClientOp { object: object.clone(), ..op }
     }
@@ -1004,7 +1004,7 @@ impl Pg {
     /// Reads of the object are tried again when leases come, or with the next tick.
     fn wait_to_read(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         self.ops.wait_to_read.insert(object);
-        cx.leases.waiting.insert(self.id);
+        cx.shared.leases.waiting.insert(self.id);
     }
 
     /// Reads that wait for leases, or for members, are tried again.
@@ -1049,7 +1049,7 @@ impl Pg {
     fn answer_read(&mut self, cx: &mut Context<'_>, op: ClientOp, effects: Effects) {
         self.reads.ops += 1;
         self.reads.bytes += effects.bytes_read;
-        let mut reply = OsdOpReply::to(&op.op, effects.result, cx.epoch);
+        let mut reply = OsdOpReply::to(&op.op, effects.result, cx.map.epoch);
         fill_results(&mut reply, effects.ops);
         if effects.result == Errno::ENOENT.as_result() && effects.user_version == 0 {
             reply.set_versions(EVersion::ZERO, self.info.last_user_version);
@@ -1071,7 +1071,7 @@ impl Pg {
         if step.code == OpCode::SCRUBLS {
             return match self.list_inconsistent(&step.indata.to_vec(), cx.whoami) {
                 Ok(page) => {
-                    let mut reply = OsdOpReply::to(&op.op, 0, cx.epoch);
+                    let mut reply = OsdOpReply::to(&op.op, 0, cx.map.epoch);
                     fill_results(&mut reply, vec![ops::OpResult { rval: 0, outdata: Rope::from(page) }]);
                     self.answer(cx, &op, reply);
                 }
@@ -1080,7 +1080,7 @@ impl Pg {
         }
         if step.code == OpCode::PG_HITSET_LS {
             // Pools without tiers have none.
-            let mut reply = OsdOpReply::to(&op.op, 0, cx.epoch);
+            let mut reply = OsdOpReply::to(&op.op, 0, cx.map.epoch);
             fill_results(&mut reply, vec![ops::OpResult { rval: 0, outdata: Rope::from(vec![0; 4]) }]);
             return self.answer(cx, &op, reply);
         }
@@ -1114,7 +1114,7 @@ impl Pg {
                 };
                 self.reads.ops += 1;
                 let result = i32::from(listing.at_end);
-                let mut reply = OsdOpReply::to(&op.op, result, cx.epoch);
+                let mut reply = OsdOpReply::to(&op.op, result, cx.map.epoch);
                 let outdata = Rope::from(listing.encode());
                 fill_results(&mut reply, vec![ops::OpResult { rval: result, outdata }]);
                 reply.set_versions(EVersion::ZERO, self.info.last_user_version);
@@ -1209,7 +1209,7 @@ pub(crate) fn fill_results(reply: &mut OsdOpReply, results: Vec<ops::OpResult>) 
 
 /// The answer to a request that the log says has been carried out.
 fn reply_from_log(op: &ClientOp, entry: &LogEntry, cx: &Context<'_>) -> OsdOpReply {
-    let mut reply = OsdOpReply::to(&op.op, entry.result, cx.epoch);
+    let mut reply = OsdOpReply::to(&op.op, entry.result, cx.map.epoch);
     for (slot, (rval, outdata)) in reply.ops.iter_mut().zip(&entry.op_results) {
         (slot.result, slot.outdata) = (*rval, Rope::from(outdata.clone()));
     }

@@ -361,7 +361,7 @@ impl Pg {
         let Some(scan) = self.scrub.scans.get_mut(&asker).filter(|scan| scan.waits_for.is_none()) else { return };
         match scan.advance(cx.store) {
             Progress::Waits(id) => cx.wait(id, Waiter::Scrub { pgid: self.id }),
-            Progress::Later => drop(cx.scrubs_later.insert(self.id)),
+            Progress::Later => drop(cx.agenda.scrubs_later.insert(self.id)),
             Progress::Done(map) => {
                 let scan = self.scrub.scans.remove(&asker).expect("just seen");
                 let answer = ScrubGot { pg: scan.asked.pg, round: scan.asked.round, map };

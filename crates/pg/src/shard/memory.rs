@@ -15,11 +15,11 @@ impl Shard {
         });
         let in_groups = self.pgs.values().flat_map(Pg::unanswered).map(ClientOp::held_bytes);
         MemoryUse {
-            counted: self.held.bytes(),
+            counted: self.host.shared.held.bytes(),
             found: deferred.chain(in_groups).sum(),
-            copied: self.copies.held_bytes(),
+            copied: self.host.shared.copies.held_bytes(),
             waiting: self.intake.bytes(),
-            uncommitted: self.store.uncommitted_bytes(),
+            uncommitted: self.host.store.uncommitted_bytes(),
         }
     }
 }

@@ -3,98 +3,83 @@
 //! The driver hands in messages, device results and time; outcomes are gathered with [`Shard::take_outputs`] and from
 //! the store. A turn ends with [`Shard::end_turn`], which lets the store lay out what the turn has written.
 
-use crate::agreement::leases::Leases;
-use crate::coded::CodedReads;
-use crate::coded::old_shards::OldShardReads;
-use crate::context::{ClientSession, Context, MonitorRequests, OnCommit, Output, Waiter};
-use crate::copy::Copies;
-use crate::group::dups::DupsLimit;
+mod clients;
+pub(crate) mod copying;
+mod deferred;
+mod doubt;
+pub(crate) mod homes;
+mod host;
+mod kept_ops;
+pub(crate) mod maps;
+mod memory;
+mod merges;
+mod monitors;
+mod operators;
+mod peers;
+mod placement;
+mod splits;
+mod store_events;
+
+use crate::context::Output;
 use crate::group::pg::Pg;
-use crate::healing::pacing::{Pacing, PacingView};
-use crate::healing::reservations::{Change, Reservations};
+use crate::healing::pacing::PacingView;
+use crate::healing::reservations::Change;
 use crate::healing::strays::Strays;
-use crate::hops::{DEFAULT_PER_SECOND, MemberHops, Recorder};
-use crate::intake::backoffs::Backoffs;
-use crate::intake::memory::{Held, Intake, Sent};
+use crate::hops::{MemberHops, Recorder};
+use crate::intake::memory::{Intake, Sent};
 use crate::messages::PgInterval;
 use crate::messages::healing::PgReserved;
 use crate::messages::lease::{LeaseGet, ReadShareGet};
-use crate::messages::peering::{Agreed, PgQuery};
+use crate::messages::peering::PgQuery;
 use crate::messages::replication::RepOpReply;
-use crate::messages::route;
 use crate::ops::Limits;
 use crate::scrub::background_check::{BackgroundCheck, CheckCounts};
 use crate::scrub::schedule::ScrubSchedule;
-use crate::shard::homes::Homes;
-use crate::shard::maps::Maps;
-use crate::updates::rooms::Rooms;
-use crate::updates::trim_turns::TrimTurns;
+use deferred::Deferred;
+use homes::Homes;
+use host::Host;
+use merges::Merges;
 use osdmap::{MappingUpdate, OsdMap, OsdMapFlags, PgMapping};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use splits::Splits;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{IoDone, IoRequest, LookupId, Store, Ticket};
+use store::{IoDone, IoRequest, Store};
 use types::{EVersion, Epoch, OsdId, PgId, PoolId};
 use wire::addr::EntityAddrVec;
-use wire::msgr::SessionId;
-use wire::nacre::mon::PgReport;
 
 /// A member's report of how long an update took.
 type RepHops = ((PgInterval, EVersion), MemberHops);
 
 /// A shard of an OSD.
+///
+/// * Messages, events of clients' sessions, device results and time go in; [`Shard::set_time`] comes before the other
+///   events of a turn.
+/// * [`Shard::end_turn`] ends a turn. Then [`Shard::take_outputs`] and [`Shard::poll_io`] give what comes out.
+/// * All else answers questions, or sets something for all groups.
 pub struct Shard {
-    whoami: OsdId,
+    /// All that groups are lent.
+    host: Host,
+    pgs: BTreeMap<PgId, Pg>,
     /// Where clients reach this OSD: the map must show it up there.
     addrs: Option<EntityAddrVec>,
-    limits: Limits,
-    dups_limit: DupsLimit,
-    maps: Maps,
     /// Of the map in force; empty while those of the next one are made from it.
     mapping: PgMapping,
     /// Placements of the map that comes into force next.
     placing: Option<MappingUpdate>,
-    store: Store,
-    pgs: BTreeMap<PgId, Pg>,
-    clients: BTreeMap<SessionId, ClientSession>,
     deferred: BTreeMap<Epoch, Vec<Deferred>>,
-    now: Duration,
-    leases: Leases,
-    wakes: BTreeSet<(Duration, PgId)>,
-    sends_later: BTreeSet<(Duration, PgId)>,
-
-    commits: VecDeque<(Ticket, PgId, OnCommit)>,
-    waiters: BTreeMap<LookupId, Waiter>,
-    monitor: MonitorRequests,
-    queries: BTreeMap<OsdId, Vec<(PgInterval, Agreed)>>,
     /// Acknowledgements to primaries, gathered over a turn: the newest of each group.
     rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
     /// Reports about single updates that go with them.
     rep_hops: BTreeMap<OsdId, Vec<RepHops>>,
-    reports: BTreeMap<PgId, PgReport>,
-    out: Vec<Output>,
-    interrupted: BTreeSet<SessionId>,
-    held: Held,
-    notifications_grew: bool,
-    backoffs: Backoffs,
     intake: Intake,
     check: BackgroundCheck,
     scrubs: ScrubSchedule,
-    scrubs_later: BTreeSet<PgId>,
-    unix_zero: Duration,
-    pub(crate) recorder: Recorder,
-    pacing: Pacing,
-    reservations: Reservations,
-    rooms: Rooms,
     /// A tick has come since room was last looked at.
     room_tick: bool,
     /// Fullness as of the last beacon.
     fullness_told: u8,
     strays: Strays,
-    coded_reads: CodedReads,
-    old_shard_reads: OldShardReads,
-    copies: Copies,
-    trim_turns: TrimTurns,
     /// Pools that this OSD cannot serve, which it has said.
     unserved: BTreeSet<PoolId>,
     /// Of erasure-coded groups: which shard this OSD has.
@@ -108,110 +93,23 @@ pub struct Shard {
     sharing: BTreeSet<OsdId>,
 }
 
-macro_rules! context {
-    ($shard:ident) => {
-        &mut Context {
-            whoami: $shard.whoami,
-            now: $shard.now,
-            epoch: $shard.maps.epoch(),
-            map: $shard.maps.current(),
-            limits: &$shard.limits,
-            dups_limit: $shard.dups_limit,
-            leases: &mut $shard.leases,
-            wakes: &mut $shard.wakes,
-            sends_later: &mut $shard.sends_later,
-            store: &mut $shard.store,
-            commits: &mut $shard.commits,
-            waiters: &mut $shard.waiters,
-            monitor: &mut $shard.monitor,
-            queries: &mut $shard.queries,
-            reports: &mut $shard.reports,
-            out: &mut $shard.out,
-            clients: &$shard.clients,
-            interrupted: &mut $shard.interrupted,
-            held: &mut $shard.held,
-            notifications_grew: &mut $shard.notifications_grew,
-            backoffs: &mut $shard.backoffs,
-            recorder: &mut $shard.recorder,
-            pacing: &mut $shard.pacing,
-            reservations: &mut $shard.reservations,
-            rooms: &mut $shard.rooms,
-            coded_reads: &mut $shard.coded_reads,
-            old_shard_reads: &mut $shard.old_shard_reads,
-            copies: &mut $shard.copies,
-            trim_turns: &mut $shard.trim_turns,
-            scrubs_later: &mut $shard.scrubs_later,
-            unix_zero: $shard.unix_zero,
-        }
-    };
-}
-
-// Behind the macro, which they use.
-mod clients;
-pub(crate) mod copying;
-mod deferred;
-mod doubt;
-pub(crate) mod homes;
-pub(crate) mod maps;
-mod memory;
-mod merges;
-mod monitors;
-mod operators;
-mod peers;
-mod placement;
-mod splits;
-mod store_events;
-use deferred::Deferred;
-use merges::Merges;
-use splits::Splits;
-
 impl Shard {
     pub fn new(whoami: OsdId, store: Store, limits: Limits) -> Shard {
-        let maps = Maps::new();
         Shard {
-            whoami,
+            host: Host::new(whoami, store, limits),
+            pgs: BTreeMap::new(),
             addrs: None,
-            limits,
-            dups_limit: DupsLimit::shared(&limits, 1),
-            maps,
             mapping: PgMapping::default(),
             placing: None,
-            store,
-            pgs: BTreeMap::new(),
-            clients: BTreeMap::new(),
             deferred: BTreeMap::new(),
-            now: Duration::ZERO,
-            leases: Leases::default(),
-            wakes: BTreeSet::new(),
-            sends_later: BTreeSet::new(),
-            commits: VecDeque::new(),
-            waiters: BTreeMap::new(),
-            monitor: MonitorRequests::default(),
-            queries: BTreeMap::new(),
             rep_replies: BTreeMap::new(),
             rep_hops: BTreeMap::new(),
-            reports: BTreeMap::new(),
-            out: Vec::new(),
-            interrupted: BTreeSet::new(),
-            held: Held::default(),
-            notifications_grew: false,
-            backoffs: Backoffs::default(),
             intake: Intake::default(),
             check: BackgroundCheck::new(),
             scrubs: ScrubSchedule::default(),
-            scrubs_later: BTreeSet::new(),
-            unix_zero: Duration::ZERO,
-            recorder: Recorder::new(DEFAULT_PER_SECOND),
-            pacing: Pacing::default(),
-            reservations: Reservations::default(),
-            rooms: Rooms::default(),
             room_tick: false,
             fullness_told: 0,
             strays: Strays::default(),
-            coded_reads: CodedReads::default(),
-            old_shard_reads: OldShardReads::new(),
-            copies: Copies::default(),
-            trim_turns: TrimTurns::default(),
             unserved: BTreeSet::new(),
             shards: BTreeMap::new(),
             splits: Splits::default(),
@@ -226,15 +124,7 @@ impl Shard {
     /// map comes.
     pub fn as_part(self, index: usize, homes: Homes) -> Shard {
         assert!(index < homes.shards(), "shard {index} of {}", homes.shards());
-        Shard {
-            index,
-            reservations: Reservations::of_shards(homes.shards()),
-            rooms: Rooms::of_shards(homes.shards()),
-            copies: Copies::numbered_from(route::first_tid(index)),
-            backoffs: Backoffs::numbered_from(route::first_tid(index)),
-            homes,
-            ..self
-        }
+        Shard { host: self.host.of_part(index, homes.shards()), index, homes, ..self }
     }
 
     /// Which shard of the OSD has which group, by the map in force.
@@ -249,16 +139,16 @@ impl Shard {
 
     /// The map in force; of epoch 0 before the first has come.
     pub fn map(&self) -> &Arc<OsdMap> {
-        self.maps.current()
+        self.host.maps.current()
     }
 
     /// Of the newest map that has come, in force or not yet.
     pub fn newest_epoch(&self) -> Epoch {
-        self.maps.newest_epoch()
+        self.host.maps.newest_epoch()
     }
 
     pub fn whoami(&self) -> OsdId {
-        self.whoami
+        self.host.whoami
     }
 
     /// Gives the instance that this OSD has of a group, which clients, monitors and other OSDs may name otherwise.
@@ -278,13 +168,13 @@ impl Shard {
     }
 
     fn is_shown_by(&self, map: &OsdMap) -> bool {
-        let is_at = |addrs: &EntityAddrVec| map.osd(self.whoami).is_some_and(|osd| osd.client_addrs == *addrs);
-        map.is_up(self.whoami) && self.addrs.as_ref().is_none_or(is_at)
+        let is_at = |addrs: &EntityAddrVec| map.osd(self.host.whoami).is_some_and(|osd| osd.client_addrs == *addrs);
+        map.is_up(self.host.whoami) && self.addrs.as_ref().is_none_or(is_at)
     }
 
     /// Bytes that client requests hold until they are answered, what they read, copy and write included.
     pub fn client_bytes(&self) -> usize {
-        self.held.bytes() + self.copies.held_bytes()
+        self.host.client_bytes()
     }
 
     /// Bytes of answers to clients that the network has not taken yet, to be told before a turn ends: they count as
@@ -300,39 +190,39 @@ impl Shard {
     }
 
     fn has_room(&self) -> bool {
-        self.client_bytes() + self.intake.unsent_bytes < self.limits.client_bytes
+        self.client_bytes() + self.intake.unsent_bytes < self.host.limits.client_bytes
     }
 
     /// Everything gathered so far, in order.
     pub fn take_outputs(&mut self) -> Vec<Output> {
-        std::mem::take(&mut self.out)
+        std::mem::take(&mut self.host.outbox.outputs)
     }
 
     pub fn store(&self) -> &Store {
-        &self.store
+        &self.host.store
     }
 
     /// Has the store forget all data that was read.
     pub fn drop_block_cache(&mut self) {
-        self.store.drop_block_cache();
+        self.host.store.drop_block_cache();
     }
 
     /// The next request for the device.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
-        self.store.poll_io()
+        self.host.store.poll_io()
     }
 
     pub fn io_done(&mut self, done: IoDone) {
-        self.store.io_done(done);
+        self.host.store.io_done(done);
     }
 
     /// Time, to be told before other events of a turn.
     pub fn set_time(&mut self, now: Duration) {
-        self.now = now;
-        self.leases.set_time(now);
-        self.pacing.set_time(now);
-        self.rooms.set_time(now);
-        self.store.set_time(now);
+        self.host.now = now;
+        self.host.shared.leases.set_time(now);
+        self.host.shared.pacing.set_time(now);
+        self.host.shared.rooms.set_time(now);
+        self.host.store.set_time(now);
     }
 
     /// The clock of [`Shard::set_time`] may have stood still for a while, of which other OSDs' clocks counted all: no
@@ -341,7 +231,7 @@ impl Shard {
         if mutant::is(mutant::Mutant::PauseUnnoticed) {
             return;
         }
-        self.leases.end_held();
+        self.host.shared.leases.end_held();
         self.pgs.values_mut().for_each(|pg| pg.replica_reads.end_share());
     }
 
@@ -351,60 +241,60 @@ impl Shard {
 
     /// Sets how many operations are kept per second, about; 0: none, and none for being slow.
     pub fn keep_ops(&mut self, per_second: u32) {
-        self.recorder = Recorder::new(per_second);
+        self.host.shared.recorder = Recorder::new(per_second);
     }
 
     /// Notes that the turn's device requests and messages leave at this time.
     pub fn turn_sent(&mut self, at: Duration) {
-        self.store.handed_over(at);
-        self.recorder.sent(at);
+        self.host.store.handed_over(at);
+        self.host.shared.recorder.sent(at);
     }
 
     /// To be called about once a second: repeats what stays unanswered.
     pub fn tick(&mut self) {
         let pgs = &self.pgs;
-        self.trim_turns.retain(|id| pgs.get(id).is_some_and(Pg::wants_to_trim));
+        self.host.shared.trim_turns.retain(|id| pgs.get(id).is_some_and(Pg::wants_to_trim));
         for pg in self.pgs.values_mut() {
-            pg.peering_tick(context!(self));
-            pg.watch_tick(context!(self));
-            pg.trim_on(context!(self));
+            pg.peering_tick(&mut self.host.context());
+            pg.watch_tick(&mut self.host.context());
+            pg.trim_on(&mut self.host.context());
         }
-        if self.is_shown_by(self.maps.current()) {
+        if self.is_shown_by(self.host.maps.current()) {
             let splits = &self.splits;
-            self.strays.ask(context!(self), &self.pgs, &self.mapping, |id| splits.is_unexamined(id));
+            self.strays.ask(&mut self.host.context(), &self.pgs, &self.mapping, |id| splits.is_unexamined(id));
         }
         // Questions may have been lost.
         self.lease_came();
-        self.scrubs.tick(context!(self), &mut self.pgs);
-        self.store.tick();
+        self.scrubs.tick(&mut self.host.context(), &mut self.pgs);
+        self.host.store.tick();
         self.room_tick = true;
         self.copies_tick();
-        self.recorder.tick(self.now);
+        self.host.shared.recorder.tick(self.host.now);
     }
 
     /// Reads that wait may be answered now.
     fn lease_came(&mut self) {
-        for id in std::mem::take(&mut self.leases.waiting) {
+        for id in std::mem::take(&mut self.host.shared.leases.waiting) {
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.lease_came(context!(self));
+                pg.lease_came(&mut self.host.context());
             }
         }
     }
 
     fn wake_groups(&mut self) {
-        while self.wakes.first().is_some_and(|(at, _)| *at <= self.now) {
-            let (_, id) = self.wakes.pop_first().expect("just seen");
+        while self.host.agenda.wakes.first().is_some_and(|(at, _)| *at <= self.host.now) {
+            let (_, id) = self.host.agenda.wakes.pop_first().expect("just seen");
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.keep_share(context!(self));
-                pg.members_changed(context!(self));
-                pg.go_on_without(context!(self));
-                pg.trim_on(context!(self));
+                pg.keep_share(&mut self.host.context());
+                pg.members_changed(&mut self.host.context());
+                pg.go_on_without(&mut self.host.context());
+                pg.trim_on(&mut self.host.context());
             }
         }
-        while self.sends_later.first().is_some_and(|(at, _)| *at <= self.now) {
-            let (_, id) = self.sends_later.pop_first().expect("just seen");
+        while self.host.agenda.sends_later.first().is_some_and(|(at, _)| *at <= self.host.now) {
+            let (_, id) = self.host.agenda.sends_later.pop_first().expect("just seen");
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.send_on(context!(self));
+                pg.send_on(&mut self.host.context());
             }
         }
     }
@@ -413,23 +303,23 @@ impl Shard {
     /// replays nothing. What is not answered is forgotten; what was given to the store still becomes durable. From now
     /// on, only [`Shard::end_turn`] and the device's results may be told, until the store is idle.
     pub fn retire(&mut self) {
-        self.backoffs.forget_all();
+        self.host.shared.backoffs.forget_all();
         for mut pg in std::mem::take(&mut self.pgs).into_values() {
-            pg.leave(context!(self));
+            pg.leave(&mut self.host.context());
         }
         self.check.set_period(Duration::ZERO);
-        self.maps.forget_coming();
+        self.host.maps.forget_coming();
         self.strays = Strays::default();
         self.splits = Splits::default();
         self.merges = Merges::default();
         self.scrubs.stop();
-        self.scrubs_later.clear();
+        self.host.agenda.scrubs_later.clear();
         self.forget_deferred(|_| true);
         self.deferred.clear();
         self.intake.clear();
-        self.reports.clear();
-        self.interrupted.clear();
-        self.store.checkpoint();
+        self.host.outbox.reports.clear();
+        self.host.outbox.interrupted.clear();
+        self.host.store.checkpoint();
     }
 
     /// Sets the time in which everything in the store is read once and compared with its checksums. Zero: never.
@@ -444,8 +334,8 @@ impl Shard {
 
     /// Tells what the wall clock showed, as time since 1970, when the time that is told was zero.
     pub fn set_wall_clock(&mut self, at_zero: Duration) {
-        self.unix_zero = at_zero;
-        self.pacing.set_wall_clock(at_zero);
+        self.host.unix_zero = at_zero;
+        self.host.shared.pacing.set_wall_clock(at_zero);
     }
 
     /// Counts of the background check since the OSD started.
@@ -455,42 +345,42 @@ impl Shard {
 
     /// How far clients hold back what is sent to where it is missing.
     pub fn pacing_view(&self) -> PacingView {
-        self.pacing.view()
+        self.host.shared.pacing.view()
     }
 
     /// When a group wants to be looked at again.
     pub(crate) fn group_wake(&self) -> Option<Duration> {
-        self.wakes.first().into_iter().chain(self.sends_later.first()).map(|(at, _)| *at).min()
+        self.host.agenda.wakes.first().into_iter().chain(self.host.agenda.sends_later.first()).map(|(at, _)| *at).min()
     }
 
     /// When a turn is due though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
         let check = self.may_check().then(|| self.check.next_wake()).flatten();
         let groups = self.group_wake();
-        let goes_on = !self.scrubs_later.is_empty() || self.maps.is_coming();
-        let scans = goes_on.then_some(self.now);
+        let goes_on = !self.host.agenda.scrubs_later.is_empty() || self.host.maps.is_coming();
+        let scans = goes_on.then_some(self.host.now);
         check.into_iter().chain(groups).chain(scans).chain(self.scrubs.next_wake()).chain(self.strays.next_wake()).min()
     }
 
     /// Ceph's flag for operators who want their drives to themselves for a while.
     fn may_check(&self) -> bool {
-        !self.maps.current().flags.contains(OsdMapFlags::NODEEP_SCRUB)
+        !self.host.maps.current().flags.contains(OsdMapFlags::NODEEP_SCRUB)
     }
 
     fn check_on(&mut self) {
         if self.may_check() {
-            self.check.run(context!(self), &mut self.pgs);
+            self.check.run(&mut self.host.context(), &mut self.pgs);
         }
     }
 
     fn scrub_on(&mut self) {
-        for id in std::mem::take(&mut self.scrubs_later) {
+        for id in std::mem::take(&mut self.host.agenda.scrubs_later) {
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.all_copies_read_on(context!(self));
+                pg.all_copies_read_on(&mut self.host.context());
             }
         }
         if self.scrubs.next_wake().is_some() {
-            self.scrubs.run(context!(self), &mut self.pgs);
+            self.scrubs.run(&mut self.host.context(), &mut self.pgs);
         }
     }
 
@@ -498,35 +388,35 @@ impl Shard {
     pub fn end_turn(&mut self) {
         self.handle_store_events();
         self.check_on();
-        self.strays.run(context!(self));
+        self.strays.run(&mut self.host.context());
         self.scrub_on();
         self.wake_groups();
         self.start_what_waits();
         self.bound_notifications();
         self.settle_reservations();
         self.copy_on();
-        while !self.coded_reads.done.is_empty() || self.start_what_waits() {
+        while !self.host.shared.coded_reads.done.is_empty() || self.start_what_waits() {
             self.coded_reads_done();
             self.settle_reservations();
             self.copy_on();
         }
         self.settle_room();
         self.flush_gathered();
-        for (session, message) in self.backoffs.take_messages() {
-            context!(self).send_client(session, 0, message);
+        for (session, message) in self.host.shared.backoffs.take_messages() {
+            self.host.context().send_client(session, 0, message);
         }
         self.address_answers();
-        self.store.end_turn();
+        self.host.store.end_turn();
     }
 
     /// Starts what has waited for room in memory, what came first before what came later. Returns whether there was
     /// something.
     fn start_what_waits(&mut self) -> bool {
-        let waiting = self.held.take_waiting();
+        let waiting = self.host.shared.held.take_waiting();
         let mut any = !waiting.is_empty();
         for id in waiting {
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.memory_came(context!(self));
+                pg.memory_came(&mut self.host.context());
             }
         }
         while self.has_room()
@@ -544,36 +434,36 @@ impl Shard {
     /// Ends the largest notifications while all together take more of memory than they may. So they hold up nobody:
     /// what their watchers answer is read whatever they take.
     fn bound_notifications(&mut self) {
-        if !std::mem::take(&mut self.notifications_grew) {
+        if !std::mem::take(&mut self.host.agenda.notifications_grew) {
             return;
         }
         let held = |shard: &Shard| shard.pgs.values().map(|pg| pg.watches.held_bytes()).sum::<usize>();
-        while held(self) > self.limits.notify_bytes
+        while held(self) > self.host.limits.notify_bytes
             && let Some(pg) = self.pgs.values_mut().max_by_key(|pg| pg.watches.largest_bytes())
         {
-            pg.end_largest_notification(context!(self));
+            pg.end_largest_notification(&mut self.host.context());
         }
     }
 
     /// Lets updates go on for which there is room now, and tells primaries how much there is.
     fn settle_room(&mut self) {
         let is_tick = std::mem::take(&mut self.room_tick);
-        if std::mem::take(&mut self.rooms.has_come) || is_tick {
-            for id in std::mem::take(&mut self.rooms.waiting) {
+        if std::mem::take(&mut self.host.shared.rooms.has_come) || is_tick {
+            for id in std::mem::take(&mut self.host.shared.rooms.waiting) {
                 if let Some(pg) = self.pgs.get_mut(&id) {
-                    pg.room_came(context!(self));
+                    pg.room_came(&mut self.host.context());
                 }
             }
         }
-        let room_bytes = self.store.room_bytes();
-        for (osd, told) in self.rooms.settle(room_bytes, is_tick) {
-            context!(self).send_osd(osd, told);
+        let room_bytes = self.host.store.room_bytes();
+        for (osd, told) in self.host.shared.rooms.settle(room_bytes, is_tick) {
+            self.host.context().send_osd(osd, told);
         }
     }
 
     /// Hands results of reads over several shards to those that wait for them.
     fn coded_reads_done(&mut self) {
-        while let Some((id, data)) = self.coded_reads.done.pop_front() {
+        while let Some((id, data)) = self.host.shared.coded_reads.done.pop_front() {
             self.lookup_done(id, Some(data));
         }
     }
@@ -581,7 +471,7 @@ impl Shard {
     /// Tells groups, and primaries elsewhere, whose turn it is to heal.
     fn settle_reservations(&mut self) {
         loop {
-            let changes = self.reservations.settle();
+            let changes = self.host.shared.reservations.settle();
             if changes.is_empty() {
                 return;
             }
@@ -589,11 +479,11 @@ impl Shard {
                 match change {
                     Change::Local { pgid, granted } => {
                         if let Some(pg) = self.pgs.get_mut(&pgid) {
-                            pg.local_slot(context!(self), granted);
+                            pg.local_slot(&mut self.host.context(), granted);
                         }
                     }
                     Change::Remote { primary, pg, granted } => {
-                        context!(self).send_osd(primary, PgReserved { pg, granted });
+                        self.host.context().send_osd(primary, PgReserved { pg, granted });
                     }
                 }
             }
@@ -601,15 +491,16 @@ impl Shard {
     }
 
     fn flush_gathered(&mut self) {
-        let epoch = self.maps.epoch();
-        for (osd, groups) in std::mem::take(&mut self.queries) {
-            context!(self).send_osd(osd, PgQuery { epoch, groups });
+        let epoch = self.host.maps.epoch();
+        for (osd, groups) in std::mem::take(&mut self.host.outbox.queries) {
+            self.host.context().send_osd(osd, PgQuery { epoch, groups });
         }
-        for osd in self.leases.take_wanted(self.now) {
-            context!(self).send_osd(osd, LeaseGet { stamp: self.now.as_micros() as u64 });
+        for osd in self.host.shared.leases.take_wanted(self.host.now) {
+            let stamp = self.host.now.as_micros() as u64;
+            self.host.context().send_osd(osd, LeaseGet { stamp });
         }
-        for (osd, wishes) in std::mem::take(&mut self.leases.shares_wanted) {
-            context!(self).send_osd(osd, ReadShareGet { wishes });
+        for (osd, wishes) in std::mem::take(&mut self.host.shared.leases.shares_wanted) {
+            self.host.context().send_osd(osd, ReadShareGet { wishes });
         }
         let mut replies: BTreeMap<OsdId, Vec<_>> = BTreeMap::new();
         for ((osd, pgid), (since, version)) in std::mem::take(&mut self.rep_replies) {
@@ -617,7 +508,7 @@ impl Shard {
         }
         for (osd, durable) in replies {
             let hops = self.rep_hops.remove(&osd).unwrap_or_default();
-            context!(self).send_osd(osd, RepOpReply { durable, hops });
+            self.host.context().send_osd(osd, RepOpReply { durable, hops });
         }
         self.flush_monitor_requests(epoch);
     }
@@ -635,7 +526,7 @@ impl Shard {
     pub(crate) fn want_temp(&mut self, pgid: PgId, osds: Vec<OsdId>) {
         let id = self.instance(pgid);
         if let Some(pg) = self.pgs.get_mut(&id) {
-            pg.want_temp(context!(self), osds);
+            pg.want_temp(&mut self.host.context(), osds);
         }
     }
 
@@ -643,12 +534,12 @@ impl Shard {
     pub(crate) fn object_damaged(&mut self, pgid: PgId, object: &types::ObjectId, version: types::EVersion) {
         let id = self.instance(pgid);
         if let Some(pg) = self.pgs.get_mut(&id) {
-            pg.object_damaged(context!(self), object, version);
+            pg.object_damaged(&mut self.host.context(), object, version);
         }
     }
 
     pub(crate) fn store_mut(&mut self) -> &mut Store {
-        &mut self.store
+        &mut self.host.store
     }
 
     /// Tells whether this OSD has the group and, as its primary, serves it.

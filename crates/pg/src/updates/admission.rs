@@ -83,7 +83,7 @@ impl Pg {
         if !cx.has_own_room(bytes) {
             cx.store.want_room();
             if wait.lacking_since.is_none() {
-                cx.rooms.own_part_lacks();
+                cx.shared.rooms.own_part_lacks();
             }
             worst = Fit::TooLarge;
             lacking = Some((cx.whoami, cx.own_room_bytes()));
@@ -91,12 +91,12 @@ impl Pg {
         let storing =
             |(osd, standing): &(OsdId, Standing)| *standing != Standing::Backfilling || self.is_copied(*osd, object);
         for (osd, _) in self.members.receiving().filter(storing) {
-            let fit = cx.rooms.fit(osd, bytes, wait.since);
+            let fit = cx.shared.rooms.fit(osd, bytes, wait.since);
             if fit != Fit::Fits {
                 cx.ask_for_room(osd);
                 if worst != Fit::TooLarge {
                     worst = fit;
-                    lacking = Some((osd, cx.rooms.window_bytes(osd)));
+                    lacking = Some((osd, cx.shared.rooms.window_bytes(osd)));
                 }
             }
         }
@@ -109,7 +109,7 @@ impl Pg {
                 Admission::Refused(Errno::ENOSPC)
             }
             _ => {
-                cx.rooms.waiting.insert(self.id);
+                cx.shared.rooms.waiting.insert(self.id);
                 Admission::Later
             }
         }
@@ -129,7 +129,7 @@ impl Pg {
     /// Members are asked for how much they have room, so that no update has to wait for it.
     pub(crate) fn ask_members_for_room(&mut self, cx: &mut Context<'_>) {
         for (osd, _) in self.members.receiving() {
-            if !cx.rooms.knows(osd) {
+            if !cx.shared.rooms.knows(osd) {
                 cx.ask_for_room(osd);
             }
         }
@@ -139,7 +139,7 @@ impl Pg {
 impl Context<'_> {
     /// For how much this OSD has room, beside what it has promised others.
     fn own_room_bytes(&mut self) -> u64 {
-        self.store.room_bytes().saturating_sub(self.rooms.promised_bytes())
+        self.store.room_bytes().saturating_sub(self.shared.rooms.promised_bytes())
     }
 
     /// Whether this OSD has room for so much, beside what it has promised others.
@@ -148,8 +148,8 @@ impl Context<'_> {
     }
 
     pub fn ask_for_room(&mut self, osd: OsdId) {
-        let epoch = self.epoch;
-        if self.rooms.asks(osd) {
+        let epoch = self.map.epoch;
+        if self.shared.rooms.asks(osd) {
             self.send_osd(osd, RoomGet { epoch });
         }
     }

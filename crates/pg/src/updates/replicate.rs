@@ -182,7 +182,7 @@ impl Pg {
             effects.result = 0;
             effects.ops.iter_mut().for_each(|op| op.outdata = Default::default());
         }
-        let first = self.log.next_version(cx.epoch);
+        let first = self.log.next_version(cx.map.epoch);
         let mut entries: Vec<LogEntry> = match failed {
             true => Vec::new(),
             false => {
@@ -227,7 +227,7 @@ impl Pg {
             Some(shards) => shards.of(&steps, self.interval.shard_of(cx.whoami)),
             None => steps.clone(),
         };
-        let mut reply = OsdOpReply::to(&op.op, effects.result, cx.epoch);
+        let mut reply = OsdOpReply::to(&op.op, effects.result, cx.map.epoch);
         reply.set_versions(version, effects.user_version);
 
         let before = self.info.clone();
@@ -257,13 +257,13 @@ impl Pg {
             self.info = before;
             if let SubmitError::Stopped(reason) = e {
                 // Nobody knows whether the group has the update: its client must ask whoever serves next.
-                cx.out.push(Output::Fatal(Fatal::StoreStopped(reason)));
+                cx.outbox.outputs.push(Output::Fatal(Fatal::StoreStopped(reason)));
                 self.ops.release(cx, &op);
                 return self.update_done(cx, &op.object);
             }
             let errno = if matches!(e, SubmitError::NoSpace { .. }) { Errno::ENOSPC } else { Errno::EIO };
             tracing::warn!(pg = %self.id, object = %op.object, "update refused by the store: {e}");
-            let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.epoch);
+            let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.map.epoch);
             self.answer(cx, &op, reply);
             // Nothing was in flight after all.
             self.update_done(cx, &op.object);
@@ -294,7 +294,7 @@ impl Pg {
                 changed().for_each(|object| self.copy_later(osd, object));
             }
             if !later {
-                cx.rooms.sent(self.id, osd, version, growth_bytes);
+                cx.shared.rooms.sent(self.id, osd, version, growth_bytes);
             }
             if later { without.push(osd) } else { with_steps.push(osd) }
         }
@@ -312,7 +312,9 @@ impl Pg {
                 let (entry, others, info) = (entry.clone(), others.to_vec(), self.info.clone());
                 let message = RepOp { pg, entry, others, info, committed, steps, hops_wanted };
                 let envelope = message.seal(0, Target::default());
-                cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
+                cx.outbox
+                    .outputs
+                    .extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
             }
         }
         self.append_logged(entries, (log_tail, forgotten), rolled_forward);
@@ -458,7 +460,7 @@ impl Pg {
         if since != self.interval.since || !self.is_active() && !self.peering.is_peered() {
             return;
         }
-        cx.rooms.durable(self.id, osd, version);
+        cx.shared.rooms.durable(self.id, osd, version);
         let durable = self.replication.durable.entry(osd).or_default();
         if *durable >= version {
             return;

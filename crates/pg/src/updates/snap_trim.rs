@@ -143,7 +143,7 @@ impl Pg {
             return self.leave_turn(cx);
         }
         if self.snap_trim.run.is_none() {
-            if !cx.trim_turns.ask(self.id) {
+            if !cx.shared.trim_turns.ask(self.id) {
                 return self.wait_for_turn(cx);
             }
             tracing::debug!(pg = %self.id, %removed, "removed snapshots are trimmed");
@@ -175,7 +175,7 @@ impl Pg {
                 break;
             }
         }
-        cx.wakes.insert((cx.now + PAUSE, self.id));
+        cx.agenda.wakes.insert((cx.now + PAUSE, self.id));
     }
 
     /// The group may not, or need not, trim now. What it has not come to, it begins anew.
@@ -193,8 +193,8 @@ impl Pg {
     }
 
     fn end_turn(&self, cx: &mut Context<'_>) {
-        if let Some(next) = cx.trim_turns.end(self.id) {
-            cx.wakes.insert((cx.now, next));
+        if let Some(next) = cx.shared.trim_turns.end(self.id) {
+            cx.agenda.wakes.insert((cx.now, next));
         }
     }
 
@@ -283,7 +283,7 @@ impl Pg {
         tracing::error!(pg = %self.id, %object, "what removed snapshots have left of it stays: it will be tried again");
         if let Some(run) = &mut self.snap_trim.run {
             run.has_failed |= run.in_flight.remove(object);
-            cx.wakes.insert((cx.now, self.id));
+            cx.agenda.wakes.insert((cx.now, self.id));
         }
     }
 
@@ -294,6 +294,6 @@ impl Pg {
             run.objects.push_front(object);
         }
         // From here, as this may come from within the run of an operation.
-        cx.wakes.insert((cx.now, self.id));
+        cx.agenda.wakes.insert((cx.now, self.id));
     }
 }

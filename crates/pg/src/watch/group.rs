@@ -50,14 +50,14 @@ impl Pg {
                     self.watches.end(object, &(cookie, watcher), is_news)
                 }
                 WatchEffect::Notify { id, cookie, timeout_s, payload } => {
-                    *cx.notifications_grew = true;
+                    cx.agenda.notifications_grew = true;
                     let timeout = Duration::from_secs(timeout_s.into());
                     let (session, notifier) = (op.session, client);
                     let request = NotifyRequest { id, session, notifier, cookie, version, timeout, payload };
                     self.watches.notify(object, request, now)
                 }
                 WatchEffect::Ack { notify_id, cookie, reply } => {
-                    *cx.notifications_grew = true;
+                    cx.agenda.notifications_grew = true;
                     self.watches.answered(object, notify_id, (cookie, client), &reply).into_iter().collect()
                 }
             };

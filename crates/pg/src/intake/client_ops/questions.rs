@@ -15,7 +15,7 @@ use wire::msgr::SessionId;
 
 impl Pg {
     pub(super) fn ask_later(&self, cx: &mut Context<'_>, op: &ClientOp) {
-        cx.send_client(op.session, op.tid, OsdOpReply::to(&op.op, Errno::EAGAIN.as_result(), cx.epoch));
+        cx.send_client(op.session, op.tid, OsdOpReply::to(&op.op, Errno::EAGAIN.as_result(), cx.map.epoch));
     }
 
     /// A question takes the place of the one that the same copy has asked before. Returns false if that one, which has

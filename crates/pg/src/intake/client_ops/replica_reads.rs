@@ -59,9 +59,9 @@ impl ReplicaReads {
 impl Pg {
     /// A client's read has come to this OSD, which is not the primary.
     pub(crate) fn replica_read(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
-        op.times.sampled = cx.recorder.chooses(&op.reqid);
+        op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         self.replica_reads.wanted_at = Some(cx.now);
-        cx.leases.replica_reads.asked += 1;
+        cx.shared.leases.replica_reads.asked += 1;
         let may_answer = refusal(&op, cx.limits).is_none() && op.op.ops.iter().all(|step| is_plain_read(step.code));
         if !may_answer || !self.may_read_here(cx, &op.object) {
             return self.send_to_primary(cx, &op);
@@ -103,8 +103,8 @@ impl Pg {
         if let Some(primary) = self.interval.primary.filter(|_| !asked_lately) {
             self.replica_reads.asked_at = Some(cx.now);
             let wish = ShareWish { pg: self.pg_interval(), stamp: cx.now.as_micros() as u64 };
-            cx.leases.shares_wanted.entry(primary).or_default().push(wish);
-            cx.wakes.insert((cx.now + ASK_IDLE, self.id));
+            cx.shared.leases.shares_wanted.entry(primary).or_default().push(wish);
+            cx.agenda.wakes.insert((cx.now + ASK_IDLE, self.id));
         }
     }
 
@@ -113,7 +113,7 @@ impl Pg {
         let is_wanted = self.replica_reads.wanted_at.is_some_and(|at| cx.now < at + KEEP);
         if is_wanted && !self.is_primary(cx.whoami) && self.may_have_share() {
             match self.replica_reads.until.checked_sub(LEASE / 2) {
-                Some(at) if cx.now < at => drop(cx.wakes.insert((at.max(cx.now + ASK_AGAIN), self.id))),
+                Some(at) if cx.now < at => drop(cx.agenda.wakes.insert((at.max(cx.now + ASK_AGAIN), self.id))),
                 _ => self.want_share(cx),
             }
         }
@@ -142,8 +142,8 @@ impl Pg {
         if !may_share {
             return None;
         }
-        let span = cx.leases.left(self.members.iter().map(|(osd, _)| osd), cx.now)?;
-        cx.leases.share(member, span, cx.now);
+        let span = cx.shared.leases.left(self.members.iter().map(|(osd, _)| osd), cx.now)?;
+        cx.shared.leases.share(member, span, cx.now);
         Some(Share { wish, span: span.as_micros() as u64, committed: self.replication.committed() })
     }
 
@@ -200,7 +200,7 @@ impl Pg {
                 }
                 Run::Done(effects) if !is_unreadable(&effects) => {
                     self.replica_reads.running.remove(&number);
-                    cx.leases.replica_reads.served += 1;
+                    cx.shared.leases.replica_reads.served += 1;
                     let mut op = self.ops.ops.remove(&number).expect("operation is known");
                     op.times.executed(cx.now);
                     return self.answer_read(cx, op, effects);
@@ -228,7 +228,7 @@ impl Pg {
     }
 
     fn send_to_primary(&self, cx: &mut Context<'_>, op: &ClientOp) {
-        cx.send_client(op.session, op.tid, OsdOpReply::to(&op.op, Errno::EAGAIN.as_result(), cx.epoch));
+        cx.send_client(op.session, op.tid, OsdOpReply::to(&op.op, Errno::EAGAIN.as_result(), cx.map.epoch));
     }
 }
 
