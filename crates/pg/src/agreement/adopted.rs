@@ -17,7 +17,7 @@ impl Pg {
     /// Whether the objects of such updates are where they must be, but for those that nobody has, can send or has
     /// room for. Has them brought there, or go back. Erasure-coded groups take over only what all have who served.
     pub(crate) fn adopted_are_kept(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.coded.is_some() || mutant::is(Mutant::AdoptedAtOnce) {
+        if self.protection().keeps_undo() || mutant::is(Mutant::AdoptedAtOnce) {
             return true;
         }
         // For all before, clients were answered.

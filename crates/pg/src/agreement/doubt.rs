@@ -7,6 +7,7 @@
 //! nobody lacked anything. Copies that nobody needs stay even then, until the operator has confirmed that all is there.
 
 use crate::agreement::lost_osds::is_missed;
+use crate::coded::protection::Protection;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::peering::{FoundCopy, PgSought};
@@ -77,7 +78,10 @@ impl Pg {
             .flat_map(|(osd, copies)| copies.iter().map(|copy| (*osd, copy.clone())));
         let copies: FoundCopies = own.into_iter().map(|copy| (cx.whoami, copy)).chain(others).collect();
         let record = self.peering.history.take().expect("it is behind");
-        let k = self.coded.as_ref().and(self.interval.shape.coding).map(|coding| coding.k());
+        let k = match self.protection() {
+            Protection::Copies => None,
+            Protection::Shards(coding) => Some(coding.k()),
+        };
         let history = by_copies(&record, &copies, k);
         tracing::warn!(
             pg = %self.id, recorded = %record.last_epoch_started, found = %history.last_epoch_started,

@@ -20,6 +20,7 @@ use crate::agreement::leases::by_another_clock;
 use crate::agreement::lost_osds::is_missed;
 use crate::agreement::members::Standing;
 use crate::agreement::merge::{NoOverlap, merge};
+use crate::coded::protection::Protection;
 use crate::context::{Context, OnCommit};
 use crate::group::info::PgInfo;
 use crate::group::log::{LogEntry, PgLog, log_key, log_key_range};
@@ -412,9 +413,13 @@ impl Pg {
             // Never served, so there is nothing: whatever an earlier attempt left is as empty as this.
             return self.start_members(cx);
         }
-        if self.coded.is_some() {
-            return self.choose_coded_log(cx, &history);
+        match self.protection() {
+            Protection::Copies => self.choose_copies_log(cx, &history),
+            Protection::Shards(_) => self.choose_coded_log(cx, &history),
         }
+    }
+
+    fn choose_copies_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let own = self.member_state();
         let may_lead = |osd: OsdId, state: &MemberState| {
             let info =
@@ -426,7 +431,7 @@ impl Pg {
         // Of equals the first wins: no log needs to move if this member is as good as any.
         let best = may_lead(cx.whoami, &own).into_iter().chain(others);
         match best.reduce(|a, b| if b.1 > a.1 && !mutant::is(Mutant::ShortLogLeads) { b } else { a }) {
-            None => self.cannot_lead(cx, &history),
+            None => self.cannot_lead(cx, history),
             Some((osd, _)) => self.go_by_log_of(cx, osd),
         }
     }
@@ -525,9 +530,13 @@ impl Pg {
     /// Asks for the acting set that suits what members have: the up set once that has everything; until then also
     /// those that may have what others lack.
     pub(crate) fn consider_temp(&mut self, cx: &mut Context<'_>) {
-        if self.coded.is_some() {
-            return self.consider_coded_temp(cx);
+        match self.protection() {
+            Protection::Copies => self.consider_copies_temp(cx),
+            Protection::Shards(_) => self.consider_coded_temp(cx),
         }
+    }
+
+    fn consider_copies_temp(&mut self, cx: &mut Context<'_>) {
         let Interval { up, acting, .. } = &self.interval;
         let has_all = |osd: &OsdId| self.is_recorded(*osd) && self.lacks_nothing(*osd, cx.whoami);
         if up.is_empty() {
@@ -576,8 +585,10 @@ impl Pg {
                     cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
                     self.start_members(cx);
                 }
-                Err(NoOverlap) if self.coded.is_some() => self.coded_log_does_not_meet(cx),
-                Err(NoOverlap) => self.let_lead(cx, from),
+                Err(NoOverlap) => match self.protection() {
+                    Protection::Copies => self.let_lead(cx, from),
+                    Protection::Shards(_) => self.coded_log_does_not_meet(cx),
+                },
             }
         } else if self.follows(from, message.pg.since) && message.start_over {
             tracing::info!(pg = %self.id, %from, "starts over: its log does not meet the others'");
@@ -597,9 +608,9 @@ impl Pg {
         let mut entries = entries.to_vec();
         self.as_lost(&mut entries);
         let merged = merge(&mut self.log, after, &entries)?;
-        let (mut steps, undone) = match self.coded {
-            Some(_) => self.undo_steps(&merged.taken_back),
-            None => Default::default(),
+        let (mut steps, undone) = match self.protection().keeps_undo() {
+            true => self.undo_steps(&merged.taken_back),
+            false => Default::default(),
         };
         if !merged.taken_back.is_empty() {
             tracing::info!(pg = %self.id, updates = merged.taken_back.len(), "takes back updates that nobody else has");
@@ -630,7 +641,7 @@ impl Pg {
             }
         }
         self.info.last_update = self.log.head();
-        if self.coded.is_none() {
+        if !self.protection().keeps_undo() {
             // What of its shard an erasure-coded group's member has kept to take updates back is its own affair.
             self.info.rolled_forward = self.info.rolled_forward.max(theirs.rolled_forward);
         }

@@ -93,7 +93,7 @@ impl Pg {
 
     /// How many shards it takes to read an object.
     fn k(&self) -> usize {
-        self.interval.shape.coding.map_or(0, |coding| coding.k())
+        self.protection().needed()
     }
 
     /// Whether so many of those that served last are given up that the others' shards are too few, and those others are

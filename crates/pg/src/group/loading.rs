@@ -210,7 +210,7 @@ impl Pg {
                     true => Ok(Some(Part::Log)),
                     false if log != info => Err(LoadStop::Failed(LoadError::LogEnd { pg, log, info })),
                     false => {
-                        if self.coded.is_some() {
+                        if self.protection().keeps_undo() {
                             self.log.will_stay(EVersion::ZERO, self.info.rolled_forward);
                         }
                         Ok(Some(Part::Missing(Bytes::from_static(&[MISSING_PREFIX]))))

@@ -3,7 +3,8 @@
 use crate::agreement::members::Members;
 use crate::agreement::peering::Peering;
 use crate::coded::Coded;
-use crate::coded::coding::{Coding, CodingError};
+use crate::coded::coding::CodingError;
+use crate::coded::protection::Protection;
 use crate::context::{Context, OnCommit};
 use crate::group::info::{PgInfo, PgStats};
 use crate::group::loading::Loading;
@@ -43,16 +44,15 @@ pub struct PoolShape {
     pub pg_num: u32,
     /// How many groups there are to be next; fewer only while some are about to be merged.
     pub pg_num_pending: u32,
-    /// Of erasure-coded pools.
-    pub coding: Option<Coding>,
+    pub protection: Protection,
 }
 
 impl PoolShape {
     /// Errors: an erasure-coded pool whose code is not known here.
     pub fn of(map: &OsdMap, pool: &PgPool) -> Result<PoolShape, CodingError> {
-        let coding = Coding::of(map, pool)?;
+        let protection = Protection::of(map, pool)?;
         let (pg_num, pg_num_pending) = (pool.pg_num, pool.pg_num_pending);
-        Ok(PoolShape { size: pool.size, min_size: pool.min_size, pg_num, pg_num_pending, coding })
+        Ok(PoolShape { size: pool.size, min_size: pool.min_size, pg_num, pg_num_pending, protection })
     }
 
     /// Whether the group is about to be merged with another one: meanwhile it serves nobody.
@@ -90,8 +90,9 @@ impl Interval {
 
     fn sets(&self) -> Vec<OsdId> {
         let mut sets = self.acting.clone();
-        if self.shape.coding.is_some() {
-            sets.extend(self.shards_to_be());
+        match self.shape.protection {
+            Protection::Copies => {}
+            Protection::Shards(_) => sets.extend(self.shards_to_be()),
         }
         sets
     }
@@ -103,11 +104,7 @@ impl Interval {
 
     /// Whether what a primary says of an interval of the group is so in this one.
     pub(crate) fn agrees(&self, pg: PgId, agreed: &Agreed) -> bool {
-        let has_sets = match self.shape.coding {
-            None => self.acting == agreed.sets,
-            Some(_) => self.sets() == agreed.sets,
-        };
-        has_sets
+        self.sets() == agreed.sets
             && agreed.pg_nums.is_none_or(|(pg_num, pg_num_pending)| {
                 self.shape.is_same_group(pg, &PoolShape { pg_num, pg_num_pending, ..self.shape })
             })
@@ -115,8 +112,14 @@ impl Interval {
 
     /// Whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all one.
     pub(crate) fn is_where_wanted(&self) -> bool {
-        let in_any_order = self.shape.coding.is_some() && self.is_full() && self.up.len() == self.acting.len();
-        self.acting == self.up || in_any_order && self.up.iter().all(|osd| self.acting.contains(osd))
+        let is_same_in_any_order = || {
+            self.is_full() && self.up.len() == self.acting.len() && self.up.iter().all(|osd| self.acting.contains(osd))
+        };
+        self.acting == self.up
+            || match self.shape.protection {
+                Protection::Copies => false,
+                Protection::Shards(_) => is_same_in_any_order(),
+            }
     }
 
     /// All copies that the pool asks for have an OSD that is up.
@@ -171,8 +174,8 @@ pub struct Pg {
     pub(crate) snap_trim: SnapTrim,
     /// What is unfound has changed, and what waited for that goes on in the next turn.
     pub(crate) unfound_changed: bool,
-    /// Of erasure-coded pools.
-    pub(crate) coded: Option<Box<Coded>>,
+    /// Reads over several shards, in erasure-coded pools.
+    pub(crate) coded: Coded,
     /// Of the objects' watchers, as primary.
     pub(crate) watches: Watches,
     /// How many watches this primary has removed.
@@ -202,7 +205,7 @@ impl Pg {
             missing: BTreeMap::new(),
             primary_since: interval.since,
             not_before: Epoch(0),
-            coded: interval.shape.coding.map(|coding| Box::new(Coded::new(coding))),
+            coded: Coded::new(interval.shape.protection),
             interval,
             peering: Peering::default(),
             replication: Replication::default(),
@@ -241,6 +244,11 @@ impl Pg {
         PgInterval { pgid: self.id, since: self.interval.since }
     }
 
+    /// The kind of the group's pool.
+    pub(crate) fn protection(&self) -> Protection {
+        self.interval.shape.protection
+    }
+
     pub(crate) fn is_primary(&self, whoami: OsdId) -> bool {
         self.interval.primary == Some(whoami)
     }
@@ -252,7 +260,7 @@ impl Pg {
     /// The other members: those of the acting set, and in erasure-coded pools, where that has no room for more, also
     /// those that are to be in it.
     pub(crate) fn others(&self, whoami: OsdId) -> Vec<OsdId> {
-        let to_be = self.coded.iter().flat_map(|_| self.interval.up.iter());
+        let to_be = self.protection().also_members(&self.interval.up);
         let mut others: Vec<OsdId> = Vec::with_capacity(self.interval.acting.len());
         for osd in self.interval.acting.iter().chain(to_be).filter(|osd| **osd != whoami && osd.is_some()) {
             if !others.contains(osd) {

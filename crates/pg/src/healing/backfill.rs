@@ -145,7 +145,7 @@ impl Pg {
             self.pushes.get_mut(&to).expect("just seen").take(&object);
             if has == Has::Version(version) {
                 // It has been found: there. Of one shard more what could not be computed may be.
-                if self.coded.is_some() {
+                if !self.protection().is_whole_on_each() {
                     self.unreadable.remove(&object);
                 }
                 self.goes_on_soon(cx);

@@ -6,6 +6,7 @@
 //! one.
 
 use crate::agreement::members::Standing;
+use crate::coded::protection::Protection;
 use crate::context::{Context, OnCommit, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
@@ -157,7 +158,7 @@ impl Pg {
 
     /// What could not be read here and nobody else had is fetched, as somebody turns out to have it.
     fn fetch_unreadable(&mut self, cx: &mut Context<'_>) {
-        if self.unreadable.is_empty() || self.coded.is_some() {
+        if self.unreadable.is_empty() || !self.protection().is_whole_on_each() {
             return;
         }
         let known = self.unreadable.iter().filter_map(|(object, version)| Some((object.clone(), (*version)?)));
@@ -198,7 +199,7 @@ impl Pg {
             }
             return false;
         }
-        if self.coded.is_some() && !self.can_decode(object, None) {
+        if !self.can_decode(object, None) {
             return false;
         }
         if may_write && self.pulls.is_settling(object) && !mutant::is(Mutant::PulledNotDurable) {
@@ -232,7 +233,7 @@ impl Pg {
     /// A member that should have what is missing here, and was not asked in vain before.
     pub(crate) fn source_of(&self, object: &ObjectId, version: EVersion) -> Option<OsdId> {
         let tried = |osd: &OsdId| self.pulls.tried.get(object).is_some_and(|tried| tried.contains(osd));
-        if self.coded.is_some() {
+        if !self.protection().is_whole_on_each() {
             // This OSD computes its shard of what others have.
             let whoami = self.interval.primary.filter(|osd| !tried(osd));
             return whoami.filter(|osd| self.can_decode(object, Some(*osd)));
@@ -273,23 +274,26 @@ impl Pg {
     fn pull(&mut self, cx: &mut Context<'_>, source: OsdId, objects: Vec<ObjectId>, urgent: bool) {
         let pulls = objects.iter().map(|object| (object.clone(), Pull { source, urgent }));
         self.pulls.in_flight.extend(pulls);
-        if self.coded.is_some() {
-            for object in objects {
-                let version = self.missing.get(&object).copied().expect("what is pulled is missing");
-                self.rebuild(cx, &object, version);
+        match self.protection() {
+            Protection::Copies => cx.send_osd(source, PgPull { pg: self.pg_interval(), objects, urgent }),
+            Protection::Shards(_) => {
+                for object in objects {
+                    let version = self.missing.get(&object).copied().expect("what is pulled is missing");
+                    self.rebuild(cx, &object, version);
+                }
             }
-            return;
         }
-        cx.send_osd(source, PgPull { pg: self.pg_interval(), objects, urgent });
     }
 
     /// A client waits for what is pulled.
     fn hurry_pull(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         let source = self.pulls.hurry(object);
-        if self.coded.is_some() {
-            self.hurry_rebuild(cx, object);
-        } else if let Some(source) = source {
-            cx.send_osd(source, PgPull { pg: self.pg_interval(), objects: vec![object.clone()], urgent: true });
+        match (self.protection(), source) {
+            (Protection::Copies, Some(source)) => {
+                cx.send_osd(source, PgPull { pg: self.pg_interval(), objects: vec![object.clone()], urgent: true });
+            }
+            (Protection::Copies, None) => {}
+            (Protection::Shards(_), _) => self.hurry_rebuild(cx, object),
         }
     }
 
@@ -471,7 +475,7 @@ impl Pg {
             _ if is_known => {}
             Some(stat) => {
                 let reading = ObjectReading::new(object, stat);
-                let reading = match self.interval.shard_of(to).filter(|_| self.coded.is_some()) {
+                let reading = match self.interval.shard_of(to) {
                     Some(shard) => reading.of_shard(shard.into(), cx.limits.piece_bytes),
                     None => reading,
                 };
@@ -523,7 +527,8 @@ impl Pg {
             queue.want(object.clone());
             let told = || self.members.wanted(&object).or_else(|| Some(self.newest_of(&object)?.version));
             let version = version.or_else(told);
-            match version.filter(|version| self.coded.is_none() && self.is_elsewhere(&object, *version)) {
+            let is_whole = self.protection().is_whole_on_each();
+            match version.filter(|version| is_whole && self.is_elsewhere(&object, *version)) {
                 Some(version) => self.object_damaged(cx, &object, version),
                 None => self.cannot_be_read(cx, &object, version),
             }
@@ -669,7 +674,7 @@ impl Pg {
             self.pushes.remove(&from);
         }
         self.members.has_now(from, &object);
-        if self.coded.is_some() {
+        if !self.protection().is_whole_on_each() {
             // Of one shard more what could not be computed may be.
             self.unreadable.remove(&object);
         }
@@ -700,7 +705,7 @@ impl Pg {
             return self.member_backfilled(cx, osd);
         }
         self.replication.need(osd, head);
-        let until = match self.coded.is_some() && !mutant::is(Mutant::BroughtTooEarly) {
+        let until = match self.protection().keeps_undo() && !mutant::is(Mutant::BroughtTooEarly) {
             false => self.replication.committed(),
             // It has objects whole as updates made them that perhaps not all have, and could not take these back.
             true => self.log.head(),
@@ -715,7 +720,7 @@ impl Pg {
     pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
         self.tell_scrub_mark(cx, osd);
-        if self.coded.is_some() && self.is_active() {
+        if !self.protection().is_whole_on_each() && self.is_active() {
             // What could not be read without its shards can be now.
             let (from, until) = self.range();
             self.run_objects(cx, &from, &until);

@@ -130,7 +130,7 @@ impl Pg {
             }
             // Where it is missing here, it is what is here that may be well.
             let lacks = self.members.lacking(object).first().copied().filter(|_| missing.is_none());
-            let shard = lacks.filter(|_| self.coded.is_some()).and_then(|osd| self.interval.shard_of(osd));
+            let shard = lacks.and_then(|osd| self.interval.shard_of(osd));
             let reading = ObjectReading::new(object.clone(), stat);
             self.rereading.lacks = lacks;
             self.rereading.reading = Some(match shard {

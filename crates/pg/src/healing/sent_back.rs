@@ -74,9 +74,7 @@ impl Pg {
         }
         if self.is_primary(cx.whoami) {
             self.pulls.forget(&object);
-            if let Some(coded) = &mut self.coded {
-                coded.rebuilds.remove(&object);
-            }
+            self.coded.forget_rebuild(&object);
             self.sent_back.until.insert(cx.whoami, cx.now + RETRY_AFTER);
             self.recover(cx);
         }

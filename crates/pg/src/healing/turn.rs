@@ -131,7 +131,7 @@ impl Pg {
     pub(crate) fn is_at_risk(&self) -> bool {
         let serving = self.serving_copies();
         // As many as it takes to read: one more away, and data is.
-        let last = self.interval.shape.coding.map_or(1, |coding| coding.k());
+        let last = self.protection().needed();
         serving < usize::from(self.interval.shape.min_size) || serving == last && self.interval.shape.size > 1
     }
 

@@ -70,8 +70,8 @@ impl Pg {
     /// few.
     fn lacked_by_many(&self) -> impl Iterator<Item = &ObjectId> {
         let mut lacking: BTreeMap<&ObjectId, usize> = BTreeMap::new();
-        if let Some(coded) = &self.coded {
-            let spare = self.serving_copies().saturating_sub(coded.coding.k());
+        if !self.protection().is_whole_on_each() {
+            let spare = self.serving_copies().saturating_sub(self.protection().needed());
             self.members.all_missing().for_each(|object| *lacking.entry(object).or_default() += 1);
             lacking.retain(|_, members| *members > spare);
         }
@@ -89,7 +89,7 @@ impl Pg {
         match self.missing.get(object) {
             _ if self.unreadable.contains_key(object) => true,
             Some(version) => self.source_of(object, *version).is_none(),
-            None => self.coded.is_some() && self.members.wanted(object).is_some() && !self.can_decode(object, None),
+            None => self.members.wanted(object).is_some() && !self.can_decode(object, None),
         }
     }
 

@@ -743,6 +743,7 @@ impl Pg {
         let removed_snaps = cx.map.removed_snaps_queue.get(&self.id.pool.base());
         let op = &self.ops.ops[&number];
         let connected = self.watches.connected(&op.object, op.reqid.name, op.session);
+        let layout = self.protection().stripes();
         let notify_id = self.watches.next_notify_id(cx.map.epoch);
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
         op.times.run(cx.now);
@@ -758,7 +759,7 @@ impl Pg {
             return_vec: op.op.flags.has(OpFlags::RETURNVEC),
             next_version: self.log.next_version(cx.map.epoch),
             last_user_version: self.info.last_user_version,
-            layout: self.coded.as_ref().map(|coded| coded.layout),
+            layout,
             connected: &connected,
             notify_id,
             snap: op.op.snap,
@@ -950,7 +951,7 @@ impl Pg {
         }
         let head = op.object.clone();
         let object = op.progress.at_hand.first().unwrap_or(&head).clone();
-        if self.coded.is_some() {
+        if !self.protection().is_whole_on_each() {
             // Of shards that cannot be read others were read already. If they are not where they might have been, it
             // waits.
             let is_lost = !self.can_decode(&object, None);

@@ -494,10 +494,10 @@ impl Pg {
         }
         let (mut findings, mut snap_findings, mut unrecorded) = (Vec::new(), Vec::new(), Vec::new());
         let shard_of = |osd: OsdId| self.interval.shard_of(osd);
-        let needed = self.coded.as_ref().map_or(1, |coded| coded.coding.k());
+        let needed = self.protection().needed();
         let shards = Shards { of: &shard_of, needed };
         let (is_all, now) = (known.len() == self.acting_osds(), Utime::from_unix(cx.unix_zero + cx.now));
-        let may_record = order.deep && self.coded.is_none() && is_all;
+        let may_record = order.deep && self.protection().is_whole_on_each() && is_all;
         let (log, run) = (&self.log, self.scrub.run.as_mut().expect("just seen"));
         let has_changed = |object: &ObjectId, since: EVersion| {
             log.tail() > since || log.entries().any(|e| e.version > since && e.object.head_of() == *object)

@@ -106,8 +106,8 @@ impl Shard {
         self.sharing.clear();
         for (id, placed) in mapping.involving(self.host.whoami).filter(|_| is_shown) {
             let Some(shape) = shapes.get(&id.pool) else { continue };
-            let is_erasure = shape.coding.is_some();
-            let instance = instance(id, &placed.acting, &placed.up, self.host.whoami, is_erasure);
+            let (acting, up) = (&placed.acting, &placed.up);
+            let instance = instance(id, acting, up, self.host.whoami, shape.protection);
             let Some(instance) = instance else { continue };
             let others =
                 placed.up.iter().chain(&placed.acting).filter(|osd| osd.is_some() && **osd != self.host.whoami);

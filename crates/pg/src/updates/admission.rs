@@ -3,6 +3,7 @@
 //! Updates that store nothing new, deletes above all, are always admitted.
 
 use crate::agreement::members::Standing;
+use crate::coded::change::Extent;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::room::RoomGet;
@@ -116,14 +117,16 @@ impl Pg {
     }
 
     fn update_growth_bytes(&self, object: &ObjectId, effects: &Effects) -> u64 {
-        let Some((change, coded)) = effects.change.as_ref().zip(self.coded.as_ref()) else {
+        let Some((change, layout)) = effects.change.as_ref().zip(self.protection().stripes()) else {
             return growth_bytes(&effects.steps);
         };
         // The largest shard, and the object as it was, kept by reference.
-        let data = if change.data.is_empty() { 0 } else { coded.layout.shard_bytes(change.data.len() as u64) };
+        let of_shard =
+            |extent: &Extent| layout.shard_bytes(extent.data.len() as u64).next_multiple_of(BLOCK_BYTES as u64);
+        let data: u64 = change.extents.iter().map(of_shard).sum();
         let mut steps = effects.steps.clone();
         steps.extend(change.undo.prepare(object, EVersion::ZERO));
-        growth_bytes(&steps) + data.next_multiple_of(BLOCK_BYTES as u64) + 2 * BLOCK_BYTES as u64
+        growth_bytes(&steps) + data + 2 * BLOCK_BYTES as u64
     }
 
     /// Members are asked for how much they have room, so that no update has to wait for it.

@@ -186,7 +186,7 @@ impl Pg {
         let mut entries: Vec<LogEntry> = match failed {
             true => Vec::new(),
             false => {
-                let undo = |other: &OtherChange| if self.coded.is_some() { other.undo() } else { Undo::Nothing };
+                let undo = |other: &OtherChange| self.protection().undo(|| other.undo());
                 let others = effects.others.iter().enumerate();
                 others.map(|(at, other)| other_entry(other, after(first, at), undo(other))).collect()
             }
@@ -216,8 +216,8 @@ impl Pg {
             undo: match &mut change {
                 Some(change) => std::mem::take(&mut change.undo),
                 // Given up, or nothing has changed.
-                None if self.coded.is_some() && kind != LogKind::Unchanged => Undo::Lost,
-                None => Undo::Nothing,
+                None if kind == LogKind::Unchanged => Undo::Nothing,
+                None => self.protection().undo(|| Undo::Lost),
             },
             skipped: ShardSet::EMPTY,
             voids: EVersion::ZERO,
@@ -333,7 +333,7 @@ impl Pg {
     ) -> LoggedTransaction {
         let log_tail = self.log.trim_target(committed, cx.limits.log_entries_min);
         let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.log.head() } else { committed };
-        if self.coded.is_some() {
+        if self.protection().keeps_undo() {
             let mut before = self.forward_steps(stays);
             before.extend(entries.iter().filter_map(|entry| entry.undo.prepare(&entry.object, entry.version)));
             steps.splice(0..0, before);
@@ -478,7 +478,7 @@ impl Pg {
         }
         let was_to_stay = self.replication.is_brought_to_stay();
         self.replication.committed = committed;
-        if self.coded.is_some() {
+        if self.protection().keeps_undo() {
             let backfilled = self.members.iter().filter(|(_, standing)| matches!(standing, Standing::Backfilled(_)));
             let backfilled: Vec<OsdId> = backfilled.map(|(osd, _)| osd).collect();
             backfilled.into_iter().for_each(|osd| self.serve_if_settled(cx, osd));

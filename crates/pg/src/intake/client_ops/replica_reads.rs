@@ -90,7 +90,7 @@ impl Pg {
 
     /// Whether this member has all that the log names, or knows what it lacks, in the interval that it has joined.
     fn may_have_share(&self) -> bool {
-        !self.is_loading() && self.coded.is_none() && self.info.complete && self.has_started()
+        !self.is_loading() && self.protection().is_whole_on_each() && self.info.complete && self.has_started()
     }
 
     fn has_share(&self, cx: &Context<'_>) -> bool {
@@ -135,7 +135,7 @@ impl Pg {
         let may_share = wish.pg.since == self.interval.since
             && self.is_primary(cx.whoami)
             && self.is_active()
-            && self.coded.is_none()
+            && self.protection().is_whole_on_each()
             && self.members.all_serve()
             && self.members.standing(member).is_some()
             && self.is_recorded(member);
