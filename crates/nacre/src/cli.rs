@@ -126,7 +126,8 @@ pub struct Up {
     /// changed. [default: 1, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = parse_shards)]
     pub shards: Option<u32>,
-    /// Port of the first monitor; OSDs take any free ports. [default: 40000, or as the cluster has]
+    /// Port of the first monitor; OSDs take any free ports. Outgoing connections of this machine may have taken one of
+    /// 32768 to 60999. [default: 13300, or as the cluster has]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
     /// Return once the cluster is healthy and leave it running. Fails if that takes more than 60 seconds (Ceph: 240).

@@ -1,22 +1,22 @@
 //! Things that a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
-use crate::backoffs::Backoffs;
+use crate::agreement::leases::Leases;
 use crate::coded::CodedReads;
 use crate::coded::old_shards::OldShardReads;
 use crate::copy::Copies;
-use crate::dups::DupsLimit;
+use crate::group::dups::DupsLimit;
+use crate::group::loading::LoadError;
+use crate::healing::pacing::Pacing;
+use crate::healing::reservations::Reservations;
 use crate::hops::{MemberTimes, Recorder};
-use crate::intake::Held;
-use crate::leases::Leases;
-use crate::loading::LoadError;
+use crate::intake::backoffs::Backoffs;
+use crate::intake::memory::Held;
 use crate::messages::PgInterval;
 use crate::messages::peering::{Agreed, MemberState, PgNotify};
 use crate::messages::table::PeerBound;
 use crate::ops::Limits;
-use crate::pacing::Pacing;
-use crate::reservations::Reservations;
-use crate::rooms::Rooms;
-use crate::trim_turns::TrimTurns;
+use crate::updates::rooms::Rooms;
+use crate::updates::trim_turns::TrimTurns;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -144,64 +144,88 @@ pub(crate) struct MonitorRequests {
     pub newer_than: Option<Epoch>,
 }
 
-/// State that all groups of a shard share, lent to one group at a time.
+/// State that the groups of a shard share: turns, promises to others, and counts for all of them.
+pub(crate) struct Shared {
+    pub leases: Leases,
+    pub held: Held,
+    pub backoffs: Backoffs,
+    pub recorder: Recorder,
+    pub pacing: Pacing,
+    pub reservations: Reservations,
+    pub rooms: Rooms,
+    pub coded_reads: CodedReads,
+    pub old_shard_reads: OldShardReads,
+    pub copies: Copies,
+    pub trim_turns: TrimTurns,
+}
+
+/// Work that groups go on with later: when the store has done something, at some time, or in another turn.
+#[derive(Default)]
+pub(crate) struct Agenda {
+    pub commits: VecDeque<(Ticket, PgId, OnCommit)>,
+    pub waiters: BTreeMap<LookupId, Waiter>,
+    /// When a group wants to be looked at again.
+    pub wakes: BTreeSet<(Duration, PgId)>,
+    /// When a group may go on sending objects to where they are missing.
+    pub sends_later: BTreeSet<(Duration, PgId)>,
+    /// Groups whose scrubs go on in another turn.
+    pub scrubs_later: BTreeSet<PgId>,
+    /// Notifications take more of memory than before.
+    pub notifications_grew: bool,
+}
+
+/// Messages and orders that leave the shard.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    /// Orders to the driver, in order.
+    pub outputs: Vec<Output>,
+    /// Requests to the monitors, gathered over a turn.
+    pub to_monitor: MonitorRequests,
+    /// Questions to other members, gathered over a turn.
+    pub queries: BTreeMap<OsdId, Vec<(PgInterval, Agreed)>>,
+    /// Reports that should go out with the next beacon at once.
+    pub reports: BTreeMap<PgId, PgReport>,
+    /// Clients whose operations were dropped with their interval: they must learn of the new map.
+    pub interrupted: BTreeSet<SessionId>,
+}
+
+/// Everything that a shard lends a group while the group handles an event.
+///
+/// * Facts, the same for the whole event: `whoami`, `now`, `unix_zero`, `map`, `limits`, `dups_limit`, `clients`.
+/// * `store`: lookups are answered or pending ([`Context::wait`]); changes go in with [`Context::submit`].
+/// * `shared`: state that all groups share.
+/// * `agenda`: work for later.
+/// * `outbox`: messages and orders that leave the shard.
 pub(crate) struct Context<'a> {
     pub whoami: OsdId,
     pub now: Duration,
+    /// The wall clock, as time since 1970, when `now` was zero.
+    pub unix_zero: Duration,
     /// The map in force.
-    pub epoch: Epoch,
     pub map: &'a OsdMap,
     pub limits: &'a Limits,
     pub dups_limit: DupsLimit,
-    pub leases: &'a mut Leases,
-    /// When a group wants to be looked at again.
-    pub wakes: &'a mut BTreeSet<(Duration, PgId)>,
-    /// When a group may go on sending objects to where they are missing.
-    pub sends_later: &'a mut BTreeSet<(Duration, PgId)>,
-    pub store: &'a mut Store,
-    pub commits: &'a mut VecDeque<(Ticket, PgId, OnCommit)>,
-    pub waiters: &'a mut BTreeMap<LookupId, Waiter>,
-    pub monitor: &'a mut MonitorRequests,
-    /// Questions to other members, gathered over a turn.
-    pub queries: &'a mut BTreeMap<OsdId, Vec<(PgInterval, Agreed)>>,
-    /// Reports that should go out with the next beacon at once.
-    pub reports: &'a mut BTreeMap<PgId, PgReport>,
-    pub out: &'a mut Vec<Output>,
     /// Clients that are connected.
     pub clients: &'a BTreeMap<SessionId, ClientSession>,
-    /// Clients whose operations were dropped with their interval: they must learn of the new map.
-    pub interrupted: &'a mut BTreeSet<SessionId>,
-    pub held: &'a mut Held,
-    /// Notifications take more of memory than before.
-    pub notifications_grew: &'a mut bool,
-    pub backoffs: &'a mut Backoffs,
-    pub recorder: &'a mut Recorder,
-    pub pacing: &'a mut Pacing,
-    pub reservations: &'a mut Reservations,
-    pub rooms: &'a mut Rooms,
-    pub coded_reads: &'a mut CodedReads,
-    pub old_shard_reads: &'a mut OldShardReads,
-    pub copies: &'a mut Copies,
-    pub trim_turns: &'a mut TrimTurns,
-    /// Groups whose scrubs go on in another turn.
-    pub scrubs_later: &'a mut BTreeSet<PgId>,
-    /// The wall clock, as time since 1970, when `now` was zero.
-    pub unix_zero: Duration,
+    pub store: &'a mut Store,
+    pub shared: &'a mut Shared,
+    pub agenda: &'a mut Agenda,
+    pub outbox: &'a mut Outbox,
 }
 
 impl Context<'_> {
     pub fn send_osd(&mut self, osd: OsdId, message: impl PeerBound) {
         debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
-        self.out.push(Output::ToOsd { osd, envelope: message.seal(0, Target::default()) });
+        self.outbox.outputs.push(Output::ToOsd { osd, envelope: message.seal(0, Target::default()) });
     }
 
     /// Tells whether clients' latency lets `group` send something to heal others now; where not, it goes on by itself
     /// later.
     pub fn may_heal_now(&mut self, group: PgId) -> bool {
-        match self.pacing.may_send() {
+        match self.shared.pacing.may_send() {
             Ok(()) => true,
             Err(at) => {
-                self.sends_later.insert((at, group));
+                self.agenda.sends_later.insert((at, group));
                 false
             }
         }
@@ -209,21 +233,21 @@ impl Context<'_> {
 
     /// Tells a primary what this member has of groups, and what it has promised to others.
     pub fn notify(&mut self, osd: OsdId, groups: Vec<(PgInterval, MemberState)>, strange: Vec<PgInterval>) {
-        let (unknown, promises) = self.leases.promises(self.now);
+        let (unknown, promises) = self.shared.leases.promises(self.now);
         let micros = |span: Duration| span.as_micros() as u64;
         let told = |spans: Vec<(OsdId, Duration)>| spans.into_iter().map(|(osd, span)| (osd, micros(span))).collect();
-        let shares = told(self.leases.shares(self.now));
+        let shares = told(self.shared.leases.shares(self.now));
         let (unknown_promises, promises) = (micros(unknown), told(promises));
         self.send_osd(osd, PgNotify { groups, unknown_promises, promises, shares, strange });
     }
 
     pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {
-        self.out.push(Output::ToClient { session, envelope: message.seal(tid, Target::default()) });
+        self.outbox.outputs.push(Output::ToClient { session, envelope: message.seal(tid, Target::default()) });
     }
 
     /// Notes who waits for a lookup. Every lookup that is pending has an id of its own, so it has one waiter.
     pub fn wait(&mut self, id: LookupId, waiter: Waiter) {
-        if let Some(other) = self.waiters.insert(id, waiter.clone()) {
+        if let Some(other) = self.agenda.waiters.insert(id, waiter.clone()) {
             panic!("{waiter:?} waits for {id:?}, for which {other:?} waits already");
         }
     }
@@ -232,7 +256,7 @@ impl Context<'_> {
     pub fn submit(&mut self, txn: Transaction, then: OnCommit) -> Result<(), SubmitError> {
         let pgid = txn.pg;
         let ticket = self.store.submit(txn)?;
-        self.commits.push_back((ticket, pgid, then));
+        self.agenda.commits.push_back((ticket, pgid, then));
         Ok(())
     }
 
@@ -241,7 +265,7 @@ impl Context<'_> {
     pub fn submit_or_stop(&mut self, txn: Transaction, then: OnCommit) {
         let pgid = txn.pg;
         if let Err(error) = self.submit_owed(txn, then) {
-            self.out.push(Output::Fatal(Fatal::ChangeRefused { pgid, error }));
+            self.outbox.outputs.push(Output::Fatal(Fatal::ChangeRefused { pgid, error }));
         }
     }
 
@@ -249,7 +273,7 @@ impl Context<'_> {
     pub fn submit_owed(&mut self, txn: Transaction, then: OnCommit) -> Result<(), SubmitError> {
         let pgid = txn.pg;
         let ticket = self.store.submit_owed(txn)?;
-        self.commits.push_back((ticket, pgid, then));
+        self.agenda.commits.push_back((ticket, pgid, then));
         Ok(())
     }
 }

@@ -1,102 +1,62 @@
 //! Placement groups: the log of a group, how its members become equal, how updates reach all of them, and how
 //! clients' operations are carried out. No sockets, no clock, no device.
 //!
-//! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
-//! * [`messages`]: what OSDs say to each other, in one table. [`route`], [`as_one`]: which shards of an OSD get it.
-//! * [`pg`]: one group. Its parts:
-//!   * clients' operations: `client_ops` (order and answers), `backoffs` (operations that clients are asked to hold
-//!     back), `admission` (updates for which there is no room; `rooms`: what OSDs promise each other; `sent_back`:
-//!     objects for which there is none), `leases` (until when reads may be answered; `client_ops::replica_reads`: by
-//!     others than the primary);
-//!   * updates: `replicate` (on their way to all members);
-//!   * agreement: `loading` (the group's table on its way into memory), `peering` (how a group comes to serve; `merge`:
-//!     how one log is brought to another);
-//!   * healing: `recovery` (objects on their way to members that lack them), `backfill` (members that are compared
-//!     object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not
-//!     needed any more), `pacing` (how fast objects go to where they are missing, so that clients hardly feel it).
-//! * [`coded`]: groups of erasure-coded pools.
-//! * [`hops`]: where the time of operations goes.
-//! * [`scrub`]: copies are compared, and what is bad is replaced.
-//! * `background_check`: a slow walk that reads everything, to find what has rotted.
-//! * `copy`: objects that are copied from others.
-//! * [`watch`]: clients that watch objects, and notifications.
-//! * [`ops`]: execution of one compound operation on one object.
-//! * [`snap_set`]: which states of an object snapshots preserve; `snap_trim`: what no snapshot needs any more is
-//!   removed.
-//! * [`digests`]: proofs of what copies and shards hold.
-//! * [`log`], [`info`], [`object_info`]: what is kept durably.
+//! # Map
+//!
+//! Begin with [`Shard`], which is all that a driver sees; then `group`, then the folder that you need. Each folder's
+//! `mod.rs` says what the folder owns, what it takes and what it causes elsewhere.
+//!
+//! ```text
+//! shard       all groups of one shard of an OSD, with their store and the maps    as_one   an OSD's shards as one OSD
+//! context     what a group is lent while it handles an event: time, maps, store, what goes out
+//!
+//! intake      clients' operations: order, memory, backoffs, answers
+//! updates     updates on their way to all members: room, log entry, acknowledgements; removal of old snapshots
+//! healing     objects on their way to where they are missing, and whose turn that is
+//! scrub       copies are compared; a slow walk reads everything
+//! watch       clients that watch objects, and notifications
+//! agreement   how a group comes to serve: logs, members, leases, records that may be behind
+//! coded       groups of erasure-coded pools
+//! group       one group: what is kept durably of it, and in which interval it is
+//!
+//! ops         execution of one compound operation on one object    copy    objects that are copied from others
+//! messages    what OSDs say to each other, in one table            hops    where the time of operations goes
+//! ```
+//!
+//! `intake`, `updates`, `healing`, `watch`, `agreement` and `coded` hold methods of [`Pg`](group::pg::Pg) for their
+//! part of its work, so they still name each other.
 
-mod admission;
-mod adopted;
+mod agreement;
 pub mod as_one;
-mod backfill;
-mod background_check;
-mod backoffs;
-mod client_ops;
 pub mod coded;
 mod context;
 mod copy;
-mod counts;
-pub mod digests;
-mod doubt;
-mod dups;
-mod going_back;
+mod group;
 mod healing;
-mod homes;
 pub mod hops;
-pub mod info;
 mod intake;
-mod interruption;
-mod leases;
-mod loading;
-pub mod log;
-mod lookup;
-mod lost_osds;
-mod maps;
-mod members;
-mod memory_use;
-mod merge;
-mod merging;
 pub mod messages;
-pub mod object_info;
-mod object_reading;
 pub mod ops;
-mod pacing;
-mod peering;
-pub mod pg;
-mod push_queue;
-mod receiving;
-mod recovery;
-mod replicate;
-mod rereading;
-mod reservations;
-mod rooms;
-pub mod route;
 pub mod scrub;
-mod sent_back;
 mod shard;
-pub mod snap_set;
-mod snap_trim;
-mod split;
-mod strays;
-mod table;
 #[cfg(test)]
 mod tests;
-mod trim_turns;
-mod unfound;
+mod updates;
 pub mod watch;
 
-pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
-pub use backoffs::BackoffCounts;
+pub use agreement::leases::ReplicaReadCounts;
 pub use context::{Fatal, Output};
-pub use homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
-pub use leases::ReplicaReadCounts;
-pub use loading::LoadError;
-pub use maps::MapError;
-pub use memory_use::MemoryUse;
-pub use pacing::PacingView;
+pub use group::loading::LoadError;
+pub use group::table::{PgTable, PgTableError};
+pub use group::{digests, info, log, object_info, pg, snap_set};
+pub use healing::pacing::PacingView;
+pub use healing::unfound::{GiveUpError, MemberView, PgView};
+pub use intake::backoffs::BackoffCounts;
+pub use intake::memory_use::MemoryUse;
+pub use messages::route;
+pub use scrub::background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use scrub::repair::{KeepCopyError, Kept};
 pub use scrub::schedule::LIGHT_SCRUB_PERIOD;
 pub use shard::Shard;
-pub use table::{PgTable, PgTableError};
-pub use unfound::{GiveUpError, MemberView, PgView};
+pub use shard::homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
+pub use shard::maps::MapError;

@@ -1,10 +1,12 @@
-//! A command of `ceph`, as each topic's file declares its own.
+//! One command: its form, its purpose and its handler.
+//!
+//! Topics declare their commands as constants of this type; `table` gathers them.
 
 use super::{Answer, Context};
 
 /// One command: the only place that holds its form, its purpose and its handler.
 pub(super) struct Command {
-    /// See [`Signature`].
+    /// See [`Signature`](super::signature::Signature).
     pub signature: &'static str,
     /// One line for `ceph --help`.
     pub help: &'static str,

@@ -184,7 +184,7 @@ fn set_map(c: &Context<'_>) -> Answer {
     let crush =
         CrushMap::from_slice(&c.request.input).map_err(|e| invalid(format!("the input is not a CRUSH map: {e}")))?;
     check_new_map(c, &crush).map_err(invalid)?;
-    // A map that is there already makes a new version, too: programs that set it wait for the next number.
+    // An equal map is a new version, too: programs that set it wait for the next number.
     c.change_map((version + 1).to_string(), |incremental| incremental.set_crush(&crush))
 }
 

@@ -1,5 +1,5 @@
-//! `ceph mgr module`: the modules that a Ceph's manager has. Here they are names: the monitor does what some are for,
-//! and nobody the rest, whether they are enabled or not.
+//! `ceph mgr module`: the modules that a Ceph's manager has. Here they are names only: the monitor does the work of
+//! some and leaves out that of others, enabled or not.
 
 use super::command::Command;
 use super::context::Context;

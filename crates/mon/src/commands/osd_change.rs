@@ -543,7 +543,7 @@ fn safe_to_destroy(c: &Context<'_>) -> Answer {
     refuse(errno, sentence)
 }
 
-/// Placement groups by what comes of them if some OSDs stop. Groups are named as texts.
+/// State of placement groups if some OSDs stop. Groups are named as texts.
 #[derive(Default)]
 struct StopReport {
     degraded: Vec<String>,
@@ -582,8 +582,8 @@ impl StopReport {
     }
 }
 
-/// Adds OSDs that can stop as well, up to `max` in all: those near the first one in the hierarchy. It ends with
-/// the bucket in which not all can.
+/// Adds OSDs that can stop as well, up to `max` in all, in the order of their nearness to the first one in the
+/// hierarchy. Ends with the bucket in which not all can.
 fn also_ok_to_stop(c: &Context<'_>, osds: &mut BTreeSet<OsdId>, max: usize) {
     let Some(first) = osds.first() else { return };
     let mut bucket = first.0;

@@ -4,7 +4,7 @@
 //!   Fields are separated by tabs, empty ones at the end are left out: name, type, level, flags (`live`: a change has
 //!   effect without a restart; `unlisted`: `config ls`
 //!   passes it over), default, default of daemons, least value, greatest value, permitted values, services,
-//!   tags, related options. Lists have commas.
+//!   tags, related options. Lists have commas. The default of `container_image` lacks the host that Ceph's has.
 //! * [`value`]: from a text to the form in which a value is kept.
 //! * [`use_of`] (`uses.rs`): which options have an effect here, and which.
 //!

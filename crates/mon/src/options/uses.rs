@@ -1,4 +1,4 @@
-//! The effect that each option has here.
+//! Effects of options: which ones Nacre acts on, maps to something of its own, or ignores.
 
 /// The effect of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,12 +8,12 @@
 //! flush, a last record that rotted): all had what is rolled forward. Its log does not count as long as the others are
 //! enough; it is brought to theirs.
 
+use crate::agreement::lost_osds::is_given_up;
+use crate::agreement::members::Standing;
+use crate::agreement::peering::Phase;
 use crate::context::Context;
-use crate::info::PgInfo;
-use crate::lost_osds::is_given_up;
-use crate::members::Standing;
-use crate::peering::Phase;
-use crate::pg::Pg;
+use crate::group::info::PgInfo;
+use crate::group::pg::Pg;
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use types::{EVersion, Epoch, OsdId};
@@ -39,7 +39,7 @@ impl Pg {
     pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let own = (cx.whoami, self.member_state());
         let states = std::iter::once((&own.0, &own.1)).chain(&self.peering.told);
-        let k = self.k();
+        let k = self.protection().needed();
         let is_left = self.goes_on_with_shards_left(cx, history);
         // Whoever served before counts only where those that served last are given up.
         let may_count = |osd, shard| is_left || served(history).any(|holder| holder == (osd, shard));
@@ -91,11 +91,6 @@ impl Pg {
         }
     }
 
-    /// How many shards it takes to read an object.
-    fn k(&self) -> usize {
-        self.interval.shape.coding.map_or(0, |coding| coding.k())
-    }
-
     /// Whether so many of those that served last are given up that the others' shards are too few, and those others are
     /// here: they know at least what was changed. Shards of those that served before are taken then, too. Objects that
     /// changed since may be lost.
@@ -104,7 +99,7 @@ impl Pg {
         let (gone, there): (Vec<_>, Vec<_>) = served(history).partition(|(osd, _)| is_given_up(cx.map, *osd, since));
         let shards: BTreeSet<u8> = there.iter().map(|(_, shard)| *shard).collect();
         let are_here = there.iter().all(|(osd, _)| cx.map.is_up(*osd));
-        !gone.is_empty() && are_here && shards.len() < self.k()
+        !gone.is_empty() && are_here && shards.len() < self.protection().needed()
     }
 
     /// The log of those that served last does not meet this primary's.

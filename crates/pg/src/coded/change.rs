@@ -1,9 +1,10 @@
 //! What one update does to the shards of an object.
 
+use super::PoolCode;
 use super::coding::encode;
 use super::undo::Undo;
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::pg::Pg;
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::pg::Pg;
 use bytes::Bytes;
 use ec::StripeLayout;
 use mutant::Mutant;
@@ -17,13 +18,28 @@ use wire::{Decode, Rope};
 pub struct CodedChange {
     /// The same on all shards.
     pub undo: Undo,
-    /// Bytes written, from this offset in the object on, which lies between stripes. They reach to the object's end.
+    /// What is written, in order and apart from each other. Each begins between stripes. Today there is at most one,
+    /// which reaches to the object's end.
+    pub extents: Vec<Extent>,
+}
+
+/// Bytes that are written to an object, from this offset on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Extent {
     pub offset: u64,
     pub data: Rope,
 }
 
+impl Extent {
+    fn end(&self) -> u64 {
+        self.offset + self.data.len() as u64
+    }
+}
+
 /// Takes the data out of an update's `steps`, which replace `object` or add to it in whole stripes (the last one may be
 /// short). What is left is the same on all shards; of other states of the object it clones and removes whole ones.
+///
+/// Panics if what is written is not one run of bytes: steps that write elsewhere are refused before they come here.
 ///
 /// `before`: the primary's shard as it was, also of an object that is there in name only. `size_before`: of the object.
 pub(crate) fn take_data(
@@ -33,24 +49,32 @@ pub(crate) fn take_data(
     size_before: u64,
     layout: &StripeLayout,
 ) -> CodedChange {
-    let (mut replaced, mut data, mut begin) = (false, Rope::new(), None);
+    let (mut replaced, mut extents) = (false, Vec::<Extent>::new());
     let mut attrs = BTreeSet::new();
     for step in steps.iter_mut().filter(|step| step.object() == Some(object)) {
         match step {
             Step::Remove { .. } | Step::Truncate { .. } | Step::Clone { .. } => {
-                (replaced, data, begin) = (true, Rope::new(), None);
+                replaced = true;
+                extents.clear();
             }
             Step::Write { data: more, offset, .. } => {
-                begin.get_or_insert(*offset);
-                data.append(std::mem::take(more));
+                let more = std::mem::take(more);
+                match extents.last_mut().filter(|last| last.end() == *offset) {
+                    Some(last) => last.data.append(more),
+                    None if more.is_empty() => {}
+                    None => extents.push(Extent { offset: *offset, data: more }),
+                }
             }
             Step::SetAttr { name, .. } | Step::RemoveAttr { name, .. } => drop(attrs.insert(name.clone())),
             _ => {}
         }
     }
     steps.retain(|step| !matches!(step, Step::Write { .. }));
-    // What is added to a state that was gone back to begins where that one ends.
-    let offset = begin.unwrap_or(if replaced { 0 } else { size_before });
+    assert!(
+        extents.len() <= 1,
+        "an update of {object} writes apart: {:?}",
+        extents.iter().map(|e| e.offset).collect::<Vec<_>>()
+    );
     let undo = match before {
         _ if steps.is_empty() => Undo::Nothing,
         None => Undo::Created,
@@ -63,7 +87,7 @@ pub(crate) fn take_data(
             Undo::Restore { shard_bytes: layout.shard_bytes(size_before), attrs: attrs.into_iter().map(was).collect() }
         }
     };
-    CodedChange { undo, offset, data }
+    CodedChange { undo, extents }
 }
 
 /// Has the object information that an update keeps tell what the shards are that it writes to, from `offset` of each
@@ -81,6 +105,11 @@ fn digest_shards(object: &ObjectId, steps: &mut [Step], offset: u64, shards: &[R
 /// What is written to each shard.
 pub(crate) struct ShardWrites {
     object: ObjectId,
+    extents: Vec<ShardExtent>,
+}
+
+/// One extent of the object on each shard, from the same offset on.
+struct ShardExtent {
     offset: u64,
     shards: Vec<Rope>,
 }
@@ -89,10 +118,11 @@ impl ShardWrites {
     /// All that is done on one shard: `steps` are those that all have in common.
     pub fn of(&self, steps: &[Step], shard: Option<u8>) -> Vec<Step> {
         let mut steps = steps.to_vec();
-        if let Some(data) = shard.and_then(|shard| self.shards.get(usize::from(shard))) {
-            let object = self.object.clone();
-            steps.push(Step::Write { object, offset: self.offset, data: data.clone() });
-        }
+        let of_shard = |extent: &ShardExtent| {
+            let data = extent.shards.get(usize::from(shard?))?.clone();
+            Some(Step::Write { object: self.object.clone(), offset: extent.offset, data })
+        };
+        steps.extend(self.extents.iter().filter_map(of_shard));
         steps
     }
 }
@@ -101,16 +131,16 @@ impl Pg {
     /// Encodes what an update writes, and has the digests of what the shards are then among the update's `steps`, which
     /// all have in common. Panics in replicated pools.
     pub(crate) fn shard_steps(&self, object: &ObjectId, change: &CodedChange, steps: &mut [Step]) -> ShardWrites {
-        let coded = self.coded.as_ref().expect("only coded objects have shards");
-        let shards = match change.data.is_empty() {
-            true => Vec::new(),
-            false => encode(&coded.code, &coded.layout, &change.data),
+        let PoolCode { layout, code } = self.coded.code();
+        let encoded = |extent: &Extent| {
+            let offset = layout.shard_bytes(extent.offset);
+            ShardExtent { offset, shards: encode(code, layout, &extent.data) }
         };
-        let offset = coded.layout.shard_bytes(change.offset);
-        if !shards.is_empty() {
-            digest_shards(object, steps, offset, &shards);
+        let extents: Vec<ShardExtent> = change.extents.iter().map(encoded).collect();
+        for extent in &extents {
+            digest_shards(object, steps, extent.offset, &extent.shards);
         }
-        ShardWrites { object: object.clone(), offset, shards }
+        ShardWrites { object: object.clone(), extents }
     }
 }
 
@@ -131,12 +161,14 @@ mod tests {
         Step::Write { object: object(), offset, data: Rope::from(Bytes::from_static(text)) }
     }
 
-    fn check(mut steps: Vec<Step>, size_before: Option<u64>, undo: Undo, offset: u64, data: &[u8], left: usize) {
+    fn check(mut steps: Vec<Step>, size_before: Option<u64>, undo: Undo, written: &[(u64, &[u8])], left: usize) {
         let layout = StripeLayout::new(2, 4096).expect("a layout");
         let attrs = [(OBJECT_INFO_ATTR.to_vec(), Bytes::from_static(b"old"))].into_iter().collect();
         let before = size_before.map(|_| ObjectStat { size_bytes: 4096, attrs, has_omap: false });
         let change = take_data(&object(), &mut steps, before.as_ref(), size_before.unwrap_or(0), &layout);
-        assert_eq!((change.undo, change.offset, &*change.data.to_vec()), (undo, offset, data));
+        let extents: Vec<(u64, Vec<u8>)> = change.extents.iter().map(|e| (e.offset, e.data.to_vec())).collect();
+        let written: Vec<(u64, Vec<u8>)> = written.iter().map(|(offset, data)| (*offset, data.to_vec())).collect();
+        assert_eq!((change.undo, extents), (undo, written));
         assert_eq!(steps.len(), left);
     }
 
@@ -144,14 +176,22 @@ mod tests {
     fn each_update_can_be_taken_back_in_the_cheapest_way() {
         let old = || vec![(Bytes::from_static(OBJECT_INFO_ATTR), Some(Bytes::from_static(b"old")))];
         let touch = || Step::Touch { object: object() };
-        check(vec![touch(), write(0, b"abc"), info()], None, Undo::Created, 0, b"abc", 2);
+        check(vec![touch(), write(0, b"abc"), info()], None, Undo::Created, &[(0, b"abc")], 2);
         let appended = Undo::Restore { shard_bytes: 4096, attrs: old() };
-        check(vec![write(8192, b"abc"), info()], Some(8192), appended.clone(), 8192, b"abc", 1);
-        check(vec![info()], Some(8192), appended, 8192, b"", 1);
+        check(vec![write(8192, b"abc"), info()], Some(8192), appended.clone(), &[(8192, b"abc")], 1);
+        check(vec![info()], Some(8192), appended.clone(), &[], 1);
+        let two = vec![write(8192, b"abc"), write(8195, b"de"), info()];
+        check(two, Some(8192), appended, &[(8192, b"abcde")], 1);
         let cut = || Step::Truncate { object: object(), size: 0 };
-        check(vec![write(8192, b"gone"), cut(), write(0, b"x"), info()], Some(8192), Undo::KeptBack, 0, b"x", 2);
-        check(vec![Step::Remove { object: object() }], Some(5), Undo::KeptBack, 0, b"", 1);
-        check(vec![], Some(5), Undo::Nothing, 5, b"", 0);
+        check(vec![write(8192, b"gone"), cut(), write(0, b"x"), info()], Some(8192), Undo::KeptBack, &[(0, b"x")], 2);
+        check(vec![Step::Remove { object: object() }], Some(5), Undo::KeptBack, &[], 1);
+        check(vec![], Some(5), Undo::Nothing, &[], 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "writes apart: [8192, 16384]")]
+    fn writes_that_leave_a_gap_are_not_taken_for_one() {
+        check(vec![write(8192, b"abc"), write(16384, b"de"), info()], Some(8192), Undo::Nothing, &[], 1);
     }
 
     #[test]
@@ -166,12 +206,12 @@ mod tests {
         let appended = Undo::Restore { shard_bytes: 4096, attrs: old() };
         let keep = || Step::Clone { from: object(), to: clone.clone() };
         let preserving = |step: Step| vec![keep(), of_clone(OBJECT_INFO_ATTR), of_clone(b"snaps"), step, info()];
-        check(preserving(write(8192, b"abc")), Some(8192), appended.clone(), 8192, b"abc", 4);
+        check(preserving(write(8192, b"abc")), Some(8192), appended.clone(), &[(8192, b"abc")], 4);
         let trimmed = vec![Step::Remove { object: clone.clone() }, info()];
-        check(trimmed, Some(8192), appended, 8192, b"", 2);
+        check(trimmed, Some(8192), appended, &[], 2);
         // What is added to a state that was gone back to begins where that one ends.
         let back = || Step::Clone { from: clone.clone(), to: object() };
-        check(vec![back(), write(16384, b"abc"), info()], Some(5), Undo::KeptBack, 16384, b"abc", 2);
-        check(vec![back(), info()], None, Undo::Created, 0, b"", 2);
+        check(vec![back(), write(16384, b"abc"), info()], Some(5), Undo::KeptBack, &[(16384, b"abc")], 2);
+        check(vec![back(), info()], None, Undo::Created, &[], 2);
     }
 }

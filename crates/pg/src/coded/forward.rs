@@ -2,10 +2,10 @@
 
 use super::undo::Undo;
 use crate::context::{Context, OnCommit};
-use crate::info::PgInfo;
-use crate::log::{LogEntry, LogKind};
+use crate::group::info::PgInfo;
+use crate::group::log::{LogEntry, LogKind};
+use crate::group::pg::Pg;
 use crate::messages::coded::RollForward;
-use crate::pg::Pg;
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use store::{Step, Transaction};
@@ -15,7 +15,7 @@ impl Pg {
     /// What is to be removed now that updates up to `committed` will stay.
     pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
         let from = self.info.rolled_forward;
-        if self.coded.is_none() || committed <= from {
+        if !self.protection().keeps_undo() || committed <= from {
             return Vec::new();
         }
         let entries = self.log.entries().rev().skip_while(|entry| entry.version > committed);
@@ -25,7 +25,7 @@ impl Pg {
 
     /// What it takes to take updates back up to `rolled_forward` is kept no longer.
     pub(crate) fn undo_ends(&mut self, rolled_forward: EVersion) {
-        if self.coded.is_some() {
+        if self.protection().keeps_undo() {
             self.log.will_stay(self.info.rolled_forward, rolled_forward);
         }
     }
@@ -33,8 +33,10 @@ impl Pg {
     /// As primary, now and then: members that get no updates learn that the last ones will stay.
     pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
         let committed = self.replication.committed();
-        let Some(coded) = self.coded.as_mut().filter(|coded| coded.told_forward < committed) else { return };
-        coded.told_forward = committed;
+        if !self.protection().keeps_undo() || self.coded.told_forward >= committed {
+            return;
+        }
+        self.coded.told_forward = committed;
         let pg = self.pg_interval();
         let receiving: Vec<OsdId> = self.members.receiving().map(|(osd, _)| osd).collect();
         for osd in receiving {
@@ -88,7 +90,7 @@ impl Pg {
 
     /// What other shards' log entries say of undoing does not hold here.
     pub(crate) fn as_lost(&self, entries: &mut [LogEntry]) {
-        if self.coded.is_some() && !mutant::is(Mutant::UndoOfOthersKept) {
+        if self.protection().keeps_undo() && !mutant::is(Mutant::UndoOfOthersKept) {
             entries.iter_mut().filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);
         }
     }
@@ -96,7 +98,7 @@ impl Pg {
     /// An entry of the log as other members are told of it: what this one needs to take the update back is its own
     /// affair.
     pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {
-        let is_whole = self.coded.is_none() || entry.kind == LogKind::Unchanged;
+        let is_whole = !self.protection().keeps_undo() || entry.kind == LogKind::Unchanged;
         match is_whole || mutant::is(Mutant::UndoOfOthersKept) {
             true => entry.clone(),
             false => LogEntry { undo: Undo::Lost, ..entry.without_undo() },
@@ -105,7 +107,7 @@ impl Pg {
 
     /// Nothing of what was kept back is needed any more.
     pub(crate) fn drop_kept_back(&self, cx: &mut Context<'_>) {
-        if self.coded.is_some() {
+        if self.protection().keeps_undo() {
             let pg = types::PgId { pool: self.id.pool.kept_back(), seed: self.id.seed };
             let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
             cx.submit_or_stop(Transaction { pg, steps }, OnCommit::Nothing);

@@ -5,12 +5,13 @@ use super::coding::assemble;
 use super::old_shards::ANSWER_WITHIN;
 use super::proof::Proof;
 use super::shard_sources::{Source, Standing};
+use super::{Coded, PoolCode};
 use crate::context::Context;
+use crate::group::pg::Pg;
 use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
-use crate::pg::Pg;
 use bytes::Bytes;
 use ec::ShardSet;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{AlignedBuf, EVersion, ObjectId, OsdId};
@@ -46,6 +47,23 @@ pub(crate) struct Gather {
     but: Option<OsdId>,
 }
 
+/// Answers of this OSD to its own gathers.
+///
+/// A gather asks several members, this OSD among them, which often answers at once. That answer may end the gather, or
+/// have it ask others. So answers wait here until the gather has asked everybody; then
+/// [`take_own_answers`](Pg::take_own_answers) hands them over one after the other, also those that come meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct OwnAnswers {
+    queue: VecDeque<ShardReadReply>,
+    are_taken: bool,
+}
+
+impl OwnAnswers {
+    pub fn put(&mut self, reply: ShardReadReply) {
+        self.queue.push_back(reply);
+    }
+}
+
 impl Pg {
     /// Begins a read of the object's `version`. It ends like a lookup of the store does; whoever begins it must wait
     /// for it. `but`: not from what this OSD has as a member.
@@ -57,13 +75,14 @@ impl Pg {
         wanted: Wanted,
         but: Option<OsdId>,
     ) -> LookupId {
-        let id = cx.coded_reads.next_id();
-        let coded = self.coded.as_mut().expect("only coded objects are gathered");
+        let id = cx.shared.coded_reads.next_id();
+        let coded = &mut self.coded;
         let (shards, offset, len) = match wanted {
             Wanted::Shard { shard, offset, len, .. } => ([shard].into_iter().collect(), offset, len),
             Wanted::Object { offset, len } => {
-                let range = coded.layout.shard_range_around(offset..offset + len);
-                let touched = coded.layout.pieces(offset..offset + len).take(coded.coding.k()).map(|piece| piece.shard);
+                let PoolCode { layout, code } = coded.code();
+                let range = layout.shard_range_around(offset..offset + len);
+                let touched = layout.pieces(offset..offset + len).take(code.k()).map(|piece| piece.shard);
                 (touched.collect(), range.start, range.end - range.start)
             }
         };
@@ -83,26 +102,28 @@ impl Pg {
         };
         coded.gathers.insert(id, gather);
         self.gather_on(cx, id);
+        self.take_own_answers(cx);
         id
     }
 
     /// Asks for what is needed and not asked for yet; ends the read if nothing is.
     fn gather_on(&mut self, cx: &mut Context<'_>, id: LookupId) {
-        let Some(gather) = self.coded.as_ref().and_then(|coded| coded.gathers.get(&id)) else { return };
+        let Some(gather) = self.coded.gathers.get(&id) else { return };
         let sources: Vec<Source> = self
             .all_sources(&gather.object)
             .into_iter()
             .filter(|source| source.is_not_of(gather.but) && !gather.tried.contains(&(source.osd, source.shard)))
             .collect();
         let pg = self.pg_interval();
-        let coded = self.coded.as_mut().expect("just seen");
-        let gather = coded.gathers.get_mut(&id).expect("just seen");
+        let Coded { code, gathers, .. } = &mut self.coded;
+        let code = &code.as_ref().expect("something is gathered").code;
+        let gather = gathers.get_mut(&id).expect("just seen");
         let got: ShardSet = gather.got.keys().copied().collect();
         let of = |least: Standing| -> ShardSet {
             let usable = sources.iter().filter(|source| source.standing >= least);
             usable.map(|source| source.shard).collect::<ShardSet>().union(got)
         };
-        let plan = |least| coded.code.minimum_to_decode(gather.shards, of(least)).ok();
+        let plan = |least| code.minimum_to_decode(gather.shards, of(least)).ok();
         let plan = plan(Standing::Known).or_else(|| plan(Standing::Member)).or_else(|| plan(Standing::ServedBefore));
         let Some(plan) = plan else {
             return self.gather_ended(cx, id, false);
@@ -141,15 +162,26 @@ impl Pg {
         if osd != cx.whoami {
             cx.send_osd(osd, message);
         } else if let Some(reply) = cx.old_shard_wanted(osd, message) {
-            self.shard_read_came(cx, osd, reply);
+            self.coded.own_answers.put(reply);
         }
+    }
+
+    /// Hands this OSD's own answers to the gathers that wait for them. Whoever does so already goes on with those that
+    /// have come since.
+    pub(super) fn take_own_answers(&mut self, cx: &mut Context<'_>) {
+        if std::mem::replace(&mut self.coded.own_answers.are_taken, true) {
+            return;
+        }
+        while let Some(reply) = self.coded.own_answers.queue.pop_front() {
+            self.shard_came(cx, cx.whoami, reply);
+        }
+        self.coded.own_answers.are_taken = false;
     }
 
     /// Reads that wait for too long for somebody who is no member go on without.
     pub(crate) fn gathers_wait_no_longer(&mut self, cx: &mut Context<'_>) {
-        let Some(coded) = &mut self.coded else { return };
         let mut ended = Vec::new();
-        for (id, gather) in &mut coded.gathers {
+        for (id, gather) in &mut self.coded.gathers {
             let late = |until: &Option<Duration>| until.is_some_and(|until| until <= cx.now);
             for (holder, _) in gather.asked.extract_if(.., |_, until| late(until)) {
                 gather.tried.insert(holder);
@@ -161,12 +193,18 @@ impl Pg {
             self.is_not_there(cx, object, osd, shard);
             self.gather_on(cx, id);
         }
+        self.take_own_answers(cx);
     }
 
     /// A shard's bytes have come.
     pub(crate) fn shard_read_came(&mut self, cx: &mut Context<'_>, from: OsdId, reply: ShardReadReply) {
+        self.shard_came(cx, from, reply);
+        self.take_own_answers(cx);
+    }
+
+    fn shard_came(&mut self, cx: &mut Context<'_>, from: OsdId, reply: ShardReadReply) {
         let id = LookupId(reply.read);
-        let Some(coded) = &mut self.coded else { return };
+        let coded = &mut self.coded;
         let Some(gather) = coded.gathers.get_mut(&id) else { return };
         let Some(shard) = reply.pg.pgid.pool.shard().map(usize::from) else { return };
         if reply.pg.since != self.interval.since {
@@ -202,9 +240,9 @@ impl Pg {
     }
 
     fn gather_ended(&mut self, cx: &mut Context<'_>, id: LookupId, is_complete: bool) {
-        let coded = self.coded.as_mut().expect("only coded objects are gathered");
+        let coded = &mut self.coded;
         let gather = coded.gathers.remove(&id).expect("it has just ended");
-        let bytes = is_complete.then(|| gather.bytes(coded)).flatten();
+        let bytes = is_complete.then(|| gather.bytes(coded.code())).flatten();
         let Gather { object, version, bad, attrs, .. } = gather;
         if let Some(rebuild) = coded.rebuilds.get_mut(&object).filter(|rebuild| rebuild.waits_for == Some(id))
             && !attrs.is_empty()
@@ -215,7 +253,7 @@ impl Pg {
         if bytes.is_none() {
             tracing::warn!(pg = %self.id, %object, %version, "too few of its shards can be read");
         }
-        cx.coded_reads.done.push_back((id, bytes.ok_or_else(error)));
+        cx.shared.coded_reads.done.push_back((id, bytes.ok_or_else(error)));
         for osd in bad {
             self.shard_is_bad(cx, osd, &object, version);
         }
@@ -223,28 +261,22 @@ impl Pg {
 
     /// Nothing that was being read is wanted any more.
     pub(crate) fn forget_gathers(&mut self, cx: &mut Context<'_>) {
-        if let Some(coded) = &mut self.coded {
-            for id in std::mem::take(&mut coded.gathers).into_keys() {
-                cx.waiters.remove(&id);
-            }
-            coded.rebuilds.clear();
-            coded.proofs.clear();
-            coded.serves.clear();
-            coded.old_shards = Default::default();
-            coded.told_forward = EVersion::ZERO;
+        for id in self.coded.gathers.keys() {
+            cx.agenda.waiters.remove(id);
         }
+        self.coded.clear();
     }
 }
 
 impl Gather {
     /// What was wanted, of the shards that have come; `None` if they do not agree.
-    fn bytes(&self, coded: &super::Coded) -> Option<Rope> {
+    fn bytes(&self, pool: &PoolCode) -> Option<Rope> {
         let len = self.got.values().next().map_or(0, Bytes::len);
         if self.got.values().any(|bytes| bytes.len() != len) {
             return None;
         }
         let got: ShardSet = self.got.keys().copied().collect();
-        let decoder = coded.code.decoder(self.shards, got).ok()?;
+        let decoder = pool.code.decoder(self.shards, got).ok()?;
         let mut computed: Vec<AlignedBuf> = decoder.targets().iter().map(|_| AlignedBuf::zeroed(len)).collect();
         let sources: Vec<&[u8]> = decoder.sources().iter().map(|shard| &self.got[&shard][..]).collect();
         let mut targets: Vec<&mut [u8]> = computed.iter_mut().map(AlignedBuf::as_mut_slice).collect();
@@ -259,7 +291,7 @@ impl Gather {
                     return None;
                 }
                 let part = |index: usize| shard(index).map_or(&[][..], |bytes| &bytes[..]);
-                Some(assemble(&coded.layout, (offset, wanted), self.offset, part))
+                Some(assemble(&pool.layout, (offset, wanted), self.offset, part))
             }
         }
     }

@@ -5,13 +5,19 @@
 //! what comes from another one is renamed on arrival ([`crate::messages`]). So log, missing objects, backfill and scrub
 //! are those of replicated groups. What is here:
 //!
-//! * [`coding`]: how a pool's objects are coded. [`change`]: what an update does to the shards.
+//! * [`protection`] — start here: what depends on the kind of a pool. [`coding`]: how its objects are coded.
+//!   [`change`]: what an update does to the shards.
 //! * [`undo`]: updates that too few shards have are taken back; until then each shard keeps what it needs for that.
 //! * [`gather`]: bytes of an object from its shards, computed where they are missing; [`serve`] is the other end;
 //!   [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard;
 //!   [`proof`]: which shards another one cannot be computed of.
 //! * [`old_shards`]: what members cannot make up for is read from those that served before.
 //! * [`authority`]: which log is the group's, and which OSDs should act for which shard.
+//!
+//! * **Owns** reads over several shards, what is computed of them, and what is known of shards that former members
+//!   have.
+//! * **Takes** shards' bytes, of members and of this OSD, and the news that updates will stay.
+//! * **Causes** lookups to end, shards to be noted as bad, and what could not be read to be tried again.
 
 pub(crate) mod authority;
 pub(crate) mod change;
@@ -20,16 +26,17 @@ pub(crate) mod forward;
 pub(crate) mod gather;
 pub(crate) mod old_shards;
 pub(crate) mod proof;
+pub mod protection;
 pub(crate) mod rebuild;
 pub(crate) mod serve;
 pub(crate) mod shard_sources;
 pub mod undo;
 
-use coding::Coding;
 use ec::{Code, StripeLayout};
-use gather::Gather;
+use gather::{Gather, OwnAnswers};
 use old_shards::OldShards;
 use proof::Proof;
+use protection::Protection;
 use rebuild::Rebuild;
 use serve::Serve;
 use std::collections::{BTreeMap, VecDeque};
@@ -37,37 +44,58 @@ use store::{LookupId, ReadError};
 use types::{EVersion, ObjectId};
 use wire::Rope;
 
-/// What a group of an erasure-coded pool has beside what every group has.
+/// Reads over several shards of one group, and what is computed of them. Groups of replicated pools have none.
 #[derive(Debug)]
 pub(crate) struct Coded {
-    pub coding: Coding,
-    pub layout: StripeLayout,
-    pub code: Code,
+    /// The code of an erasure-coded pool.
+    code: Option<PoolCode>,
     /// As primary.
-    pub gathers: BTreeMap<LookupId, Gather>,
-    pub rebuilds: BTreeMap<ObjectId, Rebuild>,
+    gathers: BTreeMap<LookupId, Gather>,
+    /// Answers that this OSD gives itself to gathers, until these have taken them.
+    own_answers: OwnAnswers,
+    rebuilds: BTreeMap<ObjectId, Rebuild>,
     /// Of objects of which shards are computed.
-    pub proofs: BTreeMap<ObjectId, Proof>,
-    pub old_shards: OldShards,
+    proofs: BTreeMap<ObjectId, Proof>,
+    old_shards: OldShards,
     /// How far members have been told to forget what updates replaced.
-    pub told_forward: EVersion,
+    told_forward: EVersion,
     /// As member, and as primary for itself.
-    pub serves: BTreeMap<LookupId, Serve>,
+    serves: BTreeMap<LookupId, Serve>,
+}
+
+/// A pool's code, made ready.
+#[derive(Debug)]
+struct PoolCode {
+    layout: StripeLayout,
+    code: Code,
 }
 
 impl Coded {
-    pub fn new(coding: Coding) -> Coded {
+    pub fn new(protection: Protection) -> Coded {
+        let code = match protection {
+            Protection::Copies => None,
+            Protection::Shards(coding) => Some(PoolCode { layout: coding.layout(), code: coding.code() }),
+        };
         Coded {
-            coding,
-            layout: coding.layout(),
-            code: coding.code(),
+            code,
             gathers: BTreeMap::new(),
+            own_answers: OwnAnswers::default(),
             rebuilds: BTreeMap::new(),
             proofs: BTreeMap::new(),
             old_shards: OldShards::default(),
             told_forward: EVersion::ZERO,
             serves: BTreeMap::new(),
         }
+    }
+
+    /// Panics in replicated pools, where nothing is gathered or encoded.
+    fn code(&self) -> &PoolCode {
+        self.code.as_ref().expect("only groups of erasure-coded pools have shards")
+    }
+
+    /// Forgets everything but the code.
+    fn clear(&mut self) {
+        *self = Coded { code: self.code.take(), ..Coded::new(Protection::Copies) };
     }
 }
 

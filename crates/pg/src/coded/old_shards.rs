@@ -8,10 +8,10 @@ use super::authority::served_before;
 use super::serve::read_shard;
 use super::shard_sources::{Source, Standing};
 use crate::context::{Context, Waiter};
-use crate::lookup::{NoAnswer, ready};
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::pg::{Pg, missing_key};
 use crate::messages::coded::{ShardReadOutcome, ShardReadReply, StrayRead};
 use crate::messages::table::GroupMessage;
-use crate::pg::{Pg, missing_key};
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,22 +53,22 @@ impl OldShards {
 impl Pg {
     /// Who might have had a shard of an object does not.
     pub(crate) fn is_not_there(&mut self, cx: &Context<'_>, object: ObjectId, osd: OsdId, shard: usize) {
-        let Some(coded) = &mut self.coded else { return };
-        coded.old_shards.not_there.entry(object).or_default().insert((osd, shard));
-        coded.old_shards.ask_again_at.get_or_insert(cx.now + ASK_AGAIN_AFTER);
+        self.coded.old_shards.not_there.entry(object).or_default().insert((osd, shard));
+        self.coded.old_shards.ask_again_at.get_or_insert(cx.now + ASK_AGAIN_AFTER);
     }
 
     /// Finds out who is there. Where somebody has come, or time has passed, what could not be read may be tried again.
     pub(crate) fn look_for_old_shards(&mut self, cx: &mut Context<'_>) {
-        if !self.peering.may_recover() || mutant::is(Mutant::OldShardsIgnored) {
+        let has_shards = !self.protection().is_whole_on_each();
+        if !has_shards || !self.peering.may_recover() || mutant::is(Mutant::OldShardsIgnored) {
             return;
         }
-        let (Some(coded), Some(history)) = (&mut self.coded, &self.peering.history) else { return };
+        let Some(history) = &self.peering.history else { return };
         let is_old = |(osd, shard): &(OsdId, u8)| self.interval.shard_of(*osd) != Some(*shard);
         let up_from = |osd: OsdId| cx.map.osd(osd).filter(|_| cx.map.is_up(osd)).map(|known| known.info.up_from);
         let there = served_before(history).filter(is_old).filter_map(|holder| Some((holder, up_from(holder.0)?)));
         let there: BTreeMap<(OsdId, u8), Epoch> = there.collect();
-        let old = &mut coded.old_shards;
+        let old = &mut self.coded.old_shards;
         let has_come = there.iter().any(|(holder, since)| old.there.get(holder) != Some(since));
         old.there = there;
         if has_come || old.ask_again_at.is_some_and(|at| at <= cx.now) {
@@ -106,7 +106,7 @@ impl Context<'_> {
             Ok((outcome, data)) => Some(read.reply(outcome, data)),
             Err(NoAnswer::Pending(id)) => {
                 self.wait(id, Waiter::OldShard);
-                self.old_shard_reads.insert(id, read);
+                self.shared.old_shard_reads.insert(id, read);
                 None
             }
             Err(NoAnswer::Damaged(damage)) => {
@@ -128,7 +128,7 @@ impl Context<'_> {
         id: LookupId,
         data: Option<Result<Rope, ReadError>>,
     ) -> Option<(OsdId, ShardReadReply)> {
-        let read = self.old_shard_reads.remove(&id)?;
+        let read = self.shared.old_shard_reads.remove(&id)?;
         let to = read.to;
         let reply = match data {
             None => self.read_old_shard(read)?,

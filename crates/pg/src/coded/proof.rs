@@ -4,8 +4,8 @@
 //! sources send of an object is digested on the way, and compared with their own digests then.
 
 use crate::context::Context;
-use crate::digests::{DataDigest, Digests};
-use crate::pg::Pg;
+use crate::group::digests::{DataDigest, Digests};
+use crate::group::pg::Pg;
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
 use wire::Rope;
@@ -48,14 +48,12 @@ impl Proof {
 impl Pg {
     /// Forgets what sources have sent of the object.
     pub(crate) fn forget_proof(&mut self, object: &ObjectId) {
-        if let Some(coded) = &mut self.coded {
-            coded.proofs.remove(object);
-        }
+        self.coded.proofs.remove(object);
     }
 
     /// A shard that was computed is not what its digest says. Gives the sources whose own is not either.
     pub(crate) fn wrong_sources(&mut self, object: &ObjectId, version: EVersion, digests: &Digests) -> Vec<OsdId> {
-        let Some(proof) = self.coded.as_mut().and_then(|coded| coded.proofs.remove(object)) else { return Vec::new() };
+        let Some(proof) = self.coded.proofs.remove(object) else { return Vec::new() };
         // All are equally long.
         let shard_bytes = proof.sent.values().map(DataDigest::end).max().unwrap_or(0);
         proof.wrong(version, digests, shard_bytes)

@@ -1,11 +1,12 @@
 //! The primary's own shard of an object, computed from others'.
 
+use super::Coded;
 use super::gather::Wanted;
 use crate::context::{Context, Waiter};
-use crate::digests::{Content, Digests, Wrong};
+use crate::group::digests::{Content, Digests, Wrong};
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::pg::Pg;
 use crate::messages::healing::PgPush;
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::pg::Pg;
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::BTreeMap;
@@ -27,14 +28,20 @@ pub(crate) struct Rebuild {
     held: bool,
 }
 
+impl Coded {
+    /// Gives up computing this shard of the object.
+    pub fn forget_rebuild(&mut self, object: &ObjectId) {
+        self.rebuilds.remove(object);
+    }
+}
+
 impl Pg {
     /// Computes this shard of an object, which is missing here in this version.
     pub(crate) fn rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
-        let Some(coded) = &mut self.coded else { return };
         let (attrs, content) = (BTreeMap::new(), Content::new(b""));
         let rebuild = Rebuild { version, next: 0, attrs, content, waits_for: None, held: false };
-        coded.proofs.remove(object);
-        coded.rebuilds.insert(object.clone(), rebuild);
+        self.coded.proofs.remove(object);
+        self.coded.rebuilds.insert(object.clone(), rebuild);
         self.rebuild_on(cx, object);
     }
 
@@ -49,8 +56,7 @@ impl Pg {
 
     /// Goes on with what was held back.
     pub(crate) fn rebuild_held(&mut self, cx: &mut Context<'_>) {
-        let Some(coded) = &self.coded else { return };
-        let held = coded.rebuilds.iter().filter(|(_, rebuild)| rebuild.held).map(|(object, _)| object.clone());
+        let held = self.coded.rebuilds.iter().filter(|(_, rebuild)| rebuild.held).map(|(object, _)| object.clone());
         for object in held.collect::<Vec<_>>() {
             self.rebuild_on(cx, &object);
         }
@@ -58,7 +64,7 @@ impl Pg {
 
     /// A client waits for the object.
     pub(crate) fn hurry_rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        let rebuild = self.coded.as_ref().and_then(|coded| coded.rebuilds.get(object));
+        let rebuild = self.coded.rebuilds.get(object);
         if rebuild.is_some_and(|rebuild| rebuild.held) {
             self.rebuild_on(cx, object);
         }
@@ -66,14 +72,14 @@ impl Pg {
 
     fn rebuild_on(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         let may = self.may_rebuild_now(cx, object);
-        if let Some(rebuild) = self.coded.as_mut().and_then(|coded| coded.rebuilds.get_mut(object)) {
+        if let Some(rebuild) = self.coded.rebuilds.get_mut(object) {
             rebuild.held = !may;
         }
         if !may {
             return;
         }
         let shard = self.interval.shard_of(cx.whoami).expect("the primary has a shard");
-        let Some(rebuild) = self.coded.as_ref().and_then(|coded| coded.rebuilds.get(object)) else { return };
+        let Some(rebuild) = self.coded.rebuilds.get(object) else { return };
         let (version, offset) = (rebuild.version, rebuild.next);
         let attrs = rebuild.attrs.is_empty();
         let shard = match mutant::is(Mutant::WrongShardRebuilt) {
@@ -83,8 +89,7 @@ impl Pg {
         let wanted = Wanted::Shard { shard, offset, len: cx.limits.piece_bytes, attrs };
         let id = self.gather(cx, object, version, wanted, Some(cx.whoami));
         cx.wait(id, Waiter::Rebuild { pgid: self.id, object: object.clone() });
-        let coded = self.coded.as_mut().expect("just seen");
-        if let Some(rebuild) = coded.rebuilds.get_mut(object) {
+        if let Some(rebuild) = self.coded.rebuilds.get_mut(object) {
             rebuild.waits_for = Some(id);
         }
     }
@@ -121,7 +126,7 @@ impl Pg {
         id: LookupId,
         result: Result<Rope, ReadError>,
     ) {
-        let Some(coded) = &mut self.coded else { return };
+        let coded = &mut self.coded;
         if coded.rebuilds.get(object).is_none_or(|rebuild| rebuild.waits_for != Some(id)) {
             return;
         }
@@ -131,7 +136,7 @@ impl Pg {
             return;
         }
         let info = rebuild.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());
-        let size_bytes = info.and_then(|info| info.size_bytes).map(|size| coded.layout.shard_bytes(size));
+        let size_bytes = info.and_then(|info| info.size_bytes).map(|size| coded.code().layout.shard_bytes(size));
         let (Ok(data), Some(shard_bytes)) = (result, size_bytes) else {
             return self.pull_failed(cx, cx.whoami, object.clone());
         };
@@ -141,7 +146,7 @@ impl Pg {
             return self.pull_failed(cx, cx.whoami, object.clone());
         }
         let (first, last) = (offset == 0, offset + len >= shard_bytes);
-        cx.pacing.sent(len, last);
+        cx.shared.pacing.sent(len, last);
         if len > 0 {
             rebuild.content.add(&[], &[(offset, len)], &data);
         }
@@ -166,7 +171,7 @@ impl Pg {
         };
         if !last {
             (rebuild.next, rebuild.waits_for) = (offset + len, None);
-            self.coded.as_mut().expect("just seen").rebuilds.insert(object.clone(), rebuild);
+            self.coded.rebuilds.insert(object.clone(), rebuild);
         }
         self.pushed(cx, cx.whoami, push);
         if !last {

@@ -1,10 +1,10 @@
 //! One shard's bytes, as its OSD reads them for the primary.
 
 use crate::context::{Context, Waiter};
-use crate::lookup::{NoAnswer, ready};
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::object_info::ObjectInfo;
+use crate::group::pg::Pg;
 use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply};
-use crate::object_info::ObjectInfo;
-use crate::pg::Pg;
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::BTreeMap;
@@ -70,9 +70,7 @@ impl Pg {
             Ok((outcome, data)) => self.answer_shard_read(cx, serve, outcome, data),
             Err(NoAnswer::Pending(id)) => {
                 cx.wait(id, Waiter::ShardRead { pgid: self.id });
-                if let Some(coded) = &mut self.coded {
-                    coded.serves.insert(id, serve);
-                }
+                self.coded.serves.insert(id, serve);
             }
             Err(NoAnswer::Damaged(damage)) => {
                 tracing::error!(pg = %self.id, object = %serve.asked.object, "shard cannot be read: {damage}");
@@ -88,7 +86,7 @@ impl Pg {
         id: LookupId,
         data: Option<Result<Rope, ReadError>>,
     ) {
-        let Some(serve) = self.coded.as_mut().and_then(|coded| coded.serves.remove(&id)) else { return };
+        let Some(serve) = self.coded.serves.remove(&id) else { return };
         if serve.since != self.interval.since {
             return;
         }
@@ -100,13 +98,14 @@ impl Pg {
                 self.answer_shard_read(cx, serve, ShardReadOutcome::Bad, Rope::new());
             }
         }
+        self.take_own_answers(cx);
     }
 
     fn answer_shard_read(&mut self, cx: &mut Context<'_>, serve: Serve, outcome: ShardReadOutcome, data: Rope) {
         let (pg, read) = (self.pg_interval(), serve.asked.read);
         let reply = ShardReadReply { pg, read, outcome, attrs: serve.attrs.unwrap_or_default(), data };
         match serve.to == cx.whoami {
-            true => self.shard_read_came(cx, cx.whoami, reply),
+            true => self.coded.own_answers.put(reply),
             false => cx.send_osd(serve.to, reply),
         }
     }

@@ -1,8 +1,9 @@
 //! Which shard an OSD has in an interval, and who has which shard of an object.
 
+use super::protection::Protection;
+use crate::agreement::members;
 use crate::context::Context;
-use crate::members;
-use crate::pg::{Interval, Pg};
+use crate::group::pg::{Interval, Pg};
 use ec::ShardSet;
 use mutant::Mutant;
 use std::collections::BTreeSet;
@@ -20,7 +21,10 @@ fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
 impl Interval {
     /// Which shard the OSD has, or is brought to have; `None` in replicated pools and for others.
     pub(crate) fn shard_of(&self, osd: OsdId) -> Option<u8> {
-        self.shape.coding.and_then(|_| shard_of(&self.acting, &self.up, osd))
+        match self.shape.protection {
+            Protection::Copies => None,
+            Protection::Shards(_) => shard_of(&self.acting, &self.up, osd),
+        }
     }
 
     /// The acting set that an erasure-coded group should come to: each OSD that the map wants, for its shard.
@@ -33,16 +37,22 @@ impl Interval {
 }
 
 /// The instance of a group that `whoami` has by these sets.
-pub(crate) fn instance(id: PgId, acting: &[OsdId], up: &[OsdId], whoami: OsdId, is_erasure: bool) -> Option<PgId> {
-    match is_erasure {
-        true => {
+pub(crate) fn instance(
+    id: PgId,
+    acting: &[OsdId],
+    up: &[OsdId],
+    whoami: OsdId,
+    protection: Protection,
+) -> Option<PgId> {
+    match protection {
+        Protection::Shards(_) => {
             let shard = match mutant::is(Mutant::ShardOfUpPlace) && !acting.contains(&whoami) {
                 true => up.iter().position(|osd| *osd == whoami).map(|place| place as u8),
                 false => shard_of(acting, up, whoami),
             };
             shard.map(|shard| id.of_shard(shard))
         }
-        false => acting.contains(&whoami).then_some(id),
+        Protection::Copies => acting.contains(&whoami).then_some(id),
     }
 }
 
@@ -106,32 +116,31 @@ impl Pg {
     /// The same, and those that served before with a shard; without those that turned out not to have what they might.
     pub(crate) fn all_sources(&self, object: &ObjectId) -> Vec<Source> {
         let mut sources = self.shard_sources(object);
-        if let Some(coded) = &self.coded {
-            sources.extend(coded.old_shards.sources());
-            let may_have = |s: &Source| !coded.old_shards.is_not_there(object, s.osd, s.shard);
-            sources.retain(|source| source.standing == Standing::Known || may_have(source));
-        }
+        let old_shards = &self.coded.old_shards;
+        sources.extend(old_shards.sources());
+        let may_have = |s: &Source| !old_shards.is_not_there(object, s.osd, s.shard);
+        sources.retain(|source| source.standing == Standing::Known || may_have(source));
         sources
     }
 
-    /// Whether so many shards of the object are there, on others than `but`, that it can be read.
+    /// Tells whether so many shards of the object are there, on others than `but`, that it can be read. In replicated
+    /// pools one copy is always enough.
     pub(crate) fn can_decode(&self, object: &ObjectId, but: Option<OsdId>) -> bool {
-        self.has_enough_of(&self.all_sources(object), but)
+        self.protection().is_whole_on_each() || self.has_enough_of(&self.all_sources(object), but)
     }
 
     fn has_enough_of(&self, sources: &[Source], but: Option<OsdId>) -> bool {
-        let Some(coded) = &self.coded else { return true };
         let shards: ShardSet =
             sources.iter().filter(|source| source.is_not_of(but)).map(|source| source.shard).collect();
-        shards.len() >= coded.coding.k()
+        shards.len() >= self.protection().needed()
     }
 
     /// How many copies, or different shards, serve.
     pub(crate) fn serving_copies(&self) -> usize {
         let serving = self.members.iter().filter(|(_, standing)| *standing == members::Standing::Serving);
-        match self.coded {
-            None => 1 + serving.count(),
-            Some(_) => {
+        match self.protection() {
+            Protection::Copies => 1 + serving.count(),
+            Protection::Shards(_) => {
                 let osds = serving.map(|(osd, _)| osd).chain(self.interval.primary);
                 osds.filter_map(|osd| self.interval.shard_of(osd)).collect::<BTreeSet<u8>>().len()
             }

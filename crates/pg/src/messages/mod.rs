@@ -5,7 +5,8 @@
 //!   in one exhaustive match.
 //! * The bodies, by what they are about: [`replication`], [`peering`], [`healing`], [`scrub`], [`coded`], [`room`],
 //!   [`lease`]. [`steps`]: the store's steps within an update.
-//! * [`rename`]: names of objects that come from another shard of an erasure-coded group.
+//! * [`route`]: which shards of an OSD a message is for. [`rename`]: names of objects that come from another shard of
+//!   an erasure-coded group.
 //!
 //! Most messages name a group and the *interval* they belong to ([`PgInterval`]), by the first epoch in which the
 //! group's primary saw the present acting set. A member follows one primary at a time: it joins an interval when that
@@ -22,6 +23,7 @@ pub mod peering;
 pub(crate) mod rename;
 pub mod replication;
 pub mod room;
+pub mod route;
 pub mod scrub;
 mod steps;
 pub mod table;

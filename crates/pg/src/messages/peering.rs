@@ -3,8 +3,8 @@
 
 use super::PeerKind;
 use super::interval::PgInterval;
-use crate::info::PgInfo;
-use crate::log::LogEntry;
+use crate::group::info::PgInfo;
+use crate::group::log::LogEntry;
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 use wire::own_message as message;

@@ -5,8 +5,8 @@
 //! such fields hold.
 
 use super::peering::MemberState;
-use crate::info::PgInfo;
-use crate::log::LogEntry;
+use crate::group::info::PgInfo;
+use crate::group::log::LogEntry;
 use crate::scrub::ScrubMark;
 use crate::scrub::map::{ObjectScan, ScrubMap};
 use crate::scrub::mark::ScrubCursor;
@@ -128,7 +128,7 @@ rehome! {
 mod tests {
     use super::*;
     use crate::coded::undo::Undo;
-    use crate::log::LogKind;
+    use crate::group::log::LogKind;
     use crate::messages::PgInterval;
     use crate::messages::replication::RepOp;
     use crate::messages::table::GroupMessage;

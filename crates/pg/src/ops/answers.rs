@@ -1,8 +1,8 @@
 //! What the store has answered to one operation, kept over its runs.
 
 use crate::copy::CopySource;
-use crate::lookup::{NoAnswer, ready};
-use crate::object_info::ObjectInfo;
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::object_info::ObjectInfo;
 use bytes::Bytes;
 use std::sync::Arc;
 use store::btree::Damage;

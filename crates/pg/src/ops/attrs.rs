@@ -1,7 +1,7 @@
 //! Steps on an object's attributes.
 
 use super::execute::{Execution, OpStop, StepOutput, done, output, own};
-use crate::object_info::{USER_ATTR_PREFIX, user_attr};
+use crate::group::object_info::{USER_ATTR_PREFIX, user_attr};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::execute::{Execution, OpStop, StepOutput, own};
 use crate::copy::{Copied, CopySource};
-use crate::object_info::user_attr;
+use crate::group::object_info::user_attr;
 use std::sync::Arc;
 use store::Step;
 use types::{Errno, SnapId};

@@ -7,11 +7,11 @@ use super::{Answers, snapshots};
 use crate::coded::change::{CodedChange, take_data};
 use crate::coded::undo::Undo;
 use crate::copy::CopySource;
-use crate::log::LogKind;
-use crate::lookup::NoAnswer;
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::log::LogKind;
+use crate::group::lookup::NoAnswer;
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::snap_set::{AtSnap, SnapSet};
 use crate::scrub::record::RECORD_AFTER;
-use crate::snap_set::{AtSnap, SnapSet};
 use crate::watch::WatchInfo;
 use bytes::Bytes;
 use cls::Caller;
@@ -81,8 +81,8 @@ impl Default for Limits {
             attr_name_bytes: 100,
             omap_entries: 1024,
             write_reply_bytes: WRITE_REPLY_BYTES_MAX,
-            log_entries_min: crate::log::LOG_ENTRIES_MIN,
-            dups_max: crate::dups::DUPS_MAX,
+            log_entries_min: crate::group::log::LOG_ENTRIES_MIN,
+            dups_max: crate::group::dups::DUPS_MAX,
             dups_bytes: 32 << 20,
             attrs_bytes: 8 << 20,
             op_bytes: OP_BYTES_MAX,

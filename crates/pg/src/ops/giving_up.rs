@@ -5,10 +5,10 @@
 
 use super::execute::{Effects, OtherChange, Request, Run, after};
 use super::watch::WatchEffect;
-use crate::log::LogKind;
-use crate::lookup::{NoAnswer, ready};
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::snap_set::{ObjectClone, SnapSet};
+use crate::group::log::LogKind;
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::snap_set::{ObjectClone, SnapSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{ObjectStat, Step, Store, UNKNOWN_SNAP};

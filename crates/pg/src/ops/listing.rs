@@ -1,7 +1,7 @@
 //! Listing of a placement group's objects, in pages.
 
-use crate::lookup::{NoAnswer, ready};
-use crate::object_info::USER_ATTR_PREFIX;
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::object_info::USER_ATTR_PREFIX;
 use bytes::Bytes;
 use osdmap::{pg_cursor_end, pg_range};
 use store::Store;

@@ -2,7 +2,7 @@
 
 use super::Answers;
 use super::execute::{Effects, OpStop, Request, Run};
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::scrub::record::Record;
 use mutant::Mutant;
 use store::{Step, Store};

@@ -1,7 +1,7 @@
 //! Object information and snapshots of an object as Ceph's tools read them.
 
-use crate::object_info::ObjectInfo;
-use crate::snap_set::SnapSet;
+use crate::group::object_info::ObjectInfo;
+use crate::group::snap_set::SnapSet;
 use crate::watch::WatchInfo;
 use std::collections::BTreeMap;
 use types::{EVersion, EntityName, ObjectId, ReqId};

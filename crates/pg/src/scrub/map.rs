@@ -20,7 +20,7 @@ pub struct ObjectScan {
     pub omap_bytes: u64,
     /// crc32c over the omap's header, keys and values.
     pub omap_crc: u32,
-    /// The omap's digest as object information has it ([`crate::digests`]); `None` of an OSD that computes none.
+    /// The omap's digest as object information has it ([`crate::group::digests`]); `None` of an OSD that computes none.
     pub omap_digest: Option<u32>,
     /// crc32c over the bytes, holes as zeros; `None` if they were not read.
     pub data_crc: Option<u32>,

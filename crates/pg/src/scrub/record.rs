@@ -7,9 +7,9 @@
 
 use super::map::ObjectScan;
 use crate::context::Context;
-use crate::digests::Digests;
-use crate::object_info::ObjectInfo;
-use crate::pg::Pg;
+use crate::group::digests::Digests;
+use crate::group::object_info::ObjectInfo;
+use crate::group::pg::Pg;
 use std::time::Duration;
 use types::{EVersion, ObjectId, ReqId, Utime};
 use wire::Decode;

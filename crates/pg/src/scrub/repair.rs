@@ -3,9 +3,9 @@
 use super::record::Record;
 use super::verdict::{Choice, Finding, Verdict};
 use crate::context::{Context, OnCommit};
-use crate::healing::Work;
+use crate::group::pg::Pg;
+use crate::healing::turn::Work;
 use crate::messages::scrub::ScrubBad;
-use crate::pg::Pg;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId, ReqId};
 
@@ -47,13 +47,11 @@ impl Pg {
             Verdict::Undecided => return,
         };
         let object = &finding.object;
-        if version.is_some()
-            && let Some(coded) = &self.coded
-        {
+        if version.is_some() && !self.protection().is_whole_on_each() {
             let good = self.shard_sources(object).into_iter().filter(|source| !bad.contains(&source.osd));
             let shards: std::collections::BTreeSet<usize> = good.map(|source| source.shard).collect();
-            if shards.len() < coded.coding.k() {
-                let (good, needed) = (shards.len(), coded.coding.k());
+            let (good, needed) = (shards.len(), self.protection().needed());
+            if good < needed {
                 return tracing::error!(pg = %self.id, %object, ?bad, good, needed, "too few of its shards are good");
             }
         }

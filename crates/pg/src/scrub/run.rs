@@ -7,11 +7,11 @@ use super::scan::{CHUNK_OBJECTS, Progress, Scan, just_behind};
 use super::snapshots::{Families, Seen, SnapFinding};
 use super::verdict::{Finding, Logged, Shards, Verdict, judge};
 use crate::context::{Context, OnCommit, Waiter};
-use crate::log::LogKind;
-use crate::lookup::{NoAnswer, ready};
+use crate::group::log::LogKind;
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::object_info::ObjectInfo;
+use crate::group::pg::Pg;
 use crate::messages::scrub::{ScrubDone, ScrubGet, ScrubGot};
-use crate::object_info::ObjectInfo;
-use crate::pg::Pg;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -361,7 +361,7 @@ impl Pg {
         let Some(scan) = self.scrub.scans.get_mut(&asker).filter(|scan| scan.waits_for.is_none()) else { return };
         match scan.advance(cx.store) {
             Progress::Waits(id) => cx.wait(id, Waiter::Scrub { pgid: self.id }),
-            Progress::Later => drop(cx.scrubs_later.insert(self.id)),
+            Progress::Later => drop(cx.agenda.scrubs_later.insert(self.id)),
             Progress::Done(map) => {
                 let scan = self.scrub.scans.remove(&asker).expect("just seen");
                 let answer = ScrubGot { pg: scan.asked.pg, round: scan.asked.round, map };
@@ -494,10 +494,10 @@ impl Pg {
         }
         let (mut findings, mut snap_findings, mut unrecorded) = (Vec::new(), Vec::new(), Vec::new());
         let shard_of = |osd: OsdId| self.interval.shard_of(osd);
-        let needed = self.coded.as_ref().map_or(1, |coded| coded.coding.k());
+        let needed = self.protection().needed();
         let shards = Shards { of: &shard_of, needed };
         let (is_all, now) = (known.len() == self.acting_osds(), Utime::from_unix(cx.unix_zero + cx.now));
-        let may_record = order.deep && self.coded.is_none() && is_all;
+        let may_record = order.deep && self.protection().is_whole_on_each() && is_all;
         let (log, run) = (&self.log, self.scrub.run.as_mut().expect("just seen"));
         let has_changed = |object: &ObjectId, since: EVersion| {
             log.tail() > since || log.entries().any(|e| e.version > since && e.object.head_of() == *object)

@@ -1,10 +1,10 @@
 //! Reading a range of this OSD's objects, piece by piece.
 
 use super::map::{ObjectScan, ScrubMap};
-use crate::digests::{DataDigest, OmapDigest};
-use crate::lookup::{NoAnswer, ready};
+use crate::group::digests::{DataDigest, OmapDigest};
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::object_info::OBJECT_INFO_ATTR;
 use crate::messages::scrub::ScrubGet;
-use crate::object_info::OBJECT_INFO_ATTR;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;

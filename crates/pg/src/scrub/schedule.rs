@@ -2,7 +2,7 @@
 
 use super::run::{RunState, ScrubOrder};
 use crate::context::Context;
-use crate::pg::Pg;
+use crate::group::pg::Pg;
 use osdmap::{OsdMapFlags, PoolFlags};
 use std::collections::BTreeMap;
 use std::time::Duration;

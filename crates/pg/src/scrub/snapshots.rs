@@ -4,8 +4,8 @@
 //! chunk may end between them, and updates may come between chunks: of an object that has changed meanwhile nothing is
 //! said.
 
-use crate::object_info::ObjectInfo;
-use crate::snap_set::SnapSet;
+use crate::group::object_info::ObjectInfo;
+use crate::group::snap_set::SnapSet;
 use types::{EVersion, ObjectId, SnapId};
 
 /// What is wrong; bits are those of librados (`inconsistent_snapset_t`).

@@ -4,8 +4,8 @@
 //! in the version that the log names.
 
 use super::map::ObjectScan;
-use crate::digests::Digests;
-use crate::object_info::ObjectInfo;
+use crate::group::digests::Digests;
+use crate::group::object_info::ObjectInfo;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};

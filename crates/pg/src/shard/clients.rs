@@ -2,13 +2,13 @@
 
 use super::Shard;
 use super::deferred::{Deferred, deferred_bytes};
-use crate::backoffs::BackoffCounts;
-use crate::client_ops::ClientOp;
-use crate::context::{ClientSession, Context, Output};
+use crate::context::{ClientSession, Output};
 use crate::hops::{OpTimes, WaitReasons};
-use crate::intake::Sent;
+use crate::intake::backoffs::BackoffCounts;
+use crate::intake::client_ops::ClientOp;
+use crate::intake::memory::Sent;
+use crate::messages::route;
 use crate::ops;
-use crate::route;
 use std::time::Duration;
 use types::{EntityName, Epoch, Errno, ReqId};
 use wire::addr::EntityAddr;
@@ -21,17 +21,17 @@ impl Shard {
     /// A client is connected. `features`: bits that both sides have.
     pub fn client_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr, features: u64) {
         let takes_backoffs = features & RADOS_BACKOFF == RADOS_BACKOFF;
-        self.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs });
+        self.host.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs });
     }
 
     pub fn client_closed(&mut self, session: SessionId) {
-        self.clients.remove(&session);
+        self.host.clients.remove(&session);
         self.intake.forget(session);
         self.forget_deferred(|of| of == session);
-        self.backoffs.session_ended(session);
+        self.host.shared.backoffs.session_ended(session);
         for pg in self.pgs.values_mut() {
-            pg.watcher_left(session, self.now);
-            pg.reader_left(context!(self), session);
+            pg.watcher_left(session, self.host.now);
+            pg.reader_left(&mut self.host.context(), session);
         }
     }
 
@@ -40,11 +40,11 @@ impl Shard {
     /// Errors: the message is malformed, or sent with a map that is far from here; its session must be closed.
     pub fn client_op(&mut self, session: SessionId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let op = OsdOp::open(envelope)?;
-        if let Err(far_ahead) = route::check_epoch(op.epoch, self.maps.newest_epoch()) {
-            self.out.push(Output::NeedMaps { from: self.maps.newest_epoch().next() });
+        if let Err(far_ahead) = route::check_epoch(op.epoch, self.host.maps.newest_epoch()) {
+            self.host.outbox.outputs.push(Output::NeedMaps { from: self.host.maps.newest_epoch().next() });
             return Err(far_ahead);
         }
-        let times = OpTimes::new(began, self.now);
+        let times = OpTimes::new(began, self.host.now);
         match self.is_full() {
             true => self.intake.push(session, Sent::Op { tid: envelope.header.tid, op, times }),
             false => self.dispatch_op(session, envelope.header.tid, op, times),
@@ -70,31 +70,31 @@ impl Shard {
         let mut newest_first = self.deferred.iter().rev();
         match newest_first.find(|(_, deferred)| deferred.iter().any(is_of)).map(|(epoch, _)| *epoch) {
             Some(epoch) => self.defer(epoch, Deferred::Ack { session, ack: Box::new(ack) }),
-            None => self.backoffs.acknowledged(session, &ack, self.maps.epoch()),
+            None => self.host.shared.backoffs.acknowledged(session, &ack, self.host.maps.epoch()),
         }
     }
 
     /// Counts of operations that clients have been asked to hold back.
     pub fn backoff_counts(&self) -> BackoffCounts {
-        self.backoffs.counts()
+        self.host.shared.backoffs.counts()
     }
 
     pub(super) fn dispatch_op(&mut self, session: SessionId, tid: u64, op: OsdOp, mut times: OpTimes) {
-        let Some(client) = self.clients.get_mut(&session) else { return };
-        if op.epoch > self.maps.epoch() {
+        let Some(client) = self.host.clients.get_mut(&session) else { return };
+        if op.epoch > self.host.maps.epoch() {
             times.waits.add(WaitReasons::MAP);
-            self.held.add(deferred_bytes(&op));
+            self.host.shared.held.add(deferred_bytes(&op));
             return self.defer(op.epoch, Deferred::ClientOp { session, tid, op: Box::new(op), times });
         }
         client.epoch = client.epoch.max(op.epoch);
-        if self.maps.current().is_blocklisted(&client.addr) {
-            let reply = OsdOpReply::to(&op, Errno::EBLOCKLISTED.as_result(), self.maps.epoch());
-            return context!(self).send_client(session, tid, reply);
+        if self.host.maps.current().is_blocklisted(&client.addr) {
+            let reply = OsdOpReply::to(&op, Errno::EBLOCKLISTED.as_result(), self.host.maps.epoch());
+            return self.host.context().send_client(session, tid, reply);
         }
         let caller = cls::Caller { name: client.name, addr: client.addr };
         let reqid: ReqId = op.request_id(caller.name, tid);
         self.share_map(session);
-        if self.backoffs.drops(session, &op) {
+        if self.host.shared.backoffs.drops(session, &op) {
             tracing::trace!(pg = %op.pgid.pg, %reqid, "operation dropped that its client holds back");
             return;
         }
@@ -102,7 +102,7 @@ impl Shard {
         let Some(pg) = self.pgs.get_mut(&id) else { return };
         // Not our operation, or sent to another primary: the newer map just shared has the client send it where it
         // belongs.
-        let elsewhere = !pg.is_primary(self.whoami);
+        let elsewhere = !pg.is_primary(self.host.whoami);
         let may_write = ops::may_write(&op);
         let reads_anywhere = op.flags.has(OpFlags::BALANCE_READS) || op.flags.has(OpFlags::LOCALIZE_READS);
         let as_member = elsewhere && reads_anywhere && !may_write;
@@ -117,19 +117,22 @@ impl Shard {
             return;
         }
         if as_member {
-            return pg.replica_read(context!(self), ClientOp::new(session, tid, reqid, op, times).called_by(caller));
+            return pg.replica_read(
+                &mut self.host.context(),
+                ClientOp::new(session, tid, reqid, op, times).called_by(caller),
+            );
         }
-        pg.client_op(context!(self), ClientOp::new(session, tid, reqid, op, times).called_by(caller));
+        pg.client_op(&mut self.host.context(), ClientOp::new(session, tid, reqid, op, times).called_by(caller));
     }
 
     /// Sends the client the maps it lacks.
     pub(super) fn share_map(&mut self, session: SessionId) {
-        let Some(client) = self.clients.get_mut(&session) else { return };
-        while let Some(message) = self.maps.message_since(client.epoch) {
+        let Some(client) = self.host.clients.get_mut(&session) else { return };
+        while let Some(message) = self.host.maps.message_since(client.epoch) {
             let last = message.incrementals.last_key_value().map(|(e, _)| *e);
-            client.epoch = last.unwrap_or(self.maps.epoch());
+            client.epoch = last.unwrap_or(self.host.maps.epoch());
             let envelope = message.seal(0, Target::default());
-            self.out.push(Output::ToClient { session, envelope });
+            self.host.outbox.outputs.push(Output::ToClient { session, envelope });
         }
     }
 }

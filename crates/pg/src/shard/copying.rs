@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::context::{ClientSession, Output};
 use crate::hops::OpTimes;
-use crate::route;
+use crate::messages::route;
 use std::time::Duration;
 use types::{EntityName, Epoch, OsdId};
 use wire::messages::{OsdOp, OsdOpReply};
@@ -34,32 +34,36 @@ impl Shard {
         let name = EntityName::osd(from);
         // It has its maps from the monitors. Where clients are asked to hold back it is told to ask later.
         let asking = ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX), takes_backoffs: true };
-        self.clients.insert(session_of(from), asking);
+        self.host.clients.insert(session_of(from), asking);
         // It never waits here, however full this OSD is of what clients have sent.
-        self.dispatch_op(session_of(from), tid, op, OpTimes::new(began, self.now));
+        self.dispatch_op(session_of(from), tid, op, OpTimes::new(began, self.host.now));
     }
 
     /// Another OSD has answered question `tid`.
     pub(super) fn osd_answers(&mut self, tid: u64, reply: &OsdOpReply) {
-        let ended = self.copies.answered(tid, reply);
-        self.coded_reads.done.extend(ended.map(|(id, content)| (id, Ok(content))));
+        let ended = self.host.shared.copies.answered(tid, reply);
+        self.host.shared.coded_reads.done.extend(ended.map(|(id, content)| (id, Ok(content))));
     }
 
     /// Asks what is to be asked, and takes this OSD's answers to its own questions.
     pub(super) fn copy_on(&mut self) {
         loop {
-            while let Some((osd, tid, op)) = self.copies.poll(self.whoami, self.maps.current(), self.now) {
-                match osd == self.whoami && self.is_home_of(op.pgid.pg) {
-                    true => self.osd_asks(osd, tid, op, self.now),
-                    false => self.out.push(Output::ToOsd { osd, envelope: op.seal(tid, Target::default()) }),
+            while let Some((osd, tid, op)) =
+                self.host.shared.copies.poll(self.host.whoami, self.host.maps.current(), self.host.now)
+            {
+                match osd == self.host.whoami && self.is_home_of(op.pgid.pg) {
+                    true => self.osd_asks(osd, tid, op, self.host.now),
+                    false => {
+                        self.host.outbox.outputs.push(Output::ToOsd { osd, envelope: op.seal(tid, Target::default()) })
+                    }
                 }
             }
-            let whoami = session_of(self.whoami);
+            let whoami = session_of(self.host.whoami);
             // The others are answers to other shards of this OSD.
             let index = self.index;
             let asked_here = |envelope: &Envelope| route::shard_that_asked(envelope) == index;
             let is_own = |output: &mut Output| matches!(output, Output::ToClient { session, envelope } if *session == whoami && asked_here(envelope));
-            let own: Vec<Output> = self.out.extract_if(.., is_own).collect();
+            let own: Vec<Output> = self.host.outbox.outputs.extract_if(.., is_own).collect();
             if own.is_empty() {
                 return;
             }
@@ -73,7 +77,7 @@ impl Shard {
 
     /// Answers to questions of other OSDs go to these.
     pub(super) fn address_answers(&mut self) {
-        for output in &mut self.out {
+        for output in &mut self.host.outbox.outputs {
             if let Output::ToClient { session, envelope } = output
                 && let Some(osd) = osd_of(*session)
             {
@@ -85,16 +89,16 @@ impl Shard {
 
     /// Forgets questions of OSDs that are down by the map: they ask again if they are not.
     pub(super) fn forget_questions(&mut self) {
-        let map = self.maps.current();
+        let map = self.host.maps.current();
         let is_down = |session: &SessionId| osd_of(*session).is_some_and(|osd| !map.is_up(osd));
         let gone: Vec<SessionId> =
-            self.clients.range(session_of(OsdId(0))..).map(|(session, _)| *session).filter(is_down).collect();
+            self.host.clients.range(session_of(OsdId(0))..).map(|(session, _)| *session).filter(is_down).collect();
         gone.into_iter().for_each(|session| self.client_closed(session));
     }
 
     /// Once a second.
     pub(super) fn copies_tick(&mut self) {
-        let ended = self.copies.tick(self.now);
-        self.coded_reads.done.extend(ended.into_iter().map(|(id, content)| (id, Ok(content))));
+        let ended = self.host.shared.copies.tick(self.host.now);
+        self.host.shared.coded_reads.done.extend(ended.into_iter().map(|(id, content)| (id, Ok(content))));
     }
 }

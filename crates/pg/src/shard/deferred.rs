@@ -1,9 +1,9 @@
 //! Operations, acknowledgements and questions that wait for a newer map.
 
 use super::Shard;
-use crate::client_ops::OP_BYTES;
 use crate::context::Output;
 use crate::hops::OpTimes;
+use crate::intake::client_ops::OP_BYTES;
 use crate::messages::peering::PgQuery;
 use types::{Epoch, OsdId};
 use wire::messages::{OsdBackoff, OsdOp};
@@ -39,13 +39,13 @@ pub(super) fn deferred_bytes(op: &OsdOp) -> usize {
 impl Shard {
     pub(super) fn run_deferred(&mut self) {
         while let Some(entry) = self.deferred.first_entry() {
-            if *entry.key() > self.maps.epoch() {
+            if *entry.key() > self.host.maps.epoch() {
                 break;
             }
             for deferred in entry.remove() {
                 match deferred {
                     Deferred::ClientOp { session, tid, op, times } => {
-                        self.held.give_back(deferred_bytes(&op));
+                        self.host.shared.held.give_back(deferred_bytes(&op));
                         self.dispatch_op(session, tid, *op, times);
                     }
                     Deferred::Ack { session, ack } => self.dispatch_ack(session, *ack),
@@ -56,15 +56,15 @@ impl Shard {
     }
 
     pub(super) fn defer(&mut self, epoch: Epoch, deferred: Deferred) {
-        if epoch > self.maps.newest_epoch() {
-            self.out.push(Output::NeedMaps { from: self.maps.newest_epoch().next() });
+        if epoch > self.host.maps.newest_epoch() {
+            self.host.outbox.outputs.push(Output::NeedMaps { from: self.host.maps.newest_epoch().next() });
         }
         self.deferred.entry(epoch).or_default().push(deferred);
     }
 
     /// Forgets what clients have sent that are gone, with maps that are still to come.
     pub(super) fn forget_deferred(&mut self, is_gone: impl Fn(SessionId) -> bool) {
-        let Shard { deferred, held, .. } = self;
+        let (deferred, held) = (&mut self.deferred, &mut self.host.shared.held);
         for all in deferred.values_mut() {
             all.retain(|deferred| match deferred {
                 Deferred::ClientOp { session, op, .. } if is_gone(*session) => {

@@ -1,9 +1,9 @@
 //! Copies of groups that primaries look for: those that this OSD has, and those that others have told it of.
 
 use super::Shard;
-use crate::context::{Context, Waiter};
-use crate::info::{INFO_KEY, PgInfo};
-use crate::lookup::{NoAnswer, ready};
+use crate::context::Waiter;
+use crate::group::info::{INFO_KEY, PgInfo};
+use crate::group::lookup::{NoAnswer, ready};
 use crate::messages::peering::{FoundCopy, PgFound, PgSought};
 use types::{OsdId, PgId};
 use wire::Decode;
@@ -12,7 +12,7 @@ impl Shard {
     /// Another OSD looks for groups. What is not known yet is answered later, or when it asks again.
     pub(super) fn sought(&mut self, from: OsdId, message: PgSought) {
         // With an older map this OSD may still serve.
-        if message.epoch > self.maps.epoch() {
+        if message.epoch > self.host.maps.epoch() {
             return;
         }
         let mut groups = Vec::new();
@@ -21,13 +21,13 @@ impl Shard {
             if !self.is_home_of(pgid) {
                 continue;
             }
-            let copies: Vec<PgId> = self.store.pgs().into_iter().filter(|copy| copy.base() == pgid).collect();
+            let copies: Vec<PgId> = self.host.store.pgs().into_iter().filter(|copy| copy.base() == pgid).collect();
             let told: Option<Vec<FoundCopy>> = copies.into_iter().map(|copy| self.copy_of(from, copy)).collect();
             groups.extend(told.map(|told| (pgid, told)));
         }
         if !groups.is_empty() {
-            let epoch = self.maps.epoch();
-            context!(self).send_osd(from, PgFound { epoch, groups });
+            let epoch = self.host.maps.epoch();
+            self.host.context().send_osd(from, PgFound { epoch, groups });
         }
     }
 
@@ -39,7 +39,7 @@ impl Shard {
         let info = match self.pgs.get(&copy) {
             Some(pg) if pg.is_loading() => return None,
             Some(pg) => pg.info.clone(),
-            None => match ready(self.store.pg_get(copy, &INFO_KEY)) {
+            None => match ready(self.host.store.pg_get(copy, &INFO_KEY)) {
                 Ok(Some(kept)) => match PgInfo::from_slice(&kept) {
                     Ok(info) => info,
                     Err(error) => {
@@ -50,7 +50,7 @@ impl Shard {
                 // A table that says nothing of the group: it never took part.
                 Ok(None) => PgInfo::default(),
                 Err(NoAnswer::Pending(id)) => {
-                    context!(self).wait(id, Waiter::Sought { pgid: copy.base(), from });
+                    self.host.context().wait(id, Waiter::Sought { pgid: copy.base(), from });
                     return None;
                 }
                 Err(NoAnswer::Damaged(damage)) => {
@@ -68,7 +68,7 @@ impl Shard {
         for (pgid, copies) in message.groups {
             let id = self.instance(pgid);
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.found_at(context!(self), from, message.epoch, copies);
+                pg.found_at(&mut self.host.context(), from, message.epoch, copies);
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use super::Shard;
 use super::deferred::Deferred;
-use crate::client_ops::{ClientOp, OP_BYTES};
-use crate::memory_use::MemoryUse;
-use crate::pg::Pg;
+use crate::group::pg::Pg;
+use crate::intake::client_ops::{ClientOp, OP_BYTES};
+use crate::intake::memory_use::MemoryUse;
 
 impl Shard {
     /// Returns the memory held for clients, as it is counted and as a look at each operation finds it.
@@ -15,11 +15,11 @@ impl Shard {
         });
         let in_groups = self.pgs.values().flat_map(Pg::unanswered).map(ClientOp::held_bytes);
         MemoryUse {
-            counted: self.held.bytes(),
+            counted: self.host.shared.held.bytes(),
             found: deferred.chain(in_groups).sum(),
-            copied: self.copies.held_bytes(),
+            copied: self.host.shared.copies.held_bytes(),
             waiting: self.intake.bytes(),
-            uncommitted: self.store.uncommitted_bytes(),
+            uncommitted: self.host.store.uncommitted_bytes(),
         }
     }
 }

@@ -3,11 +3,12 @@
 //! They are read, whether the groups were in memory or not: so it is the same whether an OSD was there when groups were
 //! merged or has just started. The group that comes of them waits.
 
-use super::{Context, Output, Shard};
+use super::Shard;
 use crate::context::Fatal;
-use crate::loading::LoadError;
-use crate::merging::merge_tables;
-use crate::pg::{Interval, Pg, PoolShape};
+use crate::context::Output;
+use crate::group::loading::LoadError;
+use crate::group::merging::merge_tables;
+use crate::group::pg::{Interval, Pg, PoolShape};
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
 use store::LookupId;
@@ -51,12 +52,17 @@ impl Shard {
     /// one from before those that it had when it wrote them.
     pub(super) fn gather_merges(&mut self, map: &OsdMap, is_shown: bool) {
         let mut wanted: BTreeMap<PgId, BTreeSet<PgId>> = BTreeMap::new();
-        for id in self.store.pgs().into_iter().filter(|_| is_shown) {
+        for id in self.host.store.pgs().into_iter().filter(|_| is_shown) {
             let Some(pool) = map.pools.get(&id.pool.base()).filter(|pool| id.seed >= pool.pg_num) else { continue };
             let target = PgId { seed: osdmap::split_parent(id.seed, pool.pg_num), ..id };
             if !self.is_home_of(target) {
                 let (pg_num, shards) = (pool.pg_num, self.homes.shards());
-                self.out.push(Output::Fatal(Fatal::MergedOverShards { from: id, into: target, pg_num, shards }));
+                self.host.outbox.outputs.push(Output::Fatal(Fatal::MergedOverShards {
+                    from: id,
+                    into: target,
+                    pg_num,
+                    shards,
+                }));
                 continue;
             }
             wanted.entry(target).or_insert_with(|| BTreeSet::from([target])).insert(id);
@@ -64,7 +70,7 @@ impl Shard {
         self.merges.0.retain(|target, _| wanted.contains_key(target));
         for (target, tables) in wanted {
             let pool = &map.pools[&target.pool.base()];
-            let tables: Vec<PgId> = tables.into_iter().filter(|id| self.store.pgs_contain(*id)).collect();
+            let tables: Vec<PgId> = tables.into_iter().filter(|id| self.host.store.pgs_contain(*id)).collect();
             // Tables that could not be read are tried again: this OSD may have become a member.
             let known = self.merges.0.get(&target).filter(|merge| !merge.has_failed);
             if known.is_some_and(|merge| merge.pg_num == pool.pg_num && merge.ids().eq(tables.iter().copied())) {
@@ -86,8 +92,8 @@ impl Shard {
     /// Takes a group out of memory; what it has is durable, or on its way to be.
     pub(super) fn put_away(&mut self, id: PgId) {
         if let Some(mut pg) = self.pgs.remove(&id) {
-            pg.leave(context!(self));
-            self.reports.remove(&id);
+            pg.leave(&mut self.host.context());
+            self.host.outbox.reports.remove(&id);
         }
         self.check.forget(id);
     }
@@ -99,7 +105,7 @@ impl Shard {
         let mut done = Vec::new();
         for (target, merge) in merges.iter_mut().filter(|(_, merge)| !merge.has_failed) {
             for pg in merge.tables.iter_mut().filter(|pg| pg.is_loading() && !pg.waits_for_lookup()) {
-                if let Err(error) = pg.load(context!(self)) {
+                if let Err(error) = pg.load(&mut self.host.context()) {
                     merge.has_failed = true;
                     self.merge_failed(*target, error);
                     break;
@@ -111,7 +117,7 @@ impl Shard {
             if merge.tables.iter().any(Pg::is_loading) {
                 break;
             }
-            merge_tables(context!(self), *target, merge.pg_num, &merge.tables);
+            merge_tables(&mut self.host.context(), *target, merge.pg_num, &merge.tables);
             merge.tables.clear();
             done.push(*target);
         }
@@ -124,7 +130,7 @@ impl Shard {
 
     fn merge_failed(&mut self, target: PgId, error: LoadError) {
         match self.pgs.contains_key(&target) {
-            true => self.out.push(Output::Fatal(Fatal::Table(error))),
+            true => self.host.outbox.outputs.push(Output::Fatal(Fatal::Table(error))),
             // Nobody counts on it; should this OSD become a member, it says the same again.
             false => tracing::error!("{error}"),
         }
@@ -132,7 +138,7 @@ impl Shard {
 
     /// A group's tables have become one.
     fn merged(&mut self, target: PgId) {
-        let is_stored = self.store.pgs_contain(target);
+        let is_stored = self.host.store.pgs_contain(target);
         match self.pgs.get_mut(&target) {
             Some(pg) => {
                 pg.others_done(is_stored);

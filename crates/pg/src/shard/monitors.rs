@@ -1,7 +1,7 @@
 //! Monitors: their messages, and the beacons that they get.
 
 use super::Shard;
-use crate::context::{Context, MonitorRequests, Output};
+use crate::context::{MonitorRequests, Output};
 use types::{Epoch, PgId};
 use wire::messages::kind_name;
 use wire::nacre::kind;
@@ -21,7 +21,7 @@ impl Shard {
                 for history in pgs {
                     let id = self.instance(history.pgid);
                     if let Some(pg) = self.pgs.get_mut(&id) {
-                        pg.history_told(context!(self), epoch, history);
+                        pg.history_told(&mut self.host.context(), epoch, history);
                     }
                 }
             }
@@ -29,22 +29,24 @@ impl Shard {
                 for history in PgActivated::open(envelope)?.pgs {
                     let id = self.instance(history.pgid);
                     if let Some(pg) = self.pgs.get_mut(&id) {
-                        pg.recorded(context!(self), history);
+                        pg.recorded(&mut self.host.context(), history);
                     }
                 }
             }
             kind::PG_SCRUB => {
                 let PgScrub { pgs, deep, repair } = PgScrub::open(envelope)?;
                 let pgs: Vec<PgId> = pgs.into_iter().map(|id| self.instance(id)).collect();
-                for id in pgs.into_iter().filter(|id| self.pgs.get(id).is_some_and(|pg| pg.is_primary(self.whoami))) {
-                    self.scrubs.order(id, deep, repair, self.now);
+                for id in
+                    pgs.into_iter().filter(|id| self.pgs.get(id).is_some_and(|pg| pg.is_primary(self.host.whoami)))
+                {
+                    self.scrubs.order(id, deep, repair, self.host.now);
                 }
             }
             kind::PG_FORCE => {
                 let PgForce { pgs, backfill, cancel } = PgForce::open(envelope)?;
                 for id in pgs.into_iter().map(|id| self.instance(id)).collect::<Vec<_>>() {
-                    if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.whoami)) {
-                        pg.force(context!(self), backfill, cancel);
+                    if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.host.whoami)) {
+                        pg.force(&mut self.host.context(), backfill, cancel);
                     }
                 }
             }
@@ -55,20 +57,21 @@ impl Shard {
 
     /// A session with a monitor has begun: everything said before may be lost, and is said again.
     pub fn monitor_connected(&mut self) {
-        for pg in self.pgs.values_mut().filter(|pg| pg.is_primary(self.whoami)) {
-            pg.queue_report(context!(self));
-            pg.ask_again(context!(self));
+        let whoami = self.host.whoami;
+        for pg in self.pgs.values_mut().filter(|pg| pg.is_primary(whoami)) {
+            pg.queue_report(&mut self.host.context());
+            pg.ask_again(&mut self.host.context());
         }
     }
 
     /// Tells whether groups have changed state since the last beacon, or the store has become full or is so no longer.
     pub fn has_reports(&self) -> bool {
-        !self.reports.is_empty() || self.fullness() != self.fullness_told
+        !self.host.outbox.reports.is_empty() || self.fullness() != self.fullness_told
     }
 
     /// Number of the cluster's limits for full OSDs that this one has reached.
     fn fullness(&self) -> u8 {
-        let (map, usage) = (self.maps.current(), self.store.usage());
+        let (map, usage) = (self.host.maps.current(), self.host.store.usage());
         let used = 1.0 - usage.free_bytes_for_cluster() as f64 / usage.total_bytes.max(1) as f64;
         let limits = [map.nearfull_ratio, map.backfillfull_ratio, map.full_ratio];
         limits.iter().map(|limit| u8::from(used >= f64::from(*limit))).sum()
@@ -76,15 +79,15 @@ impl Shard {
 
     /// The beacon that is due, with all reports that have gathered.
     pub fn beacon(&mut self, heartbeat_peers: u64, commit_latency_us: u64) -> OsdBeacon {
-        let whoami = self.whoami;
+        let whoami = self.host.whoami;
         for pg in self.pgs.values_mut() {
             if pg.is_primary(whoami) && (pg.healing.may_work() || pg.has_served()) {
-                pg.queue_report(context!(self));
+                pg.queue_report(&mut self.host.context());
             }
         }
         self.fullness_told = self.fullness();
-        let usage = self.store.usage();
-        let (slow_ops, oldest) = self.slow_ops(self.now);
+        let usage = self.host.store.usage();
+        let (slow_ops, oldest) = self.slow_ops(self.host.now);
         let stats = OsdStats {
             total_bytes: usage.total_bytes,
             free_bytes: usage.free_bytes_for_cluster(),
@@ -98,13 +101,14 @@ impl Shard {
             slow_ops,
             oldest_slow_op_ms: oldest.as_millis() as u64,
         };
-        let pgs = std::mem::take(&mut self.reports).into_values().collect();
-        OsdBeacon { osd: self.whoami, epoch: self.maps.epoch(), stats, pgs }
+        let pgs = std::mem::take(&mut self.host.outbox.reports).into_values().collect();
+        OsdBeacon { osd: self.host.whoami, epoch: self.host.maps.epoch(), stats, pgs }
     }
 
     /// Sends what was gathered over a turn for monitors.
     pub(super) fn flush_monitor_requests(&mut self, epoch: Epoch) {
-        let MonitorRequests { history, activations, temps, newer_than } = std::mem::take(&mut self.monitor);
+        let MonitorRequests { history, activations, temps, newer_than } =
+            std::mem::take(&mut self.host.outbox.to_monitor);
         if let Some(after) = newer_than {
             self.send_monitor(NewerMapGet { after });
         }
@@ -120,6 +124,6 @@ impl Shard {
     }
 
     fn send_monitor(&mut self, message: impl Message) {
-        self.out.push(Output::ToMonitor { envelope: message.seal(0, Target::default()) });
+        self.host.outbox.outputs.push(Output::ToMonitor { envelope: message.seal(0, Target::default()) });
     }
 }

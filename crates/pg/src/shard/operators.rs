@@ -1,28 +1,27 @@
 //! Questions and orders of operators about groups that this OSD leads.
 
 use super::Shard;
-use crate::context::Context;
-use crate::leases::ReplicaReadCounts;
+use crate::agreement::leases::ReplicaReadCounts;
+use crate::healing::unfound::{GiveUpError, PgView};
 use crate::scrub::repair::{KeepCopyError, Kept};
-use crate::unfound::{GiveUpError, PgView};
 use types::{OsdId, PgId};
 
 impl Shard {
     pub fn replica_reads(&self) -> ReplicaReadCounts {
-        self.leases.replica_reads
+        self.host.shared.leases.replica_reads
     }
 
     /// State of a group as this OSD, its primary, knows it.
     pub fn pg_view(&self, pgid: PgId) -> Option<PgView> {
-        let pg = self.pgs.get(&self.instance(pgid)).filter(|pg| pg.is_primary(self.whoami))?;
-        Some(pg.view(self.whoami, self.maps.current()))
+        let pg = self.pgs.get(&self.instance(pgid)).filter(|pg| pg.is_primary(self.host.whoami))?;
+        Some(pg.view(self.host.whoami, self.host.maps.current()))
     }
 
     /// Gives up the objects of a group that nobody has, and says how many.
     pub fn give_up_unfound(&mut self, pgid: PgId) -> Result<usize, GiveUpError> {
         let id = self.instance(pgid);
-        match self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.whoami)) {
-            Some(pg) => pg.give_up_unfound(context!(self)),
+        match self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.host.whoami)) {
+            Some(pg) => pg.give_up_unfound(&mut self.host.context()),
             None => Err(GiveUpError::NotPrimary),
         }
     }
@@ -30,8 +29,8 @@ impl Shard {
     /// Has an object's copies replaced by the one on `osd`, where nothing but an operator's word tells which is right.
     pub fn keep_copy(&mut self, pgid: PgId, name: &str, osd: OsdId) -> Result<Kept, KeepCopyError> {
         let id = self.instance(pgid);
-        match self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.whoami)) {
-            Some(pg) => pg.keep_copy(context!(self), name, osd),
+        match self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.host.whoami)) {
+            Some(pg) => pg.keep_copy(&mut self.host.context(), name, osd),
             None => Err(KeepCopyError::NotPrimary),
         }
     }

@@ -3,6 +3,7 @@
 use super::Shard;
 use super::deferred::Deferred;
 use crate::context::Context;
+use crate::group::pg::Pg;
 use crate::messages::lease::{LeaseGrant, ReadShare, ReadShareGet};
 use crate::messages::peering::{MemberState, PgNotify, PgQuery, PgStrays, PgUnneeded};
 use crate::messages::rename::Rehome;
@@ -10,7 +11,6 @@ use crate::messages::replication::RepOpReply;
 use crate::messages::room::{RoomGet, RoomTold};
 use crate::messages::table::GroupMessage;
 use crate::messages::{PeerKind, PeerMessage};
-use crate::pg::Pg;
 use mutant::Mutant;
 use std::time::Duration;
 use types::OsdId;
@@ -37,7 +37,7 @@ impl Shard {
             M::OsdOpReply(reply) => self.osd_answers(tid, &reply),
             M::RepOp(message) => self.hand_to(message, |pg, cx, message| pg.rep_op(cx, from, message, began)),
             M::RepOpReply(reply) => self.members_durable(from, reply),
-            M::PgQuery(query) => match query.epoch > self.maps.epoch() {
+            M::PgQuery(query) => match query.epoch > self.host.maps.epoch() {
                 true => self.defer(query.epoch, Deferred::Query { from, message: query }),
                 false => self.query(from, query),
             },
@@ -52,20 +52,20 @@ impl Shard {
             M::PgStart(message) => self.hand_to(message, |pg, cx, message| pg.start_wanted(cx, from, &message)),
             M::PgStarted(message) => self.hand_to(message, |pg, cx, message| pg.member_started(cx, from, message)),
             M::LeaseGet(get) => {
-                let grant = self.leases.grant(from, get.stamp, self.maps.epoch(), self.now);
-                context!(self).send_osd(from, grant);
+                let grant = self.host.shared.leases.grant(from, get.stamp, self.host.maps.epoch(), self.host.now);
+                self.host.context().send_osd(from, grant);
             }
             M::LeaseGrant(grant) => self.lease_granted(from, &grant),
             M::PgBackfilled(message) => self.hand_to(message, |pg, cx, message| pg.backfilled(cx, from, message)),
             M::PgReserve(message) => self.hand_to(message, |pg, cx, message| pg.slot_wanted(cx, from, &message)),
             M::PgReserved(message) => self.hand_to(message, |pg, cx, message| pg.slot_told(cx, from, &message)),
             // The group may be gone from here; the slot has the name that was asked for.
-            M::PgReleased(message) => self.reservations.release_for(from, message.pg),
+            M::PgReleased(message) => self.host.shared.reservations.release_for(from, message.pg),
             M::PgStrays(message) => self.strays_told(from, message),
             M::PgUnneeded(message) => self.unneeded_told(from, message),
             M::StrayRead(message) => {
-                if let Some(reply) = context!(self).old_shard_wanted(from, message) {
-                    context!(self).send_osd(from, reply);
+                if let Some(reply) = self.host.context().old_shard_wanted(from, message) {
+                    self.host.context().send_osd(from, reply);
                 }
             }
             M::ScrubGet(message) => self.hand_to(message, |pg, cx, message| pg.scrub_wanted(cx, from, message)),
@@ -78,7 +78,7 @@ impl Shard {
             M::PgInterrupted(message) => self.hand_to(message, |pg, cx, message| pg.interrupted(cx, from, &message)),
             M::RoomGet(get) => self.room_wanted(from, &get),
             M::RoomTold(told) => self.room_told(from, &told),
-            M::RoomSeen(seen) => self.rooms.seen(from, &seen),
+            M::RoomSeen(seen) => self.host.shared.rooms.seen(from, &seen),
             M::ReadShareGet(get) => self.shares_wanted(from, get),
             M::ReadShare(shares) => self.shares_told(from, shares),
             M::PgSought(message) => self.sought(from, message),
@@ -93,7 +93,7 @@ impl Shard {
         if id.pool.shard().is_some() {
             message.rehome(id.pool);
         }
-        handle(pg, context!(self), message);
+        handle(pg, &mut self.host.context(), message);
     }
 
     /// A member has updates durably.
@@ -102,13 +102,13 @@ impl Shard {
         for ((pg_interval, version), hops) in hops {
             let id = self.instance(pg_interval.pgid);
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.member_hops(self.now, from, (pg_interval.since, version), hops);
+                pg.member_hops(self.host.now, from, (pg_interval.since, version), hops);
             }
         }
         for (pg_interval, version) in durable {
             let id = self.instance(pg_interval.pgid);
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.member_durable(context!(self), from, pg_interval.since, version);
+                pg.member_durable(&mut self.host.context(), from, pg_interval.since, version);
             }
         }
     }
@@ -128,13 +128,13 @@ impl Shard {
                     state.rehome(id.pool);
                 }
                 let state = (!strange.contains(&pg_interval)).then_some(state);
-                pg.member_told(context!(self), from, pg_interval.since, state, &promises, &shares);
+                pg.member_told(&mut self.host.context(), from, pg_interval.since, state, &promises, &shares);
             }
         }
     }
 
     fn lease_granted(&mut self, from: OsdId, grant: &LeaseGrant) {
-        if self.leases.granted(from, grant, self.maps.epoch()) {
+        if self.host.shared.leases.granted(from, grant, self.host.maps.epoch()) {
             self.lease_came();
         }
     }
@@ -144,10 +144,10 @@ impl Shard {
         for wish in get.wishes {
             let id = self.instance(wish.pg.pgid);
             let pg = self.pgs.get_mut(&id);
-            shares.extend(pg.and_then(|pg| pg.share_wanted(context!(self), from, wish)));
+            shares.extend(pg.and_then(|pg| pg.share_wanted(&mut self.host.context(), from, wish)));
         }
         if !shares.is_empty() {
-            context!(self).send_osd(from, ReadShare { shares });
+            self.host.context().send_osd(from, ReadShare { shares });
         }
     }
 
@@ -155,51 +155,51 @@ impl Shard {
         for share in told.shares {
             let id = self.instance(share.wish.pg.pgid);
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.share_told(context!(self), from, &share);
+                pg.share_told(&mut self.host.context(), from, &share);
             }
         }
     }
 
     fn room_wanted(&mut self, from: OsdId, get: &RoomGet) {
         // An older start of the sender may be what this map shows.
-        if get.epoch <= self.maps.epoch() {
-            self.rooms.asked(from);
+        if get.epoch <= self.host.maps.epoch() {
+            self.host.shared.rooms.asked(from);
         }
     }
 
     fn room_told(&mut self, from: OsdId, told: &RoomTold) {
-        let seen = self.rooms.told(from, told);
-        context!(self).send_osd(from, seen);
+        let seen = self.host.shared.rooms.told(from, told);
+        self.host.context().send_osd(from, seen);
     }
 
     /// Copies that this OSD has are not needed, says one that leads their groups.
     fn unneeded_told(&mut self, from: OsdId, message: PgUnneeded) {
         let PgUnneeded { epoch, groups } = message;
         // With an older map it is not known whether this OSD is to have them again; it asks once more.
-        let groups = groups.into_iter().filter(|_| epoch <= self.maps.epoch());
+        let groups = groups.into_iter().filter(|_| epoch <= self.host.maps.epoch());
         for pgid in groups.filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
             let leads = self.mapping.get(pgid.base()).is_some_and(|placed| placed.acting_primary == Some(from));
-            if leads && self.store.pgs_contain(pgid) && !self.splits.is_unexamined(pgid) {
-                self.strays.remove(self.maps.current(), pgid);
+            if leads && self.host.store.pgs_contain(pgid) && !self.splits.is_unexamined(pgid) {
+                self.strays.remove(self.host.maps.current(), pgid);
             }
         }
     }
 
     /// Another OSD has copies of groups that it is no member of.
     fn strays_told(&mut self, from: OsdId, message: PgStrays) {
-        let epoch = self.maps.epoch();
+        let epoch = self.host.maps.epoch();
         if message.epoch > epoch {
             return;
         }
         let mut groups = Vec::new();
         for pgid in message.groups {
             let pg = self.pgs.get(&self.instance(pgid));
-            if pg.is_some_and(|pg| pg.needs_no_copy_of(self.whoami, from, pgid.pool.shard())) {
+            if pg.is_some_and(|pg| pg.needs_no_copy_of(self.host.whoami, from, pgid.pool.shard())) {
                 groups.push(pgid);
             }
         }
         if !groups.is_empty() {
-            context!(self).send_osd(from, PgUnneeded { epoch, groups });
+            self.host.context().send_osd(from, PgUnneeded { epoch, groups });
         }
     }
 
@@ -211,7 +211,7 @@ impl Shard {
         for deferred in self.deferred.values_mut() {
             deferred.retain(|deferred| !matches!(deferred, Deferred::Query { from, .. } if *from == osd));
         }
-        self.pgs.values_mut().for_each(|pg| pg.session_ended(context!(self), osd));
+        self.pgs.values_mut().for_each(|pg| pg.session_ended(&mut self.host.context(), osd));
     }
 
     /// A primary begins an interval and asks for what this OSD has of groups.
@@ -226,7 +226,7 @@ impl Shard {
             let state = match self.pgs.get_mut(&id) {
                 Some(pg) => match pg.hold_query(from, pg_interval, &agreed) {
                     true => None,
-                    false => pg.join(context!(self), from, pg_interval, &agreed),
+                    false => pg.join(&mut self.host.context(), from, pg_interval, &agreed),
                 },
                 // Not a member (any more): that alone is news to one that waits for a lease of this OSD to end.
                 None => {
@@ -237,7 +237,7 @@ impl Shard {
             groups.extend(state.map(|state| (pg_interval, state)));
         }
         if !groups.is_empty() {
-            context!(self).notify(from, groups, strange);
+            self.host.context().notify(from, groups, strange);
         }
     }
 }

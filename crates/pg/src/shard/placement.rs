@@ -2,10 +2,10 @@
 
 use super::Shard;
 use crate::coded::shard_sources::instance;
-use crate::context::{Context, OnCommit, Output};
-use crate::dups::DupsLimit;
-use crate::maps::{Advance, MapError};
-use crate::pg::{Interval, Pg, PoolShape};
+use crate::context::{OnCommit, Output};
+use crate::group::dups::DupsLimit;
+use crate::group::pg::{Interval, Pg, PoolShape};
+use crate::shard::maps::{Advance, MapError};
 use mutant::Mutant;
 use osdmap::{MappingUpdate, OsdMap, PgMapping, PoolFlags, UpActing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,12 @@ impl Shard {
     /// Maps from a monitor. They come into force at once, or with [`Shard::follow_maps`] where it takes long to find
     /// out where groups are.
     pub fn osd_maps(&mut self, message: &messages::OsdMap) -> Result<(), MapError> {
-        let taken = self.maps.take(message);
+        let taken = self.host.maps.take(message);
         if self.placing.is_none() {
             self.follow_maps();
         }
         if taken? {
-            self.out.push(Output::NeedMaps { from: self.maps.newest_epoch().next() });
+            self.host.outbox.outputs.push(Output::NeedMaps { from: self.host.maps.newest_epoch().next() });
         }
         Ok(())
     }
@@ -29,10 +29,10 @@ impl Shard {
     /// Has maps come into force that have come, as far as bounded work goes; the one in force stays meanwhile. To be
     /// called once in a turn.
     pub fn follow_maps(&mut self) {
-        let mut left = self.limits.placing_work;
+        let mut left = self.host.limits.placing_work;
         let mut is_new = false;
-        while let Some(map) = self.maps.next() {
-            let before = self.maps.current().clone();
+        while let Some(map) = self.host.maps.next() {
+            let before = self.host.maps.current().clone();
             let mut placing = match self.placing.take() {
                 Some(placing) => placing,
                 None => MappingUpdate::begin(std::mem::take(&mut self.mapping), &before, &map),
@@ -42,21 +42,21 @@ impl Shard {
                 break;
             }
             let (mapping, computed) = placing.finish();
-            let advance = self.maps.enter().expect("just seen");
+            let advance = self.host.maps.enter().expect("just seen");
             self.advance(&advance, mapping, computed);
             if before.blocklist != map.blocklist || before.range_blocklist != map.range_blocklist {
-                self.pgs.values_mut().for_each(|pg| pg.lock_watchers_out(context!(self)));
+                self.pgs.values_mut().for_each(|pg| pg.lock_watchers_out(&mut self.host.context()));
             }
             is_new = true;
         }
         if !is_new {
             return;
         }
-        for session in std::mem::take(&mut self.interrupted) {
+        for session in std::mem::take(&mut self.host.outbox.interrupted) {
             self.share_map(session);
         }
         self.forget_questions();
-        self.leases.follow_map(self.maps.epoch());
+        self.host.shared.leases.follow_map(self.host.maps.epoch());
         self.lease_came();
         self.run_deferred();
     }
@@ -69,11 +69,11 @@ impl Shard {
         for id in gone {
             let mut pg = self.pgs.remove(&id).expect("just seen");
             match was_deleted(map, id) {
-                true => pg.destroy(context!(self)),
+                true => pg.destroy(&mut self.host.context()),
                 // The map has never known of it: that of a monitor that had not heard of everything. Its data stays.
-                false => pg.leave(context!(self)),
+                false => pg.leave(&mut self.host.context()),
             }
-            self.reports.remove(&id);
+            self.host.outbox.reports.remove(&id);
         }
         self.destroy_strays_of_gone_pools(map);
         let is_shown = self.is_shown_by(map);
@@ -104,12 +104,13 @@ impl Shard {
         // Every group that this OSD takes part in, as what.
         let mut members: BTreeMap<PgId, PgId> = BTreeMap::new();
         self.sharing.clear();
-        for (id, placed) in mapping.involving(self.whoami).filter(|_| is_shown) {
+        for (id, placed) in mapping.involving(self.host.whoami).filter(|_| is_shown) {
             let Some(shape) = shapes.get(&id.pool) else { continue };
-            let is_erasure = shape.coding.is_some();
-            let instance = instance(id, &placed.acting, &placed.up, self.whoami, is_erasure);
+            let (acting, up) = (&placed.acting, &placed.up);
+            let instance = instance(id, acting, up, self.host.whoami, shape.protection);
             let Some(instance) = instance else { continue };
-            let others = placed.up.iter().chain(&placed.acting).filter(|osd| osd.is_some() && **osd != self.whoami);
+            let others =
+                placed.up.iter().chain(&placed.acting).filter(|osd| osd.is_some() && **osd != self.host.whoami);
             self.sharing.extend(others);
             if self.is_home_of(id) {
                 members.insert(id, instance);
@@ -119,10 +120,10 @@ impl Shard {
         for id in left {
             // Not a member any more: the data stays, should this OSD be chosen again.
             let mut pg = self.pgs.remove(&id).expect("just seen");
-            pg.leave(context!(self));
-            self.reports.remove(&id);
+            pg.leave(&mut self.host.context());
+            self.host.outbox.reports.remove(&id);
             if mutant::is(Mutant::OtherShardDropped) && members.contains_key(&id.base()) {
-                pg.destroy(context!(self));
+                pg.destroy(&mut self.host.context());
             }
         }
         let mut new = Vec::new();
@@ -132,7 +133,7 @@ impl Shard {
         }
         self.shards = members.into_iter().filter(|(id, instance)| id != instance).collect();
         self.mapping = mapping;
-        self.dups_limit = DupsLimit::shared(&self.limits, self.pgs.len());
+        self.host.dups_limit = DupsLimit::shared(&self.host.limits, self.pgs.len());
         new.into_iter().for_each(|id| self.load_group(id));
         let (pgs, splits) = (&self.pgs, &self.splits);
         let exists = |id: &PgId| map.pools.get(&id.pool.base()).is_some_and(|pool| id.seed < pool.pg_num);
@@ -140,14 +141,14 @@ impl Shard {
         self.strays.keep_only(|id| is_stray(id) && !splits.is_unexamined(*id));
         self.read_merges();
         self.examine_strays();
-        self.rooms.follow_map(map, self.sharing.clone());
+        self.host.shared.rooms.follow_map(map, self.sharing.clone());
         tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), computed, "map in force");
     }
 
     /// Groups in the store whose pool no longer exists are removed, also those that were not in use here.
     fn destroy_strays_of_gone_pools(&mut self, map: &OsdMap) {
         let gone = |id: &PgId| was_deleted(map, *id);
-        let strays: BTreeSet<PgId> = self.store.pgs().into_iter().filter(gone).collect();
+        let strays: BTreeSet<PgId> = self.host.store.pgs().into_iter().filter(gone).collect();
         // How many groups the pool had is not known any more. As the only group of its pool, number 0 spans every
         // object; the others are left with their tables.
         let whole_pools: BTreeSet<PgId> = strays
@@ -157,7 +158,7 @@ impl Shard {
             .collect();
         for pg in whole_pools.into_iter().chain(strays) {
             let steps = vec![store::Step::PgDestroy { pg_num: 1 }];
-            context!(self).submit_or_stop(store::Transaction { pg, steps }, OnCommit::Nothing);
+            self.host.context().submit_or_stop(store::Transaction { pg, steps }, OnCommit::Nothing);
         }
     }
 
@@ -176,7 +177,7 @@ impl Shard {
         match self.pgs.get_mut(&id) {
             Some(pg) if advance.skipped_since.is_none() && pg.interval.continues(id, placed, shape) => {
                 match pg.awaits_map() {
-                    true => pg.start_interval_among_members(context!(self), interval()),
+                    true => pg.start_interval_among_members(&mut self.host.context(), interval()),
                     false => pg.continue_interval(shape),
                 }
             }
@@ -185,17 +186,17 @@ impl Shard {
                 if !pg.interval.continues(id, placed, shape) {
                     pg.not_before = began;
                 }
-                pg.start_interval(context!(self), interval(), began);
+                pg.start_interval(&mut self.host.context(), interval(), began);
             }
             None => {
-                let mut pg = match self.store.pgs_contain(id) {
+                let mut pg = match self.host.store.pgs_contain(id) {
                     _ if self.merges.awaits(id) => Pg::waiting_for_others(id, interval()),
                     true => Pg::stored(id, interval()),
                     false if self.splits.holds_back(id) => Pg::waiting_for_others(id, interval()),
                     false => Pg::absent(id, interval()),
                 };
                 (pg.primary_since, pg.not_before) = (began, began);
-                pg.start_interval(context!(self), interval(), began);
+                pg.start_interval(&mut self.host.context(), interval(), began);
                 self.pgs.insert(id, pg);
                 return Some(id);
             }

@@ -4,11 +4,12 @@
 //! are not in memory, or not yet, are read first; groups that come of them wait for that. Tables that are to be merged
 //! ([`super::merges`]) are always read first.
 
-use super::{Context, Output, Shard};
+use super::Shard;
 use crate::context::Fatal;
-use crate::maps::Advance;
-use crate::pg::{Interval, Pg, PoolShape};
-use crate::split::ancestors;
+use crate::context::Output;
+use crate::group::pg::{Interval, Pg, PoolShape};
+use crate::group::split::ancestors;
+use crate::shard::maps::Advance;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, PgId};
 
@@ -68,13 +69,13 @@ impl Shard {
             let known = before.pools.get(&id.pool.base()).filter(|_| !nothing_known);
             known.is_none_or(|known| !osdmap::same_range(id.seed, known.pg_num, *pg_num))
         };
-        let stored = self.store.pgs();
+        let stored = self.host.store.pgs();
         let all: BTreeSet<PgId> = stored.into_iter().chain(self.pgs.keys().copied()).filter(changed).collect();
         for id in all {
             let pg_num = pg_nums[&id.pool.base()];
             match self.pgs.get_mut(&id) {
                 Some(pg) if !pg.is_loading() && pg.info.pg_num <= pg_num => {
-                    if !pg.split(context!(self), pg_num).is_empty() {
+                    if !pg.split(&mut self.host.context(), pg_num).is_empty() {
                         self.check.forget(id);
                     }
                 }
@@ -92,7 +93,7 @@ impl Shard {
 
     /// Reads tables of groups that this OSD is no member of and that may have to be split.
     pub(super) fn examine_strays(&mut self) {
-        let map = self.maps.current().clone();
+        let map = self.host.maps.current().clone();
         let pgs = &self.pgs;
         self.splits.reading.retain(|id, _| !pgs.contains_key(id));
         // Until the OSD is shown it cannot be told which groups it is a member of.
@@ -108,7 +109,7 @@ impl Shard {
                 continue;
             }
             let shape = map.pools.get(&id.pool.base()).and_then(|pool| PoolShape::of(&map, pool).ok());
-            match shape.filter(|_| self.store.pgs_contain(id)) {
+            match shape.filter(|_| self.host.store.pgs_contain(id)) {
                 Some(shape) => {
                     let interval =
                         Interval { since: map.epoch, up: Vec::new(), acting: Vec::new(), primary: None, shape };
@@ -123,7 +124,7 @@ impl Shard {
     /// Reads on in a group that this OSD is no member of.
     pub(super) fn read_stray(&mut self, id: PgId) {
         let Some(pg) = self.splits.reading.get_mut(&id) else { return };
-        if let Err(error) = pg.load(context!(self)) {
+        if let Err(error) = pg.load(&mut self.host.context()) {
             // Nobody counts on it; should this OSD become a member, it says the same again.
             tracing::error!("{error}");
         } else if pg.is_loading() {
@@ -144,7 +145,7 @@ impl Shard {
         let waits = |(id, pg): (&PgId, &Pg)| (pg.waits_for_others() && is_free(*id)).then_some(*id);
         let free: Vec<PgId> = pgs.iter().filter_map(waits).collect();
         for id in free {
-            let is_stored = self.store.pgs_contain(id);
+            let is_stored = self.host.store.pgs_contain(id);
             if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.waits_for_others()) {
                 pg.others_done(is_stored);
                 self.load_group(id);
@@ -155,8 +156,8 @@ impl Shard {
     /// Reads on in a group's table.
     pub(super) fn load_group(&mut self, id: PgId) {
         let Some(pg) = self.pgs.get_mut(&id) else { return };
-        if let Err(error) = pg.load(context!(self)) {
-            return self.out.push(Output::Fatal(Fatal::Table(error)));
+        if let Err(error) = pg.load(&mut self.host.context()) {
+            return self.host.outbox.outputs.push(Output::Fatal(Fatal::Table(error)));
         }
         if !pg.is_loading() {
             self.table_examined(id);

@@ -1,7 +1,7 @@
 //! Commits and lookups that the store has finished, and what waits for them.
 
 use super::Shard;
-use crate::context::{Context, Fatal, OnCommit, Output, Waiter};
+use crate::context::{Fatal, OnCommit, Output, Waiter};
 use crate::messages::PgInterval;
 use crate::messages::peering::PgSought;
 use store::{LookupId, ReadError, StoreEvent, Ticket};
@@ -9,25 +9,27 @@ use wire::Rope;
 
 impl Shard {
     pub(super) fn handle_store_events(&mut self) {
-        while let Some(event) = self.store.poll_event() {
+        while let Some(event) = self.host.store.poll_event() {
             match event {
                 StoreEvent::Committed(ticket) => self.committed(ticket),
                 StoreEvent::LookupDone(id) => self.lookup_done(id, None),
                 StoreEvent::ReadDone { id, result } => self.lookup_done(id, Some(result)),
-                StoreEvent::Failed { reason } => self.out.push(Output::Fatal(Fatal::StoreFailed(reason))),
+                StoreEvent::Failed { reason } => {
+                    self.host.outbox.outputs.push(Output::Fatal(Fatal::StoreFailed(reason)))
+                }
             }
         }
     }
 
     fn committed(&mut self, ticket: Ticket) {
-        let times = self.store.commit_times(ticket);
-        while self.commits.front().is_some_and(|(t, ..)| *t <= ticket) {
-            let (_, pgid, then) = self.commits.pop_front().expect("just seen");
+        let times = self.host.store.commit_times(ticket);
+        while self.host.agenda.commits.front().is_some_and(|(t, ..)| *t <= ticket) {
+            let (_, pgid, then) = self.host.agenda.commits.pop_front().expect("just seen");
             let Some(pg) = self.pgs.get_mut(&pgid) else { continue };
             match then {
                 OnCommit::Nothing => {}
                 OnCommit::PrimaryUpdate { since, version } => {
-                    pg.own_update_durable(context!(self), since, version, times.as_ref());
+                    pg.own_update_durable(&mut self.host.context(), since, version, times.as_ref());
                 }
                 OnCommit::MemberUpdate { primary, since, version, times: of_member } => {
                     if pg.follows(primary, since) {
@@ -38,26 +40,28 @@ impl Shard {
                         }
                     }
                 }
-                OnCommit::Pushed { from, since, object } => pg.push_durable(context!(self), from, since, object),
-                OnCommit::Started { primary, since } => pg.start_remembered(context!(self), primary, since),
+                OnCommit::Pushed { from, since, object } => {
+                    pg.push_durable(&mut self.host.context(), from, since, object)
+                }
+                OnCommit::Started { primary, since } => pg.start_remembered(&mut self.host.context(), primary, since),
             }
         }
     }
 
     pub(super) fn lookup_done(&mut self, id: LookupId, data: Option<Result<Rope, ReadError>>) {
-        match self.waiters.remove(&id) {
+        match self.host.agenda.waiters.remove(&id) {
             None => {}
             Some(Waiter::ClientOp { pgid, op }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.op_lookup_done(context!(self), op, id, data);
+                    pg.op_lookup_done(&mut self.host.context(), op, id, data);
                 }
             }
             Some(Waiter::Scrub { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.scrub_lookup_done(context!(self), id, data);
+                    pg.scrub_lookup_done(&mut self.host.context(), id, data);
                 }
             }
-            Some(Waiter::Check) => self.check.lookup_done(context!(self), &mut self.pgs, id, data),
+            Some(Waiter::Check) => self.check.lookup_done(&mut self.host.context(), &mut self.pgs, id, data),
             Some(Waiter::Load { pgid }) => {
                 if self.pgs.get_mut(&pgid).is_some_and(|pg| pg.load_waited_for(id)) {
                     self.load_group(pgid);
@@ -69,52 +73,52 @@ impl Shard {
             }
             Some(Waiter::Scan { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.scan_lookup_done(context!(self), id);
+                    pg.scan_lookup_done(&mut self.host.context(), id);
                 }
             }
             Some(Waiter::Trim { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.trim_lookup_done(context!(self), id);
+                    pg.trim_lookup_done(&mut self.host.context(), id);
                 }
             }
             Some(Waiter::GoingBack { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.members_changed(context!(self));
+                    pg.members_changed(&mut self.host.context());
                 }
             }
-            Some(Waiter::Stray { pgid }) => self.strays.lookup_done(context!(self), pgid, id),
+            Some(Waiter::Stray { pgid }) => self.strays.lookup_done(&mut self.host.context(), pgid, id),
             Some(Waiter::Sought { pgid, from }) => {
-                let epoch = self.maps.epoch();
+                let epoch = self.host.maps.epoch();
                 self.sought(from, PgSought { epoch, groups: vec![pgid] });
             }
-            Some(Waiter::OldShard) => match context!(self).old_shard_lookup_done(id, data) {
-                Some((to, reply)) if to == self.whoami => {
+            Some(Waiter::OldShard) => match self.host.context().old_shard_lookup_done(id, data) {
+                Some((to, reply)) if to == self.host.whoami => {
                     let id = self.instance(reply.pg.pgid);
                     if let Some(pg) = self.pgs.get_mut(&id) {
-                        pg.shard_read_came(context!(self), to, reply);
+                        pg.shard_read_came(&mut self.host.context(), to, reply);
                     }
                 }
-                Some((to, reply)) => context!(self).send_osd(to, reply),
+                Some((to, reply)) => self.host.context().send_osd(to, reply),
                 None => {}
             },
             Some(Waiter::ShardRead { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.serve_lookup_done(context!(self), id, data);
+                    pg.serve_lookup_done(&mut self.host.context(), id, data);
                 }
             }
             Some(Waiter::Rebuild { pgid, object }) => {
                 if let (Some(pg), Some(data)) = (self.pgs.get_mut(&pgid), data) {
-                    pg.rebuild_read(context!(self), &object, id, data);
+                    pg.rebuild_read(&mut self.host.context(), &object, id, data);
                 }
             }
             Some(Waiter::Reread { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.reread_lookup_done(context!(self), id, data);
+                    pg.reread_lookup_done(&mut self.host.context(), id, data);
                 }
             }
             Some(Waiter::Push { pgid, to }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.push_lookup_done(context!(self), to, id, data);
+                    pg.push_lookup_done(&mut self.host.context(), to, id, data);
                 }
             }
         }

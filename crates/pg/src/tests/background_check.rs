@@ -1,7 +1,7 @@
 //! What rots is found.
 
 use super::cluster::{Cluster, PG, POOL};
-use crate::background_check::{CHECK_KEY, CheckMark};
+use crate::scrub::background_check::{CHECK_KEY, CheckMark};
 use std::time::Duration;
 use store::Step;
 use types::{ObjectId, OsdId};

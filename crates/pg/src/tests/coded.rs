@@ -1,8 +1,8 @@
 //! Shards that turn out to be bad while others are computed anew.
 
 use super::cluster::{Cluster, PG, POOL};
+use crate::group::pg::Pg;
 use crate::ops::Limits;
-use crate::pg::Pg;
 use bytes::Bytes;
 use osdmap::OsdMapFlags;
 use std::time::Duration;

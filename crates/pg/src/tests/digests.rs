@@ -4,10 +4,10 @@
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
 use super::healing;
 use super::steps::Client;
-use crate::digests::{DataDigest, Digests, OmapDigest};
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::digests::{DataDigest, Digests, OmapDigest};
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::pg::Pg;
 use crate::ops::Limits;
-use crate::pg::Pg;
 use crate::scrub::ScrubMark;
 use crate::scrub::repair::{KeepCopyError, Kept};
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! What nobody has any more is given up on an operator's word; what snapshots preserve of it stays, and goes with them.
 
 use super::cluster::{Cluster, PG, POOL};
-use crate::object_info::ObjectInfo;
+use crate::group::object_info::ObjectInfo;
 use bytes::Bytes;
 use osdmap::{PoolFlags, pg_range};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! Bytes of what OSDs say to each other, which OSDs of another version must read.
 
 use super::peer_samples;
+use crate::messages::route::{self, Addressee};
 use crate::messages::table::Scope;
 use crate::messages::{PeerKind, PeerMessage, kind_name};
-use crate::route::{self, Addressee};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use types::PoolId;

@@ -2,9 +2,9 @@
 //! that leaves a choice.
 
 use crate::coded::undo::Undo;
+use crate::group::info::{PgInfo, PgStats};
+use crate::group::log::{LogEntry, LogKind};
 use crate::hops::MemberHops;
-use crate::info::{PgInfo, PgStats};
-use crate::log::{LogEntry, LogKind};
 use crate::messages::coded::{RollForward, ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
 use crate::messages::healing::{
     PgBackfilled, PgObjects, PgPull, PgPush, PgPushAck, PgReleased, PgReserve, PgReserved, PgScan,

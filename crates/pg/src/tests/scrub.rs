@@ -2,8 +2,8 @@
 
 use super::cluster::{Cluster, PG, POOL, appending};
 use super::healing;
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::pg::Pg;
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::pg::Pg;
 use crate::scrub::ScrubMark;
 use crate::scrub::repair::{KeepCopyError, Kept};
 use bytes::Bytes;

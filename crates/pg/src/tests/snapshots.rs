@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, POOL};
 use super::steps::Client;
-use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::ops::Limits;
 use bytes::Bytes;
 use osdmap::{PoolFlags, pg_range};

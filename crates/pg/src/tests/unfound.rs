@@ -3,8 +3,8 @@
 
 use super::cluster::{Cluster, PG, POOL, appending};
 use super::healing::{filled, heal, move_group, name, object, spoil, text};
+use crate::healing::unfound::{GiveUpError, PgView};
 use crate::ops::Limits;
-use crate::unfound::{GiveUpError, PgView};
 use bytes::Bytes;
 use osdmap::PgPool;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The store's lookups wait for the device, one after another, while everything else goes on.
 
 use super::cluster::{Cluster, PG, POOL, appending};
-use crate::info::{INFO_KEY, PgInfo};
-use crate::lookup::NoAnswer;
+use crate::group::info::{INFO_KEY, PgInfo};
+use crate::group::lookup::NoAnswer;
 use crate::ops::{ListError, ListingRun};
 use bytes::Bytes;
 use std::time::Duration;

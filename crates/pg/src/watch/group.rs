@@ -1,11 +1,11 @@
 //! What a group does about watches.
 
 use super::watches::{NotifyRequest, Told};
-use crate::client_ops::ClientOp;
 use crate::context::Context;
+use crate::group::pg::Pg;
+use crate::healing::unfound::NO_SESSION;
+use crate::intake::client_ops::ClientOp;
 use crate::ops::{Effects, WatchEffect, watch_effects_of};
-use crate::pg::Pg;
-use crate::unfound::NO_SESSION;
 use cls::Caller;
 use std::time::Duration;
 use types::{Errno, ObjectId, ReqId};
@@ -50,14 +50,14 @@ impl Pg {
                     self.watches.end(object, &(cookie, watcher), is_news)
                 }
                 WatchEffect::Notify { id, cookie, timeout_s, payload } => {
-                    *cx.notifications_grew = true;
+                    cx.agenda.notifications_grew = true;
                     let timeout = Duration::from_secs(timeout_s.into());
                     let (session, notifier) = (op.session, client);
                     let request = NotifyRequest { id, session, notifier, cookie, version, timeout, payload };
                     self.watches.notify(object, request, now)
                 }
                 WatchEffect::Ack { notify_id, cookie, reply } => {
-                    *cx.notifications_grew = true;
+                    cx.agenda.notifications_grew = true;
                     self.watches.answered(object, notify_id, (cookie, client), &reply).into_iter().collect()
                 }
             };

@@ -1,0 +1,71 @@
+//! Updates that a new interval takes over although perhaps no client was answered for them.
+//!
+//! The authoritative log may end with updates that only the member it comes from had. Once an interval with this log is
+//! recorded they stay, so what they made must then be on as many members as an update needs to be answered for: else
+//! the loss of a single disk would leave their objects to nobody, although others still have what was answered before.
+//! If it is certain that nobody was answered they must be on all that serve, as far as they can be had; those that
+//! cannot go back to what was answered, if they can ([`crate::agreement::going_back`]).
+
+use crate::agreement::members::Standing;
+use crate::context::Context;
+use crate::group::pg::Pg;
+use mutant::Mutant;
+use std::collections::BTreeSet;
+use types::ObjectId;
+
+impl Pg {
+    /// Whether the objects of such updates are where they must be, but for those that nobody has, can send or has
+    /// room for. Has them brought there, or go back. Erasure-coded groups take over only what all have who served.
+    pub(crate) fn adopted_are_kept(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.protection().keeps_undo() || mutant::is(Mutant::AdoptedAtOnce) {
+            return true;
+        }
+        // For all before, clients were answered.
+        let answered = self.info.rolled_forward;
+        let own = self.missing.iter().filter(|(_, version)| **version > answered).map(|(object, _)| object);
+        let others = self.members.missing_after(answered);
+        let lacked = own.chain(others).chain(self.pulls.settling()).chain(self.unreadable.keys());
+        let lacked: BTreeSet<ObjectId> = lacked.cloned().collect();
+        let mut kept = true;
+        for object in lacked {
+            let is_where_it_must_be = match self.is_unanswered(cx.whoami, &object) {
+                true => self.is_on_all(&object),
+                false => self.copies_of(&object) >= usize::from(self.interval.shape.min_size),
+            };
+            if is_where_it_must_be {
+                continue;
+            }
+            if self.can_be_copied(cx, &object) {
+                kept = false;
+                self.need_not_go_back(&object);
+                self.is_where_needed(cx, &object, true);
+            } else if self.goes_back(cx, &object) {
+                kept = false;
+            }
+        }
+        // By which objects went back must be in all logs.
+        let head = self.log.head();
+        kept && self.serving(cx).into_iter().all(|osd| self.replication.durable_on(osd) >= head)
+    }
+
+    /// Whether the object is here or comes, and those that lack it had room when they were sent something last.
+    fn can_be_copied(&self, cx: &Context<'_>, object: &ObjectId) -> bool {
+        let own = self.missing.contains_key(object).then_some(cx.whoami);
+        let has_room =
+            own.into_iter().chain(self.members.lacking(object)).all(|osd| !self.sent_back.holds(osd, cx.now));
+        has_room && !self.is_unfound(object)
+    }
+
+    /// How many of those that serve have the object durably.
+    fn copies_of(&self, object: &ObjectId) -> usize {
+        let has = |(osd, standing): &(_, _)| *standing == Standing::Serving && !self.members.lacks(*osd, object);
+        let own = !self.missing.contains_key(object) && !self.pulls.is_settling(object);
+        usize::from(own) + self.members.iter().filter(has).count()
+    }
+
+    /// Whether all that serve have the object durably.
+    fn is_on_all(&self, object: &ObjectId) -> bool {
+        let has = |(osd, standing): (_, Standing)| standing != Standing::Serving || !self.members.lacks(osd, object);
+        self.is_readable(object) && !self.pulls.is_settling(object) && self.members.iter().all(has)
+    }
+}

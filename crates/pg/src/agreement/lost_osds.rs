@@ -1,0 +1,72 @@
+//! OSDs that the operator has given up (`ceph osd lost`, or removed them from the map): a group that waits for what
+//! only they have goes on with what there is. Nothing else makes it do so.
+
+use crate::context::Context;
+use crate::group::info::PgInfo;
+use crate::group::pg::Pg;
+use osdmap::OsdMap;
+use types::{EVersion, Epoch, OsdId};
+use wire::nacre::mon::PgHistory;
+
+/// Whether the operator has given up what an OSD had when it served in the interval that began at `since`.
+pub(crate) fn is_given_up(map: &OsdMap, osd: OsdId, since: Epoch) -> bool {
+    map.osd(osd).is_none_or(|known| !known.is_up() && known.info.lost_at > since)
+}
+
+/// Whether a group waits for an OSD that served in the interval that began at `since`.
+pub(crate) fn is_missed(map: &OsdMap, osd: OsdId, since: Epoch) -> bool {
+    !map.is_up(osd) && !is_given_up(map, osd, since)
+}
+
+impl Pg {
+    /// Those that the group waits for: they served last, and are down.
+    pub(crate) fn blocked_by(&self, map: &OsdMap) -> Vec<OsdId> {
+        if !self.peering.is_down() {
+            return self.waits_in_doubt(map);
+        }
+        let history = self.peering.history.iter();
+        let waited_for = history.flat_map(|history| {
+            let since = history.last_epoch_started;
+            history.members.iter().filter(move |osd| is_missed(map, **osd, since))
+        });
+        waited_for.copied().collect()
+    }
+
+    /// All that served last are given up: of those that served before, the one with the newest log leads. Updates that
+    /// it does not have are lost, whoever was answered for them. Gives whether the group goes on.
+    pub(crate) fn goes_on_with_what_is_left(&mut self, cx: &mut Context<'_>, history: &PgHistory) -> bool {
+        let since = history.last_epoch_started;
+        if history.members.is_empty() || !history.members.iter().all(|osd| is_given_up(cx.map, *osd, since)) {
+            return false;
+        }
+        // First all that may have something are asked.
+        let all = self.with_past_members(cx, cx.whoami);
+        if all.iter().any(|osd| !self.interval.acting.contains(osd)) {
+            self.let_lead(cx, cx.whoami);
+            return true;
+        }
+        let own = self.member_state();
+        let of = |osd: OsdId, info: Option<&PgInfo>| {
+            info.filter(|info| info.complete).map(|info| (osd, (info.last_epoch_started, info.last_update)))
+        };
+        let others = self.peering.told.iter().filter_map(|(osd, state)| of(*osd, state.info.as_ref()));
+        // Of equals the first wins.
+        let best = of(cx.whoami, own.info.as_ref()).into_iter().chain(others);
+        let Some((osd, at)) = best.reduce(|a, b| if b.1 > a.1 { b } else { a }) else { return false };
+        self.say_what_is_left(cx, history, osd, at);
+        self.go_by_log_of(cx, osd);
+        true
+    }
+
+    pub(crate) fn say_what_is_left(
+        &self,
+        cx: &Context<'_>,
+        history: &PgHistory,
+        leads: OsdId,
+        (served, version): (Epoch, EVersion),
+    ) {
+        let (members, last) = (&history.members, history.last_epoch_started);
+        tracing::warn!(pg = %self.id, epoch = %cx.map.epoch, ?members, %last, %leads, %served, %version,
+            "those that served last are given up; goes on with what others have");
+    }
+}

@@ -1,0 +1,262 @@
+//! A group's table on its way from the store into memory. Until it is there the group is like one that does not serve:
+//! clients' operations wait, and members that ask what this one has are answered once that is known.
+
+use crate::context::{Context, Waiter};
+use crate::group::info::{INFO_KEY, PgInfo};
+use crate::group::log::{LogEntry, PgLog, log_key_range, log_keys_through};
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::pg::{Interval, MISSING_PREFIX, Pg};
+use crate::healing::receiving::RECEIVED_PREFIX;
+use crate::messages::PgInterval;
+use crate::messages::peering::Agreed;
+use crate::scrub::{SCRUB_KEY, ScrubMark};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::btree::Damage;
+use store::{LookupId, Store};
+use types::{EVersion, ObjectId, OsdId, PgId};
+use wire::{Decode, DecodeError};
+
+/// Entries of the table asked for at a time.
+const PAGE_ENTRIES: usize = 64;
+
+/// Why a group's table cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("pg {pg}: {what} in its table is damaged: {source}")]
+    Damaged { pg: PgId, what: &'static str, source: DecodeError },
+    #[error("pg {pg}: its log ends at {log} and its information at {info}")]
+    LogEnd { pg: PgId, log: EVersion, info: EVersion },
+    #[error("pg {pg}: log entry {entry} cannot follow {head}")]
+    LogGap { pg: PgId, entry: EVersion, head: EVersion },
+    #[error("pg {pg}: its table cannot be read: {damage}")]
+    Unreadable { pg: PgId, damage: Damage },
+}
+
+/// How far a group's table has been read.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    part: Part,
+    waits_for: Option<LookupId>,
+    /// Primaries that have asked what this member has: the newest question of each.
+    queries: BTreeMap<OsdId, (PgInterval, Agreed)>,
+    /// The table is read to be merged with others: the group as such takes part in nothing.
+    to_merge: bool,
+}
+
+/// What is asked for next.
+#[derive(Clone, Debug)]
+enum Part {
+    /// Nothing: what is here is still in the table of another group, or in several tables.
+    Others,
+    Info,
+    /// Entries up to the log's tail, from this key on: requests that were carried out.
+    Dups(Bytes),
+    /// Entries behind the log's head.
+    Log,
+    /// Missing objects, from this key on.
+    Missing(Bytes),
+    /// Objects of which only some had come when the OSD stopped, from this key on: they are dropped.
+    Received(Bytes),
+    Scrub,
+    /// There is no table.
+    Nothing,
+}
+
+impl Pg {
+    /// A group that the store has. Its interval can be started; [`Pg::load`] must follow.
+    pub(crate) fn stored(id: PgId, interval: Interval) -> Pg {
+        let loading = Loading { part: Part::Info, waits_for: None, queries: BTreeMap::new(), to_merge: false };
+        Pg { stored: true, loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
+    }
+
+    /// A table that the store has, to be read by [`Pg::load`] and then merged with others.
+    pub(crate) fn to_be_merged(id: PgId, interval: Interval) -> Pg {
+        let mut pg = Pg::stored(id, interval);
+        pg.loading.as_mut().expect("just made").to_merge = true;
+        pg
+    }
+
+    /// A group that comes of others whose tables must be read and split, or merged, first. [`Pg::others_done`] must
+    /// follow.
+    pub(crate) fn waiting_for_others(id: PgId, interval: Interval) -> Pg {
+        let loading = Loading { part: Part::Others, waits_for: None, queries: BTreeMap::new(), to_merge: false };
+        Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
+    }
+
+    /// Whether the group waits for others to be split or merged.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        self.loading.as_ref().is_some_and(|loading| matches!(loading.part, Part::Others))
+    }
+
+    /// That is done; whether this one has a table now. [`Pg::load`] must follow.
+    pub(crate) fn others_done(&mut self, is_stored: bool) {
+        self.stored = is_stored;
+        if let Some(loading) = &mut self.loading {
+            loading.part = if is_stored { Part::Info } else { Part::Nothing };
+        }
+    }
+
+    /// Whether the group's table is not in memory yet.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.loading.is_some()
+    }
+
+    /// Keeps a primary's question until it can be answered. False if it can be now.
+    pub(crate) fn hold_query(&mut self, from: OsdId, pg: PgInterval, agreed: &Agreed) -> bool {
+        match &mut self.loading {
+            Some(loading) => {
+                loading.queries.insert(from, (pg, agreed.clone()));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Reads on until the table is in memory or a lookup must be waited for. Once it is, the group takes its part in
+    /// the interval that it is in by then.
+    pub(crate) fn load(&mut self, cx: &mut Context<'_>) -> Result<(), LoadError> {
+        while let Some(loading) = &self.loading {
+            if let Part::Others = loading.part {
+                break;
+            }
+            let next = self.load_part(cx.store, &loading.part.clone());
+            let loading = self.loading.as_mut().expect("just seen");
+            match next {
+                Ok(Some(part)) => loading.part = part,
+                Ok(None) => self.loaded(cx),
+                Err(LoadStop::Pending(id)) => {
+                    loading.waits_for = Some(id);
+                    cx.wait(id, Waiter::Load { pgid: self.id });
+                    break;
+                }
+                Err(LoadStop::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the table's reading waits for the store.
+    pub(crate) fn waits_for_lookup(&self) -> bool {
+        self.loading.as_ref().is_some_and(|loading| loading.waits_for.is_some())
+    }
+
+    /// A lookup is done. Whether the table's reading waited for it: if the group was left and has come back meanwhile,
+    /// another one is waited for.
+    pub(crate) fn load_waited_for(&mut self, id: LookupId) -> bool {
+        let waited = self.loading.as_mut().filter(|loading| loading.waits_for == Some(id));
+        waited.is_some_and(|loading| loading.waits_for.take().is_some())
+    }
+
+    fn loaded(&mut self, cx: &mut Context<'_>) {
+        let loading = self.loading.take().expect("the caller has read the table");
+        tracing::debug!(pg = %self.id, head = %self.log.head(), missing = self.missing.len(), "table is in memory");
+        self.drop_parts(cx);
+        if loading.to_merge {
+            return;
+        }
+        let (table, map) = (self.info.pg_num, self.interval.shape.pg_num);
+        match table > map && !osdmap::same_range(self.id.seed, table, map) {
+            true => self.lacks_the_rest(cx),
+            false => drop(self.split(cx, map)),
+        }
+        self.enter_interval(cx);
+        for (from, (pg, agreed)) in loading.queries {
+            if let Some(state) = self.join(cx, from, pg, &agreed) {
+                cx.notify(from, vec![(pg, state)], Vec::new());
+            }
+        }
+    }
+
+    /// Reads one page of the table. Gives what comes next; `None` if nothing does.
+    fn load_part(&mut self, store: &mut Store, part: &Part) -> Result<Option<Part>, LoadStop> {
+        let pg = self.id;
+        let damaged = |what, source| LoadStop::Failed(LoadError::Damaged { pg, what, source });
+        let unanswered = |why| match why {
+            NoAnswer::Pending(id) => LoadStop::Pending(id),
+            NoAnswer::Damaged(damage) => LoadStop::Failed(LoadError::Unreadable { pg, damage }),
+        };
+        match part {
+            Part::Others | Part::Nothing => Ok(None),
+            Part::Info => {
+                let info = ready(store.pg_get(pg, &INFO_KEY)).map_err(unanswered)?.unwrap_or_default();
+                self.info = PgInfo::from_slice(&info).map_err(|e| damaged("information", e))?;
+                self.log = PgLog::starting_at(self.info.log_tail);
+                Ok(Some(Part::Dups(log_key_range().0)))
+            }
+            Part::Dups(from) => {
+                let end = log_keys_through(self.log.tail().version).1;
+                let entries = ready(store.pg_list(pg, from, &end, PAGE_ENTRIES)).map_err(unanswered)?;
+                let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| behind(key));
+                for (_, value) in entries {
+                    self.log.add_dup(&LogEntry::from_slice(&value).map_err(|e| damaged("dup", e))?);
+                }
+                Ok(Some(last.map_or(Part::Log, Part::Dups)))
+            }
+            Part::Log => {
+                let (begin, end) = (log_keys_through(self.log.head().version).1, log_key_range().1);
+                let entries = ready(store.pg_list(pg, &begin, &end, PAGE_ENTRIES)).map_err(unanswered)?;
+                let more = entries.len() == PAGE_ENTRIES;
+                for (_, value) in entries {
+                    let entry = LogEntry::from_slice(&value).map_err(|e| damaged("log entry", e))?;
+                    let head = self.log.head();
+                    if !self.log.may_append(&entry) {
+                        return Err(LoadStop::Failed(LoadError::LogGap { pg, entry: entry.version, head }));
+                    }
+                    self.log.append(entry);
+                }
+                let (log, info) = (self.log.head(), self.info.last_update);
+                match more {
+                    true => Ok(Some(Part::Log)),
+                    false if log != info => Err(LoadStop::Failed(LoadError::LogEnd { pg, log, info })),
+                    false => {
+                        if self.protection().keeps_undo() {
+                            self.log.will_stay(EVersion::ZERO, self.info.rolled_forward);
+                        }
+                        Ok(Some(Part::Missing(Bytes::from_static(&[MISSING_PREFIX]))))
+                    }
+                }
+            }
+            Part::Missing(from) => {
+                let entries =
+                    ready(store.pg_list(pg, from, &[MISSING_PREFIX + 1], PAGE_ENTRIES)).map_err(unanswered)?;
+                let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| behind(key));
+                for (key, value) in entries {
+                    let object = ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of a missing object", e))?;
+                    let version =
+                        EVersion::from_slice(&value).map_err(|e| damaged("version of a missing object", e))?;
+                    self.missing.insert(object, version);
+                }
+                Ok(Some(last.map_or_else(|| Part::Received(Bytes::from_static(&[RECEIVED_PREFIX])), Part::Missing)))
+            }
+            Part::Received(from) => {
+                let entries =
+                    ready(store.pg_list(pg, from, &[RECEIVED_PREFIX + 1], PAGE_ENTRIES)).map_err(unanswered)?;
+                let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| behind(key));
+                for (key, _) in entries {
+                    let object =
+                        ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of an object in part", e))?;
+                    self.receiving.left(object);
+                }
+                Ok(Some(last.map_or(Part::Scrub, Part::Received)))
+            }
+            Part::Scrub => {
+                if let Some(mark) = ready(store.pg_get(pg, &SCRUB_KEY)).map_err(unanswered)? {
+                    self.scrub.mark = ScrubMark::from_slice(&mark).map_err(|e| damaged("scrub mark", e))?;
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The first key behind another: that key with a zero byte.
+fn behind(key: &Bytes) -> Bytes {
+    [key, &[0][..]].concat().into()
+}
+
+/// Why a page of the table is not there.
+enum LoadStop {
+    Pending(LookupId),
+    Failed(LoadError),
+}

@@ -1,0 +1,326 @@
+//! A member whose log does not meet the others', or that is new, is brought to what the others have, object by object.
+//!
+//! The member takes the present log and every update from then on. The primary walks over all objects in their order,
+//! with the list of what the member has beside its own, and sends what differs in its version. From time to time it
+//! tells the member how far it has come; the member keeps that cursor durably. In a later interval the walk goes on
+//! from there if the log still meets: what the member missed of objects before the cursor is *missing* there like
+//! anywhere else.
+//!
+//! Updates of objects that the walk has passed reach the member whole; of the others it gets the log entry only, as the
+//! walk finds them later.
+
+use crate::agreement::members::Standing;
+use crate::context::{Context, OnCommit, Waiter};
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::object_info::ObjectInfo;
+use crate::group::pg::Pg;
+use crate::healing::push_queue::{Has, PushQueue};
+use crate::messages::PgInterval;
+use crate::messages::healing::PgPush;
+use crate::messages::healing::{PgBackfilled, PgObjects, PgScan};
+use crate::messages::peering::PgLogEntries;
+use crate::messages::scrub::ScrubBad;
+use mutant::Mutant;
+use std::collections::{BTreeMap, VecDeque};
+use store::{LookupId, Transaction};
+use types::{EVersion, ObjectId, OsdId, SnapId};
+
+/// How far a member has been brought.
+#[derive(Debug)]
+pub(crate) struct Backfill {
+    /// Objects before this one are the same there, or in the queue, or on their way.
+    pub compared: ObjectId,
+    /// What the member has been told of that.
+    told: ObjectId,
+    /// The member has been asked what it has.
+    asked: bool,
+    /// What it has from `compared` on.
+    listed: Option<Listed>,
+    /// The member has been told that all has been sent, when the log ended here.
+    pub announced: Option<EVersion>,
+}
+
+/// A part of what a member has.
+#[derive(Debug)]
+struct Listed {
+    objects: BTreeMap<ObjectId, Option<EVersion>>,
+    end: Option<ObjectId>,
+}
+
+/// As member: what the primary wants to know.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    primary: OsdId,
+    pg: PgInterval,
+    from: ObjectId,
+    /// `None` until listed.
+    names: Option<VecDeque<ObjectId>>,
+    end: Option<ObjectId>,
+    objects: Vec<(ObjectId, Option<EVersion>)>,
+    waits_for: Option<LookupId>,
+}
+
+/// A page of objects that does not end between two states of an object, so that what follows builds on nothing that was
+/// before. The last page of a range, which is shorter than `count`, is left as it is. With it, where the next one
+/// begins.
+fn whole_objects(
+    cx: &mut Context<'_>,
+    (from, until): (&ObjectId, &ObjectId),
+    count: usize,
+) -> Result<(Vec<ObjectId>, Option<ObjectId>), NoAnswer> {
+    if !from.name.is_empty() && from.snap <= SnapId::HEAD {
+        // A cursor at an object's states, as below: there may be more than a page takes. One lookup in one step, as
+        // several might take each other's place in memory for ever.
+        let end = from.behind_all_states();
+        return Ok((ready(cx.store.list(from, &end, usize::MAX))?, Some(end)));
+    }
+    let mut page = ready(cx.store.list(from, until, count))?;
+    let Some(last) = page.last().filter(|_| page.len() == count).cloned() else { return Ok((page, None)) };
+    if last == last.head_of() {
+        return Ok((page, Some(behind(&last))));
+    }
+    let begin = last.before_all_states();
+    page.retain(|object| *object < begin);
+    Ok((page, Some(begin)))
+}
+
+/// The cursor right behind an object.
+pub(crate) fn behind(object: &ObjectId) -> ObjectId {
+    ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
+}
+
+impl Backfill {
+    fn from(cursor: ObjectId) -> Backfill {
+        Backfill { compared: cursor.clone(), told: cursor, asked: false, listed: None, announced: None }
+    }
+
+    fn has_compared_all(&self) -> bool {
+        self.compared.max
+    }
+}
+
+impl Pg {
+    /// As primary: the member is backfilled, from this cursor on.
+    pub(crate) fn begin_backfill(&mut self, osd: OsdId, from: Option<ObjectId>) {
+        let from = from.unwrap_or_else(|| self.range().0);
+        tracing::info!(pg = %self.id, %osd, %from, "is backfilled");
+        let mut queue = PushQueue::new(self.interval.since);
+        queue.queue = self.members.missing(osd).map(|object| (object.clone(), Has::Unknown)).collect();
+        queue.backfill = Some(Backfill::from(from));
+        self.pushes.insert(osd, queue);
+    }
+
+    /// Has a member that is behind take the present log, and backfills it from the beginning.
+    pub(crate) fn start_over_member(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        self.members.set_standing(osd, Standing::Backfilling);
+        let dups = self.log.dups().entries().collect();
+        let message = PgLogEntries { start_over: true, dups, ..self.entries_for(self.log.tail()) };
+        cx.send_osd(osd, message);
+        self.begin_backfill(osd, None);
+        if mutant::is(Mutant::BackfillSkipped)
+            && let Some(backfill) = self.pushes.get_mut(&osd).and_then(|queue| queue.backfill.as_mut())
+        {
+            backfill.compared = ObjectId::max();
+        }
+        self.push_on(cx, osd);
+    }
+
+    /// Whether a member that is backfilled has the object as it is now.
+    pub(crate) fn is_copied(&self, osd: OsdId, object: &ObjectId) -> bool {
+        self.pushes.get(&osd).is_some_and(|queue| {
+            let backfill = queue.backfill.as_ref();
+            let is_compared = backfill.is_some_and(|backfill| *object < backfill.compared);
+            is_compared && !queue.queue.contains_key(object) && !self.members.lacks(osd, object)
+        })
+    }
+
+    /// What nobody has keeps nothing else waiting: a member that is backfilled notes it durably as missing, before it
+    /// is told that it has been brought everything. Once it is found it is sent like anything that a member lacks.
+    fn pass_unfound(&mut self, cx: &mut Context<'_>, to: OsdId) {
+        let pg = self.pg_interval();
+        let waiting = self.pushes.get(&to).into_iter().flat_map(|queue| &queue.queue);
+        let unfound = waiting.filter(|(object, _)| self.is_unfound(object));
+        let unfound = unfound.filter_map(|(object, has)| Some((object.clone(), *has, self.wanted_version(object)?)));
+        for (object, has, version) in unfound.collect::<Vec<_>>() {
+            self.pushes.get_mut(&to).expect("just seen").take(&object);
+            if has == Has::Version(version) {
+                // It has been found: there. Of one shard more what could not be computed may be.
+                if !self.protection().is_whole_on_each() {
+                    self.unreadable.remove(&object);
+                }
+                self.goes_on_soon(cx);
+                continue;
+            }
+            tracing::warn!(pg = %self.id, osd = %to, %object, %version, "is not brought to a member: nobody has it");
+            self.members.lost(to, object.clone(), version);
+            cx.send_osd(to, ScrubBad { pg, object, version: Some(version) });
+        }
+    }
+
+    /// A member that is backfilled does not get this change of an object: it gets the object, if the walk has passed
+    /// it.
+    pub(crate) fn copy_later(&mut self, osd: OsdId, object: &ObjectId) {
+        if let Some(queue) = self.pushes.get_mut(&osd)
+            && queue.backfill.as_ref().is_some_and(|backfill| *object < backfill.compared)
+        {
+            queue.want(object.clone());
+        }
+    }
+
+    /// All that was queued has been sent to a member that is backfilled: goes one step on. `Ok(false)`: something must
+    /// come first.
+    pub(crate) fn backfill_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
+        let pg = self.pg_interval();
+        let (_, range_end) = self.range();
+        let head = self.log.head();
+        self.pass_unfound(cx, to);
+        // What comes here soon can be neither compared nor sent yet.
+        let waits = self.can_pull_any() || self.unreadable.values().any(Option::is_none);
+        let queue = self.pushes.get_mut(&to).expect("caller has seen it");
+        let Some(backfill) = queue.backfill.as_mut().filter(|_| queue.queue.is_empty() && !waits) else {
+            return Ok(false);
+        };
+        if backfill.has_compared_all() {
+            if backfill.announced.is_none() && queue.unacked.is_empty() {
+                backfill.announced = Some(head);
+                let push = PgPush { end_of_all: true, version: head, ..PgPush::empty(pg, ObjectId::max()) };
+                cx.send_osd(to, push);
+            }
+            return Ok(false);
+        }
+        // What is on its way may be sent back for want of room.
+        let first = queue.unacked.keys().next().map(ObjectId::before_all_states);
+        let before = first.as_ref().unwrap_or(&backfill.compared).min(&backfill.compared);
+        if backfill.told < *before {
+            // Comes behind all that was sent, and becomes durable behind it.
+            backfill.told = before.clone();
+            cx.send_osd(to, PgBackfilled { pg, before: before.clone() });
+        }
+        let Some(listed) = &mut backfill.listed else {
+            if !std::mem::replace(&mut backfill.asked, true) {
+                cx.send_osd(to, PgScan { pg, from: backfill.compared.clone() });
+            }
+            return Ok(false);
+        };
+        let until = listed.end.as_ref().unwrap_or(&range_end);
+        let (ours, end) = whole_objects(cx, (&backfill.compared, until), cx.limits.backfill_objects)?;
+        // At this moment it is decided which objects are compared: what is created before `compared` from now on
+        // reaches the member as an update.
+        let compared = end.or_else(|| listed.end.clone());
+        // What nobody has is not listed here.
+        let unlisted = compared.as_ref().unwrap_or(&range_end);
+        let unlisted = self.missing.range(..unlisted).map(|(object, _)| object);
+        let unlisted =
+            unlisted.skip_while(|object| **object < backfill.compared).cloned().map(|object| (object, Has::Nothing));
+        let later = compared.as_ref().map(|compared| listed.objects.split_off(compared)).unwrap_or_default();
+        let mut theirs = std::mem::replace(&mut listed.objects, later);
+        queue.queue.extend(ours.into_iter().map(|object| (object, Has::Nothing)).chain(unlisted));
+        if mutant::is(Mutant::ExtrasKept) {
+            theirs.retain(|object, _| queue.queue.contains_key(object));
+        }
+        queue.queue.extend(theirs.into_iter().map(|(object, version)| {
+            let has = version.map_or(Has::Unknown, Has::Version);
+            (object, has)
+        }));
+        if compared == listed.end {
+            (backfill.listed, backfill.asked) = (None, false);
+        }
+        backfill.compared = compared.unwrap_or_else(ObjectId::max);
+        if mutant::is(Mutant::CursorAhead) {
+            cx.send_osd(to, PgBackfilled { pg, before: backfill.compared.clone() });
+        }
+        Ok(true)
+    }
+
+    /// A member has told which objects it has.
+    pub(crate) fn scanned(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgObjects) {
+        let queue = self.pushes.get_mut(&from).filter(|queue| queue.since == message.pg.since);
+        let Some(backfill) = queue.and_then(|queue| queue.backfill.as_mut()) else { return };
+        if !backfill.asked || backfill.listed.is_some() || backfill.compared != message.from {
+            return;
+        }
+        let end = message.end.filter(|end| *end > message.from);
+        backfill.listed = Some(Listed { objects: message.objects.into_iter().collect(), end });
+        self.push_on(cx, from);
+    }
+
+    // ---- as member ----
+
+    /// The primary wants to know what is here.
+    pub(crate) fn scan_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgScan) {
+        if !self.follows(from, message.pg.since) {
+            return;
+        }
+        self.scan = Some(Scan {
+            primary: from,
+            pg: message.pg,
+            from: message.from,
+            names: None,
+            end: None,
+            objects: Vec::new(),
+            waits_for: None,
+        });
+        self.scan_on(cx);
+    }
+
+    pub(crate) fn scan_lookup_done(&mut self, cx: &mut Context<'_>, id: LookupId) {
+        if let Some(scan) = self.scan.as_mut().filter(|scan| scan.waits_for == Some(id)) {
+            scan.waits_for = None;
+            self.scan_on(cx);
+        }
+    }
+
+    fn scan_on(&mut self, cx: &mut Context<'_>) {
+        let (_, range_end) = self.range();
+        while let Some(scan) = &mut self.scan {
+            match scan.step(cx, &range_end) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let Scan { primary, pg, from, objects, end, .. } = self.scan.take().expect("just seen");
+                    cx.send_osd(primary, PgObjects { pg, from, objects, end });
+                }
+                Err(NoAnswer::Pending(id)) => {
+                    scan.waits_for = Some(id);
+                    return cx.wait(id, Waiter::Scan { pgid: self.id });
+                }
+                Err(NoAnswer::Damaged(damage)) => {
+                    // It cannot be told apart what is here and what is not: no basis for a copy.
+                    tracing::error!(pg = %self.id, "cannot list what is here, so it cannot be backfilled: {damage}");
+                    self.scan = None;
+                }
+            }
+        }
+    }
+
+    /// The primary has told how far this member is like the others.
+    pub(crate) fn backfilled(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgBackfilled) {
+        if self.follows(from, message.pg.since) && !self.info.complete {
+            self.info.last_backfill = Some(message.before);
+            let steps = vec![self.info.step()];
+            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        }
+    }
+}
+
+impl Scan {
+    /// One lookup. `Ok(false)`: all is known.
+    fn step(&mut self, cx: &mut Context<'_>, range_end: &ObjectId) -> Result<bool, NoAnswer> {
+        let Some(names) = &mut self.names else {
+            // What the primary does not come to before its own list is full is listed once more.
+            let count = 2 * cx.limits.backfill_objects;
+            let (page, end) = whole_objects(cx, (&self.from, range_end), count)?;
+            self.end = end;
+            self.names = Some(page.into());
+            return Ok(true);
+        };
+        let Some(object) = names.front() else { return Ok(false) };
+        let version = match ready(cx.store.stat(object)) {
+            Ok(Some(stat)) => ObjectInfo::of(&stat).ok().map(|info| info.version),
+            Ok(None) | Err(NoAnswer::Damaged(_)) => None,
+            Err(pending) => return Err(pending),
+        };
+        let object = names.pop_front().expect("just seen");
+        self.objects.push((object, version));
+        Ok(true)
+    }
+}

@@ -1,0 +1,71 @@
+//! How far a group is from having all its copies where they should be.
+
+use crate::agreement::members::Standing;
+use crate::group::pg::Pg;
+use types::ObjectId;
+
+/// What a primary has brought to where it was missing.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Recovered {
+    pub objects: u64,
+    pub bytes: u64,
+}
+
+impl Recovered {
+    pub fn add(&mut self, bytes: u64) {
+        self.objects += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl Pg {
+    /// Copies that are lacking, and copies that are only not where they should be.
+    pub(crate) fn degraded_and_misplaced(&self) -> (u64, u64) {
+        let objects = self.info.stats.objects.max(0) as u64;
+        let size = u64::from(self.interval.shape.size);
+        let missing = (self.missing.len() + self.members.missing_count()) as u64;
+        if !self.peering.may_recover() {
+            let members = self.interval.acting.iter().filter(|osd| osd.is_some()).count() as u64;
+            return (objects * size.saturating_sub(members) + missing, 0);
+        }
+        let serving = self.serving_copies() as u64;
+        let mut left: Vec<u64> =
+            self.members.iter().filter_map(|(osd, standing)| self.left_for(osd, standing)).collect();
+        left.sort_unstable();
+        let lacking = size.saturating_sub(serving);
+        let coming: Vec<u64> = left.drain(..left.len().min(lacking as usize)).collect();
+        let nowhere = objects * (lacking - coming.len() as u64);
+        (nowhere + coming.iter().sum::<u64>() + missing, left.iter().sum())
+    }
+
+    /// Objects that a member that is backfilled does not have yet, about: objects lie evenly in their order.
+    fn left_for(&self, osd: types::OsdId, standing: Standing) -> Option<u64> {
+        let objects = self.info.stats.objects.max(0) as u64;
+        match standing {
+            Standing::Serving => None,
+            Standing::Behind => Some(objects),
+            Standing::Backfilled(_) => Some(0),
+            Standing::Backfilling => {
+                let queue = self.pushes.get(&osd)?;
+                let compared = &queue.backfill.as_ref()?.compared;
+                let walked = (objects as f64 * self.share_before(compared)).round() as u64;
+                Some((objects.saturating_sub(walked) + queue.queue.len() as u64).min(objects))
+            }
+        }
+    }
+
+    /// Which share of the group's range lies before a cursor.
+    fn share_before(&self, cursor: &ObjectId) -> f64 {
+        let (begin, end) = self.range();
+        if *cursor <= begin {
+            return 0.0;
+        }
+        if *cursor >= end {
+            return 1.0;
+        }
+        let at = |object: &ObjectId| u64::from(object.hash.reverse_bits());
+        // A range that ends where the pool does ends behind the last hash.
+        let last = if end.max || end.pool != begin.pool { 1 << 32 } else { at(&end) };
+        at(cursor).saturating_sub(at(&begin)) as f64 / (last - at(&begin)).max(1) as f64
+    }
+}

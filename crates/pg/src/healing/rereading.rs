@@ -1,0 +1,170 @@
+//! Objects that could not be read here, and that nobody else turned out to have, are read again from time to time.
+//!
+//! The error may have been a passing one, or somebody may have come by whose help an erasure-coded object can be
+//! computed. Until an object has been read whole it stays unfound: clients and operators do not see it come and go.
+
+use crate::context::{Context, OnCommit, Waiter};
+use crate::group::lookup::{NoAnswer, ready};
+use crate::group::object_info::ObjectInfo;
+use crate::group::pg::Pg;
+use crate::healing::object_reading::ObjectReading;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use store::{LookupId, ReadError, Transaction};
+use types::{ObjectId, OsdId};
+use wire::Rope;
+
+/// From when something could not be read, or all was tried, to when it is tried again.
+const REREAD_AFTER: Duration = Duration::from_secs(60);
+
+/// What came of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reread {
+    /// There is more to read.
+    Some,
+    Whole,
+    /// It is shorter than it should be.
+    Bad,
+}
+
+/// What is read again.
+#[derive(Debug, Default)]
+pub(crate) struct Rereading {
+    /// Objects that are missing here since a read failed in this interval: what is here of them may be read after all.
+    damaged: BTreeSet<ObjectId>,
+    /// When the next round begins; `None`: there is nothing to read, or a round is under way.
+    next_at: Option<Duration>,
+    /// What is left of the round.
+    objects: Vec<ObjectId>,
+    reading: Option<ObjectReading>,
+    /// Who lacks what is read, if anybody is known to: of erasure-coded objects its shard is computed.
+    lacks: Option<OsdId>,
+    waits_for: Option<LookupId>,
+}
+
+impl Pg {
+    /// What is here of an object cannot be read, and it is missing for that.
+    pub(crate) fn reread_if_unfound(&mut self, cx: &Context<'_>, object: &ObjectId) {
+        self.rereading.damaged.insert(object.clone());
+        self.reread_later(cx);
+    }
+
+    fn is_reread(&self, object: &ObjectId) -> bool {
+        self.unreadable.contains_key(object) || self.rereading.damaged.contains(object) && self.is_unfound(object)
+    }
+
+    /// Something cannot be read.
+    pub(crate) fn reread_later(&mut self, cx: &Context<'_>) {
+        if self.rereading.reading.is_none() && self.rereading.objects.is_empty() {
+            self.rereading.next_at.get_or_insert(cx.now + REREAD_AFTER);
+        }
+    }
+
+    /// Begins a round, if it is time.
+    pub(crate) fn reread(&mut self, cx: &mut Context<'_>) {
+        if self.rereading.next_at.is_some_and(|at| at <= cx.now) && self.peering.may_recover() {
+            self.rereading.next_at = None;
+            let damaged = self.rereading.damaged.iter().filter(|object| self.is_unfound(object));
+            self.rereading.objects = self.unreadable.keys().chain(damaged).cloned().collect();
+            self.reread_on(cx);
+        }
+    }
+
+    /// A lookup is done; for data reads, with its outcome.
+    pub(crate) fn reread_lookup_done(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: LookupId,
+        data: Option<Result<Rope, ReadError>>,
+    ) {
+        if self.rereading.waits_for != Some(id) {
+            return;
+        }
+        self.rereading.waits_for = None;
+        match (data, &mut self.rereading.reading) {
+            (Some(Ok(bytes)), Some(reading)) => reading.data_came(bytes),
+            (Some(Err(_)), reading) => {
+                *reading = None;
+                self.rereading.objects.pop();
+            }
+            (None, _) | (Some(Ok(_)), None) => {}
+        }
+        self.reread_on(cx);
+    }
+
+    /// Goes on to where a lookup must be waited for, or the round ends.
+    fn reread_on(&mut self, cx: &mut Context<'_>) {
+        while let Some(object) = self.rereading.objects.last().cloned() {
+            // It may have been given up, or come from elsewhere.
+            match if self.is_reread(&object) { self.reread_step(cx, &object) } else { Ok(Reread::Bad) } {
+                Ok(Reread::Some) => continue,
+                Ok(Reread::Whole) => self.was_read(cx, &object),
+                Ok(Reread::Bad) => {}
+                Err(NoAnswer::Pending(id)) => {
+                    self.rereading.waits_for = Some(id);
+                    return cx.wait(id, Waiter::Reread { pgid: self.id });
+                }
+                Err(NoAnswer::Damaged(damage)) => {
+                    tracing::debug!(pg = %self.id, %object, "still cannot be read: {damage}");
+                }
+            }
+            self.rereading.reading = None;
+            self.rereading.objects.pop();
+        }
+        self.rereading.damaged.retain(|object| self.missing.contains_key(object));
+        let is_all = self.unreadable.is_empty() && self.rereading.damaged.is_empty();
+        self.rereading.next_at = (!is_all).then(|| cx.now + REREAD_AFTER);
+    }
+
+    /// Reads one piece.
+    fn reread_step(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> Result<Reread, NoAnswer> {
+        if self.rereading.reading.is_none() {
+            let missing = self.missing.get(object);
+            let stat = match ready(cx.store.stat(object))? {
+                Some(stat) => stat,
+                None if missing.is_some() => return Ok(Reread::Bad),
+                None => return Ok(Reread::Whole),
+            };
+            if missing.is_some_and(|wanted| ObjectInfo::of(&stat).ok().map(|info| info.version) != Some(*wanted)) {
+                return Ok(Reread::Bad);
+            }
+            // Where it is missing here, it is what is here that may be well.
+            let lacks = self.members.lacking(object).first().copied().filter(|_| missing.is_none());
+            let shard = lacks.and_then(|osd| self.interval.shard_of(osd));
+            let reading = ObjectReading::new(object.clone(), stat);
+            self.rereading.lacks = lacks;
+            self.rereading.reading = Some(match shard {
+                Some(shard) => reading.of_shard(shard.into(), cx.limits.piece_bytes),
+                None => reading,
+            });
+        }
+        let lacks = self.rereading.lacks;
+        let reading = self.rereading.reading.as_ref().expect("just put there");
+        if let Some((object, version, wanted)) = reading.wants_shard() {
+            return Err(NoAnswer::Pending(self.gather(cx, &object, version, wanted, lacks)));
+        }
+        let pg = self.pg_interval();
+        let reading = self.rereading.reading.as_mut().expect("just put there");
+        Ok(match reading.next_piece(cx, pg)? {
+            Ok(piece) if piece.last => Reread::Whole,
+            Ok(_) => Reread::Some,
+            Err(_) => Reread::Bad,
+        })
+    }
+
+    /// The object can be sent after all.
+    fn was_read(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        tracing::warn!(pg = %self.id, %object, "can be read again");
+        self.unreadable.remove(object);
+        self.rereading.damaged.remove(object);
+        if self.missing.remove(object).is_some() {
+            self.pulls.forget(object);
+            let steps = vec![Pg::found_step(object)];
+            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        }
+        self.goes_on_soon(cx);
+        if self.is_active() {
+            self.object_is_here(cx, object);
+        }
+    }
+}

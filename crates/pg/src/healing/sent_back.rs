@@ -1,0 +1,106 @@
+//! Objects that are not brought to where they are missing, since there is no room for them.
+//!
+//! The map tells which OSDs are so full that objects are not even sent. Where one that is sent meets no room all the
+//! same, the receiver drops it and says so; it is sent again later.
+
+use crate::context::Context;
+use crate::group::pg::Pg;
+use crate::healing::turn::{Blocked, Work};
+use crate::messages::healing::PgPushAck;
+use osdmap::OsdState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{ObjectId, OsdId};
+
+/// Nothing is sent for so long to an OSD that had no room.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Default)]
+pub(crate) struct SentBack {
+    /// As sender, and as receiver of what this OSD has asked for: until when nothing is sent to whom.
+    until: BTreeMap<OsdId, Duration>,
+    /// As receiver: objects whose first pieces were dropped.
+    refused: BTreeSet<ObjectId>,
+}
+
+impl SentBack {
+    pub fn holds(&self, osd: OsdId, now: Duration) -> bool {
+        self.until.get(&osd).is_some_and(|until| now < *until)
+    }
+
+    pub fn is_refused(&self, object: &ObjectId) -> bool {
+        self.refused.contains(object)
+    }
+
+    /// A piece was taken: the object is sent from its beginning.
+    pub fn taken(&mut self, object: &ObjectId) {
+        self.refused.remove(object);
+    }
+}
+
+impl Pg {
+    /// Whether objects are not to be brought to an OSD, as far as it is known how full it is.
+    pub(crate) fn is_too_full(&self, cx: &Context<'_>, osd: OsdId, work: Work) -> bool {
+        let has = |state| cx.map.osd(osd).is_some_and(|osd| osd.state.contains(state));
+        let by_map = match work {
+            Work::Recovery => has(OsdState::FULL),
+            Work::Backfill => has(OsdState::FULL) || has(OsdState::BACKFILLFULL),
+        };
+        by_map || self.sent_back.holds(osd, cx.now)
+    }
+
+    /// About once a second: what waited for room may go on.
+    pub(crate) fn try_full_again(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        self.sent_back.until.retain(|_, until| now < *until);
+        // What is under way stops where an OSD has become full.
+        if self.blocked != Blocked::default() || self.healing.work().is_some() {
+            self.recover(cx);
+        }
+    }
+
+    /// As receiver: there is no room for a piece of an object (is it the last?).
+    pub(crate) fn send_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, last: bool) {
+        tracing::debug!(pg = %self.id, %from, %object, "is not taken: there is no room");
+        cx.store.want_room();
+        self.drop_part(cx, &object);
+        match last {
+            true => self.sent_back.taken(&object),
+            false => drop(self.sent_back.refused.insert(object.clone())),
+        }
+        if from != cx.whoami {
+            let pg = self.pg_interval();
+            cx.send_osd(from, PgPushAck { pg, object: Some(object.clone()), stored: false });
+        }
+        if self.is_primary(cx.whoami) {
+            self.pulls.forget(&object);
+            self.coded.forget_rebuild(&object);
+            self.sent_back.until.insert(cx.whoami, cx.now + RETRY_AFTER);
+            self.recover(cx);
+        }
+    }
+
+    /// As sender: the receiver had no room for the object.
+    pub(crate) fn was_sent_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
+        let is_primary = self.is_primary(cx.whoami);
+        let queue = self.pushes.get_mut(&from).expect("the caller has seen it");
+        queue.unacked.remove(&object);
+        if queue.reading.as_ref().is_some_and(|reading| reading.object == object) {
+            (queue.reading, queue.waits_for) = (None, None);
+        }
+        if !is_primary {
+            // The primary asks for it again.
+            if queue.is_done() {
+                self.pushes.remove(&from);
+            }
+            return self.push_on(cx, from);
+        }
+        queue.want(object.clone());
+        self.sent_back.until.insert(from, cx.now + RETRY_AFTER);
+        if self.is_active() {
+            // Updates of it need not wait for it to arrive.
+            self.object_is_here(cx, &object);
+        }
+        self.recover(cx);
+    }
+}

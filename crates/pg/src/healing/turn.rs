@@ -1,0 +1,266 @@
+//! When a group heals: what it has to do, and whether it is its turn.
+//!
+//! A group first needs a slot of its own OSD, then one of each member that it brings objects to, asked for one after
+//! the other in the order of their numbers, so that no two groups wait for each other. What a client waits for needs
+//! none.
+
+use crate::agreement::members::Standing;
+use crate::context::Context;
+use crate::group::pg::Pg;
+use crate::messages::healing::{PgReleased, PgReserve, PgReserved};
+use osdmap::OsdMapFlags;
+use types::OsdId;
+use wire::nacre::mon::pg_state;
+
+/// Priorities, in Ceph's order: what an operator wants first, who cannot serve, who lacks what the log tells, who has
+/// too few copies, who is only to be elsewhere.
+const FORCED_RECOVERY: u64 = 255;
+const FORCED_BACKFILL: u64 = 254;
+const INACTIVE: u64 = 220;
+const RECOVERY: u64 = 180;
+const BACKFILL_DEGRADED: u64 = 140;
+const BACKFILL: u64 = 100;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// Objects that logs tell to be missing.
+    Recovery,
+    /// Members that are compared object by object.
+    Backfill,
+}
+
+/// What an operator wants done before other groups' work, until there is nothing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Forced {
+    recovery: bool,
+    backfill: bool,
+}
+
+/// What a primary heals, and how far it may.
+#[derive(Debug, Default)]
+pub(crate) struct Healing {
+    work: Option<Work>,
+    priority: u64,
+    /// Members whose slots are needed, in order.
+    targets: Vec<OsdId>,
+    /// This OSD's own slot is there.
+    local: bool,
+    /// So many of the members have given theirs.
+    granted: usize,
+}
+
+/// Work that waits for room on OSDs, or for the operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Blocked {
+    pub recovery: bool,
+    pub backfill: bool,
+    /// What flags of the map (`norecover`, `nobackfill`, `norebalance`) hold back.
+    pub held: Option<Work>,
+}
+
+impl Healing {
+    /// Whether it is this group's turn, and for this.
+    pub fn does(&self, work: Work) -> bool {
+        self.may_work() && self.work == Some(work)
+    }
+
+    pub fn work(&self) -> Option<Work> {
+        self.work
+    }
+
+    pub fn may_work(&self) -> bool {
+        self.work.is_some() && self.local && self.granted == self.targets.len()
+    }
+}
+
+impl Pg {
+    /// What there is to do, the most urgent first, and to whom objects then go; and what is not done for want of room.
+    fn wanted_work(&self, cx: &Context<'_>) -> (Option<(Work, Vec<OsdId>)>, Blocked) {
+        let mut blocked = Blocked::default();
+        if !self.peering.may_recover() {
+            return (None, blocked);
+        }
+        let lacks = |osd: &OsdId| self.members.missing(*osd).any(|object| self.is_readable(object));
+        let lacking = self.members.iter().map(|(osd, _)| osd).filter(lacks);
+        let (too_full, lacking): (Vec<_>, Vec<_>) = lacking.partition(|osd| self.is_too_full(cx, *osd, Work::Recovery));
+        let pulls = self.can_pull_any();
+        let may_pull = pulls && !self.is_too_full(cx, cx.whoami, Work::Recovery);
+        blocked.recovery = !too_full.is_empty() || pulls && !may_pull;
+        if !lacking.is_empty() || may_pull {
+            return (Some((Work::Recovery, lacking)), blocked);
+        }
+        let is_behind = |standing| matches!(standing, Standing::Behind | Standing::Backfilling);
+        let behind = self.members.iter().filter(|(_, s)| is_behind(*s)).map(|(osd, _)| osd);
+        let (too_full, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.is_too_full(cx, *osd, Work::Backfill));
+        blocked.backfill = !too_full.is_empty();
+        // What comes here soon can be neither compared nor sent yet; and who is behind answers for nothing from then
+        // on. What nobody has is passed, if it is known which version of it is lacking.
+        let can_compare = !pulls && self.unreadable.values().all(Option::is_some) && self.pulls.are_durable();
+        ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
+    }
+
+    /// The same without what the operator holds back.
+    fn admitted_work(&self, cx: &Context<'_>) -> (Option<(Work, Vec<OsdId>)>, Blocked) {
+        let (wanted, mut blocked) = self.wanted_work(cx);
+        blocked.held = wanted.as_ref().map(|(work, _)| *work).filter(|work| self.is_held_back(cx, *work));
+        (wanted.filter(|_| blocked.held.is_none()), blocked)
+    }
+
+    /// Whether the operator wants this not to be done. What a client waits for is sent all the same.
+    fn is_held_back(&self, cx: &Context<'_>, work: Work) -> bool {
+        let has = |flag| cx.map.flags.contains(flag);
+        let has_all = self.serving_copies() >= usize::from(self.interval.shape.size);
+        has(OsdMapFlags::NORECOVER)
+            || work == Work::Backfill && (has(OsdMapFlags::NOBACKFILL) || has_all && has(OsdMapFlags::NOREBALANCE))
+    }
+
+    fn priority(&self, work: Work) -> u64 {
+        let serving = self.serving_copies() as u64;
+        let (size, min_size) = (u64::from(self.interval.shape.size), u64::from(self.interval.shape.min_size));
+        match work {
+            Work::Recovery if self.forced.recovery => FORCED_RECOVERY,
+            Work::Backfill if self.forced.backfill => FORCED_BACKFILL,
+            _ if serving < min_size => INACTIVE + (min_size - serving),
+            Work::Recovery => RECOVERY + size.saturating_sub(serving),
+            Work::Backfill if serving < size => BACKFILL_DEGRADED + (size - serving),
+            Work::Backfill => BACKFILL,
+        }
+    }
+
+    /// Whether one more failure would end service, or lose what only one member has.
+    pub(crate) fn is_at_risk(&self) -> bool {
+        let serving = self.serving_copies();
+        // As many as it takes to read: one more away, and data is.
+        let last = self.protection().needed();
+        serving < usize::from(self.interval.shape.min_size) || serving == last && self.interval.shape.size > 1
+    }
+
+    /// Asks for what the present work needs, if that is not what was asked for.
+    pub(crate) fn plan_healing(&mut self, cx: &mut Context<'_>) {
+        let (wanted, blocked) = self.admitted_work(cx);
+        if std::mem::replace(&mut self.blocked, blocked) != blocked {
+            self.queue_report(cx);
+        }
+        if wanted.is_none() && blocked == Blocked::default() && self.is_active() {
+            // All is done.
+            self.forced = Forced::default();
+        }
+        let (work, targets) = wanted.map_or((None, Vec::new()), |(work, targets)| (Some(work), targets));
+        let priority = work.map_or(0, |work| self.priority(work));
+        // Members that need nothing any more keep their slots until all is done.
+        let covered = targets.iter().all(|osd| self.healing.targets.contains(osd));
+        if work == self.healing.work && covered && priority <= self.healing.priority {
+            return;
+        }
+        self.stop_healing(cx);
+        if work.is_some() {
+            self.healing = Healing { work, priority, targets, local: false, granted: 0 };
+            cx.shared.reservations.ask(self.id, priority);
+        }
+        self.queue_report(cx);
+    }
+
+    /// An operator wants recovery, or backfill, of this group before others', or not any more.
+    pub(crate) fn force(&mut self, cx: &mut Context<'_>, backfill: bool, cancel: bool) {
+        match backfill {
+            true => self.forced.backfill = !cancel,
+            false => self.forced.recovery = !cancel,
+        }
+        // Slots are asked for again, by what it is worth now.
+        self.stop_healing(cx);
+        self.recover(cx);
+        self.queue_report(cx);
+    }
+
+    /// Gives back what is held.
+    fn stop_healing(&mut self, cx: &mut Context<'_>) {
+        let healing = std::mem::take(&mut self.healing);
+        if healing.work.is_none() {
+            return;
+        }
+        cx.shared.reservations.release(self.id);
+        let pg = self.pg_interval();
+        // The next one has been asked already.
+        let asked = if healing.local { healing.granted + 1 } else { 0 };
+        for osd in healing.targets.into_iter().take(asked) {
+            cx.send_osd(osd, PgReleased { pg });
+        }
+    }
+
+    /// This OSD's own slot has come, or is gone.
+    pub(crate) fn local_slot(&mut self, cx: &mut Context<'_>, granted: bool) {
+        if self.healing.work.is_none() {
+            return;
+        }
+        match granted {
+            true => {
+                self.healing.local = true;
+                self.ask_next_target(cx);
+            }
+            false => {
+                self.stop_healing(cx);
+                self.recover(cx);
+            }
+        }
+    }
+
+    fn ask_next_target(&mut self, cx: &mut Context<'_>) {
+        match self.healing.targets.get(self.healing.granted) {
+            Some(osd) => {
+                let (pg, priority) = (self.pg_interval(), self.healing.priority);
+                cx.send_osd(*osd, PgReserve { pg, priority });
+            }
+            None => {
+                tracing::debug!(pg = %self.id, work = ?self.healing.work, targets = ?self.healing.targets, "heals");
+                self.queue_missing();
+                self.recover(cx);
+                self.queue_report(cx);
+            }
+        }
+    }
+
+    /// A member has given a slot, or takes it back.
+    pub(crate) fn slot_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserved) {
+        if message.pg.since != self.interval.since || !self.healing.local {
+            return;
+        }
+        let next = self.healing.targets.get(self.healing.granted) == Some(&from);
+        if message.granted && next {
+            self.healing.granted += 1;
+            self.ask_next_target(cx);
+        } else if !message.granted && self.healing.targets.contains(&from) {
+            self.stop_healing(cx);
+            self.recover(cx);
+        }
+    }
+
+    /// As member: the primary wants to bring objects here.
+    pub(crate) fn slot_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserve) {
+        if self.follows(from, message.pg.since) {
+            cx.shared.reservations.ask_for(from, message.pg, message.priority);
+        }
+    }
+
+    /// What `ceph -s` shows of this.
+    pub(crate) fn healing_bits(&self) -> u64 {
+        let unfound = self.unfound_count() > 0;
+        let is_behind = |(_, standing)| matches!(standing, Standing::Behind | Standing::Backfilling);
+        let lacks_backfill = self.members.iter().any(is_behind);
+        let blocked =
+            [(self.blocked.recovery, pg_state::RECOVERY_TOOFULL), (self.blocked.backfill, pg_state::BACKFILL_TOOFULL)];
+        let forced =
+            [(self.forced.recovery, pg_state::FORCED_RECOVERY), (self.forced.backfill, pg_state::FORCED_BACKFILL)];
+        let blocked = blocked.into_iter().chain(forced);
+        let others = blocked.filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit);
+        others
+            | match (self.healing.work.or(self.blocked.held), self.healing.may_work()) {
+                (Some(Work::Recovery), true) => pg_state::RECOVERING,
+                (Some(Work::Recovery), false) => pg_state::RECOVERY_WAIT,
+                (Some(Work::Backfill), true) => pg_state::BACKFILLING,
+                (Some(Work::Backfill), false) => pg_state::BACKFILL_WAIT,
+                (None, _) if unfound && lacks_backfill => pg_state::BACKFILL_UNFOUND,
+                (None, _) if unfound => pg_state::RECOVERY_UNFOUND,
+                (None, _) => 0,
+            }
+    }
+}

@@ -1,0 +1,1231 @@
+//! Client operations within a group: their order per object, their execution, their answers.
+//!
+//! Operations on one object start in the order in which they came. Reads of an object run beside each other but not
+//! while updates of it are on their way; updates follow each other without waiting, each executed on the state that
+//! the one before it leaves.
+
+mod questions;
+mod replica_reads;
+
+pub(crate) use replica_reads::ReplicaReads;
+
+use crate::coded::gather::Wanted;
+use crate::context::{Context, Waiter};
+use crate::copy::Copied;
+use crate::group::log::LogEntry;
+use crate::group::lookup::NoAnswer;
+use crate::group::object_info::ObjectInfo;
+use crate::group::pg::Pg;
+use crate::healing::unfound::NO_SESSION;
+use crate::hops::{OpTimes, Replicated, WaitReasons};
+use crate::intake::backoffs::HeldBack;
+use crate::intake::memory::{Share, Shares, output_bytes};
+use crate::ops::{self, Answers, Effects, GiveUp, Limits, ListError, ListFilter, ListingRun, Request, Run};
+use crate::scrub::record::Record;
+use crate::shard::copying::is_osds;
+use crate::updates::admission::{Admission, RoomWait};
+use crate::updates::snap_trim::Trim;
+use bytes::Bytes;
+use cls::Caller;
+use mutant::Mutant;
+use osdmap::{PgPool, PoolFlags};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use store::{LookupId, ReadError};
+use types::{EVersion, EntityName, Epoch, Errno, ObjectId, ReqId, SnapId, Utime};
+use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
+use wire::messages::op_data::FilteredListInput;
+use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
+use wire::msgr::SessionId;
+use wire::{Decode, EntityAddr, Rope};
+
+/// What an operation takes of memory beside its input.
+pub(crate) const OP_BYTES: usize = 512;
+
+/// A read of what is damaged here waits for so long for others to act who may have it.
+const MEMBERS_WAIT: Duration = Duration::from_secs(30);
+
+/// How far an operation that waits for lookups has come.
+#[derive(Debug, Default)]
+struct LookupProgress {
+    waits_for: Option<LookupId>,
+    answers: Answers,
+    listing: ListingRun,
+    /// States of the object at snapshots that the operation needs, and that are where they are needed: at most one for
+    /// each of its steps.
+    at_hand: Vec<ObjectId>,
+}
+
+/// One client operation on its way through a group.
+#[derive(Debug)]
+pub(crate) struct ClientOp {
+    pub session: SessionId,
+    /// Pairs the answer with the request.
+    pub tid: u64,
+    pub reqid: ReqId,
+    pub op: OsdOp,
+    /// The present state of the object, also where it is asked for at a snapshot: operations on all states of an object
+    /// are ordered together.
+    pub object: ObjectId,
+    /// Nobody has asked for this: what snapshots do not need any more is removed.
+    pub trim: Option<Trim>,
+    /// An operator has asked for this: what nobody has of the object is given up.
+    pub give_up: Option<Box<GiveUp>>,
+    /// A scrub, or an operator, has asked for this: digests of the object are recorded.
+    pub record: Option<Box<Record>>,
+    pub may_write: bool,
+    /// It copies an object.
+    copies: bool,
+    pub times: OpTimes,
+    /// Whom class methods see.
+    caller: Caller,
+    /// What the log knew of the request when it came. Kept, as the log may be trimmed while the operation waits.
+    repeated: Option<Box<LogEntry>>,
+    progress: LookupProgress,
+    /// There was no room for it when it was tried.
+    waits_for_room: Option<RoomWait>,
+    /// Since when it waits for others to act, where nobody who does has what is damaged here.
+    waits_for_members: Option<Duration>,
+    /// Once it has started: what it has brought into memory beside its input, or will.
+    taken_bytes: usize,
+}
+
+impl ClientOp {
+    pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
+        let (object, may_write) = (op.object_id().head_of(), ops::may_write(&op));
+        let copies = op.ops.iter().any(|op| matches!(op.code, OpCode::COPY_FROM | OpCode::COPY_FROM2));
+        ClientOp {
+            session,
+            tid,
+            reqid,
+            op,
+            object,
+            trim: None,
+            give_up: None,
+            record: None,
+            may_write,
+            copies,
+            times,
+            caller: Caller { name: reqid.name, addr: EntityAddr::BLANK },
+            repeated: None,
+            progress: LookupProgress::default(),
+            waits_for_room: None,
+            waits_for_members: None,
+            taken_bytes: 0,
+        }
+    }
+
+    /// The same, sent by that client.
+    pub fn called_by(self, caller: Caller) -> ClientOp {
+        ClientOp { caller, ..self }
+    }
+
+    pub fn caller_addr(&self) -> EntityAddr {
+        self.caller.addr
+    }
+
+    /// Makes this an operation that records digests of the object.
+    pub fn recording(self, record: Record) -> ClientOp {
+        ClientOp { record: Some(Box::new(record)), may_write: true, ..self }
+    }
+
+    /// Tells whether the group asked for the operation to keep an object in order. Nobody waits for it; the part of the
+    /// group that asked for it asks again if need be.
+    pub fn is_upkeep(&self) -> bool {
+        self.trim.is_some() || self.record.is_some()
+    }
+
+    fn is_group_op(&self) -> bool {
+        self.op.flags.has(OpFlags::PGOP) || self.op.ops.iter().any(|op| op.code.is_pg())
+    }
+
+    /// What it holds in memory until it is answered. Before it starts that is itself.
+    pub fn held_bytes(&self) -> usize {
+        self.op.input_bytes() + self.taken_bytes + OP_BYTES
+    }
+
+    /// What it takes more when it starts.
+    fn share_bytes(&self) -> usize {
+        output_bytes(&self.op.ops).saturating_sub(self.taken_bytes)
+    }
+
+    fn share(&self) -> Share {
+        match self.copies {
+            _ if is_osds(self.session) => Share::Osds,
+            true => Share::Copies,
+            false => Share::Clients,
+        }
+    }
+}
+
+/// Operations on one object.
+#[derive(Debug, Default)]
+struct ObjectQueue {
+    /// Updates submitted and not yet durable everywhere.
+    updates_in_flight: u32,
+    /// Reads that wait for the device.
+    reads_running: u32,
+    /// The operation at the front has started and waits for a lookup; nothing may pass it.
+    front_blocked: bool,
+    queue: VecDeque<u64>,
+}
+
+impl ObjectQueue {
+    fn is_idle(&self) -> bool {
+        self.updates_in_flight == 0 && self.reads_running == 0 && self.queue.is_empty()
+    }
+}
+
+/// All operations of a group that have come and are not answered.
+#[derive(Debug, Default)]
+pub(crate) struct ClientOps {
+    /// Until the group is active, in order of arrival.
+    waiting: VecDeque<ClientOp>,
+    /// What all operations together hold in memory, and what of it they have taken that have started.
+    held_bytes: usize,
+    taken_bytes: Shares,
+    /// Started or queued, by number.
+    ops: BTreeMap<u64, ClientOp>,
+    next_number: u64,
+    objects: BTreeMap<ObjectId, ObjectQueue>,
+    /// Objects whose next operation is a read that waits for a lease, or for members who may have what is damaged here.
+    wait_to_read: BTreeSet<ObjectId>,
+    /// Objects whose next operation is an update for which there is no room yet.
+    wait_for_room: BTreeSet<ObjectId>,
+    /// Objects whose next operation would bring more into memory than it may now.
+    wait_for_memory: BTreeSet<ObjectId>,
+    /// Updates that are queued and not yet submitted, by request.
+    queued_requests: BTreeMap<ReqId, u64>,
+    /// Clients of which an update of an object was dropped because the pool is full; from which epoch on it no longer
+    /// was. What they sent before they knew that is dropped, too, or it would overtake: they send all of it again.
+    turned_away: BTreeMap<(ObjectId, EntityName), Option<Epoch>>,
+}
+
+impl ClientOps {
+    /// Forgets everything. Clients send again when they learn of the new interval, so those concerned are noted.
+    pub fn drop_all(&mut self, cx: &mut Context<'_>) {
+        if mutant::is(mutant::Mutant::DroppedStaysHeld) {
+            (self.held_bytes, self.taken_bytes) = Default::default();
+        }
+        for share in [Share::Clients, Share::Copies, Share::Osds] {
+            cx.shared.held.put_back(share, self.taken_bytes[share as usize]);
+        }
+        cx.shared.held.give_back(self.held_bytes - self.taken_bytes.iter().sum::<usize>());
+        cx.outbox.interrupted.extend(self.waiting.iter().chain(self.ops.values()).map(|op| op.session));
+        let next_number = self.next_number;
+        *self = ClientOps { next_number, ..ClientOps::default() };
+    }
+
+    /// Has everything wait for the group to become active again: first the updates that were `in_flight`, then what
+    /// was started or queued, then what waited already.
+    pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
+        let old = std::mem::take(self);
+        self.next_number = old.next_number;
+        // Nothing has been answered, so what is held stays the same, until those that had started put back what they
+        // took.
+        (self.held_bytes, self.taken_bytes) = (old.held_bytes, old.taken_bytes);
+        self.turned_away = old.turned_away;
+        self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
+        // What the primary asked for itself (the end of a watch) it asks for again if it is still wanted.
+        for op in std::mem::take(&mut self.waiting) {
+            match op.session {
+                NO_SESSION => self.release(cx, &op),
+                _ => self.waiting.push_back(op),
+            }
+        }
+        for op in &mut self.waiting {
+            self.held_bytes -= op.taken_bytes;
+            self.taken_bytes[op.share() as usize] -= op.taken_bytes;
+            cx.shared.held.put_back(op.share(), std::mem::take(&mut op.taken_bytes));
+            // What was read belongs to the old interval, whose state may not be the new one's.
+            (op.progress, op.waits_for_room) = (LookupProgress::default(), None);
+            op.times.waits.add(WaitReasons::INACTIVE);
+        }
+        cx.outbox.interrupted.extend(self.waiting.iter().map(|op| op.session));
+    }
+
+    /// Those that wait for the group to serve, and those that were started or queued.
+    pub fn unanswered(&self) -> (impl Iterator<Item = &ClientOp>, impl Iterator<Item = &ClientOp>) {
+        (self.waiting.iter(), self.ops.values())
+    }
+
+    /// Keeps an operation until it ends. Gives its number.
+    fn keep(&mut self, op: ClientOp) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.ops.insert(number, op);
+        number
+    }
+
+    /// An operation has come.
+    fn hold(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        self.held_bytes += op.held_bytes();
+        cx.shared.held.add(op.held_bytes());
+    }
+
+    /// An operation that has started takes so many bytes more.
+    fn take(&mut self, cx: &mut Context<'_>, number: u64, bytes: usize) {
+        let op = self.ops.get_mut(&number).expect("operation is known");
+        op.taken_bytes += bytes;
+        self.held_bytes += bytes;
+        self.taken_bytes[op.share() as usize] += bytes;
+        cx.shared.held.take(op.share(), bytes);
+    }
+
+    /// An operation that has started waits again as if it had not.
+    fn restart(&mut self, cx: &mut Context<'_>, number: u64) {
+        let op = self.ops.get_mut(&number).expect("operation is known");
+        op.progress = LookupProgress::default();
+        let bytes = std::mem::take(&mut op.taken_bytes);
+        self.held_bytes -= bytes;
+        self.taken_bytes[op.share() as usize] -= bytes;
+        cx.shared.held.put_back(op.share(), bytes);
+    }
+
+    /// Whether an update of an object in `from .. until` is on its way.
+    pub fn any_update_in_flight(&self, from: &ObjectId, until: &ObjectId) -> bool {
+        self.objects.range(from..until).any(|(_, queue)| queue.updates_in_flight > 0)
+    }
+
+    /// What queued operations have read of the object so far was bad.
+    pub fn forget_answers(&mut self, object: &ObjectId) {
+        for number in self.objects.get(&object.head_of()).iter().flat_map(|queue| &queue.queue) {
+            let op = self.ops.get_mut(number).expect("queued operations are kept");
+            op.progress.answers = Answers::default();
+        }
+    }
+
+    /// Whether an update must be dropped because one that the client sent before was: it has not heard yet that the
+    /// pool is not full any more. Those that insist on an answer get one.
+    fn is_turned_away(&mut self, object: &ObjectId, client: EntityName, sent: Epoch, flags: OpFlags) -> bool {
+        if self.turned_away.is_empty() || flags.has(OpFlags::FULL_TRY) || flags.has(OpFlags::FULL_FORCE) {
+            return false;
+        }
+        let key = (object.clone(), client);
+        let Some(until) = self.turned_away.get(&key) else { return false };
+        let goes_on = until.is_some_and(|until| sent >= until);
+        if goes_on {
+            self.turned_away.remove(&key);
+        }
+        !goes_on
+    }
+
+    /// The pool is not full any more from this map on.
+    pub fn full_ended(&mut self, epoch: Epoch) {
+        // Who has not come back since the last time will not.
+        self.turned_away.retain(|_, until| until.is_none());
+        self.turned_away.values_mut().for_each(|until| *until = Some(epoch));
+    }
+
+    /// An operation has been answered, or dropped.
+    pub fn release(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        self.held_bytes -= op.held_bytes();
+        self.taken_bytes[op.share() as usize] -= op.taken_bytes;
+        cx.shared.held.put_back(op.share(), op.taken_bytes);
+        cx.shared.held.give_back(op.held_bytes() - op.taken_bytes);
+    }
+}
+
+impl Pg {
+    /// A client's operation has come; this OSD is the primary.
+    pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+        op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
+        // In erasure-coded pools the objects of each shard are named apart.
+        op.object.pool = self.id.pool;
+        if is_osds(op.session) && !self.replace_question(cx, &op) {
+            return;
+        }
+        self.ops.hold(cx, &op);
+        match self.is_active() {
+            true => self.start_op(cx, op),
+            false if self.turns_clients_away(cx) && holds_back(cx, &op) => self.hold_group_back(cx, op),
+            false => {
+                op.times.waits.add(WaitReasons::INACTIVE);
+                self.ops.waiting.push_back(op);
+            }
+        }
+    }
+
+    /// If the group will not serve soon, what waits for it does so with its clients from now on, as far as these can be
+    /// asked for that. All that a session has sent goes, as what follows would come first otherwise.
+    pub(crate) fn hold_clients_back(&mut self, cx: &mut Context<'_>) {
+        if self.ops.waiting.is_empty() || !self.turns_clients_away(cx) {
+            return;
+        }
+        for op in std::mem::take(&mut self.ops.waiting) {
+            match holds_back(cx, &op) {
+                true => self.hold_group_back(cx, op),
+                false => self.ops.waiting.push_back(op),
+            }
+        }
+    }
+
+    fn hold_group_back(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+        self.ops.release(cx, &op);
+        if is_osds(op.session) {
+            return self.ask_later(cx, &op);
+        }
+        // Who is gone sends it again by another session.
+        if cx.clients.contains_key(&op.session) {
+            let (id, pg_num) = (self.id.base(), self.interval.shape.pg_num);
+            let range = (osdmap::pg_range(id, pg_num).0, osdmap::pg_cursor_end(id, pg_num));
+            let object = op.op.object_id().head_of();
+            cx.shared.backoffs.hold_group(held_back(cx.map.epoch, &op, &object), range);
+        }
+    }
+
+    /// If nobody has the state `lacks` of an object, operations that need it wait with their clients, as far as these
+    /// can be asked for that: all if it is the present state, else what has been sent by whom the first one is of.
+    /// Returns whether any does.
+    fn hold_object_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, lacks: &ObjectId) -> bool {
+        if !self.is_unfound(lacks) {
+            return false;
+        }
+        let Some(queue) = self.ops.objects.get_mut(object) else { return false };
+        let ops = &self.ops.ops;
+        let first = queue.queue.front().map(|number| &ops[number]).filter(|op| holds_back(cx, op));
+        let first = first.map(|op| op.session);
+        let needs = |op: &ClientOp| holds_back(cx, op) && (lacks == object || first == Some(op.session));
+        let (held, kept): (VecDeque<u64>, _) = queue.queue.drain(..).partition(|number| needs(&ops[number]));
+        queue.queue = kept;
+        for number in &held {
+            let op = self.ops.ops.remove(number).expect("queued operations are kept");
+            self.ops.queued_requests.remove(&op.reqid);
+            self.ops.release(cx, &op);
+            if is_osds(op.session) {
+                self.ask_later(cx, &op);
+            } else if cx.clients.contains_key(&op.session) {
+                let object = op.op.object_id().head_of();
+                cx.shared.backoffs.hold_object(held_back(cx.map.epoch, &op, &object), lacks.clone());
+            }
+        }
+        !held.is_empty()
+    }
+
+    /// Clients are let send again what they hold back for want of objects that are there, or can be had.
+    pub(crate) fn release_found(&mut self, cx: &mut Context<'_>) {
+        let id = self.id.base();
+        if cx.shared.backoffs.any_for_objects(id) {
+            cx.shared.backoffs.release_objects(id, cx.map.epoch, |lacks| !self.is_unfound(lacks));
+        }
+    }
+
+    /// The group's pool is not full any more from this map on.
+    pub(crate) fn full_ended(&mut self, epoch: Epoch) {
+        self.ops.full_ended(epoch);
+    }
+
+    /// The group has become active: what waited may start.
+    pub(crate) fn start_waiting_ops(&mut self, cx: &mut Context<'_>) {
+        for op in std::mem::take(&mut self.ops.waiting) {
+            self.start_op(cx, op);
+        }
+    }
+
+    fn start_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+        if op.is_upkeep() {
+            // The new interval's walk finds it again.
+            return self.ops.release(cx, &op);
+        }
+        if let Some(errno) = refusal(&op, cx.limits) {
+            return self.answer_error(cx, &op, errno);
+        }
+        if op.is_group_op() {
+            // What is missing would not be listed; and what is listed must be what there is.
+            if !self.missing.is_empty() || !self.may_read(cx) {
+                return self.ops.waiting.push_back(op);
+            }
+            return self.run_group_op(cx, op);
+        }
+        if op.may_write {
+            let known = self.log.find_request(&op.reqid).filter(|_| !mutant::is(Mutant::ResendApplied)).map(Box::new);
+            // What was trimmed is never taken back; what is newer may have been.
+            let before = op.repeated.take().filter(|entry| entry.version <= self.log.tail());
+            op.repeated = known.or(before);
+            // To answer that an update is done while members lack the object would promise more than is true.
+            if op.repeated.is_some() && self.is_where_needed(cx, &op.object, true) {
+                self.answer_repeated(cx, &op);
+                return self.ops.release(cx, &op);
+            }
+            if let Some(number) = self.ops.queued_requests.get(&op.reqid) {
+                // The client has lost its session and asks again: answer on the new one.
+                let queued = self.ops.ops.get_mut(number).expect("queued requests are kept");
+                (queued.session, queued.tid, queued.op.retry_attempt) = (op.session, op.tid, op.op.retry_attempt);
+                return self.ops.release(cx, &op);
+            }
+        }
+        let (object, queued) = (op.object.clone(), op.may_write.then_some(op.reqid));
+        let number = self.ops.keep(op);
+        if let Some(reqid) = queued {
+            self.ops.queued_requests.insert(reqid, number);
+        }
+        self.ops.objects.entry(object.clone()).or_default().queue.push_back(number);
+        self.run_object(cx, &object);
+    }
+
+    /// Answers an update that the log knows, or has its answer sent to where the client is now.
+    fn answer_repeated(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        let entry = op.repeated.as_deref().expect("the caller has seen it");
+        let version = entry.version;
+        let reply = reply_from_log(op, entry, cx);
+        let is_early = mutant::is(Mutant::ResendAnsweredEarly);
+        if !is_early && self.replication.redirect_answer(version, op.session, op.tid, op.op.retry_attempt) {
+            return;
+        }
+        tracing::debug!(pg = %self.id, reqid = %op.reqid, %version, "repeated request answered from the log");
+        if entry.result >= 0 {
+            self.watch_effects_again(cx, op, entry.user_version);
+        }
+        cx.send_client(op.session, op.tid, reply);
+    }
+
+    fn answer_error(&mut self, cx: &mut Context<'_>, op: &ClientOp, errno: Errno) {
+        let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.map.epoch);
+        self.answer(cx, op, reply);
+    }
+
+    /// Sends an operation's answer; the operation is over.
+    pub(crate) fn answer(&mut self, cx: &mut Context<'_>, op: &ClientOp, reply: OsdOpReply) {
+        self.answer_update(cx, op, reply, None);
+    }
+
+    /// The same for an update that all members have.
+    pub(crate) fn answer_update(
+        &mut self,
+        cx: &mut Context<'_>,
+        op: &ClientOp,
+        reply: OsdOpReply,
+        way: Option<Replicated<'_>>,
+    ) {
+        let held_bytes = op.held_bytes();
+        self.ops.release(cx, op);
+        cx.shared.recorder.answered(cx.now, self.id, op, &reply, way);
+        if reply.result >= 0 && op.times.started.happened() {
+            let took = Duration::from_micros(u64::from(op.times.stamp(cx.now).0 - op.times.started.0));
+            cx.shared.pacing.answered(took, held_bytes as u64, op.may_write);
+        }
+        cx.send_client(op.session, op.tid, reply);
+    }
+
+    /// Whether operations on the object are not answered yet.
+    pub(crate) fn ops_wait_for(&self, object: &ObjectId) -> bool {
+        self.ops.objects.get(object).is_some_and(|queue| !queue.queue.is_empty())
+    }
+
+    /// Starts what may start on one object.
+    fn run_object(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        while let Some(queue) = self.ops.objects.get_mut(object) {
+            let Some(&number) = queue.queue.front() else {
+                if queue.is_idle() {
+                    self.ops.objects.remove(object);
+                }
+                return;
+            };
+            let may_write = self.ops.ops[&number].may_write;
+            let must_wait = match may_write {
+                true => queue.reads_running > 0,
+                false => queue.updates_in_flight > 0 && !mutant::is(Mutant::ReadsBesideUpdates),
+            };
+            let is_held = may_write && self.scrub.holds(object);
+            if queue.front_blocked {
+                // It may wait for what is asked here.
+                return self.run_questions(cx, object);
+            }
+            if must_wait || is_held {
+                return;
+            }
+            let gives_up = self.ops.ops[&number].give_up.is_some();
+            if gives_up && !self.rest_is_here(cx, number) {
+                return;
+            }
+            if !gives_up && !self.is_where_needed(cx, object, may_write) {
+                match self.hold_object_back(cx, object, object) {
+                    true => continue,
+                    false => return,
+                }
+            }
+            if !may_write && !self.may_read(cx) {
+                return self.wait_to_read(cx, object.clone());
+            }
+            let mut states = self.ops.ops[&number].progress.at_hand.clone().into_iter();
+            if let Some(state) = states.find(|state| !self.is_where_needed(cx, state, may_write)) {
+                self.ops.restart(cx, number);
+                match self.hold_object_back(cx, object, &state) {
+                    true => continue,
+                    false => return,
+                }
+            }
+            if !self.take_share(cx, number) {
+                return;
+            }
+            let queue = self.ops.objects.get_mut(object).expect("just seen");
+            queue.queue.pop_front();
+            match self.run_op(cx, number) {
+                Ran::Ended => {}
+                Ran::Lacks(state) => {
+                    self.ops.objects.get_mut(object).expect("still there").queue.push_front(number);
+                    if !self.hold_object_back(cx, object, &state) {
+                        return;
+                    }
+                }
+                Ran::Blocked if may_write => {
+                    let queue = self.ops.objects.get_mut(object).expect("still there");
+                    queue.queue.push_front(number);
+                    queue.front_blocked = true;
+                    return;
+                }
+                Ran::HasNoRoom => {
+                    let queue = self.ops.objects.get_mut(object).expect("still there");
+                    queue.queue.push_front(number);
+                    self.ops.wait_for_room.insert(object.clone());
+                    return;
+                }
+                Ran::Blocked => self.ops.objects.get_mut(object).expect("still there").reads_running += 1,
+            }
+        }
+    }
+
+    /// Counts what an operation brings into memory that starts now. Returns false if it must wait for memory.
+    fn take_share(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
+        let op = &self.ops.ops[&number];
+        let share_bytes = op.share_bytes();
+        if share_bytes == 0 {
+            return true;
+        }
+        if !cx.shared.held.may_start(op.share(), cx.limits.client_bytes) {
+            let object = op.object.clone();
+            self.ops.wait_for_memory.insert(object);
+            cx.shared.held.wait(self.id);
+            return false;
+        }
+        self.ops.take(cx, number, share_bytes);
+        true
+    }
+
+    /// Memory has been given back: what waits for it may start.
+    pub(crate) fn memory_came(&mut self, cx: &mut Context<'_>) {
+        for object in std::mem::take(&mut self.ops.wait_for_memory) {
+            self.run_object(cx, &object);
+        }
+    }
+
+    /// Runs one operation; if it ends, it is answered or, if it changes something, submitted.
+    fn run_op(&mut self, cx: &mut Context<'_>, number: u64) -> Ran {
+        if self.ops.ops[&number].repeated.is_some() {
+            let op = self.ops.ops.remove(&number).expect("just seen");
+            self.ops.queued_requests.remove(&op.reqid);
+            self.answer_repeated(cx, &op);
+            self.ops.release(cx, &op);
+            return Ran::Ended;
+        }
+        let op = &self.ops.ops[&number];
+        if let Some(errno) = self.lapse(cx, op) {
+            let op = self.ops.ops.remove(&number).expect("just seen");
+            self.ops.queued_requests.remove(&op.reqid);
+            self.answer_error(cx, &op, errno);
+            return Ran::Ended;
+        }
+        let run = loop {
+            match self.execute(cx, number) {
+                Run::Wants(state) => {
+                    let may_write = self.ops.ops[&number].may_write;
+                    let is_there = self.is_where_needed(cx, &state, may_write);
+                    if !is_there {
+                        self.ops.restart(cx, number);
+                        return Ran::Lacks(state);
+                    }
+                    self.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand.push(state);
+                }
+                run => break run,
+            }
+        };
+        let op = self.ops.ops.get_mut(&number).expect("operation is known");
+        match run {
+            Run::Wants(_) => unreachable!("the loop ends with something else"),
+            Run::Gather { object, version, offset, len } => {
+                let id = self.gather(cx, &object, version, Wanted::Object { offset, len }, None);
+                let op = self.ops.ops.get_mut(&number).expect("operation is known");
+                op.progress.answers.waits_for_data(id);
+                op.progress.waits_for = Some(id);
+                op.times.blocked(cx.now);
+                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                Ran::Blocked
+            }
+            Run::Copy(source) => {
+                let id = cx.shared.coded_reads.next_id();
+                op.progress.answers.waits_for_data(id);
+                op.progress.waits_for = Some(id);
+                op.times.blocked(cx.now);
+                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                match cx.map.pools.contains_key(&source.locator.pool) {
+                    true => cx.shared.copies.begin(id, *source, cx.now),
+                    false => {
+                        let nothing = Copied::into_rope(Err(Errno::ENOENT.as_result()));
+                        cx.shared.coded_reads.done.push_back((id, Ok(nothing)));
+                    }
+                }
+                Ran::Blocked
+            }
+            Run::Blocked(id) => {
+                op.progress.waits_for = Some(id);
+                op.times.blocked(cx.now);
+                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                Ran::Blocked
+            }
+            Run::Done(effects) if op.trim.is_some() && effects.steps.is_empty() => {
+                let op = self.ops.ops.remove(&number).expect("operation is known");
+                self.ops.release(cx, &op);
+                match effects.result {
+                    0.. => self.trimmed(cx, op.object, Trim::default()),
+                    _ => self.trim_failed(cx, &op.object),
+                }
+                Ran::Ended
+            }
+            Run::Done(effects) if (op.give_up.is_some() || op.record.is_some()) && effects.steps.is_empty() => {
+                let op = self.ops.ops.remove(&number).expect("operation is known");
+                self.ops.release(cx, &op);
+                Ran::Ended
+            }
+            Run::Done(effects) if op.may_write => {
+                self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
+                let (object, flags) = (op.object.clone(), op.op.flags);
+                let mut wait = op.waits_for_room.unwrap_or_else(|| RoomWait::begins(cx.now));
+                let (client, epoch) = (op.reqid.name, op.op.epoch);
+                let admission = match self.ops.is_turned_away(&object, client, epoch, flags) {
+                    true => Admission::Dropped,
+                    false => self.admit_update(cx, &object, flags, &effects, &mut wait),
+                };
+                if admission == Admission::Later {
+                    self.ops.restart(cx, number);
+                    self.ops.ops.get_mut(&number).expect("operation is known").waits_for_room = Some(wait);
+                    return Ran::HasNoRoom;
+                }
+                let mut op = self.ops.ops.remove(&number).expect("operation is known");
+                op.times.executed(cx.now);
+                self.ops.queued_requests.remove(&op.reqid);
+                match admission {
+                    Admission::Now(growth_bytes) => {
+                        if let Some(give_up) = op.give_up.take() {
+                            self.is_given_up(cx, &give_up.lost);
+                        }
+                        self.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
+                        self.submit_update(cx, op, effects, growth_bytes);
+                    }
+                    Admission::Refused(errno) => self.answer_error(cx, &op, errno),
+                    Admission::Dropped | Admission::Later => {
+                        self.ops.turned_away.entry((op.object.clone(), client)).or_default();
+                        self.ops.release(cx, &op);
+                    }
+                }
+                Ran::Ended
+            }
+            Run::Done(mut effects) => {
+                self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
+                let mut op = self.ops.ops.remove(&number).expect("operation is known");
+                if op.session == NO_SESSION {
+                    self.watched_object_seen(cx, &op.object, &effects);
+                    self.ops.release(cx, &op);
+                    return Ran::Ended;
+                }
+                op.times.executed(cx.now);
+                let watch = std::mem::take(&mut effects.watch);
+                if !watch.is_empty() && effects.result >= 0 {
+                    self.watch_effects(cx, &op, watch, effects.user_version);
+                }
+                self.answer_read(cx, op, effects);
+                Ran::Ended
+            }
+        }
+    }
+
+    /// Why an operation is not carried out any more, though it was to be when it came.
+    fn lapse(&self, cx: &Context<'_>, op: &ClientOp) -> Option<Errno> {
+        if op.is_upkeep() {
+            return None;
+        }
+        if op.session == NO_SESSION {
+            return self.is_needless(op, cx.now).then_some(Errno::ECANCELED);
+        }
+        // Its client was locked out while it waited.
+        cx.map.is_blocklisted(&op.caller.addr).then_some(Errno::EBLOCKLISTED)
+    }
+
+    fn execute(&mut self, cx: &mut Context<'_>, number: u64) -> Run {
+        let snaps = self.snaps_of(cx, number);
+        let removed_snaps = cx.map.removed_snaps_queue.get(&self.id.pool.base());
+        let op = &self.ops.ops[&number];
+        let connected = self.watches.connected(&op.object, op.reqid.name, op.session);
+        let layout = self.protection().stripes();
+        let notify_id = self.watches.next_notify_id(cx.map.epoch);
+        let op = self.ops.ops.get_mut(&number).expect("operation is known");
+        op.times.run(cx.now);
+        let progress = &mut op.progress;
+        let request = Request {
+            object: &op.object,
+            ops: &op.op.ops,
+            reqid: op.reqid,
+            caller: op.caller,
+            now: Utime::from_unix(cx.unix_zero + cx.now),
+            mtime: op.op.mtime,
+            may_write: op.may_write,
+            return_vec: op.op.flags.has(OpFlags::RETURNVEC),
+            next_version: self.log.next_version(cx.map.epoch),
+            last_user_version: self.info.last_user_version,
+            layout,
+            connected: &connected,
+            notify_id,
+            snap: op.op.snap,
+            snaps: &snaps,
+            order_snaps: op.op.flags.has(OpFlags::ORDERSNAP),
+            removed_snaps,
+            at_hand: &progress.at_hand,
+        };
+        if let Some(give_up) = &mut op.give_up {
+            return ops::give_up(cx.store, &request, give_up);
+        }
+        if let Some(record) = &op.record {
+            return ops::record(cx.store, &request, &mut progress.answers, record);
+        }
+        match (&mut op.trim, removed_snaps) {
+            (None, _) => {
+                let run = ops::execute(cx.store, &request, &mut progress.answers, cx.limits);
+                let beside_input = match &run {
+                    Run::Done(effects) => effects.steps_bytes.saturating_sub(op.op.input_bytes()),
+                    _ => 0,
+                };
+                let bytes = op.progress.answers.bytes() + beside_input;
+                let more = bytes.saturating_sub(op.taken_bytes);
+                self.ops.take(cx, number, more);
+                run
+            }
+            (Some(_), None) => Run::Done(Effects::default()),
+            (Some(trim), Some(removed)) => {
+                let (run, more) = ops::trim(cx.store, &request, &mut progress.answers, removed);
+                trim.more = more;
+                run
+            }
+        }
+    }
+
+    /// The snapshots that an update must preserve: the client's, or those of the whole pool.
+    fn snaps_of(&self, cx: &Context<'_>, number: u64) -> SnapContext {
+        let op = &self.ops.ops[&number];
+        if !op.may_write || op.session == NO_SESSION {
+            return SnapContext::default();
+        }
+        match self.pool_with_snaps(cx).filter(|_| !op.op.flags.has(OpFlags::ENFORCE_SNAPC)) {
+            Some(pool) => SnapContext { seq: pool.snap_seq, snaps: pool.snaps.keys().rev().copied().collect() },
+            None => {
+                let removed = cx.map.removed_snaps_queue.get(&self.id.pool.base());
+                let is_there = |snap: &SnapId| !removed.is_some_and(|removed| removed.contains(snap.0));
+                let snaps = op.op.snaps.iter().copied().filter(is_there).collect();
+                SnapContext { seq: op.op.snap_seq, snaps }
+            }
+        }
+    }
+
+    /// The group's pool, if snapshots are taken of it as a whole.
+    fn pool_with_snaps<'a>(&self, cx: &Context<'a>) -> Option<&'a PgPool> {
+        cx.map.pools.get(&self.id.pool.base()).filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS))
+    }
+
+    /// An operation on an object that no client asks for.
+    pub(crate) fn own_op(&self, cx: &Context<'_>, object: &ObjectId, reqid: ReqId, ops: Vec<Op>) -> ClientOp {
+        let pgid = SPgId { pg: self.id, shard: NO_SHARD };
+        let name = Bytes::copy_from_slice(&object.name);
+        let request = OsdOp::new(pgid, object.hash, cx.map.epoch, Locator::pool(self.id.pool), name, ops);
+        let op = ClientOp::new(NO_SESSION, 0, reqid, request, OpTimes::new(cx.now, cx.now));
+        ClientOp { object: object.clone(), ..op }
+    }
+
+    /// What no snapshot needs any more of an object is removed, as an update like any other.
+    pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
+        let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
+        let op = ClientOp { trim: Some(Trim::default()), may_write: true, ..op };
+        self.queue_own(cx, op);
+    }
+
+    /// An operation that the group itself asks for takes its turn on its object.
+    pub(crate) fn queue_own(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+        let object = op.object.clone();
+        self.ops.hold(cx, &op);
+        let number = self.ops.keep(op);
+        self.ops.objects.entry(object.clone()).or_default().queue.push_back(number);
+        self.run_object(cx, &object);
+    }
+
+    /// What nobody has of an object is given up, before anything else is done to the object, as an update like any
+    /// other.
+    pub(crate) fn queue_give_up(&mut self, cx: &mut Context<'_>, object: ObjectId, lost: BTreeMap<ObjectId, EVersion>) {
+        let queue = self.ops.objects.entry(object.clone()).or_default();
+        let asked = queue.queue.iter().find(|number| self.ops.ops[*number].give_up.is_some());
+        if let Some(give_up) = asked.and_then(|number| self.ops.ops.get_mut(number)).and_then(|op| op.give_up.as_mut())
+        {
+            // More of it was lost before that was done.
+            give_up.also(lost);
+            return self.run_object(cx, &object);
+        }
+        let snaps = self.pool_with_snaps(cx).map(|pool| pool.snaps.keys().copied().collect());
+        let give_up = Some(Box::new(GiveUp::new(lost, snaps)));
+        let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
+        let op = ClientOp { give_up, may_write: true, ..op };
+        self.ops.hold(cx, &op);
+        let number = self.ops.keep(op);
+        let queue = self.ops.objects.get_mut(&object).expect("just seen");
+        queue.queue.insert(usize::from(queue.front_blocked), number);
+        self.run_object(cx, &object);
+    }
+
+    /// Whether all that is not lost of an object of which something is given up is here. What is not lost after all
+    /// stays.
+    fn rest_is_here(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
+        let op = &self.ops.ops[&number];
+        let head = op.object.clone();
+        let asked = op.give_up.as_ref().expect("the caller has seen it").lost.keys();
+        let unfound: BTreeSet<ObjectId> = asked.filter(|state| self.is_unfound(state)).cloned().collect();
+        let give_up = self.ops.ops.get_mut(&number).and_then(|op| op.give_up.as_mut()).expect("just seen");
+        give_up.keep(|state| unfound.contains(state));
+        let is_lost = |state: &ObjectId| give_up.lost.contains_key(state);
+        let states = head.before_all_states()..=head.clone();
+        let mut rest: Vec<ObjectId> =
+            self.missing.range(states).map(|(state, _)| state).filter(|state| !is_lost(state)).cloned().collect();
+        if !is_lost(&head) && rest.last() != Some(&head) {
+            rest.push(head);
+        }
+        // Each is asked for, also if another one is not there.
+        let mut are_here = true;
+        for state in rest {
+            are_here &= self.is_where_needed(cx, &state, true);
+        }
+        are_here
+    }
+
+    /// A lookup that an operation waited for is done; for data reads, with its outcome.
+    pub(crate) fn op_lookup_done(
+        &mut self,
+        cx: &mut Context<'_>,
+        number: u64,
+        id: LookupId,
+        data: Option<Result<Rope, ReadError>>,
+    ) {
+        // The operation may be gone with its interval; and another one may have its number, if the group was gone too.
+        let Some(op) = self.ops.ops.get_mut(&number).filter(|op| op.progress.waits_for == Some(id)) else { return };
+        op.progress.waits_for = None;
+        op.times.unblocked(cx.now, data.is_some());
+        if self.replica_lookup_done(cx, number, id, data.as_ref()).is_some() {
+            return;
+        }
+        let Some(op) = self.ops.ops.get(&number) else { return };
+        let (object, may_write) = (op.object.clone(), op.may_write);
+        if matches!(data, Some(Err(_))) && self.fetch_instead(cx, number) {
+            return;
+        }
+        let Some(op) = self.ops.ops.get_mut(&number) else { return };
+        if let Some(result) = data {
+            op.progress.answers.read_done(id, result);
+        }
+        if op.is_group_op() {
+            let op = self.ops.ops.remove(&number).expect("just seen");
+            if !self.may_read(cx) {
+                return self.ops.waiting.push_back(ClientOp { progress: LookupProgress::default(), ..op });
+            }
+            return self.run_group_op(cx, op);
+        }
+        if may_write {
+            self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
+        } else if !self.may_read(cx) || self.lacks_any(number) {
+            // What it has read so far may not be the newest any more, or is being replaced.
+            self.read_anew(cx, number);
+        } else {
+            match self.run_op(cx, number) {
+                Ran::Ended => self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1,
+                // Only now it is known which state of the object it needs, and that one is missing.
+                Ran::Lacks(_) => self.read_anew(cx, number),
+                Ran::Blocked | Ran::HasNoRoom => {}
+            }
+        }
+        self.run_object(cx, &object);
+    }
+
+    /// Whether the object, or the state of it that an operation needs, is missing here.
+    fn lacks_any(&self, number: u64) -> bool {
+        let op = &self.ops.ops[&number];
+        let states = &op.progress.at_hand;
+        self.missing.contains_key(&op.object) || states.iter().any(|state| self.missing.contains_key(state))
+    }
+
+    /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read
+    /// begins anew.
+    fn fetch_instead(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
+        let op = &self.ops.ops[&number];
+        if op.may_write || op.is_group_op() {
+            return false;
+        }
+        let head = op.object.clone();
+        let object = op.progress.at_hand.first().unwrap_or(&head).clone();
+        if !self.protection().is_whole_on_each() {
+            // Of shards that cannot be read others were read already. If they are not where they might have been, it
+            // waits.
+            let is_lost = !self.can_decode(&object, None);
+            if is_lost {
+                self.read_anew(cx, number);
+                self.run_object(cx, &head);
+            }
+            return is_lost;
+        }
+        if self.missing.contains_key(&object) {
+            // Another read has found it out, and it is on its way.
+            self.read_anew(cx, number);
+            self.run_object(cx, &head);
+            return true;
+        }
+        // What the store would have to look up again the operation knows: nothing changes an object while it is read.
+        let stat = op.progress.answers.known_stat();
+        let version = stat.and_then(|stat| ObjectInfo::of(stat).ok()).map(|info| info.version);
+        let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) else {
+            return self.waits_for_members(cx, number);
+        };
+        self.read_anew(cx, number);
+        self.object_damaged(cx, &object, version);
+        self.run_object(cx, &head);
+        true
+    }
+
+    /// Nobody who acts has what a read wants and is damaged here, but others are asked for, who may: it is tried again
+    /// when they act, or for so long.
+    fn waits_for_members(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
+        let asks_for_others = self.asks_for_others();
+        let op = self.ops.ops.get_mut(&number).expect("operation is known");
+        let since = *op.waits_for_members.get_or_insert(cx.now);
+        if !asks_for_others || cx.now >= since + MEMBERS_WAIT {
+            return false;
+        }
+        let object = op.object.clone();
+        self.wait_to_read(cx, object);
+        self.read_anew(cx, number);
+        true
+    }
+
+    /// What a read has seen so far does not count; it goes back to where it was.
+    fn read_anew(&mut self, cx: &mut Context<'_>, number: u64) {
+        self.ops.restart(cx, number);
+        let queue = self.ops.objects.get_mut(&self.ops.ops[&number].object).expect("its operation waited");
+        queue.reads_running -= 1;
+        queue.queue.insert(usize::from(queue.front_blocked), number);
+    }
+
+    /// Reads of the object are tried again when leases come, or with the next tick.
+    fn wait_to_read(&mut self, cx: &mut Context<'_>, object: ObjectId) {
+        self.ops.wait_to_read.insert(object);
+        cx.shared.leases.waiting.insert(self.id);
+    }
+
+    /// Reads that wait for leases, or for members, are tried again.
+    pub(crate) fn lease_came(&mut self, cx: &mut Context<'_>) {
+        if !self.is_active() {
+            return;
+        }
+        for object in std::mem::take(&mut self.ops.wait_to_read) {
+            self.run_object(cx, &object);
+        }
+        self.start_waiting_ops(cx);
+    }
+
+    /// There may be room for what waits for it.
+    pub(crate) fn room_came(&mut self, cx: &mut Context<'_>) {
+        for object in std::mem::take(&mut self.ops.wait_for_room) {
+            self.run_object(cx, &object);
+        }
+    }
+
+    /// An object has come to where it was missing.
+    pub(crate) fn object_is_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        self.run_object(cx, &object.head_of());
+    }
+
+    /// An update of an object is durable everywhere.
+    pub(crate) fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let queue = self.ops.objects.get_mut(object).expect("an update of the object was in flight");
+        queue.updates_in_flight -= 1;
+        self.run_object(cx, object);
+        if self.scrub.holds(object) {
+            self.scrub_settled(cx);
+        }
+    }
+
+    /// Starts what may start on objects in `from .. until`.
+    pub(crate) fn run_objects(&mut self, cx: &mut Context<'_>, from: &ObjectId, until: &ObjectId) {
+        let objects: Vec<_> = self.ops.objects.range(from..until).map(|(object, _)| object.clone()).collect();
+        objects.iter().for_each(|object| self.run_object(cx, object));
+    }
+
+    fn answer_read(&mut self, cx: &mut Context<'_>, op: ClientOp, effects: Effects) {
+        self.reads.ops += 1;
+        self.reads.bytes += effects.bytes_read;
+        let mut reply = OsdOpReply::to(&op.op, effects.result, cx.map.epoch);
+        fill_results(&mut reply, effects.ops);
+        if effects.result == Errno::ENOENT.as_result() && effects.user_version == 0 {
+            reply.set_versions(EVersion::ZERO, self.info.last_user_version);
+            reply.bad_replay_version = self.log.head();
+        } else {
+            reply.set_versions(EVersion::ZERO, effects.user_version);
+        }
+        self.answer(cx, &op, reply);
+    }
+
+    /// Listing and other operations on the group as a whole.
+    fn run_group_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+        op.times.run(cx.now);
+        op.times.executed(cx.now);
+        let [step] = &op.op.ops[..] else { return self.answer_error(cx, &op, Errno::EINVAL) };
+        if op.op.snap != SnapId::HEAD {
+            return self.answer_error(cx, &op, Errno::EINVAL);
+        }
+        if step.code == OpCode::SCRUBLS {
+            return match self.list_inconsistent(&step.indata.to_vec(), cx.whoami) {
+                Ok(page) => {
+                    let mut reply = OsdOpReply::to(&op.op, 0, cx.map.epoch);
+                    fill_results(&mut reply, vec![ops::OpResult { rval: 0, outdata: Rope::from(page) }]);
+                    self.answer(cx, &op, reply);
+                }
+                Err(errno) => self.answer_error(cx, &op, errno),
+            };
+        }
+        if step.code == OpCode::PG_HITSET_LS {
+            // Pools without tiers have none.
+            let mut reply = OsdOpReply::to(&op.op, 0, cx.map.epoch);
+            fill_results(&mut reply, vec![ops::OpResult { rval: 0, outdata: Rope::from(vec![0; 4]) }]);
+            return self.answer(cx, &op, reply);
+        }
+        if step.code == OpCode::PG_HITSET_GET {
+            return self.answer_error(cx, &op, Errno::ENOENT);
+        }
+        let OpArgs::PgLs { count, .. } = step.args else {
+            return self.answer_error(cx, &op, Errno::EINVAL);
+        };
+        let input = step.indata.to_vec();
+        let input = match step.code {
+            OpCode::PGNLS => ObjectId::from_slice(&input).map(|cursor| (cursor, None)),
+            OpCode::PGNLS_FILTER => FilteredListInput::from_slice(&input).map(|input| {
+                let FilteredListInput { xattr, value, cursor } = input;
+                (cursor, Some(ListFilter { attr: xattr, value }))
+            }),
+            _ => return self.answer_error(cx, &op, Errno::EOPNOTSUPP),
+        };
+        let Ok((mut cursor, filter)) = input else {
+            return self.answer_error(cx, &op, Errno::EINVAL);
+        };
+        if cursor.pool == self.id.pool.base() {
+            cursor.pool = self.id.pool;
+        }
+        let group = (self.id, self.interval.shape.pg_num);
+        match op.progress.listing.run(cx.store, group, &cursor, (&op.op.locator.nspace, filter.as_ref()), count) {
+            Ok(mut listing) => {
+                listing.next.pool = match listing.next.max {
+                    true => listing.next.pool,
+                    false => listing.next.pool.base(),
+                };
+                self.reads.ops += 1;
+                let result = i32::from(listing.at_end);
+                let mut reply = OsdOpReply::to(&op.op, result, cx.map.epoch);
+                let outdata = Rope::from(listing.encode());
+                fill_results(&mut reply, vec![ops::OpResult { rval: result, outdata }]);
+                reply.set_versions(EVersion::ZERO, self.info.last_user_version);
+                self.answer(cx, &op, reply);
+            }
+            Err(ListError::BadCursor) => self.answer_error(cx, &op, Errno::EINVAL),
+            Err(ListError::NoAnswer(NoAnswer::Damaged(damage))) => {
+                tracing::error!(pg = %self.id, "cannot list its objects: {damage}");
+                self.answer_error(cx, &op, Errno::EIO);
+            }
+            Err(ListError::NoAnswer(NoAnswer::Pending(id))) => {
+                op.progress.waits_for = Some(id);
+                op.times.blocked(cx.now);
+                let number = self.ops.keep(op);
+                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+            }
+        }
+    }
+}
+
+/// Whether a run came to its end.
+enum Ran {
+    Ended,
+    Blocked,
+    /// As an update for which there is no room at present.
+    HasNoRoom,
+    /// A state of the object is not where it is needed.
+    Lacks(ObjectId),
+}
+
+/// Whether an operation can wait with its client. What is known to have been carried out stays: the log may not know it
+/// any more when it comes again.
+fn holds_back(cx: &Context<'_>, op: &ClientOp) -> bool {
+    let is_clients = op.session != NO_SESSION && !op.is_upkeep() && op.repeated.is_none();
+    is_clients && cx.clients.get(&op.session).is_none_or(|client| client.takes_backoffs)
+}
+
+fn held_back<'a>(epoch: Epoch, op: &ClientOp, object: &'a ObjectId) -> HeldBack<'a> {
+    HeldBack { session: op.session, pgid: op.op.pgid, object, epoch }
+}
+
+/// What is refused before it is executed.
+fn refusal(op: &ClientOp, limits: &Limits) -> Option<Errno> {
+    const NAME_BYTES_MAX: usize = 2048;
+    const NAMESPACE_BYTES_MAX: usize = 256;
+    let message = &op.op;
+    if message.flags.has(OpFlags::PARALLELEXEC) || message.ops.is_empty() {
+        return Some(Errno::EINVAL);
+    }
+    if message.ops.len() > ops::STEPS_MAX {
+        return Some(Errno::E2BIG);
+    }
+    if op.is_group_op() {
+        return None;
+    }
+    if message.name.is_empty() {
+        return Some(Errno::EINVAL);
+    }
+    let too_long = message.name.len() > NAME_BYTES_MAX
+        || message.locator.key.len() > NAME_BYTES_MAX
+        || message.locator.nspace.len() > NAMESPACE_BYTES_MAX;
+    if too_long {
+        return Some(Errno::ENAMETOOLONG);
+    }
+    // The list of an object's states is asked for there, and nothing else is.
+    if message.snap == SnapId::DIR && message.ops.iter().any(|op| op.code != OpCode::LIST_SNAPS) {
+        return Some(Errno::EINVAL);
+    }
+    if op.may_write && message.snap != SnapId::HEAD {
+        return Some(Errno::EINVAL);
+    }
+    if op.may_write && message.input_bytes() > limits.op_bytes {
+        return Some(Errno::EMSGSIZE);
+    }
+    if let Some(errno) = ops::refused_call(message) {
+        return Some(errno);
+    }
+    None
+}
+
+/// Puts the steps' results into a reply.
+pub(crate) fn fill_results(reply: &mut OsdOpReply, results: Vec<ops::OpResult>) {
+    for (slot, result) in reply.ops.iter_mut().zip(results) {
+        if let OpArgs::Extent(extent) = &mut slot.args
+            && slot.code.is_read()
+        {
+            extent.length = result.outdata.len() as u64;
+        }
+        (slot.result, slot.outdata) = (result.rval, result.outdata);
+    }
+}
+
+/// The answer to a request that the log says has been carried out.
+fn reply_from_log(op: &ClientOp, entry: &LogEntry, cx: &Context<'_>) -> OsdOpReply {
+    let mut reply = OsdOpReply::to(&op.op, entry.result, cx.map.epoch);
+    for (slot, (rval, outdata)) in reply.ops.iter_mut().zip(&entry.op_results) {
+        (slot.result, slot.outdata) = (*rval, Rope::from(outdata.clone()));
+    }
+    reply.set_versions(entry.version, entry.user_version);
+    reply
+}

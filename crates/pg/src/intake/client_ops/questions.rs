@@ -1,0 +1,122 @@
+//! Reads by other OSDs, which copy the object ([`crate::copy`]).
+//!
+//! A question is asked again for as long as it is not answered. So it can be dropped at any time, and there is one of
+//! each copy: the newest. Where clients are asked to hold back, OSDs are told to ask later.
+
+use super::{ClientOp, Ran};
+use crate::context::Context;
+use crate::group::pg::Pg;
+use crate::healing::unfound::NO_SESSION;
+use crate::shard::copying::is_osds;
+use std::collections::BTreeSet;
+use types::{EntityName, Errno, ObjectId};
+use wire::messages::{OpArgs, OsdOpReply};
+use wire::msgr::SessionId;
+
+impl Pg {
+    pub(super) fn ask_later(&self, cx: &mut Context<'_>, op: &ClientOp) {
+        cx.send_client(op.session, op.tid, OsdOpReply::to(&op.op, Errno::EAGAIN.as_result(), cx.map.epoch));
+    }
+
+    /// A question takes the place of the one that the same copy has asked before. Returns false if that one, which has
+    /// started, is to answer it.
+    pub(super) fn replace_question(&mut self, cx: &mut Context<'_>, question: &ClientOp) -> bool {
+        let is_older = |op: &ClientOp| (op.session, op.reqid) == (question.session, question.reqid) && !op.may_write;
+        if let Some(at) = self.ops.waiting.iter().position(is_older) {
+            let older = self.ops.waiting.remove(at).expect("just seen");
+            self.ops.release(cx, &older);
+            return true;
+        }
+        let Some(number) = self.ops.ops.iter().find(|(_, op)| is_older(op)).map(|(number, _)| *number) else {
+            return true;
+        };
+        if self.drop_queued(cx, number) {
+            return true;
+        }
+        let older = self.ops.ops.get_mut(&number).expect("just seen");
+        let asks_the_same = older.op.ops == question.op.ops;
+        if asks_the_same {
+            older.tid = question.tid;
+        }
+        !asks_the_same
+    }
+
+    /// Drops an operation that has not started. Returns false if it has.
+    fn drop_queued(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
+        let op = &self.ops.ops[&number];
+        let Some(queue) = self.ops.objects.get_mut(&op.object) else { return false };
+        let Some(at) = queue.queue.iter().position(|queued| *queued == number) else { return false };
+        queue.queue.remove(at);
+        let op = self.ops.ops.remove(&number).expect("just seen");
+        self.ops.release(cx, &op);
+        true
+    }
+
+    /// A client, or another OSD, is gone: nobody waits for what it wanted to read.
+    pub(crate) fn reader_left(&mut self, cx: &mut Context<'_>, session: SessionId) {
+        let is_needless = |op: &ClientOp| op.session == session && !op.may_write;
+        for op in std::mem::take(&mut self.ops.waiting) {
+            match is_needless(&op) {
+                true => self.ops.release(cx, &op),
+                false => self.ops.waiting.push_back(op),
+            }
+        }
+        let left: Vec<u64> = self.ops.ops.iter().filter(|(_, op)| is_needless(op)).map(|(number, _)| *number).collect();
+        // All are dropped before anything runs: what runs may be one of them, and would end.
+        let mut objects = BTreeSet::new();
+        for number in left {
+            let object = self.ops.ops[&number].object.clone();
+            if self.drop_queued(cx, number) {
+                objects.insert(object);
+            }
+        }
+        for object in objects {
+            self.run_object(cx, &object);
+        }
+    }
+
+    /// Starts questions about an object whose next update waits before it changes anything: for a copy, perhaps, of a
+    /// state of the same object, or of one that is copied from here. They read what is there, which every OSD has
+    /// durably.
+    pub(super) fn run_questions(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        loop {
+            let Some(queue) = self.ops.objects.get(object) else { return };
+            let ops = &self.ops.ops;
+            let is_question = |number: &u64| is_osds(ops[number].session) && !ops[number].may_write;
+            let first = queue.queue.iter().skip(1).copied().find(is_question);
+            let Some(number) = first.filter(|_| queue.updates_in_flight == 0) else { return };
+            if !self.is_where_needed(cx, object, false) {
+                return;
+            }
+            if !self.may_read(cx) {
+                return self.wait_to_read(cx, object.clone());
+            }
+            if !self.take_share(cx, number) {
+                return;
+            }
+            let queue = self.ops.objects.get_mut(object).expect("just seen");
+            queue.queue.retain(|queued| *queued != number);
+            match self.run_op(cx, number) {
+                Ran::Ended => {}
+                Ran::Blocked => self.ops.objects.get_mut(object).expect("still there").reads_running += 1,
+                Ran::Lacks(_) | Ran::HasNoRoom => {
+                    // The state is asked for now, or nobody has it.
+                    let op = self.ops.ops.remove(&number).expect("it has not ended");
+                    self.ops.release(cx, &op);
+                    self.ask_later(cx, &op);
+                }
+            }
+        }
+    }
+
+    /// Whether the removal of a watch is on its way already.
+    pub(crate) fn is_watch_removed(&self, object: &ObjectId, cookie: u64, client: EntityName) -> bool {
+        let removes = |op: &ClientOp| {
+            let is_of_watch = op.session == NO_SESSION && op.reqid.name == client;
+            is_of_watch
+                && matches!(&op.op.ops[..], [op] if matches!(&op.args, OpArgs::Watch(watch) if watch.cookie == cookie))
+        };
+        let queue = self.ops.objects.get(object);
+        queue.is_some_and(|queue| queue.queue.iter().any(|number| removes(&self.ops.ops[number])))
+    }
+}

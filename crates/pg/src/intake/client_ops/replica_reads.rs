@@ -1,0 +1,265 @@
+//! Reads that members answer which are not the primary, where a client allows it ("balanced" and "localized" reads).
+//!
+//! A member answers a read only by a *share* of its primary's read leases, and never beside an update of the object
+//! that may not be durable everywhere yet; `docs/peering.md` gives the reasons. What it cannot answer at once and for
+//! certain it refuses with EAGAIN, which sends the client to the primary.
+
+use super::{ClientOp, refusal};
+use crate::agreement::leases::LEASE;
+use crate::context::{Context, Waiter};
+use crate::group::pg::Pg;
+use crate::messages::lease::{Share, ShareWish};
+use crate::ops::{Effects, Run};
+use mutant::Mutant;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use store::{LookupId, ReadError};
+use types::{EVersion, Errno, ObjectId, OsdId};
+use wire::Rope;
+use wire::messages::{OpCode, OsdOpReply};
+
+/// A share is asked for again after this time: the primary may have had to ask others first.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// The same if no read comes meanwhile.
+const ASK_IDLE: Duration = Duration::from_millis(300);
+/// For so long after a read a share is kept, so that members answer also where few reads come to each group.
+const KEEP: Duration = Duration::from_secs(10);
+
+/// What a member that is not the primary knows of its right to answer reads in the interval that it has joined.
+#[derive(Debug, Default)]
+pub(crate) struct ReplicaReads {
+    /// Until when it may.
+    until: Duration,
+    asked_at: Option<Duration>,
+    /// When a client wanted to read last.
+    wanted_at: Option<Duration>,
+    /// All members have all updates up to here durably.
+    committed: EVersion,
+    /// Reads that wait for lookups, by number, each with the newest update that was here when it began.
+    running: BTreeMap<u64, EVersion>,
+}
+
+impl ReplicaReads {
+    /// Another interval has been joined.
+    pub fn forget_share(&mut self) {
+        (self.until, self.asked_at, self.committed) = (Duration::ZERO, None, EVersion::ZERO);
+        self.wanted_at = None;
+    }
+
+    /// The clock may have stood still: a share may be over, and so may one that is on its way.
+    pub fn end_share(&mut self) {
+        (self.until, self.asked_at) = (Duration::ZERO, None);
+    }
+
+    pub fn all_have(&mut self, committed: EVersion) {
+        self.committed = self.committed.max(committed);
+    }
+}
+
+impl Pg {
+    /// A client's read has come to this OSD, which is not the primary.
+    pub(crate) fn replica_read(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+        op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
+        self.replica_reads.wanted_at = Some(cx.now);
+        cx.shared.leases.replica_reads.asked += 1;
+        let may_answer = refusal(&op, cx.limits).is_none() && op.op.ops.iter().all(|step| is_plain_read(step.code));
+        if !may_answer || !self.may_read_here(cx, &op.object) {
+            return self.send_to_primary(cx, &op);
+        }
+        self.ops.hold(cx, &op);
+        let share_bytes = op.share_bytes();
+        let number = self.ops.keep(op);
+        self.ops.take(cx, number, share_bytes);
+        self.replica_reads.running.insert(number, self.log.head());
+        self.run_replica_read(cx, number);
+    }
+
+    /// Whether this member may answer reads of the object. Asks the primary in time, also for what all members have.
+    fn may_read_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
+        if self.may_have_share() {
+            let has_share = self.has_share(cx);
+            let is_settled = !self.changed_after(object, self.replica_reads.committed);
+            if !has_share || !is_settled || cx.now + LEASE / 2 >= self.replica_reads.until {
+                self.want_share(cx);
+            }
+            let is_settled = is_settled || mutant::is(Mutant::ReplicaReadsBesideUpdates);
+            return has_share && is_settled && !self.missing.contains_key(object);
+        }
+        false
+    }
+
+    /// Whether this member has all that the log names, or knows what it lacks, in the interval that it has joined.
+    fn may_have_share(&self) -> bool {
+        !self.is_loading() && self.protection().is_whole_on_each() && self.info.complete && self.has_started()
+    }
+
+    fn has_share(&self, cx: &Context<'_>) -> bool {
+        let until = self.replica_reads.until;
+        cx.now < until || until > Duration::ZERO && mutant::is(Mutant::ShareNeverEnds)
+    }
+
+    fn want_share(&mut self, cx: &mut Context<'_>) {
+        let asked_lately = self.replica_reads.asked_at.is_some_and(|at| cx.now < at + ASK_AGAIN);
+        if let Some(primary) = self.interval.primary.filter(|_| !asked_lately) {
+            self.replica_reads.asked_at = Some(cx.now);
+            let wish = ShareWish { pg: self.pg_interval(), stamp: cx.now.as_micros() as u64 };
+            cx.shared.leases.shares_wanted.entry(primary).or_default().push(wish);
+            cx.agenda.wakes.insert((cx.now + ASK_IDLE, self.id));
+        }
+    }
+
+    /// Time has passed: a share that is about to end is asked for again if there may be more to read.
+    pub(crate) fn keep_share(&mut self, cx: &mut Context<'_>) {
+        let is_wanted = self.replica_reads.wanted_at.is_some_and(|at| cx.now < at + KEEP);
+        if is_wanted && !self.is_primary(cx.whoami) && self.may_have_share() {
+            match self.replica_reads.until.checked_sub(LEASE / 2) {
+                Some(at) if cx.now < at => drop(cx.agenda.wakes.insert((at.max(cx.now + ASK_AGAIN), self.id))),
+                _ => self.want_share(cx),
+            }
+        }
+    }
+
+    /// Whether an update behind `version` concerns the object or one of its states.
+    fn changed_after(&self, object: &ObjectId, version: EVersion) -> bool {
+        let is_of = |other: &ObjectId| {
+            (other.hash, &other.name, &other.nspace, &other.key)
+                == (object.hash, &object.name, &object.nspace, &object.key)
+        };
+        // If the log does not reach back so far nobody knows.
+        self.log.after(version).is_none_or(|mut entries| entries.any(|entry| is_of(&entry.object)))
+    }
+
+    /// The primary: `member` wants to read, too. It may as long as all serving members let this OSD read, if it has
+    /// been recorded as one of them and no more can be added in this interval: who is added later has promised nothing.
+    pub(crate) fn share_wanted(&mut self, cx: &mut Context<'_>, member: OsdId, wish: ShareWish) -> Option<Share> {
+        let may_share = wish.pg.since == self.interval.since
+            && self.is_primary(cx.whoami)
+            && self.is_active()
+            && self.protection().is_whole_on_each()
+            && self.members.all_serve()
+            && self.members.standing(member).is_some()
+            && self.is_recorded(member);
+        if !may_share {
+            return None;
+        }
+        let span = cx.shared.leases.left(self.members.iter().map(|(osd, _)| osd), cx.now)?;
+        cx.shared.leases.share(member, span, cx.now);
+        Some(Share { wish, span: span.as_micros() as u64, committed: self.replication.committed() })
+    }
+
+    /// The primary lets this member read.
+    pub(crate) fn share_told(&mut self, cx: &mut Context<'_>, from: OsdId, share: &Share) {
+        // The stamp has whole microseconds, the clock may be finer.
+        let stamp = u128::from(share.wish.stamp);
+        let asked = self.replica_reads.asked_at.filter(|at| at.as_micros() == stamp);
+        let Some(asked) = asked.filter(|_| self.follows(from, share.wish.pg.since)) else { return };
+        self.replica_reads.until = (asked + Duration::from_micros(share.span)).max(self.replica_reads.until);
+        self.replica_reads.all_have(share.committed);
+        self.keep_share(cx);
+    }
+
+    /// A lookup that a read waited for is done. `None`: it is not one that is answered here beside the primary.
+    pub(super) fn replica_lookup_done(
+        &mut self,
+        cx: &mut Context<'_>,
+        number: u64,
+        id: LookupId,
+        data: Option<&Result<Rope, ReadError>>,
+    ) -> Option<()> {
+        let began_at = *self.replica_reads.running.get(&number)?;
+        let op = &self.ops.ops[&number];
+        // What it has seen so far and what is there now must be one state.
+        let is_spoiled = matches!(data, Some(Err(_)))
+            || self.changed_after(&op.object, began_at)
+            || self.lacks_any(number)
+            || !self.has_share(cx)
+            || self.lapse(cx, op).is_some();
+        if is_spoiled {
+            self.replica_read_refused(cx, number);
+        } else {
+            let op = self.ops.ops.get_mut(&number).expect("just seen");
+            if let Some(result) = data {
+                op.progress.answers.read_done(id, result.clone());
+            }
+            self.run_replica_read(cx, number);
+        }
+        Some(())
+    }
+
+    fn run_replica_read(&mut self, cx: &mut Context<'_>, number: u64) {
+        loop {
+            match self.execute(cx, number) {
+                Run::Blocked(id) => {
+                    let op = self.ops.ops.get_mut(&number).expect("operation is known");
+                    op.progress.waits_for = Some(id);
+                    op.times.blocked(cx.now);
+                    return cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                }
+                Run::Wants(state) if !self.missing.contains_key(&state) => {
+                    self.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand.push(state);
+                }
+                Run::Done(effects) if !is_unreadable(&effects) => {
+                    self.replica_reads.running.remove(&number);
+                    cx.shared.leases.replica_reads.served += 1;
+                    let mut op = self.ops.ops.remove(&number).expect("operation is known");
+                    op.times.executed(cx.now);
+                    return self.answer_read(cx, op, effects);
+                }
+                // What cannot be read here can perhaps be read elsewhere.
+                Run::Wants(_) | Run::Done(_) | Run::Gather { .. } | Run::Copy(_) => {
+                    return self.replica_read_refused(cx, number);
+                }
+            }
+        }
+    }
+
+    fn replica_read_refused(&mut self, cx: &mut Context<'_>, number: u64) {
+        self.replica_reads.running.remove(&number);
+        let op = self.ops.ops.remove(&number).expect("operation is known");
+        self.ops.release(cx, &op);
+        self.send_to_primary(cx, &op);
+    }
+
+    /// What this member reads for clients may not be so any more.
+    pub(crate) fn refuse_replica_reads(&mut self, cx: &mut Context<'_>) {
+        for number in self.replica_reads.running.keys().copied().collect::<Vec<_>>() {
+            self.replica_read_refused(cx, number);
+        }
+    }
+
+    fn send_to_primary(&self, cx: &mut Context<'_>, op: &ClientOp) {
+        cx.send_client(op.session, op.tid, OsdOpReply::to(&op.op, Errno::EAGAIN.as_result(), cx.map.epoch));
+    }
+}
+
+/// Steps that ask for nothing but what is stored of the object.
+fn is_plain_read(code: OpCode) -> bool {
+    const PLAIN: &[OpCode] = &[
+        OpCode::READ,
+        OpCode::STAT,
+        OpCode::MAPEXT,
+        OpCode::SPARSE_READ,
+        OpCode::SYNC_READ,
+        OpCode::CHECKSUM,
+        OpCode::CMPEXT,
+        OpCode::ASSERT_VER,
+        OpCode::LIST_SNAPS,
+        OpCode::GETXATTR,
+        OpCode::GETXATTRS,
+        OpCode::CMPXATTR,
+        OpCode::OMAPGETKEYS,
+        OpCode::OMAPGETVALS,
+        OpCode::OMAPGETHEADER,
+        OpCode::OMAPGETVALSBYKEYS,
+        OpCode::OMAP_CMP,
+        // Of methods that only read.
+        OpCode::CALL,
+    ];
+    PLAIN.contains(&code)
+}
+
+/// Whether bytes or metadata are damaged here.
+fn is_unreadable(effects: &Effects) -> bool {
+    let eio = Errno::EIO.as_result();
+    effects.result == eio || effects.ops.iter().any(|op| op.rval == eio)
+}

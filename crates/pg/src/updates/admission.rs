@@ -1,0 +1,175 @@
+//! Whether an update may be carried out, as far as room goes: decided before anybody has it.
+//!
+//! Updates that store nothing new, deletes above all, are always admitted.
+
+use crate::agreement::members::Standing;
+use crate::context::Context;
+use crate::group::pg::Pg;
+use crate::messages::room::RoomGet;
+use crate::ops::Effects;
+use crate::updates::rooms::Fit;
+use osdmap::PoolFlags;
+use std::time::Duration;
+use store::growth_bytes;
+use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, OsdId};
+use wire::messages::OpFlags;
+
+/// An update waits for so long while an OSD that answers has no room for it, before it is refused: meanwhile the
+/// monitors may learn that the OSD is full and have clients wait, who are not told of an error then. OSDs that do not
+/// answer may be waited for longer.
+const ROOM_WAIT: Duration = Duration::from_secs(2);
+
+/// An update that waits for room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoomWait {
+    /// When it was tried first.
+    since: Duration,
+    /// Since when an OSD has no room for it, whenever it was tried.
+    lacking_since: Option<Duration>,
+}
+
+impl RoomWait {
+    pub fn begins(now: Duration) -> RoomWait {
+        RoomWait { since: now, lacking_since: None }
+    }
+
+    /// It was tried, and fits so. Returns whether it has waited long enough.
+    fn is_tried(&mut self, worst: Fit, now: Duration) -> bool {
+        self.lacking_since = (worst == Fit::TooLarge).then(|| self.lacking_since.unwrap_or(now));
+        self.lacking_since.is_some_and(|since| now >= since + ROOM_WAIT)
+    }
+}
+
+/// What becomes of an update.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admission {
+    /// It takes so many bytes of room, at most, wherever it is stored.
+    Now(u64),
+    /// Room may come.
+    Later,
+    Refused(Errno),
+    /// The pool is full, which the client learns from the map; it sends the operation again when the pool no longer is.
+    Dropped,
+}
+
+impl Pg {
+    /// `wait` is kept for when the update is tried again.
+    pub(crate) fn admit_update(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &ObjectId,
+        flags: OpFlags,
+        effects: &Effects,
+        wait: &mut RoomWait,
+    ) -> Admission {
+        if effects.result < 0 || effects.steps.is_empty() || effects.is_removal {
+            return Admission::Now(0);
+        }
+        let pool = &cx.map.pools[&self.id.pool.base()];
+        let more = effects.objects_delta > 0 || effects.bytes_delta > 0;
+        if more && pool.flags.contains(PoolFlags::FULL) && !flags.has(OpFlags::FULL_FORCE) {
+            let quota = pool.flags.contains(PoolFlags::FULL_QUOTA);
+            return match flags.has(OpFlags::FULL_TRY) {
+                true => Admission::Refused(if quota { Errno::EDQUOT } else { Errno::ENOSPC }),
+                false => Admission::Dropped,
+            };
+        }
+        let bytes = self.update_growth_bytes(object, effects);
+        if bytes == 0 {
+            return Admission::Now(0);
+        }
+        let mut worst = Fit::Fits;
+        let mut lacking = None;
+        if !cx.has_own_room(bytes) {
+            cx.store.want_room();
+            if wait.lacking_since.is_none() {
+                cx.shared.rooms.own_part_lacks();
+            }
+            worst = Fit::TooLarge;
+            lacking = Some((cx.whoami, cx.own_room_bytes()));
+        }
+        let storing =
+            |(osd, standing): &(OsdId, Standing)| *standing != Standing::Backfilling || self.is_copied(*osd, object);
+        for (osd, _) in self.members.receiving().filter(storing) {
+            let fit = cx.shared.rooms.fit(osd, bytes, wait.since);
+            if fit != Fit::Fits {
+                cx.ask_for_room(osd);
+                if worst != Fit::TooLarge {
+                    worst = fit;
+                    lacking = Some((osd, cx.shared.rooms.window_bytes(osd)));
+                }
+            }
+        }
+        let has_waited = wait.is_tried(worst, cx.now);
+        match worst {
+            Fit::Fits => Admission::Now(bytes),
+            _ if has_waited => {
+                let (osd, room_bytes) = lacking.expect("somebody lacks room");
+                tracing::warn!(pg = %self.id, %object, bytes, %osd, room_bytes, "update refused: an OSD has no room for it");
+                Admission::Refused(Errno::ENOSPC)
+            }
+            _ => {
+                cx.shared.rooms.waiting.insert(self.id);
+                Admission::Later
+            }
+        }
+    }
+
+    fn update_growth_bytes(&self, object: &ObjectId, effects: &Effects) -> u64 {
+        let Some((change, layout)) = effects.change.as_ref().zip(self.protection().stripes()) else {
+            return growth_bytes(&effects.steps);
+        };
+        // The largest shard, and the object as it was, kept by reference.
+        let of_shard = |bytes: u64| layout.shard_bytes(bytes).next_multiple_of(BLOCK_BYTES as u64);
+        let data: u64 = change.extents.iter().map(|extent| of_shard(extent.data.len() as u64)).sum();
+        let mut steps = effects.steps.clone();
+        steps.extend(change.undo.prepare(object, EVersion::ZERO));
+        growth_bytes(&steps) + data + 2 * BLOCK_BYTES as u64
+    }
+
+    /// Members are asked for how much they have room, so that no update has to wait for it.
+    pub(crate) fn ask_members_for_room(&mut self, cx: &mut Context<'_>) {
+        for (osd, _) in self.members.receiving() {
+            if !cx.shared.rooms.knows(osd) {
+                cx.ask_for_room(osd);
+            }
+        }
+    }
+}
+
+impl Context<'_> {
+    /// For how much this OSD has room, beside what it has promised others.
+    fn own_room_bytes(&mut self) -> u64 {
+        self.store.room_bytes().saturating_sub(self.shared.rooms.promised_bytes())
+    }
+
+    /// Whether this OSD has room for so much, beside what it has promised others.
+    pub fn has_own_room(&mut self, bytes: u64) -> bool {
+        self.own_room_bytes() >= bytes
+    }
+
+    pub fn ask_for_room(&mut self, osd: OsdId) {
+        let epoch = self.map.epoch;
+        if self.shared.rooms.asks(osd) {
+            self.send_osd(osd, RoomGet { epoch });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_an_osd_that_is_silent_is_not_lacking_room() {
+        let at = |seconds: u64| Duration::from_secs(seconds);
+        let mut wait = RoomWait::begins(at(10));
+        assert!(!wait.is_tried(Fit::Waits, at(10)));
+        assert!(!wait.is_tried(Fit::TooLarge, at(16)), "it is only now that room is lacking");
+        assert!(!wait.is_tried(Fit::TooLarge, at(17)));
+        assert!(!wait.is_tried(Fit::Waits, at(18)), "there was enough");
+        assert!(!wait.is_tried(Fit::TooLarge, at(19)));
+        assert!(wait.is_tried(Fit::TooLarge, at(21)));
+        assert_eq!(wait.since, at(10), "what was said before is not known to be still so");
+    }
+}

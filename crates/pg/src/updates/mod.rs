@@ -1,0 +1,16 @@
+//! Updates, from their admission to the moment when all members have them.
+//!
+//! * **Owns** updates in flight, how far members have them durably, room that was promised, and the walk over snapshots
+//!   that are removed.
+//! * **Takes** executed operations, commits here, acknowledgements, and room that members promise.
+//! * **Causes** answers to clients, operations on the object to go on, and members to serve that have caught up.
+//!
+//! * [`replicate`] — start here: an update on its way to all members.
+//! * [`admission`]: updates for which there is no room. [`rooms`]: what OSDs promise each other.
+//! * [`snap_trim`]: what no snapshot needs any more is removed. [`trim_turns`]: which groups do so at a time.
+
+pub(crate) mod admission;
+pub(crate) mod replicate;
+pub(crate) mod rooms;
+pub(crate) mod snap_trim;
+pub(crate) mod trim_turns;
