@@ -899,7 +899,9 @@ impl Pg {
             self.ask_members_for_room(cx);
             self.look_for_old_shards(cx);
             self.recover(cx);
+            let watched = self.watches.objects();
             self.start_waiting_ops(cx);
+            self.look_at_watches(cx, watched);
             cx.shared.backoffs.release(self.id.base(), cx.map.epoch);
         }
         self.members_changed(cx);

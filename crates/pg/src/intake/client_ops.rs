@@ -120,6 +120,10 @@ impl ClientOp {
         ClientOp { caller, ..self }
     }
 
+    pub fn caller_addr(&self) -> EntityAddr {
+        self.caller.addr
+    }
+
     /// Makes this an operation that records digests of the object.
     pub fn recording(self, record: Record) -> ClientOp {
         ClientOp { record: Some(Box::new(record)), may_write: true, ..self }
@@ -469,6 +473,9 @@ impl Pg {
             return;
         }
         tracing::debug!(pg = %self.id, reqid = %op.reqid, %version, "repeated request answered from the log");
+        if entry.result >= 0 {
+            self.watch_effects_again(cx, op, entry.user_version);
+        }
         cx.send_client(op.session, op.tid, reply);
     }
 
@@ -715,6 +722,11 @@ impl Pg {
             Run::Done(mut effects) => {
                 self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
                 let mut op = self.ops.ops.remove(&number).expect("operation is known");
+                if op.session == NO_SESSION {
+                    self.watched_object_seen(cx, &op.object, &effects);
+                    self.ops.release(cx, &op);
+                    return Ran::Ended;
+                }
                 op.times.executed(cx.now);
                 let watch = std::mem::take(&mut effects.watch);
                 if !watch.is_empty() && effects.result >= 0 {
