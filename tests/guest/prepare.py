@@ -29,7 +29,7 @@ class NotThere(Exception):
 
 
 def said_by(*command, **more):
-    """What a command says. Raises NotThere with its last words if it fails."""
+    """Output of a command. Raises NotThere with its last words if it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
     if done.returncode != 0:
         words = (done.stderr.strip() or done.stdout.strip()).splitlines()
