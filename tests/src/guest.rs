@@ -65,7 +65,9 @@ impl Guest {
     pub fn boot(kernel: &Kernel, disk: &Path, logs: &Path) -> Guest {
         let console = logs.join("guest-console.log");
         let accelerator = std::env::var("NACRE_GUEST_ACCEL").unwrap_or_else(|_| "tcg".to_owned());
-        let mut command = Command::new(QEMU);
+        // It ends with the test, however that ends.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", QEMU]);
         // Linux 6.12 does not boot where QEMU 7.2 translates cmpxchg16b, so the guest has none.
         command.args(["-accel", &accelerator, "-cpu", "max,cx16=off"]);
         command.args(["-nodefaults", "-no-reboot", "-display", "none"]);

@@ -3,7 +3,10 @@
 //!
 //! The guest's drive `/dev/vda` holds random bytes; all that it writes comes from there.
 
-use cluster_tests::{Guest, Kernel, Switch, TestCluster, clients_are_here, hosts_can_be_made, run, wait_until};
+use cluster_tests::{
+    Guest, Kernel, Killed, Switch, TestCluster, binary, clients_are_here, hosts_can_be_made, run, wait_for_quorum,
+    wait_until,
+};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -11,7 +14,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -33,6 +36,8 @@ const DRIVE_MIB: usize = 128;
 /// The guest, its cluster and the network between them, in the order in which they are to end.
 struct Stage {
     guest: Guest,
+    /// Daemons that were started again.
+    again: Vec<Killed>,
     cluster: TestCluster,
     _switch: Switch,
     drive: PathBuf,
@@ -41,7 +46,7 @@ struct Stage {
 }
 
 /// The daemons' reasons for ending a session or a connection of whoever does not keep to the protocol.
-const BREACHES: [&str; 3] = ["malformed frame", "may not come now", "where a greater was expected"];
+const BREACHES: [&str; 3] = ["malformed frame", "claims to have received", "was expected"];
 
 impl Stage {
     fn new(kernel: &Kernel, name: &str) -> Stage {
@@ -58,7 +63,7 @@ impl Stage {
         assert_eq!(first["name"], "a", "{monitors}");
         let address = first["public_addrs"]["addrvec"][0]["addr"].as_str().expect("an address");
         let guest = Guest::boot(kernel, &drive, &cluster.dir().join("log"));
-        Stage { guest, drive, monitor: address.to_owned(), cluster, _switch: switch }
+        Stage { guest, again: Vec::new(), drive, monitor: address.to_owned(), cluster, _switch: switch }
     }
 
     fn rbd(&self, args: &[&str]) -> String {
@@ -174,6 +179,25 @@ impl Stage {
         let du = self.rbd_json(&["du", "rbd/disk"]);
         let head = du["images"].as_array().into_iter().flatten().find(|entry| entry.get("snapshot").is_none());
         head.and_then(|entry| entry["used_size"].as_u64()).unwrap_or_else(|| panic!("no size: {du}"))
+    }
+
+    /// Kills a daemon, such as `osd.1`, and waits until it is gone.
+    fn kill(&self, daemon: &str) {
+        let pid = self.cluster.pid_of(daemon);
+        self.cluster.signal(daemon, Signal::KILL);
+        let place = format!("/proc/{}/exe", pid.as_raw_nonzero());
+        wait_until(&format!("{daemon} is gone"), LIMIT, || !Path::new(&place).exists());
+    }
+
+    /// Starts a daemon that was killed, as an operator would.
+    fn start_again(&mut self, daemon: &str) {
+        let (kind, id) = daemon.split_once('.').expect("kind and id");
+        let log = self.cluster.dir().join(format!("log/{daemon}.again.log"));
+        let log = File::create(log).expect("a log can be made");
+        let mut command = Command::new(binary());
+        command.args([kind, "--id", id, "--conf"]).arg(self.cluster.conf()).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a file")).stderr(log);
+        self.again.push(Killed(command.spawn().expect("the daemon starts")));
     }
 
     /// Fails if a daemon has ended a session for what the kernel sent, or if the kernel says that one was ended.
@@ -333,16 +357,18 @@ impl Writer {
 fn deaths(stage: &mut Stage) -> BTreeMap<usize, usize> {
     let mut writer = Writer::start(stage);
     writer.goes_on(stage, 20);
-    stage.cluster.signal("osd.0", Signal::KILL);
+    stage.kill("osd.0");
     writer.goes_on(stage, 40);
-    stage.cluster.up();
+    stage.start_again("osd.0");
     stage.cluster.wait_until_clean(LIMIT);
     writer.goes_on(stage, 10);
     // The kernel's session is with this monitor. The map without the second OSD has to come from another one.
-    stage.cluster.signal("mon.a", Signal::KILL);
-    stage.cluster.signal("osd.1", Signal::KILL);
+    stage.kill("mon.a");
+    stage.kill("osd.1");
     writer.goes_on(stage, 40);
-    stage.cluster.up();
+    stage.start_again("mon.a");
+    stage.start_again("osd.1");
+    wait_for_quorum(&stage.cluster, &["a", "b", "c"]);
     stage.cluster.wait_until_clean(LIMIT);
     writer.goes_on(stage, 10);
     writer.end(stage)
