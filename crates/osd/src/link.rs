@@ -23,7 +23,7 @@ pub(crate) struct Link {
     paused_at: Duration,
     /// Messages of those.
     receiving: Receiving,
-    /// What was sent that the network may not have taken yet.
+    /// Bytes that were sent and that the network may not have taken yet.
     sending: Sending,
 }
 

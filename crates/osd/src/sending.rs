@@ -29,7 +29,7 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// So many bytes more are queued.
+    /// Notes that `bytes` more are queued.
     pub fn queued(&mut self, conn: ConnId, bytes: usize, now: Duration) {
         self.conns.entry(conn).or_insert(Unsent { bytes: 0, moved_at: now }).bytes += bytes;
     }

@@ -1,6 +1,6 @@
 //! What one update does to the shards of an object.
 
-use super::coding::encode;
+use super::coding::{Encoded, encode};
 use super::undo::Undo;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::pg::Pg;
@@ -83,6 +83,8 @@ pub(crate) struct ShardWrites {
     object: ObjectId,
     offset: u64,
     shards: Vec<Rope>,
+    /// Memory that the shards take beside that of the update, if it is much.
+    pub new_bytes: usize,
 }
 
 impl ShardWrites {
@@ -102,15 +104,15 @@ impl Pg {
     /// all have in common. Panics in replicated pools.
     pub(crate) fn shard_steps(&self, object: &ObjectId, change: &CodedChange, steps: &mut [Step]) -> ShardWrites {
         let coded = self.coded.as_ref().expect("only coded objects have shards");
-        let shards = match change.data.is_empty() {
-            true => Vec::new(),
+        let Encoded { shards, new_bytes } = match change.data.is_empty() {
+            true => Encoded { shards: Vec::new(), new_bytes: 0 },
             false => encode(&coded.code, &coded.layout, &change.data),
         };
         let offset = coded.layout.shard_bytes(change.offset);
         if !shards.is_empty() {
             digest_shards(object, steps, offset, &shards);
         }
-        ShardWrites { object: object.clone(), offset, shards }
+        ShardWrites { object: object.clone(), offset, shards, new_bytes }
     }
 }
 

@@ -150,8 +150,8 @@ fn watch_info(timeout_s: u32, addr: EntityAddr) -> WatchInfo {
     WatchInfo { timeout_s: if timeout_s == 0 { WATCH_TIMEOUT_S } else { timeout_s }, addr }
 }
 
-/// What the steps of an update that succeeded brought about for watches of the `client` that asked, whose address is
-/// `addr`.
+/// Returns the effects on watches that the steps of an update had, if it succeeded. `client`, at the address `addr`,
+/// asked for it.
 pub(crate) fn watch_effects_of(ops: &[Op], client: EntityName, addr: EntityAddr) -> Vec<WatchEffect> {
     let of = |op: &Op| {
         let (OpCode::WATCH, OpArgs::Watch(Watch { cookie, op: what, timeout_s, .. })) = (op.code, &op.args) else {

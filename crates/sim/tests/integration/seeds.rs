@@ -160,8 +160,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(17_958_000_425), check_swarm);
     // A watch had ended while a session of members did, and notifications waited for it.
     check_by(std::iter::once(17_958_000_592), check_swarm);
-    // What was half received counted after the OSD had closed the connection; two copies, of which one was all there was
-    // while it was rotten.
+    // A message that was half received counted after the OSD had closed its connection. Bits rotted on what was the
+    // only copy for a moment.
     check_by([17_958_000_826, 17_958_000_923].into_iter(), check_swarm);
 }
 
