@@ -262,7 +262,7 @@ fn file_system(stage: &mut Stage) {
     stage.guest.run("rm /mnt/removed; sync; fstrim /mnt");
     let trimmed = (stage.objects("rbd/disk", ""), stage.used());
     assert!(trimmed.0 + 24 < full.0, "{} objects, and then {}", full.0, trimmed.0);
-    // Removing writes to the journal and to bitmaps. Objects of these that had not changed since the snapshot count now.
+    // Removing writes to the journal and to bitmaps. Objects of these that were as in the snapshot count from now on.
     assert!(trimmed.1 + (16 * MIB as u64) < full.1, "{} bytes, and then {}", full.1, trimmed.1);
 }
 
