@@ -97,6 +97,14 @@ pub struct Connected {
     tickets: BTreeMap<EntityType, HeldTicket>,
 }
 
+impl Connected {
+    /// Outcome of method `none`, which proves nothing and gives no keys.
+    fn without_keys(mode: Mode, global_id: u64) -> Connected {
+        let tickets = BTreeMap::new();
+        Connected { mode, global_id, session_key: None, connection_secret: None, challenge: None, tickets }
+    }
+}
+
 impl Client {
     /// `key` may be absent if the policy allows [`Method::None`]. `services`: those for which tickets are wanted.
     pub fn new(name: AuthName, key: Option<Key>, policy: ClientPolicy, services: &[EntityType]) -> Client {
@@ -415,15 +423,7 @@ impl MonitorConnect {
     pub fn done(self, global_id: u64, mode: u32, payload: &[u8], now: Utime) -> Result<Connected, ClientError> {
         let mode = chosen(&self.modes, mode)?;
         let Some(key) = self.key else {
-            let tickets = BTreeMap::new();
-            return Ok(Connected {
-                mode,
-                global_id,
-                session_key: None,
-                connection_secret: None,
-                challenge: None,
-                tickets,
-            });
+            return Ok(Connected::without_keys(mode, global_id));
         };
         let challenge = Some(self.challenge.ok_or(ClientError::OutOfTurn)?);
         let session = open_session(payload, &key, self.old.as_ref(), &self.key_kinds, now)?;
@@ -485,14 +485,7 @@ impl ServiceConnect {
         let mode = chosen(&self.modes, mode)?;
         let tickets = BTreeMap::new();
         let Some(ticket) = self.ticket else {
-            return Ok(Connected {
-                mode,
-                global_id,
-                session_key: None,
-                connection_secret: None,
-                challenge: None,
-                tickets,
-            });
+            return Ok(Connected::without_keys(mode, global_id));
         };
         if !self.answered {
             return Err(ClientError::OutOfTurn);
