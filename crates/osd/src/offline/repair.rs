@@ -9,8 +9,8 @@ use super::finding::MAKE_ANEW;
 use super::{CheckReport, Device, Finding, OfflineError, OfflineStore, Progress, group, losses};
 use bytes::Bytes;
 use pg::info::PgInfo;
+use pg::missing_step;
 use pg::object_info::ObjectInfo;
-use pg::pg::Pg;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -263,7 +263,7 @@ pub fn repair<D: Device>(
                 let mut steps = vec![Step::Remove { object: object.clone() }];
                 let pg = match group {
                     Some((pg, version)) => {
-                        steps.push(Pg::missing_step(object, *version));
+                        steps.push(missing_step(object, *version));
                         *pg
                     }
                     None => PgId { pool: object.pool, seed: 0 },
@@ -286,7 +286,7 @@ pub fn repair<D: Device>(
             }
             RepairAction::NoteLost { object, group } => {
                 if let Some((pg, version)) = group {
-                    store.submit(Transaction { pg: *pg, steps: vec![Pg::missing_step(object, *version)] })?;
+                    store.submit(Transaction { pg: *pg, steps: vec![missing_step(object, *version)] })?;
                 }
             }
             RepairAction::StartOver { pg, pg_num } => {

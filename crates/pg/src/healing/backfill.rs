@@ -102,9 +102,9 @@ impl Backfill {
 impl Pg {
     /// As primary: the member is backfilled, from this cursor on.
     pub(crate) fn begin_backfill(&mut self, osd: OsdId, from: Option<ObjectId>) {
-        let from = from.unwrap_or_else(|| self.range().0);
-        tracing::info!(pg = %self.id, %osd, %from, "is backfilled");
-        let mut queue = PushQueue::new(self.interval.since);
+        let from = from.unwrap_or_else(|| self.core.range().0);
+        tracing::info!(pg = %self.core.id, %osd, %from, "is backfilled");
+        let mut queue = PushQueue::new(self.core.interval.since);
         queue.queue = self.members.missing(osd).map(|object| (object.clone(), Has::Unknown)).collect();
         queue.backfill = Some(Backfill::from(from));
         self.pushes.insert(osd, queue);
@@ -113,8 +113,8 @@ impl Pg {
     /// Has a member that is behind take the present log, and backfills it from the beginning.
     pub(crate) fn start_over_member(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Backfilling);
-        let dups = self.log.dups().entries().collect();
-        let message = PgLogEntries { start_over: true, dups, ..self.entries_for(self.log.tail()) };
+        let dups = self.core.log.dups().entries().collect();
+        let message = PgLogEntries { start_over: true, dups, ..self.entries_for(self.core.log.tail()) };
         cx.send_osd(osd, message);
         self.begin_backfill(osd, None);
         if mutant::is(Mutant::BackfillSkipped)
@@ -137,7 +137,7 @@ impl Pg {
     /// What nobody has keeps nothing else waiting: a member that is backfilled notes it durably as missing, before it
     /// is told that it has been brought everything. Once it is found it is sent like anything that a member lacks.
     fn pass_unfound(&mut self, cx: &mut Context<'_>, to: OsdId) {
-        let pg = self.pg_interval();
+        let pg = self.core.pg_interval();
         let waiting = self.pushes.get(&to).into_iter().flat_map(|queue| &queue.queue);
         let unfound = waiting.filter(|(object, _)| self.is_unfound(object));
         let unfound = unfound.filter_map(|(object, has)| Some((object.clone(), *has, self.wanted_version(object)?)));
@@ -145,13 +145,13 @@ impl Pg {
             self.pushes.get_mut(&to).expect("just seen").take(&object);
             if has == Has::Version(version) {
                 // It has been found: there. Of one shard more what could not be computed may be.
-                if !self.protection().is_whole_on_each() {
+                if !self.core.protection().is_whole_on_each() {
                     self.unreadable.remove(&object);
                 }
                 self.goes_on_soon(cx);
                 continue;
             }
-            tracing::warn!(pg = %self.id, osd = %to, %object, %version, "is not brought to a member: nobody has it");
+            tracing::warn!(pg = %self.core.id, osd = %to, %object, %version, "is not brought to a member: nobody has it");
             self.members.lost(to, object.clone(), version);
             cx.send_osd(to, ScrubBad { pg, object, version: Some(version) });
         }
@@ -170,9 +170,9 @@ impl Pg {
     /// All that was queued has been sent to a member that is backfilled: goes one step on. `Ok(false)`: something must
     /// come first.
     pub(crate) fn backfill_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
-        let pg = self.pg_interval();
-        let (_, range_end) = self.range();
-        let head = self.log.head();
+        let pg = self.core.pg_interval();
+        let (_, range_end) = self.core.range();
+        let head = self.core.log.head();
         self.pass_unfound(cx, to);
         // What comes here soon can be neither compared nor sent yet.
         let waits = self.can_pull_any() || self.unreadable.values().any(Option::is_none);
@@ -209,7 +209,7 @@ impl Pg {
         let compared = end.or_else(|| listed.end.clone());
         // What nobody has is not listed here.
         let unlisted = compared.as_ref().unwrap_or(&range_end);
-        let unlisted = self.missing.range(..unlisted).map(|(object, _)| object);
+        let unlisted = self.core.missing.range(..unlisted).map(|(object, _)| object);
         let unlisted =
             unlisted.skip_while(|object| **object < backfill.compared).cloned().map(|object| (object, Has::Nothing));
         let later = compared.as_ref().map(|compared| listed.objects.split_off(compared)).unwrap_or_default();
@@ -271,7 +271,7 @@ impl Pg {
     }
 
     fn scan_on(&mut self, cx: &mut Context<'_>) {
-        let (_, range_end) = self.range();
+        let (_, range_end) = self.core.range();
         while let Some(scan) = &mut self.scan {
             match scan.step(cx, &range_end) {
                 Ok(true) => {}
@@ -281,11 +281,11 @@ impl Pg {
                 }
                 Err(NoAnswer::Pending(id)) => {
                     scan.waits_for = Some(id);
-                    return cx.wait(id, Waiter::Scan { pgid: self.id });
+                    return cx.wait(id, Waiter::Scan { pgid: self.core.id });
                 }
                 Err(NoAnswer::Damaged(damage)) => {
                     // It cannot be told apart what is here and what is not: no basis for a copy.
-                    tracing::error!(pg = %self.id, "cannot list what is here, so it cannot be backfilled: {damage}");
+                    tracing::error!(pg = %self.core.id, "cannot list what is here, so it cannot be backfilled: {damage}");
                     self.scan = None;
                 }
             }
@@ -294,10 +294,10 @@ impl Pg {
 
     /// The primary has told how far this member is like the others.
     pub(crate) fn backfilled(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgBackfilled) {
-        if self.follows(from, message.pg.since) && !self.info.complete {
-            self.info.last_backfill = Some(message.before);
-            let steps = vec![self.info.step()];
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        if self.follows(from, message.pg.since) && !self.core.info.complete {
+            self.core.info.last_backfill = Some(message.before);
+            let steps = vec![self.core.info.step()];
+            cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
     }
 }

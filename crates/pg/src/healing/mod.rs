@@ -10,12 +10,14 @@
 //! * [`push_queue`], [`object_reading`]: the sender. [`receiving`]: the receiver. [`sent_back`]: objects for which
 //!   there is no room.
 //! * [`turn`]: what a group has to do, and whether it may. [`reservations`]: who gives turns. [`pacing`]: how fast.
-//! * [`unfound`], [`rereading`]: objects that cannot be had, and objects that are read again.
+//! * [`bad_copies`]: copies that are replaced. [`unfound`], [`rereading`]: objects that cannot be had, and objects that
+//!   are read again.
 //! * [`strays`]: copies that are not needed any more. [`counts`]: figures.
 //!
 //! `docs/recovery.md` gives the reasons.
 
 pub(crate) mod backfill;
+pub(crate) mod bad_copies;
 pub(crate) mod counts;
 pub(crate) mod object_reading;
 pub(crate) mod pacing;

@@ -10,7 +10,8 @@
 
 use crate::context::{Context, OnCommit};
 use crate::group::digests::{Content, Digests, Wrong};
-use crate::group::pg::{Pg, object_key};
+use crate::group::missing::object_key;
+use crate::group::pg::Pg;
 use crate::messages::healing::{PgPush, PgPushAck};
 use bytes::Bytes;
 use mutant::Mutant;
@@ -172,12 +173,12 @@ impl Pg {
     /// What has come is not what its digests say: it is not taken. A primary looks for the object elsewhere, and so
     /// does who has sent it.
     pub(crate) fn refuse_wrong(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, wrong: Wrong) {
-        tracing::error!(pg = %self.id, %from, %object, "what came of an object is not taken: {wrong}");
-        if self.is_primary(cx.whoami) {
+        tracing::error!(pg = %self.core.id, %from, %object, "what came of an object is not taken: {wrong}");
+        if self.core.is_primary(cx.whoami) {
             return self.pull_failed(cx, from, object);
         }
         self.drop_part(cx, &object);
-        let pg = self.pg_interval();
+        let pg = self.core.pg_interval();
         cx.send_osd(from, PgPushAck { pg, object: Some(object), stored: false });
     }
 
@@ -185,7 +186,7 @@ impl Pg {
     pub(crate) fn drop_part(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         if self.receiving.forget(object) {
             let steps = drop_steps(object).into();
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+            cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
     }
 
@@ -194,7 +195,7 @@ impl Pg {
         let parts = std::mem::take(&mut self.receiving.objects);
         let steps: Vec<Step> = parts.keys().flat_map(drop_steps).collect();
         if !steps.is_empty() {
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+            cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
     }
 }

@@ -61,7 +61,7 @@ impl Pg {
 
     /// As receiver: there is no room for a piece of an object (is it the last?).
     pub(crate) fn send_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, last: bool) {
-        tracing::debug!(pg = %self.id, %from, %object, "is not taken: there is no room");
+        tracing::debug!(pg = %self.core.id, %from, %object, "is not taken: there is no room");
         cx.store.want_room();
         self.drop_part(cx, &object);
         match last {
@@ -69,10 +69,10 @@ impl Pg {
             false => drop(self.sent_back.refused.insert(object.clone())),
         }
         if from != cx.whoami {
-            let pg = self.pg_interval();
+            let pg = self.core.pg_interval();
             cx.send_osd(from, PgPushAck { pg, object: Some(object.clone()), stored: false });
         }
-        if self.is_primary(cx.whoami) {
+        if self.core.is_primary(cx.whoami) {
             self.pulls.forget(&object);
             self.coded.forget_rebuild(&object);
             self.sent_back.until.insert(cx.whoami, cx.now + RETRY_AFTER);
@@ -82,7 +82,7 @@ impl Pg {
 
     /// As sender: the receiver had no room for the object.
     pub(crate) fn was_sent_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
-        let is_primary = self.is_primary(cx.whoami);
+        let is_primary = self.core.is_primary(cx.whoami);
         let queue = self.pushes.get_mut(&from).expect("the caller has seen it");
         queue.unacked.remove(&object);
         if queue.reading.as_ref().is_some_and(|reading| reading.object == object) {

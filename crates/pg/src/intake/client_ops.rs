@@ -12,6 +12,7 @@ pub(crate) use replica_reads::ReplicaReads;
 use crate::coded::gather::Wanted;
 use crate::context::{Context, Waiter};
 use crate::copy::Copied;
+use crate::group::effects::Effect;
 use crate::group::log::LogEntry;
 use crate::group::lookup::NoAnswer;
 use crate::group::object_info::ObjectInfo;
@@ -327,7 +328,7 @@ impl Pg {
     pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         // In erasure-coded pools the objects of each shard are named apart.
-        op.object.pool = self.id.pool;
+        op.object.pool = self.core.id.pool;
         if is_osds(op.session) && !self.replace_question(cx, &op) {
             return;
         }
@@ -363,7 +364,7 @@ impl Pg {
         }
         // Who is gone sends it again by another session.
         if cx.clients.contains_key(&op.session) {
-            let (id, pg_num) = (self.id.base(), self.interval.shape.pg_num);
+            let (id, pg_num) = (self.core.id.base(), self.core.interval.shape.pg_num);
             let range = (osdmap::pg_range(id, pg_num).0, osdmap::pg_cursor_end(id, pg_num));
             let object = op.op.object_id().head_of();
             cx.shared.backoffs.hold_group(held_back(cx.map.epoch, &op, &object), range);
@@ -400,7 +401,7 @@ impl Pg {
 
     /// Clients are let send again what they hold back for want of objects that are there, or can be had.
     pub(crate) fn release_found(&mut self, cx: &mut Context<'_>) {
-        let id = self.id.base();
+        let id = self.core.id.base();
         if cx.shared.backoffs.any_for_objects(id) {
             cx.shared.backoffs.release_objects(id, cx.map.epoch, |lacks| !self.is_unfound(lacks));
         }
@@ -428,15 +429,16 @@ impl Pg {
         }
         if op.is_group_op() {
             // What is missing would not be listed; and what is listed must be what there is.
-            if !self.missing.is_empty() || !self.may_read(cx) {
+            if !self.core.missing.is_empty() || !self.may_read(cx) {
                 return self.ops.waiting.push_back(op);
             }
             return self.run_group_op(cx, op);
         }
         if op.may_write {
-            let known = self.log.find_request(&op.reqid).filter(|_| !mutant::is(Mutant::ResendApplied)).map(Box::new);
+            let known =
+                self.core.log.find_request(&op.reqid).filter(|_| !mutant::is(Mutant::ResendApplied)).map(Box::new);
             // What was trimmed is never taken back; what is newer may have been.
-            let before = op.repeated.take().filter(|entry| entry.version <= self.log.tail());
+            let before = op.repeated.take().filter(|entry| entry.version <= self.core.log.tail());
             op.repeated = known.or(before);
             // To answer that an update is done while members lack the object would promise more than is true.
             if op.repeated.is_some() && self.is_where_needed(cx, &op.object, true) {
@@ -468,7 +470,7 @@ impl Pg {
         if !is_early && self.replication.redirect_answer(version, op.session, op.tid, op.op.retry_attempt) {
             return;
         }
-        tracing::debug!(pg = %self.id, reqid = %op.reqid, %version, "repeated request answered from the log");
+        tracing::debug!(pg = %self.core.id, reqid = %op.reqid, %version, "repeated request answered from the log");
         cx.send_client(op.session, op.tid, reply);
     }
 
@@ -492,7 +494,7 @@ impl Pg {
     ) {
         let held_bytes = op.held_bytes();
         self.ops.release(cx, op);
-        cx.shared.recorder.answered(cx.now, self.id, op, &reply, way);
+        cx.shared.recorder.answered(cx.now, self.core.id, op, &reply, way);
         if reply.result >= 0 && op.times.started.happened() {
             let took = Duration::from_micros(u64::from(op.times.stamp(cx.now).0 - op.times.started.0));
             cx.shared.pacing.answered(took, held_bytes as u64, op.may_write);
@@ -506,7 +508,7 @@ impl Pg {
     }
 
     /// Starts what may start on one object.
-    fn run_object(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+    pub(crate) fn run_object(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         while let Some(queue) = self.ops.objects.get_mut(object) {
             let Some(&number) = queue.queue.front() else {
                 if queue.is_idle() {
@@ -588,7 +590,7 @@ impl Pg {
         if !cx.shared.held.may_start(op.share(), cx.limits.client_bytes) {
             let object = op.object.clone();
             self.ops.wait_for_memory.insert(object);
-            cx.shared.held.wait(self.id);
+            cx.shared.held.wait(self.core.id);
             return false;
         }
         self.ops.take(cx, number, share_bytes);
@@ -641,7 +643,7 @@ impl Pg {
                 op.progress.answers.waits_for_data(id);
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
-                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
                 Ran::Blocked
             }
             Run::Copy(source) => {
@@ -649,7 +651,7 @@ impl Pg {
                 op.progress.answers.waits_for_data(id);
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
-                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
                 match cx.map.pools.contains_key(&source.locator.pool) {
                     true => cx.shared.copies.begin(id, *source, cx.now),
                     false => {
@@ -662,7 +664,7 @@ impl Pg {
             Run::Blocked(id) => {
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
-                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
                 Ran::Blocked
             }
             Run::Done(effects) if op.trim.is_some() && effects.steps.is_empty() => {
@@ -740,10 +742,10 @@ impl Pg {
 
     fn execute(&mut self, cx: &mut Context<'_>, number: u64) -> Run {
         let snaps = self.snaps_of(cx, number);
-        let removed_snaps = cx.map.removed_snaps_queue.get(&self.id.pool.base());
+        let removed_snaps = cx.map.removed_snaps_queue.get(&self.core.id.pool.base());
         let op = &self.ops.ops[&number];
         let connected = self.watches.connected(&op.object, op.reqid.name, op.session);
-        let layout = self.protection().stripes();
+        let layout = self.core.protection().stripes();
         let notify_id = self.watches.next_notify_id(cx.map.epoch);
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
         op.times.run(cx.now);
@@ -757,8 +759,8 @@ impl Pg {
             mtime: op.op.mtime,
             may_write: op.may_write,
             return_vec: op.op.flags.has(OpFlags::RETURNVEC),
-            next_version: self.log.next_version(cx.map.epoch),
-            last_user_version: self.info.last_user_version,
+            next_version: self.core.log.next_version(cx.map.epoch),
+            last_user_version: self.core.info.last_user_version,
             layout,
             connected: &connected,
             notify_id,
@@ -804,7 +806,7 @@ impl Pg {
         match self.pool_with_snaps(cx).filter(|_| !op.op.flags.has(OpFlags::ENFORCE_SNAPC)) {
             Some(pool) => SnapContext { seq: pool.snap_seq, snaps: pool.snaps.keys().rev().copied().collect() },
             None => {
-                let removed = cx.map.removed_snaps_queue.get(&self.id.pool.base());
+                let removed = cx.map.removed_snaps_queue.get(&self.core.id.pool.base());
                 let is_there = |snap: &SnapId| !removed.is_some_and(|removed| removed.contains(snap.0));
                 let snaps = op.op.snaps.iter().copied().filter(is_there).collect();
                 SnapContext { seq: op.op.snap_seq, snaps }
@@ -814,16 +816,22 @@ impl Pg {
 
     /// The group's pool, if snapshots are taken of it as a whole.
     fn pool_with_snaps<'a>(&self, cx: &Context<'a>) -> Option<&'a PgPool> {
-        cx.map.pools.get(&self.id.pool.base()).filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS))
+        cx.map.pools.get(&self.core.id.pool.base()).filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS))
     }
 
     /// An operation on an object that no client asks for.
     pub(crate) fn own_op(&self, cx: &Context<'_>, object: &ObjectId, reqid: ReqId, ops: Vec<Op>) -> ClientOp {
-        let pgid = SPgId { pg: self.id, shard: NO_SHARD };
+        let pgid = SPgId { pg: self.core.id, shard: NO_SHARD };
         let name = Bytes::copy_from_slice(&object.name);
-        let request = OsdOp::new(pgid, object.hash, cx.map.epoch, Locator::pool(self.id.pool), name, ops);
+        let request = OsdOp::new(pgid, object.hash, cx.map.epoch, Locator::pool(self.core.id.pool), name, ops);
         let op = ClientOp::new(NO_SESSION, 0, reqid, request, OpTimes::new(cx.now, cx.now));
         ClientOp { object: object.clone(), ..op }
+    }
+
+    /// Has digests of an object recorded, as an update like any other.
+    pub(crate) fn record(&mut self, cx: &mut Context<'_>, object: &ObjectId, record: Record) {
+        let op = self.own_op(cx, object, ReqId::default(), Vec::new());
+        self.queue_own(cx, op.recording(record));
     }
 
     /// What no snapshot needs any more of an object is removed, as an update like any other.
@@ -876,7 +884,7 @@ impl Pg {
         let is_lost = |state: &ObjectId| give_up.lost.contains_key(state);
         let states = head.before_all_states()..=head.clone();
         let mut rest: Vec<ObjectId> =
-            self.missing.range(states).map(|(state, _)| state).filter(|state| !is_lost(state)).cloned().collect();
+            self.core.missing.range(states).map(|(state, _)| state).filter(|state| !is_lost(state)).cloned().collect();
         if !is_lost(&head) && rest.last() != Some(&head) {
             rest.push(head);
         }
@@ -939,7 +947,7 @@ impl Pg {
     fn lacks_any(&self, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         let states = &op.progress.at_hand;
-        self.missing.contains_key(&op.object) || states.iter().any(|state| self.missing.contains_key(state))
+        self.core.missing.contains_key(&op.object) || states.iter().any(|state| self.core.missing.contains_key(state))
     }
 
     /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read
@@ -951,7 +959,7 @@ impl Pg {
         }
         let head = op.object.clone();
         let object = op.progress.at_hand.first().unwrap_or(&head).clone();
-        if !self.protection().is_whole_on_each() {
+        if !self.core.protection().is_whole_on_each() {
             // Of shards that cannot be read others were read already. If they are not where they might have been, it
             // waits.
             let is_lost = !self.can_decode(&object, None);
@@ -961,7 +969,7 @@ impl Pg {
             }
             return is_lost;
         }
-        if self.missing.contains_key(&object) {
+        if self.core.missing.contains_key(&object) {
             // Another read has found it out, and it is on its way.
             self.read_anew(cx, number);
             self.run_object(cx, &head);
@@ -1005,7 +1013,7 @@ impl Pg {
     /// Reads of the object are tried again when leases come, or with the next tick.
     fn wait_to_read(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         self.ops.wait_to_read.insert(object);
-        cx.shared.leases.waiting.insert(self.id);
+        cx.shared.leases.waiting.insert(self.core.id);
     }
 
     /// Reads that wait for leases, or for members, are tried again.
@@ -1026,9 +1034,9 @@ impl Pg {
         }
     }
 
-    /// An object has come to where it was missing.
-    pub(crate) fn object_is_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        self.run_object(cx, &object.head_of());
+    /// Has operations on an object tried that has come to where it was missing.
+    pub(crate) fn object_is_here(&self, cx: &mut Context<'_>, object: &ObjectId) {
+        cx.cause(self.core.id, Effect::ObjectIsHere(object.head_of()));
     }
 
     /// An update of an object is durable everywhere.
@@ -1037,7 +1045,7 @@ impl Pg {
         queue.updates_in_flight -= 1;
         self.run_object(cx, object);
         if self.scrub.holds(object) {
-            self.scrub_settled(cx);
+            cx.cause(self.core.id, Effect::ScrubSettled);
         }
     }
 
@@ -1053,8 +1061,8 @@ impl Pg {
         let mut reply = OsdOpReply::to(&op.op, effects.result, cx.map.epoch);
         fill_results(&mut reply, effects.ops);
         if effects.result == Errno::ENOENT.as_result() && effects.user_version == 0 {
-            reply.set_versions(EVersion::ZERO, self.info.last_user_version);
-            reply.bad_replay_version = self.log.head();
+            reply.set_versions(EVersion::ZERO, self.core.info.last_user_version);
+            reply.bad_replay_version = self.core.log.head();
         } else {
             reply.set_versions(EVersion::ZERO, effects.user_version);
         }
@@ -1070,7 +1078,7 @@ impl Pg {
             return self.answer_error(cx, &op, Errno::EINVAL);
         }
         if step.code == OpCode::SCRUBLS {
-            return match self.list_inconsistent(&step.indata.to_vec(), cx.whoami) {
+            return match self.scrub.list_inconsistent(&self.core, &step.indata.to_vec(), cx.whoami) {
                 Ok(page) => {
                     let mut reply = OsdOpReply::to(&op.op, 0, cx.map.epoch);
                     fill_results(&mut reply, vec![ops::OpResult { rval: 0, outdata: Rope::from(page) }]);
@@ -1103,10 +1111,10 @@ impl Pg {
         let Ok((mut cursor, filter)) = input else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
-        if cursor.pool == self.id.pool.base() {
-            cursor.pool = self.id.pool;
+        if cursor.pool == self.core.id.pool.base() {
+            cursor.pool = self.core.id.pool;
         }
-        let group = (self.id, self.interval.shape.pg_num);
+        let group = (self.core.id, self.core.interval.shape.pg_num);
         match op.progress.listing.run(cx.store, group, &cursor, (&op.op.locator.nspace, filter.as_ref()), count) {
             Ok(mut listing) => {
                 listing.next.pool = match listing.next.max {
@@ -1118,19 +1126,19 @@ impl Pg {
                 let mut reply = OsdOpReply::to(&op.op, result, cx.map.epoch);
                 let outdata = Rope::from(listing.encode());
                 fill_results(&mut reply, vec![ops::OpResult { rval: result, outdata }]);
-                reply.set_versions(EVersion::ZERO, self.info.last_user_version);
+                reply.set_versions(EVersion::ZERO, self.core.info.last_user_version);
                 self.answer(cx, &op, reply);
             }
             Err(ListError::BadCursor) => self.answer_error(cx, &op, Errno::EINVAL),
             Err(ListError::NoAnswer(NoAnswer::Damaged(damage))) => {
-                tracing::error!(pg = %self.id, "cannot list its objects: {damage}");
+                tracing::error!(pg = %self.core.id, "cannot list its objects: {damage}");
                 self.answer_error(cx, &op, Errno::EIO);
             }
             Err(ListError::NoAnswer(NoAnswer::Pending(id))) => {
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
                 let number = self.ops.keep(op);
-                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
             }
         }
     }

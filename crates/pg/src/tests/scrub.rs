@@ -94,10 +94,10 @@ fn scrub(cluster: &mut Cluster, deep: bool, repair: bool) -> ScrubMark {
         }
         assert!(turns < 100, "it ends");
     }
-    let mark = pg(cluster, A).scrub.mark.clone();
+    let mark = pg(cluster, A).scrub.mark().clone();
     for osd in ALL {
-        assert_eq!(pg(cluster, osd).scrub.mark, mark);
-        assert!(pg(cluster, osd).missing.is_empty());
+        assert_eq!(*pg(cluster, osd).scrub.mark(), mark);
+        assert!(pg(cluster, osd).core.missing.is_empty());
     }
     mark
 }
@@ -122,10 +122,11 @@ fn page(cluster: &mut Cluster, snapsets: bool) -> Result<Vec<Vec<u8>>, Errno> {
         w.u64(0);
         w.u64(100);
     });
-    let page = pg(cluster, A).list_inconsistent(&args.into_vec(), A)?;
+    let group = pg(cluster, A);
+    let page = group.scrub.list_inconsistent(&group.core, &args.into_vec(), A)?;
     let mut r = wire::Reader::new(&page);
     let (_, mut r) = r.versioned("scrub_ls_result_t", 1).unwrap();
-    assert_eq!(r.u32().unwrap(), pg(cluster, A).interval.since.0);
+    assert_eq!(r.u32().unwrap(), pg(cluster, A).core.interval.since.0);
     let count = r.u32().unwrap();
     Ok((0..count).map(|_| r.blob().unwrap().to_vec()).collect())
 }
@@ -267,11 +268,11 @@ fn who_comes_in_learns_when_the_group_was_scrubbed() {
     cluster.later(Duration::from_secs(100));
     healing::move_group(&mut cluster, &[0, 1, 3]);
     healing::heal(&mut cluster);
-    assert_eq!(pg(&mut cluster, OsdId(3)).scrub.mark, mark);
+    assert_eq!(*pg(&mut cluster, OsdId(3)).scrub.mark(), mark);
     healing::move_group(&mut cluster, &[3, 0, 1]);
     healing::heal(&mut cluster);
     assert_eq!(
-        pg(&mut cluster, OsdId(3)).scrub.mark.deep_at,
+        pg(&mut cluster, OsdId(3)).scrub.mark().deep_at,
         mark.deep_at,
         "it leads, and does not take it for just made"
     );
@@ -430,7 +431,7 @@ fn an_interval_that_ends_ends_a_chunk_and_the_order_is_kept() {
         for _ in 0..100 {
             pass(&mut cluster);
         }
-        let mark = pg(&mut cluster, A).scrub.mark.clone();
+        let mark = pg(&mut cluster, A).scrub.mark().clone();
         assert_eq!((mark.errors(), mark.repaired), (0, 1));
         assert_eq!(cluster.answers_to(1).len(), 1);
     }
@@ -444,7 +445,7 @@ fn groups_are_scrubbed_by_themselves_in_their_time() {
     for _ in 0..2 {
         cluster.pass(Duration::from_secs(40));
     }
-    let made = pg(&mut cluster, A).scrub.mark.clone();
+    let made = pg(&mut cluster, A).scrub.mark().clone();
     assert!(made.light_at == made.deep_at && made.light_at.sec > 1_700_000_000, "{made:?}");
     spoil(&mut cluster, B, &object(30), 0);
     let mut light = Vec::new();
@@ -453,12 +454,12 @@ fn groups_are_scrubbed_by_themselves_in_their_time() {
         for _ in 0..10 {
             pass(&mut cluster);
         }
-        let mark = &pg(&mut cluster, A).scrub.mark;
+        let mark = pg(&mut cluster, A).scrub.mark();
         if light.last() != Some(&(mark.light_at, mark.deep_at)) {
             light.push((mark.light_at, mark.deep_at));
         }
     }
-    assert_eq!(pg(&mut cluster, A).scrub.mark.repaired, 1);
+    assert_eq!(pg(&mut cluster, A).scrub.mark().repaired, 1);
     let deep = light.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
     assert!((4..=9).contains(&(light.len() - 1)) && (1..=2).contains(&deep), "{light:?}");
 }

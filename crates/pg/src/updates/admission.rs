@@ -66,7 +66,7 @@ impl Pg {
         if effects.result < 0 || effects.steps.is_empty() || effects.is_removal {
             return Admission::Now(0);
         }
-        let pool = &cx.map.pools[&self.id.pool.base()];
+        let pool = &cx.map.pools[&self.core.id.pool.base()];
         let more = effects.objects_delta > 0 || effects.bytes_delta > 0;
         if more && pool.flags.contains(PoolFlags::FULL) && !flags.has(OpFlags::FULL_FORCE) {
             let quota = pool.flags.contains(PoolFlags::FULL_QUOTA);
@@ -106,18 +106,18 @@ impl Pg {
             Fit::Fits => Admission::Now(bytes),
             _ if has_waited => {
                 let (osd, room_bytes) = lacking.expect("somebody lacks room");
-                tracing::warn!(pg = %self.id, %object, bytes, %osd, room_bytes, "update refused: an OSD has no room for it");
+                tracing::warn!(pg = %self.core.id, %object, bytes, %osd, room_bytes, "update refused: an OSD has no room for it");
                 Admission::Refused(Errno::ENOSPC)
             }
             _ => {
-                cx.shared.rooms.waiting.insert(self.id);
+                cx.shared.rooms.waiting.insert(self.core.id);
                 Admission::Later
             }
         }
     }
 
     fn update_growth_bytes(&self, object: &ObjectId, effects: &Effects) -> u64 {
-        let Some((change, layout)) = effects.change.as_ref().zip(self.protection().stripes()) else {
+        let Some((change, layout)) = effects.change.as_ref().zip(self.core.protection().stripes()) else {
             return growth_bytes(&effects.steps);
         };
         // The largest shard, and the object as it was, kept by reference.

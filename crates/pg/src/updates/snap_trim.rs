@@ -130,7 +130,7 @@ impl Pg {
 
     /// Goes on with what is to be removed, if there is anything.
     pub(crate) fn trim_on(&mut self, cx: &mut Context<'_>) {
-        let removed = cx.map.removed_snaps_queue.get(&self.id.pool.base());
+        let removed = cx.map.removed_snaps_queue.get(&self.core.id.pool.base());
         let trim = &self.snap_trim;
         if removed.is_none() && trim.run.is_none() && trim.done.is_empty() && !trim.waits {
             return;
@@ -143,11 +143,11 @@ impl Pg {
             return self.leave_turn(cx);
         }
         if self.snap_trim.run.is_none() {
-            if !cx.shared.trim_turns.ask(self.id) {
+            if !cx.shared.trim_turns.ask(self.core.id) {
                 return self.wait_for_turn(cx);
             }
-            tracing::debug!(pg = %self.id, %removed, "removed snapshots are trimmed");
-            let (cursor, _) = self.range();
+            tracing::debug!(pg = %self.core.id, %removed, "removed snapshots are trimmed");
+            let (cursor, _) = self.core.range();
             let snap = cx.store.lists_clones().then_some(UNKNOWN_SNAP);
             let (objects, in_flight) = Default::default();
             let place = Some(Place { snap, cursor });
@@ -175,7 +175,7 @@ impl Pg {
                 break;
             }
         }
-        cx.agenda.wakes.insert((cx.now + PAUSE, self.id));
+        cx.agenda.wakes.insert((cx.now + PAUSE, self.core.id));
     }
 
     /// The group may not, or need not, trim now. What it has not come to, it begins anew.
@@ -193,7 +193,7 @@ impl Pg {
     }
 
     fn end_turn(&self, cx: &mut Context<'_>) {
-        if let Some(next) = cx.shared.trim_turns.end(self.id) {
+        if let Some(next) = cx.shared.trim_turns.end(self.core.id) {
             cx.agenda.wakes.insert((cx.now, next));
         }
     }
@@ -206,16 +206,16 @@ impl Pg {
 
     fn may_trim(&self, cx: &Context<'_>) -> bool {
         !cx.map.flags.contains(OsdMapFlags::NOSNAPTRIM)
-            && self.is_primary(cx.whoami)
+            && self.core.is_primary(cx.whoami)
             && !self.is_loading()
             && self.is_active()
-            && self.missing.is_empty()
+            && self.core.missing.is_empty()
             && self.state_bits(cx.whoami) & pg_state::CLEAN != 0
     }
 
     /// Looks at the next objects.
     fn trim_page(&mut self, cx: &mut Context<'_>) -> Page {
-        let (begin, end) = self.range();
+        let (begin, end) = self.core.range();
         let Some(run) = &mut self.snap_trim.run else { return Page::Nothing };
         let Some(Place { snap, cursor }) = run.place.clone() else {
             if run.in_flight.is_empty() && run.objects.is_empty() {
@@ -231,11 +231,11 @@ impl Pg {
             Ok(page) => page,
             Err(NoAnswer::Pending(id)) => {
                 run.waits_for = Some(id);
-                cx.wait(id, Waiter::Trim { pgid: self.id });
+                cx.wait(id, Waiter::Trim { pgid: self.core.id });
                 return Page::Nothing;
             }
             Err(NoAnswer::Damaged(damage)) => {
-                tracing::error!(pg = %self.id, "removed snapshots cannot be trimmed before the store is repaired: {damage}");
+                tracing::error!(pg = %self.core.id, "removed snapshots cannot be trimmed before the store is repaired: {damage}");
                 // Meanwhile others have their turn.
                 (run.place, run.has_failed) = (None, true);
                 return Page::Last;
@@ -262,7 +262,7 @@ impl Pg {
     fn end_trim(&mut self, cx: &mut Context<'_>) {
         let run = self.snap_trim.run.take().expect("there is something to end");
         let has_failed = run.has_failed;
-        tracing::debug!(pg = %self.id, snaps = %run.snaps, listed = self.snap_trim.listed, has_failed, "they are trimmed");
+        tracing::debug!(pg = %self.core.id, snaps = %run.snaps, listed = self.snap_trim.listed, has_failed, "they are trimmed");
         match has_failed {
             true => self.snap_trim.not_before = cx.now + TRY_AGAIN,
             false => self.snap_trim.done.union(&run.snaps),
@@ -280,10 +280,10 @@ impl Pg {
 
     /// What no snapshot needs any more of an object could not be removed.
     pub(crate) fn trim_failed(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        tracing::error!(pg = %self.id, %object, "what removed snapshots have left of it stays: it will be tried again");
+        tracing::error!(pg = %self.core.id, %object, "what removed snapshots have left of it stays: it will be tried again");
         if let Some(run) = &mut self.snap_trim.run {
             run.has_failed |= run.in_flight.remove(object);
-            cx.agenda.wakes.insert((cx.now, self.id));
+            cx.agenda.wakes.insert((cx.now, self.core.id));
         }
     }
 
@@ -294,6 +294,6 @@ impl Pg {
             run.objects.push_front(object);
         }
         // From here, as this may come from within the run of an operation.
-        cx.agenda.wakes.insert((cx.now, self.id));
+        cx.agenda.wakes.insert((cx.now, self.core.id));
     }
 }
