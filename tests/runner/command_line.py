@@ -93,6 +93,10 @@ class Run:
     def checks(self):
         self.steps.command("format", ["cargo", "fmt", "--all", "--check"])
         self.steps.command("clippy", ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+        if self.options.whole:
+            # The program as packages bring it, without its simulator.
+            bare = ["cargo", "clippy", "--package", "nacre", "--bin", "nacre", "--no-default-features"]
+            self.steps.command("packaged", [*bare, "--", "-D", "warnings"])
         self.steps.command("docs", ["make", "--no-print-directory", "doc"])
 
     def build(self, command=WHOLE_BUILD):

@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream, tcp};
 use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 use types::{EntityName, Utime};
-use wire::msgr::{ConnId, Messenger, Output, Policy, SessionId};
+use wire::msgr::{BreachesTold, ConnId, Messenger, Output, Policy, SessionId};
 
 /// A peer for which more than this waits to be sent is dropped.
 pub const WRITE_QUEUE_BYTES_MAX: usize = 64 << 20;
@@ -115,6 +115,7 @@ pub async fn run(
         connections: BTreeMap::new(),
         next_conn: 2,
         dialling: BTreeSet::new(),
+        breaches: BreachesTold::default(),
         events_tx,
         actions: Vec::new(),
         removed: None,
@@ -146,6 +147,8 @@ struct Owner {
     next_conn: u64,
     /// Connections that are being made.
     dialling: BTreeSet<ConnId>,
+    /// Peers' breaches of the protocol that the log tells of.
+    breaches: BreachesTold,
     events_tx: mpsc::Sender<Event>,
     actions: Vec<Action>,
     /// Reason why this monitor is no member any more.
@@ -292,7 +295,10 @@ impl Owner {
                 self.member.handle(at, Input::Message { session, envelope }, &mut self.actions);
             }
             Output::Reset { session, reason } => {
-                debug!("{reason}");
+                match self.breaches.is_news(&reason) {
+                    true => info!("{reason}"),
+                    false => debug!("{reason}"),
+                }
                 let session = at_monitor(role, session);
                 self.member.handle(at, Input::Closed { session }, &mut self.actions);
             }

@@ -1,7 +1,7 @@
 //! Making erasure-coded pools: profile, rule, shape.
 
 use crate::MonState;
-use crate::pools::PoolError;
+use crate::pools::{PoolError, UnfitProfile};
 use crush::{CrushMap, RuleKind};
 use ec::{Profile, STRIPE_UNIT_DEFAULT_BYTES};
 use osdmap::{Incremental, OsdMap, PgPool, PoolKind};
@@ -39,10 +39,10 @@ pub fn shape(
         }),
         None => return Err(PoolError::NoProfile(profile_name.to_owned())),
     };
-    let unfit = |why: String| PoolError::Profile(profile_name.to_owned(), why);
-    let profile = profile.map_err(|e| unfit(e.to_string()))?;
-    let layout = profile.layout(STRIPE_UNIT_DEFAULT_BYTES).map_err(|e| unfit(e.to_string()))?;
-    let size = u8::try_from(profile.k() + profile.m()).map_err(|_| unfit("it has too many shards".to_owned()))?;
+    let unfit = |why: UnfitProfile| PoolError::Profile(profile_name.to_owned(), why);
+    let profile = profile.map_err(|e| unfit(e.into()))?;
+    let layout = profile.layout(STRIPE_UNIT_DEFAULT_BYTES).map_err(|e| unfit(e.into()))?;
+    let size = u8::try_from(profile.k() + profile.m()).map_err(|_| unfit(UnfitProfile::Shards))?;
     // `min_size` is one more than reads need, where there is one more.
     let min_size = profile.k() + 1.min(profile.m() - 1);
     let name = rule.unwrap_or(if profile_name == DEFAULT_PROFILE { DEFAULT_RULE } else { pool });
@@ -57,7 +57,7 @@ pub fn shape(
             let class = Some(profile.setting("crush-device-class")).filter(|class| !class.is_empty());
             let (root, domain) = (profile.setting("crush-root"), profile.setting("crush-failure-domain"));
             let made = crush.create_erasure_rule(name, root, domain, class, size);
-            let made = made.map_err(|e| unfit(format!("no rule can be made of it: {e}")))?;
+            let made = made.map_err(|e| unfit(e.into()))?;
             incremental.set_crush(&crush);
             return Ok(ErasureShape {
                 size,

@@ -11,6 +11,8 @@
 //! * [`monitor`]: [`Monitor`], messages and time in, messages and appends out.
 //! * [`member`]: [`Member`], a monitor as one of several: it finds out which one decides and which one answers.
 //! * [`commands`]: the commands of `ceph`. [`pools`] (and [`erasure_pools`]): making and deleting pools.
+//! * [`crashes`]: reports of daemons that ended by themselves.
+//! * [`options`]: the options that there are, and which of them have an effect.
 //! * [`survivor`]: a way on once a majority of the monitors' disks is lost.
 //! * [`driver`], [`daemon`]: sockets, clock, disk; a monitor as a process.
 //!
@@ -24,6 +26,7 @@ pub mod balancer;
 pub mod bootstrap;
 mod bounds;
 pub mod commands;
+pub mod crashes;
 pub mod daemon;
 pub mod driver;
 pub mod erasure_pools;
@@ -31,6 +34,7 @@ pub mod health;
 pub mod log;
 pub mod member;
 pub mod monitor;
+pub mod options;
 mod osd_shards;
 mod pg_numbers;
 pub mod pools;

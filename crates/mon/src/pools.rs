@@ -36,7 +36,7 @@ pub struct NewPool {
 }
 
 /// Reason why a pool cannot be made or deleted as asked.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum PoolError {
     #[error("pool '{0}' already exists")]
     Exists(String),
@@ -48,10 +48,10 @@ pub enum PoolError {
     )]
     InDoubt,
     #[error(
-        "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX} (you may adjust 'mon max pool pg num' \
+        "'pg_num' must be greater than 0 and less than or equal to {0} (you may adjust 'mon max pool pg num' \
          for higher values)"
     )]
-    PgNum,
+    PgNum(u32),
     #[error("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {0}")]
     PgpNum(u32),
     #[error("pool size must be between 1 and 10")]
@@ -65,7 +65,7 @@ pub enum PoolError {
     #[error("unknown erasure code profile '{0}'")]
     NoProfile(String),
     #[error("erasure code profile '{0}' cannot be used: {1}")]
-    Profile(String, String),
+    Profile(String, UnfitProfile),
     #[error("there is no crush rule for replicated pools")]
     NoDefaultRule,
     #[error(
@@ -82,12 +82,23 @@ pub enum PoolError {
     NoDelete,
 }
 
+/// The reason why no pool can be made with an erasure code profile.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum UnfitProfile {
+    #[error(transparent)]
+    Profile(#[from] ec::ProfileError),
+    #[error("it has too many shards")]
+    Shards,
+    #[error("no rule can be made of it: {0}")]
+    Rule(#[from] crush::BuildError),
+}
+
 impl PoolError {
     pub fn errno(&self) -> Errno {
         match self {
             PoolError::Exists(_) => Errno::EEXIST,
             PoolError::NoRule(_) | PoolError::NoDefaultRule | PoolError::NoProfile(_) => Errno::ENOENT,
-            PoolError::PgNum | PoolError::PgpNum(_) | PoolError::TooManyPgs { .. } => Errno::ERANGE,
+            PoolError::PgNum(_) | PoolError::PgpNum(_) | PoolError::TooManyPgs { .. } => Errno::ERANGE,
             PoolError::DeletionDisabled | PoolError::NoDelete => Errno::EPERM,
             PoolError::InDoubt => Errno::EBUSY,
             PoolError::NoName | PoolError::Size | PoolError::UnfitRule(..) => Errno::EINVAL,
@@ -109,8 +120,9 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
         return Err(PoolError::InDoubt);
     }
     let pg_num = new.pg_num.or(config_number(state, "osd_pool_default_pg_num")).unwrap_or(PG_NUM_DEFAULT);
-    if pg_num == 0 || pg_num > PG_NUM_MAX {
-        return Err(PoolError::PgNum);
+    let most = pg_num_max(state);
+    if pg_num == 0 || pg_num > most {
+        return Err(PoolError::PgNum(most));
     }
     let pgp_num = new.pgp_num.unwrap_or(pg_num);
     if pgp_num == 0 || pgp_num > pg_num {
@@ -124,6 +136,7 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
             shape.pool(profile, pg_num)
         }
     };
+    let pool = PgPool { flags: pool.flags | default_flags(state), ..pool };
     let mode = state.mon_option("", "osd_pool_default_pg_autoscale_mode").and_then(AutoscaleMode::from_name);
     let epoch = incremental.epoch;
     let id = PoolId(i64::from(map.pool_max).max(incremental.new_pool_max.unwrap_or(0)).max(0) + 1);
@@ -143,6 +156,18 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
     );
     crate::balancer::place_new_pool(state, id, incremental);
     Ok(id)
+}
+
+/// Returns the flags that options give to new pools.
+fn default_flags(state: &MonState) -> PoolFlags {
+    let options = [
+        ("osd_pool_default_flag_bulk", PoolFlags::BULK),
+        ("osd_pool_default_flag_nodelete", PoolFlags::NODELETE),
+        ("osd_pool_default_flag_nopgchange", PoolFlags::NOPGCHANGE),
+        ("osd_pool_default_flag_nosizechange", PoolFlags::NOSIZECHANGE),
+    ];
+    let wanted = options.into_iter().filter(|(option, _)| state.mon_option("", option) == Some("true"));
+    wanted.fold(PoolFlags(0), |flags, (_, flag)| flags | flag)
 }
 
 /// Returns a replicated pool as it is wanted.
@@ -199,6 +224,11 @@ fn failure_domains(state: &MonState, rule: u32) -> usize {
     let devices = state.osdmap().crush.rule_weights(rule);
     let hosts = devices.iter().filter(|(_, weight)| **weight > 0.0).map(|(osd, _)| state.host_of(types::OsdId(*osd)));
     hosts.collect::<BTreeSet<_>>().len()
+}
+
+/// Returns the most placement groups of a pool: `mon_max_pool_pg_num` lowers the bound.
+pub(crate) fn pg_num_max(state: &MonState) -> u32 {
+    config_number(state, "mon_max_pool_pg_num").unwrap_or(PG_NUM_MAX).clamp(1, PG_NUM_MAX)
 }
 
 /// Refuses a pool that would put more placement groups on the OSDs than they should carry.

@@ -44,6 +44,8 @@ pub enum Update {
     Manager { name: String, addrs: EntityAddrVec, since: Utime },
     /// The operator confirms that a survivor knows all placement groups and pools that there are.
     Confirmed,
+    /// Reason for the changes of options that come with it.
+    ConfigNote(String),
 }
 
 /// One record of the log: changes that happen together or not at all.
@@ -104,6 +106,7 @@ impl Encode for Update {
                 w.put(since);
             }),
             Update::Confirmed => tagged(w, 16, |_| ()),
+            Update::ConfigNote(note) => tagged(w, 17, |w| w.str(note)),
         }
     }
 }
@@ -136,6 +139,7 @@ impl Decode for Update {
             14 => Update::MonGone { name: r.get()? },
             15 => Update::Manager { name: r.get()?, addrs: r.get()?, since: r.get()? },
             16 => Update::Confirmed,
+            17 => Update::ConfigNote(r.get()?),
             tag => return Err(DecodeError::Value { what: "update", value: tag.into() }),
         })
     }

@@ -50,6 +50,9 @@ pub enum Command {
     /// Create, list and remove pools.
     #[command(subcommand)]
     Pool(Pool),
+    /// Tell what options of Ceph mean here.
+    #[command(subcommand)]
+    Config(Config),
     /// Check, repair, export and import the store of an OSD that does not run.
     #[command(subcommand)]
     Store(Store),
@@ -59,11 +62,28 @@ pub enum Command {
     /// Tell where the time of operations goes: of the median one and of the slowest.
     Why(Why),
     /// Run whole clusters under simulated misfortunes, each from a seed that gives the same again.
+    #[cfg(feature = "sim")]
     Sim(sim::cli::SimOptions),
     /// Run a monitor (for deployments by hand; 'up' does it for you).
     Mon(Mon),
     /// Run an OSD, the daemon of one drive (for deployments by hand; 'up' does it for you).
     Osd(Osd),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Config {
+    /// Tell whether an option is honoured here, what it does, and what serves its purpose if it is not.
+    Why(ConfigWhy),
+}
+
+#[derive(Args, Debug)]
+pub struct ConfigWhy {
+    /// Names of options, or their beginnings with a '*'.
+    #[arg(required = true, value_name = "OPTION")]
+    pub options: Vec<String>,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Default of `--dir`.
@@ -106,7 +126,8 @@ pub struct Up {
     /// changed. [default: 1, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = parse_shards)]
     pub shards: Option<u32>,
-    /// Port of the first monitor; OSDs take any free ports. [default: 40000, or as the cluster has]
+    /// Port of the first monitor; OSDs take any free ports. Outgoing connections of this machine may have taken one of
+    /// 32768 to 60999. [default: 13300, or as the cluster has]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
     /// Return once the cluster is healthy and leave it running. Fails if that takes more than 60 seconds (Ceph: 240).

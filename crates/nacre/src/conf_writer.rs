@@ -35,6 +35,8 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
     for side in ["cluster", "service", "client"] {
         line(format!("auth {side} required = none"));
     }
+    // Ceph's gateway (radosgw) insists on secure mode unless told otherwise; authentication `none` has no such mode.
+    line("ms mon client mode = crc".into());
     line(format!("keyring = {}", path(layout.keyring())));
     // Ceph's clients leave a monitor that is silent for so long; without these for 30 s, asked every 10 s.
     line("mon client ping interval = 2".into());
@@ -126,6 +128,7 @@ mod tests {
         assert_eq!(get("osd.1", "osd metadata device"), expected);
         assert_eq!(conf.get(&Who::parse("osd.1").unwrap(), "osd wal device"), None);
         assert_eq!(get("mon.c", "public addr"), "127.0.0.1:40002");
+        assert_eq!(get("client.rgw.a", "ms mon client mode"), "crc");
         assert_eq!(get("mon.c", "mon data"), "/no where/it's #1/mon.c");
     }
 

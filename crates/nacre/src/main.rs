@@ -5,6 +5,7 @@
 //!   [`ceph_engine`] is what differs where the daemons are a real Ceph's. [`preflight`] checks before anything is made,
 //!   [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
+//! * [`config_commands`]: what options of Ceph mean here.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`mod@bench`]: measures clusters.
 //! * [`why`]: where the time of operations goes.
@@ -15,6 +16,7 @@ mod byte_size;
 mod ceph_engine;
 mod cli;
 mod conf_writer;
+mod config_commands;
 mod connection;
 mod creation;
 mod daemon;
@@ -46,6 +48,7 @@ mod why;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::process::ExitCode;
 
 /// A seventh of an OSD's time on small writes went into the C library's allocator. Without huge pages, which would
@@ -53,23 +56,31 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Whoever reads what a command prints may have enough of it (`nacre ls POOL | head`): the command ends then, without a
-/// word.
+/// Ends a command silently when the reader of its output has gone (`nacre ls POOL | head`): printing panics then.
 fn end_with_the_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        let is_unread = |why: &str| why.starts_with("failed printing to stdout") && why.contains("Broken pipe");
-        if panic.payload_as_str().is_some_and(is_unread) {
-            // As of a program that SIGPIPE ends.
+        if is_stdout_unread() {
+            // The status of a program that SIGPIPE ended.
             std::process::exit(128 + 13);
         }
         usual(panic);
     }));
 }
 
+/// Tells whether standard output is a pipe or socket without a reader.
+fn is_stdout_unread() -> bool {
+    let stdout = std::io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = rustix::event::Timespec::default();
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(PollFlags::ERR)
+}
+
 fn main() -> ExitCode {
-    end_with_the_reader();
     let cli = Cli::parse();
+    if !matches!(cli.command, Command::Up(_) | Command::Mon(_) | Command::Osd(_)) {
+        end_with_the_reader();
+    }
     let log = cli.log.or_else(|| std::env::var("NACRE_LOG").ok().filter(|filter| !filter.is_empty()));
     match run(cli.command, log.as_deref()) {
         Ok(code) => ExitCode::from(code),
@@ -96,6 +107,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Status(options) => return status::run(&options),
         Command::Bench(command) => return bench::run(command),
         Command::Store(command) => return Ok(store_commands::run(&command)),
+        #[cfg(feature = "sim")]
         Command::Sim(options) => {
             return sim::cli::run(&options).map(|good| u8::from(!good)).map_err(anyhow::Error::msg);
         }
@@ -109,6 +121,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Pool(cli::Pool::Create(options)) => pool_commands::create(options),
         Command::Pool(cli::Pool::Ls(options)) => pool_commands::ls(options),
         Command::Pool(cli::Pool::Rm(options)) => pool_commands::rm(options),
+        Command::Config(cli::Config::Why(options)) => config_commands::why(&options),
         Command::Why(options) => why::run(&options),
         Command::Mon(options) => daemon::mon(&options),
     };

@@ -61,9 +61,14 @@ pub fn ports_are_free(bind: IpAddr, ports: impl Iterator<Item = u16>) -> Result<
         let addr = SocketAddr::new(bind, port);
         match TcpListener::bind(addr) {
             Ok(_) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => bail!(
+            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && has_listener(addr) => bail!(
                 "port {port} on {bind} is in use by another program ('ss -ltnp sport = :{port}' names it); \
                  stop it, or choose another port with --port"
+            ),
+            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => bail!(
+                "port {port} on {bind} is the local end of a connection of another program ('ss -tnp sport = :{port}' \
+                 names it); choose with --port one that the kernel gives to no connection \
+                 ('sysctl net.ipv4.ip_local_port_range' tells those that it gives)"
             ),
             Err(e) => {
                 return Err(e).with_context(|| format!("cannot listen on {addr}; choose another --port or --bind"));
@@ -71,6 +76,37 @@ pub fn ports_are_free(bind: IpAddr, ports: impl Iterator<Item = u16>) -> Result<
         }
     }
     Ok(())
+}
+
+/// Tells if a program listens on an address. True where that cannot be known.
+fn has_listener(addr: SocketAddr) -> bool {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+    if tables.iter().all(Result::is_err) {
+        return true;
+    }
+    let listeners = tables.iter().flatten().flat_map(|table| table.lines().filter_map(listener));
+    listeners.into_iter().any(|found| {
+        found.port() == addr.port() && (found.ip().is_unspecified() || found.ip().to_canonical() == addr.ip())
+    })
+}
+
+/// The address of a line of the kernel's table of sockets, if that one listens.
+fn listener(line: &str) -> Option<SocketAddr> {
+    const LISTENS: &str = "0A";
+    let words: Vec<&str> = line.split_whitespace().take(4).collect();
+    let [_, local, _, LISTENS] = words[..] else { return None };
+    let (ip, port) = local.split_once(':')?;
+    // The kernel writes each four bytes of an address as the number that they are for this machine.
+    let word = |at: usize| u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let ip = match ip.len() {
+        8 => IpAddr::from(word(0)?),
+        32 => {
+            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
+            IpAddr::from(<[u8; 16]>::try_from(words.as_flattened()).ok()?)
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
 
 /// Most monitors there can be; their names are letters.
@@ -122,6 +158,7 @@ fn outward_address() -> Result<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpStream;
     use std::thread::sleep;
     use std::time::{Duration, Instant};
 
@@ -159,6 +196,32 @@ mod tests {
         assert!(port_range(40_000, 1).is_ok() && port_range(65_509, 26).is_ok());
         assert!(port_range(80, 1).is_err() && port_range(65_510, 1).is_err() && port_range(40_000, 27).is_err());
         assert!(port_range(40_000, 0).is_err());
+    }
+
+    #[test]
+    fn a_listener_and_a_connection_are_told_apart() {
+        for host in ["127.0.0.1", "[::1]"] {
+            let Ok(listener) = TcpListener::bind(format!("{host}:0")) else { continue };
+            let connection = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let refusal = |addr: SocketAddr| {
+                let ports = std::iter::once(addr.port());
+                ports_are_free(addr.ip(), ports).expect_err("it is in use").to_string()
+            };
+            let listens = refusal(listener.local_addr().unwrap());
+            assert!(listens.contains("in use by another program"), "{listens}");
+            let connected = refusal(connection.local_addr().unwrap());
+            assert!(connected.contains("local end of a connection"), "{connected}");
+        }
+        let everywhere = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = everywhere.local_addr().unwrap().port();
+        assert!(has_listener(SocketAddr::from(([127, 0, 0, 1], port))));
+        let lines = [
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode",
+            "   1: 0100007F:0CE4 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 1 1 0",
+            "   2: 0100007F:0CE4",
+            "   3: 01:0CE4 00000000:0000 0A",
+        ];
+        assert!(lines.iter().all(|line| listener(line).is_none()));
     }
 
     #[test]

@@ -1,16 +1,17 @@
-//! How often the monitors hear from an OSD.
+//! Intervals of the beacons by which the monitors hear from an OSD.
 
 use std::time::Duration;
 use wire::nacre::mon::{OsdBeacon, pg_state};
 
-/// The monitors take an OSD for dead without one.
+/// Time between two beacons. The monitors take an OSD that sends none for dead.
 const BEACON_EVERY: Duration = Duration::from_secs(5);
-/// While groups heal: so that it is seen how far they are, and what is left can be told.
+/// Time between two beacons while groups heal: the monitors then tell how far the groups are and what is left.
 const HEALING_BEACON_EVERY: Duration = Duration::from_secs(1);
-/// But so many come to the monitors of a large cluster at most: as many as of a thousand OSDs that do not heal.
+/// Limit of beacons per second, in all, from OSDs that heal. In a large cluster they send less often, so that the
+/// monitors get no more beacons than from a thousand OSDs that do not heal.
 const HEALING_BEACONS_PER_S: u32 = 200;
 
-/// When the next one is due after this, in a cluster of so many OSDs, if nothing happens.
+/// Time from this beacon to the next one in a cluster of `osds` OSDs, if nothing happens meanwhile.
 pub(crate) fn until_next(beacon: &OsdBeacon, osds: usize) -> Duration {
     let heals = |state: u64| state & (pg_state::RECOVERING | pg_state::BACKFILLING) != 0;
     if !beacon.pgs.iter().any(|report| heals(report.state)) {

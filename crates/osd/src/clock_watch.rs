@@ -1,24 +1,26 @@
-//! Notices that this machine stood still though the clock that leases are measured by did not count it.
+//! Notices that this machine stood still although the clock that measures leases did not count that time.
 //!
-//! `CLOCK_BOOTTIME` counts a machine's sleep, but of a virtual machine that its host paused it may count nothing. Then
-//! wall-clock time, once it is right again, is ahead of it by as much.
+//! `CLOCK_BOOTTIME` counts a machine's sleep. If a host pauses a virtual machine, that clock may count nothing of the
+//! pause. The wall clock, once it is set right, is then ahead by the length of the pause.
 
 use std::time::Duration;
 use types::Utime;
 
-/// A wall clock that runs a tenth faster, as one that is being set right does, gains no more between two looks, of
-/// which there is one per second at least. Other OSDs keep their promises longer than this.
+/// The largest gain of the wall clock between two looks that counts as normal. There is at least one look per second,
+/// and a wall clock that is being set right runs at most a tenth faster, so it gains no more than this. Other OSDs keep
+/// their promises for longer than this beyond their end.
 const GAIN_MAX: Duration = Duration::from_millis(100);
 
-/// The wall clock beside the loop's.
+/// The wall clock beside the loop's clock.
 #[derive(Debug, Default)]
 pub(crate) struct ClockWatch {
     last: Option<(Duration, Duration)>,
 }
 
 impl ClockWatch {
-    /// A look at both clocks. By how much wall-clock time has gone on more since the last one, if that is more than
-    /// clocks do by themselves: somebody has set it, or this machine stood still.
+    /// Looks at both clocks. Returns the time by which the wall clock has advanced more than the loop's clock since the
+    /// last look, if clocks do not differ by that much on their own: then somebody has set the wall clock, or this
+    /// machine stood still.
     pub fn look(&mut self, clock: Duration, wall: Utime) -> Option<Duration> {
         let wall = wall.to_unix();
         let (clock_before, wall_before) = self.last.replace((clock, wall))?;

@@ -1,4 +1,4 @@
-//! `ceph tell osd.N ...`: what operators ask one OSD.
+//! Answers `ceph tell osd.N ...`, by which operators query one OSD.
 
 use crate::op_dump::OpDump;
 use crate::pg_command;
@@ -10,13 +10,13 @@ use types::{Errno, OsdId};
 use wire::Rope;
 use wire::messages::{Command, CommandReply};
 
-/// What a command may look at.
+/// Facts that a command may look at.
 pub(crate) struct Facts<'a> {
     pub whoami: OsdId,
     pub map: &'a OsdMap,
     pub version: &'a str,
     pub shards: usize,
-    /// Of all shards together.
+    /// Facts of all shards together.
     pub of_shards: &'a ShardFacts,
     pub sessions: usize,
     pub ops: OpDump<'a>,
@@ -83,7 +83,7 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
         "dump_historic_slow_ops" => facts.ops.historic_slow(),
         "dump_op_hops" => facts.ops.hops(),
         "perf dump" => perf_dump(facts),
-        // That it is done is told; the OSD does it before it answers.
+        // The answer tells that it is done; the OSD drops the caches before it answers.
         CACHE_DROP => json!({}),
         other => return refused(format!("unknown command '{other}'; this OSD knows: {}", known())),
     };
@@ -92,7 +92,7 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
     CommandReply { result: 0, status: String::new(), output: Rope::from(output.into_bytes()) }
 }
 
-/// Running counts. Names are Ceph's where Ceph counts the same.
+/// Running counts. Each count that Ceph has, too, has Ceph's name.
 fn perf_dump(facts: &Facts<'_>) -> Value {
     let (usage, caches) = (&facts.of_shards.usage, &facts.of_shards.caches);
     let ops = &facts.of_shards.ops;
@@ -135,13 +135,13 @@ fn perf_dump(facts: &Facts<'_>) -> Value {
     })
 }
 
-/// How long operations take, in seconds, in the form that Ceph's averages have.
+/// Durations of operations, in seconds, in the form of Ceph's averages.
 fn average(count: OpCount) -> Value {
     let sum = count.took.as_secs_f64();
     json!({ "avgcount": count.ops, "sum": sum, "avgtime": if count.ops > 0 { sum / count.ops as f64 } else { 0.0 } })
 }
 
-/// Whether the OSD is asked to forget data that was read.
+/// True if the command asks the OSD to forget cached data.
 pub(crate) fn drops_caches(command: &Command) -> bool {
     command.cmd.first().and_then(|line| json_string(line, "prefix")).is_some_and(|prefix| prefix == CACHE_DROP)
 }

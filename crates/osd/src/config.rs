@@ -1,4 +1,4 @@
-//! What an OSD is told at its start.
+//! Configuration that an OSD gets at its start.
 
 use crate::{MemoryShares, StorePaths};
 use std::collections::BTreeMap;
@@ -12,33 +12,34 @@ use wire::EntityAddrVec;
 pub struct OsdConfig {
     pub id: OsdId,
     pub fsid: Fsid,
-    /// The device or file that holds the store, or several.
+    /// The files or devices that hold the store: one, or several.
     pub devices: StorePaths,
-    /// Where clients connect. Port 0: any free one.
+    /// The address to which clients connect. Port 0: any free port.
     pub public_bind: SocketAddr,
-    /// Where other OSDs connect.
+    /// The address to which other OSDs connect.
     pub cluster_bind: SocketAddr,
-    /// What clients and OSDs are told to dial, where that is not what is bound (address translation).
+    /// The addresses that clients and OSDs are told to dial, if they differ from the bound ones (address translation).
     pub public_advertise: Option<SocketAddr>,
     pub cluster_advertise: Option<SocketAddr>,
-    /// Each monitor's addresses.
+    /// The addresses of each monitor.
     pub monitors: Vec<EntityAddrVec>,
-    /// Where the OSD stands, as pairs of bucket type and name (`host`, `node1`); used when the cluster first sees it.
+    /// The OSD's place, as pairs of bucket type and name (`host`, `node1`). The cluster uses it when it first sees the
+    /// OSD.
     pub location: BTreeMap<String, String>,
-    /// `ssd`, `nvme` or `hdd`; used when the cluster first sees it.
+    /// `ssd`, `nvme` or `hdd`. The cluster uses it when it first sees the OSD.
     pub device_class: String,
-    /// What `ceph osd metadata` shows of the machine, its drives among it.
+    /// Facts of the machine and its drives that `ceph osd metadata` shows.
     pub machine: BTreeMap<String, String>,
-    /// Bytes of memory the OSD may use for everything; [`MemoryShares`] tells for what.
+    /// Bytes of memory that the OSD may use in all; [`MemoryShares`] divides them.
     pub memory_bytes: u64,
-    /// In this time everything in the store is read once and compared with its checksums. Zero: never.
+    /// Period in which the OSD reads everything in its store once and compares it with its checksums. Zero: never.
     pub check_period: Duration,
-    /// In this time the copies of every group are compared once, without reading their bytes; in `check_period` with
-    /// them. Zero: never.
+    /// Period in which the copies of every group are compared once without reading their bytes. They are compared with
+    /// their bytes once in `check_period`. Zero: never.
     pub scrub_period: Duration,
-    /// What the wall clock showed, as time since 1970, when this process began to count time.
+    /// Wall-clock time, as time since 1970, at the moment from which this process counts time.
     pub unix_zero: Duration,
-    /// Operations kept per second, about, with what is known of their time. 0: none.
+    /// About how many operations per second the OSD keeps together with the times of their parts. 0: none.
     pub kept_ops_per_second: u32,
 }
 

@@ -1,36 +1,37 @@
-//! How many connections an OSD has at a time, and who may have how many of them: clients never use up what peers,
-//! monitors and the OSD's own connects need.
+//! Limits on an OSD's connections, by who began them. Clients never use up the connections that peers, monitors and the
+//! OSD's own connects need.
 
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors that are no connections: devices, rings, logs.
+/// Number of descriptors for other things than connections: devices, rings, logs.
 const OTHER_DESCRIPTORS: usize = 256;
-/// Of the OSD's loop, and of its heartbeats.
+/// The most connections of the OSD's loop, and of its heartbeats.
 const CONNECTIONS_MAX: usize = 16_384;
 const HEARTBEATS_MAX: usize = 4096;
 
 /// The limits of one OSD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ConnectionShares {
-    /// Of the OSD's loop in all.
+    /// Connections of the OSD's loop in all.
     pub all: usize,
-    /// Those that clients began.
+    /// Connections that clients began.
     pub clients: usize,
-    /// Those that other OSDs began. The rest is for those that this OSD begins, to OSDs and to a monitor.
+    /// Connections that other OSDs began. The rest of `all` is for connections that this OSD begins, to OSDs and to a
+    /// monitor.
     pub peers: usize,
-    /// Of the heartbeats' loop in all, and of those that others began on each of its networks.
+    /// Connections of the heartbeats' loop in all, and connections that others began on each of its networks.
     pub heartbeats: usize,
     pub heartbeats_accepted: usize,
 }
 
 impl ConnectionShares {
-    /// What this process may have.
+    /// The limits of this process.
     pub fn of_process() -> ConnectionShares {
         let descriptors = getrlimit(Resource::Nofile).current;
         ConnectionShares::of(descriptors.and_then(|count| usize::try_from(count).ok()))
     }
 
-    /// For a process that may have so many descriptors; `None`: any number.
+    /// The limits of a process that may have `descriptors` open; `None`: any number.
     fn of(descriptors: Option<usize>) -> ConnectionShares {
         let room = descriptors.map_or(usize::MAX, |count| count.saturating_sub(OTHER_DESCRIPTORS).max(64));
         let (all, heartbeats) = ((room / 4 * 3).min(CONNECTIONS_MAX), (room / 4).min(HEARTBEATS_MAX));
@@ -39,7 +40,7 @@ impl ConnectionShares {
             clients: all / 2,
             peers: all / 4,
             heartbeats,
-            // There may be two networks.
+            // The heartbeats may listen on two networks.
             heartbeats_accepted: heartbeats / 4,
         }
     }

@@ -6,22 +6,22 @@ use reactor::{FileId, FileOptions, Io};
 use std::io;
 use store::{Device, IoRequest};
 
-/// The files of all devices, and the shard's part of each.
+/// The files of all devices, and the part of each that belongs to one shard.
 pub(crate) struct DeviceFiles {
-    /// In the order of [`Device::ALL`].
+    /// The open files, in the order of [`Device::ALL`].
     files: [Option<FileId>; 3],
     division: Division,
     shard: usize,
 }
 
 impl DeviceFiles {
-    /// Opens all of them for the first shard, locked against other processes. Errors name the file.
+    /// Opens all files for the first shard and locks them against other processes. Errors name the file.
     pub fn open(io: &mut impl Io, paths: &StorePaths, division: Division) -> io::Result<DeviceFiles> {
         DeviceFiles::open_for(io, paths, division, 0, true)
     }
 
-    /// Opens them for another shard. The first one's lock keeps other processes out; its own, of its part, what a
-    /// process that was killed has yet to write there.
+    /// Opens the files for another shard. The first shard's lock keeps other processes out. This shard locks its own
+    /// part, too: a process that was killed may still have writes under way there.
     pub fn open_part(
         io: &mut impl Io,
         paths: &StorePaths,
@@ -58,12 +58,12 @@ impl DeviceFiles {
         Ok(DeviceFiles { files, division, shard })
     }
 
-    /// Panics if there is no such device.
+    /// The file of a device. Panics if the store has no such device.
     pub fn of(&self, device: Device) -> FileId {
         self.files[device as usize].unwrap_or_else(|| panic!("the store has no {device}"))
     }
 
-    /// Size of the shard's part of each.
+    /// Bytes of the shard's part of each device.
     pub fn bytes(&self, io: &impl Io) -> io::Result<[Option<u64>; 3]> {
         let mut bytes = [None; 3];
         for device in Device::ALL {

@@ -12,7 +12,7 @@ use wire::DecodeError;
 #[derive(Clone, Debug)]
 pub(crate) struct StorePlace {
     pub device: PathBuf,
-    /// Of a shard that is not the OSD's first, its number.
+    /// The shard's number, if it is not the OSD's first.
     pub shard: Option<usize>,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for StorePlace {
     }
 }
 
-/// Why a store that opens cannot be used, or why one does not open.
+/// The reason why a store does not open, or why an open one cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotReady {
     #[error("{0}")]
@@ -34,7 +34,7 @@ pub(crate) enum NotReady {
     Device(io::Error),
 }
 
-/// Why an OSD ends by itself.
+/// The reason why an OSD ends by itself.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{place}: {why}")]

@@ -1,43 +1,43 @@
 //! An orderly stop, step by step.
 //!
-//! 1. *Farewell*: requests are no longer read from clients, and the monitors are asked to mark this OSD down. What is
-//!    under way goes on until they have, so that clients find the next primary at once.
-//! 2. *Settling*: no message is handled any more. Commits under way end, and the store writes a checkpoint.
+//! 1. *Farewell*: the OSD reads no more requests from clients and asks the monitors to mark it down. Work under way
+//!    goes on until they have done so, so that clients find the next primary at once.
+//! 2. *Settling*: the OSD handles no more messages. Commits under way end, and the store writes a checkpoint.
 //!
-//! Both are bounded: whoever stops an OSD waits for it.
+//! Both steps have a time limit, because somebody waits for the OSD to stop.
 
 use std::time::Duration;
 
-/// How long the monitors are waited for.
+/// The longest wait for the monitors.
 const FAREWELL_MAX: Duration = Duration::from_millis(1500);
-/// How long a checkpoint may take. Without one, the next start replays the log.
+/// The longest wait for a checkpoint. Without one, the next start replays the log.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
-/// A checkpoint moves on by a slice with every turn, whether or not the device has something to say.
+/// Interval of turns while settling: each turn moves the checkpoint on by a slice, even if the device reports nothing.
 pub(crate) const SETTLE_EVERY: Duration = Duration::from_micros(200);
 
-/// How far an orderly stop has come.
+/// Progress of an orderly stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Leaving {
-    /// The monitors have been told, and until then they are waited for.
+    /// The monitors have been told; the OSD waits for them until this time.
     Farewell { until: Duration },
-    /// The store comes to rest, until then.
+    /// The store comes to rest; the OSD waits for it until this time.
     Settling { until: Duration },
 }
 
 impl Leaving {
-    /// A stop begins. Without a monitor there is nobody to wait for.
+    /// Begins a stop. Without a session with a monitor there is nobody to wait for.
     pub fn begin(now: Duration, has_monitor: bool) -> Leaving {
         Leaving::Farewell { until: if has_monitor { now + FAREWELL_MAX } else { now } }
     }
 
-    /// The monitors' map shows this OSD down: nothing more to wait for.
+    /// Notes that the monitors' map shows this OSD down: there is nothing more to wait for.
     pub fn acknowledged(&mut self) {
         if let Leaving::Farewell { until } = self {
             *until = Duration::ZERO;
         }
     }
 
-    /// Goes on to settling if it is time. Returns true when it does, once.
+    /// Goes on to settling if it is time. Returns true once, when it does so.
     pub fn may_settle(&mut self, now: Duration) -> bool {
         match *self {
             Leaving::Farewell { until } if now >= until => {
@@ -52,7 +52,7 @@ impl Leaving {
         matches!(self, Leaving::Settling { .. })
     }
 
-    /// Whether the process may end, given whether the store is at rest.
+    /// True if the process may end. `store_is_idle`: the store is at rest.
     pub fn is_over(&self, now: Duration, store_is_idle: bool) -> bool {
         matches!(self, Leaving::Settling { until } if store_is_idle || now >= *until)
     }

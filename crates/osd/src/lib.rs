@@ -1,14 +1,14 @@
 //! The OSD: drives its shard's placement groups, store and sessions with the reactor's events.
 //!
-//! Nothing is decided here that could be decided in `pg`, `store` or `wire`: this crate moves messages, device results
-//! and time between them.
+//! This crate moves messages, device results and time between `pg`, `store` and `wire`. It decides nothing that one of
+//! them could decide.
 //!
-//! * [`OsdConfig`] and [`run()`] — start here.
+//! * [`OsdConfig`] and [`run()`]: start here.
 //! * [`Osd`]: the reactor's handler.
-//! * `shards`: what an OSD of several shards has besides.
+//! * `shards`: additions for an OSD of several shards.
 //! * [`mkfs()`]: makes the store of a new OSD.
 //! * [`heartbeat`]: signs of life between OSDs.
-//! * [`offline`]: what operators do with a store whose OSD does not run.
+//! * [`offline`]: operators' work on a store whose OSD does not run.
 
 mod beacon;
 mod clock_watch;
@@ -33,6 +33,7 @@ mod pg_command;
 mod pulse_watch;
 mod receiving;
 mod run;
+mod sending;
 mod shard_making;
 mod shards;
 mod store_paths;

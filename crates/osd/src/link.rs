@@ -1,29 +1,30 @@
-//! A messenger and the connections it has in the reactor.
+//! A messenger and its connections in the reactor.
 
 use crate::receiving::Receiving;
+use crate::sending::Sending;
 use reactor::Io;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use types::AlignedBuf;
 use wire::msgr::{ConnId, Messenger, Output, TransportLoss};
 
-/// One of an OSD's two faces: towards clients and monitors, or towards other OSDs. Translates between the reactor's
-/// connections and the messenger's.
+/// One of an OSD's two faces: the one towards clients and monitors, or the one towards other OSDs. It translates
+/// between the reactor's connections and the messenger's.
 pub(crate) struct Link {
     pub messenger: Messenger,
     to_reactor: BTreeMap<ConnId, reactor::ConnId>,
     to_messenger: BTreeMap<reactor::ConnId, ConnId>,
-    /// Accepted connections have even numbers.
+    /// The number of the next accepted connection. Accepted connections have even numbers.
     next_accepted: u64,
-    /// Connections accepted from others, which are not read from while too much waits.
+    /// Accepted connections. The link does not read from them while too much waits.
     accepted: BTreeMap<reactor::ConnId, SocketAddr>,
     paused: bool,
     paused_at: Duration,
-    /// Messages of those.
+    /// Messages that are being received on accepted connections.
     receiving: Receiving,
-    /// Connections to which something was sent that the network may not have taken yet.
-    sending: BTreeSet<reactor::ConnId>,
+    /// Bytes sent that the network may not have taken yet, by connection.
+    sending: Sending,
 }
 
 impl Link {
@@ -37,7 +38,7 @@ impl Link {
             paused: false,
             paused_at: Duration::ZERO,
             receiving: Receiving::default(),
-            sending: BTreeSet::new(),
+            sending: Sending::default(),
         }
     }
 
@@ -76,7 +77,7 @@ impl Link {
         }
     }
 
-    /// Gives received bytes to the messenger; has the reactor receive a large payload where one begins.
+    /// Gives received bytes to the messenger. If a large payload begins, has the reactor receive it.
     pub fn received(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, bytes: &[u8]) -> usize {
         let Some(&conn) = self.to_messenger.get(&reactor_conn) else { return bytes.len() };
         let taken = self.messenger.received(conn, bytes, io.now());
@@ -90,8 +91,8 @@ impl Link {
         self.receive_on(io, reactor_conn, conn);
     }
 
-    /// Has the reactor receive a payload that begins here; or nothing more for now, where there is no room for the
-    /// message.
+    /// Has the reactor receive a payload that begins here. If there is no room for the message, stops reading from the
+    /// connection for now.
     fn receive_on(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, conn: ConnId) {
         let message = self.messenger.receiving(conn);
         if self.accepted.contains_key(&reactor_conn) && !self.receiving.goes_on(reactor_conn, message, io.now()) {
@@ -102,7 +103,7 @@ impl Link {
         }
     }
 
-    /// The messenger's next event; its transport wishes are carried out on the way.
+    /// The messenger's next event. Carries out the messenger's wishes to its transport on the way.
     pub fn poll(&mut self, io: &mut impl Io) -> Option<Output> {
         loop {
             match self.messenger.poll()? {
@@ -112,12 +113,14 @@ impl Link {
                 }
                 Output::Transmit { conn, data } => {
                     if let Some(&reactor_conn) = self.to_reactor.get(&conn) {
+                        self.sending.queued(reactor_conn, data.len(), io.now());
                         data.into_pieces().for_each(|piece| io.send(reactor_conn, piece));
-                        self.sending.insert(reactor_conn);
                     }
                 }
                 Output::Close { conn } => {
                     if let Some(&reactor_conn) = self.to_reactor.get(&conn) {
+                        // The messenger has dropped a message that was half received.
+                        self.receiving.closed(reactor_conn);
                         io.close(reactor_conn);
                     }
                 }
@@ -126,7 +129,7 @@ impl Link {
         }
     }
 
-    /// Stops or resumes reading from those who connected to us.
+    /// Stops or resumes reading from accepted connections.
     pub fn pause_accepted(&mut self, io: &mut impl Io, paused: bool) {
         if std::mem::replace(&mut self.paused, paused) != paused {
             let receiving = &self.receiving;
@@ -138,10 +141,13 @@ impl Link {
         }
     }
 
-    /// Messages of those who connected to us may take so much as long as they are not complete; all that are have been
-    /// handled.
-    pub fn set_room(&mut self, io: &mut impl Io, bytes: usize) {
+    /// Sets the room for messages of accepted connections that are not complete. All complete messages have been
+    /// handled. If there is no room, or a shard `is_full`, connections are given up that take nothing of their answers.
+    pub fn set_room(&mut self, io: &mut impl Io, bytes: usize, is_full: bool) {
         let now = io.now();
+        if bytes == 0 || is_full {
+            self.end_stuck(io);
+        }
         for conn in self.receiving.set_room(bytes, now) {
             if !self.paused {
                 io.resume_reading(conn);
@@ -156,7 +162,7 @@ impl Link {
         }
     }
 
-    /// Stops or resumes reading from everybody.
+    /// Stops or resumes reading from all connections.
     pub fn pause_all(&mut self, io: &mut impl Io, paused: bool) {
         if std::mem::replace(&mut self.paused, paused) != paused {
             pause(io, self.to_messenger.keys(), paused);
@@ -164,7 +170,7 @@ impl Link {
         }
     }
 
-    /// What messages of those who connected to us take that are being received: as it is counted, and by a look at each
+    /// Bytes of messages that are being received on accepted connections: as counted, and as found by a look at each
     /// connection.
     pub fn receiving_bytes(&self) -> (usize, usize) {
         let is_received = |conn: &&reactor::ConnId| !self.receiving.is_waiting(**conn);
@@ -175,13 +181,16 @@ impl Link {
 
     /// Bytes sent that the network has not taken yet.
     pub fn unsent_bytes(&mut self, io: &impl Io) -> usize {
-        let mut bytes = 0;
-        self.sending.retain(|conn| {
-            let queued = io.queued_bytes(*conn);
-            bytes += queued;
-            queued > 0
-        });
-        bytes
+        self.sending.look(io.now(), |conn| io.queued_bytes(conn))
+    }
+
+    /// Ends accepted connections that take nothing of what was sent.
+    fn end_stuck(&mut self, io: &mut impl Io) {
+        for (conn, bytes) in self.sending.stuck(io.now()) {
+            let Some(peer) = self.accepted.get(&conn) else { continue };
+            tracing::warn!(%peer, bytes, "takes no answers, and others wait for their memory; connection closed");
+            io.abort(conn);
+        }
     }
 }
 
@@ -207,7 +216,7 @@ mod tests {
         osd: Link,
         clients: Link,
         room: usize,
-        /// The most that was being received at a time.
+        /// The most bytes that were being received at a time.
         most: usize,
         came: BTreeMap<usize, usize>,
         wanted: usize,
@@ -246,8 +255,8 @@ mod tests {
                     *self.came.entry(envelope.data.len()).or_default() += 1;
                 }
             }
-            self.osd.set_room(io, self.room);
-            // Messages that were just sent leave now.
+            self.osd.set_room(io, self.room, false);
+            // This sends the messages that were just queued.
             while self.clients.poll(io).is_some() {}
             if self.came.values().sum::<usize>() == self.wanted {
                 io.stop();
@@ -255,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Has this number of clients send a message of each size. Returns the most that was being received at a time.
+    /// Has `clients` clients send a message of each size. Returns the most bytes that were being received at a time.
     fn most_received(room: usize, clients: usize, sizes: &[usize]) -> usize {
         let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
         let io = reactor.io();
@@ -270,7 +279,7 @@ mod tests {
             came: BTreeMap::new(),
             wanted: clients * sizes.len(),
         };
-        // Otherwise a newer session from the same address ends the older one.
+        // With fences, a newer session from the same address would end the older one.
         let policy = Policy { fences: false, ..Policy::LOSSY_CLIENT };
         crowd.osd.messenger = Messenger::new(Config {
             accept: [(EntityType::CLIENT, policy)].into(),

@@ -1,34 +1,33 @@
-//! What an OSD may take of memory, and for what.
+//! Memory that an OSD may take, and its parts.
 
 /// Least memory of an OSD, in bytes.
 pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
-/// What an OSD takes where it is not told, at most: with more, little is gained.
+/// The most memory that an OSD takes by default, in bytes. More brings little.
 const MEMORY_BYTES_DEFAULT_MAX: u64 = 4 << 30;
 const MEMORY_BYTES_DEFAULT_MIN: u64 = 256 << 20;
 
-/// The parts of an OSD's memory, in bytes. What they leave is for everything that is small: groups, logs, connections,
-/// code.
+/// The parts of an OSD's memory, in bytes. The rest is for small things: groups, logs, connections, code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryShares {
-    /// What clients' requests and their answers may hold at once, those included that are being received; beyond it
-    /// nothing more is read from clients.
+    /// Bytes that clients' requests, complete or still being received, and their answers may hold at once. Beyond it
+    /// the OSD reads nothing more from clients.
     pub client_bytes: usize,
-    /// What notifications and their watchers' answers may hold until they are complete.
+    /// Bytes that notifications and their watchers' answers may hold until they are complete.
     pub notify_bytes: usize,
-    /// Buffers that are kept for the next use.
+    /// Bytes of buffers kept for their next use.
     pub spare_bytes: usize,
-    /// Data on its way to the device beyond which nothing more is read from other OSDs.
+    /// Bytes on their way to the device beyond which the OSD reads nothing more from other OSDs.
     pub uncommitted_bytes: u64,
-    /// What the store may keep of data that was read.
+    /// Bytes of the store's cache of data that was read.
     pub block_cache_bytes: usize,
-    /// What the store's metadata may take.
+    /// Bytes of the store's metadata.
     pub metadata_bytes: usize,
-    /// What groups may remember of requests that their logs have trimmed.
+    /// Bytes for requests that groups remember beyond their trimmed logs.
     pub dups_bytes: usize,
 }
 
 impl MemoryShares {
-    /// The shares of an OSD that is given so much.
+    /// The shares of an OSD that may use `memory_bytes` in all.
     pub fn of(memory_bytes: u64) -> MemoryShares {
         MemoryShares {
             client_bytes: (memory_bytes / 6) as usize,
@@ -42,8 +41,8 @@ impl MemoryShares {
     }
 }
 
-/// What an OSD takes where it is not told: a sixteenth of the machine's memory, from 256 MiB to 4 GiB. So ten drives
-/// leave room for other things.
+/// Memory that an OSD takes by default: a sixteenth of the machine's, from 256 MiB to 4 GiB. With ten drives, room
+/// remains for other things.
 pub fn default_memory_bytes(machine_bytes: u64) -> u64 {
     (machine_bytes / 16).clamp(MEMORY_BYTES_DEFAULT_MIN, MEMORY_BYTES_DEFAULT_MAX)
 }

@@ -1,4 +1,4 @@
-//! The store of a new OSD.
+//! Makes the store of a new OSD.
 
 use crate::OsdConfig;
 use crate::mkfs_target::Target;
@@ -13,14 +13,14 @@ use std::path::PathBuf;
 use store::{Device, FormatError, IoRequest, Slice, Store, StoreConfig};
 use types::{BLOCK_BYTES, Fsid, OsdId};
 
-/// Why there is no new store. Nothing of an existing one has been changed.
+/// The reason why no new store was made. An existing store is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum MkfsError {
     #[error("cannot open {path}")]
     Open { path: PathBuf, source: io::Error },
     #[error("{path} exists and is not empty; remove it first if nothing in it is needed")]
     NotEmpty { path: PathBuf },
-    /// Nothing forces this.
+    /// The device is in use. No option overrides this.
     #[error("{path} is in use: an OSD runs on it, it is mounted, or it belongs to another volume")]
     InUse { path: PathBuf },
     #[error(
@@ -41,21 +41,21 @@ pub enum MkfsError {
     Format(#[from] FormatError),
 }
 
-/// As [`mkfs_over`], on files that are new or empty and block devices that hold nothing known.
+/// Does the work of [`mkfs_over`] on files that are new or empty, and on block devices that hold nothing known.
 pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> Result<(), MkfsError> {
     mkfs_over(config, size_bytes, uuid, shards, None)
 }
 
-/// Makes the file `config.devices.main` (or takes the block device of that name), `size_bytes` large, into an empty
-/// store for so many shards. `uuid` identifies it from then on.
+/// Makes the file `config.devices.main`, `size_bytes` large, or the block device of that name, into an empty store for
+/// `shards` shards. `uuid` identifies the store from then on.
 ///
-/// Where `config.devices` names others for log and metadata, these become parts of it: block devices with all of their
-/// size, files as large as suits the store. Links beside the main device, under names that
-/// [`StorePaths::beside`](crate::StorePaths::beside) finds, lead to them.
+/// If `config.devices` names other devices for log and metadata, these become parts of the store: block devices with
+/// all of their size, files with a size that suits the store. Links beside the main device lead to them;
+/// [`StorePaths::beside`](crate::StorePaths::beside) finds the links by their names.
 ///
-/// A block device that holds a store or anything else that is known is left alone, unless `forced` names the OSD whose
-/// store it is, or for what is no store the new one. What is in use is never touched. Files that were made are gone if
-/// it fails.
+/// A block device that holds a store or anything else that is known stays as it is, unless `forced` names an OSD: the
+/// one whose store it is, or the new OSD if it holds no store with a sound label. A device in use is never touched. If
+/// making the store fails, files that were made are removed.
 pub fn mkfs_over(
     config: &OsdConfig,
     size_bytes: u64,
@@ -79,7 +79,7 @@ pub fn mkfs_over(
         }
         targets.push(Target::new(device, path, config.id, forced)?);
     }
-    // First, so that whoever finds an unfinished store finds all of its files.
+    // The links come first: where an unfinished store is found, all of its files are found, too.
     let mut links = Links::default();
     for target in &targets {
         let link = beside(&paths.main, target.device);
@@ -127,7 +127,8 @@ pub fn mkfs_over(
     for target in &targets {
         target.wipe().map_err(|source| MkfsError::Write { path: target.path.clone(), source })?;
     }
-    // The first part tells how many there are, so it is the first to be no store and the last to be one.
+    // The first part tells the number of parts. It is therefore the first that stops being a store and the last that
+    // becomes one.
     let is_no_store = requests[0].iter().position(|request| matches!(request, IoRequest::Flush { .. }));
     write_all(0, &requests[0][..=is_no_store.expect("a store is made with flushes")])?;
     for (shard, requests) in requests.iter().enumerate().rev() {
@@ -141,7 +142,7 @@ pub fn mkfs_over(
     Ok(())
 }
 
-/// Links that were made, and go if not all could be.
+/// Links that were made; dropping this removes them if not all could be made.
 #[derive(Default)]
 struct Links(Vec<PathBuf>);
 
@@ -153,13 +154,14 @@ impl Drop for Links {
     }
 }
 
-/// Where all data came in small writes, metadata take some 2 % of it, and a checkpoint may need as much again.
+/// Size of a file for metadata. If all data came in small writes, metadata takes some 2 % of its size, and a checkpoint
+/// may need as much again.
 fn metadata_file_bytes(main_bytes: u64) -> u64 {
     (main_bytes / 16).max(64 << 20) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
 }
 
-/// The store's configuration on a part of devices, of these sizes, in the order of [`Device::ALL`]. `uuid` matters only
-/// when it is made. Panics without a main device.
+/// Configuration of the store on one part of the devices. `bytes`: size of the part of each device, in the order of
+/// [`Device::ALL`]. `uuid` matters only when the store is made. Panics without a main device.
 pub(crate) fn store_config(config: &OsdConfig, slice: Slice, bytes: [Option<u64>; 3], uuid: Fsid) -> StoreConfig {
     let [main, wal_device_bytes, metadata_device_bytes] = bytes;
     let main = main.expect("every store has a main device");
@@ -167,7 +169,7 @@ pub(crate) fn store_config(config: &OsdConfig, slice: Slice, bytes: [Option<u64>
     StoreConfig { wal_device_bytes, metadata_device_bytes, slice, ..one }
 }
 
-/// Carries out a request to the part of a file that begins there.
+/// Carries out a request on the part of a file that begins at `begin`.
 fn carry_out(file: &File, begin: u64, request: &IoRequest) -> io::Result<()> {
     match request {
         IoRequest::Write { offset, data, .. } => {

@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use store::Device;
 use types::OsdId;
 
-/// What to do if no store comes of it.
+/// Steps to take if the store is not made.
 enum Undo {
     Nothing,
-    /// The file was made for it.
+    /// Removes the file, which was made for the store.
     Remove,
-    /// The file was there, empty.
+    /// Empties the file, which was there and empty.
     Empty,
 }
 
-/// A file that is new or empty, or a block device that nobody has. As long as this lives nobody else takes it. What
-/// becomes of it is undone when this is dropped, unless [`Target::keep`] was called; a block device is not touched
-/// before [`Target::wipe`].
+/// A file that is new or empty, or a block device that nobody uses. Nobody else takes it as long as this lives.
+/// Dropping this undoes the changes to a file unless [`Target::keep`] was called. A block device is not touched before
+/// [`Target::wipe`].
 pub(crate) struct Target {
     pub device: Device,
     pub path: PathBuf,
@@ -31,15 +31,16 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Makes the file, still empty, or takes the block device of that name. `forced`: an operator has named this OSD as
-    /// the one whose device may be overwritten. `new`: which OSD it is for.
+    /// Makes the file, still empty, or takes the block device of that name. `forced`: the OSD that an operator named as
+    /// the one whose device may be overwritten. `new`: the OSD that the store is for.
     pub fn new(device: Device, path: &Path, new: OsdId, forced: Option<OsdId>) -> Result<Target, MkfsError> {
         let open = |source| MkfsError::Open { path: path.to_owned(), source };
         let is_block_device = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         if is_block_device {
-            // The kernel's own claim, which mounts, volumes and other OSDs make, too, whatever the device's node.
+            // This is the kernel's own claim. Mounts, volumes and other OSDs claim a device in the same way, whichever
+            // node they open.
             options.custom_flags(OFlags::EXCL.bits() as i32);
             let file = options.open(path).map_err(|source| match source.kind() {
                 io::ErrorKind::ResourceBusy => MkfsError::InUse { path: path.to_owned() },
@@ -50,7 +51,7 @@ impl Target {
             return Ok(target);
         }
         let (file, undo) = match options.clone().create_new(true).open(path) {
-            // A link that leads nowhere yet is followed.
+            // A link that leads to no file yet is followed.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 (options.create(true).truncate(false).open(path).map_err(open)?, Undo::Empty)
             }
@@ -72,7 +73,7 @@ impl Target {
         let open = |source| MkfsError::Open { path: self.path.clone(), source };
         let bytes = (&self.file).seek(io::SeekFrom::End(0)).map_err(open)?;
         let Some(occupant) = occupant(&self.file, bytes).map_err(open)? else { return Ok(()) };
-        // Whose store it is has to be known to whoever gives it up.
+        // An operator who gives up a store must know whose store it is.
         let to_name = match &occupant {
             Occupant::Store(label) => label.osd,
             Occupant::UnknownStore | Occupant::Foreign(_) => new,
@@ -83,8 +84,8 @@ impl Target {
         Err(MkfsError::Occupied { path: self.path.clone(), occupant, to_name })
     }
 
-    /// Removes what a block device held: marks that this software's store leaves alone would have others take it for
-    /// theirs.
+    /// Removes the former content's marks from a block device. Our own store does not overwrite all of them, and with
+    /// one left others would take the device for theirs.
     pub fn wipe(&self) -> io::Result<()> {
         if !self.is_block_device {
             return Ok(());
@@ -96,7 +97,7 @@ impl Target {
         self.file.sync_data()
     }
 
-    /// Gives a file this size. Returns the size it has, or that of the block device.
+    /// Gives a file this size. Returns the resulting size, or the size of the block device.
     pub fn size(&mut self, file_bytes: u64) -> Result<u64, MkfsError> {
         let open = |source| MkfsError::Open { path: self.path.clone(), source };
         if !self.is_block_device && self.file.metadata().map_err(open)?.is_file() {
@@ -105,7 +106,7 @@ impl Target {
         self.file.seek(io::SeekFrom::End(0)).map_err(open)
     }
 
-    /// Whether a path leads to the same file or device.
+    /// True if a path leads to this file or device.
     pub fn is_at(&self, path: &Path) -> bool {
         let identity = |metadata: Metadata| match metadata.file_type().is_block_device() {
             true => (u64::MAX, metadata.rdev()),
@@ -115,7 +116,7 @@ impl Target {
         there.is_some() && there == self.file.metadata().ok().map(identity)
     }
 
-    /// There is a store.
+    /// Keeps the file: the store is made.
     pub fn keep(mut self) {
         self.undo = Undo::Nothing;
     }
@@ -123,7 +124,7 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        // Whoever is told of the error that led here need not hear of another one.
+        // The caller already has the error that led here and needs no second one.
         let _ = match self.undo {
             Undo::Nothing => Ok(()),
             Undo::Remove => std::fs::remove_file(&self.path),

@@ -6,13 +6,13 @@ use wire::messages::{MonSubscribe, Subscription};
 use wire::msgr::{Messenger, Policy, SessionId};
 use wire::{EntityAddrVec, Envelope, Message, Target};
 
-/// Time after which another monitor is tried.
+/// Time after which the next monitor is tried.
 const HUNT_EVERY: Duration = Duration::from_secs(2);
 
 /// Finds a monitor, stays with it, and finds another when it is lost.
 pub(crate) struct MonitorLink {
     monitors: Vec<EntityAddrVec>,
-    /// The next to try.
+    /// Index of the next monitor to try.
     next: usize,
     session: Option<SessionId>,
     open: bool,
@@ -25,7 +25,7 @@ impl MonitorLink {
         MonitorLink { monitors, next, session: None, open: false, tried_at: Duration::ZERO }
     }
 
-    /// Begins with the first monitor, or goes on with the next if the last did not answer.
+    /// Begins with the first monitor, or goes on to the next one if the last did not answer.
     pub fn hunt(&mut self, messenger: &mut Messenger, now: Duration) {
         let due = self.session.is_none() || now >= self.tried_at + HUNT_EVERY;
         if self.open || !due || self.monitors.is_empty() {
@@ -57,14 +57,14 @@ impl MonitorLink {
         (self.session, self.open) = (None, false);
     }
 
-    /// Sends, if there is a session.
+    /// Sends an envelope if there is a session.
     pub fn send(&self, messenger: &mut Messenger, envelope: Envelope) {
         if let (Some(session), true) = (self.session, self.open) {
             messenger.send(session, envelope);
         }
     }
 
-    /// These are the monitors from now on; the session that stands stays.
+    /// Sets the monitors. An open session stays.
     pub fn are_now(&mut self, monitors: Vec<EntityAddrVec>) {
         if !monitors.is_empty() && monitors != self.monitors {
             self.next %= monitors.len();
@@ -72,7 +72,8 @@ impl MonitorLink {
         }
     }
 
-    /// Asks for OSD maps from `from` on (0: the newest, whole, and all that follow), and for the monitors.
+    /// Subscribes to the monitor map and to OSD maps from epoch `from` on. 0: the newest map, whole, and all that
+    /// follow.
     pub fn subscribe(&self, messenger: &mut Messenger, from: Epoch) {
         let start = |start: u64| Subscription { start, onetime: false };
         let what = [("osdmap".to_owned(), start(from.0.into())), ("monmap".to_owned(), start(0))];

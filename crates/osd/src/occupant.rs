@@ -1,5 +1,5 @@
-//! What a device holds already, told by what stands at the places where stores, file systems, partition tables and the
-//! like have their marks. A new store takes the place of none of these unasked.
+//! Recognises the present content of a device by the marks of stores, file systems, partition tables and the like, each
+//! at its usual place. A new store replaces none of these unless it is told to.
 
 use std::fmt;
 use std::fs::File;
@@ -8,17 +8,17 @@ use std::os::unix::fs::FileExt;
 use store::{LABEL_OFFSETS, LabelBlock, Labels, StoreLabel};
 use types::BLOCK_BYTES;
 
-/// All marks lie within so many bytes of a device's begin or end.
+/// All marks lie within this many bytes of a device's beginning or end.
 pub(crate) const EDGE_BYTES: u64 = 512 << 10;
 
-/// What was found.
+/// The content that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Occupant {
     /// An OSD's store, or a part of one.
     Store(Box<StoreLabel>),
     /// A store whose labels are damaged or of a newer format.
     UnknownStore,
-    /// Something else, by name.
+    /// Something else, with its name.
     Foreign(&'static str),
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Occupant {
     }
 }
 
-/// A mark at a fixed offset from a device's begin.
+/// A mark at a fixed offset from a device's beginning.
 struct Mark {
     offset: usize,
     bytes: &'static [u8],
@@ -52,7 +52,7 @@ const PARTITIONS: &str = "a partition table (GPT)";
 const ZFS: &str = "a member of a ZFS pool";
 const MD_MAGIC: [u8; 4] = 0xa92b_4efc_u32.to_le_bytes();
 
-/// The most telling first: several may be there, such as a protective partition table.
+/// The most telling marks first: a device may have several, for example with a protective partition table.
 const MARKS: &[Mark] = &[
     mark(0, b"bluestore block device", "a BlueStore OSD of Ceph"),
     mark(0, b"XFSB", "a file system (XFS)"),
@@ -66,7 +66,7 @@ const MARKS: &[Mark] = &[
     mark(0x4000, b"SKUL\xba\xbe", LUKS),
     mark(0, &MD_MAGIC, MD),
     mark(4096, &MD_MAGIC, MD),
-    // A cache, or Bcachefs: both have one identity.
+    // A bcache device and Bcachefs have the same mark.
     mark(4096 + 24, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", "a bcache device or Bcachefs"),
     mark(1024, &0xf2f5_2010_u32.to_le_bytes(), "a file system (F2FS)"),
     mark(1024, &0xe0f5_e1e2_u32.to_le_bytes(), "a file system (EROFS)"),
@@ -94,7 +94,7 @@ const MARKS: &[Mark] = &[
     mark(510, &[0x55, 0xaa], "a partition table or boot sector"),
 ];
 
-/// Looks at a device, or file, of so many bytes.
+/// Looks at a device or file of `bytes` bytes.
 pub(crate) fn occupant(file: &File, bytes: u64) -> io::Result<Option<Occupant>> {
     let edge = EDGE_BYTES.min(bytes) as usize;
     let (mut head, mut tail) = (vec![0; edge], vec![0; edge]);
@@ -125,8 +125,8 @@ fn foreign_in(head: &[u8], tail: &[u8], bytes: u64) -> Option<&'static str> {
         return Some(ZFS);
     }
     let from_end = |back: u64| tail.get((tail.len() as u64).checked_sub(back)? as usize..);
-    // Its older layouts end the device: version 0.90 in the last whole 64 KiB before the last, 1.0 some 8 KiB before
-    // the end.
+    // Older layouts of md have their superblock at the end of the device: version 0.90 in the last whole 64 KiB before
+    // the last, version 1.0 some 8 KiB before the end.
     let md_places = [bytes % (64 << 10) + (64 << 10), bytes - (bytes / 512).saturating_sub(16) / 8 * 8 * 512];
     if md_places.into_iter().filter_map(from_end).any(|rest| rest.starts_with(&MD_MAGIC)) {
         return Some(MD);
@@ -135,8 +135,7 @@ fn foreign_in(head: &[u8], tail: &[u8], bytes: u64) -> Option<&'static str> {
     copies.into_iter().any(|rest| rest.starts_with(b"EFI PART")).then_some(PARTITIONS)
 }
 
-/// Whether one of the two labels of a ZFS pool that lie at each end of a device holds an uberblock, in either byte
-/// order.
+/// True if one of the two ZFS labels at this end of a device holds an uberblock, in either byte order.
 fn has_uberblock(edge: &[u8]) -> bool {
     const MAGIC: u64 = 0x00ba_b10c;
     let places = (0..EDGE_BYTES as usize).step_by(1024).filter(|at| at % (256 << 10) >= 128 << 10);
@@ -163,7 +162,7 @@ mod tests {
     #[test]
     fn what_others_have_is_known_by_its_marks() {
         check(&[], None);
-        // What a drive had before it was wiped tells nothing, nor does data.
+        // Data is no mark, and a drive that was wiped has none left.
         check(&[(20_000, &[7; 5000]), (BYTES - 9000, b"x")], None);
         for Mark { offset, bytes, name } in MARKS {
             check(&[(*offset as u64, bytes)], Some(name));

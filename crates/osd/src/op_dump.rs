@@ -1,5 +1,5 @@
-//! Operations that shards keep, as JSON: in Ceph's shapes (`dump_historic_ops` and its kin) for those who know them,
-//! and whole for `nacre why`.
+//! Renders the operations that shards keep as JSON: in Ceph's formats (`dump_historic_ops` and its relatives) for
+//! people who know them, and complete for `nacre why`.
 
 use crate::shards::ShardFacts;
 use pg::hops::{COMPLAIN_AFTER, MemberSample, OpSample, OpState, Stamp, WaitReasons};
@@ -8,27 +8,27 @@ use std::time::Duration;
 use types::{OsdId, Utime};
 use wire::msgr::SessionId;
 
-/// What Ceph keeps of past operations by default, and for how long, in seconds.
+/// Number of past operations that Ceph keeps by default, and seconds for which it keeps them.
 const HISTORY_SIZE: usize = 20;
 const HISTORY_SECONDS: u64 = 600;
-/// From here on Ceph counts an operation as slow, in seconds.
+/// Seconds from which on Ceph counts an operation as slow.
 const SLOW_SECONDS: u64 = 10;
-/// Layout of [`OpDump::hops`].
+/// Version of the layout of [`OpDump::hops`].
 const HOPS_VERSION: u64 = 1;
 
 /// An OSD's operations at one moment.
 pub(crate) struct OpDump<'a> {
     pub whoami: OsdId,
     pub facts: &'a ShardFacts,
-    /// The OSD's clock, and the wall's at the same moment.
+    /// The OSD's clock and the wall clock at one moment.
     pub now: Duration,
     pub wall: Utime,
-    /// The address of a session's client; empty if it is gone.
+    /// Gives the address of a session's client; empty if the client is gone.
     pub client_addr: &'a dyn Fn(SessionId) -> String,
 }
 
 impl OpDump<'_> {
-    /// All that is kept, whole.
+    /// All kept operations with all that is known of them.
     pub fn hops(&self) -> Value {
         json!({
             "version": HOPS_VERSION,
@@ -78,7 +78,7 @@ impl OpDump<'_> {
         })
     }
 
-    /// `dump_historic_ops`: the last ones.
+    /// `dump_historic_ops`: the most recent operations.
     pub fn historic(&self) -> Value {
         let young = |op: &&OpSample| op.age_us(self.now) <= HISTORY_SECONDS * 1_000_000;
         let ops = self.facts.recent_ops.iter().rev().filter(young).take(HISTORY_SIZE);
@@ -87,7 +87,7 @@ impl OpDump<'_> {
         json!({ "size": HISTORY_SIZE, "duration": HISTORY_SECONDS, "ops": ops })
     }
 
-    /// `dump_historic_ops_by_duration`: the slowest.
+    /// `dump_historic_ops_by_duration`: the slowest operations.
     pub fn historic_by_duration(&self) -> Value {
         let mut ops: Vec<&OpSample> = self.facts.slowest_ops.iter().collect();
         ops.sort_by_key(|op| std::cmp::Reverse(op.total_us()));
@@ -96,7 +96,7 @@ impl OpDump<'_> {
         json!({ "size": HISTORY_SIZE, "duration": HISTORY_SECONDS, "ops": ops })
     }
 
-    /// `dump_historic_slow_ops`: those that took ten seconds and more.
+    /// `dump_historic_slow_ops`: operations that took ten seconds or more.
     pub fn historic_slow(&self) -> Value {
         let slow = |op: &&OpSample| u64::from(op.total_us()) >= SLOW_SECONDS * 1_000_000;
         let ops = self.facts.slowest_ops.iter().filter(slow).take(HISTORY_SIZE);
@@ -110,7 +110,7 @@ impl OpDump<'_> {
         json!({ "num_ops": ops.len(), "ops": ops })
     }
 
-    /// `dump_blocked_ops`: those of them that have waited for long.
+    /// `dump_blocked_ops`: operations in flight that have waited for long.
     pub fn blocked(&self) -> Value {
         let ops = self.under_way(COMPLAIN_AFTER.as_micros() as u64);
         json!({ "ops": ops, "complaint_time": COMPLAIN_AFTER.as_secs(), "num_blocked_ops": ops.len() })
@@ -126,11 +126,11 @@ impl OpDump<'_> {
         old.map(|(op, state)| self.ceph(op, flag_point(*state))).collect()
     }
 
-    /// One operation in Ceph's shape. Times in it are wall-clock times, and durations in seconds.
+    /// One operation in Ceph's format. Its times are wall-clock times; its durations are in seconds.
     fn ceph(&self, op: &OpSample, flag_point: &str) -> Value {
         let seconds = |us: u64| us as f64 / 1e6;
         let events = events(op);
-        // The duration of an event is the time until the next one; of the last one, the whole.
+        // The duration of an event is the time until the next event. That of the last event is the whole time.
         let next = events.iter().skip(1).map(|(stamp, _)| Some(*stamp)).chain([None]);
         let event = |((stamp, event), next): (&(u32, String), Option<u32>)| {
             let time = self.wall_at(op.began + Duration::from_micros((*stamp).into())).to_string();
@@ -171,7 +171,7 @@ fn waits(waits: WaitReasons) -> Vec<&'static str> {
     reasons.into_iter().filter(|(reason, _)| waits.has(*reason)).map(|(_, name)| name).collect()
 }
 
-/// What happened to an operation, as Ceph names it, in order.
+/// Events in an operation's life, with Ceph's names, in order. Times are in microseconds.
 fn events(op: &OpSample) -> Vec<(u32, String)> {
     let mut events = vec![(0, "initiated".to_owned()), (0, "header_read".to_owned())];
     let mut add = |stamp: Stamp, event: String| {

@@ -1,4 +1,4 @@
-//! The reactor's handler.
+//! The reactor's handler of an OSD.
 
 mod handing_over;
 
@@ -34,25 +34,25 @@ use wire::nacre::mon::{OSD_SHARDS, OsdBoot, OsdFailure, OsdGoingDown, OsdRefused
 use wire::nacre::{FIRST_KIND, kind};
 use wire::{DecodeError, EntityAddrVec, Envelope, Message, Target};
 
-/// Timers.
+/// Numbers of timers.
 const TICK: u64 = 1;
 const MESSENGERS: u64 = 2;
 const SETTLE: u64 = 3;
 
 pub(crate) const TICK_EVERY: Duration = Duration::from_secs(1);
-/// Changed states of groups are reported after this time, so that those of a moment share a beacon.
+/// Delay of a report after groups changed their states. Changes of about the same moment then share a beacon.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
 
-/// A drive that owes an answer for so long is taken to owe it for ever; other OSDs have long taken over.
+/// Time after which a drive that owes an answer is given up. Other OSDs have long taken over by then.
 pub(crate) const DRIVE_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// Name and version that an OSD gives itself.
+/// The name and version by which an OSD calls itself.
 pub const VERSION: &str = concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)");
 
 enum Stage {
-    /// The store is being read.
+    /// The OSD reads its store.
     Opening(Box<Opening>),
-    /// Other shards' stores are waited for.
+    /// The store is open; other shards' stores are not yet.
     Open(Box<Store>),
     Running(Box<Running>),
     Ended,
@@ -60,7 +60,7 @@ enum Stage {
 
 /// An OSD at work.
 struct Running {
-    /// The OSD's first.
+    /// The OSD's first shard.
     shard: Shard,
     others: Others,
     uuid: Fsid,
@@ -70,27 +70,29 @@ struct Running {
     peers: Peers,
     beacon_at: Duration,
     boot_at: Duration,
-    /// Why the monitors last did not mark it up.
+    /// The reason why the monitors last refused to mark this OSD up.
     refused: Option<String>,
-    /// The map has shown this start of it.
+    /// True once the map has shown the OSD up since this start.
     was_up: bool,
-    /// An operator has it stop.
+    /// True if an operator has the OSD stop.
     is_unwanted: bool,
-    /// How far an orderly stop has come.
+    /// Progress of an orderly stop, once it has begun.
     leaving: Option<Leaving>,
-    /// A map has come that this OSD has not yet compared with what it is.
+    /// A map has come into force, and this OSD has not yet compared its own state with it.
     map_is_new: bool,
     /// Sessions of clients.
     clients: BTreeMap<SessionId, msgr::Peer>,
-    /// Maps from this epoch on have been asked for; not asked for again before the next tick.
+    /// Clients' breaches of the protocol that the log has told of.
+    breaches: msgr::BreachesTold,
+    /// The OSD has asked for maps from this epoch on. It does not ask again before the next tick.
     asked_from: Option<Epoch>,
     disk_wait: DiskWait,
-    /// [`Limits::message_bytes`].
+    /// Value of [`Limits::message_bytes`].
     message_bytes: usize,
     clock_watch: ClockWatch,
 }
 
-/// One OSD: its first shard, and all that the OSD does as a whole, in one reactor.
+/// One OSD in one reactor: its first shard, and all work that concerns the OSD as a whole.
 pub struct Osd {
     config: OsdConfig,
     stop: Stop,
@@ -103,12 +105,12 @@ pub struct Osd {
     /// Memory that the store's metadata may take.
     store_memory: store::Memory,
     heartbeats: Option<Heartbeats>,
-    /// Other shards, until the OSD runs.
+    /// The other shards, until the OSD runs.
     others: Others,
     stage: Stage,
 }
 
-/// The heartbeats of this OSD, which someone else sends and answers.
+/// The heartbeats of this OSD. Another thread or handler sends and answers them.
 struct Heartbeats {
     board: Arc<Board>,
     addrs: HeartbeatAddrs,
@@ -116,7 +118,7 @@ struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Has the OSDs watched that matter by a new map.
+    /// Has the heartbeats watch the right OSDs after a new map.
     fn follow_map(&self, shard: &Shard) {
         let map = shard.map();
         let sharing = shard.sharing_osds();
@@ -135,18 +137,17 @@ pub(crate) fn advertised(bound: SocketAddr, advertise: Option<SocketAddr>, nonce
 impl Osd {
     /// Opens the device and the listening sockets, and begins to read the store.
     ///
-    /// Errors: a device that is missing or in use by another process, an address that cannot be bound.
+    /// Errors: a device that is missing or in use by another process; an address that cannot be bound.
     pub fn new(io: &mut impl Io, config: OsdConfig, stop: Stop) -> io::Result<Osd> {
         Osd::of_shards(io, config, stop, Division::WHOLE)
     }
 
-    /// Opens the first part of a store that is divided. `config` has each shard's part of what is the OSD's. The other
-    /// shards are to be set before the first turn.
+    /// Opens the first part of a divided store by one shard's `config`. [`Osd::set_others`] follows before any turn.
     pub(crate) fn of_shards(io: &mut impl Io, config: OsdConfig, stop: Stop, division: Division) -> io::Result<Osd> {
         let files = DeviceFiles::open(io, &config.devices, division)?;
         let (public_listener, public_bound) = io.listen(config.public_bind)?;
         let (cluster_listener, cluster_bound) = io.listen(config.cluster_bind)?;
-        // A start is told from earlier ones by its nonce.
+        // The nonce tells this start from earlier ones.
         let nonce = (io.random() as u32).max(1);
         let public_addrs = advertised(public_bound, config.public_advertise, nonce);
         let cluster_addrs = advertised(cluster_bound, config.cluster_advertise, nonce);
@@ -171,14 +172,14 @@ impl Osd {
         Ok(osd)
     }
 
-    /// Ends the session with another OSD, as a message does that is none.
+    /// Ends the session with another OSD, as a malformed message does.
     pub fn end_peer_session(&mut self, osd: types::OsdId) {
         if let Stage::Running(run) = &mut self.stage {
             run.end_peer_session(osd);
         }
     }
 
-    /// Gives up what nobody has of a group of the first shard, as an operator's order does. Whether anything was.
+    /// Gives up the unfound objects of a group of the first shard, for an operator. Returns true if there were any.
     pub fn give_up_unfound(&mut self, pgid: types::PgId) -> bool {
         match &mut self.stage {
             Stage::Running(run) => run.shard.give_up_unfound(pgid).is_ok(),
@@ -186,8 +187,8 @@ impl Osd {
         }
     }
 
-    /// What its first shard holds in memory for clients, and what messages of clients take that are being received, as
-    /// it is counted and as it is found by looking; once its store is open.
+    /// Memory that the first shard holds for clients, and bytes of clients' messages that are being received: as
+    /// counted, and as found by a look at each connection. `None` until all stores are open.
     pub fn memory_use(&self) -> Option<(pg::MemoryUse, (usize, usize))> {
         match &self.stage {
             Stage::Running(running) => Some((running.shard.memory_use(), running.public.receiving_bytes())),
@@ -195,7 +196,7 @@ impl Osd {
         }
     }
 
-    /// The epoch of the map that it has, once its store is open.
+    /// Epoch of the OSD's map. `None` until all stores are open.
     pub fn epoch(&self) -> Option<Epoch> {
         match &self.stage {
             Stage::Running(running) => Some(running.shard.map().epoch),
@@ -203,31 +204,30 @@ impl Osd {
         }
     }
 
-    /// Replaces the limits on operations and logs. To be called before the first turn.
+    /// Replaces the limits on operations and logs. Must be called before the first turn.
     pub fn with_limits(mut self, limits: Limits) -> Osd {
         self.limits = limits;
         self
     }
 
-    /// Replaces what the store's metadata may take of memory: with very little, lookups wait for the device. To be
-    /// called before the first turn.
+    /// Replaces the memory for the store's metadata; with little, lookups wait. Must be called before the first turn.
     pub fn with_store_memory(mut self, memory: store::Memory) -> Osd {
         self.store_memory = memory;
         self
     }
 
-    /// Gives each kind of connections its share. To be called before the first turn.
+    /// Gives each kind of connections its share. Must be called before the first turn.
     pub(crate) fn limit_connections(&self, io: &mut impl Io, shares: ConnectionShares) {
         io.limit_accepted(self.public_listener, shares.clients);
         io.limit_accepted(self.cluster_listener, shares.peers);
     }
 
-    /// The OSD's other shards. To be called before the first turn.
+    /// Sets the OSD's other shards. Must be called before the first turn.
     pub(crate) fn set_others(&mut self, others: Others) {
         self.others = others;
     }
 
-    /// Someone sends and answers this OSD's heartbeats there. To be called before the first turn.
+    /// Connects the OSD with its heartbeats, which run elsewhere at `addrs`. Must be called before the first turn.
     pub fn set_heartbeats(&mut self, board: Arc<Board>, addrs: HeartbeatAddrs) {
         self.heartbeats = Some(Heartbeats { board, addrs, reports: Reports::default() });
     }
@@ -250,12 +250,12 @@ impl Osd {
         }
     }
 
-    /// Place of the first shard's store.
+    /// The place of the first shard's store, for messages.
     fn place(&self) -> StorePlace {
         StorePlace { device: self.config.devices.main.clone(), shard: None }
     }
 
-    /// Begins once every shard's store is open.
+    /// Begins to run once every shard's store is open.
     fn begin_if_open(&mut self, io: &mut impl Io) {
         if let Stage::Opening(_) | Stage::Open(_) = &self.stage
             && let Some(why) = self.others.take_opened()
@@ -305,6 +305,7 @@ impl Osd {
             leaving: None,
             map_is_new: false,
             clients: BTreeMap::new(),
+            breaches: msgr::BreachesTold::default(),
             asked_from: None,
             disk_wait: DiskWait::default(),
             message_bytes: self.limits.message_bytes,
@@ -358,13 +359,13 @@ impl Running {
         let map = self.shard.map();
         let shown = map.is_up(config.id) && map.osd(config.id).is_some_and(|osd| osd.client_addrs == *public_addrs);
         let too_early = map.epoch == Epoch(0) || !self.monitor.is_open() || now < self.boot_at;
-        // Marked down since its drive hangs, it would only be marked down again.
+        // If its drive hangs, this OSD was marked down for that, and would only be marked down again.
         let is_unwell = heartbeats.is_some_and(|heartbeats| !heartbeats.board.drive_answers());
         if shown {
             self.refused = None;
             self.was_up = true;
         }
-        // One that is started again comes up all the same.
+        // This does not hold for an OSD that was started again: it comes up all the same.
         if self.was_up
             && map.osd(config.id).is_some_and(|osd| osd.state.contains(OsdState::STOP))
             && self.leaving.is_none()
@@ -373,8 +374,7 @@ impl Running {
             self.is_unwanted = true;
             return self.leave(public_addrs, now);
         }
-        // A shard that has not seen yet that this OSD was down would take what it served then for what it serves
-        // afterwards.
+        // A shard that has not seen that this OSD was down would confuse its promises from before and from afterwards.
         let all_know = self.others.all_follow(map.epoch);
         if shown || too_early || is_unwell || !all_know || self.leaving.is_some() {
             return;
@@ -403,11 +403,11 @@ impl Running {
         self.monitor.send(&mut self.public.messenger, boot.seal(0, Target::default()));
     }
 
-    /// Tells the monitors of peers that cannot be reached.
+    /// Reports peers that cannot be reached to the monitors.
     fn report_failures(&mut self, heartbeats: Option<&mut Heartbeats>, now: Duration) {
         let map = self.shard.map();
         let mut failures = self.peers.failures(&self.cluster.messenger, map, now);
-        // Whoever is not well blames nobody.
+        // An OSD that is not well itself blames nobody.
         if let Some(heartbeats) = heartbeats.filter(|heartbeats| heartbeats.board.drive_answers()) {
             failures.extend(heartbeats.reports.due(&heartbeats.board.silent(), map, now));
         }
@@ -418,7 +418,7 @@ impl Running {
         }
     }
 
-    /// Begins an orderly stop, unless it has begun.
+    /// Begins an orderly stop unless one has begun.
     fn leave(&mut self, public_addrs: &EntityAddrVec, now: Duration) {
         if self.leaving.is_none() {
             tracing::info!("stops in good order");
@@ -441,12 +441,12 @@ impl Running {
         over
     }
 
-    /// Tells whether messages are not to be handled any more.
+    /// Tells whether the OSD handles no more messages.
     fn is_deaf(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.is_settling())
     }
 
-    /// Handles everything that messengers have to tell. Returns whether there was anything.
+    /// Handles all events of the messengers. Returns true if there were any.
     fn pump_links(&mut self, io: &mut impl Io) -> bool {
         let mut any = false;
         let deaf = self.is_deaf();
@@ -498,7 +498,10 @@ impl Running {
                 self.monitor.lost();
             }
             msgr::Output::Reset { session, reason } => {
-                tracing::debug!("{reason}");
+                match self.breaches.is_news(&reason) {
+                    true => tracing::info!("{reason}"),
+                    false => tracing::debug!("{reason}"),
+                }
                 self.client_gone(session);
             }
             msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
@@ -649,7 +652,7 @@ fn metadata(config: &OsdConfig, shards: usize, boot: &OsdBoot) -> BTreeMap<Strin
         ("journal_rotational", rotational.to_owned()),
     ];
     let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
-    // Facts about the machine from the configuration replace those found here.
+    // Facts about the machine in the configuration replace those found here.
     own.chain(config.machine.clone()).collect()
 }
 
@@ -678,7 +681,7 @@ impl<I: Io> Handler<I> for Osd {
             return;
         }
         let Stage::Running(run) = &mut self.stage else {
-            // Nobody is spoken to before the store is open.
+            // The OSD speaks to nobody before its store is open.
             if let Event::Accepted { conn, .. } = event {
                 io.abort(conn);
             }
@@ -734,7 +737,7 @@ impl<I: Io> Handler<I> for Osd {
         }
         let fatal_elsewhere = run.take_from_workers(io);
         run.pump_links(io);
-        // Workers begin while this shard does its own part.
+        // The workers begin while this shard does its own part.
         run.others.flush();
         run.maps_go_on();
         if std::mem::take(&mut run.map_is_new) {
@@ -750,7 +753,7 @@ impl<I: Io> Handler<I> for Osd {
         let unsent_bytes = run.public.unsent_bytes(io);
         run.others.set_unsent_bytes(unsent_bytes);
         run.shard.set_unsent_bytes(unsent_bytes / run.others.shards());
-        // The rest of the turn is stamped anew: a turn that takes long shows in its operations' times.
+        // The rest of the turn gets a new time, so that a long turn shows in the times of its operations.
         run.shard.set_time(io.clock());
         run.shard.end_turn();
         let left = run.has_left(now);
@@ -764,20 +767,19 @@ impl<I: Io> Handler<I> for Osd {
         }
         run.shard.turn_sent(io.clock());
         let beacon_at = run.beacon_if_due(now);
-        // Messages of this turn leave now; events that this stirs up are handled next turn.
+        // Messages of this turn leave now. Events that result are handled in the next turn.
         run.pump_links(io);
         run.others.flush();
-        // Whoever is about to stop takes nothing new.
-        let store = run.shard.store();
+        // An OSD that is about to stop takes nothing new from clients.
+        let (store, shares) = (run.shard.store(), self.config.memory());
         let behind = store.is_behind();
-        let shares = self.config.memory();
         let uncommitted = store.uncommitted_bytes() > shares.uncommitted_bytes;
         let (clients_wait, peers_wait) = run.others.hold(shares.client_bytes);
         let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes;
-        run.public.set_room(io, (shares.client_bytes * run.others.shards()).saturating_sub(held));
-        run.public.pause_accepted(io, run.shard.is_full() || behind || clients_wait || run.leaving.is_some());
-        // Messages of other OSDs are mostly data to write. That it becomes durable here waits for nobody else, so they
-        // are read from again soon.
+        let (room, is_full) = ((shares.client_bytes * run.others.shards()).saturating_sub(held), run.shard.is_full());
+        run.public.set_room(io, room, is_full);
+        run.public.pause_accepted(io, is_full || behind || clients_wait || run.leaving.is_some());
+        // Other OSDs mostly send data, which becomes durable here without waiting for others: reading resumes soon.
         run.cluster.pause_all(io, behind || uncommitted || peers_wait);
         if run.is_deaf() {
             io.set_timer(now + SETTLE_EVERY, SETTLE);

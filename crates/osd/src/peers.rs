@@ -1,4 +1,4 @@
-//! Sessions with other OSDs, and what their connections tell about who is alive.
+//! Sessions with other OSDs, and conclusions from their connections about who is alive.
 
 use crate::heartbeat::REPORT_EVERY;
 use osdmap::OsdMap;
@@ -10,17 +10,17 @@ use wire::nacre::long::Joining;
 use wire::nacre::mon::OsdFailure;
 use wire::{DecodeError, EntityAddrVec, Envelope};
 
-/// A peer without a connection for this long is reported to the monitors.
+/// Time without a connection after which a peer is reported to the monitors.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 struct Peer {
     session: SessionId,
-    /// Addresses that the session was made for: a peer that starts again has other addresses.
+    /// Addresses that the session was made for. A peer that starts again has other addresses.
     addrs: EntityAddrVec,
-    /// The last attempt to connect was refused, since when the session was not seen to stand.
+    /// True if an attempt to connect was refused since the session was last established.
     refused: bool,
     reported_at: Option<Duration>,
-    /// A message that comes in parts.
+    /// A message of which only some parts have come.
     joining: Joining,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// The session with an OSD that the map shows up, made if there is none.
+    /// The session with an OSD that the map shows up. Makes one if there is none.
     pub fn session(&mut self, messenger: &mut Messenger, map: &OsdMap, osd: OsdId, now: Duration) -> Option<SessionId> {
         if !map.is_up(osd) {
             return None;
@@ -61,7 +61,8 @@ impl Peers {
         }
     }
 
-    /// A session with an OSD stands, whoever began it. Whether another one with this OSD ended for it.
+    /// A session with an OSD is established; either side may have begun it. Returns true if it ends another session
+    /// with this OSD.
     pub fn opened(&mut self, messenger: &mut Messenger, osd: OsdId, session: SessionId, addrs: EntityAddrVec) -> bool {
         match self.peers.get_mut(&osd) {
             Some(peer) if peer.session == session => {
@@ -77,9 +78,9 @@ impl Peers {
         }
     }
 
-    /// Takes an envelope of a session, and gives the message that is whole with it, if one is.
+    /// Takes an envelope of a session. Returns the message that it completes, if it completes one.
     ///
-    /// Errors: it is a part of a message that does not go on with what came before.
+    /// Errors: the envelope is part of a message and does not continue the parts before it.
     pub fn joined(&mut self, session: SessionId, envelope: Envelope) -> Result<Option<Envelope>, DecodeError> {
         match self.by_session.get(&session).and_then(|osd| self.peers.get_mut(osd)) {
             Some(peer) => peer.joining.came(envelope),
@@ -95,21 +96,21 @@ impl Peers {
         self.peers.get(&osd).map(|peer| peer.session)
     }
 
-    /// The session has lost its connection, or got none. `refused`: nobody listens where the peer was.
+    /// The session has lost its connection, or got none. `refused`: nobody listens at the peer's address.
     pub fn faulted(&mut self, session: SessionId, refused: bool) {
         if let Some(peer) = self.by_session.get(&session).and_then(|osd| self.peers.get_mut(osd)) {
             peer.refused |= refused;
         }
     }
 
-    /// The session has ended, with all that was on its way in it. Gives whose it was.
+    /// The session has ended, with all messages that were on their way in it. Returns the OSD that it was with.
     pub fn reset(&mut self, session: SessionId) -> Option<OsdId> {
         let osd = self.by_session.remove(&session)?;
         self.peers.remove(&osd);
         Some(osd)
     }
 
-    /// A new map: sessions with OSDs that are down, or have started again elsewhere, end.
+    /// Follows a new map: ends sessions with OSDs that are down, or have started again elsewhere.
     pub fn follow_map(&mut self, messenger: &mut Messenger, map: &OsdMap) {
         let stale =
             |osd: &OsdId, peer: &Peer| !map.is_up(*osd) || map.osd(*osd).is_none_or(|o| o.cluster_addrs != peer.addrs);
@@ -123,11 +124,11 @@ impl Peers {
         self.peers.len()
     }
 
-    /// Reports that are due about peers without a connection.
+    /// Reports that are due now about peers without a connection.
     pub fn failures(&mut self, messenger: &Messenger, map: &OsdMap, now: Duration) -> Vec<OsdFailure> {
         let mut failures = Vec::new();
         for (&osd, peer) in &mut self.peers {
-            // A session that was resumed stands without being told of, and one that has nothing to send wants no
+            // No event tells that a resumed session is established again, and a session with nothing to send needs no
             // connection.
             let Some(lost_at) = messenger.lost_since(peer.session) else {
                 (peer.refused, peer.reported_at) = (false, None);

@@ -1,4 +1,4 @@
-//! `ceph pg ID ...`: what operators ask a group's primary.
+//! Answers `ceph pg ID ...`, by which operators query a group's primary.
 
 use crate::command::json_string;
 use pg::{GiveUpError, KeepCopyError, Kept, PgView, Shard};
@@ -8,16 +8,16 @@ use wire::Rope;
 use wire::messages::{Command, CommandReply};
 use wire::nacre::pg_state_text;
 
-/// What a command takes beside the group.
+/// Arguments that a command takes beside the group.
 enum Arguments {
     None,
-    /// One of these.
+    /// One of these words; they are separated by `|`.
     Choice(&'static str),
-    /// Words of these names.
+    /// Words with these names.
     Words(&'static [&'static str]),
 }
 
-/// The commands: what follows `pg ID`, further arguments, help, and whether it changes anything.
+/// The commands: word after `pg ID`, further arguments, help, and permissions ("rw" if it changes anything).
 const COMMANDS: &[(&str, Arguments, &str, &str)] = &[
     ("query", Arguments::None, "show details of a specific pg", "r"),
     ("list_unfound", Arguments::None, "list unfound objects on this pg", "r"),
@@ -30,9 +30,9 @@ const COMMANDS: &[(&str, Arguments, &str, &str)] = &[
     ),
 ];
 
-/// As `get_command_descriptions` lists them.
+/// The descriptions that `get_command_descriptions` lists.
 ///
-/// There are two ways to say each: `ceph pg ID query` and `ceph tell ID query`.
+/// Each command can be given in two ways: `ceph pg ID query` and `ceph tell ID query`.
 pub(crate) fn descriptions() -> Vec<Value> {
     let described = |(_, arguments, help, perm): &(&str, Arguments, &str, &str), mut sig: Vec<Value>| {
         match arguments {
@@ -50,7 +50,7 @@ pub(crate) fn descriptions() -> Vec<Value> {
         described(command, vec![json!("pg"), pgid, cmd])
     });
     let told = COMMANDS.iter().map(|command| {
-        // Whom it is told to is the group already.
+        // The target of `ceph tell` already names the group.
         let pgid = json!({"name": "pgid", "type": "CephPgid", "req": "false"});
         described(command, vec![json!(command.0), pgid])
     });
@@ -64,14 +64,14 @@ pub(crate) fn group_of(command: &Command) -> Option<PgId> {
     json_string(line, "pgid")?.parse().ok()
 }
 
-/// Which of the commands it is, if any.
+/// The name of the command if it is one of [`COMMANDS`].
 fn known(line: &str) -> Option<String> {
     let prefix = json_string(line, "prefix")?;
     let cmd = if prefix == "pg" { json_string(line, "cmd")? } else { prefix };
     COMMANDS.iter().any(|(known, ..)| *known == cmd).then_some(cmd)
 }
 
-/// Carries out a command about a group; `None`: it is another one.
+/// Carries out a command about a group; `None` if it is another command.
 pub(crate) fn answer(command: &Command, shard: &mut Shard) -> Option<CommandReply> {
     let line = command.cmd.first().map(String::as_str).unwrap_or_default();
     let cmd = known(line)?;
@@ -188,7 +188,7 @@ fn query(view: &PgView, whoami: OsdId) -> Value {
     })
 }
 
-/// How far the group is on its way to serving, in Ceph's words, and whom it waits for.
+/// The group's progress on its way to serving, in Ceph's words, and the OSDs that it waits for.
 fn recovery_state(view: &PgView) -> Value {
     use wire::nacre::mon::pg_state as bits;
     let is = |bit| view.state & bit != 0;

@@ -1,31 +1,31 @@
 //! Watches from outside that an OSD's loop moves.
 //!
 //! A loop that is stuck in a handler answers nobody, but its process lives, its sockets accept and its pid file is
-//! right: nobody would restart it. So the heartbeats' thread looks at the loop's pulse. It warns first, then answers no
-//! other OSD any more, and ends the process when there is no hope left; whoever supervises it starts it again, which
-//! replays what was acknowledged.
+//! right: nobody would restart it. Therefore the heartbeats' thread looks at the loop's pulse. It warns first, then
+//! stops answering other OSDs, and ends the process when there is no hope left. The supervisor starts the process
+//! again, and the new one replays everything that was acknowledged.
 
 use reactor::PulseReading;
 use std::time::Duration;
 
-/// One turn never takes so long on a machine that works.
+/// Time in one turn after which there is a warning. On a machine that works no turn takes so long.
 const WARN_AFTER: Duration = Duration::from_secs(5);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
-/// At most so much of the time between two looks counts. If more has passed, the watcher did not run either: the
-/// process was stopped or starved, or the machine slept, and the loop is not to blame.
+/// The most time between two looks that counts. If more has passed, the watcher did not run either: the process was
+/// stopped or starved, or the machine slept, and the loop is not to blame.
 const COUNTED_MAX: Duration = Duration::from_secs(2);
 
-/// What a look shows.
+/// Result of a look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Moves,
-    /// In the same turn for this long, which is to be told: once per [`WARN_AFTER`].
+    /// The loop has been in the same turn for this long. The caller reports it; this comes once per [`WARN_AFTER`].
     Stuck(Duration),
-    /// Hopeless.
+    /// The loop has been in the same turn for so long that there is no hope.
     Dead(Duration),
 }
 
-/// Judges by looks at a pulse.
+/// Judges a loop by looks at its pulse.
 #[derive(Debug, Default)]
 pub(crate) struct PulseWatch {
     last: Option<(Duration, PulseReading)>,
@@ -34,12 +34,12 @@ pub(crate) struct PulseWatch {
 }
 
 impl PulseWatch {
-    /// For how long the loop has been in one turn, as far as the looks tell; zero if it moves.
+    /// Time for which the loop has been in one turn, as far as the looks tell; zero if it moves.
     pub fn stuck_for(&self) -> Duration {
         self.stuck_for
     }
 
-    /// A look at time `now`.
+    /// Looks at the pulse at time `now`.
     pub fn look(&mut self, now: Duration, reading: PulseReading) -> Verdict {
         let stuck = self.last.filter(|(_, last)| reading.busy && *last == reading);
         self.last = Some((now, reading));
@@ -69,7 +69,7 @@ mod tests {
         PulseReading { turns, busy: true }
     }
 
-    /// Verdicts of looks a second apart, as seconds: 0 for a loop that moves, negative when it is given up.
+    /// Verdicts of looks a second apart, in seconds: 0 for a loop that moves, negative for one that is given up.
     fn verdicts(readings: impl IntoIterator<Item = PulseReading>) -> Vec<i64> {
         let mut watch = PulseWatch::default();
         let mut now = Duration::ZERO;

@@ -1,24 +1,25 @@
-//! Memory of messages that are being received.
+//! Memory for messages that are being received.
 //!
-//! How large a message is, its preamble says; that much is reserved before any more of it is received. A message for
-//! which there is no room waits, and with it its connection, in the order in which they came. So that every message
-//! gets in at last, however large it is, one needs no room if no other one of some size is being received.
+//! A message's preamble tells its size. That much memory is reserved before more of the message is received. A message
+//! for which there is no room waits, and its connection waits with it, in the order in which the messages came. A
+//! message needs no room if no other large one is being received. Therefore every message gets in at last, however
+//! large it is.
 
 use reactor::ConnId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Messages up to this size never wait, and nobody waits for one of them alone: they are there before that would save
-/// anything.
+/// Messages up to this size never wait, and no message waits for small ones alone: they are complete before waiting
+/// would save anything.
 const SMALL_BYTES: usize = 32 << 10;
-/// A message for which others wait is complete by then, or its sender is given up: it may take up room for ever
-/// otherwise.
+/// Time limit for receiving a message while others wait for room. The sender is given up then, because its message
+/// could take up room for ever.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
 /// A message that is being received.
 #[derive(Clone, Copy, Debug)]
 struct Reserved {
-    /// Which of its connection's.
+    /// The message's number on its connection.
     frame: u64,
     bytes: usize,
     since: Duration,
@@ -27,15 +28,15 @@ struct Reserved {
 /// The messages that are being received on some connections.
 #[derive(Debug)]
 pub(crate) struct Receiving {
-    /// What they may take in all.
+    /// Bytes that these messages may take in all.
     room: usize,
     reserved: BTreeMap<ConnId, Reserved>,
     reserved_bytes: usize,
-    /// How many of them are not small.
+    /// Number of reserved messages that are not small.
     large: usize,
-    /// Those that are complete, and that nobody has counted elsewhere yet.
+    /// Bytes of messages that are complete and that nobody has counted elsewhere yet.
     complete_bytes: usize,
-    /// In the order in which they came.
+    /// Messages that wait, in the order in which they came.
     waiting: VecDeque<(ConnId, Reserved)>,
     waiting_conns: BTreeSet<ConnId>,
 }
@@ -55,8 +56,8 @@ impl Default for Receiving {
 }
 
 impl Receiving {
-    /// A connection has come so far: the message that is under way, by its number and size, or none. Whether more may
-    /// be received; else [`Receiving::set_room`] tells when.
+    /// Tells how far a connection has come: `message` is the number and size of the message that is being received, if
+    /// one is. Returns true if more may be received. If not, [`Receiving::set_room`] tells when it may.
     pub fn goes_on(&mut self, conn: ConnId, message: Option<(u64, usize)>, now: Duration) -> bool {
         if mutant::is(mutant::Mutant::HalfReceivedUncounted) {
             return true;
@@ -101,7 +102,7 @@ impl Receiving {
         self.waiting_conns.contains(&conn)
     }
 
-    /// The connection is gone.
+    /// Forgets a connection that is gone.
     pub fn closed(&mut self, conn: ConnId) {
         self.release(conn);
         if self.waiting_conns.remove(&conn) {
@@ -109,8 +110,8 @@ impl Receiving {
         }
     }
 
-    /// What is complete has been counted elsewhere, and so much is left for what is being received. Connections that
-    /// may go on.
+    /// Sets the room for messages that are being received. Complete messages have been counted elsewhere. Returns
+    /// connections that may go on.
     pub fn set_room(&mut self, room: usize, now: Duration) -> Vec<ConnId> {
         (self.room, self.complete_bytes) = (room, 0);
         let mut go_on = Vec::new();
@@ -123,7 +124,7 @@ impl Receiving {
         go_on
     }
 
-    /// Connections whose messages are not complete after all that time though others wait for their room.
+    /// Connections whose messages are still incomplete after [`TIME_MAX`] while others wait for room.
     pub fn overdue(&self, now: Duration) -> Vec<ConnId> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -132,12 +133,12 @@ impl Receiving {
         self.reserved.iter().filter(|(_, reserved)| late(reserved)).map(|(conn, _)| *conn).collect()
     }
 
-    /// Nothing was read for so long, so nobody could get on.
+    /// Nothing was read for this time, and no message could progress. The time does not count for any of them.
     pub fn stood_still(&mut self, time: Duration) {
         self.reserved.values_mut().for_each(|reserved| reserved.since += time);
     }
 
-    /// What is reserved at present.
+    /// Bytes that are reserved at present.
     pub fn reserved_bytes(&self) -> usize {
         self.reserved_bytes
     }
@@ -164,7 +165,7 @@ mod tests {
         assert!(!receiving.goes_on(c, Some((7, MIB)), NOW), "behind one that waits");
         assert!(receiving.goes_on(d, Some((1, 1000)), NOW), "small");
         assert!(receiving.goes_on(a, Some((1, 6 * MIB)), NOW), "half in");
-        // Complete, and the next one has begun.
+        // The first message is complete, and the next one has begun.
         assert!(!receiving.goes_on(a, Some((2, 6 * MIB)), NOW));
         assert_eq!(receiving.set_room(9 * MIB, NOW), [b, c]);
         assert!(receiving.goes_on(b, None, NOW) && receiving.is_waiting(a));

@@ -1,4 +1,4 @@
-//! An OSD from start to end on the calling thread.
+//! Runs an OSD from start to end on the calling thread.
 
 use crate::connection_shares::ConnectionShares;
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use stdx::BootClock;
 
-/// Things that other threads know of an OSD: how to stop it, whether its store is open, and afterwards why it ended.
+/// Handle by which other threads stop an OSD, learn whether its store is open, and learn why it ended.
 #[derive(Clone)]
 pub struct Stop {
     wanted: Arc<AtomicBool>,
@@ -33,13 +33,13 @@ impl Stop {
         })
     }
 
-    /// Asks the OSD to stop in good order: the monitors are told first.
+    /// Asks the OSD to stop in good order. The OSD tells the monitors first.
     pub fn stop(&self) {
         self.wanted.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    /// Has the OSD's loop look at what others have told it.
+    /// Wakes the OSD's loop to look at facts that others have told it.
     pub(crate) fn wake(&self) {
         self.waker.wake();
     }
@@ -48,7 +48,7 @@ impl Stop {
         self.wanted.load(Ordering::Acquire)
     }
 
-    /// The store is open. Before that, a turn may take long: the whole map of free space is made in one.
+    /// Notes that the store is open. Before that, a turn may take long: one turn makes the whole map of free space.
     pub(crate) fn opened(&self) {
         self.open.store(true, Ordering::Release);
     }
@@ -62,8 +62,8 @@ impl Stop {
         self.failure.lock().expect("nobody panics while holding it").clone()
     }
 
-    /// Tells whether the OSD ended as an operator had it stop (`ceph osd stop`), so that it is not to be started again
-    /// at once.
+    /// True if the OSD ended because an operator had it stop (`ceph osd stop`). It must then not be started again at
+    /// once.
     pub fn is_by_operator(&self) -> bool {
         self.by_operator.load(Ordering::Acquire)
     }
@@ -79,8 +79,8 @@ impl Stop {
 
 /// Runs an OSD until it is stopped.
 ///
-/// Errors: a device that cannot be used, addresses that cannot be bound, or a failure that the OSD must not survive (a
-/// flush that failed, say). An OSD whose loop is stuck for half a minute ends the process (see [`crate::heartbeat`]).
+/// Errors: a device that cannot be used; an address that cannot be bound; a failure that the OSD must not survive, such
+/// as a failed flush. If the OSD's loop is stuck for half a minute, the process ends (see [`crate::heartbeat`]).
 pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let id = config.id;
     let main = config.devices.main.display();
@@ -96,7 +96,7 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
         ..reactor::Config::default()
     };
     let mut reactor = Reactor::new(reactor_config.clone()).context("cannot make the event loop")?;
-    // The devices are locked before other shards open them.
+    // This locks the devices before other shards open them.
     let osd = Osd::of_shards(reactor.io(), config.clone(), stop.clone(), division);
     let mut osd = osd.with_context(|| format!("{id} cannot start"))?;
     osd.limit_connections(reactor.io(), connections);
@@ -116,9 +116,9 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     }
 }
 
-/// A shard's part of what the OSD may use.
+/// One shard's part of the OSD's resources.
 ///
-/// Errors: too little memory for so many.
+/// Errors: too little memory for so many shards.
 fn of_each_shard(config: OsdConfig, shards: usize) -> anyhow::Result<OsdConfig> {
     let memory_bytes = config.memory_bytes / shards as u64;
     if shards > 1 && memory_bytes < MEMORY_BYTES_MIN {

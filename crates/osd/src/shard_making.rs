@@ -1,4 +1,4 @@
-//! From an opened store to a shard at work.
+//! Makes a working shard of an opened store.
 
 use crate::OsdConfig;
 use crate::device_files::DeviceFiles;
@@ -11,7 +11,7 @@ use wire::EntityAddrVec;
 
 /// Sets up a store that has just been opened.
 ///
-/// Errors: it has stopped while it was opened, or its device cannot be asked what it is.
+/// Errors: the store stopped while it was opened; its device cannot tell its kind.
 pub(crate) fn ready_store(
     io: &impl Io,
     files: &DeviceFiles,
@@ -39,7 +39,7 @@ pub(crate) fn ready_store(
     Ok(store)
 }
 
-/// The shard over a store, of an OSD that clients reach at `public_addrs`.
+/// Makes the shard over a store. Clients reach its OSD at `public_addrs`.
 pub(crate) fn make_shard(config: &OsdConfig, store: Store, limits: Limits, public_addrs: EntityAddrVec) -> Shard {
     let mut shard = Shard::new(config.id, store, limits);
     shard.set_check_period(config.check_period);

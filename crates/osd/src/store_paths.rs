@@ -1,4 +1,4 @@
-//! Where the devices of an OSD's store lie.
+//! Paths of the devices of an OSD's store.
 
 use std::path::{Path, PathBuf};
 use store::Device;
@@ -7,7 +7,7 @@ use store::Device;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StorePaths {
     pub main: PathBuf,
-    /// Devices of their own for log and metadata, if the store has such.
+    /// Separate devices for log and metadata, if the store has them.
     pub wal: Option<PathBuf>,
     pub metadata: Option<PathBuf>,
 }
@@ -18,8 +18,8 @@ impl StorePaths {
         StorePaths { main, wal: None, metadata: None }
     }
 
-    /// The devices beside the main one have its name with `.wal` and `.metadata` behind it. Those count that are there,
-    /// as files or as links, even to nothing.
+    /// Finds the devices beside the main one. Their names are the main device's with `.wal` and `.metadata` appended. A
+    /// name counts if there is a file or a link, even a link to nothing.
     pub fn beside(main: &Path) -> StorePaths {
         let existing = |device| Some(beside(main, device)).filter(|path| path.symlink_metadata().is_ok());
         StorePaths { main: main.to_owned(), wal: existing(Device::Wal), metadata: existing(Device::Metadata) }
@@ -34,7 +34,7 @@ impl StorePaths {
     }
 }
 
-/// Where a device besides the main one is looked for.
+/// The path at which a device beside the main one is looked for.
 pub(crate) fn beside(main: &Path, device: Device) -> PathBuf {
     let mut path = main.as_os_str().to_owned();
     path.push(match device {

@@ -1,12 +1,11 @@
 //! Things that a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
 use crate::agreement::leases::Leases;
-use crate::coded::CodedReads;
-use crate::coded::old_shards::OldShardReads;
+use crate::coded::{CodedReads, OldShardReads};
 use crate::copy::Copies;
 use crate::group::dups::DupsLimit;
 use crate::group::effects::Effect;
-use crate::group::loading::LoadError;
+use crate::group::load_progress::LoadError;
 use crate::healing::pacing::Pacing;
 use crate::healing::reservations::Reservations;
 use crate::hops::{MemberTimes, Recorder};

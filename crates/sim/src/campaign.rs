@@ -1,4 +1,4 @@
-//! Many seeds on many processors, and a tally of them that outlives the program.
+//! Runs many seeds on many processors and keeps a tally of them that outlives the program.
 
 use crate::setup::{Setup, Wishes};
 use crate::worker::{Answer, Outcome, Worker};
@@ -11,33 +11,33 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The tally is written this often.
+/// Interval at which the tally is written.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
-/// Failures that a tally keeps.
+/// The most failures that a tally keeps.
 const FAILURES_MAX: usize = 1000;
 
-/// What many seeds have come to.
+/// Results of many seeds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
-    /// The flags that all seeds share: other runs are another tally.
+    /// The flags that all seeds of the tally share. Runs with other flags need another tally.
     pub wishes: String,
-    /// Seeds done: all below the first number that are in the campaign, and these.
+    /// Seeds that are done: all of the campaign below `done_below`, and those in `done`.
     done_below: Option<u64>,
     done: BTreeSet<u64>,
     pub passed: u64,
     pub operations: u64,
     pub in_doubt: u64,
-    /// How often clients were asked to hold back.
+    /// Number of times that clients were asked to hold back.
     pub backoffs: u64,
     pub virtual_ms: u64,
-    /// Time of processors, in all.
+    /// Processor time of all seeds.
     pub took_ms: u64,
     pub faults: BTreeMap<String, u64>,
-    /// By seed: which check, and what it said.
+    /// By seed: the name of the check that failed, and its message.
     pub failures: BTreeMap<u64, (String, String)>,
 }
 
-/// Why a tally cannot be gone on with.
+/// The reason why a tally cannot be continued.
 #[derive(Debug, thiserror::Error)]
 pub enum TallyError {
     #[error("{path}: {source}", path = .0.display(), source = .1)]
@@ -57,7 +57,7 @@ impl Tally {
         self.passed + self.failures.len() as u64
     }
 
-    /// Takes in what a seed came to.
+    /// Adds the result of a seed.
     pub fn add(&mut self, seed: u64, answer: &Answer) {
         self.done.insert(seed);
         self.took_ms += answer.took.as_millis() as u64;
@@ -80,7 +80,7 @@ impl Tally {
         }
     }
 
-    /// Replaces a beginning of single seeds by one number.
+    /// Replaces the first single seeds, without gaps, by one number.
     fn compact(&mut self, first: u64) {
         let mut below = self.done_below.unwrap_or(first);
         while self.done.remove(&below) {
@@ -122,7 +122,7 @@ impl Tally {
             passed: number("passed")?,
             operations: number("operations")?,
             in_doubt: number("in_doubt")?,
-            // Tallies from before clients could be asked to hold back have none.
+            // Older tallies have no such number, because clients could not be asked to hold back then.
             backoffs: number("backoffs").unwrap_or(0),
             virtual_ms: number("virtual_ms")?,
             took_ms: number("took_ms")?,
@@ -135,7 +135,7 @@ impl Tally {
         })
     }
 
-    /// The tally in a file, or an empty one if there is no such file.
+    /// Loads the tally in a file; an empty tally if there is no such file.
     pub fn load(path: &Path, wishes: &str) -> Result<Tally, TallyError> {
         let empty = Tally { wishes: wishes.to_owned(), ..Tally::default() };
         let bytes = match std::fs::read(path) {
@@ -152,7 +152,7 @@ impl Tally {
         Ok(tally)
     }
 
-    /// Written as a whole or not at all.
+    /// Writes the tally as a whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), TallyError> {
         let part = path.with_extension("part");
         let written =
@@ -161,18 +161,18 @@ impl Tally {
     }
 }
 
-/// How a campaign is run.
+/// Settings of a campaign.
 pub struct Campaign<'a> {
     pub seeds: Range<u64>,
     pub wishes: &'a Wishes,
     pub jobs: usize,
-    /// One seed takes at most so long.
+    /// The longest time that one seed may take.
     pub limit: Duration,
-    /// The campaign ends after this time, be there seeds left or not.
+    /// The campaign ends after this time, even if seeds are left.
     pub within: Option<Duration>,
     pub tally: Option<&'a Path>,
     pub keep_going: bool,
-    /// Each seed is told of.
+    /// Is called for each seed.
     pub each: Option<fn(u64, &Answer)>,
 }
 
@@ -184,9 +184,9 @@ struct Shared {
 }
 
 impl Campaign<'_> {
-    /// Runs the seeds that the tally does not have. Gives the tally.
+    /// Runs the seeds that the tally does not have. Returns the tally.
     ///
-    /// Errors: in words; what was done until then is in the tally.
+    /// Errors: a sentence. The tally has everything that was done until then.
     pub fn run(&self) -> Result<Tally, String> {
         let flags = Setup::flags(0, self.wishes);
         let wishes = flags.trim_start_matches("--seed 0").trim().to_owned();

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What `nacre sim` is asked.
+/// Options of `nacre sim`.
 #[derive(Args, Clone, Debug)]
 pub struct SimOptions {
     /// Run this seed.
@@ -124,9 +124,9 @@ impl SimOptions {
     }
 }
 
-/// Does what is asked. Gives whether every seed, or every mutant, was as it should be.
+/// Carries out the options. Returns true if every seed, or every mutant, was as it should be.
 ///
-/// Errors: in words, for people.
+/// Errors: a sentence for people.
 pub fn run(options: &SimOptions) -> Result<bool, String> {
     if options.worker {
         return worker::serve(&options.wishes()).map(|()| true);

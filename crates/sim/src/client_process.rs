@@ -25,30 +25,32 @@ use wire::{EntityAddrVec, Envelope, Message};
 const WAKE: u64 = 1;
 const ASK: u64 = 2;
 
-/// Name of the pool that all is done in.
+/// Name of the pool in which everything is done.
 pub const POOL: &str = "sim";
 
-/// What a client is for.
+/// The work of a client.
 pub enum Purpose {
-    /// Makes the pool, then gives the commands it is told to give.
+    /// Makes the pool, then gives the commands that it is told to give.
     Operate,
-    /// The same, with an erasure-coded pool of so many data and parity shards.
+    /// Makes an erasure-coded pool with `k` data and `m` parity shards, then gives the commands that it is told to
+    /// give.
     OperateCoded {
         k: u8,
         m: u8,
     },
     Work(Workload),
-    /// Asks monitors, one thing at a time.
+    /// Asks monitors one question at a time.
     Ask(Commands),
     Watch(Box<Watching>),
-    /// Reads each of these again and again, so often, with such pauses; where it may answer, from that OSD.
+    /// Reads all these objects `left` times, with pauses of `pause`. The reads go to the OSD `near` where it may
+    /// answer.
     Poll {
         objects: Vec<ObjectName>,
         left: u32,
         pause: Duration,
         near: Option<OsdId>,
     },
-    /// Asks these things at once; then, if `list`, lists the pool.
+    /// Asks all of `left` at once. If `list` is set, lists the pool afterwards.
     Script {
         left: VecDeque<(ObjectName, Ask)>,
         list: bool,
@@ -56,7 +58,8 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Reads every object once, and what is changed all the time at each of these snapshots, then lists the pool.
+    /// Reads every object once. Reads the objects that change all the time at each of these snapshots, too. Then lists
+    /// the pool.
     pub fn look(objects: Objects, snaps: impl Iterator<Item = u64>) -> Purpose {
         let changed = || objects.all().filter(|object| object.usage == Usage::Register && object.index < objects.busy);
         let at_snaps = snaps.flat_map(|snap| changed().map(move |object| (object, Ask::ReadAt(snap))));
@@ -64,7 +67,7 @@ impl Purpose {
     }
 }
 
-/// Whose answer has come.
+/// The request that an answer belongs to.
 #[derive(Debug)]
 enum Completion {
     Pool,
@@ -77,7 +80,7 @@ enum Completion {
     Watching(Step),
 }
 
-/// One client, from start to end.
+/// One client from start to end.
 pub struct ClientProcess {
     number: u64,
     pool: PoolId,
@@ -86,17 +89,17 @@ pub struct ClientProcess {
     purpose: Purpose,
     window: Window,
     witness: Witness,
-    /// The epoch of its map, and the newest one that anybody had when it started.
+    /// Epoch of the client's map, and the newest epoch that anybody had when the client started.
     epoch: Epoch,
     least: Epoch,
-    /// Updates by their index in the history, with their numbers in the window.
+    /// Unanswered updates by their index in the history, with their numbers in the window.
     unanswered: BTreeMap<usize, u64>,
     history: Vec<Operation>,
-    /// Monitor commands that wait for the answer to the one before, and whether that is still to come.
+    /// Monitor commands that wait for the answer to the one before; `is_commanding`: that answer has not come yet.
     commands: VecDeque<(String, Completion)>,
     is_commanding: bool,
     in_flight: usize,
-    /// Nothing more is asked until something is answered.
+    /// If true, the client asks for nothing more before it gets an answer.
     waits: bool,
     listed: Vec<Listed>,
     is_done: bool,
@@ -104,11 +107,11 @@ pub struct ClientProcess {
     wrong: Option<String>,
 }
 
-/// While others wait for an answer it is looked again whether more may be asked.
+/// Time after which a client that waits for others' answers checks again whether it may ask for more.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl ClientProcess {
-    /// Starts client `number`. `pool` matters only once there is one.
+    /// Starts client `number`. `pool` matters only once there is a pool.
     pub fn start(
         io: &mut SimIo,
         number: u64,
@@ -126,7 +129,7 @@ impl ClientProcess {
             op_timeout: None,
             mon_op_timeout: None,
             seed: io.random(),
-            // Most are as Ceph's, which leave it to a primary that stays to answer.
+            // Most clients do as Ceph's: if the primary stays, they leave it to the primary to answer.
             resend: if number.is_multiple_of(3) { Resend::NewInterval } else { Resend::NewPrimary },
         };
         let mut process = ClientProcess {
@@ -168,7 +171,7 @@ impl ClientProcess {
         process
     }
 
-    /// What it knows of watches, if it watches anything.
+    /// The client's record of watches, if it watches anything.
     pub fn witnessed(&self) -> Option<&Witnessed> {
         match &self.purpose {
             Purpose::Watch(watching) => Some(&watching.witnessed),
@@ -176,14 +179,14 @@ impl ClientProcess {
         }
     }
 
-    /// Nothing is wrong any more: who watches tells all others once more.
+    /// Tells the client that nothing is wrong any more. A client that watches notifies all others once more.
     pub fn be_calm(&mut self, io: &mut SimIo) {
         self.is_done = false;
         self.while_watching(io, |watching, _| watching.be_calm());
         io.set_timer(io.now(), ASK);
     }
 
-    /// Whether it watches all that it wants to.
+    /// True if the client watches all objects that it wants to watch.
     pub fn is_steady(&self) -> bool {
         !matches!(&self.purpose, Purpose::Watch(watching) if !watching.is_steady())
     }
@@ -205,7 +208,7 @@ impl ClientProcess {
         Some(then(watching, &mut link))
     }
 
-    /// Whether everything it is for has been answered.
+    /// True if all of the client's work has been answered.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
@@ -223,17 +226,18 @@ impl ClientProcess {
         &self.listed
     }
 
-    /// It has been killed, and sends nothing again.
+    /// Takes the client's updates out of the window: it has been killed and sends nothing again.
     pub fn leave_window(&self) {
         self.unanswered.values().for_each(|number| self.window.over(*number));
     }
 
-    /// What it waits for, for people.
+    /// The operations that the client waits for, for messages to people.
     pub fn waits_for(&self) -> impl Iterator<Item = &Operation> {
         self.history.iter().filter(|operation| operation.answer.is_none())
     }
 
-    /// Gives a monitor command, a JSON object, once those before are answered; one that fails is a wrong answer.
+    /// Gives a monitor command, a JSON object, once earlier ones are answered. A command that fails counts as a wrong
+    /// answer.
     pub fn command(&mut self, io: &mut SimIo, json: String) {
         self.commands.push_back((json.clone(), Completion::Command(json)));
         self.give_next_command(io);
@@ -248,13 +252,14 @@ impl ClientProcess {
         self.settle(io);
     }
 
-    /// The same, whatever the answer.
+    /// Gives a monitor command once earlier ones are answered. Any answer is right.
     pub fn try_command(&mut self, io: &mut SimIo, json: String) {
         self.commands.push_back((json, Completion::Attempt));
         self.give_next_command(io);
     }
 
-    /// Nothing is promised of the order of commands that are on their way at the same time.
+    /// Gives the next command unless one is under way: monitors promise no order among commands on their way at the
+    /// same time.
     fn give_next_command(&mut self, io: &mut SimIo) {
         if self.is_commanding {
             return;
@@ -267,7 +272,7 @@ impl ClientProcess {
         self.settle(io);
     }
 
-    /// Asks for as much as may be asked now.
+    /// Asks for as much as the client may ask now.
     fn ask_more(&mut self, io: &mut SimIo) {
         match &mut self.purpose {
             Purpose::Operate | Purpose::OperateCoded { .. } => {}
@@ -363,9 +368,9 @@ impl ClientProcess {
         if let (Completion::Command(json), Ok(objecter::Answer::Mon(MonAnswer::Command(reply)))) =
             (&done.completion, &done.result)
         {
-            // An order to scrub can only be given to OSDs that are connected; whoever gives it asks again.
+            // An order to scrub needs connected OSDs. If it fails, the operator repeats it.
             let may_try_again = json.contains("scrub") && reply.result == types::Errno::EAGAIN.as_result();
-            // OSDs come and go while somebody gives orders for them.
+            // OSDs come and go while the operator gives commands about them.
             let is_gone = reply.result == types::Errno::ENOENT.as_result() && reply.status.contains("does not exist");
             if reply.result < 0 && !may_try_again && !is_gone {
                 self.wrong.get_or_insert(format!("command {json} fails: {} {}", reply.result, reply.status));
@@ -373,7 +378,7 @@ impl ClientProcess {
             if let Purpose::OperateCoded { .. } = self.purpose
                 && !self.is_done
             {
-                // First the profile, then the pool.
+                // The profile is made first, then the pool.
                 match json.contains("erasure-code-profile") {
                     true => self.command(
                         io,
@@ -480,7 +485,8 @@ impl ClientProcess {
         Ok(())
     }
 
-    /// Maps are never older than those before, and the first one is as new as any was when this client started.
+    /// Checks the map: it is never older than an earlier one, and the first one is as new as any was when the client
+    /// started.
     fn look_at_map(&mut self) {
         let Some(epoch) = self.objecter.placement().map(|placement| placement.epoch()) else { return };
         if epoch != self.epoch {
@@ -492,7 +498,7 @@ impl ClientProcess {
         }
     }
 
-    /// Hands outputs around until nothing is left to do.
+    /// Hands outputs around until none is left.
     fn settle(&mut self, io: &mut SimIo) {
         loop {
             let now = io.now();
@@ -537,7 +543,7 @@ impl ClientProcess {
     }
 }
 
-/// What is malformed the objecter finds.
+/// True for a message that asks the client to hold back. The objecter reports malformed messages.
 fn asks_to_hold_back(envelope: &Envelope) -> bool {
     envelope.header.kind == OsdBackoff::TYPE && OsdBackoff::open(envelope).is_ok_and(|it| it.op == BackoffOp::Block)
 }

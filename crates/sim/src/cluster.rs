@@ -1,5 +1,5 @@
-//! A whole cluster in one simulated world: monitors, OSDs, clients; and what can be done to them. `monitors.rs` has
-//! what concerns monitors only.
+//! A whole cluster in one simulated world, that is monitors, OSDs and clients, and the things that can be done to them.
+//! `monitors.rs` has those that concern only monitors.
 
 use crate::client_process::{ClientProcess, POOL, Purpose};
 use crate::disk_overlay::{DiskOverlay, PartOfDisk};
@@ -23,49 +23,49 @@ use store::{Device, StoreConfig};
 use types::{Epoch, Fsid, OsdId, PgId, PoolId, Utime};
 use wire::nacre::mon::pg_state;
 
-/// How often groups are scrubbed.
+/// Period of scrubs.
 const SCRUB_PERIOD: Duration = Duration::from_secs(8);
 
 pub(crate) const MON_PORT: u16 = 3300;
 pub(crate) const FSID: Fsid = Fsid([7; 16]);
 
-/// How a cluster is made.
+/// Settings of a cluster.
 pub struct ClusterConfig {
-    /// Monitors in the beginning.
+    /// Number of monitors at the beginning.
     pub mons: usize,
     pub osds: usize,
-    /// Copies of each object.
+    /// Number of copies of each object.
     pub copies: u8,
     pub world: WorldConfig,
-    /// An OSD that is down for so long is replaced by others.
+    /// Time after which other OSDs replace one that is down.
     pub down_out_interval: Duration,
-    /// OSDs listen at the same ports after a restart, instead of at any.
+    /// If true, an OSD listens at the same ports after a restart. If not, it listens at any.
     pub fixed_ports: bool,
-    /// Placement groups of the pool.
+    /// Number of placement groups of the pool.
     pub groups: u32,
-    /// Entries that their logs keep at least.
+    /// The fewest entries that a group's log keeps.
     pub log_entries_min: usize,
-    /// Updates before those of which they remember the requests at most.
+    /// The most requests that a group remembers of updates before its log.
     pub dups_max: usize,
-    /// While an update is not answered, so many others are asked for at most.
+    /// The most updates that may be asked for while another one has no answer.
     pub window: u64,
-    /// Objects that are compared at a time when a member is backfilled.
+    /// Number of objects compared at a time in backfill.
     pub backfill_objects: usize,
-    /// What an OSD does in one turn to find out where groups are in a map that has come.
+    /// The work that an OSD does per turn to place groups by a new map.
     pub placing_work: usize,
-    /// What one message brings of an object to an OSD that lacks it.
+    /// The most bytes of an object in one message to an OSD that lacks it.
     pub piece_bytes: u64,
-    /// Longer messages between OSDs go in parts.
+    /// A longer message between OSDs goes in parts.
     pub message_bytes: usize,
-    /// Size of the log of each OSD's store.
+    /// Size of the log of each OSD's store, in bytes.
     pub wal_bytes: u64,
-    /// Shards of each OSD: a power of two.
+    /// Number of shards of each OSD: a power of two.
     pub shards: usize,
-    /// Size of each disk, or of each shard's part of it; that of the log likewise.
+    /// Size of each disk, or of each shard's part of it. `wal_bytes` counts in the same way.
     pub disk_bytes: u64,
-    /// Stores have so little memory for metadata that most lookups wait for the device.
+    /// If true, stores have so little memory for metadata that most lookups wait for the device.
     pub little_memory: bool,
-    /// What each shard of an OSD may hold for clients, if not as much as elsewhere.
+    /// Bytes that each shard of an OSD may hold for clients; `None`: the usual number.
     pub client_bytes: Option<usize>,
 }
 
@@ -95,20 +95,20 @@ impl Default for ClusterConfig {
     }
 }
 
-/// What a shard of an OSD is given of memory, what of that is for metadata, and which part is for clients.
+/// Memory of an OSD's shard in bytes; the part for metadata in bytes; the divisor that gives the part for clients.
 pub(crate) const MEMORY_BYTES: u64 = 64 << 20;
 const METADATA_BYTES: usize = 12 << 20;
 pub(crate) const CLIENTS_SHARE: u64 = 6;
-/// Where there is little memory, no connection brings more than this in a turn.
+/// In clusters with little memory, the most bytes that one connection brings in a turn.
 pub(crate) const LITTLE_WINDOW_BYTES: usize = 16 << 10;
 
-/// Whether an OSD can be started.
+/// Tells whether an OSD can be started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Presence {
     Here,
-    /// Its disks are gone.
+    /// The OSD's disks are gone.
     Lost,
-    /// Gone for good, and gone from the map.
+    /// The OSD is gone for good, and the map has it no more.
     Removed,
 }
 
@@ -117,11 +117,11 @@ struct OsdNode {
     node: NodeId,
     disks: StoreDisks,
     stop: Stop,
-    /// It has been asked to stop.
+    /// The OSD has been asked to stop.
     is_stopping: bool,
-    /// Its disk has been made to fail, so it has a reason to stop by itself.
+    /// One of the OSD's disks has been made to fail, so the OSD has a reason to stop by itself.
     may_fail: bool,
-    /// The newest epoch that its process was seen with.
+    /// The newest map epoch at which the present process was seen.
     epoch: Epoch,
 }
 
@@ -136,20 +136,20 @@ pub struct Cluster {
     pub(crate) monitors: Monitors,
     pub(crate) witness: Witness,
     osds: Vec<OsdNode>,
-    /// What disks are made with: the seed, each OSD's shards, and the sizes of disks and logs.
+    /// Arguments for making disks: the seed, the number of shards of each OSD, and the sizes of disks and logs.
     disks_of: (u64, usize, (u64, u64)),
-    /// Disks replaced so far.
+    /// Number of OSDs whose disks were replaced.
     replaced: u8,
     clients: Vec<ClientNode>,
     window: Window,
     fixed_ports: bool,
     limits: Limits,
-    /// What each shard of an OSD is given.
+    /// Memory of each shard of an OSD, in bytes.
     memory_bytes: u64,
     little_memory: bool,
     clients_made: u64,
     pool: PoolId,
-    /// Of clients that have ended.
+    /// Operations of clients that have ended.
     history: Vec<Operation>,
 }
 
@@ -158,7 +158,7 @@ fn stop() -> Stop {
 }
 
 impl Cluster {
-    /// Formats the disks and the monitors' logs. Nothing runs yet. Which disks stores lie on follows from the seed too.
+    /// Formats the disks and the monitors' logs. Nothing runs yet. The seed also tells on which disks stores lie.
     pub fn new(seed: u64, config: ClusterConfig) -> Cluster {
         let mut world_config = config.world;
         if config.client_bytes.is_some() {
@@ -212,7 +212,7 @@ impl Cluster {
         cluster
     }
 
-    /// A machine with formatted disks, on which the next OSD can be started; its number.
+    /// Adds a machine with formatted disks, on which the next OSD can be started. Returns the OSD's number.
     pub fn add_osd(&mut self) -> usize {
         let (osd, (seed, shards, sizes)) = (self.osds.len(), self.disks_of);
         self.osds.push(OsdNode {
@@ -229,14 +229,14 @@ impl Cluster {
         osd
     }
 
-    /// An OSD ends and its disks are gone.
+    /// Ends an OSD and removes its disks.
     pub fn lose_disks(&mut self, osd: usize, crash: Crash) {
         self.kill_osd(osd, crash);
         self.world.lose_disks(self.osds[osd].node);
         self.osds[osd].presence = Presence::Lost;
     }
 
-    /// New disks, with another store on them, take the place of those that were lost.
+    /// Puts new disks with another store in the place of those that were lost.
     pub fn replace_disks(&mut self, osd: usize) {
         assert_eq!(self.osds[osd].presence, Presence::Lost, "osd.{osd} has its disks");
         self.replaced += 1;
@@ -246,12 +246,12 @@ impl Cluster {
         self.format(osd);
     }
 
-    /// An OSD that was lost does not come back.
+    /// Notes that an OSD that was lost does not come back.
     pub fn remove(&mut self, osd: usize) {
         self.osds[osd].presence = Presence::Removed;
     }
 
-    /// Whether the OSD has its disks, so that it runs or can be started.
+    /// True if the OSD has its disks, so that it runs or can be started.
     pub fn is_present(&self, osd: usize) -> bool {
         self.osds[osd].presence == Presence::Here
     }
@@ -272,7 +272,7 @@ impl Cluster {
         self.world.start(node, |io| Process { name, program: make(io) });
     }
 
-    /// What each shard of an OSD is given of memory.
+    /// Memory of each shard of an OSD, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory_bytes
     }
@@ -285,7 +285,7 @@ impl Cluster {
         self.clients.len()
     }
 
-    /// All nodes: the monitors', the OSDs', the clients'.
+    /// All nodes in this order: monitors, OSDs, clients.
     pub fn nodes(&self) -> Vec<NodeId> {
         let osds = self.osds.iter().map(|osd| osd.node);
         let clients = self.clients.iter().map(|client| client.node);
@@ -313,9 +313,9 @@ impl Cluster {
             device_class: "ssd".to_owned(),
             machine: Default::default(),
             memory_bytes: self.memory_bytes,
-            // Where lookups wait, also those of a check that is always at work.
+            // With little memory, lookups of a check that is always at work wait, too.
             check_period: if self.little_memory { Duration::from_secs(20) } else { pg::CHECK_PERIOD },
-            // Groups are compared again and again; there is nothing to find.
+            // Scrubs compare groups again and again, and there is nothing to find.
             scrub_period: SCRUB_PERIOD,
             unix_zero: Duration::from_secs(1_700_000_000) + self.world.now(),
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
@@ -330,7 +330,7 @@ impl Cluster {
         let config = self.osd_config(osd);
         let stop = stop();
         let known = &mut self.osds[osd];
-        // What made the disk fail is used up, if it has ended the process already.
+        // If the fault of the disk has ended the process already, it is used up.
         known.may_fail &= known.stop.failure().is_none();
         (known.stop, known.is_stopping, known.epoch) = (stop.clone(), false, Epoch(0));
         let limits = self.limits;
@@ -363,7 +363,7 @@ impl Cluster {
         });
     }
 
-    /// Has an OSD give up what nobody has of a group.
+    /// Has an OSD give up the unfound objects of a group.
     pub fn give_up_unfound(&mut self, osd: usize, pgid: PgId) {
         let node = self.osds[osd].node;
         let done = self.world.call(node, |process, _| match &mut process.program {
@@ -375,9 +375,10 @@ impl Cluster {
         }
     }
 
-    /// Another process tries to start an OSD that runs. Whether it runs.
+    /// Has another process try to start an OSD. Returns true if the OSD was running and the attempt was refused, false
+    /// if the OSD does not run.
     ///
-    /// Errors: it gets its disks.
+    /// Errors: the other process opened the OSD's disks.
     pub fn start_twice(&mut self, osd: usize) -> Result<bool, String> {
         let (config, division, limits) = (self.osd_config(osd), self.osds[osd].disks.division, self.limits);
         let given = ShardLimits { limits, store_memory: None };
@@ -399,19 +400,19 @@ impl Cluster {
         self.world.wake(*node);
     }
 
-    /// Whether an OSD has been asked to stop and still runs.
+    /// True if an OSD has been asked to stop and still runs.
     pub fn is_stopping(&self, osd: usize) -> bool {
         self.osds[osd].is_stopping && self.osd_runs(osd)
     }
 
-    /// Makes one request to one of an OSD's disks fail, unless one is to fail already.
+    /// Makes one request to one of an OSD's disks fail, unless one is due to fail already.
     pub fn fail_disk(&mut self, osd: usize, fault: DiskFault) {
         if self.is_present(osd) && !std::mem::replace(&mut self.osds[osd].may_fail, true) {
             self.some_disk(osd).inject(fault);
         }
     }
 
-    /// Every request to one of an OSD's disks takes so many times as long.
+    /// Has every request to one of an OSD's disks take `times` times as long.
     pub fn slow_disk(&mut self, osd: usize, times: u32) {
         if !self.is_present(osd) {
             return;
@@ -419,7 +420,7 @@ impl Cluster {
         self.some_disk(osd).slow_down(times);
     }
 
-    /// All of an OSD's disks are as fast as they were.
+    /// Gives all of an OSD's disks their usual speed.
     pub fn normal_disks(&mut self, osd: usize) {
         if !self.is_present(osd) {
             return;
@@ -429,7 +430,7 @@ impl Cluster {
         }
     }
 
-    /// OSDs that have stopped because of their disks, since this was last asked.
+    /// OSDs that have stopped because of their disks since the last call.
     pub fn take_failed(&mut self) -> Vec<usize> {
         let failed = |(_, osd): &(usize, &mut OsdNode)| osd.may_fail && osd.stop.failure().is_some();
         let failed = self.osds.iter_mut().enumerate().filter(failed);
@@ -440,7 +441,7 @@ impl Cluster {
         failed.collect()
     }
 
-    /// Why an OSD has stopped by itself, since this was last asked.
+    /// The reason why an OSD has stopped by itself since the last call.
     pub fn take_failure(&mut self, osd: usize) -> Option<String> {
         std::mem::replace(&mut self.osds[osd].stop, stop()).failure()
     }
@@ -454,12 +455,12 @@ impl Cluster {
         self.disk_of(osd, Device::Main)
     }
 
-    /// Whether the OSD's store has such a device.
+    /// True if the OSD's store has such a device.
     pub fn has_disk(&self, osd: usize, device: Device) -> bool {
         self.osds[osd].disks.paths.of(device).is_some()
     }
 
-    /// One of the disks of an OSD. Panics if there is none.
+    /// One of an OSD's disks. Panics if the OSD has no such disk.
     pub fn disk_of(&mut self, osd: usize, device: Device) -> &mut SimDisk {
         let OsdNode { node, disks, .. } = &self.osds[osd];
         let path = disks.paths.of(device).unwrap_or_else(|| panic!("osd.{osd} has no {device}"));
@@ -472,12 +473,12 @@ impl Cluster {
         self.disk_of(osd, devices[which])
     }
 
-    /// Shards of each OSD.
+    /// Number of shards of each OSD.
     pub fn shards(&self) -> usize {
         self.disks_of.1
     }
 
-    /// Where a shard's part of an OSD's main disk begins.
+    /// Offset at which a shard's part of an OSD's main disk begins.
     pub(crate) fn part_begin(&self, osd: usize, shard: usize) -> u64 {
         self.osds[osd].disks.division.offset(shard, Device::Main)
     }
@@ -561,7 +562,7 @@ impl Cluster {
         self.clients[client].node
     }
 
-    /// Ends a client; what it has not been answered stays in doubt.
+    /// Kills a client. Its operations without an answer stay in doubt.
     pub fn kill_client(&mut self, client: usize) {
         let process = self.world.kill(self.clients[client].node, Crash::Process);
         if let Some(Process { program: Program::Client(client), .. }) = process {
@@ -581,13 +582,13 @@ impl Cluster {
         (0..self.clients.len()).filter_map(|client| self.client(client))
     }
 
-    /// Everything that clients have asked.
+    /// All operations of all clients.
     pub fn history(&self) -> Vec<Operation> {
         let running = self.clients().flat_map(|client| client.history().iter());
         self.history.iter().chain(running).cloned().collect()
     }
 
-    /// The epoch of the map that an OSD has, if it runs.
+    /// Epoch of the map of an OSD that runs.
     pub fn osd_epoch(&self, osd: usize) -> Option<Epoch> {
         match &self.world.handler(self.osds[osd].node)?.program {
             Program::Osd(osd, _) => osd.epoch(),
@@ -595,7 +596,7 @@ impl Cluster {
         }
     }
 
-    /// Looks at the maps that OSDs have.
+    /// Reports the epochs of all OSDs' maps to the witness.
     pub(crate) fn witness_osds(&mut self) {
         for osd in 0..self.osds.len() {
             if let Some(epoch) = self.osd_epoch(osd) {
@@ -605,7 +606,7 @@ impl Cluster {
         }
     }
 
-    /// To be called once the pool has been made.
+    /// Finds the pool. Must be called once the pool has been made.
     pub fn find_pool(&mut self) -> PoolId {
         let monitor = self.monitor().expect("the monitor runs");
         self.pool = monitor.state().osdmap().pool_by_name(POOL).expect("the pool has been made");
@@ -618,7 +619,7 @@ impl Cluster {
         map.pools.get(&self.pool).map(|pool| pool.snap_seq.0)
     }
 
-    /// Whether nothing is left of removed snapshots, as the monitor knows it.
+    /// `Ok` if, by the monitor, nothing is left of removed snapshots. The error tells what is left.
     pub fn is_trimmed(&self) -> Result<(), String> {
         let Some(monitor) = self.monitor() else { return Err("the monitor does not run".to_owned()) };
         match monitor.state().osdmap().removed_snaps_queue.get(&self.pool) {
@@ -627,7 +628,8 @@ impl Cluster {
         }
     }
 
-    /// Whether the monitor says that all OSDs are up and all placement groups active and clean; else, what is not.
+    /// `Ok` if, by the monitor, all OSDs are up and all placement groups are active and clean. The error tells which
+    /// are not.
     pub fn is_clean(&self) -> Result<(), String> {
         let Some(monitor) = self.monitor() else { return Err("the monitor does not run".to_owned()) };
         let map = monitor.state().osdmap();
@@ -654,7 +656,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// What must never be: an OSD that ends by itself, or an answer that makes no sense.
+    /// Checks for things that must never be: an OSD that ended by itself, an answer that makes no sense, a
+    /// contradiction that the witness saw.
     pub fn check_processes(&self) -> Result<(), String> {
         for (osd, node) in self.osds.iter().enumerate() {
             if let Some(reason) = node.stop.failure().filter(|_| !node.may_fail) {
@@ -667,13 +670,13 @@ impl Cluster {
         self.witness.violation().map_or(Ok(()), Err)
     }
 
-    /// A number from the seed, for decisions of the run.
+    /// Random numbers from the seed, for decisions of the run.
     pub fn rng(&mut self) -> &mut Rng {
         self.world.rng()
     }
 }
 
-/// So little that most lookups wait for the device, and checkpoints follow each other.
+/// Draws a size of memory so small that most lookups wait for the device and checkpoints follow each other closely.
 fn little_memory(rng: &mut Rng) -> store::Memory {
     let (page_bytes, onode_bytes) = (rng.below(4) as usize * 8192, rng.below(3000) as usize);
     store::Memory { page_bytes, onode_bytes, overlay_bytes: 2048 << rng.below(6) }

@@ -1,4 +1,4 @@
-//! What a client asks of the monitors all the time: to set keys, to read and list them, and which map is the newest.
+//! Questions that a client asks monitors all the time: it sets keys, reads and lists them, and asks for the newest map.
 
 use crate::witness::Witness;
 use client::objecter::{Answer, MonAnswer, MonRequest};
@@ -7,23 +7,23 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{Epoch, Errno};
 
-/// The keys that are set begin with this.
+/// Prefix of the keys that are set.
 const KEYS: &str = "sim/";
 
-/// A question under way, with what its answer must show.
+/// A question under way, with the facts that its answer must show.
 #[derive(Debug)]
 pub(crate) enum Question {
-    /// A key of its own is set. One that is asked twice does no harm.
+    /// Sets a key that only this question sets. It does no harm if the question is asked twice.
     Set(String),
-    /// Whether it was known to be set.
+    /// Reads a key. The flag: somebody knew that it was set.
     Get(String, bool),
-    /// Which keys were known to be set.
+    /// Lists the keys. The set: those that somebody knew to be set.
     List(BTreeSet<String>),
-    /// The newest epoch that anybody had.
+    /// Asks for the newest epoch. The number: the newest that anybody had.
     Newest(Epoch),
 }
 
-/// Draws questions, one at a time.
+/// Draws questions one at a time.
 pub struct Commands {
     rng: Rng,
     left: u32,
@@ -37,7 +37,7 @@ impl Commands {
         Commands { rng: Rng::new(seed), left: questions, pause_max, witness, keys_made: 0 }
     }
 
-    /// What client `number` asks next, or nothing any more.
+    /// The next question of client `number`; `None` if there are no more.
     pub(crate) fn draw(&mut self, number: u64) -> Option<(Question, MonRequest)> {
         self.left = self.left.checked_sub(1)?;
         let command = |json| MonRequest::Command { json, input: bytes::Bytes::new() };
@@ -66,14 +66,14 @@ impl Commands {
         })
     }
 
-    /// Before the next question.
+    /// The pause before the next question.
     pub(crate) fn pause(&mut self) -> Duration {
         self.rng.duration(&(Duration::ZERO..=self.pause_max))
     }
 
-    /// Looks at an answer.
+    /// Checks an answer.
     ///
-    /// Errors: one that makes no sense, in words.
+    /// Errors: a sentence about an answer that makes no sense.
     pub(crate) fn answered(
         &self,
         question: Question,

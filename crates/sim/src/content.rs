@@ -1,4 +1,4 @@
-//! What an object's bytes are made of: words that tell which operation wrote them.
+//! The bytes of an object: words that tell which operation wrote them.
 
 /// Names an operation of the workload; 0 names none.
 pub type OpId = u64;
@@ -6,10 +6,10 @@ pub type OpId = u64;
 /// Bytes of one word. All offsets and lengths of the workload are multiples of it.
 pub const WORD_BYTES: u64 = 8;
 
-/// Bits of a word that hold the word's index within its write.
+/// Number of bits of a word that hold its index within its write.
 const INDEX_BITS: u32 = 20;
 
-/// Words that follow each other in one write. Zeros have operation 0 and index 0.
+/// Words of one write that follow each other. Zeros have operation 0 and index 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Run {
     op: OpId,
@@ -40,7 +40,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// What `op` writes when it writes `words`.
+    /// The words that `op` writes if it writes `words` of them.
     pub fn written_by(op: OpId, words: u64) -> Content {
         let mut content = Content::default();
         content.push(Run { op, first: 0, count: words });
@@ -79,7 +79,7 @@ impl Content {
         }
     }
 
-    /// The words in `begin .. end`, clipped.
+    /// The words in `begin .. end`, as far as they exist.
     fn part(&self, begin: u64, end: u64) -> Content {
         let mut part = Content::default();
         let mut at = 0;
@@ -93,7 +93,7 @@ impl Content {
         part
     }
 
-    /// Puts `other` at word `at`; a gap before it is zeros.
+    /// Puts `other` at word `at`. A gap before it becomes zeros.
     pub fn write(&mut self, at: u64, other: &Content) {
         let mut result = self.part(0, at);
         result.push(Run::zeros(at.saturating_sub(self.words())));
@@ -102,7 +102,7 @@ impl Content {
         *self = result;
     }
 
-    /// Makes `words` words from `at` zeros, within the present size.
+    /// Makes `words` words from `at` on zeros, as far as the content reaches.
     pub fn zero(&mut self, at: u64, words: u64) {
         let end = self.words().min(at + words);
         if at < end {
@@ -112,7 +112,7 @@ impl Content {
         }
     }
 
-    /// Cuts, or extends with zeros.
+    /// Cuts the content, or extends it with zeros, to `words` words.
     pub fn truncate(&mut self, words: u64) {
         let missing = words.saturating_sub(self.words());
         *self = self.part(0, words);

@@ -1,4 +1,4 @@
-//! Disks of an OSD that does not run, as a device of its store, that nothing is written to.
+//! Disks of an OSD that does not run, as the device of a store that must not change them.
 
 use reactor::sim::SimDisk;
 use std::collections::{BTreeMap, VecDeque};
@@ -8,12 +8,12 @@ use types::BLOCK_BYTES;
 /// A disk, or a shard's part of it.
 pub struct PartOfDisk<'a> {
     pub disk: &'a SimDisk,
-    /// Where it begins.
+    /// Offset at which the part begins.
     pub begin: u64,
     pub bytes: u64,
 }
 
-/// The disks, and blocks written since, which they do not see.
+/// The disks, and the blocks that were written since. The disks do not get those.
 pub struct DiskOverlay<'a> {
     disks: Vec<(Device, PartOfDisk<'a>)>,
     blocks: BTreeMap<(Device, u64), Vec<u8>>,
@@ -48,7 +48,7 @@ impl<'a> DiskOverlay<'a> {
         }
     }
 
-    /// What was written, with its offsets on the disks.
+    /// The blocks that were written, with their offsets on the disks.
     pub fn into_blocks(self) -> impl Iterator<Item = (Device, u64, Vec<u8>)> {
         let begins: BTreeMap<Device, u64> = self.disks.iter().map(|(device, part)| (*device, part.begin)).collect();
         self.blocks.into_iter().map(move |((device, offset), block)| (device, begins[&device] + offset, block))

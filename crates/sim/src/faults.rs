@@ -1,5 +1,5 @@
-//! What goes wrong in a run, and when: drawn from the seed before it begins. Families of misfortunes have files of
-//! their own, which draw them and let them strike.
+//! Misfortunes of a run and their times, drawn from the seed before the run begins. Families of misfortunes have files
+//! of their own, which draw them and carry them out.
 
 pub mod clocks;
 mod islands;
@@ -22,7 +22,7 @@ use types::Errno;
 
 const EIO: i32 = Errno::EIO.0;
 
-/// How long something is away.
+/// The time for which something is away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Away(pub Duration);
 
@@ -34,26 +34,27 @@ pub enum Fault {
         crash: Crash,
         away: Away,
     },
-    /// An OSD is asked to stop, and tells the monitor that it goes.
+    /// An operator asks an OSD to stop. The OSD tells the monitor that it goes.
     StopOsd {
         osd: usize,
         away: Away,
     },
-    /// A write or a flush fails: the OSD must stop and comes back.
+    /// A write or a flush fails. The OSD must stop, and comes back later.
     FailDisk {
         osd: usize,
         fault: DiskFault,
         away: Away,
     },
-    /// An OSD hears its peers and is not heard; so it holds updates that nobody else has when it is killed.
+    /// An OSD hears its peers, and they do not hear it. It therefore has updates that nobody else has when it is
+    /// killed.
     Strand {
         osd: usize,
         lasts: Away,
         crash: Crash,
         away: Away,
     },
-    /// An OSD reaches nobody but clients that only read, and they nobody but it: neither learns what the others agree
-    /// on.
+    /// An OSD reaches nobody but clients that only read, and these reach nobody but the OSD. None of them learns what
+    /// the others agree on.
     Island {
         osd: usize,
         lasts: Away,
@@ -63,34 +64,34 @@ pub enum Fault {
         crash: Crash,
         away: Away,
     },
-    /// The monitors and all OSDs at once. They come back one by one within `spread`.
+    /// All monitors and OSDs are killed at once. They come back one by one within `spread`.
     KillAll {
         crash: Crash,
         away: Away,
         spread: Duration,
     },
-    /// All OSDs start again at once; the monitor that leads too, in the middle of it.
+    /// All OSDs start again at once. The monitor that leads does so, too, in the middle of it.
     BootStorm {
         mon_after: Duration,
     },
-    /// An OSD is put out of the data distribution though it runs, and in again.
+    /// An OSD is put out of the data distribution although it runs, and later in again.
     Out {
         osd: usize,
         lasts: Away,
     },
-    /// The operator changes something, and later changes it back.
+    /// The operator changes something, and later undoes it.
     Change {
         command: String,
         undo: Option<String>,
         lasts: Away,
     },
-    /// A disk takes so many times as long.
+    /// Every request to a disk takes `times` times as long.
     SlowDisk {
         osd: usize,
         times: u32,
         lasts: Away,
     },
-    /// A client ends; another takes its place.
+    /// A client ends, and another one takes its place.
     KillClient {
         client: usize,
     },
@@ -99,14 +100,15 @@ pub enum Fault {
         a: usize,
         b: usize,
     },
-    /// Nothing gets from the one node to the other, nor back unless `one_way`.
+    /// No message gets from one node to the other. None gets back either, unless `one_way` is set.
     Block {
         a: usize,
         b: usize,
         one_way: bool,
         lasts: Away,
     },
-    /// An OSD and the cluster do not hear each other, or one does not hear the other; clients reach it.
+    /// An OSD is cut off from monitors and other OSDs. `heard`: they still hear it. `hears`: it still hears them.
+    /// Clients reach it.
     CutOff {
         osd: usize,
         heard: bool,
@@ -118,12 +120,12 @@ pub enum Fault {
         node: usize,
         lasts: Away,
     },
-    /// An OSD ends its session with another one, with all that is on its way in it.
+    /// An OSD ends its session with another one, and all messages on their way in it are lost.
     EndSession {
         osd: usize,
         other: usize,
     },
-    /// One of the connections from one node to another is slow; others between them are not.
+    /// One of the connections from one node to another is slow. Others between the two are not.
     SlowConnection {
         from: usize,
         to: usize,
@@ -131,7 +133,7 @@ pub enum Fault {
         by: Duration,
         lasts: Away,
     },
-    /// Another process opens the disks of an OSD that runs.
+    /// Another process tries to open the disks of an OSD that runs.
     StartTwice {
         osd: usize,
     },
@@ -147,10 +149,10 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// How reports count that the cluster is full.
+    /// Name under which reports count that the cluster is full.
     pub const FULL: &str = "cluster full";
 
-    /// What reports count it as.
+    /// The name under which reports count it.
     pub fn name(&self) -> &'static str {
         match self {
             Fault::KillOsd { crash: Crash::Process, .. } => "OSD killed",
@@ -192,35 +194,36 @@ impl Fault {
     }
 }
 
-/// Which misfortunes a run sees; chosen by its seed.
+/// A kind of misfortunes that a run can have. The seed chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mix {
     /// Delays only.
     Calm,
-    /// Connections break.
+    /// Connections are reset.
     Resets,
-    /// OSDs are killed and come back at once or soon.
+    /// OSDs are killed, and come back at once or soon.
     QuickRestarts,
     /// OSDs are killed or lose power, and stay away for some time.
     LongAbsences,
-    /// OSDs stay away so long that others take their place.
+    /// OSDs stay away for so long that others take their place.
     Replaced,
-    /// The operator moves data about; sometimes an OSD dies over it.
+    /// The operator moves data around. Sometimes an OSD is killed meanwhile.
     Moved,
-    /// The operator changes who serves: marks living OSDs down, moves primaries, keeps fewer copies, pauses everything.
+    /// The operator changes which OSDs serve: marks living OSDs down, moves primaries, keeps fewer copies, pauses
+    /// everything.
     Changed,
     /// The monitor that leads is killed.
     Monitor,
     /// Everything is killed at once.
     Blackout,
-    /// Nodes do not reach each other.
+    /// Nodes cannot reach each other.
     Partitions,
-    /// An OSD and clients that read are alone with each other.
+    /// An OSD and clients that read reach nobody but each other.
     Islands,
     Everything,
-    /// Clocks run at different rates, wall clocks jump; and OSDs are killed and cut off.
+    /// Clocks run at different rates, and wall clocks jump. OSDs are killed and cut off, too.
     Clocks,
-    /// Processes stand still, links and disks are slow, segments get lost.
+    /// Processes stand still, links and disks are slow, and segments are lost.
     Slowness,
     /// OSDs are added, removed, and lose their disks.
     Membership,
@@ -228,22 +231,22 @@ pub enum Mix {
     Full,
     /// Bits rot on one OSD's disk.
     Rot,
-    /// Some of several monitors are away, cut off, slow, replaced.
+    /// Some of several monitors are away, cut off, slow or replaced.
     Quorum,
-    /// Sessions of OSDs end while both go on.
+    /// Sessions of OSDs end while both OSDs go on.
     Sessions,
-    /// Flushes fail and lose what they were to make durable; OSDs are killed and lose power over it.
+    /// Flushes fail and lose the data that they were to make durable. OSDs are killed and lose power meanwhile.
     Flushes,
-    /// Machines sleep, or are paused with their clocks; wall clocks jump by hours.
+    /// Machines sleep, or are paused together with their clocks. Wall clocks jump by hours.
     Sleeps,
-    /// Single connections with monitors are slow; OSDs, clients and monitors leave them for others.
+    /// Single connections with monitors are slow. OSDs, clients and monitors change from them to others.
     Routes,
-    /// Somebody tries to start OSDs that run; they are killed and started again.
+    /// Another process tries to start OSDs that run. OSDs are killed and started again.
     Twice,
 }
 
 impl Mix {
-    /// One of these is the mix of a small run.
+    /// The kinds of which a small run has one.
     const SMALL: [Mix; 11] = [
         Mix::Calm,
         Mix::Resets,
@@ -260,13 +263,13 @@ impl Mix {
 
     pub const COUNT: u64 = Mix::SMALL.len() as u64;
 
-    /// Those that a run of a swarm combines.
+    /// The kinds that a run of a swarm combines.
     pub fn swarming() -> impl Iterator<Item = Mix> {
         let small = Mix::SMALL.into_iter().filter(|mix| *mix != Mix::Everything);
         small.chain([Mix::Clocks, Mix::Slowness, Mix::Membership, Mix::Full])
     }
 
-    /// All there are.
+    /// All kinds.
     pub fn all() -> impl Iterator<Item = Mix> {
         Mix::swarming().chain([Mix::Everything, Mix::Rot, Mix::Quorum, Mix::Islands, Mix::Sessions]).chain([
             Mix::Flushes,
@@ -276,7 +279,7 @@ impl Mix {
         ])
     }
 
-    /// Its name on the command line.
+    /// The kind's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Mix::Calm => "calm",
@@ -305,17 +308,17 @@ impl Mix {
         }
     }
 
-    /// Whether there should be more OSDs than copies.
+    /// True if there should be more OSDs than copies.
     pub(crate) fn wants_spare_osds(self) -> bool {
         matches!(self, Mix::Replaced | Mix::Moved | Mix::Everything | Mix::Membership)
     }
 
-    /// The mix of a small run.
+    /// The kind of misfortunes of a small run.
     pub fn of(seed: u64) -> Mix {
         Mix::SMALL[(seed % Mix::COUNT) as usize]
     }
 
-    /// The weather that goes with a run.
+    /// Properties of the network and disks of a run.
     pub fn world(setup: &Setup, rng: &mut Rng) -> WorldConfig {
         const MS: Duration = Duration::from_millis(1);
         let mut config = WorldConfig::default();
@@ -326,9 +329,9 @@ impl Mix {
             config.loss_one_in = [0, 100, 1000][rng.below(3) as usize];
         }
         match rng.below(4) {
-            // A slow network, on which messages of several connections overtake each other by far.
+            // The network is slow: messages of several connections overtake each other by far.
             0 => config.latency = MS / 10..=15 * MS,
-            // Slow disks: much is not durable when something dies.
+            // Disks are slow: much is not durable yet when something dies.
             1 => config.flush_latency = MS..=40 * MS,
             _ => {}
         }
@@ -347,7 +350,7 @@ impl Mix {
         let osds = setup.osds;
         let crash = if rng.one_in(2) { Crash::Power } else { Crash::Process };
         let osd = rng.below(osds as u64) as usize;
-        // Nodes are the monitors, then OSDs, then clients.
+        // Nodes are numbered in this order: monitors, OSDs, clients.
         let nodes = setup.mons + osds + clients;
         let a = rng.below(nodes as u64) as usize;
         let b = (a + 1 + rng.below(nodes as u64 - 1) as usize) % nodes;
@@ -480,7 +483,7 @@ impl Mix {
         }
     }
 
-    /// Misfortunes with their times since the workload's beginning, in order.
+    /// Draws the misfortunes of a run with their times since the workload's beginning, in order.
     pub fn plan(setup: &Setup, rng: &mut Rng, clients: usize) -> Vec<(Duration, Fault)> {
         let (count, within_ms) = match setup.only() {
             Some(Mix::Calm) => (rng.below(3), 6_000),
@@ -503,7 +506,7 @@ impl Mix {
                 (Duration::from_millis(200 + rng.below(within_ms)), mix.draw(rng, setup, clients))
             })
             .collect();
-        // Misfortunes like company: what strikes during recovery hurts most.
+        // Many misfortunes come soon after another one, because one that strikes during recovery does the most harm.
         for i in 1..plan.len() {
             if rng.one_in(2) {
                 plan[i].0 = plan[i - 1].0 + Duration::from_millis(rng.below(1500));
@@ -514,13 +517,13 @@ impl Mix {
     }
 }
 
-/// Commands in the words of JSON behind `"prefix": `.
+/// A change by commands. Each text is the JSON after `"prefix": `.
 fn change(command: String, undo: Option<String>, lasts: Away) -> Fault {
     let json = |words: String| format!("{{\"prefix\": {words}}}");
     Fault::Change { command: json(command), undo: undo.map(json), lasts }
 }
 
-/// From at once to a second: often faster than anybody notices.
+/// Draws a short time, from zero to two seconds. Often it is so short that nobody notices the absence.
 fn quick(rng: &mut Rng) -> Away {
     Away(match rng.below(3) {
         0 => Duration::from_micros(rng.below(5_000)),

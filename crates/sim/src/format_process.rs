@@ -6,10 +6,10 @@ use reactor::{Event, FileId, FileOptions, Handler, Io};
 use std::collections::VecDeque;
 use store::{Device, IoRequest, Store};
 
-/// Writes a new store's first blocks, one request after another, then ends.
+/// Writes the first blocks of a new store, one request after another, and then ends.
 pub struct FormatProcess {
     files: Vec<(Device, FileId)>,
-    /// Each with where the part begins that it is for.
+    /// Requests, each with the offset of the part of the disk that it is for.
     requests: VecDeque<(u64, IoRequest)>,
 }
 

@@ -1,4 +1,4 @@
-//! What clients asked for and what they were answered.
+//! Clients' operations and their answers.
 
 use crate::content::OpId;
 use crate::model::{Change, Shown, State};
@@ -6,14 +6,14 @@ use std::fmt;
 use std::time::Duration;
 use types::Errno;
 
-/// How an object is used.
+/// The way in which an object is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Usage {
-    /// Changed in all ways.
+    /// The object is changed in all ways.
     Register,
-    /// Only appended to, and read.
+    /// The object is only appended to and read.
     Log,
-    /// Becomes a copy of the log with the same number, again and again.
+    /// The object becomes a copy of the log with its number, again and again.
     Copy,
 }
 
@@ -25,7 +25,7 @@ pub struct ObjectName {
 }
 
 impl ObjectName {
-    /// Every other object lies in a namespace of its own kind.
+    /// The object's namespace: every other object lies in another one.
     pub fn nspace(self) -> &'static [u8] {
         if self.index.is_multiple_of(2) { b"" } else { b"other" }
     }
@@ -41,17 +41,17 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// What is asked of an object.
+/// A request for an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// Everything about the object at one moment.
+    /// Reads everything about the object at one moment.
     Read,
-    /// The same as it was at a snapshot.
+    /// Reads everything about the object at a snapshot.
     ReadAt(u64),
     Change(Vec<Change>),
 }
 
-/// What came back.
+/// The answer to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     Seen(State),
@@ -66,17 +66,18 @@ pub struct Operation {
     pub client: u64,
     pub object: ObjectName,
     pub ask: Ask,
-    /// A read that any member may answer: it may go past what its client has asked for before.
+    /// A read that any member may answer. It may overtake earlier requests of its client.
     pub balanced: bool,
-    /// World time. A client's operations are in the order in which it asked.
+    /// Time of the request, in world time. A client's operations have the order in which it asked.
     pub asked_at: Duration,
-    /// `None`: never answered, so it may have happened or may still happen.
+    /// Time of the answer, and the answer. `None`: there was none, so the operation may have happened or may still
+    /// happen.
     pub answer: Option<(Duration, Answer)>,
 }
 
 impl Operation {
-    /// Whether it may have ended without having done anything, whatever there was: what it copies could not be read in
-    /// time.
+    /// True if the operation may have ended without an effect, whatever the state was, because the object that it
+    /// copies could not be read in time.
     pub fn ran_out_of_time(&self) -> bool {
         matches!(self.answer, Some((_, Answer::Failed(Errno::ETIMEDOUT))))
     }
@@ -85,7 +86,7 @@ impl Operation {
         matches!(self.ask, Ask::Change(_))
     }
 
-    /// Whether it was over before `other` began.
+    /// True if the operation was over before `other` began.
     pub fn is_before(&self, other: &Operation) -> bool {
         self.answer.as_ref().is_some_and(|(at, _)| *at < other.asked_at)
     }

@@ -1,4 +1,4 @@
-//! Whether deliberate bugs are found: each mutant is tried until a seed fails.
+//! Tries deliberate bugs: runs seeds with each mutant until one fails.
 
 use crate::worker::{Outcome, Worker};
 use mutant::Mutant;
@@ -8,13 +8,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What became of one mutant.
+/// Result of one mutant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
     pub mutant: Mutant,
-    /// The seed that failed, how many were tried with it, the check that found it, and what that said.
+    /// The seed that failed, the number of seeds tried including it, the check that found it, and the check's message.
     pub caught: Option<(u64, u64, String, String)>,
-    /// Seeds in which its place was met, of those that did not fail.
+    /// Number of seeds that met the mutant's place, of those that did not fail.
     pub met: u64,
     pub tried: u64,
 }
@@ -35,7 +35,7 @@ impl Verdict {
         })
     }
 
-    /// A row of the table in `docs/simulation.md`.
+    /// A row for the table in `docs/simulation.md`.
     pub fn row(&self) -> String {
         let (mutant, part) = (self.mutant, format!("{:?}", self.mutant.part()).to_lowercase());
         let found = match &self.caught {
@@ -46,7 +46,7 @@ impl Verdict {
     }
 }
 
-/// Tries each mutant under these seeds until one fails; tells of each as soon as it is known.
+/// Tries each mutant under these seeds until one fails. Reports each as soon as it is decided.
 ///
 /// Errors: no process can be started.
 pub fn hunt(

@@ -1,16 +1,17 @@
-//! Whole clusters in one thread, in virtual time, under a seed: OSDs, monitors and clients, on a network that breaks
-//! and disks that forget, and checks of what must hold nevertheless.
+//! Whole clusters in one thread, in virtual time, under a seed: OSDs, monitors and clients on a network that breaks and
+//! disks that forget, with checks of the properties that must hold nevertheless.
 //!
-//! OSDs run unchanged ([`osd::Osd`] on the reactor's simulated world); of monitors and clients the cores run, in small
+//! OSDs run unchanged ([`osd::Osd`] in the reactor's simulated world). Of monitors and clients the cores run, in small
 //! processes that stand for their drivers. A run is a function of its seed.
 //!
-//! * [`check_seed`] — start here: one run; its failure names the seed and tells what happened. [`run`] is its course.
-//! * [`cluster`]: the processes and what can be done to them; [`faults`]: what is done to them.
-//! * [`workload`]: what clients ask; [`history`]: what they asked and were answered;
-//!   [`model`], [`content`]: what an object should then be.
-//! * [`mod@check`]: what must hold, one property a file. [`stored`] reads disks for it.
-//! * [`setup`]: what a run is made of; [`cli`], [`campaign`], [`hunt`]: many runs.
-//! * [`timeline`]: what happened, line by line.
+//! * [`check_seed`]: start here. It makes one run; a failure names the seed and tells what happened. [`run`] has the
+//!   course of a run.
+//! * [`cluster`]: the processes, and the things that can be done to them. [`faults`] does them.
+//! * [`workload`]: clients' requests. [`history`]: the requests and their answers. [`model`], [`content`]: the state
+//!   that an object should then have.
+//! * [`mod@check`]: the properties that must hold, one in each file. [`stored`] reads disks for it.
+//! * [`setup`]: the parts of a run. [`cli`], [`campaign`], [`hunt`]: many runs.
+//! * [`timeline`]: the events, line by line.
 
 pub mod campaign;
 pub mod check;

@@ -1,20 +1,19 @@
-//! Memory of OSDs: what each counts is what it has, and no more than it may have.
+//! Checks OSDs' memory: each OSD counts exactly the memory that it has, and has no more than it may.
 
 use crate::cluster::{CLIENTS_SHARE, Cluster, LITTLE_WINDOW_BYTES, MEMORY_BYTES};
 use crate::process::Program;
 
-/// What one message of a client may bring that is received where there is no room: the first of some size. It writes
-/// twice 128 KiB at most.
+/// The most bytes of one client's message that an OSD receives although there is no room, because no other large one is
+/// being received. It has at most two writes of 128 KiB.
 const MESSAGE_BYTES_MAX: usize = 320 << 10;
-/// Bytes that operations are taken to bring which start where there is no room. One of clients always may, one that
-/// asks for copies, and one of another OSD. Each reads all of an object at most twice, which is taken for 4 MiB each
-/// time.
+/// The most bytes of operations that start although there is no room. Always one of clients, one that asks for copies,
+/// and one of another OSD may start. Each reads all of an object at most twice, which counts as 4 MiB each time.
 const STARTED_BYTES_MAX: usize = 3 * (8 << 20);
 
 impl Cluster {
-    /// Looks at all OSDs that run.
+    /// Checks all OSDs that run.
     ///
-    /// Errors: what is not counted, or never given back, or too much.
+    /// Errors: memory that is not counted, or was never given back, or is too much.
     pub(crate) fn memory_is_counted(&self) -> Result<(), String> {
         for osd in 0..self.osd_count() {
             let Some(process) = self.world.handler(self.osd_node(osd)).filter(|_| self.osd_runs(osd)) else { continue };
@@ -29,7 +28,7 @@ impl Cluster {
             }
             if self.memory_bytes() < MEMORY_BYTES {
                 let share = (self.memory_bytes() / CLIENTS_SHARE) as usize * self.shards();
-                // What one turn brings, on all connections, is there before it is counted.
+                // The data that one turn brings, on all connections, is there before it is counted.
                 let turn = self.client_count() * LITTLE_WINDOW_BYTES + MESSAGE_BYTES_MAX + STARTED_BYTES_MAX;
                 let held = memory.counted + memory.copied + memory.waiting + reserved;
                 if held > share + turn {

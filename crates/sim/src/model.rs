@@ -1,14 +1,14 @@
-//! What one object should be: the naive model that answers are compared with.
+//! The state that one object should have: the naive model that answers are compared with.
 
 use crate::content::{Content, OpId};
 use std::collections::BTreeMap;
 use std::fmt;
 use types::Errno;
 
-/// One stripe of an erasure-coded pool: two data shards, 4 KiB of each.
+/// Words of one stripe of an erasure-coded pool: two data shards of 4 KiB each.
 pub const STRIPE_WORDS: u64 = 2 * 4096 / crate::content::WORD_BYTES;
 
-/// A client's operations are numbered from its number times this.
+/// Each client's operations are numbered from its own number times this.
 pub const OPERATIONS_MAX: u64 = 10_000;
 
 fn client_of(op: OpId) -> u64 {
@@ -18,8 +18,8 @@ fn client_of(op: OpId) -> u64 {
 /// One part of a compound change. Positions and lengths count words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// Holds if the attribute was, before the operation, what this one had left, or, for 0, absent. There must be an
-    /// object, or have been one that snapshots still have.
+    /// Holds if the attribute's value, before the operation, is the one that this operation left, or, for 0, if the
+    /// attribute is absent. There must be an object, or one that is gone and that snapshots still have.
     Guard {
         attr: u8,
         left_by: OpId,
@@ -34,7 +34,7 @@ pub enum Change {
     Append {
         words: u64,
     },
-    /// To an erasure-coded pool: fails if the object does not end with a stripe.
+    /// Appends to an object of an erasure-coded pool. Fails if the object does not end at the end of a stripe.
     AppendStripe {
         words: u64,
     },
@@ -62,55 +62,59 @@ pub enum Change {
         key: u8,
     },
     OmapClear,
-    /// The operation knows the snapshots up to this one: what it changes is preserved for those that are new to the
-    /// object.
+    /// The operation knows the snapshots up to this one. Before it changes the object, the state is preserved for those
+    /// that are new to the object.
     ///
-    /// `without`: a bit for each of them that it knows to be removed.
+    /// `without`: a bit for each of them that the operation knows to be removed.
     Knows {
         seq: u64,
         without: u64,
     },
-    /// The class `numops` adds to the object's number. No other change comes with it, nor with the next three.
+    /// The class `numops` adds to the object's number. No other change comes with it, and none with the next three
+    /// kinds.
     Count {
         by: u64,
     },
-    /// The class `lock` gives the object's lock to the client that asks, unless somebody has it.
+    /// The class `lock` gives the object's lock to the client, unless another client has it.
     Lock,
-    /// The client gives it back.
+    /// The client gives the lock back.
     Unlock,
-    /// The class `version` adds one to the object's version, if that is this at least. One that has none has 1.
+    /// The class `version` adds one to the object's version if that is at least this. An object without a version gets
+    /// 1.
     Version {
         at_least: u64,
     },
-    /// The object becomes what it was at a snapshot. No other change comes with it.
+    /// The object gets its state at a snapshot. No other change comes with this one.
     RollBack {
         snap: u64,
     },
-    /// These words of this one, so many times one after another.
+    /// Writes the words of this operation `times` times, one copy after another.
     WriteSame {
         at: u64,
         words: u64,
         times: u64,
     },
-    /// Everything is read; the operation goes on if it cannot be, and gives much where a later part fails.
+    /// Reads everything. If the read fails, the operation goes on. If a later part fails, the operation still returns
+    /// much data.
     Peek {
         by_class: bool,
     },
-    /// A guard that holds up nothing.
+    /// A guard that does not stop the operation if it fails.
     Ask {
         attr: u8,
         left_by: OpId,
     },
-    /// The object becomes a copy of what it was at a snapshot. No other change comes with it, nor with the next one.
+    /// The object becomes a copy of its own state at a snapshot. No other change comes with it, and none with the next
+    /// kind.
     CopyOwn {
         snap: u64,
     },
-    /// The object, a copy, becomes what its log is now.
+    /// The object, which is a copy, gets the present content of its log.
     CopyLog,
 }
 
 impl Change {
-    /// Whether it copies an object, for which that must be read in time.
+    /// True if the change copies an object, which must be read in time for that.
     pub fn copies(&self) -> bool {
         matches!(self, Change::CopyOwn { .. } | Change::CopyLog)
     }
@@ -120,18 +124,18 @@ impl Change {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Object {
     pub content: Content,
-    /// Attributes by name, with the operation that set each.
+    /// Attributes by name, each with the operation that set it.
     pub attrs: BTreeMap<u8, OpId>,
     pub omap: BTreeMap<u8, OpId>,
-    /// In the omap, too.
+    /// The object's number, which is in its omap, too.
     pub count: Option<u64>,
-    /// In an attribute.
+    /// The object's version, which is in an attribute, too.
     pub version: Option<u64>,
     /// The client that has the object's lock.
     pub locked_by: Option<u64>,
 }
 
-/// Whether a read that saw `seen` may have found `state`: it does not tell who has the lock.
+/// True if a read that saw `seen` may have found `state`. A read does not show who has the lock.
 pub fn shows(state: &State, seen: &State) -> bool {
     match (state, seen) {
         (Some(state), Some(seen)) => {
@@ -145,29 +149,30 @@ pub fn shows(state: &State, seen: &State) -> bool {
 /// An object, or its absence.
 pub type State = Option<Object>;
 
-/// An object, and what it was at snapshots.
+/// An object with its states at snapshots.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Snapped {
     pub head: State,
     /// The newest snapshot that a change of the object knew.
     pub seq: u64,
-    /// Of snapshots that are not here and not newer, the object was absent.
+    /// States at snapshots. At a snapshot that is missing here and not newer than `seq`, the object was absent.
     at: BTreeMap<u64, Object>,
 }
 
 impl Snapped {
-    /// What the object was at a snapshot.
+    /// The object's state at a snapshot.
     pub fn at(&self, snap: u64) -> State {
         if snap > self.seq { self.head.clone() } else { self.at.get(&snap).cloned() }
     }
 
-    /// What it is if the snapshots for which alone it is kept are removed. `None`: it is kept for others, or is there.
+    /// The state after the snapshots are removed for which alone the object is kept. `None`: it is kept for others, or
+    /// it exists.
     pub fn given_up(&self) -> Option<Snapped> {
         let goes = self.head.is_none() && self.seq > 0 && self.at.keys().all(|snap| is_removable(*snap));
         goes.then(Snapped::default)
     }
 
-    /// Errors: there is nothing, not even in name; or the attribute is another one.
+    /// Errors: there is no object, not even for snapshots; the attribute has another value.
     fn guard(&self, attr: u8, left_by: OpId) -> Result<(), Errno> {
         let found = match &self.head {
             Some(object) => object.attrs.get(&attr).copied().unwrap_or(0),
@@ -211,13 +216,13 @@ pub fn apply(object: &mut Snapped, op: OpId, changes: &[Change]) -> Result<(), E
         object.seq = object.seq.max(seq);
     }
     if object.head.is_none() && object.at.is_empty() {
-        // Nothing is left that would know.
+        // Nothing is left that would remember the snapshot.
         object.seq = 0;
     }
     Ok(())
 }
 
-/// Whether a change counts as one, whatever it changes.
+/// True if a change counts as a change of the object, whatever effect it has.
 fn changes_something(state: &State, change: &Change) -> bool {
     let words = state.as_ref().map(|object| object.content.words());
     match change {
@@ -264,7 +269,7 @@ fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
             if let Some(object) = state
                 && *at < object.content.words()
             {
-                // Zeroing through to the end cuts.
+                // If the zeros reach the end, the object is cut.
                 match at + words >= object.content.words() {
                     true => object.content.truncate(*at),
                     false => object.content.zero(*at, *words),
@@ -316,13 +321,13 @@ fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Snapshots that may be removed while clients work. Nobody reads them, or makes anything what it was at one of them:
-/// when that stops working nobody can tell.
+/// True for a snapshot that may be removed while clients work. No client reads such a snapshot or rolls back to it,
+/// because nobody can tell when that stops working.
 pub const fn is_removable(snap: u64) -> bool {
     snap.is_multiple_of(3)
 }
 
-/// A state, for people.
+/// Shows a state to people.
 pub struct Shown<'a>(pub &'a State);
 
 impl fmt::Display for Shown<'_> {
@@ -424,7 +429,7 @@ mod tests {
         assert_eq!(shown, ["absent", "[#1*1]", "[#1*1]", "absent"]);
         apply(&mut object, 4, &[Change::Knows { seq: 4, without: 0 }, Change::RollBack { snap: 2 }]).expect("always");
         assert_eq!((Shown(&object.head).to_string(), object.seq), ("[#1*1]".to_owned(), 4));
-        // In name it stays.
+        // The object still exists for its snapshots.
         let guarded = |left_by| [Change::Guard { attr: 0, left_by }, Change::Create { exclusive: true }];
         assert_eq!(apply(&mut Snapped::default(), 5, &guarded(0)), Err(Errno::ENOENT));
         apply(&mut object, 5, &[Change::Knows { seq: 4, without: 0 }, Change::Remove]).expect("it is there");

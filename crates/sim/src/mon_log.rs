@@ -1,16 +1,16 @@
-//! A monitor's part of the log in the simulated world.
+//! A monitor's log on a simulated disk.
 
 use mon::log::{Identity, Loaded};
 use raft::{Persist, Stored, Ticket};
 use reactor::sim::Rng;
 use std::collections::VecDeque;
 
-/// A disk that keeps what was written when its process dies, and what was still being written with a chance.
+/// A disk that keeps finished writes when its process dies, and each unfinished one by chance.
 #[derive(Clone, Debug)]
 pub struct MonLog {
     identity: Identity,
     kept: Stored,
-    /// Under way, in order; the first is being written.
+    /// Orders under way, in their order. The first is being written.
     orders: VecDeque<(Ticket, Persist)>,
 }
 
@@ -19,7 +19,7 @@ impl MonLog {
         MonLog { identity, kept: stored, orders: VecDeque::new() }
     }
 
-    /// What is kept.
+    /// The content that is kept.
     pub fn load(&self) -> Loaded {
         Loaded { identity: self.identity.clone(), stored: self.kept.clone() }
     }
@@ -32,15 +32,14 @@ impl MonLog {
         !self.orders.is_empty()
     }
 
-    /// The first order is durable.
+    /// Makes the first order durable.
     pub(crate) fn finish_first(&mut self) -> Option<Ticket> {
         let (ticket, write) = self.orders.pop_front()?;
         self.kept.apply(write);
         Some(ticket)
     }
 
-    /// The process dies: what was being written is kept or not, each order as a whole and no later one without those
-    /// before it.
+    /// Ends the process. Orders under way are kept or not: each as a whole, and none without those before it.
     pub(crate) fn crash(mut self, rng: &mut Rng) -> MonLog {
         for _ in 0..rng.below(self.orders.len() as u64 + 1) {
             self.finish_first();

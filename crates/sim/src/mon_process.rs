@@ -17,27 +17,27 @@ use wire::{Decode, EntityAddrVec};
 const WAKE: u64 = 1;
 const LOG_DONE: u64 = 2;
 
-/// How long one write takes.
+/// The longest time of one write, in milliseconds.
 const WRITE_MS_MAX: u64 = 8;
 
-/// One start of the monitor.
+/// One run of a monitor's process.
 pub struct MonProcess {
     member: Member,
     port: Port,
     log: MonLog,
     actions: Vec<Action>,
-    /// Writes take so many times as long.
+    /// Each write takes this many times as long.
     slowness: u32,
     wakes_at: Option<Duration>,
     witness: Witness,
     looked: Looked,
-    /// Why it has ended by itself.
+    /// The reason why the monitor has ended by itself.
     stopped: Option<String>,
 }
 
 impl MonProcess {
-    /// Starts a monitor on what `log` holds. Panics if that cannot be read: nobody damages it. `peers`: where others
-    /// are, for one that is to join.
+    /// Starts a monitor with the content of `log`. Panics if that cannot be read, because nobody damages it. `peers`:
+    /// addresses of the others, for a monitor that has to join.
     pub fn start(
         io: &mut SimIo,
         addr: SocketAddr,
@@ -87,17 +87,17 @@ impl MonProcess {
         &self.member
     }
 
-    /// Why it has ended by itself, if it has.
+    /// The reason why the monitor has ended by itself, if it has.
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.as_deref()
     }
 
-    /// Each write takes so many times as long from now on.
+    /// Has each write take `times` times as long from now on.
     pub fn slow_disk(&mut self, times: u32) {
         self.slowness = times;
     }
 
-    /// What outlives the process.
+    /// The log, which outlives the process.
     pub fn into_log(self, rng: &mut Rng) -> MonLog {
         self.witness.ended(self.member.identity().server);
         self.log.crash(rng)
@@ -111,7 +111,7 @@ impl MonProcess {
         }
     }
 
-    /// Hands outputs around until nothing is left to do.
+    /// Hands outputs around until none is left.
     fn settle(&mut self, io: &mut SimIo) {
         loop {
             for action in std::mem::take(&mut self.actions) {
@@ -139,7 +139,7 @@ impl MonProcess {
         }
         let wakes = [Some(self.member.next_wake()), self.port.messenger.next_wake()];
         if let Some(at) = wakes.into_iter().flatten().min() {
-            // What is due stays due, however often something else happens meanwhile.
+            // An event that is due stays due, however often others happen meanwhile.
             let at = at.max(io.now() + Duration::from_millis(1));
             if self.wakes_at.is_none_or(|wakes_at| at < wakes_at) {
                 self.wakes_at = Some(at);

@@ -1,5 +1,5 @@
-//! The cluster's monitors: each a process on a machine of its own, what of it outlives the process, and what can be
-//! done to it.
+//! The cluster's monitors. Each is a process on a machine of its own, with a log that outlives the process. This file
+//! also has the things that can be done to monitors.
 
 use crate::cluster::{Cluster, FSID, MON_PORT};
 use crate::mon_log::MonLog;
@@ -20,9 +20,9 @@ pub(crate) struct MonNode {
     name: String,
     pub(crate) node: NodeId,
     addr: SocketAddr,
-    /// While it is not running.
+    /// The log while the monitor does not run.
     log: Option<MonLog>,
-    /// It was removed from the cluster and has ended for good.
+    /// True if the monitor was removed from the cluster and has ended for good.
     is_removed: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Monitors {
 }
 
 impl Monitors {
-    /// Machines for the first monitors, with nothing on their disks.
+    /// Makes machines for the first monitors, with empty disks.
     pub(crate) fn machines(world: &mut World<Process>, count: usize) -> Monitors {
         let mut monitors = Monitors { nodes: Vec::new(), servers_made: 0 };
         (0..count).for_each(|_| monitors.add_machine(world));
@@ -63,12 +63,12 @@ impl Monitors {
         Identity { fsid: FSID, name: self.nodes[index].name.clone(), server: self.new_server() }
     }
 
-    /// Who the first monitors are.
+    /// Names and addresses of the first monitors.
     pub(crate) fn named(&self) -> Vec<(String, EntityAddrVec)> {
         self.nodes.iter().map(|mon| (mon.name.clone(), mon.addrs())).collect()
     }
 
-    /// Writes what a new cluster begins with to all disks.
+    /// Writes the initial state of a new cluster to all disks.
     pub(crate) fn found(&mut self, spec: &BootstrapSpec) {
         let identities: Vec<Identity> = (0..self.nodes.len()).map(|index| self.identity(index)).collect();
         let servers: Vec<ServerId> = identities.iter().map(|identity| identity.server).collect();
@@ -80,12 +80,12 @@ impl Monitors {
 }
 
 impl Cluster {
-    /// All monitors that there ever were.
+    /// Number of all monitors that there ever were.
     pub fn mon_count(&self) -> usize {
         self.monitors.nodes.len()
     }
 
-    /// Those that were not removed.
+    /// Monitors that were not removed.
     pub fn mons_present(&self) -> impl Iterator<Item = usize> + '_ {
         self.monitors.nodes.iter().enumerate().filter(|(_, mon)| !mon.is_removed).map(|(index, _)| index)
     }
@@ -102,7 +102,7 @@ impl Cluster {
         self.world.is_running(self.mon_node(mon))
     }
 
-    /// Where monitors are, as a `ceph.conf` says it that is kept up to date.
+    /// Addresses of monitors, as a `ceph.conf` has them that is kept up to date.
     pub(crate) fn mon_addrs(&self) -> Vec<EntityAddrVec> {
         self.mons_present().map(|mon| self.monitors.nodes[mon].addrs()).collect()
     }
@@ -130,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// A monitor ends and its disk is gone; it gets a new store, with which it may join.
+    /// Ends a monitor and removes its disk. It gets a new store, with which it may join.
     pub fn wipe_mon(&mut self, mon: usize) {
         self.kill_mon(mon, Crash::Power);
         let old = self.monitors.nodes[mon].log.as_ref().map(|log| log.load().identity);
@@ -141,7 +141,7 @@ impl Cluster {
         self.monitors.nodes[mon].log = Some(MonLog::new(identity, Stored::default()));
     }
 
-    /// A machine for another monitor, whose store is made to join; its index.
+    /// Adds a machine for another monitor, with a store that is made to join. Returns its index.
     pub fn add_mon(&mut self) -> usize {
         self.monitors.add_machine(&mut self.world);
         let index = self.mon_count() - 1;
@@ -150,7 +150,7 @@ impl Cluster {
         index
     }
 
-    /// Each write to the disk of a monitor that runs takes so many times as long.
+    /// Has each write to the disk of a running monitor take `times` times as long.
     pub fn slow_mon_disk(&mut self, mon: usize, times: u32) {
         self.world.call(self.mon_node(mon), |process, _| {
             if let Program::Mon(mon) = &mut process.program {
@@ -166,7 +166,7 @@ impl Cluster {
         }
     }
 
-    /// A monitor that runs.
+    /// The core of a running monitor.
     pub fn member(&self, mon: usize) -> Option<&Member> {
         self.mon_process(mon).map(MonProcess::member)
     }
@@ -175,20 +175,20 @@ impl Cluster {
         (0..self.mon_count()).filter_map(|mon| self.member(mon))
     }
 
-    /// The one that leads: of several that think so, that of the newest term.
+    /// The monitor that leads. If several believe that they lead: the one with the newest term.
     pub fn leading_mon(&self) -> Option<usize> {
         let term =
             |mon: usize| Some(self.member(mon)?).filter(|member| member.monitor().leads()).map(|m| m.raft().term());
         (0..self.mon_count()).filter(|mon| term(*mon).is_some()).max_by_key(|mon| term(*mon))
     }
 
-    /// The leader, if one runs that has everything that was decided: one that has just started may know less for a
-    /// moment.
+    /// The leader, if one runs. It may not have everything that was decided: one that has just started may know less
+    /// for a moment.
     pub fn monitor(&self) -> Option<&mon::Monitor> {
         self.member(self.leading_mon()?).map(Member::monitor)
     }
 
-    /// Whether all monitors run, vote, follow one leader and have what it has; else, what is not so.
+    /// `Ok` if all monitors run, vote, follow one leader and have the leader's state. The error tells what is missing.
     pub fn quorum_is_whole(&self) -> Result<(), String> {
         let leader = self.leading_mon().ok_or("no monitor leads")?;
         let leader = self.member(leader).expect("it leads");
@@ -216,8 +216,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether all monitors have come together, in the same state, with all that was acknowledged, and all OSDs have
-    /// its map.
+    /// `Ok` if all monitors have come together in the same state, it has everything that was acknowledged, and all OSDs
+    /// have its map. The error tells what differs.
     pub fn monitors_agree(&self) -> Result<(), String> {
         self.quorum_is_whole()?;
         let monitor = self.monitor().expect("one leads");
@@ -236,9 +236,9 @@ impl Cluster {
         }
     }
 
-    /// Ends monitors that were told to; names what nobody told them.
+    /// Ends monitors that were told to stop.
     ///
-    /// Errors: one ended by itself that was neither removed nor replaced.
+    /// Errors: a monitor ended by itself that was neither removed nor replaced.
     pub(crate) fn end_stopped_mons(&mut self) -> Result<(), String> {
         for mon in 0..self.mon_count() {
             let Some((reason, server)) = self

@@ -1,30 +1,30 @@
-//! What can be done with the store of an OSD that does not run.
+//! Work on the store of an OSD that does not run.
 
 use crate::cluster::Cluster;
 use crate::stored::Stored;
 use osd::offline::{self, CheckReport, OfflineStore, RepairReport};
 
 impl Cluster {
-    /// What the store of an OSD of one shard holds.
+    /// The content of the store of an OSD with one shard.
     ///
-    /// Errors: it does not open.
+    /// Errors: the store does not open.
     pub fn stored(&self, osd: usize) -> Result<Stored<'_>, String> {
         self.stored_by(osd, 0)
     }
 
-    /// What the store of a shard holds.
+    /// The content of a shard's store.
     ///
-    /// Errors: it does not open.
+    /// Errors: the store does not open.
     pub fn stored_by(&self, osd: usize, shard: usize) -> Result<Stored<'_>, String> {
         Stored::open(self.disks_of(osd, shard), self.store_config(osd, shard))
     }
 
-    /// What `nacre store check` finds of a shard's store.
+    /// Runs `nacre store check` on a shard's store.
     pub fn check(&self, osd: usize, shard: usize) -> Result<CheckReport, String> {
         offline::check(self.disks_of(osd, shard), &mut |_, _| {}).map_err(|error| error.to_string())
     }
 
-    /// What `nacre store repair --yes` does to a shard's store.
+    /// Runs `nacre store repair --yes` on a shard's store.
     pub fn repair(&mut self, osd: usize, shard: usize) -> Result<RepairReport, String> {
         let text = |error: offline::OfflineError| error.to_string();
         let mut store = OfflineStore::open_to_mend(self.disks_of(osd, shard)).map_err(text)?;

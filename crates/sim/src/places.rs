@@ -1,4 +1,4 @@
-//! The operator places groups anywhere while other things happen: on other OSDs, on some of the same ones in another
+//! The operator places groups anywhere while other things happen: on other OSDs, or on some of the same ones in another
 //! order.
 
 use crate::faults::{Away, Fault};
@@ -6,7 +6,7 @@ use reactor::sim::Rng;
 use std::time::Duration;
 use types::{PgId, PoolId};
 
-/// Adds placements of a pool's groups, each on `members` of `osds` OSDs, to what happens.
+/// Adds placements of a pool's groups to a plan. Each places a group on `members` of `osds` OSDs.
 pub fn add(
     plan: &mut Vec<(Duration, Fault)>,
     rng: &mut Rng,
@@ -16,7 +16,7 @@ pub fn add(
 ) {
     let lasts_ms = plan.iter().map(|(at, _)| at.as_millis() as u64).max().unwrap_or(0).max(5_000);
     for _ in 0..4 + rng.below(12) {
-        // As close to something else that happens as it gets, or at any time.
+        // Half of the placements come soon after another event of the plan; the rest come at any time.
         let at = match !plan.is_empty() && rng.one_in(2) {
             true => plan[rng.below(plan.len() as u64) as usize].0 + Duration::from_micros(rng.below(400_000)),
             false => Duration::from_millis(100 + rng.below(lasts_ms)),

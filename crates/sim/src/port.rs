@@ -1,4 +1,4 @@
-//! A messenger and the connections it has in the reactor, for processes other than OSDs, which bring their own.
+//! A messenger and its connections in the reactor, for processes other than OSDs, which have their own.
 
 use reactor::Io;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ pub(crate) struct Port {
     pub messenger: Messenger,
     to_reactor: BTreeMap<ConnId, reactor::ConnId>,
     to_messenger: BTreeMap<reactor::ConnId, ConnId>,
-    /// Accepted connections have even numbers.
+    /// The number of the next accepted connection. Accepted connections have even numbers.
     next_accepted: u64,
 }
 
@@ -32,7 +32,7 @@ impl Port {
         self.messenger.accepted(conn, peer, io.now());
     }
 
-    /// The outcome of a connect.
+    /// Takes the outcome of a connect.
     pub fn connected(&mut self, io: &impl Io, reactor_conn: reactor::ConnId, result: std::io::Result<SocketAddr>) {
         match (result, self.to_messenger.get(&reactor_conn)) {
             (Ok(_), Some(&conn)) => self.messenger.connected(conn, io.now()),
@@ -58,7 +58,7 @@ impl Port {
         }
     }
 
-    /// The messenger's next event; its transport wishes are carried out on the way.
+    /// The messenger's next event. Carries out the messenger's wishes to its transport on the way.
     pub fn poll(&mut self, io: &mut impl Io) -> Option<Output> {
         loop {
             match self.messenger.poll()? {

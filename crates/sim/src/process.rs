@@ -1,4 +1,4 @@
-//! Whatever runs on a node.
+//! Processes that run on nodes.
 
 use crate::client_process::ClientProcess;
 use crate::format_process::FormatProcess;
@@ -11,14 +11,14 @@ use reactor::{Event, Handler};
 
 /// The program that a process runs.
 pub enum Program {
-    /// With its heartbeats, which have a thread of their own elsewhere.
+    /// An OSD with its heartbeats. In a real OSD the heartbeats have a thread of their own.
     Osd(Box<OsdInOneLoop>, Box<HeartbeatNode>),
     Mon(Box<MonProcess>),
     Client(Box<ClientProcess>),
     Format(FormatProcess),
 }
 
-/// A process, with what the timeline shows of it.
+/// A process with its name in the timeline.
 pub struct Process {
     pub name: String,
     pub program: Program,

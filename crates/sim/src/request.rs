@@ -1,4 +1,4 @@
-//! The workload's requests as messages, and the answers read back.
+//! Turns the workload's requests into messages, and reads their answers back.
 
 use crate::content::{Content, OpId, WORD_BYTES};
 use crate::history::{Answer, Ask, ObjectName, Usage};
@@ -14,20 +14,20 @@ use wire::messages::op_data::{OmapValsOutput, StatOutput};
 use wire::messages::{Op, OpFlags, OpReply, XattrArgs, op_flag};
 use wire::{Decode, Target, Writer};
 
-/// Namespace that stands for all of them in listings.
+/// The namespace that stands for all namespaces in listings.
 const ALL_NAMESPACES: &[u8] = b"\x01";
-/// Few, so that listings take several pages.
+/// Number of objects in a page of a listing: few, so that listings take several pages.
 const PAGE_OBJECTS: u64 = 3;
 /// Attributes and keys from this number on have long values.
 pub(crate) const LONG_FROM: u8 = 200;
-/// Key of an object's number in its omap, and name of its lock, which an attribute holds.
+/// Key of an object's number in its omap; name of an object's lock; attribute that holds the lock.
 const COUNT: &[u8] = b"count";
 const LOCK: &[u8] = b"l";
 const LOCK_ATTR: &[u8] = b"lock.l";
 /// Attribute in which the class `version` keeps an object's version.
 const VERSION_ATTR: &[u8] = b"ceph.objclass.version";
 
-/// What operation `id` asks of `object`, for the cluster. `members`: flags that tell who may answer it if it is a read.
+/// The message for request `ask` of operation `id`. `members`: flags for a read that tell which members may answer it.
 pub(crate) fn request(
     pool: PoolId,
     id: OpId,
@@ -50,7 +50,7 @@ pub(crate) fn request(
         Ask::Read => request.flags = members,
         Ask::ReadAt(snap) => (request.flags, request.snap) = (members, SnapId(*snap)),
         Ask::Change(changes) => {
-            // By its name alone a class's method does not tell that it changes something.
+            // A class's method does not tell by its name that it changes the object.
             request.flags = request.flags | OpFlags::WRITE;
             if let Some(Change::Knows { seq, without }) = changes.first() {
                 let snaps = (1..=*seq).rev().filter(|snap| without >> snap & 1 == 0).map(SnapId).collect();
@@ -65,7 +65,7 @@ fn locator(pool: PoolId, object: ObjectName) -> Locator {
     Locator { nspace: Bytes::from_static(object.nspace()), ..Locator::pool(pool) }
 }
 
-/// `None`: this is told otherwise.
+/// The operation for one change. `None`: the request tells it in another way.
 fn part(pool: PoolId, object: ObjectName, id: OpId, change: &Change) -> Option<Op> {
     let copy_of =
         |source: ObjectName, snap| Op::copy_from(source.to_string().into(), locator(pool, source), SnapId(snap), 0);
@@ -107,7 +107,7 @@ fn part(pool: PoolId, object: ObjectName, id: OpId, change: &Change) -> Option<O
             w.versioned(1, 1, |w| {
                 w.blob(LOCK);
                 w.u8(EXCLUSIVE);
-                // Cookie, tag and description.
+                // The lock's cookie, tag and description.
                 (0..3).for_each(|_| w.blob(b""));
                 w.put(&Utime::ZERO);
                 w.u8(0);
@@ -118,7 +118,7 @@ fn part(pool: PoolId, object: ObjectName, id: OpId, change: &Change) -> Option<O
             let version = |w: &mut Writer, version: u64| {
                 w.versioned(1, 1, |w| {
                     w.u64(version);
-                    // Its tag.
+                    // The version's tag.
                     w.blob(b"");
                 });
             };
@@ -155,7 +155,7 @@ fn guard(attr: u8, left_by: OpId) -> Op {
     Op::cmp_xattr(&name(attr), &expected, XattrArgs::EQ)
 }
 
-/// What operation `id` sets an attribute or an omap's key to. Some are long.
+/// The value that operation `id` gives an attribute or an omap's key. Some values are long.
 fn value(name: u8, id: OpId) -> Vec<u8> {
     let mut value = id.to_string().into_bytes();
     if name >= LONG_FROM {
@@ -164,7 +164,7 @@ fn value(name: u8, id: OpId) -> Vec<u8> {
     value
 }
 
-/// The operation that has set a value.
+/// The operation that set a value.
 fn set_by(name: u8, bytes: &[u8]) -> Option<OpId> {
     let id = parsed(bytes.split(|byte| *byte == b'.').next()?)?;
     (value(name, id) == bytes).then_some(id)
@@ -174,9 +174,9 @@ fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// What the cluster answered to `ask`.
+/// The cluster's answer to `ask`.
 ///
-/// Errors: an answer that no correct cluster gives, in words.
+/// Errors: a sentence about an answer that no correct cluster gives.
 pub(crate) fn answer(ask: &Ask, result: Result<Reply, Error>) -> Result<Answer, String> {
     let reply = match result {
         Ok(reply) => reply,
@@ -246,7 +246,7 @@ fn decoded<T: Decode>(part: &OpReply) -> Result<T, String> {
     T::decode(&mut wire::Reader::shared(&bytes)).map_err(|e| format!("output cannot be read: {e}"))
 }
 
-/// The page of a listing that begins at `cursor`.
+/// A request for the page of a listing that begins at `cursor`.
 pub(crate) fn page_request(pool: PoolId, cursor: &ObjectId) -> Request {
     let nspace = Bytes::from_static(ALL_NAMESPACES);
     let subject = Subject::Group { pool, nspace, hash: cursor.hash };
@@ -255,7 +255,7 @@ pub(crate) fn page_request(pool: PoolId, cursor: &ObjectId) -> Request {
     request
 }
 
-/// The page, and where the next begins.
+/// The page, with the place where the next one begins.
 pub(crate) fn page(result: Result<Reply, Error>) -> Result<ObjectListing, String> {
     let reply = result.map_err(|error| format!("a listing failed: {error}"))?;
     match (reply.error(), &reply.parts[..]) {

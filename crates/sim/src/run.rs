@@ -1,4 +1,4 @@
-//! One run: a cluster, a workload, misfortunes, an end in peace, and the checks.
+//! The course of one run: a cluster, a workload, misfortunes, a peaceful end, and the checks.
 
 use crate::check::{
     SteadyMaps, Violation, all_replicas_are_identical, all_shards_agree, copies_are_what_their_logs_were,
@@ -32,64 +32,65 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use types::{ObjectId, OsdId, SnapId};
 
-/// How often it is looked whether something is done.
+/// Interval at which a wait checks whether its condition holds.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A new cluster must be clean within this time.
+/// Time limit for a new cluster to become clean.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
-/// Once misfortunes have ended, everything must be clean and answered within this time.
+/// Time limit, from the end of misfortunes, for everything to become clean and be answered.
 pub(crate) const HEAL_TIME_MAX: Duration = Duration::from_secs(180);
-/// An orderly stop takes at most this long, also in the middle of a start from a slow disk.
+/// Time limit for an orderly stop, even in the middle of a start from a slow disk.
 const STOP_MAX: Duration = Duration::from_secs(20);
-/// How often it is looked whether an OSD has stopped.
+/// Interval at which a wait checks whether an OSD has stopped.
 const STOPPED_LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A disk is used within this time.
+/// Time within which a disk that is to fail is used, and so fails. An OSD whose disk has failed is started again after
+/// the same time.
 const DISK_FAILS_WITHIN: Duration = Duration::from_millis(500);
-/// Some of the large runs have such disks: all objects take a quarter of one.
+/// Size of disks in some large runs. All objects take a quarter of one.
 const SMALL_DISK_BYTES: u64 = 16 << 20;
-/// One in so many seeds has bits rot at the end.
+/// One seed in this many has bits rot at the end.
 const ROT_ONE_IN: u64 = 3;
-/// How reports count snapshots that were removed.
+/// Name in reports of snapshots that were removed.
 const SNAPSHOT_REMOVED: &str = "snapshot removed";
-/// How reports count bits that rot.
+/// Name in reports of bits that rotted.
 const ROTTED: &str = "bits rotted";
-/// Everything must be read and repaired within this time.
+/// Time limit for everything to be read and repaired.
 const SCRUB_TIME_MAX: Duration = Duration::from_secs(120);
-/// A deep scrub is ordered so often at most.
+/// The most times that a deep scrub is ordered.
 const SCRUB_ORDERS: u32 = 6;
-/// Statistics are at most this old; a state that lasts longer is the true one.
+/// The greatest age of statistics. A state that lasts longer is the true one.
 pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(6);
-/// Once all is clean, monitors and OSDs have the same maps within this time.
+/// Time limit, once all is clean, for monitors and OSDs to have the same maps.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(20);
-/// Clients that ask several monitors all the time.
+/// Number of clients that ask several monitors all the time.
 const ASKERS: usize = 3;
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub setup: Setup,
     /// A digest of everything that happened.
     pub fingerprint: u64,
     pub operations: usize,
-    /// Operations that were never answered.
+    /// Number of operations that were never answered.
     pub in_doubt: usize,
-    /// How often clients were asked to hold back.
+    /// Number of times that clients were asked to hold back.
     pub backoffs: u64,
-    /// Virtual time.
+    /// The run's length in virtual time.
     pub took: Duration,
-    /// From the end of misfortunes until all was clean and answered.
+    /// Time from the end of misfortunes until everything was clean and answered.
     pub healed_in: Duration,
-    /// How often each kind of misfortune struck.
+    /// Number of times that each kind of misfortune struck.
     pub faults: BTreeMap<&'static str, u64>,
 }
 
-/// A run that has shown a fault.
+/// A run that violated a property.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub setup: Setup,
-    /// Flags of the command that runs it again.
+    /// Flags for the command that repeats the run.
     pub flags: String,
     pub violation: Violation,
-    /// The last of what happened.
+    /// The last events of the run.
     pub timeline: Vec<String>,
 }
 
@@ -104,12 +105,12 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs a small run of one seed; if something does not hold, once more for its timeline.
+/// Makes a small run of one seed. If a check fails, makes it once more for its timeline.
 pub fn check_seed(seed: u64) -> Result<Report, Box<Failure>> {
     check(&Setup::small(seed), &format!("--seed {seed} --small"))
 }
 
-/// Runs one seed, which these flags lead to; if something does not hold, once more for its timeline.
+/// Makes the run of `setup`; `flags` lead to it. If a check fails, makes it once more for its timeline.
 pub fn check(setup: &Setup, flags: &str) -> Result<Report, Box<Failure>> {
     run(setup).map_err(|violation| {
         let (again, timeline) = timeline::recorded(|| run(setup));
@@ -121,7 +122,7 @@ pub fn check(setup: &Setup, flags: &str) -> Result<Report, Box<Failure>> {
     })
 }
 
-/// Runs one seed. A panic counts as a violation.
+/// Makes one run. A panic counts as a violation.
 pub fn run(setup: &Setup) -> Result<Report, Violation> {
     catch_unwind(AssertUnwindSafe(|| Run::new(setup).complete())).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -132,17 +133,18 @@ pub fn run(setup: &Setup) -> Result<Report, Violation> {
 }
 
 thread_local! {
-    /// The source line of this thread's last panic, where [`note_place_of_panic`] is the hook.
+    /// The source line of this thread's last panic, if [`note_place_of_panic`] is the hook.
     static PLACE_OF_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// A panic hook that prints nothing and has [`run`] tell the place of the panic.
+/// A panic hook that prints nothing. It notes the place of the panic for [`run`].
 pub(crate) fn note_place_of_panic(panic: &PanicHookInfo<'_>) {
     PLACE_OF_PANIC.set(panic.location().map(ToString::to_string));
 }
 
-/// Whether nothing of an object may be kept for a snapshot: it was removed, and no change was on its way then that
-/// still knew it. As in Ceph, one that comes once the snapshot is forgotten preserves for it, and nobody notices.
+/// True if nothing of an object may be kept for a snapshot: it was removed, and no change that still knew it was on its
+/// way then. In Ceph, too, a change that comes after the snapshot is forgotten preserves the object for it, and nobody
+/// notices.
 fn is_gone(history: &[Operation], removed: &BTreeMap<u64, Duration>, object: &ObjectId, snap: u64) -> bool {
     let Some(at) = removed.get(&snap) else { return false };
     let knows = |operation: &Operation| match &operation.ask {
@@ -156,11 +158,11 @@ fn is_gone(history: &[Operation], removed: &BTreeMap<u64, Duration>, object: &Ob
     !late.any(|operation| operation.object.to_string().as_bytes() == object.name)
 }
 
-/// Something that is to happen.
+/// An event to come.
 enum Due {
     Fault(Fault),
     StartOsd(usize),
-    /// An OSD that has been asked to stop is started again, so long after it has.
+    /// Starts an OSD that has been asked to stop, this long after it has stopped.
     StartStopped {
         osd: usize,
         away: Duration,
@@ -176,53 +178,53 @@ enum Due {
     In(usize),
     Command(String),
     NormalDisks(usize),
-    /// The end of some misfortune.
+    /// The end of a misfortune, or another later step.
     Later(Box<dyn FnOnce(&mut Run)>),
 }
 
-/// A run on its way.
+/// A run under way.
 pub(crate) struct Run {
     pub setup: Setup,
-    /// For the plan; the world has its own.
+    /// Random numbers for the plan. The world has its own.
     pub rng: Rng,
     pub cluster: Cluster,
     pub struck: BTreeMap<&'static str, u64>,
-    /// OSDs whose disks are gone, and whether there ever were any.
+    /// OSDs whose disks are gone. `any_lost`: there was ever one.
     pub lost: Vec<Lost>,
     pub any_lost: bool,
-    /// The pool has had fewer copies for a while, or has them still.
+    /// True if the pool has had fewer copies for a while, or has them still.
     pub made_smaller: bool,
-    /// OSDs that were not there in the beginning.
+    /// Number of OSDs that were not there at the beginning.
     pub added: usize,
     /// Misfortunes, with their times since the workload's beginning.
     plan: Vec<(Duration, Fault)>,
     due: BTreeMap<(Duration, u64), Due>,
     dues_made: u64,
     workers: Vec<usize>,
-    /// Clients that watch objects, and such that only read.
+    /// Clients that watch objects, and clients that only read.
     watchers: Vec<usize>,
     pub readers: Vec<usize>,
-    /// Monitors that something has befallen, and until when.
+    /// Monitors in trouble, each with the end of its trouble.
     pub troubled: BTreeMap<usize, Duration>,
     /// The client that gives commands.
     pub operator: usize,
     pub groups: u32,
     pub objects: Objects,
     snaps: Arc<Snapshots>,
-    /// When those that are gone were removed.
+    /// The times at which snapshots were removed.
     removed_snaps: BTreeMap<u64, Duration>,
     /// OSDs that the operator has put out.
     pub out: BTreeSet<usize>,
-    /// Commands that take back what the operator has changed.
+    /// Commands that undo the operator's changes.
     undo: BTreeSet<String>,
     maps: SteadyMaps,
-    /// From when to when reads may be answered by leases that have ended for all but who answers.
+    /// Periods in which reads may be answered by leases that have ended, although the answering OSD cannot know it.
     pub unsure: Vec<(Duration, Duration)>,
 }
 
-/// What an OSD does in a turn, of a millisecond, to find out where groups are. In one of four runs that takes up to a
-/// second when CRUSH has to be asked for all `groups` that there may come to be, so that maps come into force late, and
-/// elsewhere earlier.
+/// The work that an OSD does to place groups in a turn, which takes a millisecond. In one of four runs, placing all
+/// `groups` that the pool may come to have takes up to a second, if CRUSH has to be asked for all of them. Maps then
+/// come into force late, and earlier on other OSDs.
 fn placing_work(seed: u64, groups: u32) -> usize {
     const TURNS: [usize; 4] = [10, 50, 250, 1000];
     match seed % 4 {
@@ -240,7 +242,7 @@ impl Run {
         if setup.merges && setup.coding.is_some() {
             groups = groups.max(splits::CODED_GROUPS_MIN);
         }
-        // The smaller, the more often it wraps around, and the more checkpoints there are.
+        // With a smaller log, the log wraps around more often and there are more checkpoints.
         let is_small = setup.operations.is_none();
         let wal_bytes = if is_small { (256 << 10) << rng.below(4) } else { (64 << 10) << rng.below(6) };
         let log_entries_min = match (short_logs, is_small) {
@@ -248,12 +250,13 @@ impl Run {
             (true, false) => 80,
             (false, _) => 1000,
         };
-        // Under half of the short logs requests are remembered no longer than the log keeps them. Watchers make
-        // updates, too, of which windows know nothing.
+        // In half of the large runs with short logs, groups remember requests no longer than their logs keep them. Not
+        // with watchers, because these make updates that the window does not count.
         let no_dups = short_logs && !is_small && seed.is_multiple_of(2) && !setup.watches;
         let dups_max = if no_dups { 0 } else { Limits::default().dups_max };
-        // Small disks are written all over, so that blocks are used again soon after they were freed.
-        // Several shards divide windows for updates, which must be as large as with one.
+        // Small disks are written all over, so that blocks are used again soon after they were freed. They grow with
+        // the number of shards, because shards divide windows for updates, and each window must be as large as with one
+        // shard.
         let small_bytes = SMALL_DISK_BYTES * setup.shards as u64;
         let disk_bytes = if !is_small && rng.one_in(3) { small_bytes } else { DISK_BYTES };
         let ballast = if rng.one_in(2) { 0 } else { 10 + rng.below(50) as u8 };
@@ -269,10 +272,10 @@ impl Run {
             log_entries_min,
             dups_max,
             window: if dups_max > 0 { u64::MAX } else { log_entries_min as u64 / 2 },
-            // Few, so that there are many steps at which it can be interrupted.
+            // A small number gives many steps at which backfill can be interrupted.
             backfill_objects: 1 + (seed / 3 % 8) as usize,
             piece_bytes: setup.piece_bytes.unwrap_or(Limits::default().piece_bytes),
-            // Shorter than pieces, so that these go in parts, too.
+            // Messages are shorter than pieces, so that pieces go in parts, too.
             message_bytes: setup.piece_bytes.map_or(Limits::default().message_bytes, |bytes| bytes as usize / 2),
             placing_work: placing_work(seed, if setup.splits { splits::GROUPS_MAX } else { groups }),
             wal_bytes,
@@ -340,7 +343,7 @@ impl Run {
             false => statistics,
         };
         let stored = self.compare_replicas()?;
-        // What comes of a split is counted by estimate until the next scrub.
+        // After a split, groups count by estimate until the next scrub.
         if !self.setup.splits {
             statistics_agree_with_objects(&statistics, &stored)?;
         }
@@ -370,7 +373,7 @@ impl Run {
         }
         if let Some(monitor) = self.cluster.monitor() {
             groups_serve_with_enough_members(monitor.state())?;
-            // Nobody else places groups as a whole in such runs.
+            // In such runs only the ordering of shards places groups as a whole.
             if self.setup.merges && !self.setup.places && !monitor.state().osdmap().pg_upmap.is_empty() {
                 self.struck.insert(splits::ORDERED, 1);
             }
@@ -385,7 +388,7 @@ impl Run {
         self.cluster.check_processes().map_err(Violation)
     }
 
-    /// Lets time pass until `done`, at most `time`.
+    /// Lets time pass until `done` returns `Ok`, for `time` at most.
     pub(crate) fn wait(
         &mut self,
         what: &str,
@@ -400,7 +403,7 @@ impl Run {
             }
             self.cluster.world.run_for(LOOK_EVERY);
             self.check_processes()?;
-            // A disk that fails late does so after misfortunes are over.
+            // A disk that fails late may do so after misfortunes are over.
             while let Some(entry) = self.due.first_entry().filter(|due| due.key().0 <= self.cluster.world.now()) {
                 let due = entry.remove();
                 self.happen(due)?;
@@ -473,8 +476,8 @@ impl Run {
             let objects: Vec<ObjectName> = objects;
             let pause = Duration::from_millis(300 + self.rng.below(500));
             let left = (lasts.as_millis() / pause.as_millis()) as u32 + 1;
-            // Where members answer, too, two for each, so that whichever OSD is alone is asked by somebody, and what
-            // the others say meanwhile is seen.
+            // If members answer reads, each OSD has two readers: an OSD that is alone is then asked by one of them, and
+            // the other one sees the answers of the rest meanwhile.
             let near = match self.setup.balanced {
                 true => (0..self.cluster.osd_count()).map(|osd| Some(OsdId(osd as i32))).collect(),
                 false => vec![None],
@@ -502,7 +505,7 @@ impl Run {
         Ok(())
     }
 
-    /// Has the monitors know all snapshots that clients will take.
+    /// Has the monitors make all snapshots that clients will use.
     fn take_snapshots(&mut self) -> Result<(), Violation> {
         for snap in 1..=SNAPSHOTS_MAX {
             self.cluster.snapshot(self.operator, None);
@@ -514,7 +517,7 @@ impl Run {
         Ok(())
     }
 
-    /// Removes a snapshot, if there is one.
+    /// Removes a snapshot if there is one to remove.
     fn remove_snapshot(&mut self) {
         if let Some(snap) = self.snaps.remove_some(&mut self.rng) {
             self.note(|| format!("snapshot {snap} is removed"));
@@ -531,7 +534,7 @@ impl Run {
         })
     }
 
-    /// Clients that ask monitors for as long as misfortunes last.
+    /// Adds clients that ask monitors for as long as misfortunes last.
     fn ask_monitors(&mut self) {
         let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(10);
         for _ in 0..ASKERS {
@@ -543,7 +546,7 @@ impl Run {
         }
     }
 
-    /// A workload that lasts about as long as misfortunes do.
+    /// Makes a workload that lasts about as long as misfortunes do.
     fn work(&mut self, workers: usize) -> Purpose {
         let requests = match self.setup.operations {
             None => 30 + self.rng.below(60) as u32,
@@ -568,12 +571,12 @@ impl Run {
         })
     }
 
-    /// Has something be done later, unless misfortunes are over by then.
+    /// Has a step done at the time `at`, unless misfortunes are over by then.
     pub(crate) fn later(&mut self, at: Duration, what: impl FnOnce(&mut Run) + 'static) {
         self.at(at, Due::Later(Box::new(what)));
     }
 
-    /// Has the operator give a command later.
+    /// Has the operator give a command at the time `at`.
     pub(crate) fn command_at(&mut self, at: Duration, json: String) {
         self.at(at, Due::Command(json));
     }
@@ -602,7 +605,7 @@ impl Run {
                 self.cluster.world.run_until(next);
                 self.check_processes()?;
             }
-            // Once there are no more faults, what is away may come back with the healing, all at once.
+            // When no more faults are to come, absent processes may come back all at once in the healing.
             let is_fault = |due: &Due| matches!(due, Due::Fault(_) | Due::KillMon | Due::KillOsd { .. });
             let last = !is_fault(&due) && !self.due.values().any(is_fault);
             self.happen(due)?;
@@ -659,7 +662,7 @@ impl Run {
         Ok(())
     }
 
-    /// Whether it struck.
+    /// Carries out a misfortune. Returns true if it struck.
     fn fault(&mut self, fault: Fault) -> Result<bool, Violation> {
         self.note(|| format!("{fault:?}"));
         let now = self.cluster.world.now();
@@ -699,7 +702,7 @@ impl Run {
                 self.at(now + mon_after, Due::KillMon);
             }
             Fault::Out { osd, lasts } => {
-                // At least as many as there are copies must stay in.
+                // At least as many OSDs as there are copies must stay in.
                 let enough = self.cluster.osds_present() > self.out.len() + self.setup.members();
                 if !enough || !self.cluster.is_present(osd) || !self.out.insert(osd) {
                     return Ok(false);
@@ -708,11 +711,11 @@ impl Run {
                 self.cluster.command(self.operator, json);
                 self.at(now + lasts.0, Due::In(osd));
             }
-            // The number of shards is the code's.
+            // The code fixes the number of shards.
             Fault::Change { command, .. } if self.setup.coding.is_some() && command.contains("\"size\"") => {
                 return Ok(false);
             }
-            // One copy less may be all that is left of what was lost.
+            // With one copy less, there might be none left of an object that a lost OSD had.
             Fault::Change { command, .. } if self.any_lost && command.contains("\"size\"") => return Ok(false),
             Fault::Change { command, undo, lasts } => {
                 self.made_smaller |= command.contains("\"size\"");
@@ -758,7 +761,7 @@ impl Run {
             }
             Fault::CutOff { osd, heard, hears, lasts } => {
                 let (nodes, own) = (self.cluster.nodes(), self.cluster.osd_node(osd));
-                // The monitors and the other OSDs.
+                // These are the monitors and the other OSDs.
                 let cluster = nodes[..self.cluster.mon_count() + self.cluster.osd_count()].iter().copied();
                 for other in cluster.filter(|node| *node != own) {
                     if !heard {
@@ -793,7 +796,7 @@ impl Run {
         }
     }
 
-    /// The monitor that leads, or else one that runs, is killed.
+    /// Kills the monitor that leads, or else one that runs.
     fn kill_leader(&mut self, crash: Crash) {
         let running = || (0..self.cluster.mon_count()).find(|mon| self.cluster.mon_runs(*mon));
         let mon = self.cluster.leading_mon().or_else(running).unwrap_or(0);
@@ -815,7 +818,8 @@ impl Run {
         }
     }
 
-    /// Ends all misfortunes; then everything must become clean, and everybody be answered.
+    /// Ends all misfortunes. Then everything must become clean, and all clients must be answered. Returns the time that
+    /// it took.
     fn heal(&mut self) -> Result<Duration, Violation> {
         self.due.clear();
         self.cluster.world.unblock_all();
@@ -825,7 +829,7 @@ impl Run {
         self.set_clocks_right();
         (0..self.cluster.osd_count()).for_each(|osd| self.cluster.normal_disks(osd));
         (0..self.cluster.mon_count()).for_each(|mon| self.cluster.slow_mon_disk(mon, 1));
-        // Whoever has been asked to stop does so before it is started again.
+        // An OSD that was asked to stop does so before it is started again.
         let stopped_by = self.cluster.world.now() + STOP_MAX;
         while (0..self.cluster.osd_count()).any(|osd| self.cluster.is_stopping(osd)) {
             if self.cluster.world.now() >= stopped_by {
@@ -846,7 +850,7 @@ impl Run {
             self.remove_snapshot();
         }
         if self.setup.splits {
-            // What is still to be moved is moved at once.
+            // The remaining changes of placement happen at once.
             self.cluster.command(self.operator, splits::careful(false));
         }
         self.note(|| "misfortunes are over".to_owned());
@@ -877,14 +881,15 @@ impl Run {
         Ok(self.cluster.world.now() - begin)
     }
 
-    /// Connections that break may have taken an OSD out of the map again, and what a scrub found is repaired after it
-    /// was reported: all is compared once everything has stayed clean.
+    /// Waits until everything has stayed clean. Connections that break may have taken an OSD out of the map again, and
+    /// damage that a scrub found is repaired only after the report. The comparison needs a state in which nothing
+    /// changes.
     pub(crate) fn settle(&mut self) -> Result<(), Violation> {
         self.cluster.world.calm();
         let mut clean_since = None;
         let mut epoch = None;
         self.wait("staying clean", HEAL_TIME_MAX, |cluster| {
-            // The balancer moves groups once all is clean, and what is told of them is late.
+            // The balancer moves groups once all is clean, and reports about that come late.
             let newest = cluster.monitor().map(|monitor| monitor.state().osdmap().epoch);
             let is_same = std::mem::replace(&mut epoch, newest) == newest;
             if let Err(why) = cluster.is_clean().and_then(|()| cluster.is_trimmed()) {
@@ -901,7 +906,7 @@ impl Run {
         })
     }
 
-    /// Everybody who watches is told once more, and must answer now.
+    /// Has every watcher notify the others once more. All must answer now.
     fn tell_watchers(&mut self) -> Result<(), Violation> {
         let watchers = self.watchers.clone();
         let all = |cluster: &Cluster, is: fn(&ClientProcess) -> bool| {
@@ -918,7 +923,7 @@ impl Run {
         watchers_are_told(clients)
     }
 
-    /// A last client reads and lists everything.
+    /// Has a last client read and list everything.
     fn look_at_everything(&mut self) -> Result<(), Violation> {
         let newest = self.snaps.newest.load(Ordering::Relaxed);
         let looker =
@@ -932,7 +937,7 @@ impl Run {
             if let (Ask::Read, Some((_, Answer::Seen(state)))) = (&operation.ask, &operation.answer) {
                 exist.insert(operation.object, state.is_some());
                 if newest > 0 && state.is_none() {
-                    // As in Ceph, what was removed and is at snapshots still is listed.
+                    // In Ceph, too, an object that was removed and still exists at snapshots is listed.
                     let name = (operation.object.nspace().to_vec(), operation.object.to_string().into_bytes());
                     listed.retain(|listed| *listed != name);
                 }
@@ -941,11 +946,11 @@ impl Run {
         listing_agrees_with_objects(&listed, &exist)
     }
 
-    /// Bits of objects rot on one disk. A deep scrub must find and repair that.
+    /// Lets bits of objects rot on one disk. A deep scrub must find and repair them.
     fn rot(&mut self) -> Result<(), Violation> {
         let osds: Vec<usize> = (0..self.cluster.osd_count()).filter(|osd| self.cluster.is_present(*osd)).collect();
         let any = osds[self.rng.below(osds.len() as u64) as usize];
-        // What has rotted before may still be as it is: copies of it must stay whole elsewhere.
+        // Earlier rot may not be mended yet, so copies on the other disks must stay whole.
         let osd = if self.struck.contains_key(ROTTED) { ROTTEN } else { any };
         let bits = 1 + self.rng.below(3) as u32;
         if self.rot_some(osd, bits)? {
@@ -956,7 +961,8 @@ impl Run {
 
     pub(crate) fn scrub_everything(&mut self) -> Result<(), Violation> {
         let pool = self.cluster.find_pool();
-        // A scrub that began before bits rotted has been told of by then, and is not taken for one that is ordered now.
+        // By then, a scrub that began before bits rotted has been reported, and does not pass for one that is ordered
+        // now.
         let settled = self.cluster.world.now() + SETTLED_AFTER;
         self.wait("what is told", 2 * SETTLED_AFTER, |cluster| {
             if cluster.world.now() >= settled { Ok(()) } else { Err("not yet".to_owned()) }
@@ -964,13 +970,13 @@ impl Run {
         let before: BTreeMap<types::PgId, _> = self.scrubbed(pool).collect();
         let by_any_clock = self.setup.has(Mix::Sleeps);
         let mut scrubbed = Ok(());
-        // An OSD whose connection is reset just then does not hear of the order.
+        // An OSD whose connection is reset at that moment does not get the order.
         for _ in 0..SCRUB_ORDERS {
             self.cluster.command(self.operator, r#"{"prefix": "osd deep-scrub", "who": "all"}"#.to_owned());
             scrubbed = self.wait("a deep scrub", SCRUB_TIME_MAX / SCRUB_ORDERS, |cluster| {
                 cluster.is_clean()?;
                 let pgs = &cluster.monitor().expect("it is clean").volatile().pgs;
-                // Where clocks jump back, the time of a later scrub may be an earlier one.
+                // If clocks jump back, a later scrub may have an earlier time.
                 let is_old = |at: types::Utime, before| if by_any_clock { at == before } else { at <= before };
                 let left = before.iter().filter(|(id, at)| is_old(pgs[id].report.scrub.deep_at, **at)).count();
                 if left == 0 { Ok(()) } else { Err(format!("{left} groups are not scrubbed")) }
@@ -982,13 +988,13 @@ impl Run {
         scrubbed
     }
 
-    /// When each group was last scrubbed deeply.
+    /// The time of each group's last deep scrub.
     fn scrubbed(&self, pool: types::PoolId) -> impl Iterator<Item = (types::PgId, types::Utime)> {
         let pgs = &self.cluster.monitor().expect("the monitor runs").volatile().pgs;
         pgs.iter().filter(move |(id, _)| id.pool == pool).map(|(id, pg)| (*id, pg.report.scrub.deep_at))
     }
 
-    /// Objects and bytes of each group of the pool, as the monitor knows it.
+    /// Objects and bytes of each group of the pool, as the monitor counts them.
     fn statistics(&mut self) -> BTreeMap<types::PgId, (u64, u64)> {
         let pool = self.cluster.find_pool();
         let pgs = &self.cluster.monitor().expect("the monitor runs").volatile().pgs;
@@ -996,7 +1002,7 @@ impl Run {
         pgs.map(|(id, pg)| (*id, (pg.report.objects, pg.report.bytes))).collect()
     }
 
-    /// Ends every OSD and compares what their disks hold. Gives objects and bytes of each group.
+    /// Ends every OSD and compares the content of their disks. Returns the number of objects and bytes of each group.
     fn compare_replicas(&mut self) -> Result<BTreeMap<types::PgId, (u64, u64)>, Violation> {
         let crash = if self.rng.one_in(2) { Crash::Power } else { Crash::Process };
         let (history, removed) = (self.cluster.history(), &self.removed_snaps);

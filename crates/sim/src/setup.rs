@@ -1,163 +1,161 @@
-//! What a run is made of.
+//! The parts of a run: sizes, kinds of misfortunes, kinds of requests.
 
 use crate::faults::Mix;
 use reactor::sim::Rng;
 
-/// One seed of a swarm in so many has an erasure-coded pool.
+/// One seed of a swarm in this many has an erasure-coded pool.
 const CODED_ONE_IN: u64 = 6;
 
-/// Clocks may run so much faster or slower than the world's, in parts per million: leases allow for a tenth between
-/// two.
+/// The most by which a clock may run faster or slower than the world's, in parts per million. Leases allow for a
+/// difference of a tenth between two clocks.
 pub const DRIFT_PPM_MAX: i64 = 47_000;
 
-/// From this seed on, small runs have erasure-coded pools.
+/// Bit of a small run's seed: the pool is erasure-coded.
 pub const CODED_SEEDS: u64 = 1 << 40;
-/// From this seed on, pools of small runs get more placement groups meanwhile; those that are also [`CODED_SEEDS`] are
+/// Bit of a small run's seed: the pool gets more placement groups meanwhile. With [`CODED_SEEDS`], too, it is
 /// erasure-coded.
 pub const SPLIT_SEEDS: u64 = 1 << 41;
 
-/// From this seed on, pools of small runs get more placement groups and fewer again; those that are also
-/// [`CODED_SEEDS`] are erasure-coded.
+/// Bit of a small run's seed: the pool gets more placement groups and fewer again. With [`CODED_SEEDS`], too, it is
+/// erasure-coded.
 pub const MERGE_SEEDS: u64 = 1 << 43;
 
-/// From this seed on, if they are also [`CODED_SEEDS`], the operator places groups of small runs anywhere.
+/// Bit of a small run's seed: the operator places groups anywhere, if the seed also has [`CODED_SEEDS`].
 pub const PLACE_SEEDS: u64 = 1 << 45;
 
-/// From this seed on, small runs have three or five monitors, and what befalls them among other things.
+/// Bit of a small run's seed: there are three or five monitors, and misfortunes of monitors among others.
 pub const QUORUM_SEEDS: u64 = 1 << 44;
-/// From this seed on, runs of a swarm have one, three or five monitors. Those before were run when there was one.
+/// From this seed of the swarm on, runs have one, three or five monitors. Earlier seeds were run when there was one.
 const QUORUM_SWARM_FROM: u64 = 7000;
 /// From this seed of the swarm on, clients also call object classes and remove snapshots.
 const MORE_SWARM_FROM: u64 = QUORUM_SWARM_FROM;
 
-/// From this seed of the swarm on, in some runs pools get more placement groups, and replicated ones fewer again,
-/// groups of erasure-coded pools are placed anywhere, and clients watch.
+/// From this seed of the swarm on, some runs have these, too: pools get more placement groups, and replicated ones
+/// fewer again; groups of erasure-coded pools are placed anywhere; clients watch.
 const ALL_SWARM_FROM: u64 = 20_000;
-/// From this seed of the swarm on, erasure-coded ones get fewer again, too.
+/// From this seed of the swarm on, erasure-coded pools get fewer groups again, too.
 const CODED_MERGES_SWARM_FROM: u64 = 80_000;
-/// Groups of erasure-coded pools may have to exchange shards before they are merged, for which it takes another OSD.
+/// Number of OSDs beyond the members that merging needs: groups of erasure-coded pools may have to exchange shards
+/// before they are merged, and that takes another OSD.
 const SPARE_TO_MERGE: usize = 1;
-/// One seed of a swarm in so many has each of these.
+/// One seed of a swarm in this many has each of these.
 const SPLITS_ONE_IN: u64 = 4;
 const WATCH_ONE_IN: u64 = 4;
 const PLACES_ONE_IN: u64 = 2;
 
-/// From this seed on, some clients of small runs watch objects.
+/// Bit of a small run's seed: some clients watch objects.
 pub const WATCH_SEEDS: u64 = 1 << 46;
 
-/// From this seed on, small runs have OSDs that are alone with clients that read.
+/// Bit of a small run's seed: OSDs are alone with clients that read.
 pub const ISLAND_SEEDS: u64 = 1 << 47;
 
-/// From this seed on, clients of small runs take snapshots.
+/// Bit of a small run's seed: clients take snapshots.
 pub const SNAP_SEEDS: u64 = 1 << 42;
-/// From this seed on, small runs have erasure-coded pools and snapshots of them.
+/// Bit of a small run's seed: the pool is erasure-coded, and clients take snapshots.
 pub const CODED_SNAP_SEEDS: u64 = 1 << 48;
-/// From this seed on, clients of small runs read from any member of a placement group, if the pool is replicated.
+/// Bit of a small run's seed: clients read from any member of a placement group, if the pool is replicated.
 pub const BALANCED_SEEDS: u64 = 1 << 49;
-/// From this seed on, clients of small runs call the class `version`, too, if the pool is replicated; so do those of
-/// the swarm from [`BALANCED_SWARM_FROM`] on.
+/// Bit of a small run's seed: clients call the class `version`, too, if the pool is replicated. Clients of the swarm
+/// call it from [`BALANCED_SWARM_FROM`] on.
 pub const VERSION_SEEDS: u64 = 1 << 50;
-/// From this seed on, OSDs of small runs have two shards, or four.
+/// Bit of a small run's seed: OSDs have two shards, or four.
 pub const SHARD_SEEDS: u64 = 1 << 51;
-/// From this seed of the swarm on, so do those of one seed in so many.
+/// From this seed of the swarm on, OSDs of one seed in [`SHARDS_ONE_IN`] have two shards, or four.
 const SHARD_SWARM_FROM: u64 = 60_000;
 const SHARDS_ONE_IN: u64 = 3;
-/// From this seed of the swarm on, so do those of one seed in so many.
+/// From this seed of the swarm on, clients of one seed in [`BALANCED_ONE_IN`] read from any member of a placement
+/// group.
 const BALANCED_SWARM_FROM: u64 = 40_000;
 const BALANCED_ONE_IN: u64 = 3;
-/// From this seed on, sessions of OSDs end in small runs, among other things, and objects go in small pieces.
+/// Bit of a small run's seed: sessions of OSDs end, among other things, and objects go in small pieces.
 pub const SESSION_SEEDS: u64 = 1 << 53;
-/// From this seed of the swarm on, in some runs sessions of OSDs end, and objects go in small pieces.
+/// From this seed of the swarm on, sessions of OSDs end in some runs, and objects go in small pieces in some.
 const SESSION_SWARM_FROM: u64 = 17_957_600_000;
-/// One seed of a swarm in so many has each of these.
+/// One seed of a swarm in this many has each of these.
 const SESSIONS_ONE_IN: u64 = 3;
 const PIECES_ONE_IN: u64 = 2;
-/// From this seed on, clients of small runs also copy objects, repeat patterns and set long values; so do those of the
-/// swarm from [`HEAVY_SWARM_FROM`] on, under every other seed.
+/// Bit of a small run's seed: clients also copy objects, repeat patterns and set long values. Clients of the swarm do
+/// so from [`HEAVY_SWARM_FROM`] on, under every other seed.
 pub const HEAVY_SEEDS: u64 = 1 << 52;
 const HEAVY_SWARM_FROM: u64 = 17_957_000_000;
 
-/// From this seed on, more copies, or shards, of an object of small runs rot in the end than others can make up for.
+/// Bit of a small run's seed: at the end, more copies or shards of an object rot than others can make up for.
 pub const LOSS_SEEDS: u64 = 1 << 54;
-/// From this seed on, disks of an OSD of small runs go back to what they were, in the end, as if they had lied about
+/// Bit of a small run's seed: at the end, disks of an OSD go back to an earlier state, as if they had lied about
 /// flushes.
 pub const LIE_SEEDS: u64 = 1 << 55;
-/// From this seed on, OSDs and monitors of small runs take time for what they do.
+/// Bit of a small run's seed: the work of OSDs and monitors takes time.
 pub const BUSY_SEEDS: u64 = 1 << 56;
-/// From this seed on, flushes of OSDs of small runs fail, and lose what they were to make durable.
+/// Bit of a small run's seed: flushes of OSDs fail, and lose the data that they were to make durable.
 pub const FLUSH_SEEDS: u64 = 1 << 57;
-/// From this seed on, machines of small runs sleep, or are paused with their clocks, and wall clocks jump by hours.
+/// Bit of a small run's seed: machines sleep, or are paused together with their clocks, and wall clocks jump by hours.
 pub const SLEEP_SEEDS: u64 = 1 << 58;
-/// From this seed on, OSDs of small runs have so little memory for clients that these wait for it.
+/// Bit of a small run's seed: OSDs have so little memory for clients that clients wait for it.
 pub const MEMORY_SEEDS: u64 = 1 << 59;
-/// From this seed on, small runs have several monitors, and single connections with them are slow.
+/// Bit of a small run's seed: there are several monitors, and single connections with them are slow.
 pub const ROUTE_SEEDS: u64 = 1 << 60;
-/// From this seed on, somebody tries to start OSDs of small runs a second time.
+/// Bit of a small run's seed: another process tries to start OSDs that run.
 pub const TWICE_SEEDS: u64 = 1 << 61;
-/// Under these seeds of the swarm each of the newer kinds is there in one run of so many. Two of the first 800 fail
-/// (docs/status.md), so fresh seeds of the day have these kinds only once [`NEWER_SWARM_AGAIN`] is reached.
-const NEWER_SWARM_FROM: u64 = 17_958_000_000;
-const NEWER_SWARM_UNTIL: u64 = 17_958_002_000;
-/// From this seed of the swarm on, newer kinds are there in all runs to come.
-const NEWER_SWARM_AGAIN: u64 = 17_970_000_000;
+/// From this seed of the swarm on, one run in [`NEWER_ONE_IN`] has each of the newer kinds.
+const NEWER_SWARM_FROM: u64 = 17_957_900_000;
 const NEWER_ONE_IN: u64 = 4;
-/// Kinds of misfortunes that come with such bits of small seeds.
+/// Kinds of misfortunes, each with the bit of small seeds that brings it.
 const NEWER: [(u64, Mix); 4] =
     [(FLUSH_SEEDS, Mix::Flushes), (SLEEP_SEEDS, Mix::Sleeps), (ROUTE_SEEDS, Mix::Routes), (TWICE_SEEDS, Mix::Twice)];
-/// One seed of a swarm in so many has snapshots, if its pool is replicated.
+/// One seed of a swarm in this many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
 /// Size and misfortunes of a run. With the seed it determines everything.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setup {
     pub seed: u64,
-    /// Each misfortune is drawn from one of these.
+    /// The kinds from which misfortunes are drawn.
     pub mixes: Vec<Mix>,
-    /// Monitors in the beginning.
+    /// Number of monitors at the beginning.
     pub mons: usize,
     pub osds: usize,
-    /// Copies of each object.
+    /// Number of copies of each object.
     pub copies: u8,
-    /// Data and parity shards instead, if the pool is erasure-coded.
+    /// Numbers of data and parity shards, which replace the copies, if the pool is erasure-coded.
     pub coding: Option<(u8, u8)>,
-    /// Client operations, about; `None`: some 200, as tests have them.
+    /// About how many operations clients make; `None`: some 200, as in tests.
     pub operations: Option<u32>,
     /// Clocks run at different rates.
     pub drift: bool,
-    /// The pool gets more placement groups meanwhile.
+    /// The pool gets more placement groups during the run.
     pub splits: bool,
-    /// It gets fewer again, too.
+    /// The pool gets fewer placement groups again, too.
     pub merges: bool,
     /// Clients take snapshots.
     pub snapshots: bool,
-    /// Groups are placed anywhere meanwhile.
+    /// Groups are placed anywhere during the run.
     pub places: bool,
     /// Some clients watch objects.
     pub watches: bool,
     /// Clients call the class `version`, too.
     pub versions: bool,
-    /// Members that are not the primary are read from, too.
+    /// Members other than the primary are read from, too.
     pub balanced: bool,
-    /// Shards of each OSD.
+    /// Number of shards of each OSD.
     pub shards: usize,
-    /// What one message brings of an object to an OSD that lacks it, if not as much as elsewhere.
+    /// The most bytes of an object in one message to an OSD that lacks it; `None`: the usual number.
     pub piece_bytes: Option<u64>,
     /// Clients also copy objects, repeat patterns and set long values.
     pub heavy: bool,
-    /// An object is lost in the end.
+    /// An object is lost at the end.
     pub loses: bool,
-    /// Before that, disks of an OSD turn out to have lied about flushes.
+    /// At the end, but before an object is lost, disks of an OSD turn out to have lied about flushes.
     pub lies: bool,
-    /// What OSDs and monitors do takes time.
+    /// The work of OSDs and monitors takes time.
     pub busy: bool,
-    /// What each shard of an OSD has of memory for clients, if not as much as elsewhere.
+    /// Bytes of memory that each shard of an OSD has for clients; `None`: the usual number.
     pub client_bytes: Option<usize>,
 }
 
-/// What of a [`Setup`] does not follow from the seed.
+/// The parts of a [`Setup`] that a user chooses; the seed gives the others.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wishes {
-    /// A small run of one kind of misfortune, as in tests.
+    /// A small run with one kind of misfortunes, as in tests.
     pub small: bool,
     pub operations: Option<u32>,
     pub mons: Option<usize>,
@@ -169,11 +167,11 @@ pub struct Wishes {
 }
 
 impl Setup {
-    /// A small run: 3 to 5 OSDs, some 200 operations, one mix of misfortunes.
+    /// A small run: 3 to 6 OSDs, some 200 operations, mostly one kind of misfortunes.
     pub fn small(seed: u64) -> Setup {
         let mix = if seed & ISLAND_SEEDS != 0 { Mix::Islands } else { Mix::of(seed) };
         let mut rng = Rng::new(seed ^ 0x51e5);
-        // Some more than there are copies, where data is to move; there are at most four shards.
+        // There are some more OSDs than copies if data has to move. There are at most four shards.
         let has_both = seed & CODED_SNAP_SEEDS != 0;
         let is_coded = has_both || seed & CODED_SEEDS != 0;
         let places = seed & PLACE_SEEDS != 0 && is_coded;
@@ -198,7 +196,7 @@ impl Setup {
         }
         for (from, mix) in NEWER {
             if seed & from != 0 {
-                // Half of the time it comes with what else a small run has.
+                // Half of the runs keep the other misfortunes of a small run beside this kind.
                 if rng.one_in(2) {
                     mixes.clear();
                 }
@@ -208,7 +206,7 @@ impl Setup {
         let watches = seed & WATCH_SEEDS != 0 && !is_coded;
         let loses = seed & LOSS_SEEDS != 0;
         if loses {
-            // Somebody is to take the place of one who has a copy.
+            // Another OSD must be able to take the place of one that has a copy.
             osds = osds.max(coding.map_or(3, |(k, m)| usize::from(k + m)) + 1);
         }
         Setup {
@@ -227,7 +225,7 @@ impl Setup {
             watches,
             versions: seed & VERSION_SEEDS != 0,
             balanced: seed & BALANCED_SEEDS != 0 && !is_coded,
-            // What is lost is given up by an OSD's first shard.
+            // Only an OSD's first shard can be told to give up lost objects, so such runs have one shard.
             shards: if seed & SHARD_SEEDS != 0 && !loses { 2 << rng.below(2) } else { 1 },
             piece_bytes,
             heavy: seed & HEAVY_SEEDS != 0,
@@ -238,13 +236,13 @@ impl Setup {
         }
     }
 
-    /// A run of a swarm: each seed has another size and another mix of misfortunes, so that what the one hides the
-    /// other shows (Groce et al., "Swarm testing", 2012).
+    /// A run of a swarm. Each seed has another size and another mix of misfortunes, so that one shows what another
+    /// hides (Groce et al., "Swarm testing", 2012).
     pub fn swarm(seed: u64) -> Setup {
         let mut rng = Rng::new(seed ^ 0x5a9a);
         let copies = if rng.one_in(4) { 2 } else { 3 };
         let mixes = match rng.below(12) {
-            // Alone, as copies of what rots must stay.
+            // This kind comes alone, because good copies of everything that rots must stay.
             0 => vec![Mix::Rot],
             n => {
                 let mut left: Vec<Mix> = Mix::swarming().collect();
@@ -316,7 +314,7 @@ impl Setup {
             }
             setup.piece_bytes = rng.one_in(PIECES_ONE_IN).then(|| small_pieces(&mut rng));
         }
-        if (NEWER_SWARM_FROM..NEWER_SWARM_UNTIL).contains(&seed) || seed >= NEWER_SWARM_AGAIN {
+        if seed >= NEWER_SWARM_FROM {
             setup.busy = rng.one_in(NEWER_ONE_IN);
             for (_, mix) in NEWER {
                 if rng.one_in(NEWER_ONE_IN) && (setup.mons > 1 || mix != Mix::Routes) {
@@ -324,6 +322,11 @@ impl Setup {
                 }
             }
             setup.client_bytes = rng.one_in(NEWER_ONE_IN).then(|| little_memory(&mut rng));
+            if setup.has(Mix::Rot) {
+                // No other OSD than the one with the bad disk goes away: of two copies the other may be the only good
+                // one, and the group would be served, and answer for updates, without it.
+                setup.mixes.retain(|mix| matches!(mix, Mix::Rot | Mix::Quorum));
+            }
         }
         setup
     }
@@ -348,7 +351,7 @@ impl Setup {
         setup
     }
 
-    /// The flags that lead to it.
+    /// The flags that lead to a setup.
     pub fn flags(seed: u64, wishes: &Wishes) -> String {
         let mut text = format!("--seed {seed}");
         if wishes.small {
@@ -379,13 +382,13 @@ impl Setup {
         text
     }
 
-    /// Members of each placement group: copies or shards.
+    /// Number of members of each placement group: copies or shards.
     pub(crate) fn members(&self) -> usize {
         self.coding.map_or(self.copies, |(k, m)| k + m).into()
     }
 
-    /// Whether clients call object classes, and remove snapshots if they take any: not in seeds of a swarm that were
-    /// run when they could not.
+    /// True if clients call object classes, and remove snapshots if they take any. False for seeds of the swarm that
+    /// were run when clients could not do so.
     pub(crate) fn asks_for_more(&self) -> bool {
         self.operations.is_none() || self.seed >= MORE_SWARM_FROM
     }
@@ -394,7 +397,7 @@ impl Setup {
         self.mixes.contains(&mix)
     }
 
-    /// The only mix, if there is one only.
+    /// The kind of misfortunes, if there is only one.
     pub(crate) fn only(&self) -> Option<Mix> {
         match self.mixes[..] {
             [mix] => Some(mix),
@@ -403,7 +406,7 @@ impl Setup {
     }
 }
 
-/// Some operations fill it.
+/// Draws a size that some operations fill.
 fn little_memory(rng: &mut Rng) -> usize {
     (16 << 10) << rng.below(5)
 }
@@ -412,7 +415,7 @@ fn small_pieces(rng: &mut Rng) -> u64 {
     4096 << rng.below(6)
 }
 
-/// Most runs with several monitors have misfortunes of theirs, many nothing else.
+/// Adds misfortunes of monitors for runs with several monitors. Most such runs have them, and many have no others.
 fn mixes_with_quorum(mixes: Vec<Mix>, rng: &mut Rng) -> Vec<Mix> {
     match rng.below(6) {
         0 => mixes,
@@ -520,6 +523,10 @@ mod tests {
         (0..NEWER_SWARM_FROM).step_by(100_000_000).for_each(|seed| none(seed, Setup::swarm(seed)));
         let later: Vec<_> = (0..60).map(|seed| newer(&Setup::swarm(NEWER_SWARM_FROM + seed))).collect();
         assert!((0..6).all(|which| later.iter().any(|newer| newer[which])), "{later:?}");
+        let others = |setup: &Setup| setup.mixes.iter().any(|mix| !matches!(mix, Mix::Rot | Mix::Quorum));
+        let rotten: Vec<Setup> =
+            (0..400).map(|seed| Setup::swarm(NEWER_SWARM_FROM + seed)).filter(|setup| setup.has(Mix::Rot)).collect();
+        assert!(rotten.len() > 10 && !rotten.iter().any(others), "only the OSD with the bad disk goes away");
         for (which, bit) in [BUSY_SEEDS, MEMORY_SEEDS].into_iter().chain(NEWER.map(|(bit, _)| bit)).enumerate() {
             for seed in (0..20).chain(CODED_SEEDS..CODED_SEEDS + 20) {
                 none(seed, Setup::small(seed));

@@ -7,24 +7,24 @@ use crate::setup::Setup;
 use reactor::sim::Rng;
 use std::time::Duration;
 
-/// No pool gets more groups than this.
+/// The most groups that a pool gets.
 pub const GROUPS_MAX: u32 = 48;
 
-/// Erasure-coded pools that get fewer groups begin with so many: one or two are rarely to become fewer.
+/// Number of groups with which erasure-coded pools begin that get fewer: one or two could rarely become fewer.
 pub const CODED_GROUPS_MIN: u32 = 8;
 
-/// How reports count that groups were merged,
+/// Name in reports of merged groups.
 pub const MERGED: &str = "groups merged";
-/// and that shards were put in order for that.
+/// Name in reports of shards that were put in order before a merge.
 pub const ORDERED: &str = "shards put in order";
 
-/// Whether numbers of groups are changed only while everything is clean, and placement in small steps.
+/// A command. `on`: numbers of groups change only while everything is clean, and placement changes in small steps.
 pub fn careful(on: bool) -> String {
     format!(r#"{{"prefix": "config set", "who": "mgr", "name": "mgr/pg_numbers/careful", "value": "{on}"}}"#)
 }
 
-/// Adds changes of the number of groups to what happens to a pool of `groups` groups; they become fewer, too, if
-/// `setup` has it so, but not fewer than OSDs have shards, which is refused.
+/// Adds changes of the number of groups to a plan for a pool of `groups` groups. If `setup` says so, the groups become
+/// fewer, too, but not fewer than the shards of an OSD, which would be refused.
 pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, setup: &Setup) {
     let (merges, shards) = (setup.merges, setup.shards);
     let command = |command: String| Fault::Change { command, undo: None, lasts: Away(Duration::ZERO) };
@@ -34,7 +34,7 @@ pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, setup:
         plan.push((Duration::ZERO, command(careful(false))));
     }
     let lasts_ms = plan.iter().map(|(at, _)| at.as_millis() as u64).max().unwrap_or(0).max(5_000);
-    // As close to something else that happens as it gets, or at any time.
+    // Half of the changes come soon after another event of the plan; the rest come at any time.
     let changes = if merges { 2 + rng.below(6) } else { 1 + rng.below(4) };
     let mut times: Vec<Duration> = (0..changes)
         .map(|_| match !plan.is_empty() && rng.one_in(2) {
@@ -44,7 +44,7 @@ pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, setup:
         .collect();
     times.sort();
     let mut groups = u64::from(groups);
-    // Erasure-coded groups need longer, so others are not always wanted meanwhile.
+    // Erasure-coded groups take longer to merge, so most runs want no further change for some time.
     if merges && setup.coding.is_some() && !rng.one_in(3) {
         let last = Duration::from_millis(lasts_ms / 2 + rng.below(lasts_ms / 2));
         times.retain(|at| *at < last);
@@ -67,7 +67,8 @@ pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, setup:
     plan.sort_by_key(|(at, _)| *at);
 }
 
-/// Whether every pool has as many groups as it should have, and they are placed as such.
+/// `Ok` if every pool has the number of groups that it should have, and all are placed as such. The error names the
+/// numbers.
 pub fn are_done(cluster: &Cluster) -> Result<(), String> {
     let Some(monitor) = cluster.monitor() else { return Err("the monitor does not run".to_owned()) };
     for pool in monitor.state().osdmap().pools.values() {

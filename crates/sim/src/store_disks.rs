@@ -1,19 +1,19 @@
-//! Which disks an OSD's store lies on.
+//! Chooses the disks on which an OSD's store lies.
 
 use osd::{Division, StorePaths};
 use std::path::{Path, PathBuf};
 use store::{Device, StoreConfig};
 use types::{Fsid, OsdId};
 
-/// What disks have if nothing else is wished for.
+/// The usual size of a disk.
 pub(crate) const DISK_BYTES: u64 = 256 << 20;
 
-/// The disks of an OSD, and what its stores are made with.
+/// The disks of an OSD, and the settings of its stores.
 #[derive(Clone, Debug)]
 pub struct StoreDisks {
     pub paths: StorePaths,
     pub division: Division,
-    /// Of the first shard's store; the others' differ in their identity and part.
+    /// Configuration of the first shard's store. The others' differ in their identity and part.
     config: StoreConfig,
 }
 
@@ -22,8 +22,9 @@ fn uuid(osd: usize) -> Fsid {
 }
 
 impl StoreDisks {
-    /// Under half of all seeds every store lies on one disk. Under the others log, metadata or both have disks of their
-    /// own, on each OSD otherwise. The sizes are those of each shard's part of a disk, and of its log.
+    /// Chooses the disks by the seed. Under half of all seeds every store lies on one disk. Under the others log,
+    /// metadata or both have disks of their own, in another way on each OSD. The sizes are those of each shard's part
+    /// of a disk, and of its log.
     pub fn of(seed: u64, osd: usize, fsid: Fsid, shards: usize, (disk_bytes, wal_bytes): (u64, u64)) -> StoreDisks {
         let one = StoreConfig::one_device(disk_bytes, wal_bytes, fsid, OsdId(osd as i32), uuid(osd));
         let (wal, metadata) = match seed % 4 {
@@ -52,13 +53,13 @@ impl StoreDisks {
         StoreDisks { paths, division, config }
     }
 
-    /// What a shard's store is made with.
+    /// Configuration of a shard's store.
     pub fn config_of(&self, shard: usize) -> StoreConfig {
         let uuid = Division::uuid(self.config.uuid, shard);
         StoreConfig { uuid, slice: self.division.slice(shard), ..self.config.clone() }
     }
 
-    /// The same disks with other stores, so many of which there have been.
+    /// Gives the disks other stores. `replaced`: number of times that this has happened.
     pub fn made_anew(&mut self, replaced: u8) {
         self.config.uuid.0[0] = 0x80 | replaced;
     }
@@ -67,12 +68,12 @@ impl StoreDisks {
         self.division.shards()
     }
 
-    /// Bytes of a disk.
+    /// Size of a disk in bytes.
     pub fn bytes_of(&self, device: Device) -> Option<u64> {
         Some(self.config.bytes_of(device)? * self.shards() as u64)
     }
 
-    /// Its devices, the main one first, and where they are.
+    /// The devices with their paths, the main one first.
     pub fn all(&self) -> impl Iterator<Item = (Device, &Path)> {
         Device::ALL.into_iter().filter_map(|device| Some((device, self.paths.of(device)?)))
     }

@@ -1,4 +1,4 @@
-//! What an OSD's disks hold, read by opening its store without the OSD.
+//! Reads the content of an OSD's disks by opening its store without the OSD.
 
 use crate::disk_overlay::DiskOverlay;
 use bytes::Bytes;
@@ -8,10 +8,10 @@ use store::{Lookup, LookupId, ReadError, Store, StoreConfig, StoreEvent};
 use types::{ObjectId, PgId};
 use wire::Rope;
 
-/// Objects asked for, and entries of an omap, at once.
+/// Number of objects, or of entries of an omap, in one request.
 const PAGE: usize = 100;
 
-/// All of one object.
+/// Everything of one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredObject {
     pub bytes: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct StoredObject {
     pub omap: Vec<(Bytes, Bytes)>,
 }
 
-/// A store that is only read from; what it writes of its own accord stays in memory.
+/// A store that is only read. Its own writes stay in memory.
 pub struct Stored<'a> {
     disks: DiskOverlay<'a>,
     store: Store,
@@ -30,7 +30,7 @@ pub struct Stored<'a> {
 impl<'a> Stored<'a> {
     /// Opens the store on these disks.
     ///
-    /// Errors: it does not open.
+    /// Errors: the store does not open.
     pub fn open(mut disks: DiskOverlay<'a>, config: StoreConfig) -> Result<Stored<'a>, String> {
         let mut opening = Store::open(config);
         loop {
@@ -44,12 +44,12 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Records of the log that had to be replayed.
+    /// Number of records of the log that had to be replayed.
     pub fn replayed_records(&self) -> u64 {
         self.store.replayed_records()
     }
 
-    /// Groups, or shards of groups, with a table.
+    /// Groups, or shards of groups, that have a table.
     pub fn groups(&self) -> Vec<PgId> {
         self.store.pgs()
     }
@@ -65,7 +65,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Carries out what the store wants. Whether it wanted anything.
+    /// Carries out the store's requests. Returns true if there were any.
     fn pump(&mut self) -> bool {
         let mut any = false;
         while let Some(request) = self.store.poll_io() {
@@ -91,7 +91,7 @@ impl<'a> Stored<'a> {
         result.map(|bytes| bytes.to_vec()).map_err(|e| e.to_string())
     }
 
-    /// Where the blocks of objects in `from .. until` lie on the disk: begin and end of each run.
+    /// Ranges of the blocks of all objects in `from .. until` on the disk.
     pub fn data_runs(&mut self, from: &ObjectId, until: &ObjectId) -> Result<Vec<Range<u64>>, String> {
         let mut runs = Vec::new();
         for object in self.names(from, until)? {

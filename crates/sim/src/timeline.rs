@@ -1,5 +1,5 @@
-//! What happened, line by line: everything the cluster's own code logs, with virtual time and the process it comes
-//! from. Off unless asked for, since most runs have nothing to tell.
+//! The events of a run, line by line: everything that the cluster's own code logs, with virtual time and the process
+//! that it comes from. It is off by default, because most runs have nothing to tell.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,9 +9,9 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Lines kept of a run that has failed.
+/// Number of lines kept of a run that has failed.
 const LINES_MAX: usize = 3000;
-/// Lines kept if all are asked for: some hundred megabytes.
+/// Number of lines kept if all are asked for: some hundred megabytes.
 const ALL_LINES_MAX: usize = 2_000_000;
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ thread_local! {
     static TIMELINE: RefCell<Timeline> = RefCell::default();
 }
 
-/// Says what time it is and who is running.
+/// Sets the time and the running process for the lines to come.
 pub(crate) fn at(now: Duration, who: &str) {
     TIMELINE.with_borrow_mut(|timeline| {
         if timeline.on {
@@ -37,7 +37,7 @@ pub(crate) fn at(now: Duration, who: &str) {
     });
 }
 
-/// Adds a line of the world itself: a fault, say.
+/// Adds a line about the world itself, such as a fault.
 pub(crate) fn note(now: Duration, line: impl FnOnce() -> String) {
     TIMELINE.with_borrow_mut(|timeline| {
         if timeline.on {
@@ -46,12 +46,12 @@ pub(crate) fn note(now: Duration, line: impl FnOnce() -> String) {
     });
 }
 
-/// Runs `body` with the timeline on; returns the last lines as well.
+/// Runs `body` with the timeline on. Also returns the last lines.
 pub fn recorded<T>(body: impl FnOnce() -> T) -> (T, Vec<String>) {
     record(LINES_MAX, body)
 }
 
-/// The same with all lines.
+/// Runs `body` with the timeline on. Also returns all lines.
 pub fn recorded_all<T>(body: impl FnOnce() -> T) -> (T, Vec<String>) {
     record(ALL_LINES_MAX, body)
 }
@@ -72,7 +72,7 @@ impl Timeline {
     }
 }
 
-/// Takes what is logged on this thread.
+/// Takes everything that is logged on this thread.
 struct Recorder;
 
 impl Subscriber for Recorder {
@@ -116,7 +116,7 @@ struct Text {
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
             name => write!(self.fields, " {name}={value:?}"),

@@ -1,4 +1,4 @@
-//! The timeline as a page that a person can read: a line each, with switches for processes and a search.
+//! The timeline as a page for people: a row for each line, with switches for processes and a search.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,21 +19,21 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Time, process and words of a line.
+/// Time, process and text of a line.
 fn parts(line: &str) -> (&str, &str, &str) {
     let (time, rest) = line.trim_start().split_once(' ').unwrap_or((line, ""));
     let (who, words) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
     (time, who, words)
 }
 
-/// A whole page. `title` says what it is of, `verdict` how it ended.
+/// A whole page. `title` names the run, `verdict` its result.
 pub(crate) fn page(title: &str, verdict: &str, lines: &[String]) -> String {
     let who: BTreeSet<&str> = lines.iter().map(|line| parts(line).1).collect();
     let mut html = format!("{HEAD}<header><b>{}</b><br>{}<br>", escaped(title), escaped(verdict));
     for who in who {
         let name = if who == "****" { "the world" } else { who };
         let (who, name) = (escaped(who), escaped(name));
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(html, "<label><input type=checkbox checked value=\"{who}\">{name}</label>");
     }
     html += "<br><input id=q placeholder=\"words to look for\" size=60></header><table>";

@@ -1,4 +1,4 @@
-//! A client that watches objects, answers what it is told, and tells other watchers.
+//! A client that watches objects, answers notifications, and notifies other watchers.
 
 use bytes::Bytes;
 use client::Error;
@@ -12,21 +12,22 @@ use wire::basic::Locator;
 use wire::messages::Op;
 use wire::msgr::Messenger;
 
-/// Objects that are watched.
+/// Number of objects that are watched.
 pub const OBJECTS: u64 = 3;
-/// What all of their names begin with.
+/// Prefix of their names.
 pub const PREFIX: &str = "watched-";
-/// Watchers have so long to answer.
+/// Time that watchers have for an answer.
 pub const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// Some OSDs take a watch for dead that is silent for so long, others wait for the default of 30 s.
+/// Timeouts of watches, in seconds. A watch that is silent for longer counts as dead. 0 stands for the OSDs' default of
+/// 30 s.
 const TIMEOUTS_S: [u32; 2] = [0, 12];
-/// OSDs' default, which a timeout of 0 stands for.
+/// The OSDs' default timeout, for which 0 stands.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Who watches: a client's global id, and its cookie.
+/// A watcher: a client's global id, and the watch's cookie.
 pub type Watcher = (u64, u64);
 
-/// Something that a watching client asked for.
+/// A request of a watching client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     Make { object: u64 },
@@ -36,14 +37,15 @@ pub enum Step {
     Answer,
 }
 
-/// A watch, as its client knows it.
+/// A watch as its client knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Watch {
     pub watcher: Watcher,
     pub object: u64,
-    /// OSDs may take it for dead that is silent for so long.
+    /// Time of silence after which OSDs may take the watch for dead.
     pub timeout: Duration,
-    /// When it was confirmed, if it was; until when it lasted for certain, and from when on it is no more for certain.
+    /// Time at which it was confirmed; time until which it certainly lasted; time from which on it certainly exists no
+    /// more.
     pub since: Option<Duration>,
     pub until: Option<Duration>,
     pub gone: Option<Duration>,
@@ -51,13 +53,13 @@ pub struct Watch {
     pub lost: bool,
 }
 
-/// A notification, and what its sender was told in the end.
+/// A notification, and the answer that its sender got in the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Notification {
     pub id: u64,
     pub object: u64,
     pub asked: Duration,
-    /// Nothing was wrong any more, so everybody can answer.
+    /// Nothing was wrong any more when it was sent, so every watcher can answer.
     pub is_calm: bool,
     pub answer: Option<Outcome>,
 }
@@ -82,12 +84,12 @@ impl fmt::Display for Notification {
     }
 }
 
-/// All that a client knows of watches.
+/// Everything that a client knows of watches.
 #[derive(Debug, Default)]
 pub struct Witnessed {
     pub watches: BTreeMap<u64, Watch>,
     pub notifications: Vec<Notification>,
-    /// Which notification which of its watches was told of, and when first.
+    /// Times at which the client's watches first got notifications: by notification and cookie.
     pub told: BTreeMap<(u64, u64), Duration>,
 }
 
@@ -95,18 +97,18 @@ pub struct Watching {
     number: u64,
     rng: Rng,
     pause: Duration,
-    /// Notifications that are still to be sent, and those of them that are for the time when all is calm.
+    /// Number of notifications still to send now, and number of those to send when all is calm.
     left: u64,
     calm_left: u64,
     last_cookie: u64,
-    /// Objects that are to be watched.
+    /// Objects that are yet to be watched.
     wanted: BTreeSet<u64>,
-    /// Steps that are not answered.
+    /// Number of steps without an answer.
     open: usize,
     pub witnessed: Witnessed,
 }
 
-/// What it takes to ask for something.
+/// Everything that a request needs.
 pub struct Link<'a, C> {
     pub objecter: &'a mut Objecter<C>,
     pub messenger: &'a mut Messenger,
@@ -128,7 +130,7 @@ impl<C> Link<'_, C> {
 }
 
 impl Watching {
-    /// Sends so many notifications with such pauses on average.
+    /// A client that sends `notifications` notifications, with pauses of `pause` on average.
     pub fn new(seed: u64, notifications: u64, pause: Duration) -> Watching {
         Watching {
             number: 0,
@@ -143,12 +145,12 @@ impl Watching {
         }
     }
 
-    /// Whether nothing is left to do, and everything was answered.
+    /// True if nothing is left to do and everything was answered.
     pub fn is_done(&self) -> bool {
         self.left == 0 && self.calm_left == 0 && self.is_steady()
     }
 
-    /// Whether it watches all that it wants to, and waits for nothing.
+    /// True if the client watches all that it wants to watch, and waits for nothing.
     pub fn is_steady(&self) -> bool {
         self.open == 0 && self.wanted.is_empty()
     }
@@ -161,13 +163,13 @@ impl Watching {
         }
     }
 
-    /// Nothing is wrong any more: everybody is told of everything once more.
+    /// Nothing is wrong any more: notifies the watchers of every object once more.
     pub fn be_calm(&mut self) {
         self.left = 0;
         self.calm_left = OBJECTS;
     }
 
-    /// Does the next thing. Returns how long to wait before that after it.
+    /// Does the next step. Returns the time to wait before the step after it.
     pub fn act<C>(&mut self, link: &mut Link<'_, C>) -> Duration {
         for object in std::mem::take(&mut self.wanted) {
             self.watch(object, link);
@@ -184,8 +186,8 @@ impl Watching {
             if self.rng.one_in(6) && !standing.is_empty() {
                 let cookie = standing[self.rng.below(standing.len() as u64) as usize];
                 let watch = self.witnessed.watches.get_mut(&cookie).expect("it stands");
-                // Who was not heard of for longer may have been dropped meanwhile, and is not told so when it
-                // unwatches. OSDs' clocks run at rates of their own.
+                // A watch that was not confirmed for longer may have been dropped meanwhile, and unwatching does not
+                // tell so. OSDs' clocks run at rates of their own.
                 let silent = link.objecter.watch_confirmed(cookie).map_or(Duration::MAX, |then| link.now - then);
                 let unsure = silent.saturating_sub(watch.timeout * 9 / 10);
                 watch.until = Some(link.world_time.saturating_sub(unsure));
@@ -194,7 +196,7 @@ impl Watching {
                 link.objecter.unwatch(cookie, Some(completion), link.messenger, link.now);
             } else {
                 let object = self.rng.below(OBJECTS);
-                // What it has watched is there.
+                // An object that the client has watched exists.
                 if self.witnessed.watches.values().any(|watch| watch.object == object) {
                     self.left -= 1;
                     self.notify(object, false, link);
@@ -230,9 +232,9 @@ impl Watching {
         link.objecter.notify(subject, payload, seconds, completion, link.messenger, link.now);
     }
 
-    /// A step was answered.
+    /// Takes the answer to a step.
     ///
-    /// Errors: an answer that no correct cluster gives, in words.
+    /// Errors: a sentence about an answer that no correct cluster gives.
     pub fn done(&mut self, at: Duration, step: Step, result: Result<Answer, Error>) -> Result<(), String> {
         if step != Step::Answer {
             self.open -= 1;
@@ -252,7 +254,7 @@ impl Watching {
                 watch.gone = Some(at);
                 self.wanted.insert(watch.object);
             }
-            // It had been dropped just before.
+            // The watch had been dropped just before.
             (Step::Unwatch { cookie }, Some(_), _) => {
                 let watch = self.witnessed.watches.get_mut(&cookie).expect("it was asked for");
                 watch.lost = true;
@@ -264,14 +266,14 @@ impl Watching {
                 notification.answer = Some(Outcome { at, result, answered, late });
                 tracing::info!("{notification}");
             }
-            // A watch may have ended while its answer was on its way.
+            // The watch may have ended while the answer was on its way.
             (Step::Answer, _, _) => {}
             (step, error, result) => return Err(format!("{step:?} is answered by {result:?} ({error:?})")),
         }
         Ok(())
     }
 
-    /// It is told something.
+    /// Takes an event of a watch.
     pub fn event<C>(&mut self, event: Event, link: &mut Link<'_, C>) -> Result<(), String> {
         match event {
             Event::Notified { cookie, notify_id, payload, .. } => {
@@ -282,7 +284,7 @@ impl Watching {
                 self.witnessed.told.entry((id, cookie)).or_insert(link.world_time);
                 link.submit(watch.object, Op::notify_ack(notify_id, cookie, payload), Step::Answer);
             }
-            // The watch stood all the time.
+            // The watch lasted all the time.
             Event::Reconnected { .. } => {}
             Event::WatchLost { cookie, why } => {
                 let watch = self.witnessed.watches.get_mut(&cookie).ok_or("lost a watch that nobody asked for")?;

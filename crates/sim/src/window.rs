@@ -1,8 +1,8 @@
-//! How far clients may get ahead of the oldest update that is not answered.
+//! Limits how far clients may get ahead of the oldest update without an answer.
 //!
-//! A group recognises a request that is sent again as long as it has carried out no more others since than its log and
-//! its dups keep. Clients that hear nothing for long must not be overtaken by more, where logs are short and there are
-//! no dups.
+//! A group recognises a repeated request only as long as it has carried out no more others since than its log and its
+//! dups keep. If logs are short and there are no dups, no more updates than that may overtake one of a client that
+//! hears nothing for long.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ struct Updates {
     unanswered: BTreeSet<u64>,
 }
 
-/// Shared by all clients of a cluster.
+/// The window that all clients of a cluster share.
 #[derive(Clone, Debug)]
 pub struct Window {
     size: u64,
@@ -22,8 +22,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// While an update is not answered at most `size` others are asked for. As many that were asked for before it may
-    /// be carried out after it.
+    /// While an update has no answer, at most `size` others are asked for. As many that were asked for before it may be
+    /// carried out after it.
     pub fn new(size: u64) -> Window {
         Window { size, updates: Rc::default() }
     }
@@ -33,7 +33,7 @@ impl Window {
         updates.unanswered.first().is_none_or(|oldest| updates.asked - oldest < self.size)
     }
 
-    /// An update is asked for. Gives its number.
+    /// Notes that an update is asked for. Returns its number.
     pub fn ask(&self) -> u64 {
         let mut updates = self.updates.borrow_mut();
         updates.asked += 1;
@@ -42,7 +42,7 @@ impl Window {
         number
     }
 
-    /// It is answered, or will never be sent again.
+    /// Notes that an update is answered, or will never be sent again.
     pub fn over(&self, number: u64) {
         self.updates.borrow_mut().unanswered.remove(&number);
     }

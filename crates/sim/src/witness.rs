@@ -1,7 +1,8 @@
-//! What anybody in the cluster has seen of the monitors' decisions, and what must never be seen after that.
+//! Everything that anybody in the cluster has seen of the monitors' decisions, and checks that nothing contradicts it
+//! later.
 //!
-//! Monitors tell it after every step what their state is; clients tell what they asked of monitors and what they were
-//! answered. What contradicts itself is kept until the run looks.
+//! Monitors report their state after every step. Clients report their questions to monitors and the answers. The first
+//! contradiction is kept until the run looks.
 
 use mon::MonState;
 use mon::member::Member;
@@ -13,42 +14,42 @@ use std::time::Duration;
 use types::{Epoch, crc32c};
 use wire::{Encode, Target};
 
-/// States after every so many batches are compared: most batches leave their trace in all states after them.
+/// States are compared after every this many batches. Most batches leave a trace in all later states.
 const COMPARED_EVERY: u64 = 8;
 
-/// Leases are taken to be shorter by one part in so many.
+/// Leases count as shorter by one part in this many.
 const LEASE_MARGIN: u32 = 50;
 
-/// What is known of a key that is set once.
+/// Knowledge about a key that is set once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum KeyState {
-    /// Somebody has asked for it to be set.
+    /// Somebody has asked to set the key.
     Asked,
-    /// Its being set was acknowledged, or it was read.
+    /// Setting the key was acknowledged, or the key was read.
     Seen,
 }
 
 #[derive(Default, Debug)]
 struct Seen {
-    /// Checksums of states, by the batches applied.
+    /// Checksums of states, by the number of batches applied.
     states: BTreeMap<u64, u32>,
-    /// Who leads which term.
+    /// The leader of each term.
     leaders: BTreeMap<u64, ServerId>,
-    /// Until when leaders may answer without asking anybody, with their terms; in the world's time.
+    /// The leases of leaders, by which they may answer without asking anybody: term and end, in the world's time.
     leases: BTreeMap<ServerId, (u64, Duration)>,
     /// The newest epoch of the OSD map that anybody outside the monitors has.
     epoch: Epoch,
     keys: BTreeMap<String, KeyState>,
-    /// How often clients were asked to hold back.
+    /// Number of times that clients were asked to hold back.
     backoffs: u64,
     violation: Option<String>,
 }
 
-/// Shared by all processes of a cluster.
+/// The witness that all processes of a cluster share.
 #[derive(Clone, Default, Debug)]
 pub struct Witness(Rc<RefCell<Seen>>);
 
-/// How far a member had come when it was last looked at.
+/// A member's progress when it was last looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Looked {
     applied: u64,
@@ -62,12 +63,12 @@ impl Witness {
         self.0.borrow().violation.clone()
     }
 
-    /// An OSD has asked a client to hold back.
+    /// Notes that an OSD has asked a client to hold back.
     pub(crate) fn held_back(&self) {
         self.0.borrow_mut().backoffs += 1;
     }
 
-    /// How often that was.
+    /// Number of times that OSDs asked clients to hold back.
     pub(crate) fn backoffs(&self) -> u64 {
         self.0.borrow().backoffs
     }
@@ -77,7 +78,7 @@ impl Witness {
         self.0.borrow_mut().violation.get_or_insert(what);
     }
 
-    /// Looks at a member after a step, at these times of its clock and of the world.
+    /// Looks at a member after a step. `clock`, `world`: the times of its clock and of the world.
     pub(crate) fn member(&self, member: &Member, before: &mut Looked, clock: Duration, world: Duration) {
         let (raft, state) = (member.raft(), member.monitor().state());
         self.lease(member, clock, world);
@@ -100,7 +101,7 @@ impl Witness {
         }
     }
 
-    /// A leader that may answer without asking anybody relies on there being no other one.
+    /// Checks leases: a leader that may answer without asking anybody relies on being the only one.
     fn lease(&self, member: &Member, clock: Duration, world: Duration) {
         let (raft, server) = (member.raft(), member.identity().server);
         let (name, term) = (&member.identity().name, raft.term());
@@ -109,7 +110,7 @@ impl Witness {
             let mut seen = self.0.borrow_mut();
             seen.leases.remove(&server);
             if let Some(left) = raft.lease_left(clock) {
-                // Its clock may be ahead of the world's by a hundredth.
+                // The member's clock may be ahead of the world's by a hundredth.
                 seen.leases.insert(server, (term, world + left - left / LEASE_MARGIN));
                 if let Some((newer, other)) = seen.leaders.range(term + 1..).next() {
                     let newer = format!("server {other} leads term {newer}");
@@ -129,7 +130,7 @@ impl Witness {
         violation.into_iter().for_each(|what| self.contradicts(what));
     }
 
-    /// A server's process has ended, and what it may do with it.
+    /// Notes that a server's process has ended, and its lease with it.
     pub(crate) fn ended(&self, server: ServerId) {
         self.0.borrow_mut().leases.remove(&server);
     }
@@ -147,7 +148,7 @@ impl Witness {
         self.0.borrow().epoch
     }
 
-    /// `who` has a map of this epoch now, and had one of `before`.
+    /// `who` has a map of epoch `epoch` now, and had one of `before`.
     pub fn has_map(&self, who: impl FnOnce() -> String, before: Epoch, epoch: Epoch) {
         if epoch < before {
             return self.contradicts(format!("{} went back from epoch {before} to {epoch}", who()));
@@ -156,7 +157,7 @@ impl Witness {
         seen.epoch = seen.epoch.max(epoch);
     }
 
-    /// `who` was answered with this epoch as the newest one, and had asked when somebody had one of `least`.
+    /// `who` was told that `epoch` is the newest one. It had asked when somebody had `least`.
     pub fn told_newest(&self, who: impl FnOnce() -> String, least: Epoch, epoch: Epoch) {
         if epoch < least {
             return self.contradicts(format!("{} was given stale epoch {epoch}, asked after {least}", who()));
@@ -164,29 +165,29 @@ impl Witness {
         self.has_map(who, epoch, epoch);
     }
 
-    /// Somebody asks for a key to be set; that is asked once for each.
+    /// Notes that somebody asks to set a key. This happens once for each key.
     pub fn asks_to_set(&self, key: &str) {
         self.0.borrow_mut().keys.entry(key.to_owned()).or_insert(KeyState::Asked);
     }
 
-    /// Somebody was told that it is set.
+    /// Notes that somebody was told that the key is set.
     pub fn is_set(&self, key: &str) {
         self.0.borrow_mut().keys.insert(key.to_owned(), KeyState::Seen);
     }
 
-    /// Whether somebody knows that it is set.
+    /// True if somebody knows that the key is set.
     pub fn is_known(&self, key: &str) -> bool {
         self.0.borrow().keys.get(key) == Some(&KeyState::Seen)
     }
 
-    /// The keys that somebody knows to be set.
+    /// Keys that somebody knows to be set.
     pub fn known_keys(&self) -> BTreeSet<String> {
         let seen = self.0.borrow();
         let known = seen.keys.iter().filter(|(_, key)| **key == KeyState::Seen);
         known.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Somebody asked which keys are set, when these were `known`, and was told these.
+    /// Somebody asked for the keys that are set when `known` were known to be, and was told `listed`.
     pub fn was_listed(&self, known: &BTreeSet<String>, listed: &BTreeSet<String>) {
         if let Some(key) = known.difference(listed).next() {
             return self.contradicts(format!("key {key} was set or read, and then it was not listed: stale or undone"));
@@ -197,7 +198,8 @@ impl Witness {
         listed.iter().for_each(|key| self.is_set(key));
     }
 
-    /// Somebody asked for it, when it was `known` or not, and was told whether it is set.
+    /// Somebody asked for a key and was told whether it is set. `known`: it was known to be set when the question was
+    /// asked.
     pub fn was_read(&self, key: &str, known: bool, is_set: bool) {
         match is_set {
             true => self.is_set(key),
@@ -208,14 +210,14 @@ impl Witness {
         }
     }
 
-    /// Any of the keys that were asked for, by a number.
+    /// One of the keys that were asked for, chosen by a number.
     pub fn key(&self, number: u64) -> Option<String> {
         let seen = self.0.borrow();
         let count = seen.keys.len() as u64;
         (count > 0).then(|| seen.keys.keys().nth((number % count) as usize).expect("below their count").clone())
     }
 
-    /// Whether a state has everything that was acknowledged.
+    /// `Ok` if a state has everything that was acknowledged. The error names a key that it lacks.
     pub fn is_in(&self, name: &str, state: &MonState) -> Result<(), String> {
         let seen = self.0.borrow();
         let mut known = seen.keys.iter().filter(|(_, key)| **key == KeyState::Seen);

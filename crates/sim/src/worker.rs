@@ -1,7 +1,7 @@
-//! Processes that run seeds, one after the other: what ends one of them, or never ends, costs one seed only.
+//! Processes that run seeds one after the other. A seed that ends its process, or never ends, costs only that seed.
 //!
-//! The same program with the same arguments and `--worker`. It reads jobs on standard input and answers each on
-//! standard output, a JSON object in a line.
+//! A worker is the same program with the same arguments and `--worker`. It reads jobs on standard input and writes the
+//! answers on standard output, each a JSON object in a line.
 
 use crate::run::{self, Report};
 use crate::setup::{Setup, Wishes};
@@ -13,18 +13,18 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// What a seed came to.
+/// The result of a seed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
     Passed(Passed),
     Failed {
-        /// Which check found it.
+        /// Name of the check that failed.
         check: String,
         violation: String,
     },
 }
 
-/// Numbers of a run that showed nothing.
+/// Figures of a run that found nothing.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Passed {
     pub fingerprint: u64,
@@ -36,7 +36,7 @@ pub struct Passed {
     pub faults: BTreeMap<String, u64>,
 }
 
-/// One seed, its time, and how often the mutant's place was met.
+/// The result of one seed, the time it took, and the number of times that the mutant's place was met.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Answer {
     pub outcome: Outcome,
@@ -60,7 +60,7 @@ impl From<Report> for Passed {
 
 #[cfg(feature = "mutants")]
 fn switch(mutant: Option<Mutant>) {
-    // Without one in the request, that of `NACRE_MUTANT` stays on.
+    // If the request names no mutant, the one of `NACRE_MUTANT` stays on.
     if mutant.is_some() {
         mutant::switch(mutant);
     }
@@ -137,9 +137,9 @@ impl Answer {
     }
 }
 
-/// What `--worker` does: jobs in, answers out, until there are no more.
+/// Carries out `--worker`: reads jobs and writes answers until there are no more jobs.
 pub fn serve(wishes: &Wishes) -> Result<(), String> {
-    // The answer tells of a panic, with its place.
+    // The answer tells of a panic with its place.
     std::panic::set_hook(Box::new(run::note_place_of_panic));
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|e| e.to_string())?;
@@ -154,7 +154,7 @@ pub fn serve(wishes: &Wishes) -> Result<(), String> {
     Ok(())
 }
 
-/// One such process, from outside.
+/// A worker process as its user sees it.
 pub struct Worker {
     running: Option<Running>,
     limit: Duration,
@@ -188,7 +188,7 @@ impl Worker {
         Worker { running: None, limit }
     }
 
-    /// Has one seed run. A process that dies, or takes too long, is a failure of the seed.
+    /// Has the process run one seed. If the process dies or takes too long, the seed has failed.
     ///
     /// Errors: no process can be started.
     pub fn run(&mut self, seed: u64, mutant: Option<Mutant>) -> std::io::Result<Answer> {
@@ -226,7 +226,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         if let Some(mut running) = self.running.take() {
-            // Both fail harmlessly if it has ended.
+            // Both calls fail harmlessly if the process has ended.
             let _ = running.child.kill();
             let _ = running.child.wait();
         }

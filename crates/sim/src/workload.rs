@@ -1,4 +1,4 @@
-//! What a client asks for: drawn by chance, with several requests in flight.
+//! A client's requests, drawn at random, with several in flight.
 
 use crate::history::{Ask, ObjectName, Usage};
 use crate::model::{Change, STRIPE_WORDS, State, is_removable};
@@ -11,34 +11,34 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use wire::messages::OpFlags;
 
-/// Snapshots of one run.
+/// Number of snapshots of one run.
 pub const SNAPSHOTS_MAX: u64 = 12;
-/// How many requests a client may have in flight.
+/// The most requests that a client may have in flight.
 pub const IN_FLIGHT_MAX: usize = 6;
 
 /// The snapshots of a run, whose numbers count from 1.
 #[derive(Debug, Default)]
 pub struct Snapshots {
-    /// The newest, which all clients take and know.
+    /// The newest snapshot, which all clients use and know.
     pub newest: AtomicU64,
-    /// Some may be removed.
+    /// If true, some snapshots may be removed.
     pub may_go: bool,
-    /// A bit for each that was removed.
+    /// A bit for each snapshot that was removed.
     pub removed: AtomicU64,
 }
 
 impl Snapshots {
-    /// Whether a snapshot stays.
+    /// True if a snapshot stays.
     pub fn lasts(&self, snap: u64) -> bool {
         !(self.may_go && is_removable(snap))
     }
 
-    /// A snapshot that stays, near a drawn one.
+    /// A snapshot that stays: this one or the next.
     fn lasting(&self, snap: u64) -> u64 {
         if self.lasts(snap) { snap } else { snap + 1 }
     }
 
-    /// One that may be removed now is, if there is one.
+    /// Removes one that may be removed, if there is one. Returns it.
     pub fn remove_some(&self, rng: &mut Rng) -> Option<u64> {
         let removed = self.removed.load(Ordering::Relaxed);
         let there = (1..=self.newest.load(Ordering::Relaxed)).filter(|snap| !self.lasts(*snap));
@@ -54,22 +54,22 @@ impl Snapshots {
 pub struct Objects {
     /// Registers that are changed all the time.
     pub busy: u8,
-    /// Registers that are rarely touched, so that recovery has something to do.
+    /// Registers that are rarely touched. They give recovery something to do.
     pub ballast: u8,
     pub logs: u8,
-    /// Copies of as many logs.
+    /// Copies; each is of the log with its number.
     pub copies: u8,
 }
 
 impl Objects {
-    /// So many that of `operations` about as many concern each of them, however many there are: orders of operations on
-    /// one object are searched for.
+    /// Chooses numbers such that about equally many of `operations` concern each object, however many there are. The
+    /// search for an order of operations on one object needs that.
     pub fn new(operations: Option<u32>, ballast: u8) -> Objects {
         let times = (operations.unwrap_or(0) / 200).clamp(1, 20) as u8;
         Objects { busy: 5 * times, ballast, logs: 3 * times, copies: 0 }
     }
 
-    /// The same with copies of some of the logs.
+    /// Adds copies of some of the logs.
     pub fn with_copies(self) -> Objects {
         Objects { copies: self.logs.div_ceil(2), ..self }
     }
@@ -92,7 +92,7 @@ pub fn fill(rng: &mut Rng, objects: Objects) -> VecDeque<(ObjectName, Ask)> {
     objects.map(change).collect()
 }
 
-/// As an erasure-coded pool takes it.
+/// Leaves out everything about omap, which an erasure-coded pool does not take.
 pub fn without_omap(requests: &mut VecDeque<(ObjectName, Ask)>) {
     for (_, ask) in requests {
         if let Ask::Change(changes) = ask {
@@ -101,7 +101,7 @@ pub fn without_omap(requests: &mut VecDeque<(ObjectName, Ask)>) {
     }
 }
 
-/// One client's requests to come.
+/// One client's future requests.
 pub struct Workload {
     rng: Rng,
     left: u32,
@@ -109,13 +109,13 @@ pub struct Workload {
     objects: Objects,
     /// The pool is erasure-coded: objects are written as a whole and appended to in stripes, and have no omap.
     coded: bool,
-    /// Object classes are called.
+    /// If true, object classes are called.
     calls: bool,
-    /// The class `version`, too.
+    /// If true, the class `version` is called, too.
     versions: bool,
-    /// Draws which reads any member may answer.
+    /// Random numbers that tell which reads any member may answer.
     balanced: Option<Rng>,
-    /// The newest snapshot, which all clients take and know; `None`: there are no snapshots.
+    /// The newest snapshot, which all clients use and know. `None`: there are no snapshots.
     snaps: Option<Arc<Snapshots>>,
     /// Attributes as this client last saw them, for guards that have a chance to hold.
     seen: BTreeMap<ObjectName, BTreeMap<u8, u64>>,
@@ -137,32 +137,32 @@ impl Workload {
         }
     }
 
-    /// The same with calls of object classes, which a pool that is not erasure-coded takes.
+    /// Adds calls of object classes. A pool must not be erasure-coded for that.
     pub fn with_calls(self) -> Workload {
         Workload { calls: true, ..self }
     }
 
-    /// The same with calls of the class `version`, too, if any are made.
+    /// Adds calls of the class `version` to those of other classes, if there are any.
     pub fn with_versions(self) -> Workload {
         Workload { versions: true, ..self }
     }
 
-    /// The same with reads that any member may answer, drawn from `seed`.
+    /// Adds reads that any member may answer, drawn by `seed`.
     pub fn with_balanced_reads(self, seed: u64) -> Workload {
         Workload { balanced: Some(Rng::new(seed)), ..self }
     }
 
-    /// The same for an erasure-coded pool.
+    /// Makes the workload one for an erasure-coded pool.
     pub fn coded(self) -> Workload {
         Workload { coded: true, ..self }
     }
 
-    /// The same with snapshots.
+    /// Adds snapshots.
     pub fn with_snapshots(self, snaps: Arc<Snapshots>) -> Workload {
         Workload { snaps: Some(snaps), ..self }
     }
 
-    /// The newest snapshot, of which there may be another one; mostly. Some clients do not know it yet.
+    /// The snapshot that a request knows: mostly the newest, which may be a new one, and sometimes an older one.
     fn known_snapshot(&mut self) -> Option<u64> {
         let newest = &self.snaps.as_ref()?.newest;
         if self.rng.one_in(10) && newest.load(Ordering::Relaxed) < SNAPSHOTS_MAX {
@@ -176,7 +176,7 @@ impl Workload {
         self.snaps.as_ref().map_or(snap, |snaps| snaps.lasting(snap))
     }
 
-    /// All clients know at once which snapshots were removed; what they have asked for before does not.
+    /// All clients know at once which snapshots were removed. Their earlier requests do not.
     fn knows(&self, seq: u64) -> Change {
         let removed = self.snaps.as_ref().map_or(0, |snaps| snaps.removed.load(Ordering::Relaxed));
         Change::Knows { seq, without: removed }
@@ -191,10 +191,10 @@ impl Workload {
         }
     }
 
-    /// So many requests take the longest pause, on average.
+    /// Average number of requests in one pause of the longest length.
     pub const REQUESTS_PER_PAUSE_MAX: u32 = 6;
 
-    /// How long to wait before the next request; mostly not at all, so that requests pile up.
+    /// The time to wait before the next request. Mostly there is hardly any, so that requests pile up.
     pub fn pause(&mut self) -> Duration {
         match self.rng.one_in(3) {
             true => self.rng.duration(&self.pause.clone()),
@@ -202,7 +202,7 @@ impl Workload {
         }
     }
 
-    /// The next request, `None` once all were asked.
+    /// The next request; `None` if there are no more.
     pub fn draw(&mut self) -> Option<(ObjectName, Ask)> {
         self.left = self.left.checked_sub(1)?;
         let (rng, Objects { busy, ballast, logs, copies }) = (&mut self.rng, self.objects);
@@ -242,7 +242,7 @@ impl Workload {
         Some((object, ask))
     }
 
-    /// Something that makes much of little, or that goes on though a part of it fails.
+    /// Draws a request that makes much of little data, or that goes on although a part of it fails.
     fn draw_heavy(&mut self) -> (ObjectName, Ask) {
         let Objects { busy, copies, .. } = self.objects;
         let known = self.known_snapshot();
@@ -273,7 +273,7 @@ impl Workload {
                 let keys = (0..1 + rng.below(4)).map(|_| LONG_FROM + rng.below(5) as u8).collect();
                 vec![Change::OmapSet { keys }]
             }
-            // What was read before a guard that fails is given all the same.
+            // Data that was read before a guard that fails is returned all the same.
             4 | 7 | 8 => {
                 let peek = Change::Peek { by_class: self.calls && self.rng.one_in(3) };
                 [peek].into_iter().chain(self.changes(object)).collect()
@@ -286,7 +286,7 @@ impl Workload {
         (object, Ask::Change(knows.into_iter().chain(changes).collect()))
     }
 
-    /// Takes note of what a read showed.
+    /// Takes note of a state that a read showed.
     pub fn saw(&mut self, object: ObjectName, state: &State) {
         let attrs = state.as_ref().map(|object| object.attrs.clone()).unwrap_or_default();
         self.seen.insert(object, attrs);
@@ -317,7 +317,7 @@ impl Workload {
 
     fn change(&mut self) -> Change {
         let rng = &mut self.rng;
-        // Mostly around the sizes at which blocks begin and end, sometimes large enough for several messages.
+        // Most lengths are near the bounds of blocks, and some are so large that they take several messages.
         let words = match rng.below(40) {
             0 => 8192 + rng.below(8192),
             n if n < 8 && self.coded => STRIPE_WORDS * (1 + rng.below(4)),

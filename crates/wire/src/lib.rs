@@ -10,6 +10,7 @@
 //! * [`basic`]: identifiers, locators, sets: the elements of messages and maps.
 //! * [`messages`]: every message between Ceph's clients and the cluster.
 //! * [`nacre`]: our own messages.
+//! * [`rbd`]: encodings of block images, for object classes and for clients.
 
 pub mod addr;
 pub mod basic;
@@ -18,6 +19,7 @@ pub mod envelope;
 pub mod messages;
 pub mod msgr;
 pub mod nacre;
+pub mod rbd;
 pub mod rope;
 
 pub use addr::{AddrKind, EntityAddr, EntityAddrVec};

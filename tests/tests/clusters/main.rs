@@ -26,6 +26,7 @@ mod monitors;
 mod monitors_cut_off;
 mod monitors_lost;
 mod nacre_cli;
+mod options;
 mod own_client;
 mod own_client_basics;
 mod own_images;

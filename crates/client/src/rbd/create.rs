@@ -5,7 +5,7 @@ use super::image::{Image, to_the_end};
 use super::layout::Layout;
 use super::object_map::state;
 use super::snapshots::is_protected;
-use super::spec::{ParentSpec, input};
+use super::spec::input;
 use super::{DIRECTORY, feature, header_object, id_object, map_object, parent_link};
 use crate::error::Error;
 use crate::operation::Operation;
@@ -13,6 +13,7 @@ use crate::pool::Pool;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{Errno, SnapId};
+use wire::rbd::ParentSpec;
 
 /// Largest number of objects of an image; a limit of Ceph's object maps.
 pub(super) const OBJECTS_MAX: u64 = 256_000_000;

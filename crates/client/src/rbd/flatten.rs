@@ -2,11 +2,11 @@
 
 use super::header::ImageState;
 use super::image::{Image, Inner};
-use super::spec::ParentSpec;
 use super::{feature, parent_link};
 use crate::error::Error;
 use std::sync::Arc;
 use types::Errno;
+use wire::rbd::ParentSpec;
 
 impl Image {
     /// Copies the data that the parent shows into the image, and detaches it from the parent. Errors: `EINVAL` if the

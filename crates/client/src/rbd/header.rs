@@ -2,7 +2,7 @@
 
 use super::image::Image;
 use super::layout::Layout;
-use super::spec::{ParentSpec, SnapshotInfo, SnapshotKind, input};
+use super::spec::{SnapshotKind, input};
 use super::{feature, header_object, id_object};
 use crate::error::Error;
 use crate::operation::{Operation, Outcome};
@@ -12,6 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use types::{Errno, PoolId, SnapId, Utime};
 use wire::basic::SnapContext;
+use wire::rbd::{ParentSpec, SnapshotInfo};
 use wire::{Decode, Reader};
 
 /// "Exec format error": the image lacks a feature.
@@ -215,10 +216,10 @@ async fn load_snapshot(pool: &Pool, header: &str, snap: SnapId) -> Result<Snapsh
     let info: SnapshotInfo = outcome.decode(0)?;
     Ok(Snapshot {
         id: SnapId(info.id),
-        name: info.name,
-        kind: info.kind,
-        size_bytes: info.size_bytes,
-        created: info.created,
+        name: String::from_utf8_lossy(&info.name).into_owned(),
+        kind: SnapshotKind::of(&info.namespace),
+        size_bytes: info.image_size,
+        created: info.timestamp,
         is_protected: outcome.decode::<u8>(3)? != super::snapshots::UNPROTECTED,
         child_count: info.child_count,
         flags: outcome.decode(2)?,

@@ -2,7 +2,7 @@
 
 use super::header::{ask, tell};
 use super::image::{Image, Inner};
-use super::spec::{ChildSpec, ParentSpec, input};
+use super::spec::input;
 use super::{CHILDREN, header_object};
 use crate::error::Error;
 use crate::operation::Operation;
@@ -12,6 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use types::{Errno, PoolId, SnapId};
 use wire::Release;
+use wire::rbd::{ChildSpec, ParentSpec};
 
 /// Operation feature of a clone that is listed in its parent's header.
 pub(super) const CLONE_CHILD: u64 = 1 << 1;

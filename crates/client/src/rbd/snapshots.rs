@@ -5,7 +5,7 @@ use super::image::{Image, Inner, is_final};
 use super::known::map_locked;
 use super::object_map::{ObjectMap, state};
 use super::parent_link;
-use super::spec::{ParentSpec, SnapshotKind, input, put_user_namespace};
+use super::spec::{SnapshotKind, input};
 use super::{CHILDREN, NAMESPACES, feature, flag, map_object};
 use crate::error::Error;
 use crate::operation::Operation;
@@ -14,6 +14,7 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use types::{Errno, SnapId};
+use wire::rbd::{ParentSpec, SnapshotNamespace};
 
 /// States of a snapshot's protection.
 pub(super) const UNPROTECTED: u8 = 0;
@@ -80,7 +81,7 @@ impl Inner {
             let fields = input(|w| {
                 w.str(name);
                 w.u64(id.0);
-                put_user_namespace(w);
+                w.put(&SnapshotNamespace::User);
             });
             match self.tell_header(&now, "snapshot_add", fields).await {
                 Ok(()) => break id,

@@ -2,67 +2,14 @@
 
 use bytes::Bytes;
 use types::{EntityName, Utime};
-use wire::{Decode, DecodeError, Encode, EntityAddr, Reader, Target, Writer};
+use wire::rbd::SnapshotNamespace;
+use wire::{Decode, DecodeError, EntityAddr, Reader, Target, Writer};
 
 /// Encodes the input of a method.
 pub(super) fn input(fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let mut w = Writer::new(Target::default());
     fill(&mut w);
     w.into_vec()
-}
-
-/// The snapshot that a clone shows: Ceph's `ParentImageSpec`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ParentSpec {
-    /// Pool id; -1 if there is no parent.
-    pub pool: i64,
-    pub namespace: Bytes,
-    pub image: Bytes,
-    pub snap: u64,
-}
-
-impl ParentSpec {
-    pub fn exists(&self) -> bool {
-        self.pool >= 0 && !self.image.is_empty()
-    }
-}
-
-impl Encode for ParentSpec {
-    fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
-            w.put(&self.pool);
-            w.put(&self.namespace);
-            w.put(&self.image);
-            w.u64(self.snap);
-        });
-    }
-}
-
-impl Decode for ParentSpec {
-    const MIN_BYTES: usize = 6;
-
-    fn decode(r: &mut Reader<'_>) -> Result<ParentSpec, DecodeError> {
-        let (_, mut r) = r.versioned("parent of an image", 1)?;
-        Ok(ParentSpec { pool: r.get()?, namespace: r.get()?, image: r.get()?, snap: r.u64()? })
-    }
-}
-
-/// A clone of a snapshot: Ceph's `ChildImageSpec`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ChildSpec {
-    pub pool: i64,
-    pub image: Bytes,
-    pub namespace: Bytes,
-}
-
-impl Encode for ChildSpec {
-    fn encode(&self, w: &mut Writer) {
-        w.versioned(2, 1, |w| {
-            w.put(&self.pool);
-            w.put(&self.image);
-            w.put(&self.namespace);
-        });
-    }
 }
 
 /// Kind of a snapshot: Ceph's `SnapshotNamespace`.
@@ -77,45 +24,13 @@ pub enum SnapshotKind {
 }
 
 impl SnapshotKind {
-    fn of(kind: u32) -> SnapshotKind {
-        match kind {
-            0 => SnapshotKind::User,
-            2 => SnapshotKind::Trash,
-            other => SnapshotKind::Other(other),
+    pub(super) fn of(namespace: &SnapshotNamespace) -> SnapshotKind {
+        match namespace {
+            SnapshotNamespace::User => SnapshotKind::User,
+            SnapshotNamespace::Trash { .. } => SnapshotKind::Trash,
+            SnapshotNamespace::Other { kind, .. } => SnapshotKind::Other(*kind),
         }
     }
-}
-
-/// A snapshot as class `rbd` describes it: Ceph's `SnapshotInfo`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct SnapshotInfo {
-    pub id: u64,
-    pub kind: SnapshotKind,
-    pub name: String,
-    pub size_bytes: u64,
-    pub created: Utime,
-    pub child_count: u32,
-}
-
-impl Decode for SnapshotInfo {
-    const MIN_BYTES: usize = 6;
-
-    fn decode(r: &mut Reader<'_>) -> Result<SnapshotInfo, DecodeError> {
-        let (_, mut r) = r.versioned("snapshot of an image", 1)?;
-        let id = r.u64()?;
-        let kind = {
-            let (_, mut r) = r.versioned("namespace of a snapshot", 1)?;
-            SnapshotKind::of(r.u32()?)
-        };
-        let (name, size_bytes, created): (Bytes, u64, Utime) = (r.get()?, r.u64()?, r.get()?);
-        let name = String::from_utf8_lossy(&name).into_owned();
-        Ok(SnapshotInfo { id, kind, name, size_bytes, created, child_count: r.u32()? })
-    }
-}
-
-/// Encodes the namespace of a user's snapshot, as `snapshot_add` takes it.
-pub(super) fn put_user_namespace(w: &mut Writer) {
-    w.versioned(1, 1, |w| w.u32(0));
 }
 
 /// An owner of a lock.

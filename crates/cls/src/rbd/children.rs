@@ -4,11 +4,11 @@
 use super::header::change_op_features;
 use super::op_feature;
 use super::snapshots::{self, snapshot_key};
-use super::spec::{ChildSpec, Snapshot};
 use crate::object::{Object, Output, Stop, encoded};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use types::Errno;
+use wire::rbd::{ChildSpec, Snapshot};
 use wire::{DecodeError, Reader};
 
 fn children_key(snap: u64) -> String {

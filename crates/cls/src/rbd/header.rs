@@ -1,12 +1,12 @@
 //! An image's header: size, features, flags, times.
 
 use super::snapshots::{self, snapshot_key};
-use super::spec::Parent;
 use super::{ENOSYS, NO_SNAP, feature, op_feature, require_feature};
 use crate::object::{Object, Output, Stop, encoded};
 use bytes::Bytes;
 use types::{Errno, Utime};
 use wire::Reader;
+use wire::rbd::Parent;
 
 pub(super) fn create(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let (size, order, features, object_prefix): (u64, u8, u64, Bytes) =

@@ -14,12 +14,12 @@ mod object_map;
 mod others;
 mod parent;
 mod snapshots;
-mod spec;
 mod trash;
 
 use crate::method::Method;
 use crate::object::{Object, Stop};
 use types::Errno;
+pub(crate) use wire::rbd::NO_SNAP;
 
 /// Features of images, as bits.
 pub(crate) mod feature {
@@ -67,8 +67,6 @@ pub(crate) mod op_feature {
     pub const ALL: u64 = CLONE_PARENT | CLONE_CHILD | GROUP | SNAP_TRASH;
 }
 
-/// The id that stands for an image itself instead of a snapshot of it.
-pub(crate) const NO_SNAP: u64 = u64::MAX - 1;
 /// The largest id of a snapshot.
 pub(crate) const SNAP_MAX: u64 = u64::MAX - 2;
 

@@ -2,11 +2,11 @@
 
 use super::header::change_op_features;
 use super::snapshots::{self, snapshot_key};
-use super::spec::{Parent, ParentSpec, Snapshot};
 use super::{EXDEV, NO_SNAP, feature, op_feature, require_feature};
 use crate::object::{Object, Output, Stop};
 use types::Errno;
 use wire::Reader;
+use wire::rbd::{Parent, ParentSpec, Snapshot};
 
 fn load(object: &mut dyn Object) -> Result<Option<Parent>, Stop> {
     object.value("parent")

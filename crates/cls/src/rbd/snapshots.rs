@@ -2,12 +2,12 @@
 
 use super::header::change_op_features;
 use super::parent;
-use super::spec::{Parent, Snapshot, SnapshotNamespace, protection};
 use super::{ESTALE, NO_SNAP, SNAP_MAX, feature, op_feature, require_feature};
 use crate::object::{Object, Output, Stop, decode_stored};
 use bytes::Bytes;
 use types::Errno;
 use wire::Reader;
+use wire::rbd::{Parent, Snapshot, SnapshotInfo, SnapshotNamespace, protection};
 
 const KEY_PREFIX: &str = "snapshot_";
 
@@ -60,7 +60,7 @@ pub(super) fn get_timestamp(object: &mut dyn Object, input: &mut Reader<'_>) -> 
 
 pub(super) fn get(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
     let snapshot = named(object, input)?;
-    Ok(Output::of(|w| snapshot.encode_info(w)))
+    Ok(Output::of(|w| w.put(&SnapshotInfo::from(snapshot))))
 }
 
 pub(super) fn add(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {

@@ -2,12 +2,12 @@
 
 use super::ESTALE;
 use super::directory::{page, prefixed};
-use super::spec::TrashSpec;
 use crate::object::{Object, Output, Stop, decode_stored};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::Errno;
 use wire::Reader;
+use wire::rbd::TrashSpec;
 
 const KEY_PREFIX: &str = "id_";
 

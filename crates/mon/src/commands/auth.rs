@@ -1,8 +1,8 @@
 //! `ceph auth`: entities, their keys and capabilities.
 
+use super::command::Command;
 use super::context::{Context, with_status};
 use super::keyring::{self, key_text};
-use super::table::Command;
 use super::{Answer, Format, Outcome, Reply, done, refuse};
 use crate::Update;
 use crate::state::AuthEntry;

@@ -1,7 +1,7 @@
 //! `ceph balancer`.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::units;
 use super::{Answer, done, refuse};
 use crate::balancer::{BalancerSettings, OPTION_ACTIVE, OPTION_MODE};

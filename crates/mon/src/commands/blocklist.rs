@@ -1,7 +1,7 @@
 //! `ceph osd blocklist`: clients that are locked out.
 
+use super::command::Command;
 use super::context::{Context, with_status};
-use super::table::Command;
 use super::{Answer, Format, Reply, done, refuse};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd blacklist clear", "rw", "let all clients in again", clear),
 ];
 
-/// Seconds of a lock-out, unless the command gives another number.
+/// Seconds of a lock-out, unless the command or an option gives another number.
 const EXPIRE_SECONDS: f64 = 3600.0;
 /// Most seconds of a lock-out: longer than any cluster lives, and still a stamp.
 const EXPIRE_SECONDS_MAX: f64 = 1e9;
@@ -42,7 +42,8 @@ fn change(c: &Context<'_>, op: &str, word: &str) -> Answer {
     let shown = addr.to_string();
     let entries = if range { &c.map().range_blocklist } else { &c.map().blocklist };
     if c.args.word(op) == "add" {
-        let seconds = c.args.float("expire").unwrap_or(EXPIRE_SECONDS).min(EXPIRE_SECONDS_MAX);
+        let configured = c.state.mon_number("mon_osd_blocklist_default_expire").filter(|seconds: &f64| *seconds >= 0.0);
+        let seconds = c.args.float("expire").or(configured).unwrap_or(EXPIRE_SECONDS).min(EXPIRE_SECONDS_MAX);
         let until = Utime::from_unix(c.request.now.to_unix() + Duration::from_secs_f64(seconds));
         let status = format!("{word}ing {shown} until {until} ({seconds} sec)");
         return c.change_map(status, |incremental| {
@@ -80,14 +81,27 @@ fn parse_range(text: &str) -> Result<EntityAddr, Reply> {
 }
 
 fn list(c: &Context<'_>) -> Answer {
-    let entries = || c.map().blocklist.iter().chain(&c.map().range_blocklist);
+    let (single, ranges) = (&c.map().blocklist, &c.map().range_blocklist);
+    let entries = || single.iter().chain(ranges);
     let text = || -> String { entries().map(|(addr, until)| format!("{addr} {until}\n")).collect() };
-    let value = || -> Value {
-        entries().map(|(addr, until)| json!({"addr": addr.to_string(), "until": until.to_string()})).collect()
+    let addrs = || -> Value {
+        single.iter().map(|(addr, until)| json!({"addr": addr.to_string(), "until": until.to_string()})).collect()
+    };
+    let networks = || -> Value {
+        let bare = |addr: &EntityAddr| EntityAddr { kind: AddrKind::ANY, ..*addr }.to_string();
+        ranges.iter().map(|(addr, until)| json!({"range": bare(addr), "until": until.to_string()})).collect()
     };
     let answer = match c.format {
         Format::Plain => c.text(text()),
-        _ => c.value(value()),
+        format if format.is_xml() => {
+            let part =
+                |root, value| super::xml::render_as(root, "osd blocklist ls", value, format == Format::XmlPretty);
+            c.text(part("blocklist", &addrs()) + &part("range_blocklist", &networks()))
+        }
+        // Ceph prints two arrays, one behind the other, which many programs cannot read. The second one is left out
+        // where it is empty.
+        format if ranges.is_empty() => c.text(format.render(&addrs())),
+        format => c.text(format!("{}{}", format.render(&addrs()), format.render(&networks()))),
     };
     with_status(answer, format!("listed {} entries", entries().count()))
 }

@@ -1,16 +1,16 @@
 //! The cluster at a glance: `ceph -s`, `ceph df`, `ceph versions` and the like.
 
+use super::command::Command;
 use super::context::{Context, stamp};
 use super::osd_query::{count, important_flags, osd_counts, remapped_pgs, stat_text, stat_value};
-use super::table::Command;
 use super::text_table::TextTable;
-use super::{Answer, health, pg, pools, progress, units};
+use super::{Answer, health, pg, pools, progress, services, units};
 use crate::erasure_pools::data_shards;
 use crate::volatile::{pg_state_text, writable_bytes};
 use osdmap::PgPool;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::PoolId;
+use types::{EntityType, PoolId};
 use wire::nacre::mon::pg_state;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -56,10 +56,14 @@ fn status_text(c: &Context<'_>) -> String {
     let names = quorum.names(monmap).join(",");
     let absent = quorum.absent(monmap).join(",");
     let absent = if absent.is_empty() { absent } else { format!(", out of quorum: {absent}") };
-    out += &format!(" \n  services:\n    mon: {} daemons, quorum {names} (age {age}){absent}\n", monmap.mons.len());
+    let others = services::summaries(c);
+    let width = 1 + others.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(3);
+    let label = |name: &str| format!("    {:<width$} ", format!("{name}:"));
+    out +=
+        &format!(" \n  services:\n{}{} daemons, quorum {names} (age {age}){absent}\n", label("mon"), monmap.mons.len());
     // The monitor does the work of managers in Ceph.
-    out += &format!("    mgr: {}(active, since {age})\n", c.volatile.name);
-    out += &format!("    osd: {}", stat_text(c));
+    out += &format!("{}{}(active, since {age})\n", label("mgr"), c.volatile.name);
+    out += &format!("{}{}", label("osd"), stat_text(c));
     let remapped = remapped_pgs(c);
     if remapped > 0 {
         out += &format!("; {remapped} remapped pgs");
@@ -67,8 +71,9 @@ fn status_text(c: &Context<'_>) -> String {
     out.push('\n');
     let flags = important_flags(c);
     if !flags.is_empty() {
-        out += &format!("         flags {flags}\n");
+        out += &format!("    {:width$} flags {flags}\n", "");
     }
+    others.iter().for_each(|(name, summary)| out += &format!("{}{summary}\n", label(name)));
     out += &data_text(c);
     let rates = pg::total_rates(c);
     let lines = [("client:   ", pools::io_text(&rates)), ("recovery: ", pools::recovery_text(&rates))];
@@ -143,8 +148,13 @@ fn status_value(c: &Context<'_>) -> Value {
         "osdmap": stat_value(c),
         "pgmap": pgmap_value(c),
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
-        "mgrmap": {"available": true, "num_standbys": 0, "modules": [], "services": {}},
-        "servicemap": {"epoch": 1, "modified": stamp(c.state.monmap.created), "services": {}},
+        "mgrmap": {
+            "available": true,
+            "num_standbys": 0,
+            "modules": super::mgr_modules::enabled(c),
+            "services": {},
+        },
+        "servicemap": services::map_value(c),
         "progress_events": progress::status_value(c),
     })
 }
@@ -390,13 +400,34 @@ fn versions(c: &Context<'_>) -> Answer {
     c.value(json!({"mon": mons, "mgr": {}, "osd": osds, "mds": {}, "overall": overall}))
 }
 
+/// Counts features: those of daemons are our own, those of clients what they have negotiated with this monitor.
 fn features(c: &Context<'_>) -> Answer {
-    // The features are our own; those that each client negotiated are not kept.
-    let group = |n: usize| {
-        let features = format!("0x{:016x}", wire::codec::features::PACIFIC);
-        if n == 0 { json!([]) } else { json!([{"features": features, "release": "luminous", "num": n}]) }
-    };
-    c.value(json!({"mon": group(c.state.monmap.mons.len()), "osd": group(c.map().up_osds().count())}))
+    let own = |count: usize| BTreeMap::from([(wire::codec::features::PACIFIC, count)]);
+    let mut clients: BTreeMap<u64, usize> = BTreeMap::new();
+    for session in c.request.sessions.iter().filter(|session| session.name.kind == EntityType::CLIENT) {
+        *clients.entry(session.features).or_default() += 1;
+    }
+    let mut groups = Map::new();
+    let has_manager = usize::from(!c.state.manager_map().active_name.is_empty());
+    for (kind, counts) in [
+        ("mon", own(c.state.monmap.mons.len())),
+        ("osd", own(c.map().up_osds().count())),
+        ("client", clients),
+        ("mgr", own(has_manager)),
+    ] {
+        let entry = |(features, num): (&u64, &usize)| json!({"features": format!("0x{features:x}"), "release": release_of(*features), "num": num});
+        let entries: Vec<Value> = counts.iter().filter(|(_, num)| **num > 0).map(entry).collect();
+        if !entries.is_empty() || kind == "mon" {
+            groups.insert(kind.to_owned(), Value::Array(entries));
+        }
+    }
+    c.value(Value::Object(groups))
+}
+
+/// Returns the release whose features are all there, as Ceph names it.
+pub(super) fn release_of(features: u64) -> &'static str {
+    use wire::codec::features as bits;
+    if features & bits::SERVER_LUMINOUS == bits::SERVER_LUMINOUS { "luminous" } else { "jewel" }
 }
 
 fn node_ls(c: &Context<'_>) -> Answer {
@@ -407,7 +438,7 @@ fn node_ls(c: &Context<'_>) -> Answer {
     }
     let mut osds: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     for (osd, _) in c.map().osds() {
-        osds.entry(c.host_name(osd).unwrap_or_default()).or_default().push(osd.0);
+        osds.entry(c.host_name(osd).unwrap_or_default().to_owned()).or_default().push(osd.0);
     }
     match c.args.text("type").unwrap_or("all") {
         "mon" => c.value(json!(mons)),

@@ -1,11 +1,12 @@
 //! `ceph config-key`: a small store of keys and values for any client.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::{Answer, Outcome, Reply, done, refuse};
 use crate::Update;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use types::Errno;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -34,15 +35,56 @@ pub(super) const COMMANDS: &[Command] = &[
 const VALUE_BYTES_MAX: usize = 64 * 1024;
 const KEY_BYTES_MAX: usize = 1024;
 
+/// Keys of the options that are set, and of their history, as Ceph has them in the same store.
+const OPTIONS: &str = "config/";
+const HISTORY: &str = "config-history/";
+
+/// Returns keys and values: those of clients, and those that tell of options.
+fn all(c: &Context<'_>) -> BTreeMap<String, Bytes> {
+    let mut all = c.state.config_keys.clone();
+    let bytes = |value: &str| Bytes::copy_from_slice(value.as_bytes());
+    for (who, name, value) in c.state.config.iter() {
+        all.insert(format!("{OPTIONS}{who}/{name}"), bytes(value));
+    }
+    for version in c.state.config.history().filter(|version| version.version > 1) {
+        let number = version.version;
+        all.insert(format!("{HISTORY}{number}/"), Bytes::new());
+        for change in &version.changes {
+            for (sign, value) in [('-', &change.before), ('+', &change.after)] {
+                if let Some(value) = value {
+                    all.insert(format!("{HISTORY}{number}/{sign}{}", change.key()), bytes(value));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn find(c: &Context<'_>, key: &str) -> Option<Bytes> {
+    match key.starts_with(OPTIONS) || key.starts_with(HISTORY) {
+        true => all(c).remove(key),
+        false => c.state.config_keys.get(key).cloned(),
+    }
+}
+
+/// Refuses to write where options are kept.
+fn check_writable(key: &str) -> Result<(), Reply> {
+    match key.starts_with(OPTIONS) || key.starts_with(HISTORY) {
+        true => refuse(Errno::EPERM, format!("'{key}' belongs to the options: `ceph config set` and `rm` change them")),
+        false => Ok(()),
+    }
+}
+
 fn get(c: &Context<'_>) -> Answer {
-    match c.state.config_keys.get(c.args.word("key")) {
-        Some(value) => Ok(Outcome::Reply(Reply::output(value.clone()))),
+    match find(c, c.args.word("key")) {
+        Some(value) => Ok(Outcome::Reply(Reply::output(value))),
         None => refuse(Errno::ENOENT, format!("key '{}' doesn't exist", c.args.word("key"))),
     }
 }
 
 fn set(c: &Context<'_>) -> Answer {
     let key = c.args.word("key");
+    check_writable(key)?;
     let value = match c.args.text("val") {
         Some(value) => Bytes::copy_from_slice(value.as_bytes()),
         None => c.request.input.clone(),
@@ -62,6 +104,7 @@ fn set(c: &Context<'_>) -> Answer {
 
 fn remove(c: &Context<'_>) -> Answer {
     let key = c.args.word("key");
+    check_writable(key)?;
     if !c.state.config_keys.contains_key(key) {
         return done("no such key");
     }
@@ -70,25 +113,25 @@ fn remove(c: &Context<'_>) -> Answer {
 
 fn exists(c: &Context<'_>) -> Answer {
     let key = c.args.word("key");
-    match c.state.config_keys.contains_key(key) {
+    match find(c, key).is_some() {
         true => done(format!("key '{key}' exists")),
         false => refuse(Errno::ENOENT, format!("key '{key}' doesn't exist")),
     }
 }
 
 fn list(c: &Context<'_>) -> Answer {
-    c.value(c.state.config_keys.keys().map(|key| json!(key)).collect())
+    c.value(all(c).keys().map(|key| json!(key)).collect())
 }
 
 fn dump(c: &Context<'_>) -> Answer {
     let prefix = c.args.text("key").unwrap_or_default();
     let mut object = Map::new();
-    for (key, value) in c.state.config_keys.iter().filter(|(key, _)| key.starts_with(prefix)) {
-        let shown = match std::str::from_utf8(value) {
+    for (key, value) in all(c).into_iter().filter(|(key, _)| key.starts_with(prefix)) {
+        let shown = match std::str::from_utf8(&value) {
             Ok(text) if text.chars().all(|ch| !ch.is_control() || ch.is_whitespace()) => text.to_owned(),
             _ => format!("<<< binary blob of length {} >>>", value.len()),
         };
-        object.insert(key.clone(), json!(shown));
+        object.insert(key, json!(shown));
     }
     c.value(Value::Object(object))
 }

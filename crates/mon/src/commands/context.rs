@@ -1,6 +1,6 @@
 //! The context in which a handler works.
 
-use super::{Answer, Arguments, Format, Outcome, Reply, Request, refuse};
+use super::{Answer, Arguments, Format, Outcome, Reply, Request, refuse, xml};
 use crate::{MonState, Update, Volatile};
 use crush::{BuildError, CrushMap};
 use osdmap::{Incremental, OsdMap, PgPool};
@@ -14,6 +14,8 @@ pub(super) struct Context<'a> {
     pub state: &'a MonState,
     pub volatile: &'a Volatile,
     pub request: &'a Request<'a>,
+    /// The command's words.
+    pub prefix: &'a str,
     pub args: Arguments,
     pub format: Format,
 }
@@ -55,12 +57,8 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the name that the host of an OSD gives itself.
-    pub fn host_name(&self, osd: OsdId) -> Option<String> {
-        self.state.osd_metadata.get(&osd)?.get("hostname").cloned()
-    }
-
-    pub fn device_class(&self, osd: OsdId) -> Option<String> {
-        self.crush().class_of(osd.0).map(str::to_owned)
+    pub fn host_name(&self, osd: OsdId) -> Option<&'a str> {
+        self.state.osd_metadata.get(&osd)?.get("hostname").map(String::as_str)
     }
 
     /// Returns the monitors' addresses as `mon_host` in `ceph.conf` takes them.
@@ -79,7 +77,15 @@ impl<'a> Context<'a> {
 
     /// Answers with a value; indented where the client asked for no particular format.
     pub fn value(&self, value: Value) -> Answer {
-        Ok(Outcome::Reply(Reply::output(self.format.render(&value))))
+        Ok(Outcome::Reply(Reply::output(self.rendered(&value))))
+    }
+
+    /// Returns a value as text in the format that was asked for.
+    pub fn rendered(&self, value: &Value) -> String {
+        match self.format.is_xml() {
+            true => xml::render(self.prefix, value, self.format == Format::XmlPretty),
+            false => self.format.render(value),
+        }
     }
 
     /// Answers with text for people or with a value for programs.

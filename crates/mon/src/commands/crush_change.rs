@@ -1,9 +1,9 @@
 //! Changes of the CRUSH hierarchy, its device classes, tunables and rules.
 
 use super::arguments::parse_osd;
+use super::command::Command;
 use super::context::{Context, build_error, short_float};
 use super::crush_query::rules_of_class;
-use super::table::Command;
 use super::{Answer, Reply, done, refuse};
 use crush::{CrushMap, Location, Profile, RuleKind, fixed_weight};
 use types::{Errno, OsdId};
@@ -184,9 +184,7 @@ fn set_map(c: &Context<'_>) -> Answer {
     let crush =
         CrushMap::from_slice(&c.request.input).map_err(|e| invalid(format!("the input is not a CRUSH map: {e}")))?;
     check_new_map(c, &crush).map_err(invalid)?;
-    if crush == *c.crush() {
-        return done(version.to_string());
-    }
+    // An equal map is a new version, too: programs that set it wait for the next number.
     c.change_map((version + 1).to_string(), |incremental| incremental.set_crush(&crush))
 }
 

@@ -1,8 +1,8 @@
 //! Questions about the CRUSH hierarchy.
 
+use super::command::Command;
 use super::context::Context;
 use super::crush_tree::{self, Node};
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, arguments::parse_osd, refuse};
 use crate::commands::context::{weight, weight_text};
@@ -297,15 +297,16 @@ fn get_device_class(c: &Context<'_>) -> Answer {
     let mut osds = Vec::new();
     for word in c.args.texts("ids") {
         match parse_osd(word) {
-            _ if matches!(word, "all" | "any" | "*") => osds.extend(c.map().osds().map(|(osd, _)| osd)),
-            Some(osd) if c.map().exists(osd) => osds.push(osd),
-            Some(_) => {}
-            None => return refuse(Errno::EINVAL, format!("unable to parse osd id: \"{word}\"")),
+            Some(osd) => osds.push(osd),
+            None => return refuse(Errno::EINVAL, format!("unable to parse osd id:'{word}'")),
         }
     }
     let class = |osd: types::OsdId| c.crush().class_of(osd.0).unwrap_or_default();
     c.either(
-        || osds.iter().map(|osd| format!("{osd} {}\n", class(*osd))).collect(),
+        || match osds[..] {
+            [osd] => format!("{}\n", class(osd)),
+            _ => osds.iter().map(|osd| format!("{osd} {}\n", class(*osd))).collect(),
+        },
         || osds.iter().map(|osd| json!({"osd": osd.0, "device_class": class(*osd)})).collect(),
     )
 }

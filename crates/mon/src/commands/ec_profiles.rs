@@ -1,7 +1,7 @@
 //! `ceph osd erasure-code-profile`.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::{Answer, done, refuse};
 use ec::Profile;
 use serde_json::json;

@@ -1,8 +1,8 @@
 //! `ceph pg force-recovery` and the like: operators have groups heal before others.
 
+use super::command::Command;
 use super::context::Context;
 use super::orders::{Asked, Order};
-use super::table::Command;
 use super::{Answer, Outcome, Reply, refuse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

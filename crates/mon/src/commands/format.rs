@@ -14,23 +14,32 @@ pub enum Format {
     Plain,
     Json,
     JsonPretty,
+    Xml,
+    XmlPretty,
 }
 
 impl Format {
-    /// Returns the format that the argument's text names, or `None` if it names none that we print.
-    pub fn from_name(name: &str) -> Option<Format> {
-        Some(match name {
-            "" | "plain" => Format::Plain,
+    /// Returns the format that the argument's text names. A name that is not known stands for [`Format::Plain`], as on
+    /// a Ceph.
+    pub fn from_name(name: &str) -> Format {
+        match name {
             "json" => Format::Json,
             "json-pretty" => Format::JsonPretty,
-            _ => return None,
-        })
+            "xml" => Format::Xml,
+            "xml-pretty" => Format::XmlPretty,
+            _ => Format::Plain,
+        }
     }
 
-    /// Returns `value` as text: on one line without an end, or indented and with an end of line.
+    /// Returns true for the XML formats; their names of parts are those of a command (`xml.rs`).
+    pub fn is_xml(self) -> bool {
+        matches!(self, Format::Xml | Format::XmlPretty)
+    }
+
+    /// Returns `value` as JSON: on one line without an end, or indented and with an end of line.
     pub fn render(self, value: &Value) -> String {
         let mut out = String::new();
-        let pretty = self != Format::Json;
+        let pretty = !matches!(self, Format::Json | Format::Xml);
         write_value(&mut out, value, pretty.then_some(0));
         if pretty {
             out.push('\n');

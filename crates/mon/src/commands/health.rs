@@ -1,7 +1,7 @@
 //! `ceph health`: alarms.
 
+use super::command::Command;
 use super::context::{Context, stamp};
-use super::table::Command;
 use super::{Answer, Reply, done, refuse, units};
 use crate::Update;
 use crate::health::{self, HealthReport};

@@ -35,7 +35,7 @@ pub(super) fn key_text(entry: &AuthEntry) -> String {
 }
 
 /// Returns the time at which a key was made, and the key.
-fn read_key(text: &str) -> Option<(Utime, [u8; 16])> {
+pub(super) fn read_key(text: &str) -> Option<(Utime, [u8; 16])> {
     let bytes = types::base64::decode(text)?;
     let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let head: [u8; 2] = bytes.get(..2)?.try_into().ok()?;

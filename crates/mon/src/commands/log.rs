@@ -1,7 +1,7 @@
 //! `ceph log`: the cluster log.
 
+use super::command::Command;
 use super::context::{Context, addrs_value};
-use super::table::Command;
 use super::{Answer, Reply};
 use crate::Update;
 use crate::bounds::{LOG_LINE_BYTES_MAX, cut};

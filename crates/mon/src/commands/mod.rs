@@ -12,25 +12,36 @@
 //! Words, output texts and JSON keys are those of Ceph 16.2, so that its tools and people's scripts work unchanged.
 //! Commands for Ceph's manager daemon are answered here, too.
 
+mod absent;
 mod arguments;
 mod auth;
+mod autoscale;
 mod balancer;
 mod blocklist;
 mod cluster;
+mod command;
+mod conf_text;
 mod config;
+mod config_facts;
+mod config_history;
 mod config_key;
-mod config_options;
+#[cfg(test)]
+mod config_tests;
 mod context;
+mod crash;
 mod crush_change;
 mod crush_query;
 mod crush_tree;
 mod ec_profiles;
+#[cfg(test)]
+mod field_tests;
 mod force;
 mod format;
 mod health;
 mod keyring;
 mod log;
 mod mgr;
+mod mgr_modules;
 mod mon;
 mod mon_change;
 mod orders;
@@ -38,6 +49,7 @@ mod osd_change;
 mod osd_df;
 mod osd_dump;
 mod osd_flags;
+mod osd_new;
 mod osd_query;
 mod osd_status;
 mod osd_tree;
@@ -52,11 +64,10 @@ mod pools;
 mod progress;
 mod rbd;
 mod scrub;
+mod services;
 mod signature;
 mod spread;
 mod table;
-#[cfg(test)]
-pub(crate) use config_options::names as option_names;
 #[cfg(test)]
 mod test_cluster;
 #[cfg(test)]
@@ -64,6 +75,7 @@ mod tests;
 mod text_table;
 mod units;
 mod upmap;
+mod xml;
 
 pub use keyring::{KeyringError, read as read_keyring};
 pub use orders::{Asked, Order};
@@ -71,10 +83,11 @@ pub use orders::{Asked, Order};
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
 use bytes::Bytes;
-use context::Context;
+use context::{Context, with_status};
 use format::Format;
 use serde_json::Value;
 use types::{EntityName, Errno, OsdId, Utime};
+use wire::EntityAddrVec;
 
 /// One command as it came.
 #[derive(Clone, Debug)]
@@ -87,10 +100,33 @@ pub struct Request<'a> {
     pub from: EntityName,
     /// True if it was sent to this monitor in person (`ceph tell mon.a ...`).
     pub tell: bool,
+    /// True if it was sent to the manager.
+    pub to_manager: bool,
+    /// Parties that are connected to this monitor; empty unless [`asks_for_sessions`].
+    pub sessions: &'a [SessionInfo],
     /// Wall clock.
     pub now: Utime,
     /// Fresh random bytes, for keys and ids.
     pub random: [u8; 32],
+}
+
+/// A party that is connected to this monitor.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SessionInfo {
+    pub name: EntityName,
+    /// The name that it gives itself: `client.admin`.
+    pub entity: String,
+    pub addrs: EntityAddrVec,
+    /// Features that both sides have.
+    pub features: u64,
+    pub global_id: u64,
+    pub host: String,
+    pub osd_epoch: u64,
+}
+
+/// Returns true if the answer to a command needs the sessions.
+pub fn asks_for_sessions(command: &str) -> bool {
+    ["\"sessions\"", "\"features\""].iter().any(|prefix| command.contains(prefix))
 }
 
 /// The answer to a command.
@@ -157,12 +193,16 @@ fn answer(state: &MonState, volatile: &Volatile, request: &Request<'_>) -> Answe
     if prefix == "get_command_descriptions" {
         return Ok(Outcome::Reply(Reply::output(table::descriptions())));
     }
-    let known = table::find(prefix).ok_or_else(|| invalid("command not known".to_owned()))?;
+    let known = table::find(prefix).ok_or_else(|| match request.to_manager {
+        // Tools take this sentence for a manager that lacks the module, and do the work by themselves.
+        true => invalid(format!("No handler found for '{prefix}'")),
+        false => invalid("command not known".to_owned()),
+    })?;
     let format = command.get("format").and_then(Value::as_str).unwrap_or_default();
-    let format = Format::from_name(format)
-        .ok_or_else(|| invalid(format!("format '{format}' is not supported; use plain, json or json-pretty")))?;
+    let format = Format::from_name(format);
     let args = Arguments::parse(&known.signature, &command).map_err(|e| invalid(format!("{prefix}: {e}")))?;
-    (known.command.handler)(&Context { state, volatile, request, args, format })
+    let prefix = known.signature.prefix.as_str();
+    (known.command.handler)(&Context { state, volatile, request, prefix, args, format })
 }
 
 /// Returns the answer of a command that cannot be done.

@@ -1,7 +1,7 @@
 //! Questions about the monitors, and `ceph tell mon.X`.
 
+use super::command::Command;
 use super::context::{Context, addrs_value, legacy_addr, stamp, with_status};
-use super::table::Command;
 use super::{Answer, Outcome, Reply, cluster, refuse};
 use osdmap::mon_features;
 use serde_json::{Map, Value, json};
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use types::{Errno, Utime};
 
 pub(super) const COMMANDS: &[Command] = &[
+    Command::new("sessions", "r", "list who is connected to this monitor", sessions),
     Command::new("mon stat", "r", "print in one line who the monitors are", stat),
     Command::new("mon dump {epoch:Int,range=0,req=false}", "r", "print the monitor map", dump),
     Command::new("mon getmap {epoch:Int,range=0,req=false}", "r", "get the monitor map, encoded", get_map),
@@ -316,4 +317,42 @@ fn version(c: &Context<'_>) -> Answer {
     let said = c.state.mon_metadata.get(&c.volatile.name).and_then(|said| said.get("ceph_version"));
     let text = said.cloned().unwrap_or_else(|| format!("nacre {number}"));
     c.either(|| format!("{text}\n"), || json!({"version": text}))
+}
+
+/// Prints who is connected to this monitor.
+fn sessions(c: &Context<'_>) -> Answer {
+    if !c.request.tell {
+        return refuse(Errno::EINVAL, "only one monitor is asked for its sessions: `ceph tell mon.NAME sessions`");
+    }
+    let addr = |addr: &wire::EntityAddr| {
+        let kind = match addr.kind {
+            wire::AddrKind::MSGR2 => "v2",
+            wire::AddrKind::LEGACY => "v1",
+            wire::AddrKind::ANY => "any",
+            _ => "none",
+        };
+        let shown = addr.sockaddr.map_or("(unrecognized address family 0)".to_owned(), |addr| addr.to_string());
+        json!({"type": kind, "addr": shown, "nonce": addr.nonce})
+    };
+    let one = |session: &super::SessionInfo| {
+        let first = session.addrs.iter().next().copied().unwrap_or_default();
+        json!({
+            "name": session.name.to_string(),
+            "entity_name": session.entity,
+            "addrs": {"addrvec": session.addrs.iter().map(addr).collect::<Vec<_>>()},
+            "socket_addr": addr(&first),
+            "con_type": session.name.kind.word(),
+            "con_features": session.features,
+            "con_features_hex": format!("{:x}", session.features),
+            "con_features_release": super::cluster::release_of(session.features),
+            "open": true,
+            "caps": {"text": "allow *"},
+            "authenticated": true,
+            "global_id": session.global_id,
+            "global_id_status": "none",
+            "osd_epoch": session.osd_epoch,
+            "remote_host": session.host,
+        })
+    };
+    c.value(c.request.sessions.iter().map(one).collect())
 }

@@ -1,9 +1,9 @@
 //! `ceph mon add|rm` changes the set of monitors. `ceph mon confirm-survivor` confirms that the records of a monitor
 //! that was made the only one are complete.
 
+use super::command::Command;
 use super::context::Context;
 use super::mon::majority;
-use super::table::Command;
 use super::{Answer, Reply, done, refuse};
 use crate::update::Update;
 use osdmap::MonMap;

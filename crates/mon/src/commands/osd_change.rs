@@ -1,8 +1,9 @@
 //! Marking OSDs in, out and down, weighing them, making them and removing them.
 
 use super::arguments::parse_osd;
+use super::command::Command;
 use super::context::{Context, short_float};
-use super::table::Command;
+use super::osd_new;
 use super::{Answer, Outcome, Reply, done, refuse};
 use crate::Update;
 use osdmap::{Incremental, OsdState, PgMapping, UpActing, WEIGHT_IN};
@@ -33,12 +34,6 @@ pub(super) const COMMANDS: &[Command] = &[
         "rw",
         "let an OSD be primary more or less often",
         primary_affinity,
-    ),
-    Command::new(
-        "osd new {uuid:UUID,req=true} {id:OsdName,req=false}",
-        "rw",
-        "bring an OSD into being and print its id",
-        new,
     ),
     Command::new(
         "osd create {uuid:UUID,req=false} {id:OsdName,req=false}",
@@ -131,6 +126,8 @@ fn out(c: &Context<'_>) -> Answer {
         |osd| c.map().is_out(osd),
         |incremental, osd| {
             incremental.mark_out(osd);
+            let xinfo = c.map().osd(osd).map(|osd| osd.xinfo).unwrap_or_default();
+            incremental.new_xinfo.insert(osd, osdmap::OsdXInfo { old_weight: c.map().weight(osd), ..xinfo });
             // Without the flag the OSD comes back in only by hand.
             let state = c.map().osd(osd).map(|osd| osd.state).unwrap_or_default();
             if state.contains(OsdState::AUTOOUT) {
@@ -149,14 +146,14 @@ fn mark_in(c: &Context<'_>) -> Answer {
         |osd| c.map().is_in(osd),
         |incremental, osd| {
             incremental.mark_in(osd);
-            let (map, state) = (c.map(), c.map().osd(osd).map(|osd| osd.state).unwrap_or_default());
-            if state.contains(OsdState::AUTOOUT) {
-                // The OSD gets its weight from before it was marked out.
-                let xinfo = map.osd(osd).map(|osd| osd.xinfo).unwrap_or_default();
-                if xinfo.old_weight > 0 {
-                    incremental.new_weight.insert(osd, xinfo.old_weight);
-                    incremental.new_xinfo.insert(osd, osdmap::OsdXInfo { old_weight: 0, ..xinfo });
-                }
+            let Some(known) = c.map().osd(osd) else { return };
+            // The OSD gets its weight from before it was marked out.
+            let xinfo = known.xinfo;
+            if xinfo.old_weight > 0 {
+                incremental.new_weight.insert(osd, xinfo.old_weight);
+                incremental.new_xinfo.insert(osd, osdmap::OsdXInfo { old_weight: 0, ..xinfo });
+            }
+            if known.state.contains(OsdState::AUTOOUT) {
                 incremental.flip_state(osd, OsdState::AUTOOUT);
             }
         },
@@ -236,39 +233,20 @@ fn primary_affinity(c: &Context<'_>) -> Answer {
     })
 }
 
-fn new(c: &Context<'_>) -> Answer {
-    let uuid = c.args.uuid("uuid").expect("the signature requires it");
-    let wanted = c.args.osd("id");
-    let print = |osd: OsdId| c.either(|| format!("{}\n", osd.0), || json!({"osdid": osd.0}));
-    if let Some(known) = c.map().osd_by_uuid(&uuid) {
-        return match wanted {
-            Some(wanted) if wanted != known => {
-                refuse(Errno::EEXIST, format!("uuid {uuid} already in use for different id {}", known.0))
-            }
-            _ => print(known),
-        };
-    }
-    let osd = match wanted {
-        Some(osd) if c.map().exists(osd) && !c.map().is_destroyed(osd) => {
-            let sentence = format!("id {} already in use and does not match uuid {uuid}", osd.0);
-            return refuse(Errno::EINVAL, sentence);
-        }
-        Some(osd) => osd,
-        None => c.map().free_osd_id(),
-    };
-    check_room(osd)?;
-    with_change(print(osd)?, bring_into_being(c, osd, uuid))
-}
-
 /// The most OSDs a map can have.
 const OSDS_MAX: i32 = 100_000;
 
-fn check_room(osd: OsdId) -> Result<(), Reply> {
+pub(super) fn check_room(osd: OsdId) -> Result<(), Reply> {
     if osd.0 < OSDS_MAX { Ok(()) } else { refuse(Errno::ERANGE, format!("OSD ids end at {}", OSDS_MAX - 1)) }
 }
 
-/// Returns the update that makes a new OSD, or a destroyed one anew.
-fn bring_into_being(c: &Context<'_>, osd: OsdId, uuid: Fsid) -> Option<Update> {
+/// Returns the update that makes a new OSD, or a destroyed one anew, of a class of devices if one is given.
+pub(super) fn bring_into_being(
+    c: &Context<'_>,
+    osd: OsdId,
+    uuid: Fsid,
+    class: Option<&str>,
+) -> Result<Option<Update>, Reply> {
     let mut incremental = c.state.next_incremental(c.request.now);
     match c.map().osd(osd) {
         None => {
@@ -290,7 +268,13 @@ fn bring_into_being(c: &Context<'_>, osd: OsdId, uuid: Fsid) -> Option<Update> {
             incremental.new_uuid.insert(osd, uuid);
         }
     }
-    c.state.osd_update(incremental)
+    // An OSD that has no place yet tells its class when it starts.
+    if let Some(class) = class.filter(|_| c.crush().item_exists(osd.0)) {
+        let mut crush = c.crush().clone();
+        crush.set_device_class(osd.0, class).map_err(|e| super::context::build_error(&e))?;
+        incremental.set_crush(&crush);
+    }
+    Ok(c.state.osd_update(incremental))
 }
 
 /// Returns an answer whose output comes once `update` is durable.
@@ -312,7 +296,7 @@ fn create(c: &Context<'_>) -> Answer {
         return refuse(Errno::EEXIST, format!("{osd} exists already"));
     }
     check_room(osd)?;
-    with_change(print(osd)?, bring_into_being(c, osd, uuid))
+    with_change(print(osd)?, bring_into_being(c, osd, uuid, None)?)
 }
 
 fn set_max_osd(c: &Context<'_>) -> Answer {
@@ -354,9 +338,11 @@ fn check_removal(c: &Context<'_>, osd: OsdId) -> Result<(), Reply> {
 
 /// Returns the removal of an OSD's entities, which go with it.
 fn forget_keys(c: &Context<'_>, osd: OsdId) -> Vec<Update> {
-    let entities = [format!("osd.{}", osd.0), format!("client.osd-lockbox.{}", osd.0)];
-    let known = entities.into_iter().filter(|entity| c.state.auth.contains_key(entity));
-    known.map(|entity| Update::Auth { entity, entry: None }).collect()
+    let entity = osd.to_string();
+    let known = c.state.auth.contains_key(&entity);
+    let own = known.then_some(Update::Auth { entity, entry: None });
+    let uuid = c.map().osd(osd).map(|osd| osd.uuid).filter(|uuid| !uuid.is_zero());
+    own.into_iter().chain(uuid.map(|uuid| osd_new::forget_lockbox(c, uuid)).into_iter().flatten()).collect()
 }
 
 fn destroy(c: &Context<'_>) -> Answer {
@@ -557,47 +543,93 @@ fn safe_to_destroy(c: &Context<'_>) -> Answer {
     refuse(errno, sentence)
 }
 
-fn ok_to_stop(c: &Context<'_>) -> Answer {
-    let osds: BTreeSet<OsdId> = named_osds(c, |_| true)?.into_iter().collect();
-    let (mut degraded, mut inactive, mut bad, mut unknown) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (pgid, pg) in &c.volatile.pgs {
-        let Some(pool) = c.map().pool(pgid.pool) else { continue };
-        let members = &pg.report.acting;
-        let touched = members.iter().any(|osd| osds.contains(osd));
-        if pg.report.state == 0 {
-            unknown.push(pgid.to_string());
-            continue;
+/// State of placement groups if some OSDs stop. Groups are named as texts.
+#[derive(Default)]
+struct StopReport {
+    degraded: Vec<String>,
+    inactive: Vec<String>,
+    bad: Vec<String>,
+    unknown: Vec<String>,
+}
+
+impl StopReport {
+    fn of(c: &Context<'_>, osds: &BTreeSet<OsdId>) -> StopReport {
+        let mut report = StopReport::default();
+        for (pgid, pg) in &c.volatile.pgs {
+            let Some(pool) = c.map().pool(pgid.pool) else { continue };
+            let members = &pg.report.acting;
+            let touched = members.iter().any(|osd| osds.contains(osd));
+            if pg.report.state == 0 {
+                report.unknown.push(pgid.to_string());
+                continue;
+            }
+            if !touched {
+                continue;
+            }
+            let left = members.iter().filter(|osd| osd.is_some() && !osds.contains(osd)).count();
+            let group = match () {
+                () if pg.report.state & pg_state::ACTIVE == 0 => &mut report.inactive,
+                () if left < usize::from(pool.min_size) => &mut report.bad,
+                () => &mut report.degraded,
+            };
+            group.push(pgid.to_string());
         }
-        if !touched {
-            continue;
-        }
-        let left = members.iter().filter(|osd| osd.is_some() && !osds.contains(osd)).count();
-        let group = match () {
-            () if pg.report.state & pg_state::ACTIVE == 0 => &mut inactive,
-            () if left < usize::from(pool.min_size) => &mut bad,
-            () => &mut degraded,
-        };
-        group.push(pgid.to_string());
+        report
     }
-    let not_ok = unknown.len() + inactive.len() + bad.len();
+
+    fn not_ok(&self) -> usize {
+        self.unknown.len() + self.inactive.len() + self.bad.len()
+    }
+}
+
+/// Adds OSDs that can stop as well, up to `max` in all, in the order of their nearness to the first one in the
+/// hierarchy. Ends with the bucket in which not all can.
+fn also_ok_to_stop(c: &Context<'_>, osds: &mut BTreeSet<OsdId>, max: usize) {
+    let Some(first) = osds.first() else { return };
+    let mut bucket = first.0;
+    let mut all_can = true;
+    while let Some(parent) = c.crush().parent(bucket).filter(|_| all_can) {
+        bucket = parent;
+        let beside: BTreeSet<OsdId> = c.crush().leaves(bucket).into_iter().map(OsdId).collect();
+        for osd in beside {
+            if osds.len() >= max {
+                return;
+            }
+            if c.map().is_up(osd) && osds.insert(osd) && StopReport::of(c, osds).not_ok() > 0 {
+                osds.remove(&osd);
+                all_can = false;
+            }
+        }
+    }
+}
+
+fn ok_to_stop(c: &Context<'_>) -> Answer {
+    let mut osds: BTreeSet<OsdId> = named_osds(c, |_| true)?.into_iter().collect();
+    let mut report = StopReport::of(c, &osds);
+    if report.not_ok() == 0 {
+        also_ok_to_stop(c, &mut osds, c.args.int("max").and_then(|max| usize::try_from(max).ok()).unwrap_or(0));
+        report = StopReport::of(c, &osds);
+    }
+    let not_ok = report.not_ok();
     let mut value = json!({
         "ok_to_stop": not_ok == 0,
         "osds": osds.iter().map(|osd| osd.0).collect::<Vec<_>>(),
-        "num_ok_pgs": degraded.len(),
+        "num_ok_pgs": report.degraded.len(),
         "num_not_ok_pgs": not_ok,
     });
     for (key, pgs) in [
-        ("unknown", &unknown),
-        ("bad_already_inactive", &inactive),
-        ("bad_become_inactive", &bad),
-        ("ok_become_degraded", &degraded),
+        ("unknown", &report.unknown),
+        ("bad_already_inactive", &report.inactive),
+        ("bad_become_inactive", &report.bad),
+        ("ok_become_degraded", &report.degraded),
     ] {
         if !pgs.is_empty() {
             value[key] = json!(pgs);
         }
     }
-    let format = if c.format == super::Format::JsonPretty { c.format } else { super::Format::Json };
-    let output = format!("{}\n", format.render(&value).trim_end());
+    let compact = c.format == super::Format::Plain;
+    let text = if compact { super::Format::Json.render(&value) } else { c.rendered(&value) };
+    let output = format!("{}\n", text.trim_end());
     if not_ok == 0 {
         return c.text(output);
     }

@@ -1,8 +1,8 @@
 //! `ceph osd df`: the fullness of each OSD.
 
+use super::command::Command;
 use super::context::{Context, weight, weight_text};
 use super::crush_tree::{self, Node};
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Reply, osd_tree, units};
 use crush::TreeOptions;

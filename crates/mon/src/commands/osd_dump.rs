@@ -1,7 +1,7 @@
 //! `ceph osd dump`, `ceph osd info`: the OSD map as text and as values.
 
+use super::command::Command;
 use super::context::{Context, addrs_value, legacy_addr, osds_text, osds_value, short_float, stamp, weight};
-use super::table::Command;
 use super::{Answer, osd_tree, pool_print};
 use osdmap::{Osd, OsdMap, OsdState, PRIMARY_AFFINITY_MAX};
 use serde_json::{Map, Value, json};

@@ -1,8 +1,8 @@
 //! Flags of the cluster and of OSDs, ratios, and the releases that may take part.
 
 use super::arguments::parse_osd;
+use super::command::Command;
 use super::context::{Context, short_float};
-use super::table::Command;
 use super::{Answer, Reply, done, refuse};
 use osdmap::{Incremental, OsdMapFlags, OsdState};
 use types::{Errno, OsdId};
@@ -29,37 +29,37 @@ pub(super) const COMMANDS: &[Command] = &[
         "osd set-group {flags:String} {who:String,n=N}",
         "rw",
         "set flags for OSDs, CRUSH buckets or device classes",
-        |c| change_group(c, true),
+        |c| change_group(c, group_flags(c)?, "who", true),
     ),
     Command::new(
         "osd unset-group {flags:String} {who:String,n=N}",
         "rw",
         "clear flags of OSDs, CRUSH buckets or device classes",
-        |c| change_group(c, false),
+        |c| change_group(c, group_flags(c)?, "who", false),
     ),
     Command::new("osd add-noup {ids:String,n=N}", "rw", "keep OSDs from coming up", |c| {
-        change_osds(c, OsdState::NOUP, true)
+        change_group(c, OsdState::NOUP, "ids", true)
     }),
     Command::new("osd add-nodown {ids:String,n=N}", "rw", "keep OSDs from going down", |c| {
-        change_osds(c, OsdState::NODOWN, true)
+        change_group(c, OsdState::NODOWN, "ids", true)
     }),
     Command::new("osd add-noin {ids:String,n=N}", "rw", "keep OSDs from going in", |c| {
-        change_osds(c, OsdState::NOIN, true)
+        change_group(c, OsdState::NOIN, "ids", true)
     }),
     Command::new("osd add-noout {ids:String,n=N}", "rw", "keep OSDs from going out", |c| {
-        change_osds(c, OsdState::NOOUT, true)
+        change_group(c, OsdState::NOOUT, "ids", true)
     }),
     Command::new("osd rm-noup {ids:String,n=N}", "rw", "let OSDs come up again", |c| {
-        change_osds(c, OsdState::NOUP, false)
+        change_group(c, OsdState::NOUP, "ids", false)
     }),
     Command::new("osd rm-nodown {ids:String,n=N}", "rw", "let OSDs go down again", |c| {
-        change_osds(c, OsdState::NODOWN, false)
+        change_group(c, OsdState::NODOWN, "ids", false)
     }),
     Command::new("osd rm-noin {ids:String,n=N}", "rw", "let OSDs go in again", |c| {
-        change_osds(c, OsdState::NOIN, false)
+        change_group(c, OsdState::NOIN, "ids", false)
     }),
     Command::new("osd rm-noout {ids:String,n=N}", "rw", "let OSDs go out again", |c| {
-        change_osds(c, OsdState::NOOUT, false)
+        change_group(c, OsdState::NOOUT, "ids", false)
     }),
     Command::new(
         "osd set-full-ratio {ratio:Float,range=0.0|1.0}",
@@ -126,7 +126,7 @@ fn change_flags(c: &Context<'_>, key: &str, on: bool) -> Answer {
 const GROUP_FLAGS: [(&str, OsdState); 4] =
     [("noup", OsdState::NOUP), ("nodown", OsdState::NODOWN), ("noin", OsdState::NOIN), ("noout", OsdState::NOOUT)];
 
-fn change_group(c: &Context<'_>, on: bool) -> Answer {
+fn group_flags(c: &Context<'_>) -> Result<OsdState, Reply> {
     let mut flags = OsdState::default();
     for name in c.args.word("flags").split([',', ' ']).filter(|name| !name.is_empty()) {
         match GROUP_FLAGS.iter().find(|(known, _)| *known == name) {
@@ -140,15 +140,21 @@ fn change_group(c: &Context<'_>, on: bool) -> Answer {
     if flags.is_empty() {
         return refuse(Errno::EINVAL, "must specify flag(s) {noup,nodwon,noin,noout} to set/unset");
     }
+    Ok(flags)
+}
+
+/// Sets or clears flags of the OSDs, buckets and classes that the argument names.
+fn change_group(c: &Context<'_>, flags: OsdState, argument: &str, on: bool) -> Answer {
     let (mut osds, mut nodes, mut classes) = (Vec::new(), Vec::new(), Vec::new());
-    for who in c.args.texts("who") {
+    let mut status = String::new();
+    for who in c.args.texts(argument) {
         if matches!(who, "all" | "any" | "*") {
             osds.extend(c.map().osds().map(|(osd, _)| osd));
         } else if let Some(osd) = parse_osd(who) {
-            if !c.map().exists(osd) {
-                return refuse(Errno::ENOENT, format!("{osd} does not exist"));
+            match c.map().exists(osd) {
+                true => osds.push(osd),
+                false => status += &format!("{osd} does not exist. "),
             }
-            osds.push(osd);
         } else if let Some(id) = c.crush().id(who) {
             nodes.push(id);
         } else if let Some(class) = c.crush().class_id(who) {
@@ -158,7 +164,9 @@ fn change_group(c: &Context<'_>, on: bool) -> Answer {
             return refuse(Errno::EINVAL, sentence);
         }
     }
-    c.change_map("", |incremental| {
+    osds.sort_unstable();
+    osds.dedup();
+    c.change_map(status, |incremental| {
         flip_osds(c, incremental, &osds, flags, on);
         let changed = |old: OsdState| if on { old.with(flags) } else { old.without(flags) };
         for id in nodes {
@@ -184,21 +192,6 @@ fn flip_osds(c: &Context<'_>, incremental: &mut Incremental, osds: &[OsdId], fla
             incremental.flip_state(*osd, old ^ new);
         }
     }
-}
-
-fn change_osds(c: &Context<'_>, flag: OsdState, on: bool) -> Answer {
-    let mut osds = Vec::new();
-    for word in c.args.texts("ids") {
-        match parse_osd(word) {
-            _ if matches!(word, "all" | "any" | "*") => osds.extend(c.map().osds().map(|(osd, _)| osd)),
-            Some(osd) if c.map().exists(osd) => osds.push(osd),
-            Some(osd) => return refuse(Errno::ENOENT, format!("{osd} does not exist")),
-            None => return refuse(Errno::EINVAL, format!("invalid osd id '{word}'")),
-        }
-    }
-    osds.sort_unstable();
-    osds.dedup();
-    c.change_map("", |incremental| flip_osds(c, incremental, &osds, flag, on))
 }
 
 fn set_ratio(c: &Context<'_>, command: &str, set: impl Fn(&mut Incremental, f32)) -> Answer {

@@ -1,7 +1,7 @@
 //! Questions about single OSDs and about the map as a whole.
 
+use super::command::Command;
 use super::context::{Context, addrs_value, osds_text, osds_value, primary_number, with_status};
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Outcome, Reply, osd_tree, refuse, units};
 use bytes::Bytes;
@@ -292,14 +292,14 @@ fn last_stat_seq(c: &Context<'_>) -> Answer {
 }
 
 fn numa_status(c: &Context<'_>) -> Answer {
-    let osds: Vec<(OsdId, String)> = c.map().osds().map(|(id, _)| (id, c.host_name(id).unwrap_or_default())).collect();
+    let osds: Vec<(OsdId, &str)> = c.map().osds().map(|(id, _)| (id, c.host_name(id).unwrap_or_default())).collect();
     let text = || {
         let columns =
             [("OSD", 'r'), ("HOST", 'l'), ("NETWORK", 'r'), ("STORAGE", 'r'), ("AFFINITY", 'r'), ("CPUS", 'l')];
         let mut table = TextTable::with_columns(&columns);
         for (id, host) in &osds {
             let dash = || "-".to_owned();
-            table.row(vec![id.0.to_string(), host.clone(), dash(), dash(), dash(), dash()]);
+            table.row(vec![id.0.to_string(), (*host).to_owned(), dash(), dash(), dash(), dash()]);
         }
         table.render(true)
     };

@@ -1,8 +1,8 @@
 //! `ceph osd status`: the fullness of each OSD, and its client I/O.
 
+use super::command::Command;
 use super::context::Context;
 use super::osd_dump::state_names;
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, crush_tree, refuse, units};
 use crate::volatile::IoRates;
@@ -33,7 +33,7 @@ fn status(c: &Context<'_>) -> Answer {
             let stats = c.volatile.osds.get(&id).map(|osd| osd.stats).unwrap_or_default();
             OsdRow {
                 id,
-                host: c.host_name(id).unwrap_or_default(),
+                host: c.host_name(id).unwrap_or_default().to_owned(),
                 used_bytes: stats.total_bytes.saturating_sub(stats.free_bytes),
                 free_bytes: stats.free_bytes,
                 rates: c.volatile.osd_rates.get(&id).copied().unwrap_or_default(),

@@ -1,8 +1,8 @@
 //! `ceph osd tree`, `ceph osd tree-from`, `ceph osd ls-tree`: OSDs' places and states.
 
+use super::command::Command;
 use super::context::{Context, weight, weight_text};
 use super::crush_tree::{self, Node};
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Reply, refuse};
 use crush::TreeOptions;

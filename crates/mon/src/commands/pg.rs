@@ -1,8 +1,8 @@
 //! `ceph pg`: placement groups in short and in lists.
 
+use super::command::Command;
 use super::context::{Context, osds_text, osds_value, with_status};
 use super::pg_print;
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Format, Reply, pools, refuse, units};
 use crate::volatile::{IoRates, PgStat, pg_state_bit, pg_state_text};

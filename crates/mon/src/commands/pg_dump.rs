@@ -1,10 +1,10 @@
 //! `ceph pg dump`: all statistics of placement groups.
 
+use super::command::Command;
 use super::context::{Context, with_status};
 use super::osd_query::perf_value;
 use super::pg::OMAP_NOTE;
 use super::pg_print::{self, statfs_value, sum_value};
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Format, units};
 use crate::volatile::{OsdStat, PgStat, PgTotals};
@@ -32,6 +32,9 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// Answers on one line, unless indented JSON is asked for.
 fn compact(c: &Context<'_>, value: &Value) -> Answer {
+    if c.format.is_xml() {
+        return c.value(value.clone());
+    }
     let format = if c.format == Format::JsonPretty { c.format } else { Format::Json };
     c.text(format.render(value))
 }

@@ -1,7 +1,7 @@
 //! `ceph osd pg-temp` and the like: other acting sets stand in for a moment, until primaries ask for their own choice.
 
+use super::command::Command;
 use super::context::{Context, osds_text};
-use super::table::Command;
 use super::{Answer, Reply, refuse};
 use types::{Errno, OsdId, PgId};
 

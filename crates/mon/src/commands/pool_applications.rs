@@ -1,7 +1,7 @@
 //! `ceph osd pool application`: the purposes of pools.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::{Answer, Reply, done, refuse};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

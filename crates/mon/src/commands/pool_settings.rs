@@ -1,13 +1,13 @@
 //! `ceph osd pool get` and `ceph osd pool set`.
 
-use super::config_options::parse_size;
+use super::command::Command;
 use super::context::Context;
 use super::pool_print::{opt_text, opt_value};
-use super::table::Command;
 use super::{Answer, Format, Reply, done, refuse};
+use crate::options::value::parse_size;
 use crate::osd_shards;
 use crate::pg_numbers::{check_growth, end_orders};
-use crate::pools::PG_NUM_MAX;
+use crate::pools::pg_num_max;
 use osdmap::{AutoscaleMode, PgPool, PoolFlags, PoolOpt, PoolOptKey};
 use serde_json::{Map, Value, json};
 use types::{Errno, PoolId};
@@ -219,6 +219,10 @@ fn set(c: &Context<'_>) -> Answer {
     }
     match var {
         "size" => set_size(c, id, pool, val),
+        "min_size" if pool.flags.contains(PoolFlags::NOSIZECHANGE) => {
+            let sentence = "pool min size change is disabled; you must unset nosizechange flag for the pool first";
+            refuse(Errno::EPERM, sentence)
+        }
         "min_size" => {
             let n = integer(val)?;
             let least = crate::erasure_pools::data_shards(c.map(), pool);
@@ -309,9 +313,10 @@ fn set_pg_num(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
         return done("");
     }
     check_pg_change(pool, "pg_num")?;
-    if !(1..=i64::from(PG_NUM_MAX)).contains(&n) {
+    let most = pg_num_max(c.state);
+    if !(1..=i64::from(most)).contains(&n) {
         let sentence = format!(
-            "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX} (you may adjust 'mon max pool pg \
+            "'pg_num' must be greater than 0 and less than or equal to {most} (you may adjust 'mon max pool pg \
              num' for higher values)"
         );
         return refuse(Errno::ERANGE, sentence);
@@ -383,7 +388,8 @@ fn set_option(c: &Context<'_>, id: PoolId, pool: &PgPool, var: &str, val: &str) 
         | "compression_max_blob_size"
         | "compression_min_blob_size"
         | "csum_max_block"
-        | "csum_min_block" => parse_size(val).and_then(|n| i64::try_from(n).ok()).map(PoolOpt::Int),
+        | "csum_min_block" => parse_size(val).ok().and_then(|n| i64::try_from(n).ok()).map(PoolOpt::Int),
+        "csum_type" if val == "unset" => Some(PoolOpt::Int(0)),
         "csum_type" => {
             let number = CHECKSUMS.iter().position(|name| *name == val && !val.is_empty());
             number.map(|n| PoolOpt::Int(n as i64))
@@ -399,7 +405,9 @@ fn set_option(c: &Context<'_>, id: PoolId, pool: &PgPool, var: &str, val: &str) 
         PoolOpt::Int(n) => *n == 0,
         PoolOpt::Double(f) => *f == 0.0,
     };
-    c.change_pool(id, format!("set pool {id} {var} to {val}"), |pool| {
+    let status =
+        if val == "unset" { format!("unset pool {id} {var}") } else { format!("set pool {id} {var} to {val}") };
+    c.change_pool(id, status, |pool| {
         if removes {
             pool.opts.0.remove(&key);
         } else {

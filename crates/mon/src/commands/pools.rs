@@ -1,7 +1,7 @@
 //! Making, listing, renaming and deleting pools, their quotas and snapshots, and their I/O.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Reply, done, pool_print, refuse, units};
 use crate::autoscaler::{self, PoolPlan};
@@ -64,10 +64,14 @@ fn pool_error(e: &PoolError) -> Reply {
 
 fn create(c: &Context<'_>) -> Answer {
     let name = c.args.word("pool");
-    if c.map().pool_by_name(name).is_some() {
-        return done(format!("pool '{name}' already exists"));
+    let kind = c.args.text("pool_type").unwrap_or("replicated");
+    let is_erasure = kind == "erasure";
+    if let Some(pool) = c.map().pool_by_name(name).and_then(|id| c.map().pool(id)) {
+        return match pool.is_erasure() == is_erasure {
+            true => done(format!("pool '{name}' already exists")),
+            false => refuse(Errno::EINVAL, format!("pool '{name}' cannot change to type {kind}")),
+        };
     }
-    let is_erasure = c.args.text("pool_type") == Some("erasure");
     let given = c.args.text("erasure_code_profile").filter(|profile| !profile.is_empty());
     if let Some(profile) = given.filter(|_| !is_erasure && !c.args.has("rule")) {
         // For replicated pools this position is the rule's.
@@ -79,7 +83,7 @@ fn create(c: &Context<'_>) -> Answer {
     // Zero means the default, as in Ceph.
     let number = |name: &'static str| -> Result<Option<u32>, Reply> {
         let given = c.args.int(name).filter(|n| *n != 0);
-        given.map(u32::try_from).transpose().map_err(|_| pool_error(&PoolError::PgNum))
+        given.map(u32::try_from).transpose().map_err(|_| pool_error(&PoolError::PgNum(pools::pg_num_max(c.state))))
     };
     let size = c.args.int("size").filter(|size| *size != 0).map(u8::try_from).transpose();
     let rule = c.args.text("rule").or(given.filter(|_| !is_erasure)).filter(|rule| !rule.is_empty());

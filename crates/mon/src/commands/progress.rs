@@ -34,9 +34,32 @@ fn lines(c: &Context<'_>) -> String {
     c.volatile.progress.events.iter().map(one).collect()
 }
 
+/// Option that leaves all that out of `ceph -s`.
+const ENABLED: &str = "mgr/progress/enabled";
+
+fn is_enabled(c: &Context<'_>) -> bool {
+    c.state.manager_option(&c.volatile.name, ENABLED) != Some("false")
+}
+
+/// Shows events in `ceph -s`, or hides them.
+pub(super) fn enable(c: &Context<'_>, on: bool) -> Answer {
+    let word = if on { "enabled" } else { "disabled" };
+    if is_enabled(c) == on {
+        return super::done(format!("progress already {word}!"));
+    }
+    let (who, name) = ("mgr".to_owned(), ENABLED.to_owned());
+    let update = crate::Update::Config { who, name, value: Some(on.to_string()) };
+    c.propose(vec![update], super::Reply::status(format!("progress {word}")))
+}
+
+/// Events come from the state of groups, and go when that is as it should be: nothing of them can be forgotten.
+pub(super) fn clear(_: &Context<'_>) -> Answer {
+    super::done("")
+}
+
 /// Returns the progress part of `ceph -s`.
 pub(super) fn status_text(c: &Context<'_>) -> String {
-    let lines = lines(c);
+    let lines = if is_enabled(c) { lines(c) } else { String::new() };
     if lines.is_empty() { lines } else { format!(" \n  progress:\n{lines}") }
 }
 
@@ -46,7 +69,8 @@ pub(super) fn status_value(c: &Context<'_>) -> Value {
         let message = format!("{}{}", title(c, event), remaining_text(c, event));
         (event.id.to_string(), json!({"message": message, "progress": event.share(), "add_to_ceph_s": true}))
     };
-    Value::Object(c.volatile.progress.events.iter().map(one).collect::<Map<_, _>>())
+    let shown = c.volatile.progress.events.iter().filter(|_| is_enabled(c));
+    Value::Object(shown.map(one).collect::<Map<_, _>>())
 }
 
 pub(super) fn print(c: &Context<'_>) -> Answer {

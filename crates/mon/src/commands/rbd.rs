@@ -1,7 +1,7 @@
 //! Commands of `rbd` for a Ceph's manager that are not supported here: they are refused with the reason.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::{Answer, refuse};
 use types::Errno;
 

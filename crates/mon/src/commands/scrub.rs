@@ -1,10 +1,10 @@
 //! `ceph pg scrub` and the like: operators have groups scrubbed.
 
 use super::arguments::parse_osd;
+use super::command::Command;
 use super::context::Context;
 use super::orders::{Asked, Order};
 use super::pg_print::primary;
-use super::table::Command;
 use super::{Answer, Outcome, Reply, refuse};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, OsdId, PgId, PoolId};

@@ -1,7 +1,7 @@
 //! The spread of placement groups' copies and of data over OSDs, and weights that even it out.
 
+use super::command::Command;
 use super::context::{Context, short_float, weight};
-use super::table::Command;
 use super::{Answer, Outcome, Reply, refuse};
 use osdmap::{OsdMap, PgMapping, WEIGHT_IN};
 use serde_json::{Map, Value, json};
@@ -121,8 +121,10 @@ struct Limits {
 impl Limits {
     fn of(c: &Context<'_>) -> Result<Limits, Reply> {
         let overload_percent = c.args.int("oload").unwrap_or(OVERLOAD_PERCENT);
-        let change_max = c.args.float("max_change").unwrap_or(CHANGE_MAX);
-        let osds_max = c.args.int("max_osds").unwrap_or(OSDS_MAX);
+        let configured = c.state.mon_number("mon_reweight_max_change").filter(|change: &f64| *change > 0.0);
+        let change_max = c.args.float("max_change").or(configured).unwrap_or(CHANGE_MAX);
+        let configured = c.state.mon_number("mon_reweight_max_osds").filter(|osds: &i64| *osds > 0);
+        let osds_max = c.args.int("max_osds").or(configured).unwrap_or(OSDS_MAX);
         if change_max <= 0.0 {
             return refuse(Errno::EINVAL, format!("max_change {} must be positive", short_float(change_max)));
         }
@@ -157,7 +159,8 @@ impl Plan {
             space.filter(|(_, total, _)| *total > 0).map(|(osd, total, free)| (osd, total.saturating_sub(free), total));
         let space: Vec<(OsdId, u64, u64)> = space.collect();
         let (used, total) = space.iter().fold((0, 0), |(a, b), (_, used, total)| (a + used, b + total));
-        if total == 0 || used < USED_BYTES_MIN * space.len() as u64 {
+        let used_min: u64 = c.state.mon_number("mon_reweight_min_bytes_per_osd").unwrap_or(USED_BYTES_MIN);
+        if total == 0 || used < used_min.saturating_mul(space.len() as u64) {
             let kib = used >> 10;
             let status = format!(
                 "Refusing to reweight: we only have {kib} kb used across all osds!\nFAILED reweight-by-utilization"

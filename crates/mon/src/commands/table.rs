@@ -1,44 +1,29 @@
 //! All commands, and their descriptions for `ceph`.
 
+use super::command::Command;
 use super::signature::Signature;
 use super::{
-    Answer, Context, auth, balancer, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles,
-    force, health, log, mgr, mon, mon_change, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_status, osd_tree,
-    pg, pg_dump, placement_temp, pool_applications, pool_settings, pools, rbd, scrub, spread, upmap,
+    absent, auth, autoscale, balancer, blocklist, cluster, config, config_facts, config_history, config_key, crash,
+    crush_change, crush_query, ec_profiles, force, health, log, mgr, mgr_modules, mon, mon_change, osd_change, osd_df,
+    osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump, placement_temp, pool_applications,
+    pool_settings, pools, rbd, scrub, services, spread, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// One command: the only place that holds its form, its purpose and its handler.
-pub(super) struct Command {
-    /// See [`Signature`].
-    pub signature: &'static str,
-    /// One line for `ceph --help`.
-    pub help: &'static str,
-    /// Permissions that an entity needs: some of `r`, `w`, `x`.
-    pub permissions: &'static str,
-    pub handler: fn(&Context<'_>) -> Answer,
-}
-
-impl Command {
-    pub const fn new(
-        signature: &'static str,
-        permissions: &'static str,
-        help: &'static str,
-        handler: fn(&Context<'_>) -> Answer,
-    ) -> Command {
-        Command { signature, help, permissions, handler }
-    }
-}
-
 const TOPICS: &[&[Command]] = &[
+    absent::COMMANDS,
     auth::COMMANDS,
+    autoscale::COMMANDS,
     balancer::COMMANDS,
     blocklist::COMMANDS,
     cluster::COMMANDS,
     config::COMMANDS,
+    config_facts::COMMANDS,
+    config_history::COMMANDS,
     config_key::COMMANDS,
+    crash::COMMANDS,
     crush_change::COMMANDS,
     crush_query::COMMANDS,
     ec_profiles::COMMANDS,
@@ -46,12 +31,14 @@ const TOPICS: &[&[Command]] = &[
     health::COMMANDS,
     log::COMMANDS,
     mgr::COMMANDS,
+    mgr_modules::COMMANDS,
     mon::COMMANDS,
     mon_change::COMMANDS,
     osd_change::COMMANDS,
     osd_df::COMMANDS,
     osd_dump::COMMANDS,
     osd_flags::COMMANDS,
+    osd_new::COMMANDS,
     osd_query::COMMANDS,
     osd_status::COMMANDS,
     osd_tree::COMMANDS,
@@ -63,6 +50,7 @@ const TOPICS: &[&[Command]] = &[
     pools::COMMANDS,
     rbd::COMMANDS,
     scrub::COMMANDS,
+    services::COMMANDS,
     spread::COMMANDS,
     upmap::COMMANDS,
 ];
@@ -97,13 +85,19 @@ pub(super) fn signatures() -> impl Iterator<Item = &'static Signature> {
     all().values().map(|known| &known.signature)
 }
 
+/// Parts of the cluster whose commands are described first.
+const FIRST: [&str; 2] = ["pg", "osd"];
+
 /// Returns the answer to `get_command_descriptions`, from which `ceph` knows the words that it may take and their
 /// places.
 ///
 /// No command carries the flag that would send it to a manager daemon.
 pub(super) fn descriptions() -> String {
     let mut object = Map::new();
-    for (number, (prefix, known)) in all().iter().enumerate() {
+    // Where words fit nothing, `ceph` shows the first commands as the nearest.
+    let mut commands: Vec<_> = all().iter().collect();
+    commands.sort_by_key(|(prefix, _)| FIRST.iter().position(|first| module(prefix) == *first).unwrap_or(FIRST.len()));
+    for (number, (prefix, known)) in commands.into_iter().enumerate() {
         object.insert(
             format!("cmd{number:03}"),
             json!({

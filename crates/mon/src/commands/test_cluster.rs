@@ -141,11 +141,17 @@ impl TestCluster {
 
     /// Returns the outcome of a command, without carrying it out.
     pub fn outcome(&self, command: &str) -> Outcome {
+        self.outcome_with(command, Bytes::new())
+    }
+
+    fn outcome_with(&self, command: &str, input: Bytes) -> Outcome {
         let request = Request {
             command,
-            input: Bytes::new(),
+            input,
             from: EntityName::client(4123),
             tell: false,
+            to_manager: false,
+            sessions: &[],
             now: NOW,
             random: [9; 32],
         };
@@ -154,7 +160,12 @@ impl TestCluster {
 
     /// Carries out a command and returns its answer.
     pub fn run(&mut self, command: Value) -> Reply {
-        match self.outcome(&command.to_string()) {
+        self.run_with(command, Bytes::new())
+    }
+
+    /// Carries out a command with its input and returns its answer.
+    pub fn run_with(&mut self, command: Value, input: impl Into<Bytes>) -> Reply {
+        match self.outcome_with(&command.to_string(), input.into()) {
             Outcome::Reply(reply) => reply,
             Outcome::Propose { updates, reply } => {
                 self.apply(updates);

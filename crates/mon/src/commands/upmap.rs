@@ -1,7 +1,7 @@
 //! `ceph osd pg-upmap`: placements set by hand.
 
+use super::command::Command;
 use super::context::Context;
-use super::table::Command;
 use super::{Answer, Reply, refuse};
 use types::{Errno, OsdId, PgId};
 use wire::Release;

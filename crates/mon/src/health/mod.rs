@@ -1,5 +1,6 @@
 //! The cluster's health, with Ceph's codes and sentences.
 
+mod crashes;
 mod mons;
 mod osds;
 mod pgs;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 /// Returns all alarms that the state and the statistics give reason for.
 pub fn evaluate(state: &MonState, volatile: &Volatile) -> HealthReport {
     let mut report = HealthReport::default();
+    crashes::check(state, volatile, &mut report);
     mons::check(state, volatile, &mut report);
     osds::check(state, volatile, &mut report);
     pools::check(state, volatile, &mut report);

@@ -98,12 +98,12 @@ fn overdue(state: &MonState, volatile: &Volatile, what: &Overdue, report: &mut H
 
 pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     OVERDUE.iter().for_each(|what| overdue(state, volatile, what, report));
-    let (counts, detail) = watch(volatile, &UNAVAILABLE);
+    let (counts, detail) = watch(state, volatile, &UNAVAILABLE);
     if !detail.is_empty() {
         let summary = format!("Reduced data availability: {}", counts.join(", "));
         report.raise("PG_AVAILABILITY", Severity::Warn, summary, detail);
     }
-    let (mut counts, detail) = watch(volatile, &DEGRADED);
+    let (mut counts, detail) = watch(state, volatile, &DEGRADED);
     let totals = volatile.totals(None);
     let of_all = |count: u64, all: u64| format!("{count}/{all} objects");
     let percent = |count: u64, all: u64| 100.0 * count as f64 / all.max(1) as f64;
@@ -115,12 +115,12 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
         let summary = format!("Degraded data redundancy: {}", counts.join(", "));
         report.raise("PG_DEGRADED", Severity::Warn, summary, detail);
     }
-    let (counts, detail) = watch(volatile, &BACKFILL_FULL);
+    let (counts, detail) = watch(state, volatile, &BACKFILL_FULL);
     if !detail.is_empty() {
         let hint = "Low space hindering backfill (add storage if this doesn't resolve itself)";
         report.raise("PG_BACKFILL_FULL", Severity::Warn, format!("{hint}: {}", counts.join(", ")), detail);
     }
-    let (counts, detail) = watch(volatile, &RECOVERY_FULL);
+    let (counts, detail) = watch(state, volatile, &RECOVERY_FULL);
     if !detail.is_empty() {
         let summary = format!("Full OSDs blocking recovery: {}", counts.join(", "));
         report.raise("PG_RECOVERY_FULL", Severity::Error, summary, detail);
@@ -136,7 +136,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     if errors > 0 {
         report.raise("OSD_SCRUB_ERRORS", Severity::Error, format!("{errors} scrub errors"), Vec::new());
     }
-    let (counts, mut detail) = watch(volatile, &DAMAGED);
+    let (counts, mut detail) = watch(state, volatile, &DAMAGED);
     let undecided = volatile.pgs.iter().filter(|(_, pg)| pg.report.scrub.undecided > 0);
     detail.extend(undecided.map(|(id, pg)| format!("pg {id}: {}", crate::monitor::undecided(&pg.report))));
     if !detail.is_empty() {
@@ -146,19 +146,20 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
 }
 
 /// Counts the groups in each watched state, and returns a line for each group, about the first state that applies.
-fn watch(volatile: &Volatile, watched: &[Watched]) -> (Vec<String>, Vec<String>) {
+fn watch(state: &MonState, volatile: &Volatile, watched: &[Watched]) -> (Vec<String>, Vec<String>) {
     let mut counts = vec![0u64; watched.len()];
+    let stuck_after = state.mon_number("mon_pg_stuck_threshold").map_or(STUCK_AFTER, Duration::from_secs);
     let mut detail = Vec::new();
     for (id, pg) in &volatile.pgs {
         let mut line = None;
-        for (state, count) in watched.iter().zip(&mut counts) {
-            if !(state.is)(pg.report.state) {
+        for (seen, count) in watched.iter().zip(&mut counts) {
+            if !(seen.is)(pg.report.state) {
                 continue;
             }
             // A group that was never fine counts from when it was first known.
-            let since = state.last_fine.map(|last_fine| last_fine(pg).max(pg.first_known));
+            let since = seen.last_fine.map(|last_fine| last_fine(pg).max(pg.first_known));
             let stuck = since.map(|since| volatile.now.to_unix().saturating_sub(since.to_unix()));
-            if stuck.is_some_and(|stuck| stuck < STUCK_AFTER) {
+            if stuck.is_some_and(|stuck| stuck < stuck_after) {
                 continue;
             }
             *count += 1;
@@ -167,7 +168,7 @@ fn watch(volatile: &Volatile, watched: &[Watched]) -> (Vec<String>, Vec<String>)
             line.get_or_insert_with(|| match stuck {
                 Some(stuck) => format!(
                     "pg {id} is stuck {} for {}, current state {text}, last acting [{acting}]",
-                    state.name,
+                    seen.name,
                     age(stuck)
                 ),
                 None => format!("pg {id} is {text}, acting [{acting}]"),

@@ -47,6 +47,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
             nearfull.push(format!("pool '{name}' is nearfull"));
         }
     }
+    scrub_flags(state, report);
     if !no_app.is_empty() && warns(state, "mon_warn_on_pool_no_app") {
         let summary = format!("{} pool(s) do not have an application enabled", no_app.len());
         let count = no_app.len();
@@ -70,4 +71,22 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     raise("POOL_FULL", "", full, "pool(s) full");
     raise("POOL_BACKFILLFULL", "", backfillfull, "pool(s) backfillfull");
     raise("POOL_NEARFULL", "", nearfull, "pool(s) nearfull");
+}
+
+/// Tells of pools that are not scrubbed because somebody wants it so. That is no alarm, as on a Ceph.
+fn scrub_flags(state: &MonState, report: &mut HealthReport) {
+    let map = state.osdmap();
+    let flags = [(PoolFlags::NOSCRUB, "noscrub"), (PoolFlags::NODEEP_SCRUB, "nodeep-scrub")];
+    let mut detail = Vec::new();
+    for (id, pool) in &map.pools {
+        let set = flags.iter().filter(|(flag, _)| pool.flags.contains(*flag));
+        let name = map.pool_name(*id).unwrap_or_default();
+        detail.extend(set.map(|(_, flag)| format!("Pool {name} has {flag} flag")));
+    }
+    let on_some = |flag| map.pools.values().any(|pool| pool.flags.contains(flag));
+    let named: Vec<&str> = flags.iter().filter(|(flag, _)| on_some(*flag)).map(|(_, name)| *name).collect();
+    if !named.is_empty() {
+        let summary = format!("Some pool(s) have the {} flag(s) set", named.join(", "));
+        report.raise_counted("POOL_SCRUB_FLAGS", Severity::Ok, summary, 0, detail);
+    }
 }

@@ -1,5 +1,6 @@
 //! Messages of clients, and their handlers.
 
+use super::manager_clients::{MgrClose, MgrOpen, MgrReport};
 use super::proposals::{AnswerKind, CommandRequest};
 use super::subscriptions::Subscription;
 use super::{Monitor, MonitorAction, Now};
@@ -75,6 +76,9 @@ impl Monitor {
                 let status = self.ping_status();
                 self.send(session, tid, msg::Ping { status: Some(status) }, out);
             }
+            MgrOpen::TYPE => self.mgr_open(session, tid, Message::open(envelope)?, out),
+            MgrReport::TYPE => self.mgr_report(session, Message::open(envelope)?),
+            MgrClose::TYPE => self.mgr_close(session, tid, Message::open(envelope)?, out),
             quorum::GlobalIdsGet::TYPE => self.proposals.want_global_ids_for(session),
             nacre::OsdBoot::TYPE => self.osd_boot(now, session, Message::open(envelope)?, out),
             nacre::OsdBeacon::TYPE => self.osd_beacon(now, session, Message::open(envelope)?),

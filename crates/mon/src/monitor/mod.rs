@@ -20,6 +20,7 @@ mod health_watch;
 mod late;
 mod leading;
 mod liveness;
+mod manager_clients;
 mod newcomers;
 mod osd_changes;
 mod osd_messages;
@@ -228,6 +229,7 @@ impl Monitor {
             }
             MonitorInput::Closed { session } => {
                 self.sessions.remove(&session);
+                self.volatile.services.closed(session, now.wall);
             }
             MonitorInput::Message { session, envelope } => self.message(now, session, &envelope, out),
             MonitorInput::Committed { index } => self.committed(now, index, out),

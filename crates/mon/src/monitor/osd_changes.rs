@@ -27,6 +27,8 @@ const SPACING: Duration = Duration::from_millis(50);
 const DOWN_OUT_INTERVAL: Duration = Duration::from_secs(600);
 /// No OSD is marked out if fewer than this share of all would remain in (`mon_osd_min_in_ratio`).
 const MIN_IN_RATIO: f64 = 0.75;
+/// Hosts whose OSDs must miss an OSD before it is down, unless the option says otherwise.
+const DOWN_REPORTERS: usize = 2;
 
 #[derive(Default)]
 pub(super) struct OsdChanges {
@@ -113,6 +115,7 @@ impl Monitor {
     pub(super) fn tick(&mut self, now: Now) {
         self.update_rates(super::TICK.as_secs_f64());
         self.watch_health(now);
+        self.volatile.services.expire(now.wall);
         if self.leads {
             self.osd_changes.look(now.since_start);
         }
@@ -179,7 +182,10 @@ impl Monitor {
         let map = self.state.osdmap();
         let going_down = std::mem::take(&mut self.osd_changes.going_down);
         let anybody_failed = !self.osd_changes.failures.is_empty();
-        let hosts_needed = if anybody_failed && self.up_hosts() > 2 { 2 } else { 1 };
+        // The target's own host cannot tell.
+        let hosts_most = if anybody_failed { self.up_hosts().saturating_sub(1) } else { 1 };
+        let wanted = self.state.mon_number("mon_osd_min_down_reporters").unwrap_or(DOWN_REPORTERS);
+        let hosts_needed = wanted.min(hosts_most).max(1);
         let mut down: BTreeMap<OsdId, String> = BTreeMap::new();
         for (osd, session) in going_down {
             answers.push(PendingAnswer::GoingDown { session, osd });

@@ -326,15 +326,31 @@ impl Monitor {
         let [command] = &request.cmd[..] else {
             return Outcome::Reply(Reply::error(Errno::EINVAL, "a command is one JSON text"));
         };
+        let sessions = if commands::asks_for_sessions(command) { self.session_infos() } else { Vec::new() };
         let request = commands::Request {
             command,
             input: request.input.clone(),
             from: request.from,
             tell: request.tell,
+            to_manager: request.answer == AnswerKind::Manager,
+            sessions: &sessions,
             now: now.wall,
             random: (self.entropy)(),
         };
         commands::handle(&self.state, &self.volatile, &request)
+    }
+
+    fn session_infos(&self) -> Vec<commands::SessionInfo> {
+        let info = |known: &super::session::Session| commands::SessionInfo {
+            name: known.peer.name,
+            entity: known.peer.auth_name.to_string(),
+            addrs: known.peer.addrs.clone(),
+            features: known.peer.features,
+            global_id: known.peer.global_id,
+            host: known.host.clone(),
+            osd_epoch: known.subscriptions.get("osdmap").map_or(0, |wanted| wanted.next.saturating_sub(1)),
+        };
+        self.sessions.values().filter(|known| !known.is_at_manager).map(info).collect()
     }
 
     /// Appends the next batch if there is something to append and none is on its way.

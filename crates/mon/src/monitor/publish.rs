@@ -1,7 +1,6 @@
 //! Sends the data that sessions have subscribed to.
 
 use super::{Monitor, MonitorAction};
-use crate::state::ConfigSubject;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use types::Epoch;
@@ -47,11 +46,8 @@ impl Monitor {
         let epoch = u64::from(self.state.manager_epoch().0);
         self.publish_one(session, "mgrmap", epoch, out, |mon| mon.mgrmap_message());
         self.publish_osdmaps(session, encoded, out);
-        self.publish_one(session, "servicemap", 1, out, |mon| msg::ServiceMap {
-            epoch: Epoch(1),
-            modified: mon.state.osdmap().created,
-            ..msg::ServiceMap::default()
-        });
+        let epoch = u64::from(self.volatile.services.epoch.0);
+        self.publish_one(session, "servicemap", epoch, out, |mon| mon.volatile.services.map());
         self.publish_one(session, "fsmap", 1, out, |_| msg::FsMap::default());
         self.publish_one(session, "fsmap.user", 1, out, |_| msg::FsMapUser::default());
         self.publish_log(session, out);
@@ -87,14 +83,12 @@ impl Monitor {
         msg::MgrMap { map: map.to_vec(Target::PACIFIC).into() }
     }
 
-    /// Returns the options that `ceph config` gives to `name` on `host`.
-    pub(super) fn config_for(
-        &self,
-        name: &AuthName,
-        host: &str,
-        device_class: Option<&str>,
-    ) -> BTreeMap<String, String> {
-        let subject = ConfigSubject { kind: name.kind.word(), id: &name.id, host: Some(host), device_class };
+    /// Returns the options that `ceph config` gives to `name` on `host`. `class`: its class of devices as it says, for
+    /// an OSD that the hierarchy does not know yet.
+    pub(super) fn config_for(&self, name: &AuthName, host: &str, class: Option<&str>) -> BTreeMap<String, String> {
+        let host = Some(host).filter(|host| !host.is_empty());
+        let mut subject = self.state.config_subject(name.kind.word(), &name.id, host);
+        subject.device_class = subject.device_class.or(class.filter(|class| !class.is_empty()));
         let effective = self.state.config.effective(&subject);
         effective.into_iter().map(|(name, (value, _))| (name.to_owned(), value.to_owned())).collect()
     }
@@ -106,8 +100,7 @@ impl Monitor {
         if known.subscriptions.get("config").is_none() {
             return;
         }
-        let class = known.osd().and_then(|osd| self.state.osdmap().crush.class_of(osd.0));
-        let options = self.config_for(&known.peer.auth_name, &known.host, class);
+        let options = self.config_for(&known.peer.auth_name, &known.host, None);
         let mut hasher = DefaultHasher::new();
         options.hash(&mut hasher);
         let hash = hasher.finish();

@@ -50,7 +50,8 @@ impl MonState {
         let mutes = self.health_mutes.iter().map(|(code, mute)| code.len() + mute.summary.len() + ENTRY_BYTES);
         let lines = self.log.entries.iter().map(|line| line.message.len() + line.channel.len() + RECORD_BYTES);
         let parts = keys.chain(auth).chain(osds).chain(mons).chain(mutes).chain(lines);
-        parts.sum::<usize>() + self.config.bytes() + self.osdmaps.bytes() + self.pgs.len() * RECORD_BYTES
+        let config = self.config.bytes() + self.config.history_bytes();
+        parts.sum::<usize>() + config + self.osdmaps.bytes() + self.pgs.len() * RECORD_BYTES
     }
 
     /// Refuses requested updates that would make the state too large. Updates that make it smaller are always let
@@ -147,12 +148,20 @@ mod tests {
     fn the_estimate_is_near_the_encoding() {
         let mut state = MonState::default();
         for number in 0..2000 {
-            state.apply_update(&key(number, number));
+            state.apply_update(2, types::Utime::ZERO, &key(number, number));
             let name = format!("rbd_option_{number}");
-            state.apply_update(&Update::Config { who: "client".to_owned(), name, value: Some("7".repeat(40)) });
+            state.apply_update(
+                2,
+                types::Utime::ZERO,
+                &Update::Config { who: "client".to_owned(), name, value: Some("7".repeat(40)) },
+            );
             let caps = [("mon".to_owned(), "allow *".to_owned())].into();
             let entry = AuthEntry { caps, ..AuthEntry::default() };
-            state.apply_update(&Update::Auth { entity: format!("client.{number}"), entry: Some(entry) });
+            state.apply_update(
+                2,
+                types::Utime::ZERO,
+                &Update::Auth { entity: format!("client.{number}"), entry: Some(entry) },
+            );
         }
         let (estimate, encoded) = (state.bytes(), state.to_vec(Target::PACIFIC).len());
         assert!(estimate >= encoded && estimate < encoded + encoded / 4, "{estimate} for {encoded}");
@@ -164,7 +173,7 @@ mod tests {
         let large = 8 << 20;
         let mut number = 0;
         while state.check_budget(&[key(number, large)]).is_ok() {
-            state.apply_update(&key(number, large));
+            state.apply_update(2, types::Utime::ZERO, &key(number, large));
             number += 1;
         }
         assert_eq!(number, STATE_BYTES_MAX / large - 1);
@@ -174,7 +183,7 @@ mod tests {
         assert!(state.check_budget(&[key(0, 100)]).is_ok());
         let gone = Update::ConfigKey { key: "key0".to_owned(), value: None };
         assert!(state.check_budget(std::slice::from_ref(&gone)).is_ok());
-        state.apply_update(&gone);
+        state.apply_update(2, types::Utime::ZERO, &gone);
         assert!(state.check_budget(&[key(number, large)]).is_ok());
     }
 
@@ -187,7 +196,7 @@ mod tests {
         };
         let mut number = 0;
         while state.check_budget(&[option(number)]).is_ok() {
-            state.apply_update(&option(number));
+            state.apply_update(2, types::Utime::ZERO, &option(number));
             number += 1;
         }
         assert!((200..256).contains(&number), "{number}");

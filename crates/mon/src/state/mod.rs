@@ -13,7 +13,7 @@ mod snapshot;
 pub use auth::AuthEntry;
 pub use budget::OverBudget;
 pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
-pub use config_db::{ConfigDb, ConfigSubject};
+pub use config_db::{ConfigChange, ConfigDb, ConfigSubject, ConfigVersion};
 pub use manager::MANAGER_GID;
 pub use osdmaps::OsdMaps;
 pub use records::{HealthMute, ManagerRecord, MonServer, PgRecord};
@@ -102,13 +102,13 @@ impl MonState {
     pub fn apply(&mut self, index: u64, batch: &Batch) {
         assert_eq!(index, self.applied + 1, "batches are applied in order");
         for update in &batch.updates {
-            self.apply_update(update);
+            self.apply_update(index, batch.stamp, update);
         }
         self.applied = index;
         self.stamp = batch.stamp;
     }
 
-    fn apply_update(&mut self, update: &Update) {
+    fn apply_update(&mut self, index: u64, stamp: Utime, update: &Update) {
         match update {
             Update::Bootstrap { fsid, monmap, osdmap } => {
                 assert_eq!(self.applied, 0, "a cluster begins once");
@@ -119,8 +119,9 @@ impl MonState {
             Update::MonMap(map) => self.monmap = MonMap::from_slice(map).expect("a proposed monitor map decodes"),
             Update::OsdMap(incremental) => self.apply_osdmap(incremental),
             Update::Config { who, name, value } => {
-                self.config.set(who, name, value.as_deref());
+                self.config.change(index, stamp, who, name, value.as_deref());
             }
+            Update::ConfigNote(note) => self.config.note(index, stamp, note),
             Update::ConfigKey { key, value } => set(&mut self.config_keys, key, value),
             Update::Auth { entity, entry } => set(&mut self.auth, entity, entry),
             Update::OsdMetadata { osd, metadata } => set(&mut self.osd_metadata, osd, metadata),

@@ -54,15 +54,38 @@ impl MonState {
         said.cloned().unwrap_or_else(|| osd.to_string())
     }
 
+    /// Returns the party `kind`.`id` as options see it. `host`: the name of the machine that it is on, if known.
+    pub fn config_subject<'a>(&'a self, kind: &'a str, id: &'a str, host: Option<&'a str>) -> ConfigSubject<'a> {
+        let crush = &self.osdmap().crush;
+        let osd = id.parse().ok().filter(|_| kind == "osd");
+        let mut location = osd.map(|osd| crush.full_location(osd)).unwrap_or_default();
+        if !location.iter().any(|(kind, _)| *kind == "host") {
+            if let Some(host) = host {
+                location.insert(0, ("host", host));
+                let above = crush.buckets().find(|bucket| crush.name(bucket.id) == Some(host));
+                location.extend(above.map(|bucket| crush.full_location(bucket.id)).into_iter().flatten());
+            }
+        }
+        ConfigSubject { kind, id, location, device_class: osd.and_then(|osd| crush.class_of(osd)) }
+    }
+
     /// Returns an option of the manager's work, which the monitor called `name` does here, if it is set.
     pub fn manager_option(&self, name: &str, option: &str) -> Option<&str> {
-        let subject = ConfigSubject { kind: "mgr", id: name, ..ConfigSubject::default() };
-        self.config.effective(&subject).get(option).map(|(value, _)| *value)
+        self.option_of("mgr", name, option)
     }
 
     /// Returns an option as it applies to the monitor called `name`, if it is set.
     pub fn mon_option(&self, name: &str, option: &str) -> Option<&str> {
-        let subject = ConfigSubject { kind: "mon", id: name, ..ConfigSubject::default() };
+        self.option_of("mon", name, option)
+    }
+
+    /// Returns a number from an option as it applies to all monitors, if it is set and one.
+    pub fn mon_number<T: std::str::FromStr>(&self, option: &str) -> Option<T> {
+        self.mon_option("", option)?.parse().ok()
+    }
+
+    fn option_of(&self, kind: &str, id: &str, option: &str) -> Option<&str> {
+        let subject = ConfigSubject { kind, id, ..ConfigSubject::default() };
         self.config.effective(&subject).get(option).map(|(value, _)| *value)
     }
 }

@@ -5,6 +5,7 @@ mod io;
 mod pg_stat;
 mod progress;
 mod quorum;
+mod services;
 mod space;
 
 pub(crate) use space::writable_bytes;
@@ -13,6 +14,7 @@ pub use io::{IoCounts, IoRates};
 pub use pg_stat::PgStat;
 pub use progress::{Progress, ProgressEvent};
 pub use quorum::{ClockSample, Quorum};
+pub use services::{Introduction, RegisteredDaemon, Services};
 pub use wire::nacre::{pg_state_bit, pg_state_text};
 
 use std::collections::BTreeMap;
@@ -93,6 +95,8 @@ pub struct Volatile {
     pub(crate) osd_io: BTreeMap<OsdId, IoCounts>,
     /// Events that move objects, and their progress.
     pub progress: Progress,
+    /// Daemons that have registered with the manager.
+    pub services: Services,
     /// The balancer's last outcome.
     pub balancer: crate::balancer::BalancerOutcome,
     /// Copies of each object by pool.

@@ -1,6 +1,6 @@
-//! A store that is three quarters full, before and after all of its data was overwritten ten times in small pieces, and
-//! after it was then left alone for half a minute at the most. The drive itself is measured beside it, by fio behind
-//! the store: what was written before may slow it down.
+//! Measures a store that is three quarters full: before its data is overwritten, after all of it was overwritten ten
+//! times in small pieces, and after the store was then left alone for half a minute at most. fio measures the drive
+//! itself behind the store's part, because earlier writes may slow the drive down.
 
 use crate::arguments::Arguments;
 use crate::driver::{StoreRun, Until};
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub const NAME: &str = "ageing";
 
 const OVERWRITES: u64 = 10;
-/// How long the store is left alone at the most.
+/// The longest time for which the store is left alone.
 const REST_MAX: Duration = Duration::from_secs(30);
 const DRIVE_TIME: Duration = Duration::from_secs(5);
 
@@ -22,17 +22,19 @@ pub struct Ageing {
     /// Reads of whole objects in order, 1 MiB at a time: bytes per second.
     pub fresh_read: f64,
     pub aged_read: f64,
-    /// After the store was left alone.
+    /// Reads after the store was left alone, in the same unit.
     pub rested_read: f64,
-    /// 4 KiB writes per second: the first and the last tenth of the overwrites, and as many more after the rest.
+    /// 4 KiB writes per second: in the first tenth of the overwrites, in the last tenth, and in as many more after the
+    /// rest.
     pub fresh_writes: f64,
     pub aged_writes: f64,
     pub rested_writes: f64,
-    /// fio's 4 KiB writes per second, just before each of these.
+    /// fio's 4 KiB writes per second, measured just before each of the three figures above.
     pub drive_writes: [f64; 3],
-    /// Bytes to the device for each byte overwritten.
+    /// Bytes written to the device for each byte overwritten.
     pub amplification: f64,
-    /// How long the store was left alone, and the bytes that it wrote then for each byte overwritten before.
+    /// The time for which the store was left alone, and the bytes that it wrote in that time for each byte overwritten
+    /// before.
     pub rest: Duration,
     pub rest_amplification: f64,
 }
@@ -79,14 +81,14 @@ pub fn run(arguments: &Arguments, fio: &Fio) -> Result<Ageing> {
     Ok(result)
 }
 
-/// 4 KiB writes per second of the drive without a store: 32 at a time with a flush behind them.
+/// 4 KiB writes per second of the drive without a store: 32 at a time, with a flush behind each 32.
 fn drive_writes(fio: &Fio) -> Result<f64> {
     let job =
         Job { mode: "randwrite", block_bytes: BLOCK, depth: 32, flush_every: 32, in_batches: true, time: DRIVE_TIME };
     Ok(fio.run(&job)?.per_second)
 }
 
-/// All objects twice, in order. The cache, which never holds them all, does not help in that.
+/// Reads all objects twice, in order. The cache never holds all of them, so it does not help.
 fn read(store: &mut StoreRun, pieces: u64) -> Result<f64> {
     store.settle(false)?;
     store.rewind();

@@ -39,7 +39,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// `None`: help was asked for and given.
+    /// Reads the command line. `None`: the user asked for help and got it.
     pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Arguments>> {
         let mut parsed = Arguments {
             path: PathBuf::new(),

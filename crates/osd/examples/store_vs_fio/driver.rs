@@ -1,4 +1,4 @@
-//! The store in a reactor, as an OSD runs it, with so many operations under way at any time.
+//! Drives the store in a reactor as an OSD does, and keeps a given number of operations under way.
 
 use crate::arguments::Arguments;
 use crate::files::StoreFiles;
@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 use store::{IoDone, IoId, IoRequest, LookupId, Opening, Store, StoreConfig, StoreEvent, Ticket};
 use types::{Fsid, OsdId};
 
-/// Wakes the loop where nothing on its way to the device would.
+/// Timer that wakes the loop when no completion from the device would.
 const KICK: u64 = 1;
 const KICK_EVERY: Duration = Duration::from_millis(1);
-/// So much is begun in a turn, or one operation: requests come to an OSD through sockets, and what came first is on its
-/// way to the drive while the rest is taken in.
+/// Bytes of operations that one turn begins, or one operation if that is larger. Requests come to an OSD through
+/// sockets: while it takes in the rest, the first are on their way to the drive.
 const BYTES_PER_TURN: u64 = 32 << 10;
-/// As an OSD does.
+/// Time between two ticks of the store, as in an OSD.
 const STORE_TICK_EVERY: Duration = Duration::from_secs(1);
 
-/// When a phase ends.
+/// The end of a phase: a time, or a number of operations.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
     Time(Duration),
@@ -36,7 +36,7 @@ struct Phase {
     depth: usize,
     until: Until,
     begun: Instant,
-    /// Operations begun.
+    /// Number of operations begun.
     operations: u64,
     ended: Option<Instant>,
     writes: VecDeque<(Ticket, Instant, bool)>,
@@ -81,19 +81,19 @@ enum Stage {
 
 struct Driver {
     stage: Stage,
-    /// In the order of [`Device::ALL`].
+    /// The open files, in the order of [`Device::ALL`].
     files: [Option<FileId>; 3],
-    /// Whether freed ranges go back to the file system.
+    /// If true, freed ranges go back to the file system.
     discards: bool,
     workload: Workload,
     phase: Option<Phase>,
-    /// The store is left alone until then at the longest.
+    /// The time until which the store is left alone at most.
     rest_until: Option<Instant>,
     traffic: Traffic,
     /// Flushes under way.
     flushing: HashMap<IoId, Instant>,
     store_tick_at: Duration,
-    /// More operations are to be begun in the next turn.
+    /// If true, the next turn begins more operations.
     goes_on: bool,
     error: Option<String>,
 }
@@ -105,7 +105,7 @@ pub struct StoreRun {
 }
 
 impl StoreRun {
-    /// Makes a new store at the beginning of these files, for so many objects.
+    /// Makes a new store at the beginning of these files. `objects`: how many objects it is for.
     pub fn new(files: &StoreFiles, arguments: &Arguments, wal_bytes: u64, objects: u64) -> Result<Self> {
         let mut reactor = Reactor::new(reactor::Config::default()).context("no ring")?;
         let options = FileOptions { direct: true, ..FileOptions::default() };
@@ -152,7 +152,7 @@ impl StoreRun {
         Ok(StoreRun { reactor, driver })
     }
 
-    /// Runs operations. What is measured ends with the last completion.
+    /// Runs operations of one kind. The measurement ends with the last completion.
     pub fn run(&mut self, kind: Kind, depth: usize, until: Until) -> Result<Measured> {
         let (cpu, traffic, begun) = (CpuTime::now()?, self.driver.traffic, Instant::now());
         self.driver.phase = Some(Phase {
@@ -184,7 +184,7 @@ impl StoreRun {
         })
     }
 
-    /// Runs until nothing is under way, a checkpoint included if `checkpoint`.
+    /// Runs until nothing is under way. `checkpoint`: the store also writes a checkpoint first.
     pub fn settle(&mut self, checkpoint: bool) -> Result<()> {
         if let Stage::Open(store) = &mut self.driver.stage
             && checkpoint
@@ -194,8 +194,8 @@ impl StoreRun {
         self.turn_until_stopped()
     }
 
-    /// Leaves the store alone until it has nothing left to move, or for so long. Returns how long that was, and the
-    /// bytes written meanwhile.
+    /// Leaves the store alone until it has nothing left to move, but for `time_max` at most. Returns the time that it
+    /// took and the bytes that the store wrote in it.
     pub fn rest(&mut self, time_max: Duration) -> Result<(Duration, u64)> {
         let (begun, before) = (Instant::now(), self.driver.traffic.written_bytes);
         self.driver.rest_until = Some(begun + time_max);
@@ -206,7 +206,7 @@ impl StoreRun {
         Ok((rested, self.driver.traffic.written_bytes - before))
     }
 
-    /// Begins with the first object again.
+    /// Has the next operation begin with the first object again.
     pub fn rewind(&mut self) {
         self.driver.workload.rewind();
     }
@@ -268,7 +268,7 @@ impl Driver {
                     io.flush(file, id.0);
                 }
                 IoRequest::Discard { id, offset, len, .. } if self.discards => io.discard(file, offset, len, id.0),
-                // The file stays as it is.
+                // The file keeps its blocks; the discard counts as done.
                 IoRequest::Discard { id, .. } => self.io_done(IoDone { id, result: Ok(None) }),
             }
         }
@@ -314,7 +314,7 @@ impl Driver {
         }
         let Some(phase) = &mut self.phase else { return Ok(()) };
         let mut room = (BYTES_PER_TURN / phase.kind.bytes()).max(1);
-        // As an OSD does, which then takes nothing more from its clients.
+        // An OSD, too, takes nothing more from its clients while its store is behind.
         while phase.under_way() < phase.depth && !phase.is_over() && !(phase.kind.writes() && store.is_behind()) {
             if room == 0 {
                 self.goes_on = true;

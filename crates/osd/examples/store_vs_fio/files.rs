@@ -1,4 +1,4 @@
-//! Where a store of the benchmark is.
+//! Places of a store of the benchmark.
 
 use std::path::{Path, PathBuf};
 use store::Device;
@@ -6,7 +6,7 @@ use store::Device;
 /// The files, or devices, of one store.
 pub struct StoreFiles {
     pub main: PathBuf,
-    /// How much of it the store takes.
+    /// Bytes of the main file that the store takes.
     pub device_bytes: u64,
     pub wal: Option<PathBuf>,
     pub metadata: Option<PathBuf>,
@@ -14,7 +14,7 @@ pub struct StoreFiles {
 }
 
 impl StoreFiles {
-    /// All in one.
+    /// A store whose data, log and metadata are all in one file.
     pub fn one(path: &Path, device_bytes: u64) -> StoreFiles {
         StoreFiles { main: path.to_owned(), device_bytes, wal: None, metadata: None, metadata_bytes: 0 }
     }

@@ -1,4 +1,4 @@
-//! fio on the same file.
+//! Runs fio on the same file.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -14,18 +14,18 @@ pub struct Fio {
 }
 
 pub struct Job {
-    /// As fio's `rw`.
+    /// Value of fio's option `rw`.
     pub mode: &'static str,
     pub block_bytes: u64,
     pub depth: usize,
-    /// A flush behind so many writes; 0: none.
+    /// Number of writes between two flushes; 0: no flushes.
     pub flush_every: u64,
-    /// Writes begin together and are all done before more begin, as where a flush makes all of them durable.
+    /// If true, writes begin together and all end before more begin, as where one flush makes all of them durable.
     pub in_batches: bool,
     pub time: Duration,
 }
 
-/// What fio tells of one run.
+/// Figures that fio reports of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct FioResult {
     pub per_second: f64,
@@ -33,7 +33,7 @@ pub struct FioResult {
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
-    /// The same of its flushes, for which no write of it waits.
+    /// Latencies of its flushes in the same form. No write of fio waits for them.
     pub flushes_us: [f64; 3],
 }
 
@@ -42,12 +42,12 @@ impl Fio {
         Command::new("fio").arg("--version").output().is_ok_and(|output| output.status.success())
     }
 
-    /// The same file from its beginning.
+    /// The file from its beginning to the end of this part.
     pub fn with_all_before(&self) -> Fio {
         Fio { path: self.path.clone(), offset: 0, len: self.offset + self.len }
     }
 
-    /// Writes all of it once, so that no run meets blocks that the file system has no place for yet.
+    /// Writes all of the part once, so that no run meets blocks that the file system has not allocated yet.
     pub fn lay_out(&self) -> Result<()> {
         self.call(&["--rw=write", "--bs=1m", "--iodepth=8", "--end_fsync=1"]).map(drop)
     }
@@ -99,7 +99,7 @@ impl Fio {
         if !output.status.success() {
             bail!("fio {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
         }
-        // Notes may stand before the report.
+        // fio may print notes before its report.
         let text = String::from_utf8_lossy(&output.stdout);
         let begin = text.find('{').with_context(|| format!("fio's report is no JSON: {text}"))?;
         Ok(serde_json::from_str(&text[begin..])?)

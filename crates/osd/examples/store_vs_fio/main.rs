@@ -1,10 +1,12 @@
-//! The store in its reactor beside fio, on the same file in the same run, in turns.
+//! Compares the store in its reactor with fio: on the same file, in the same run, in turns.
 //!
-//! `cargo run --release -p osd --example store_vs_fio -- FILE [flags]`; `--help` tells the flags. FILE must not exist
-//! and is removed at the end; a block device is taken with `--overwrite` and loses what it holds.
+//! `cargo run --release -p osd --example store_vs_fio -- FILE [flags]`; `--help` lists the flags. FILE must not exist,
+//! and the program removes it at the end. It takes a block device only with `--overwrite`; the device then loses its
+//! content.
 //!
-//! All of a file is written before anything is measured, so that neither side meets blocks that the file system has no
-//! place for yet: as on a block device. `--sparse` leaves the store's part as an OSD finds a new file.
+//! The program writes all of the file before it measures anything, so that neither side meets blocks that the file
+//! system has not allocated yet. A block device has none of these either. With `--sparse` the store's part stays
+//! unwritten, as an OSD finds a new file.
 
 mod ageing;
 mod arguments;
@@ -29,11 +31,11 @@ use std::path::PathBuf;
 use store::StoreConfig;
 use workload::{Kind, MIB, OBJECT_BYTES};
 
-// The same as in the daemon.
+// The allocator of the daemon.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Removes the file, however the run ends.
+/// Removes the file at the end of the run, whatever ends it.
 struct Scratch(Option<PathBuf>);
 
 impl Drop for Scratch {
@@ -60,7 +62,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The file or device, large enough, and what removes it again.
+/// Makes the file, or takes the device, large enough. Returns the guard that removes it again.
 fn make_file(arguments: &Arguments) -> Result<Scratch> {
     let path = &arguments.path;
     if let Ok(metadata) = std::fs::metadata(path) {

@@ -11,7 +11,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// As getrusage(2) tells, from /proc/self/stat: in steps of 10 ms.
+    /// CPU time so far, as getrusage(2) tells it, read from /proc/self/stat in steps of 10 ms.
     pub fn now() -> Result<CpuTime> {
         let stat = std::fs::read_to_string("/proc/self/stat")?;
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -43,7 +43,7 @@ impl Latencies {
         self.0.extend_from_slice(&other.0);
     }
 
-    /// Microseconds that so many of a thousand stay below; `None` of less than a thousand.
+    /// Microseconds that `mille` of a thousand latencies stay below; `None` if there are fewer than a thousand.
     pub fn per_mille(&mut self, mille: usize) -> Option<u32> {
         if self.0.len() < 1000 {
             return None;
@@ -57,17 +57,17 @@ impl Latencies {
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub operations: u64,
-    /// Bytes that were asked for or written.
+    /// Bytes that were read or written.
     pub bytes: u64,
     pub time: Duration,
     pub cpu: CpuTime,
-    /// What went to the device.
+    /// Bytes written to the device.
     pub written_bytes: u64,
     pub flushes: u64,
     pub latencies: Latencies,
-    /// Of operations while a checkpoint was under way.
+    /// Latencies of operations while a checkpoint was under way.
     pub during_checkpoints: Latencies,
-    /// Of the store's flushes.
+    /// Latencies of the store's flushes.
     pub flush_latencies: Latencies,
 }
 
@@ -81,7 +81,7 @@ impl Measured {
     }
 }
 
-/// The middle one; of two, the lower. Panics if there is none.
+/// The middle value; the lower of the two middle ones if their number is even. Panics if there is none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The tables, and the same as JSON.
+//! Prints the results as tables and as JSON.
 
 use crate::ageing::Ageing;
 use crate::arguments::Arguments;
@@ -8,7 +8,7 @@ use crate::workload::{BLOCK, MIB};
 use serde_json::{Value, json};
 
 pub struct Report {
-    /// What was measured.
+    /// Conditions of the measurement: device, sizes, flags.
     setting: Value,
     rows: Vec<RowResult>,
     second_device: Option<SecondDevice>,
@@ -42,7 +42,7 @@ impl Report {
         self.ageing = Some(ageing);
     }
 
-    /// Tables in Markdown.
+    /// Prints the tables in Markdown.
     pub fn print(&self) {
         if !self.rows.is_empty() {
             println!(

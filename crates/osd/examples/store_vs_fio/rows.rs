@@ -33,9 +33,9 @@ pub struct RowResult {
     pub bytes: u64,
     pub store: Vec<Measured>,
     pub fio: Vec<FioResult>,
-    /// fio where writes and flushes do not overlap; only for writes.
+    /// Results of fio where writes and flushes do not overlap; only for writes.
     pub fio_in_batches: Vec<FioResult>,
-    /// Writes that shared a flush.
+    /// Number of writes that shared a flush.
     pub batch: Option<f64>,
     pub cache_hits: f64,
 }
@@ -51,7 +51,7 @@ pub fn run(row: &Row, store: &mut StoreRun, fio: &Fio, arguments: &Arguments) ->
         batch: None,
         cache_hits: 0.0,
     };
-    // What both sides meet first is not measured; it tells how many writes share a flush.
+    // The store's first run is not measured. It tells how many writes share a flush.
     let first = store.run(kind, depth, Until::Time(arguments.time / 4))?;
     let mut batch = writes_per_flush(kind, &first);
     let before = store.store().block_cache_stats();
@@ -102,7 +102,7 @@ impl RowResult {
         median(self.fio.iter().map(|run| run.per_second))
     }
 
-    /// Median over the rounds.
+    /// The store's rate divided by fio's: the median over the rounds.
     pub fn ratio(&self) -> f64 {
         median(self.store.iter().zip(&self.fio).map(|(store, fio)| store.per_second() / fio.per_second))
     }
@@ -123,7 +123,7 @@ impl RowResult {
         Some(written as f64 / (self.operations() * self.bytes as f64))
     }
 
-    /// Of all runs together: p50, p99 and p99.9, in microseconds.
+    /// p50, p99 and p99.9 over all runs together, in microseconds.
     pub fn latencies(&self, of: impl Fn(&Measured) -> &Latencies) -> Option<[u32; 3]> {
         let mut all = Latencies::default();
         self.store.iter().for_each(|run| all.extend(of(run)));
@@ -135,7 +135,7 @@ impl RowResult {
         [of(|run| run.p50_us), of(|run| run.p99_us), of(|run| run.p999_us)]
     }
 
-    /// Of fio's flushes, p50, p99 and p99.9, if it had any.
+    /// p50, p99 and p99.9 of fio's flushes, if it had any.
     pub fn fio_flushes(&self) -> Option<[f64; 3]> {
         self.batch?;
         Some([0, 1, 2].map(|at| median(self.fio.iter().map(|run| run.flushes_us[at]))))

@@ -1,5 +1,5 @@
-//! Small writes to stores whose log, and whose log and metadata, have files of their own, in turns with a store that is
-//! one file.
+//! Measures small writes to stores whose log, or whose log and metadata, lie in files of their own. A store in one file
+//! is measured in turns with them.
 
 use crate::Scratch;
 use crate::arguments::Arguments;
@@ -21,7 +21,7 @@ const LAYOUTS: [&str; 3] = ["one file", "log apart", "log and metadata apart"];
 /// The runs of each layout.
 pub struct SecondDevice([Vec<Measured>; LAYOUTS.len()]);
 
-/// Bytes for the metadata tree, which stays far below that.
+/// Bytes for the metadata tree. The tree stays far smaller.
 const METADATA_BYTES: u64 = 256 << 20;
 
 pub fn run(arguments: &Arguments) -> Result<SecondDevice> {
@@ -85,13 +85,13 @@ impl SecondDevice {
         median(self.0[layout].iter().map(Measured::per_second))
     }
 
-    /// Of the rate on one file, the median of the rounds.
+    /// The rate of a layout divided by the rate of the store in one file: the median of the rounds.
     fn ratio(&self, layout: usize) -> f64 {
         let pairs = self.0[0].iter().zip(&self.0[layout]);
         median(pairs.map(|(one, apart)| apart.per_second() / one.per_second()))
     }
 
-    /// p50, p99 and p99.9, in microseconds.
+    /// p50, p99 and p99.9 of a layout's writes, in microseconds.
     fn latencies(&self, layout: usize) -> [u32; 3] {
         let mut all = Latencies::default();
         self.0[layout].iter().for_each(|run| all.extend(&run.latencies));

@@ -1,4 +1,4 @@
-//! What is asked of the store.
+//! The operations that the benchmark asks of the store.
 
 use bytes::Bytes;
 use store::{Lookup, Step, Store, SubmitError, Transaction};
@@ -9,15 +9,15 @@ pub const BLOCK: u64 = 4096;
 pub const MIB: u64 = 1 << 20;
 pub const OBJECT_BYTES: u64 = 4 << 20;
 
-/// What each operation does, and where.
+/// A kind of operations: reads or writes, and their places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Each object in turn, in pieces of this many bytes.
+    /// Writes each object in turn, in pieces of `bytes` bytes.
     WriteInOrder {
         bytes: u64,
     },
-    /// Blocks anywhere. `bare`: nothing but data; otherwise as a placement group does it, with the object's
-    /// information, a log entry, the end of an old one and the group's information.
+    /// Writes blocks anywhere. `bare`: nothing but data; otherwise with all that a placement group writes beside it:
+    /// the object's information, a log entry, the removal of an old one, and the group's information.
     WriteAnywhere {
         bare: bool,
     },
@@ -54,22 +54,22 @@ pub enum Begun {
 pub struct Workload {
     pub objects: u64,
     data: Bytes,
-    /// Placement groups, each with its log.
+    /// Number of placement groups, each with its log.
     groups: u64,
     random: u64,
-    /// Operations so far.
+    /// Number of operations so far.
     count: u64,
 }
 
-/// Entries that a group's log keeps.
+/// Number of entries that a group's log keeps.
 const LOG_ENTRIES: u64 = 3000;
-/// A group for so much of the device, as operators choose them; at most [`GROUPS_MAX`].
+/// Bytes of the device for each group, as operators choose it; there are at most [`GROUPS_MAX`] groups.
 const BYTES_PER_GROUP: u64 = 32 << 20;
 const GROUPS_MAX: u64 = 32;
 
 impl Workload {
     pub fn new(objects: u64, device_bytes: u64) -> Workload {
-        // Not all zeros, and no two blocks alike.
+        // The data is not all zeros, and no two of its blocks are alike.
         let bytes: Vec<u8> = (0..OBJECT_BYTES).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
         let groups = (device_bytes / BYTES_PER_GROUP).clamp(1, GROUPS_MAX);
         Workload { objects, data: AlignedBuf::copy_from(&bytes).freeze(), groups, random: 1, count: 0 }
@@ -121,13 +121,13 @@ impl Workload {
         store.submit(Transaction { pg: PgId::new(1, group as u32), steps }).map(Begun::Write)
     }
 
-    /// Begins from the first object again.
+    /// Has the next operation begin with the first object again.
     pub fn rewind(&mut self) {
         self.count = 0;
     }
 }
 
-/// As a placement group's: a letter, version and epoch.
+/// The key of a log entry in a group's form: a letter, the version, the epoch.
 #[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
 fn log_key(version: u64) -> Bytes {
     [&b"l"[..], &version.to_be_bytes(), &7u32.to_be_bytes()].concat().into()

@@ -1,4 +1,4 @@
-//! What the OSD's loop and the heartbeats tell each other.
+//! Facts that the OSD's loop and the heartbeats tell each other.
 
 use super::{PeerAddrs, UNWELL_AFTER};
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::EntityAddrVec;
 
-/// Where an OSD answers heartbeats, as the map tells the others.
+/// Addresses at which an OSD answers heartbeats; the map tells them to the others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeartbeatAddrs {
     pub back: EntityAddrVec,
-    /// The same as `back` where one network serves both.
+    /// Equal to `back` if one network serves both.
     pub front: EntityAddrVec,
 }
 
@@ -20,12 +20,12 @@ struct State {
     epoch: Epoch,
     peers: BTreeMap<OsdId, PeerAddrs>,
     silent: BTreeMap<OsdId, Duration>,
-    /// How long the drive has owed an answer.
+    /// Time for which the drive has owed an answer.
     disk_wait: Duration,
     ended: bool,
 }
 
-/// Shared by both; nobody holds it for longer than a copy takes.
+/// Shared by the OSD's loop and the heartbeats. Nobody holds the lock for longer than a copy takes.
 #[derive(Default)]
 pub struct Board(Mutex<State>);
 
@@ -34,13 +34,13 @@ impl Board {
         self.0.lock().expect("nobody panics while holding it")
     }
 
-    /// The OSD's loop: whom to watch, by the map of this epoch.
+    /// For the OSD's loop: sets the OSDs to watch, by the map of this epoch.
     pub(crate) fn set_peers(&self, epoch: Epoch, peers: BTreeMap<OsdId, PeerAddrs>) {
         let mut state = self.state();
         (state.epoch, state.peers) = (epoch, peers);
     }
 
-    /// Calls `with` with the peers if the map is another than that of `epoch`; returns the map's epoch.
+    /// Calls `with` with the peers if the map's epoch is not `epoch`. Returns the map's epoch.
     pub(crate) fn peers_since(&self, epoch: Epoch, with: impl FnOnce(&BTreeMap<OsdId, PeerAddrs>)) -> Epoch {
         let state = self.state();
         if state.epoch != epoch {
@@ -53,12 +53,13 @@ impl Board {
         self.state().disk_wait = wait;
     }
 
-    /// Whether the drive has not owed an answer for so long that this OSD counts as dead.
+    /// False if the drive has owed an answer for so long that this OSD counts as dead.
     pub(crate) fn drive_answers(&self) -> bool {
         self.state().disk_wait < UNWELL_AFTER
     }
 
-    /// The heartbeats: who is silent, and for how long. Returns whether there are others than before.
+    /// For the heartbeats: sets the OSDs that are silent, and for how long each has been. Returns true if one is new
+    /// among them.
     pub(crate) fn set_silent(&self, silent: BTreeMap<OsdId, Duration>) -> bool {
         let mut state = self.state();
         let new = silent.keys().any(|osd| !state.silent.contains_key(osd));
@@ -70,7 +71,7 @@ impl Board {
         self.state().silent.clone()
     }
 
-    /// The OSD ends, and its heartbeats with it.
+    /// Notes that the OSD ends; its heartbeats end with it.
     pub(crate) fn end(&self) {
         self.state().ended = true;
     }

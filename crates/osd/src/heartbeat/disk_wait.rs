@@ -1,24 +1,24 @@
-//! How long a drive has owed an answer.
+//! Measures for how long a drive has owed an answer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Requests that were given to the drive in one span of time.
 struct Span {
-    /// The last of them was made before; set when the span is over.
+    /// All requests of the span were made before this time; set when the span is over.
     ended: Duration,
     first_id: u64,
     outstanding: u64,
 }
 
-/// The longest time between two ticks, of which there is one per second, that counts. If more has passed, this side did
+/// The longest time between two ticks that counts; there is one tick per second. If more has passed, this thread did
 /// not run either, and the machine may have slept: the drive is not to blame.
 const COUNTED_MAX: Duration = Duration::from_secs(5);
 
-/// Counts outstanding requests by the second in which they were made, so that a request costs an addition and not an
-/// entry in a map. Requests are made in the order of their numbers.
+/// Counts outstanding requests by the second in which they were made. A request then costs an addition and no entry in
+/// a map. Requests are made in the order of their numbers.
 pub(crate) struct DiskWait {
-    /// Oldest first; never empty.
+    /// Spans, oldest first; never empty.
     spans: VecDeque<Span>,
     next_id: u64,
     ticked_at: Option<Duration>,
@@ -42,8 +42,8 @@ impl DiskWait {
         span.expect("a request that was made, and is not done").outstanding -= 1;
     }
 
-    /// A new second begins. Returns how long the oldest outstanding request has waited at least; zero if there is none
-    /// from earlier seconds.
+    /// Begins a new second. Returns a time for which the oldest outstanding request has waited at least; zero if no
+    /// request of earlier seconds is outstanding.
     pub fn tick(&mut self, now: Duration) -> Duration {
         let since = self.ticked_at.replace(now).map_or(Duration::ZERO, |before| now.saturating_sub(before));
         let lapse = since.saturating_sub(COUNTED_MAX);

@@ -1,13 +1,15 @@
 //! Signs of life between OSDs, apart from the loop that does the work.
 //!
-//! Each OSD asks the OSDs that it shares placement groups with, and a few neighbours, whether they live: over the
-//! storage network, and over the clients' network where that is another. Whoever does not answer in time is reported to
-//! the monitors. Questions and answers have a thread and sockets of their own, so that a loop with much to do is not
-//! taken for dead; and an OSD whose loop or drive does not move gives no answers, though its thread still could.
+//! Each OSD asks the OSDs with which it shares placement groups, and a few neighbours, for signs of life. It asks over
+//! the storage network, and also over the clients' network if that is another one. It reports an OSD that does not
+//! answer in time to the monitors.
 //!
-//! * [`Watch`]: whom to ask when, and who has been silent too long. No I/O.
+//! Questions and answers have a thread and sockets of their own, so that a busy loop is not taken for dead. An OSD
+//! whose loop or drive does not move gives no answers, although its heartbeats' thread could.
+//!
+//! * [`Watch`]: tells whom to ask at what time, and who has been silent too long. No I/O.
 //! * [`HeartbeatNode`]: sockets and messages.
-//! * [`Board`]: what the OSD's loop and the heartbeats tell each other.
+//! * [`Board`]: facts that the OSD's loop and the heartbeats tell each other.
 //! * [`HeartbeatThread`]: runs a node on a thread.
 
 mod board;

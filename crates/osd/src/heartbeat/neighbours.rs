@@ -1,12 +1,12 @@
-//! Whom an OSD watches.
+//! Chooses the OSDs that an OSD watches.
 
 use super::PeerAddrs;
 use osdmap::{Osd, OsdMap};
 use std::collections::{BTreeMap, BTreeSet};
 use types::OsdId;
 
-/// Every OSD watches at least so many others, if there are: one that shares no group with anybody is watched, too, and
-/// the monitors hear from several. Ceph's `osd_heartbeat_min_peers`.
+/// The fewest others that every OSD watches, if there are as many. An OSD that shares no group with anybody is then
+/// watched, too, and the monitors hear of a failure from several OSDs. Ceph calls it `osd_heartbeat_min_peers`.
 const PEERS_MIN: usize = 10;
 
 /// The OSDs that `whoami` watches: those with which it shares placement groups, and its neighbours by number.
@@ -17,7 +17,7 @@ pub(crate) fn neighbours(
 ) -> BTreeMap<OsdId, PeerAddrs> {
     let up: BTreeMap<OsdId, &Osd> = map.up_osds().filter(|(osd, _)| *osd != whoami).collect();
     let mut peers: BTreeSet<OsdId> = sharing.filter(|osd| up.contains_key(osd)).collect();
-    // Behind us and before us in turns, around the end of the numbers.
+    // Neighbours after and before this OSD are taken in turns, around the end of the numbers.
     let mut behind = up.range(whoami..).chain(up.range(..whoami)).map(|(osd, _)| *osd);
     let mut before = up.range(..whoami).rev().chain(up.range(whoami..).rev()).map(|(osd, _)| *osd);
     while peers.len() < PEERS_MIN.min(up.len()) {

@@ -16,17 +16,17 @@ use wire::msgr::{self, Config, Messenger, Policy, SessionId};
 use wire::nacre::heartbeat::{OsdPing, OsdPingReply};
 use wire::{EntityAddrVec, Message, Target};
 
-/// Timers, apart from the OSD's where both share a loop.
+/// Numbers of timers. They differ from the OSD's, because both may share a loop.
 const TICK: u64 = 1 << 32;
 const MESSENGERS: u64 = TICK + 1;
 
-/// The loop and the drive are looked at this often.
+/// Interval at which the heartbeats look at the loop and the drive.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// An OSD whose drive owes an answer, or whose loop is in one turn, for so long answers nobody: to the others it is as
-/// good as dead, though this thread still lives.
+/// An OSD whose drive has owed an answer for this long, or whose loop has been in one turn for this long, answers
+/// nobody. The others take it for dead, although this thread still lives.
 pub(crate) const UNWELL_AFTER: Duration = Duration::from_secs(10);
 
-/// The heartbeats' side on one network.
+/// Listener and sessions of the heartbeats on one network.
 struct Port {
     listener: ListenerId,
     link: Link,
@@ -40,7 +40,7 @@ impl Port {
         let nonce = (io.random() as u32).max(1);
         let advertise = advertise.map(|addr| SocketAddr::new(addr.ip(), 0));
         let addrs = osd::advertised(bound, advertise, nonce);
-        // Each side asks on a session of its own.
+        // Each OSD asks on a session that it began itself, so a new session from a peer does not end the other one.
         let accept = BTreeMap::from([(EntityType::OSD, Policy { fences: false, ..Policy::LOSSY_SERVER })]);
         let config = Config { accept, ..Config::osd(osd, addrs, io.random()) };
         Ok(Port { listener, link: Link::new(Messenger::new(config)), asking: BTreeMap::new() })
@@ -58,7 +58,7 @@ impl Port {
         session
     }
 
-    /// Ends sessions with those that are not asked any more.
+    /// Ends the sessions with OSDs that are not asked any more.
     fn retain(&mut self, keep: impl Fn(OsdId) -> bool) {
         let gone: Vec<OsdId> = self.asking.keys().copied().filter(|osd| !keep(*osd)).collect();
         for (_, session) in gone.iter().filter_map(|osd| self.asking.remove(osd)) {
@@ -71,13 +71,13 @@ impl Port {
     }
 }
 
-/// The OSD's loops, where they are others than the heartbeats': one for each shard.
+/// Pulses of the OSD's loops, one for each shard, if the heartbeats have a loop of their own.
 pub(crate) struct Beside {
     pub pulses: Vec<Pulse>,
     pub stop: Stop,
 }
 
-/// Asks and answers, in a loop of its own or beside the OSD in a simulated one.
+/// Asks and answers, in a loop of its own or, in the simulator, in the OSD's.
 pub struct HeartbeatNode {
     osd: OsdId,
     board: Arc<Board>,
@@ -86,7 +86,7 @@ pub struct HeartbeatNode {
     addrs: HeartbeatAddrs,
     watch: Watch,
     epoch: Epoch,
-    /// One for each loop.
+    /// One watch for each of the OSD's loops.
     pulse_watches: Vec<PulseWatch>,
     ask_at: Duration,
 }
@@ -120,33 +120,33 @@ impl HeartbeatNode {
         })
     }
 
-    /// Where this OSD answers.
+    /// The addresses at which this OSD answers.
     pub fn addrs(&self) -> &HeartbeatAddrs {
         &self.addrs
     }
 
-    /// At most so many connections of others are taken on each network.
+    /// Limits the connections that others begin, on each network.
     pub(crate) fn limit_connections(&self, io: &mut impl Io, accepted_max: usize) {
         self.ports.values().for_each(|port| io.limit_accepted(port.listener, accepted_max));
     }
 
-    /// Watches the loops of the OSD, and wakes it when somebody is found silent.
+    /// Has the heartbeats watch the OSD's loops, and wake the OSD when they find an OSD silent.
     pub(crate) fn stand_beside(&mut self, beside: Beside) {
         self.pulse_watches = beside.pulses.iter().map(|_| PulseWatch::default()).collect();
         self.beside = Some(beside);
     }
 
-    /// The port that an event belongs to.
+    /// The port that a connection belongs to.
     fn port_of(&mut self, conn: reactor::ConnId) -> Option<&mut Port> {
         self.ports.values_mut().find(|port| port.link.owns(conn))
     }
 
-    /// Whether a connection is one of the heartbeats'.
+    /// True if a connection is one of the heartbeats'.
     pub fn owns(&self, conn: reactor::ConnId) -> bool {
         self.ports.values().any(|port| port.link.owns(conn))
     }
 
-    /// Whether an event is one of the heartbeats', for those who run them in a loop with others.
+    /// True if an event is one of the heartbeats'. Needed if they share a loop with others.
     pub fn concerns(&self, event: &Event) -> bool {
         match event {
             Event::Accepted { listener, .. } => self.ports.values().any(|port| port.listener == *listener),
@@ -185,10 +185,10 @@ impl HeartbeatNode {
         }
     }
 
-    /// Looks whether this OSD itself is well. Ends the process when its loop is beyond hope: whoever supervises it
-    /// starts it again, which replays what was acknowledged.
+    /// Checks that this OSD itself is well. Ends the process if its loop is beyond hope. The supervisor starts it
+    /// again, and the new process replays everything that was acknowledged.
     fn look(&mut self, now: Duration) {
-        // Before the store is open a turn may take long.
+        // A turn may take long before the store is open.
         let Some(beside) = self.beside.as_ref().filter(|beside| beside.stop.is_open()) else { return };
         let osd = self.osd;
         for (shard, (watch, pulse)) in self.pulse_watches.iter_mut().zip(&beside.pulses).enumerate() {

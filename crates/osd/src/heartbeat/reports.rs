@@ -6,15 +6,15 @@ use std::time::Duration;
 use types::OsdId;
 use wire::nacre::mon::OsdFailure;
 
-/// Reports are repeated while the map still shows the silent OSD up.
+/// Interval at which a report is repeated while the map still shows the silent OSD up.
 pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(2);
 
-/// When what was reported last.
+/// The time of the last report about each OSD.
 #[derive(Default)]
 pub(crate) struct Reports(BTreeMap<OsdId, Duration>);
 
 impl Reports {
-    /// Reports that are due about the OSDs that are `silent`, with the time for which they have been.
+    /// Reports that are due now about the OSDs in `silent`, each with the time for which it has been silent.
     pub fn due(&mut self, silent: &BTreeMap<OsdId, Duration>, map: &OsdMap, now: Duration) -> Vec<OsdFailure> {
         self.0.retain(|osd, _| silent.contains_key(osd) && map.is_up(*osd));
         let mut due = Vec::new();

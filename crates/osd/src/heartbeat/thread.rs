@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-/// The thread; it ends when this is dropped.
+/// The thread. It ends when this is dropped.
 pub(crate) struct HeartbeatThread {
     board: Arc<Board>,
     waker: Waker,
@@ -20,7 +20,7 @@ pub(crate) struct HeartbeatThread {
 impl HeartbeatThread {
     /// Begins to answer for the OSD whose loops have these pulses.
     ///
-    /// Errors: an address that cannot be bound, no thread to be had.
+    /// Errors: an address that cannot be bound; a thread that cannot be started.
     pub fn start(
         config: &OsdConfig,
         pulses: Vec<Pulse>,
@@ -38,10 +38,10 @@ impl HeartbeatThread {
                     Ok(made) => made,
                     Err(e) => return drop(begun.send(Err(e))),
                 };
-                // The one who waits for this may be gone only together with the process.
+                // The receiver may be gone only together with the process.
                 let _ = begun.send(Ok(node.addrs().clone()));
                 if let Err(e) = reactor.run(&mut node) {
-                    // Without heartbeats the others would have this OSD marked down, over and over.
+                    // Without heartbeats the others would have this OSD marked down over and over.
                     tracing::error!(osd = %config.id, "the heartbeats' loop failed: {e}; ends the process");
                     std::process::abort();
                 }
@@ -81,7 +81,7 @@ fn begin_node(
     let mut reactor = Reactor::new(reactor::Config {
         waker: Some(waker),
         connections_max: connections.heartbeats,
-        // Short messages, few at a time.
+        // Messages are short, and few are under way at a time.
         queue_entries: 32,
         receive_buffer_bytes: 2 << 10,
         receive_buffers: 16,

@@ -1,4 +1,4 @@
-//! Whom to ask when, and who has been silent too long.
+//! Tells whom to ask at what time, and who has been silent too long.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,38 +7,38 @@ use wire::EntityAddrVec;
 
 /// Time between two questions to one peer.
 pub(crate) const PING_EVERY: Duration = Duration::from_secs(2);
-/// A question that is not answered for this long is one too many ...
+/// The shortest grace: a peer that leaves a question unanswered for this long is silent.
 const GRACE_MIN: Duration = Duration::from_secs(7);
-/// ... unless this peer has needed long for answers lately: then it is given so many times the longest.
+/// A peer that lately needed long for answers gets this many times its longest wait as grace, up to [`GRACE_MAX`].
 const GRACE_TIMES: u32 = 6;
 const GRACE_MAX: Duration = Duration::from_secs(60);
-/// "Lately": between once and twice this time.
+/// A longest wait is remembered for between once and twice this time.
 const SLOWEST_LASTS: Duration = Duration::from_secs(300);
-/// Without an answer for this long, a new connection is tried: the old one may wait for the network's next attempt
+/// Time without an answer after which a new connection is tried. The old one may wait for the network's next attempt
 /// long after the network is back.
 const CONNECT_ANEW_AFTER: Duration = Duration::from_secs(5);
 
-/// Which way a question goes.
+/// The network that a question takes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Network {
-    /// Between OSDs.
+    /// The network between OSDs.
     Back,
-    /// Towards clients.
+    /// The network towards clients.
     Front,
 }
 
-/// Where a peer's heartbeats are answered.
+/// Addresses at which a peer answers heartbeats.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PeerAddrs {
     pub back: EntityAddrVec,
-    /// None: on the same network.
+    /// `None`: the peer answers on the same network.
     pub front: Option<EntityAddrVec>,
 }
 
-/// A question that was not answered.
+/// A question without an answer.
 struct Ping {
     sent: Duration,
-    /// The wait counts from here: later than `sent` if this side did not run meanwhile.
+    /// The time from which the wait counts: later than `sent` if this process did not run in between.
     counts_from: Duration,
 }
 
@@ -77,19 +77,19 @@ struct Peer {
     lines: BTreeMap<Network, Line>,
 }
 
-/// What is to be asked.
+/// A question to ask now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Question {
     pub osd: OsdId,
     pub network: Network,
     pub addrs: EntityAddrVec,
-    /// The time of the question, which names it.
+    /// The time of the question, which also names it.
     pub sent: Duration,
-    /// On a new connection.
+    /// If true, the question goes on a new connection.
     pub connect_anew: bool,
 }
 
-/// The peers of one OSD, and what they have answered.
+/// The peers of one OSD, and the answers that they gave.
 #[derive(Default)]
 pub(crate) struct Watch {
     peers: BTreeMap<OsdId, Peer>,
@@ -98,8 +98,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// These are to be watched from now on. One that has other addresses than before has started again, and is watched
-    /// anew.
+    /// Sets the peers to watch. A peer whose addresses have changed has started again and is watched anew.
     pub fn set_peers(&mut self, peers: &BTreeMap<OsdId, PeerAddrs>) {
         self.peers.retain(|osd, peer| peers.get(osd) == Some(&peer.addrs));
         for (&osd, addrs) in peers {
@@ -113,8 +112,8 @@ impl Watch {
         }
     }
 
-    /// To be called every [`PING_EVERY`]: what is to be asked now. If it was not called for longer, this side did not
-    /// run, and the others are not to blame.
+    /// Returns the questions to ask now. The caller calls this every [`PING_EVERY`]. A longer pause shows that this
+    /// process did not run, and the peers are not to blame.
     pub fn tick(&mut self, now: Duration) -> Vec<Question> {
         let since = self.looked_at.replace(now).map_or(Duration::ZERO, |before| now.saturating_sub(before));
         let lapse = if since > 2 * PING_EVERY { since - PING_EVERY } else { Duration::ZERO };
@@ -134,7 +133,7 @@ impl Watch {
                 if anew {
                     line.connected_anew_at = now;
                 }
-                // The oldest tells the silence; no need to keep them all.
+                // The oldest question tells the silence, so the line keeps 64 at most.
                 if line.unanswered.len() < 64 {
                     line.unanswered.push_back(Ping { sent: now, counts_from: now });
                 }
@@ -148,14 +147,14 @@ impl Watch {
         questions
     }
 
-    /// A peer has answered the question of time `sent`.
+    /// Notes that a peer has answered the question of time `sent`.
     pub fn answered(&mut self, osd: OsdId, network: Network, sent: Duration, now: Duration) {
         if let Some(line) = self.peers.get_mut(&osd).and_then(|peer| peer.lines.get_mut(&network)) {
             line.answered(sent, now);
         }
     }
 
-    /// Peers that have been silent too long on one of the networks, and for how long.
+    /// Peers that have been silent too long on one of the networks, each with the time.
     pub fn silent(&self, now: Duration) -> BTreeMap<OsdId, Duration> {
         let of = |peer: &Peer| {
             let late = peer.lines.values().filter(|line| line.silence(now) >= line.grace());
@@ -183,7 +182,7 @@ mod tests {
         Duration::from_secs(s)
     }
 
-    /// Asks every two seconds from `from` to `to`; each question is answered after `delay`, if at all.
+    /// Asks every two seconds from `from` to `to`. Each question is answered after `delay`, if at all.
     fn run(watch: &mut Watch, from: u64, to: u64, delay: Option<Duration>) -> Vec<(u64, Duration)> {
         let mut silent = Vec::new();
         let mut answers: VecDeque<(Duration, Network, Duration)> = VecDeque::new();

@@ -1,4 +1,4 @@
-//! Everything a store holds, compared with everything it says about itself.
+//! Compares all content of a store with everything that the store says about itself.
 
 use super::verify::Verifier;
 use super::{Device, Finding, OfflineError, OfflineStore, Progress, losses};
@@ -11,23 +11,24 @@ use store::{LABEL_OFFSETS, LabelBlock, ObjectStat, PlacedExtent, ReadError, Stor
 use types::{BLOCK_BYTES, Errno, ObjectId, PgId, SnapId};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Findings kept; beyond this they are only counted, so that memory stays bounded on a wholly rotten device.
+/// The most findings that are kept. Further ones are only counted, so that memory stays bounded on a wholly rotten
+/// device.
 const FINDINGS_MAX: usize = 10_000;
 
-/// What a check saw.
+/// Results of a check.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CheckReport {
-    /// `None` if no superblock was sound.
+    /// The store's label; `None` if no superblock was sound.
     pub label: Option<StoreLabel>,
     pub objects: u64,
     pub omap_keys: u64,
     pub groups: u64,
-    /// Bytes of blocks read and compared; shared ones once for each object.
+    /// Bytes of blocks that were read and compared. A shared block counts once for each object.
     pub verified_bytes: u64,
     pub bad_blocks: u64,
-    /// The first ten thousand.
+    /// The first ten thousand findings.
     pub findings: Vec<Finding>,
-    /// All damage, those included that are not listed.
+    /// Number of damages, including those that are not listed.
     pub damage: u64,
 }
 
@@ -67,8 +68,8 @@ pub(crate) fn label_json(label: &StoreLabel) -> Value {
     })
 }
 
-/// Opens the store on a device and checks all of it. Writes nothing. Errors: there is no store to check, or none that
-/// this software knows.
+/// Opens the store on a device and checks all of it. Writes nothing. Errors: there is no store to check, or this
+/// software does not know its format.
 pub fn check<D: Device>(device: D, progress: Progress<'_>) -> Result<CheckReport, OfflineError> {
     match OfflineStore::open_to_mend(device) {
         Ok(mut store) => check_open(&mut store, progress),
@@ -109,7 +110,7 @@ pub(crate) fn check_open<D: Device>(
     Ok(report)
 }
 
-/// Says what of the metadata is lost. Returns the objects that are lost with it.
+/// Reports the lost parts of the metadata. Returns the objects that are lost with them.
 fn check_metadata<D: Device>(
     store: &mut OfflineStore<D>,
     report: &mut CheckReport,
@@ -147,7 +148,7 @@ fn check_labels<D: Device>(store: &OfflineStore<D>, report: &mut CheckReport) {
             }
         }
     }
-    // One that the log's end is lost with is told as that.
+    // If the end of the log is lost, another finding tells of the block that it was lost with.
     let lost = store.store().mended().is_some_and(|mended| mended.log.is_some());
     for offset in store.store().unreadable_log().iter().filter(|_| !lost) {
         report.find(Finding::LogBlock { device: store.store().log_device(), offset: *offset });
@@ -167,11 +168,11 @@ fn check_labels<D: Device>(store: &OfflineStore<D>, report: &mut CheckReport) {
     }
 }
 
-/// Sums over all objects, to be compared with what the store keeps.
+/// Sums over all objects, to be compared with the store's own counts.
 struct Walk {
     verifier: Verifier,
     total_bytes: u64,
-    /// A set bit is a block that some object holds.
+    /// One bit for each block; a set bit means that some object holds the block.
     claimed: Vec<u64>,
     claimed_blocks: u64,
     stored_bytes: u64,
@@ -254,7 +255,7 @@ impl Walk {
     fn compare_totals<D: Device>(&self, store: &OfflineStore<D>, report: &mut CheckReport) {
         let mut usage = store.store().usage();
         if store.store().replayed_records() > 0 {
-            // Entries that changes since the last checkpoint replaced or removed are still counted.
+            // The count still includes entries that changes since the last checkpoint replaced or removed.
             usage.omap_bytes = usage.omap_bytes.min(self.omap_bytes);
         }
         let totals = [
@@ -287,7 +288,8 @@ fn check_object_info(object: &ObjectId, stat: &ObjectStat, report: &mut CheckRep
     }
 }
 
-/// A clone that is not listed under its snapshots would stay when these go.
+/// Checks that a clone is listed under each of its snapshots. One that is not listed would stay when its snapshots are
+/// removed.
 fn check_clone_lists<D: Device>(
     store: &mut OfflineStore<D>,
     object: &ObjectId,
@@ -306,8 +308,8 @@ fn check_clone_lists<D: Device>(
     Ok(())
 }
 
-/// A group's table by itself, and its log against the objects: an object is as the last entry about it says, unless it
-/// is noted as missing or backfill has not come to it.
+/// Checks a group's table by itself, and its log against the objects. An object must be as the last log entry about it
+/// says, unless it is noted as missing or backfill has not come to it.
 fn check_group<D: Device>(
     store: &mut OfflineStore<D>,
     pg: PgId,

@@ -1,4 +1,4 @@
-//! Where an offline store lies.
+//! Devices of an offline store.
 
 use crate::{Division, StorePaths};
 use reactor::{Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor};
@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use store::{IoDone, IoId, IoRequest};
 
-/// Carries out a store's requests, several at once, and has the caller wait for them.
+/// Carries out a store's requests, several at once. The caller waits for the results.
 pub trait Device {
-    /// Size of one of the store's devices; `None` if there is no such.
+    /// Size of one of the store's devices; `None` if the store has no such device.
     fn bytes_of(&self, device: store::Device) -> Option<u64>;
 
     /// Size of the main device.
@@ -19,11 +19,11 @@ pub trait Device {
 
     fn submit(&mut self, request: IoRequest);
 
-    /// The next request that is done, in any order. Panics if none is under way.
+    /// Waits until a request is done. Requests may end in any order. Panics if none is under way.
     fn wait(&mut self) -> IoDone;
 }
 
-/// Why a device cannot be used.
+/// The reason why a device cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     #[error("there is no {path}")]
@@ -36,11 +36,11 @@ pub enum DeviceError {
     Reactor(io::Error),
 }
 
-/// Files or block devices, or a shard's part of each, locked against a running OSD and other tools as long as this
-/// lives.
+/// Files or block devices, or a shard's part of each. They are locked against a running OSD and other tools as long as
+/// this lives.
 pub struct FileDevice {
     reactor: Reactor,
-    /// With their sizes, in the order of [`store::Device::ALL`].
+    /// The open files with their sizes, in the order of [`store::Device::ALL`].
     files: [Option<(FileId, u64)>; 3],
     division: Division,
     shard: usize,
@@ -50,12 +50,12 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// What belongs to the OSD's only shard.
+    /// Opens the devices of an OSD's only shard.
     pub fn open(paths: &StorePaths, read_only: bool) -> Result<FileDevice, DeviceError> {
         FileDevice::open_part(paths, read_only, Division::WHOLE, 0)
     }
 
-    /// What belongs to one of several.
+    /// Opens one shard's part of the devices of several shards.
     pub fn open_part(
         paths: &StorePaths,
         read_only: bool,
@@ -65,7 +65,7 @@ impl FileDevice {
         FileDevice::open_in(reactor::Config::default(), paths, read_only, division, shard)
     }
 
-    /// The same, for writing; all that is written is recorded.
+    /// Opens a file for writing and records everything that is written.
     #[cfg(test)]
     pub(crate) fn recorded(path: &Path, recording: &Path) -> Result<FileDevice, DeviceError> {
         let config = reactor::Config { record: Some(recording.to_owned()), ..reactor::Config::default() };
@@ -79,7 +79,7 @@ impl FileDevice {
         division: Division,
         shard: usize,
     ) -> Result<FileDevice, DeviceError> {
-        // No sockets: the least there is.
+        // No sockets are needed, so the loop gets the least memory for them.
         let config = reactor::Config { receive_buffer_bytes: 4096, receive_buffers: 1, ..config };
         let mut reactor = Reactor::new(config).map_err(DeviceError::Reactor)?;
         let mut files = [None; 3];
@@ -93,7 +93,7 @@ impl FileDevice {
     }
 }
 
-/// Also tells the size.
+/// Opens one file. Also returns its size.
 fn open_file(
     io: &mut LoopIo,
     path: &Path,
@@ -123,7 +123,7 @@ impl Device for FileDevice {
         self.under_way += 1;
         match request {
             IoRequest::Read { id, offset, buf, .. } => io.read(file, begin + offset, buf, id.0),
-            // Opening ends with a flush; who does not write has no need of it.
+            // Opening a store ends with a flush. A device that is open for reading only needs none.
             IoRequest::Flush { id, .. } if self.read_only => self.done.push_back(IoDone { id, result: Ok(None) }),
             request if self.read_only => panic!("{request:?} to a device that is open for reading"),
             IoRequest::Write { id, offset, data, .. } => {
@@ -145,7 +145,7 @@ impl Device for FileDevice {
     }
 }
 
-/// Gathers what is done in one turn of the loop.
+/// Gathers the completions of one turn of the loop.
 struct Collector<'a> {
     done: &'a mut VecDeque<IoDone>,
 }

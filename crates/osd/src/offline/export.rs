@@ -1,28 +1,28 @@
-//! A placement group, or everything, as a stream.
+//! Exports a placement group, or everything, as a stream.
 
 use super::stream::{Frame, FrameWriter, ObjectHead, Scope, StreamHeader};
 use super::verify::{READS_AHEAD, pieces};
 use super::{Device, OfflineError, OfflineStore, Progress, group};
 use bytes::Bytes;
-use pg::missing_step;
 use pg::object_info::ObjectInfo;
+use pg::missing_step;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use store::{ReadError, Step};
 use types::{EVersion, ObjectId, PgId};
 
-/// What to export.
+/// The content to export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportScope {
     Everything,
-    /// One group; `pg_num`: how many its pool has, where its table does not say.
+    /// One group. `pg_num`: number of groups in its pool, needed if the group's table does not tell it.
     Group {
         pg: PgId,
         pg_num: Option<u32>,
     },
 }
 
-/// What an export holds.
+/// Summary of an export.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExportReport {
     pub objects: u64,
@@ -30,15 +30,15 @@ pub struct ExportReport {
     pub omap_keys: u64,
     pub groups: u64,
     pub stream_bytes: u64,
-    /// Objects left out because they cannot be read, and why.
+    /// Objects that were left out because they cannot be read, with the reasons.
     pub left_out: Vec<(ObjectId, ReadError)>,
 }
 
-/// Entries of an omap or of a group's table per frame, in bytes.
+/// Bytes of entries, of an omap or a group's table, in one frame.
 const ENTRIES_BYTES: usize = 1 << 20;
 
-/// Writes a stream. With `leave_out_damaged` an object that cannot be read is left out and noted in its group's table
-/// as missing, so that the group brings it from another member; without, it ends the export.
+/// Writes a stream. With `leave_out_damaged` an object that cannot be read is left out and noted as missing in its
+/// group's table, so that the group brings it from another member. Without it, such an object ends the export.
 pub fn export<D: Device>(
     store: &mut OfflineStore<D>,
     scope: ExportScope,
@@ -83,7 +83,7 @@ struct Export<W> {
     out: FrameWriter<W>,
     report: ExportReport,
     leave_out_damaged: bool,
-    /// What groups are to note about objects left out.
+    /// Notes to add to each group's table about objects that were left out.
     missing: BTreeMap<PgId, Vec<(Bytes, Bytes)>>,
 }
 
@@ -133,7 +133,8 @@ impl<W: Write> Export<W> {
         Ok(())
     }
 
-    /// The object's bytes, several reads ahead. The inner error: they cannot be read.
+    /// Exports the object's bytes, several reads ahead, and returns their number. The inner error: the bytes cannot be
+    /// read.
     fn data<D: Device>(
         &mut self,
         store: &mut OfflineStore<D>,
@@ -142,7 +143,7 @@ impl<W: Write> Export<W> {
         let extents = store.ready(|store| store.placement(object, 0, u64::MAX))?;
         let mut todo = pieces(&extents);
         if todo.is_empty() {
-            // Bytes in an object's record have no place of their own.
+            // Bytes in an object's record have no place of their own on the device.
             todo = store.ready(|store| store.extents(object, 0, u64::MAX))?;
         }
         let mut todo = todo.into_iter();
@@ -194,7 +195,7 @@ impl<W: Write> Export<W> {
     fn table<D: Device>(&mut self, store: &mut OfflineStore<D>, pg: PgId) -> Result<(), OfflineError> {
         let mut entries: BTreeMap<Bytes, Bytes> = store.pg_table(pg)?.into_iter().collect();
         entries.extend(self.missing.remove(&pg).unwrap_or_default());
-        // It is about this store's blocks, not about the group.
+        // This entry is about this store's blocks, not about the group.
         entries.remove(&pg::CHECK_KEY);
         let mut batch = Batch::default();
         for entry in entries {
@@ -215,7 +216,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Takes in an entry. Returns the ones before if they are enough.
+    /// Takes in an entry. Returns the earlier entries if they fill a frame.
     fn push(&mut self, entry: (Bytes, Bytes)) -> Option<Vec<(Bytes, Bytes)>> {
         let bytes = entry.0.len() + entry.1.len() + 8;
         let full = (!self.entries.is_empty() && self.bytes + bytes > ENTRIES_BYTES).then(|| {

@@ -1,43 +1,43 @@
-//! What a check finds.
+//! Findings of a check.
 
 use serde_json::{Value, json};
 use std::fmt;
 use store::ReadError;
 use types::{EVersion, Errno, ObjectId, PgId};
 
-/// What is left to do where nothing of a store can be used.
+/// Advice if nothing of a store can be used.
 pub const MAKE_ANEW: &str = "This store cannot be repaired: remove the OSD ('ceph osd purge ID --yes-i-really-mean-it'), make it anew ('nacre osd --mkfs') and let the others restore what it had";
 
-/// Something in a store that is not as it should be.
+/// A thing in a store that is not as it should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
-    /// One copy of the superblock is lost; the other one serves.
+    /// One copy of the superblock is lost. The other copy serves.
     Superblock { device: store::Device, offset: u64, what: String },
-    /// A checkpoint root holds none, or cannot be read; the other one serves. A power cut while one was written leaves
-    /// the same, so it is damage only if the device says so.
+    /// The block of a checkpoint root holds no root, or cannot be read. The other root serves. A power cut while a root
+    /// was written has the same effect, so this counts as damage only if the device reports an error.
     Root { offset: u64, what: String, damage: bool },
-    /// A block of the log cannot be read. Nothing that is needed is in it.
+    /// A block of the log cannot be read. It holds nothing that is needed.
     LogBlock { device: store::Device, offset: u64 },
-    /// The store does not open, so nothing else of it can be said.
+    /// The store does not open, so the check cannot say anything else about it.
     DoesNotOpen { why: String },
     /// A block of an object cannot be read, or fails its checksum.
     Block { error: ReadError },
-    /// What the store counts is not what is there, or two things hold the same space.
+    /// A count of the store differs from the content, or two things hold the same space.
     Accounting { what: String },
-    /// A part of the metadata cannot be read. The groups may have lost objects with it, or entries of their tables.
+    /// A part of the metadata cannot be read. With it the groups may have lost objects, or entries of their tables.
     Lost { what: String, groups: Vec<PgId> },
-    /// A part of the object's metadata was lost, so the object is. With a group: it lacks this version.
+    /// A part of the object's metadata was lost, and the object with it. With a group: the group lacks this version.
     LostObject { object: ObjectId, group: Option<(PgId, EVersion)> },
-    /// So much is lost that the store cannot be repaired.
+    /// The store cannot be repaired, because too much is lost.
     Hopeless { why: String },
-    /// An object's attributes do not say what a placement group must know.
+    /// An object's attributes lack information that a placement group needs, or hold it damaged.
     ObjectInfo { object: ObjectId, what: String },
-    /// A placement group's table does not hold together, or does not fit its objects.
+    /// A placement group's table contradicts itself or does not match its objects.
     Group { pg: PgId, what: String },
 }
 
 impl Finding {
-    /// Whether something is lost or wrong, rather than worth knowing.
+    /// True if something is lost or wrong; false for a finding that is only worth knowing.
     pub fn is_damage(&self) -> bool {
         !matches!(self, Finding::Root { damage: false, .. })
     }

@@ -1,21 +1,22 @@
-//! Which objects of a store belong to which placement group, without the cluster's maps.
+//! Tells which objects of a store belong to which placement group, without the cluster's maps.
 
 use super::{Device, OfflineError, OfflineStore};
 use pg::PgTable;
 use types::{ObjectId, PgId};
 
-/// A group of this store with its objects' range.
+/// A group of this store with the range of its objects.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub pg: PgId,
     pub pg_num: u32,
     pub table: PgTable,
-    /// Its objects are in `from .. until`.
+    /// The group's objects are those in `from .. until`.
     pub from: ObjectId,
     pub until: ObjectId,
 }
 
-/// A group that the store has. `pg_num`: from the operator, for tables that do not say how many groups the pool has.
+/// Finds a group of the store. `pg_num`: number of groups in its pool, from the operator, for a table that does not
+/// tell it.
 pub(crate) fn find<D: Device>(
     store: &mut OfflineStore<D>,
     pg: PgId,
@@ -52,7 +53,7 @@ pub(crate) fn find<D: Device>(
     Ok(Group { pg, pg_num, table, from, until })
 }
 
-/// The group that an object belongs to, if the store has it and it says so.
+/// The group that an object belongs to, if the store has the group and the group's table tells its range.
 pub(crate) fn of_object<D: Device>(
     store: &mut OfflineStore<D>,
     object: &ObjectId,
@@ -63,7 +64,7 @@ pub(crate) fn of_object<D: Device>(
         }
         match find(store, pg, None) {
             Ok(group) if group.from <= *object && *object < group.until => return Ok(Some(group)),
-            // Groups that do not say, or cannot be read, are not its group for all that is known.
+            // A group whose table does not tell its range, or cannot be read, does not count as the object's group.
             Ok(_) | Err(OfflineError::Refused(_)) => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! A stream into a store.
+//! Imports a stream into a store.
 
 use super::stream::{Frame, FrameReader, ObjectHead, Scope, StreamError, StreamHeader};
 use super::{Device, OfflineError, OfflineStore, Progress};
@@ -10,22 +10,22 @@ use store::{Step, Transaction};
 use types::{ObjectId, PgId, PoolId};
 use wire::Rope;
 
-/// What an import brought.
+/// Summary of an import.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ImportReport {
     pub objects: u64,
     pub bytes: u64,
     pub omap_keys: u64,
     pub groups: u64,
-    /// Objects that the export had left out.
+    /// Number of objects that the export had left out.
     pub left_out: u64,
 }
 
-/// Written, but not known to be durable, at most.
+/// The most bytes that are written and not yet known to be durable.
 const UNSETTLED_BYTES_MAX: u64 = 32 << 20;
 
-/// Reads a stream to its end without a store: whether it is whole. Worth doing before an import that replaces
-/// something.
+/// Reads a stream to its end without a store, and so checks that it is whole. This is worth doing before an import that
+/// replaces something.
 pub fn check_stream(input: impl Read, progress: Progress<'_>) -> Result<ImportReport, OfflineError> {
     let mut reader = FrameReader::new(input)?;
     let mut order = Order::default();
@@ -40,7 +40,7 @@ pub fn check_stream(input: impl Read, progress: Progress<'_>) -> Result<ImportRe
     }
 }
 
-/// The groups that a stream tells of at its beginning.
+/// The groups that a stream names at its beginning.
 pub fn groups_of_stream(input: impl Read) -> Result<Vec<PgId>, OfflineError> {
     let mut reader = FrameReader::new(input)?;
     let mut order = Order::default();
@@ -53,8 +53,8 @@ pub fn groups_of_stream(input: impl Read) -> Result<Vec<PgId>, OfflineError> {
     }
 }
 
-/// Errors: another shard's store, beside the one that a stream is to be put into, has groups among which the stream's
-/// objects would belong. Import looks at its own store itself.
+/// Checks the store of another shard, beside the store that a stream is to be put into. Errors: that store has groups
+/// to which some of the stream's objects would belong. [`import()`] checks its own store itself.
 pub fn check_beside<D: Device>(store: &mut OfflineStore<D>, input: impl Read) -> Result<(), OfflineError> {
     let mut reader = FrameReader::new(input)?;
     let mut order = Order::default();
@@ -66,8 +66,9 @@ pub fn check_beside<D: Device>(store: &mut OfflineStore<D>, input: impl Read) ->
     }
 }
 
-/// Refuses a group, one of `pg_num` of its pool, where the store has groups of the pool as of another number: some have
-/// a part of its objects, or it has those of several. One of them, at least, is not what the pool has now.
+/// Refuses a group, one of `pg_num` groups of its pool, if the store has groups of that pool from a time when it had
+/// another number of groups. Such a group has a part of this group's objects, or this group has a part of its objects;
+/// at least one of the two is not of the pool's present number.
 fn refuse_overlaps<D: Device>(store: &mut OfflineStore<D>, pg: PgId, pg_num: u32) -> Result<(), OfflineError> {
     let others: Vec<PgId> =
         store.store().pgs().into_iter().filter(|other| other.pool == pg.pool && *other != pg).collect();
@@ -77,7 +78,7 @@ fn refuse_overlaps<D: Device>(store: &mut OfflineStore<D>, pg: PgId, pg_num: u32
             OfflineError::Refused(format!("whether pg {other} has objects of pg {pg} cannot be told: {e}"))
         })?;
         match table.info.pg_num {
-            // What an import that was cut off left, or a table that does not say it.
+            // An import that was cut off left this group, or its table does not tell the number.
             0 if other.seed < pg_num => {}
             kept if kept == pg_num => {}
             0 => in_the_way.push(format!("{other}")),
@@ -97,10 +98,12 @@ fn refuse_overlaps<D: Device>(store: &mut OfflineStore<D>, pg: PgId, pg_num: u32
 
 /// Puts a stream into a store of the same cluster.
 ///
-/// A group that the store has already is refused, unless `replace`: then what the stream holds takes its place; if the
-/// stream holds everything, the store is emptied. A group from before its pool was split or merged is refused in any
-/// case where the store has others of the pool. Until the end of the stream has come, the groups are marked as
-/// incomplete: an import that is cut off leaves nothing that an OSD would serve or rely on.
+/// If the store has the group already, the import is refused, unless `replace` is set: then the stream's content takes
+/// the group's place. A stream that holds everything replaces all that the store has. A group from before its pool was
+/// split or merged is refused in any case, if the store has other groups of the pool.
+///
+/// Until the stream has come to its end, the groups are marked as incomplete. An import that is cut off therefore
+/// leaves nothing that an OSD would serve or rely on.
 pub fn import<D: Device>(
     store: &mut OfflineStore<D>,
     input: impl Read,
@@ -134,7 +137,7 @@ pub fn import<D: Device>(
         }
     }
     reader.finish()?;
-    // What makes the groups count comes last, when everything before is durable.
+    // The tables, which make the groups count, come last, when everything before them is durable.
     import.store.settle(false)?;
     for (pg, entries) in order.tables {
         PgTable::decode(entries.clone()).map_err(|e| OfflineError::Refused(format!("pg {pg} in the stream: {e}")))?;
@@ -147,15 +150,15 @@ pub fn import<D: Device>(
 
 type Table = Vec<(bytes::Bytes, bytes::Bytes)>;
 
-/// What has come of a stream, and whether the next frame may.
+/// State of a stream that is being read. It decides whether the next frame is in order.
 #[derive(Default)]
 struct Order {
     header: Option<StreamHeader>,
     groups: Option<BTreeSet<PgId>>,
-    /// The object whose data comes, and up to where it has come.
+    /// The object whose data is coming, with the offsets up to which it has come.
     object: Option<(ObjectId, u64, u64)>,
     last_object: Option<ObjectId>,
-    /// Data of the object that comes.
+    /// Bytes of data of this object so far.
     object_bytes: u64,
     tables: Vec<(PgId, Table)>,
     ended: bool,
@@ -249,7 +252,7 @@ struct Import<'a, D> {
 }
 
 impl<D: Device> Import<'_, D> {
-    /// Makes room for the groups, and marks them as incomplete.
+    /// Makes room for the groups, and marks the groups as incomplete.
     fn begin(&mut self, header: &StreamHeader, groups: &[PgId], replace: bool) -> Result<(), OfflineError> {
         let refused = |what: String| Err(OfflineError::Refused(what));
         let present: BTreeSet<PgId> = self.store.store().pgs().into_iter().collect();
@@ -286,21 +289,21 @@ impl<D: Device> Import<'_, D> {
             }
         }
         for pg in groups {
-            // Complete only once its own table has come.
+            // The group becomes complete only by its own table, at the end of the stream.
             let info = PgInfo { complete: false, ..PgInfo::default() };
             self.store.submit(Transaction { pg: *pg, steps: vec![info.step()] })?;
         }
         self.store.settle(false)
     }
 
-    /// Removes everything.
+    /// Removes everything from the store.
     fn empty(&mut self, present: &BTreeSet<PgId>) -> Result<(), OfflineError> {
         let mut pools: BTreeSet<PoolId> = present.iter().map(|pg| pg.pool).collect();
         self.store.for_each_object(&ObjectId::min(), &ObjectId::max(), |_, object| {
             pools.insert(object.pool);
             Ok(())
         })?;
-        // As the only group of its pool, number 0 spans every object.
+        // If it were the only group of its pool, group 0 would span every object.
         let whole = pools.into_iter().map(|pool| PgId { pool, seed: 0 });
         for pg in whole.chain(present.iter().copied()) {
             self.store.submit(Transaction { pg, steps: vec![Step::PgDestroy { pg_num: 1 }] })?;

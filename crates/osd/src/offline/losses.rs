@@ -1,9 +1,9 @@
-//! What a store has lost of its metadata, as its placement groups have to know it.
+//! Losses of a store's metadata, in the form in which its placement groups must know them.
 //!
-//! A group gets back from other members what it knows that it lacks. An object that is lost by name is noted as
-//! missing. Where not even names are known, or where the group's own table has lost entries, the group has to start
-//! over: it keeps nothing but a note that it is incomplete, so that it never is a basis for anything, and copies
-//! everything.
+//! A group gets an object back from other members if it knows that it lacks the object. An object that is lost by name
+//! is noted as missing. If not even names are known, or if the group's own table has lost entries, the group has to
+//! start over. It then keeps nothing but a note that it is incomplete, so that it is never taken as a basis for
+//! anything, and copies everything.
 
 use super::{Device, OfflineError, OfflineStore};
 use pg::PgTable;
@@ -15,22 +15,22 @@ use store::{LostObject, Mended};
 use types::{EVersion, ObjectId, PgId, PoolId};
 use wire::Decode;
 
-/// What is to be done about what is lost.
+/// The work that the losses make necessary.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     /// Each part that cannot be read, with the groups that may have lost table entries or unnamed objects with it.
     pub parts: Vec<(String, Vec<PgId>)>,
-    /// Objects of which something is lost. With a group: it is to note that it lacks this version.
+    /// Objects of which something is lost. With a group: the group has to note that it lacks this version.
     pub objects: Vec<(ObjectId, Option<(PgId, EVersion)>)>,
-    /// Groups that have to start over, and of how many groups their pools have.
+    /// Groups that have to start over, each with the number of groups in its pool.
     pub start_over: BTreeMap<PgId, u32>,
-    /// The end of the log is lost, so what blocks held may have gone to others since.
+    /// True if the end of the log is lost. Blocks of the state before it may since have been given to other objects.
     pub log: bool,
-    /// Why this store cannot be repaired.
+    /// The reason why this store cannot be repaired.
     pub refused: Option<String>,
 }
 
-/// What is lost of a store that was opened to be mended.
+/// Lists the losses of a store that was opened to be mended.
 pub(crate) fn of<D: Device>(store: &mut OfflineStore<D>) -> Result<Option<Losses>, OfflineError> {
     let Some(mended) = store.store().mended().cloned() else { return Ok(None) };
     let mut found = Losses::default();
@@ -80,7 +80,7 @@ pub(crate) fn of<D: Device>(store: &mut OfflineStore<D>) -> Result<Option<Losses
         });
         let noted = match (table, last) {
             (Some(_), Some(entry)) if entry.kind == LogKind::Delete => None,
-            // Backfill has not come to it yet.
+            // Backfill has not come to this object yet.
             (Some(table), _) if !table.info.covers(&object) => None,
             (Some(table), _) => match table.version_of(&object).or(own) {
                 Some(version) => Some((pg, version)),
@@ -89,12 +89,12 @@ pub(crate) fn of<D: Device>(store: &mut OfflineStore<D>) -> Result<Option<Losses
                     None
                 }
             },
-            // Its table is none that an OSD would take, for other reasons.
+            // The group's table is bad for other reasons, and no OSD would take it.
             (None, _) => None,
         };
         found.objects.push((object, noted));
     }
-    // Those that start over note nothing.
+    // Groups that start over note nothing.
     for (_, noted) in &mut found.objects {
         *noted = noted.filter(|(pg, _)| !found.start_over.contains_key(pg));
     }
@@ -106,7 +106,7 @@ fn group_of(object: &ObjectId, pg_num: u32) -> PgId {
     PgId { pool: object.pool, seed }
 }
 
-/// How many groups pools have, where any group says so, and groups of pools where none does.
+/// The number of groups in each pool for which any group tells it, and the groups of pools for which none does.
 fn pg_nums<D: Device>(store: &mut OfflineStore<D>) -> Result<(BTreeMap<PoolId, u32>, Vec<PgId>), OfflineError> {
     let mut pg_nums = BTreeMap::new();
     let pgs = store.store().pgs();
@@ -121,7 +121,7 @@ fn pg_nums<D: Device>(store: &mut OfflineStore<D>) -> Result<(BTreeMap<PoolId, u
     Ok((pg_nums, silent))
 }
 
-/// Groups all of whose tables are lost, but not all objects.
+/// Groups that have lost their whole tables, but not all of their objects.
 fn unknown_groups<D: Device>(
     store: &mut OfflineStore<D>,
     mended: &Mended,
@@ -145,7 +145,7 @@ fn unknown_groups<D: Device>(
     Ok(unknown)
 }
 
-/// Why nobody can tell which groups are concerned, if that is so.
+/// The reason why nobody can tell which groups are concerned, if there is one.
 fn refusal<D: Device>(
     store: &mut OfflineStore<D>,
     mended: &Mended,

@@ -1,11 +1,11 @@
-//! An OSD's store while the OSD does not run: checked, counted, exported, imported, repaired.
+//! Work on an OSD's store while the OSD does not run: check, count, export, import, repair.
 //!
 //! * [`OfflineStore`]: a store opened on a [`Device`], with lookups that wait. Start here.
-//! * [`check()`], [`stats()`], [`export()`], [`import()`], [`repair()`]: what can be done with it, one file each.
+//! * [`check()`], [`stats()`], [`export()`], [`import()`], [`repair()`]: the kinds of work, one file each.
 //! * [`FileDevice`]: a file or block device, through the reactor. Tests use a simulated one.
 //!
-//! Unlike a running OSD this may wait: nobody else uses the store. The work is still the store's own core; here are
-//! only loops over what it answers.
+//! Unlike a running OSD this code may wait, because nobody else uses the store. The store's own core still does the
+//! work; this code only loops over its answers.
 
 mod check;
 mod device;
@@ -32,5 +32,5 @@ pub use session::{OfflineError, OfflineStore, read_labels};
 pub use stats::{PgStatsReport, PoolStats, StoreStats, stats};
 pub use stream::StreamError;
 
-/// Hears how far the work has come: bytes done, and in all where that is known.
+/// Callback for progress: bytes done, and bytes in all if their number is known.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, Option<u64>);

@@ -1,16 +1,16 @@
-//! What can be mended from this store alone.
+//! Repairs that need nothing but this store.
 //!
-//! Only what another copy in the same store proves is rewritten. A bad block of an object is not among it: it stays as
-//! it is, every read of it an error, until it is written anew. Removing a damaged object, so that its placement group
-//! brings it from another member, is done when asked for by name.
+//! A repair rewrites only data for which another copy in the same store is proof. It does not mend a bad block of an
+//! object: every read of that block fails until the block is written anew. It removes a damaged object only if the
+//! operator names the object; the object's placement group then brings it from another member.
 
 use super::check::check_open;
 use super::finding::MAKE_ANEW;
 use super::{CheckReport, Device, Finding, OfflineError, OfflineStore, Progress, group, losses};
 use bytes::Bytes;
 use pg::info::PgInfo;
-use pg::missing_step;
 use pg::object_info::ObjectInfo;
+use pg::missing_step;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,16 +24,17 @@ pub enum RepairAction {
     Superblock { device: store::Device, from: u64, to: u64 },
     /// Makes two checkpoints, which writes both roots.
     Roots,
-    /// Removes an object; its group notes that it lacks this version, and brings it from another member.
+    /// Removes an object. Its group notes that it lacks this version, and brings it from another member.
     RemoveObject { object: ObjectId, group: Option<(PgId, EVersion)>, bad_blocks: u64 },
-    /// Removes an object with bad blocks of a group that starts over: it is older than the group's anyway.
+    /// Removes an object with bad blocks whose group starts over: it is older than the group's state anyway.
     RemoveStale { object: ObjectId, bad_blocks: u64 },
     /// Writes zeros over blocks of the log that cannot be read and hold nothing that is needed.
     ClearLog { device: store::Device, offsets: Vec<u64> },
-    /// Has a group note that it lacks an object that is lost with damaged metadata. It brings it from another member.
+    /// Has a group note that it lacks an object that was lost with damaged metadata. The group brings it from another
+    /// member.
     NoteLost { object: ObjectId, group: Option<(PgId, EVersion)> },
-    /// Takes everything from a group but a note that it is incomplete: it may have lost objects, or entries of its
-    /// table. It copies everything from another member. `pg_num`: of the pool.
+    /// Removes everything of a group but a note that it is incomplete, because it may have lost objects or entries of
+    /// its table. The group copies everything from another member. `pg_num`: number of groups in its pool.
     StartOver { pg: PgId, pg_num: u32 },
     /// Makes the metadata whole without its lost parts.
     GiveUp { parts: u64 },
@@ -101,18 +102,18 @@ impl fmt::Display for RepairAction {
     }
 }
 
-/// What a repair would do, and what a check found.
+/// Actions of a repair, and the findings of the check that they rest on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairPlan {
     pub actions: Vec<RepairAction>,
     pub report: CheckReport,
 }
 
-/// What a repair did.
+/// Actions that a repair has carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairReport {
     pub done: Vec<RepairAction>,
-    /// A check afterwards.
+    /// Result of the check after the repair.
     pub after: CheckReport,
 }
 
@@ -148,8 +149,8 @@ fn object_of(finding: &Finding) -> Option<&ObjectId> {
     }
 }
 
-/// Checks the store, which is to be one that was opened to be mended, and says what could be done. `remove`: names of
-/// damaged objects, as a check prints them. Errors: one that is not there, or is not damaged.
+/// Checks the store and says what could be done. The store must have been opened to be mended. `remove`: names of
+/// damaged objects, as a check prints them. Errors: an object that is not there, or is not damaged.
 pub fn plan_repair<D: Device>(
     store: &mut OfflineStore<D>,
     remove: &[String],
@@ -178,7 +179,7 @@ pub fn plan_repair<D: Device>(
         actions.extend(losses.start_over.into_iter().map(|(pg, pg_num)| RepairAction::StartOver { pg, pg_num }));
         actions.push(RepairAction::GiveUp { parts: losses.parts.len() as u64 });
     }
-    // Checkpoints come behind what is noted, or that could be missing from them.
+    // Actions that write checkpoints come after the notes, because an earlier checkpoint would lack the notes.
     if report.findings.iter().any(|finding| matches!(finding, Finding::Root { .. })) {
         actions.push(RepairAction::Roots);
     }
@@ -192,7 +193,7 @@ pub fn plan_repair<D: Device>(
     Ok(RepairPlan { actions, report })
 }
 
-/// Objects with bad blocks of a store whose groups all start over.
+/// Removals of all objects with bad blocks, for a store whose groups all start over.
 fn stale(report: &CheckReport) -> Vec<RepairAction> {
     let mut bad: BTreeMap<&ObjectId, u64> = BTreeMap::new();
     let blocks = report.findings.iter().filter(|finding| matches!(finding, Finding::Block { .. }));
@@ -232,7 +233,8 @@ fn removal<D: Device>(
             None => return refused(format!("object {name}: nothing says which version pg {} should have", group.pg)),
         },
     };
-    // A group that is there but does not say which objects are its own must not lose one unnoticed.
+    // If the pool has a group that does not tell its objects, the object may be its own, and the group must not lose it
+    // unnoticed.
     let silent = store.store().pgs().into_iter().any(|pg| pg.pool == object.pool);
     if group.is_none() && silent {
         return refused(format!("object {name}: cannot tell which placement group would bring it back"));
@@ -240,8 +242,8 @@ fn removal<D: Device>(
     Ok(RepairAction::RemoveObject { object, group, bad_blocks })
 }
 
-/// Carries out a plan on the store that it was made for, which may be written, and checks it again. Also gives the
-/// device back.
+/// Carries out a plan on the store that it was made for, which must be open for writing. Then checks the store again.
+/// Also gives the device back.
 pub fn repair<D: Device>(
     mut store: OfflineStore<D>,
     plan: &RepairPlan,
@@ -276,7 +278,7 @@ pub fn repair<D: Device>(
                 store.submit(Transaction { pg, steps: vec![Step::Remove { object: object.clone() }] })?;
             }
             RepairAction::ClearLog { device, offsets } => {
-                // What was written meanwhile can be read.
+                // Blocks of the log that the checkpoint or other writes have replaced can be read again.
                 store.settle(true)?;
                 for offset in offsets {
                     if store.read_raw(*device, *offset, BLOCK_BYTES).is_err() {
@@ -294,7 +296,7 @@ pub fn repair<D: Device>(
                 let info = PgInfo { complete: false, pg_num: *pg_num, ..PgInfo::default() };
                 store.submit(Transaction { pg: *pg, steps: vec![all, info.step()] })?;
             }
-            // It covers the notes.
+            // This checkpoint covers the notes.
             RepairAction::GiveUp { .. } => store.settle(true)?,
         }
     }

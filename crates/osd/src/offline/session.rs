@@ -1,4 +1,4 @@
-//! A store that is open without its OSD.
+//! A store that is opened without its OSD.
 
 use super::Device;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +10,8 @@ use store::{
 use types::{AlignedBuf, BLOCK_BYTES, Errno, ObjectId, PgId};
 use wire::Rope;
 
-/// Why something could not be done with an offline store. Each says all in one sentence; there are no causes to print
-/// behind it.
+/// The reason why an operation on an offline store failed. Each variant says all in one sentence, and has no cause to
+/// print behind it.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
     #[error("not a store of an OSD: {device_bytes} bytes without a superblock")]
@@ -34,7 +34,7 @@ pub enum OfflineError {
     Metadata(Damage),
     #[error("{0}")]
     Stream(super::StreamError),
-    /// What was asked for cannot be, and why.
+    /// The request cannot be carried out; the text tells the reason.
     #[error("{0}")]
     Refused(String),
 }
@@ -58,7 +58,7 @@ from! {
 }
 
 impl OfflineError {
-    /// Whether the store itself is damaged, rather than the request or the surroundings at fault.
+    /// True if the store itself is damaged; false if the request or the surroundings are at fault.
     pub fn is_damage(&self) -> bool {
         match self {
             OfflineError::NoSuperblock | OfflineError::Read(_) | OfflineError::Metadata(_) => true,
@@ -91,12 +91,12 @@ pub(crate) enum PendingRead {
     Damaged(Damage),
 }
 
-/// A store on its device. What is under way is waited for.
+/// An open store on its device. Its methods wait for I/O under way.
 pub struct OfflineStore<D> {
     device: D,
     store: Store,
     labels: Labels,
-    /// Both copies of each device's superblock.
+    /// Both copies of the superblock of each device.
     superblocks: Vec<(store::Device, [LabelBlock<StoreLabel>; 2])>,
     under_way: usize,
     reads: BTreeMap<LookupId, Result<Rope, ReadError>>,
@@ -104,8 +104,8 @@ pub struct OfflineStore<D> {
     stopped: Option<Box<StopReason>>,
 }
 
-/// Reads the main device's superblocks, and the roots where these say that they are. Errors: the main device is too
-/// small for any store.
+/// Reads the main device's superblocks, and the roots from the places that the superblocks name. Errors: the main
+/// device is too small for any store.
 pub fn read_labels(device: &mut impl Device) -> Result<Labels, OfflineError> {
     let device_bytes = device.bytes();
     if device_bytes < StoreConfig::DEVICE_BYTES_MIN {
@@ -130,7 +130,7 @@ fn read_label(device: &mut impl Device, of: store::Device, offset: u64) -> Resul
     device.wait().result.map(|buf| buf.expect("a read that succeeded hands its buffer back"))
 }
 
-/// The label by which to open the store.
+/// The label by which the store is opened.
 fn label_of(labels: &Labels, device_bytes: u64) -> Result<StoreLabel, OfflineError> {
     if let Some(label) = labels.label() {
         return Ok(*label);
@@ -149,15 +149,15 @@ fn label_of(labels: &Labels, device_bytes: u64) -> Result<StoreLabel, OfflineErr
 }
 
 impl<D: Device> OfflineStore<D> {
-    /// Opens whatever store there is on the device. Writes nothing.
+    /// Opens any store on the device. Writes nothing.
     ///
-    /// A label that the device cannot read counts as absent: the other copy, or the other root, will do if everything
-    /// fits together with it.
+    /// A label that the device cannot read counts as absent. The other copy, or the other root, serves if everything is
+    /// consistent with it.
     pub fn open(device: D) -> Result<OfflineStore<D>, OfflineError> {
         OfflineStore::open_by(device, Store::open)
     }
 
-    /// The same, as [`Store::open_to_mend`] does: all metadata is read, and what of it is lost is given up.
+    /// Opens the store as [`Store::open_to_mend`] does: reads all metadata and gives up the parts that are lost.
     pub fn open_to_mend(device: D) -> Result<OfflineStore<D>, OfflineError> {
         OfflineStore::open_by(device, Store::open_to_mend)
     }
@@ -192,7 +192,8 @@ impl<D: Device> OfflineStore<D> {
             }
             opening.io_done(done);
         };
-        // What is tested with lookups that wait for the device works with those that do not.
+        // Tests run with lookups that wait for the device. Code that works with those also works with lookups that do
+        // not wait.
         #[cfg(test)]
         let store = {
             let mut store = store;
@@ -225,22 +226,22 @@ impl<D: Device> OfflineStore<D> {
         self.store.label()
     }
 
-    /// What the fixed places held when the store was opened.
+    /// The labels found at the fixed places when the store was opened.
     pub fn labels(&self) -> &Labels {
         &self.labels
     }
 
-    /// What each device's copies of the superblock held when the store was opened.
+    /// Both copies of each device's superblock, as found when the store was opened.
     pub(crate) fn superblocks(&self) -> &[(store::Device, [LabelBlock<StoreLabel>; 2])] {
         &self.superblocks
     }
 
-    /// The store itself, for what it answers at once.
+    /// The store itself, for questions that it answers at once.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Gives the device back. What was not committed is lost.
+    /// Gives the device back. Uncommitted changes are lost.
     pub fn into_device(mut self) -> D {
         while self.under_way > 0 {
             self.device.wait();
@@ -249,13 +250,13 @@ impl<D: Device> OfflineStore<D> {
         self.device
     }
 
-    /// Gives the device back with whatever is under way on it, as the end of a process does.
+    /// Gives the device back with all its I/O still under way, as the end of a process does.
     #[cfg(test)]
     pub(crate) fn into_device_unsettled(self) -> D {
         self.device
     }
 
-    /// Asks until the answer is there.
+    /// Repeats a lookup until it gives an answer.
     pub fn ready<T>(&mut self, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> Result<T, OfflineError> {
         loop {
             match ask(&mut self.store) {
@@ -280,8 +281,8 @@ impl<D: Device> OfflineStore<D> {
         read
     }
 
-    /// The bytes of a read, or why there are none. The outer error: the store has stopped, or cannot tell where they
-    /// are.
+    /// The bytes of a read, or the reason why they cannot be read. The outer error: the store has stopped, or cannot
+    /// tell where the bytes are.
     pub(crate) fn finish_read(&mut self, read: PendingRead) -> Result<Result<Rope, ReadError>, OfflineError> {
         let id = match read {
             PendingRead::Ready(data) => return Ok(Ok(data)),
@@ -296,7 +297,7 @@ impl<D: Device> OfflineStore<D> {
         }
     }
 
-    /// Objects of the range `from .. until`, a page at a time: calls `visit` for each, in order.
+    /// Calls `visit` for each object of the range `from .. until`, in order. Lists a page at a time.
     pub(crate) fn for_each_object(
         &mut self,
         from: &ObjectId,
@@ -310,7 +311,7 @@ impl<D: Device> OfflineStore<D> {
             let page = self.ready(|store| store.list(&from, until, PAGE))?;
             let full = page.len() == PAGE;
             for object in page {
-                // A page begins with the last object of the one before.
+                // A page begins with the last object of the page before.
                 if last.as_ref() != Some(&object) {
                     visit(self, object.clone())?;
                 }
@@ -323,7 +324,7 @@ impl<D: Device> OfflineStore<D> {
         }
     }
 
-    /// Entries of an object's omap, a page at a time.
+    /// Calls `visit` for each page of entries of an object's omap.
     pub(crate) fn for_each_omap_page(
         &mut self,
         object: &ObjectId,
@@ -343,12 +344,12 @@ impl<D: Device> OfflineStore<D> {
 
     /// All entries of a group's table, in order.
     pub(crate) fn pg_table(&mut self, pg: PgId) -> Result<Vec<(bytes::Bytes, bytes::Bytes)>, OfflineError> {
-        // No key of a group's table begins so.
+        // No key of a group's table begins with so many bytes 0xff.
         const BEHIND_ALL: [u8; 64] = [0xff; 64];
         self.ready(|store| store.pg_list(pg, b"", &BEHIND_ALL, usize::MAX))
     }
 
-    /// Submits a transaction and lets what is under way go on. It is durable after [`OfflineStore::settle`].
+    /// Submits a transaction and starts its I/O. The transaction is durable after [`OfflineStore::settle`].
     pub fn submit(&mut self, txn: Transaction) -> Result<(), OfflineError> {
         self.store.submit(txn)?;
         self.store.end_turn();
@@ -356,7 +357,7 @@ impl<D: Device> OfflineStore<D> {
         self.events()
     }
 
-    /// Makes everything submitted durable, and a checkpoint if wanted.
+    /// Makes everything submitted durable. `checkpoint`: also writes a checkpoint.
     pub fn settle(&mut self, checkpoint: bool) -> Result<(), OfflineError> {
         if checkpoint {
             self.store.checkpoint();
@@ -374,7 +375,7 @@ impl<D: Device> OfflineStore<D> {
         }
     }
 
-    /// Writes blocks past the store, for repairs of what it does not keep up itself, and flushes.
+    /// Writes a block past the store and flushes. For repairs of places that the store does not write itself.
     pub(crate) fn write_raw(
         &mut self,
         device: store::Device,
@@ -407,7 +408,7 @@ impl<D: Device> OfflineStore<D> {
         }
     }
 
-    /// Takes in one completion and what follows from it.
+    /// Takes in one completion and its consequences.
     fn step(&mut self) -> Result<(), OfflineError> {
         let before = (self.reads.len(), self.lookups.len());
         self.submit_io();

@@ -1,4 +1,4 @@
-//! What is in a store, and how it lies there.
+//! Statistics of a store's content and its layout on the device.
 
 use super::{Device, OfflineError, OfflineStore, Progress};
 use crate::offline::check::label_json;
@@ -12,7 +12,7 @@ use types::{EVersion, ObjectId, PgId, PoolId};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PoolStats {
     pub objects: u64,
-    /// Logical bytes.
+    /// Sum of the objects' sizes, in bytes.
     pub bytes: u64,
     pub omap_keys: u64,
     pub omap_bytes: u64,
@@ -22,7 +22,7 @@ pub struct PoolStats {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgStatsReport {
     pub pg: PgId,
-    /// `Err`: why the table cannot be read.
+    /// `Err`: the reason why the table cannot be read.
     pub table: Result<PgSummary, String>,
 }
 
@@ -36,7 +36,7 @@ pub struct PgSummary {
     pub bytes: i64,
 }
 
-/// Everything about a store that is no content.
+/// All facts about a store except its content.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StoreStats {
     pub label: StoreLabel,
@@ -45,14 +45,15 @@ pub struct StoreStats {
     pub pools: BTreeMap<PoolId, PoolStats>,
     pub groups: Vec<PgStatsReport>,
     pub free_space: FreeSpace,
-    /// Objects whose bytes are in their records, and how many bytes.
+    /// Number of objects whose bytes are in their records, and the number of those bytes.
     pub inline_objects: u64,
     pub inline_bytes: u64,
-    /// Objects that have blocks, the pieces in which these lie on the device, and the most pieces of one object.
+    /// Number of objects that have blocks; number of pieces in which these lie on the device; the most pieces of one
+    /// object.
     pub objects_with_data: u64,
     pub extents: u64,
     pub extents_of_one_max: u64,
-    /// Bytes of blocks as objects hold them: shared ones count for each.
+    /// Bytes of blocks summed over objects: a shared block counts for each.
     pub referenced_bytes: u64,
 }
 
@@ -105,7 +106,7 @@ impl StoreStats {
     }
 }
 
-/// Counts everything; reads no data. Progress is in objects.
+/// Counts everything without reading data. `progress` is in objects.
 pub fn stats<D: Device>(store: &mut OfflineStore<D>, progress: Progress<'_>) -> Result<StoreStats, OfflineError> {
     let usage = store.store().usage();
     let mut stats = StoreStats {
@@ -154,7 +155,7 @@ fn count_object<D: Device>(
     let count = extents.len() as u64;
     stats.objects_with_data += u64::from(count > 0);
     if count == 0 && stat.size_bytes > 0 {
-        // What is allocated without having a place on the device.
+        // These bytes are allocated without a place on the device.
         let inline = store.ready(|store| store.extents(object, 0, u64::MAX))?;
         stats.inline_objects += u64::from(!inline.is_empty());
         stats.inline_bytes += inline.iter().map(|(_, len)| len).sum::<u64>();

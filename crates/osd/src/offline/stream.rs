@@ -1,8 +1,8 @@
 //! The stream that exports write and imports read. `docs/export-format.md` describes it.
 //!
-//! A stream is a magic number and a version, then frames: kind (1), length (4), checksum (4), payload. The checksum of
-//! a frame begins with that of the frame before, so that a frame that is lost, repeated or out of place shows as surely
-//! as one that is damaged.
+//! A stream is a magic number and a version, followed by frames: kind (1 byte), length (4), checksum (4), payload. The
+//! checksum of a frame continues that of the frame before. A frame that is lost, repeated or out of place therefore
+//! shows as surely as a damaged one.
 
 use bytes::Bytes;
 use std::io::{self, Read, Write};
@@ -12,10 +12,11 @@ use wire::{Decode, DecodeError, Reader, Target, Writer};
 const MAGIC: [u8; 8] = *b"NACREEXP";
 pub(crate) const STREAM_VERSION: u32 = 1;
 const FRAME_HEAD_BYTES: usize = 9;
-/// Longer frames are refused: the longest that exports make are an object's attributes, or one omap entry.
+/// The longest frame; longer ones are refused. The longest frames of exports hold an object's attributes or one omap
+/// entry.
 const FRAME_BYTES_MAX: u32 = 256 << 20;
 
-/// Why a stream cannot be read or written.
+/// The reason why a stream cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     #[error("cannot write the stream: {0}")]
@@ -42,7 +43,7 @@ pub enum StreamError {
     BytesBehind,
 }
 
-/// What a stream holds.
+/// The content of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
     Everything,
@@ -52,15 +53,15 @@ pub(crate) enum Scope {
 /// The first frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StreamHeader {
-    /// The cluster it is of.
+    /// The cluster that the stream comes from.
     pub fsid: Fsid,
-    /// The OSD and the store it was made from.
+    /// The OSD and the store that the stream was made from.
     pub osd: OsdId,
     pub store: Fsid,
     pub scope: Scope,
 }
 
-/// An object without its data and omap entries, which follow.
+/// An object without its data and omap entries, which follow in other frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ObjectHead {
     pub object: ObjectId,
@@ -70,12 +71,12 @@ pub(crate) struct ObjectHead {
     pub omap_header: Bytes,
 }
 
-/// One piece of a stream, in the order in which they come: header, groups, for each object its head, data and omap,
-/// then the groups' tables, and the end.
+/// One piece of a stream. Their order is: header; groups; for each object its head, data and omap; the groups' tables;
+/// the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Frame {
     Header(StreamHeader),
-    /// The groups whose tables will come.
+    /// The groups whose tables come later in the stream.
     Groups(Vec<PgId>),
     Object(ObjectHead),
     /// Bytes of the object, without holes.
@@ -84,14 +85,14 @@ pub(crate) enum Frame {
         bytes: Bytes,
     },
     Omap(Vec<(Bytes, Bytes)>),
-    /// The object that was begun cannot be read: it is not part of the export.
+    /// The object that was begun cannot be read and is not part of the export.
     Abandoned,
-    /// Entries of a group's table; one group's may come in several frames.
+    /// Entries of a group's table; they may come in several frames.
     Table {
         pg: PgId,
         entries: Vec<(Bytes, Bytes)>,
     },
-    /// How many objects, abandoned ones not counted, and bytes of data came.
+    /// Number of objects, without abandoned ones, and number of bytes of data.
     End {
         objects: u64,
         bytes: u64,
@@ -219,7 +220,7 @@ fn get_pg(r: &mut Reader<'_>) -> Result<PgId, DecodeError> {
     Ok(PgId { pool: types::PoolId(r.i64()?), seed: r.u32()? })
 }
 
-/// A frame's first bytes without its checksum.
+/// The first bytes of a frame, without its checksum.
 fn frame_head(kind: u8, bytes: u32) -> [u8; 5] {
     let [a, b, c, d] = bytes.to_le_bytes();
     [kind, a, b, c, d]
@@ -266,7 +267,7 @@ impl<W: Write> FrameWriter<W> {
 pub(crate) struct FrameReader<R> {
     input: R,
     crc: u32,
-    /// Number of the frame that is next, from 1.
+    /// Number of the next frame, counted from 1.
     frame: u64,
     bytes: u64,
 }
@@ -288,7 +289,7 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Number of the frame read last.
+    /// Number of the frame that was read last.
     pub fn frame(&self) -> u64 {
         self.frame - 1
     }
@@ -298,7 +299,7 @@ impl<R: Read> FrameReader<R> {
         self.bytes
     }
 
-    /// The next frame. The end is a frame too: a stream without it is cut short.
+    /// Reads the next frame. The end is a frame, too: a stream without it is cut short.
     pub fn next(&mut self) -> Result<Frame, StreamError> {
         let frame = self.frame;
         let short = |e: io::Error| match e.kind() {
@@ -311,7 +312,7 @@ impl<R: Read> FrameReader<R> {
         if bytes > FRAME_BYTES_MAX {
             return Err(StreamError::FrameLength { frame, bytes });
         }
-        // Grows with what comes, not with what is said to come.
+        // The buffer grows with the bytes that come, not with the length that the frame claims.
         let mut payload = Vec::new();
         let read = (&mut self.input).take(bytes.into()).read_to_end(&mut payload).map_err(StreamError::Read)?;
         if read < bytes as usize {
@@ -327,7 +328,7 @@ impl<R: Read> FrameReader<R> {
         Frame::decode(head[0], &payload.into()).map_err(|source| StreamError::Decode { frame, source })
     }
 
-    /// Errors: the stream goes on.
+    /// Checks that the stream ends here. Errors: it goes on.
     pub fn finish(mut self) -> Result<(), StreamError> {
         match self.input.read(&mut [0]).map_err(StreamError::Read)? {
             0 => Ok(()),
@@ -408,7 +409,7 @@ mod tests {
     #[test]
     fn a_lost_or_repeated_frame_shows() {
         let put = |order: &[usize]| {
-            // Frames as whole writers would make them, put together anew.
+            // Puts sound frames together in another order.
             let whole = stream();
             let mut bounds = vec![12];
             while *bounds.last().unwrap() < whole.len() {

@@ -1,4 +1,4 @@
-//! Reads objects' bytes only to have their checksums compared.
+//! Reads objects' bytes for the sole purpose of comparing their checksums.
 
 use super::session::PendingRead;
 use super::{Device, OfflineError, OfflineStore};
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use store::{PlacedExtent, ReadError};
 use types::{BLOCK_BYTES, ObjectId};
 
-/// One read: 1 MiB.
+/// Bytes of one read: 1 MiB.
 pub(crate) const READ_BYTES: u64 = 1 << 20;
-/// Reads under way at once.
+/// Number of reads under way at once.
 pub(crate) const READS_AHEAD: usize = 8;
 
 struct Piece {
@@ -19,7 +19,7 @@ struct Piece {
     read: PendingRead,
 }
 
-/// Several objects' reads under way.
+/// Reads of several objects under way.
 #[derive(Default)]
 pub(crate) struct Verifier {
     queue: VecDeque<Piece>,
@@ -27,12 +27,13 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    /// Bytes of blocks that are done.
+    /// Bytes of blocks that have been read.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reads everything that an object has on the device. Bad blocks, of this and of earlier objects, go to `bad`.
+    /// Begins to read all blocks that an object has on the device. Bad blocks of this object and of earlier ones go to
+    /// `bad`.
     pub fn object<D: Device>(
         &mut self,
         store: &mut OfflineStore<D>,
@@ -51,7 +52,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// Waits for all that has begun.
+    /// Waits for all reads that have begun.
     pub fn finish<D: Device>(
         &mut self,
         store: &mut OfflineStore<D>,
@@ -75,7 +76,7 @@ impl Verifier {
             bad.push(error);
             return Ok(());
         }
-        // A read names one bad block; each by itself names all.
+        // A read of several blocks names one bad block. Reading each block by itself finds all of them.
         let before = bad.len();
         for at in (offset..offset + len).step_by(BLOCK_BYTES) {
             let read = store.begin_read(&object, at, BLOCK_BYTES as u64);
@@ -84,14 +85,14 @@ impl Verifier {
             }
         }
         if bad.len() == before {
-            // It was bad a moment ago: media that read now and then are not sound.
+            // The block was bad a moment ago. A medium that can be read only now and then is not sound.
             bad.push(error);
         }
         Ok(())
     }
 }
 
-/// The ranges to read, each within one stretch of the object without holes.
+/// The ranges to read. Each lies within one stretch of the object without holes.
 pub(crate) fn pieces(extents: &[PlacedExtent]) -> Vec<(u64, u64)> {
     let mut stretches: Vec<(u64, u64)> = Vec::new();
     for extent in extents {

@@ -1,4 +1,4 @@
-//! Messages on their way to shards, and orders that come from shards.
+//! Hands messages to the shards, and carries out orders that come from shards.
 
 use super::{Running, VERSION};
 use crate::command::{self, Facts};
@@ -20,7 +20,7 @@ use wire::nacre::long::{goes_whole, in_parts, is_too_long};
 use wire::{DecodeError, Envelope, Message, Target};
 
 impl Running {
-    /// A client's operation goes to the shard that has its group.
+    /// Hands a client's operation to the shard that has its group.
     pub(super) fn client_op(
         &mut self,
         session: SessionId,
@@ -34,7 +34,8 @@ impl Running {
         let newest = self.shard.newest_epoch();
         route::check_epoch(needed, newest).inspect_err(|_| self.ask_for_maps(newest.next()))?;
         match self.shard.homes().of(pg) {
-            // Of no group that there is, or was: the map that the client is sent tells it so.
+            // Operations of a group that does not exist, or no longer does, go to this shard, too. It sends the client
+            // the map that tells so.
             Some(0) => self.shard.client_op(session, envelope, began),
             None if needed <= self.shard.map().epoch => self.shard.client_op(session, envelope, began),
             Some(shard) => {
@@ -49,7 +50,7 @@ impl Running {
         }
     }
 
-    /// Hands a client's message about a backoff to the shard that has asked for it.
+    /// Hands a client's message about a backoff to the shard that asked for the backoff.
     pub(super) fn client_backoff(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
         match route::of_backoff(envelope)? {
             0 => self.shard.client_backoff(session, envelope),
@@ -57,12 +58,12 @@ impl Running {
                 self.others.tell(shard, ToWorker::ClientBackoff { session, envelope: envelope.clone() });
                 Ok(())
             }
-            // Nobody asked for that.
+            // No shard asked for this backoff.
             _ => Ok(()),
         }
     }
 
-    /// A message needs a map that this OSD does not have.
+    /// Keeps a message that needs a newer map. Asks for the map unless it has come already.
     pub(super) fn came_early(&mut self, early: Early) {
         let is_here = early.needed <= self.shard.newest_epoch();
         self.others.keep_early(early);
@@ -78,7 +79,7 @@ impl Running {
         }
     }
 
-    /// A message of another OSD, or of another shard of this one, goes to the shards that it concerns.
+    /// Hands a message of another OSD, or of another shard of this OSD, to the shards that it concerns.
     pub(super) fn osd_message(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let Some(as_one) = self.others.as_one() else { return self.shard.peer_message(from, envelope, began) };
         match as_one.deliver(self.shard.homes(), self.shard.map().epoch, from, envelope)? {
@@ -112,8 +113,8 @@ impl Running {
         }
     }
 
-    /// The session with another OSD has ended, with all that was on its way in it: groups that both are members of
-    /// learn it before anything that comes or goes in a session after it.
+    /// The session with another OSD has ended, with all messages that were on their way in it. Groups of which both
+    /// OSDs are members learn this before any message that comes or goes in a later session.
     pub(super) fn peer_session_ended(&mut self, osd: OsdId) {
         self.others.drop_early(osd);
         self.others.tell_all(|| ToWorker::SessionEnded { osd });
@@ -141,7 +142,7 @@ impl Running {
         }
     }
 
-    /// The facts about all shards are there.
+    /// Answers a command once the facts of all shards are there.
     pub(super) fn answer_command(
         &mut self,
         io: &impl Io,
@@ -167,7 +168,7 @@ impl Running {
         self.public.messenger.send(session, reply);
     }
 
-    /// Handles what workers have said. Returns why the OSD must stop, if it must.
+    /// Handles the messages of workers. Returns the reason if the OSD must stop.
     pub(super) fn take_from_workers(&mut self, io: &impl Io) -> Option<Failure> {
         let now = io.now();
         for (shard, message) in self.others.take() {
@@ -219,7 +220,7 @@ impl Running {
 
     pub(super) fn maps_came(&mut self, maps: messages::OsdMap) {
         let maps = Arc::new(maps);
-        // Before anything that is about groups of these maps.
+        // Workers get the maps before any message about groups of these maps.
         self.others.tell_all(|| ToWorker::Maps(maps.clone()));
         if let Err(e) = self.shard.osd_maps(&maps) {
             tracing::error!("maps from the monitor are not usable: {e}");
@@ -227,7 +228,7 @@ impl Running {
         self.follow_map();
     }
 
-    /// Has maps that have come earlier come into force, as far as that goes in one turn.
+    /// Brings maps that came earlier into force, as far as one turn allows.
     pub(super) fn maps_go_on(&mut self) {
         let epoch = self.shard.map().epoch;
         self.shard.follow_maps();
@@ -236,7 +237,7 @@ impl Running {
         }
     }
 
-    /// Does what the map in force makes possible.
+    /// Does all that the map in force makes possible.
     fn follow_map(&mut self) {
         self.map_is_new = true;
         let map = self.shard.map().clone();
@@ -256,17 +257,17 @@ impl Running {
         }
     }
 
-    /// Carries out what the first shard wants. Returns why the OSD must stop, if it must.
+    /// Carries out the first shard's outputs. Returns the reason if the OSD must stop.
     pub(super) fn route(&mut self, now: Duration) -> Option<Failure> {
         self.shard.take_outputs().into_iter().find_map(|output| self.route_one(now, 0, output))
     }
 
-    /// Carries out what a shard wants. Returns why the OSD must stop, if it must.
+    /// Carries out one output of a shard. Returns the reason if the OSD must stop.
     pub(super) fn route_one(&mut self, now: Duration, shard: usize, output: Output) -> Option<Failure> {
         match output {
             Output::ToClient { session, envelope } => self.public.messenger.send(session, envelope),
             Output::ToOsd { osd, envelope } if osd == self.shard.whoami() => {
-                // From one of its shards to another.
+                // This message goes from one of the OSD's shards to another.
                 if let Err(why) = self.osd_message(osd, &envelope, now) {
                     return Some(Failure::MessageBetweenShards { shard, why });
                 }
@@ -299,7 +300,7 @@ impl Running {
                 }
             }
             Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),
-            // Maps that a shard lacks which is behind the first one are on their way to it.
+            // A shard that is behind the first one lacks only maps that are on their way to it.
             Output::NeedMaps { from } if shard == 0 || from > self.shard.newest_epoch() => self.ask_for_maps(from),
             Output::NeedMaps { .. } => {}
             Output::Fatal(why) => return Some(Failure::Shard(why)),

@@ -1,4 +1,4 @@
-//! The parts that an OSD's devices are divided into, one for each shard.
+//! Divides an OSD's devices into parts, one for each shard.
 
 use crate::StorePaths;
 use pg::{SHARDS_MAX, can_be_shards};
@@ -8,31 +8,31 @@ use std::os::unix::fs::FileExt;
 use store::{Device, LABEL_OFFSETS, LabelBlock, Labels, Slice, StoreLabel};
 use types::{BLOCK_BYTES, Fsid};
 
-/// A number of shards as users give it.
+/// Parses a number of shards that a user gives.
 ///
-/// Errors: no OSD has so many; a sentence.
+/// Errors: no OSD can have that number; the error is a sentence.
 pub fn parse_shards(text: &str) -> Result<usize, String> {
     let shards = text.parse().ok().filter(|count| can_be_shards(*count));
     shards.ok_or_else(|| format!("an OSD has a power of two of shards, {SHARDS_MAX} at most"))
 }
 
-/// How the devices of a store are divided: all into the same number of equal parts.
+/// The division of a store's devices. All are divided into the same number of equal parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Division {
     shards: u32,
-    /// Bytes of a part, in the order of [`Device::ALL`]. Not told of what is not divided.
+    /// Bytes of a part, in the order of [`Device::ALL`]; `None` for a device that is not divided.
     part_bytes: [Option<u64>; 3],
 }
 
 impl Division {
-    /// Parts begin at multiples of this: no unit that drives write in belongs to two.
+    /// Parts begin at multiples of this, so that no unit in which drives write belongs to two parts.
     pub const PART_UNIT_BYTES: u64 = 1 << 20;
-    /// One part, which is everything.
+    /// A division into one part, which is the whole store.
     pub const WHOLE: Division = Division { shards: 1, part_bytes: [None; 3] };
 
     /// Divides devices of these sizes, in the order of [`Device::ALL`].
     ///
-    /// Panics unless the number is a power of two and at most [`SHARDS_MAX`].
+    /// Panics unless `shards` is a power of two and at most [`SHARDS_MAX`].
     pub fn of(shards: usize, bytes: [Option<u64>; 3]) -> Division {
         assert!(can_be_shards(shards), "{shards} shards");
         if shards == 1 {
@@ -42,14 +42,14 @@ impl Division {
         Division { shards: shards as u32, part_bytes: bytes.map(|bytes| bytes.map(part)) }
     }
 
-    /// What identifies the store of a shard, where `whole` identifies the OSD's.
+    /// Identity of a shard's store. `whole`: identity of the OSD's store.
     pub fn uuid(whole: Fsid, shard: usize) -> Fsid {
         let mut uuid = whole;
         uuid.0[14] ^= shard as u8;
         uuid
     }
 
-    /// The division that the label of a store's first part tells.
+    /// The division that the label of a store's first part records.
     pub fn told_by(label: &StoreLabel) -> Division {
         if label.slice.is_whole() {
             return Division::WHOLE;
@@ -57,10 +57,10 @@ impl Division {
         Division { shards: label.slice.count, part_bytes: Device::ALL.map(|device| label.bytes_of(device)) }
     }
 
-    /// Reads how the store at these paths is divided. Where there is no store it is taken to be whole: opening it tells
-    /// what is wrong.
+    /// Reads the division of the store at these paths. If there is no store, returns [`Division::WHOLE`]: opening the
+    /// store then tells the error.
     ///
-    /// Errors: the main device cannot be read; it is divided into a number of parts that no OSD here has.
+    /// Errors: the main device cannot be read; it is divided into a number of parts that no OSD of this version has.
     pub fn read(paths: &StorePaths) -> io::Result<Division> {
         let file = File::open(&paths.main)?;
         let mut block = [0; BLOCK_BYTES];
@@ -86,17 +86,17 @@ impl Division {
         Slice { index: shard as u32, count: self.shards }
     }
 
-    /// Where a shard's part of a device begins.
+    /// Offset at which a shard's part of a device begins.
     pub fn offset(&self, shard: usize, device: Device) -> u64 {
         self.part_bytes[device as usize].unwrap_or(0) * shard as u64
     }
 
-    /// Where a shard's part of a device lies, if that is divided: its offset and length.
+    /// Offset and length of a shard's part of a device, if the device is divided.
     pub fn bounds(&self, shard: usize, device: Device) -> Option<(u64, u64)> {
         self.part_bytes[device as usize].map(|bytes| (self.offset(shard, device), bytes))
     }
 
-    /// Bytes of a shard's part of a device of so many bytes, or what is left of it if it is too short.
+    /// Length of a shard's part of a device of `device_bytes` bytes; less if the device ends within the part.
     pub fn bytes(&self, shard: usize, device: Device, device_bytes: u64) -> u64 {
         let left = device_bytes.saturating_sub(self.offset(shard, device));
         self.part_bytes[device as usize].map_or(left, |part| part.min(left))

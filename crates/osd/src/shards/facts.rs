@@ -1,13 +1,13 @@
-//! What operators ask an OSD, put together from its shards.
+//! Facts for operators about an OSD, put together from its shards.
 
 use pg::hops::{OpCounts, OpSample, OpState};
 use pg::{BackoffCounts, CheckCounts, PacingView, ReplicaReadCounts, Shard};
 use store::{BlockCacheStats, CacheCounts, DeviceUsage, SpaceUsage};
 
-/// Operations under way that are listed at most.
+/// The most operations under way that are listed.
 const IN_FLIGHT_MAX: usize = 1000;
 
-/// What a shard says of itself, or all together.
+/// Facts about one shard, or about several together.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardFacts {
     pub usage: SpaceUsage,
@@ -17,9 +17,9 @@ pub(crate) struct ShardFacts {
     pub replica_reads: ReplicaReadCounts,
     pub backoffs: BackoffCounts,
     pub ops: OpCounts,
-    /// One in how many operations is kept.
+    /// One of this many operations is kept.
     pub one_op_kept_in: u64,
-    /// Oldest first.
+    /// Kept operations, oldest first.
     pub recent_ops: Vec<OpSample>,
     pub slowest_ops: Vec<OpSample>,
     pub ops_in_flight: Vec<(OpSample, OpState)>,
@@ -42,7 +42,7 @@ impl ShardFacts {
         }
     }
 
-    /// These, and those of another shard.
+    /// These facts together with those of another shard.
     pub fn and(mut self, other: ShardFacts) -> ShardFacts {
         self.usage = usage_of_both(&self.usage, &other.usage);
         self.caches = caches_of_both(&self.caches, &other.caches);
@@ -79,7 +79,8 @@ impl ShardFacts {
     }
 }
 
-/// Sums; but a device is as full as the fuller part of it: what finds no room there finds none.
+/// The sum of both parts' usage. But a device counts as being as full as its fuller part, because data for that part
+/// finds no room elsewhere.
 pub(crate) fn usage_of_both(a: &SpaceUsage, b: &SpaceUsage) -> SpaceUsage {
     let device = |a: DeviceUsage, b: DeviceUsage| {
         let total_bytes = a.total_bytes + b.total_bytes;
@@ -98,7 +99,8 @@ pub(crate) fn usage_of_both(a: &SpaceUsage, b: &SpaceUsage) -> SpaceUsage {
     }
 }
 
-/// Free bytes of two parts together, each with its total, of which no larger share is free than of the fuller one.
+/// Free bytes of two parts together, so that the free share of the sum is that of the fuller part. Each argument: free
+/// bytes and total bytes of a part.
 pub(crate) fn free_of_both(a: (u64, u64), b: (u64, u64)) -> u64 {
     let total = u128::from(a.1) + u128::from(b.1);
     let share = |(free, bytes): (u64, u64)| u128::from(free).saturating_mul(total) / u128::from(bytes.max(1));

@@ -12,12 +12,12 @@ use wire::msgr::SessionId;
 use wire::nacre::mon::OsdBeacon;
 use wire::{DecodeError, EntityAddr, EntityAddrVec, Envelope};
 
-/// Which question an answer is to.
+/// Names a question, so that its answers can be told from others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct QuestionId(pub u64);
 
 pub(crate) enum ToWorker {
-    /// All stores are open: take part, under this address.
+    /// All stores are open: the worker takes part from now on, under this address.
     Begin {
         homes: Homes,
         public_addrs: EntityAddrVec,
@@ -36,7 +36,7 @@ pub(crate) enum ToWorker {
         envelope: Envelope,
         began: Duration,
     },
-    /// About a backoff, behind the operations that the client sent before.
+    /// A message about a backoff, behind the operations that the client sent before it.
     ClientBackoff {
         session: SessionId,
         envelope: Envelope,
@@ -46,7 +46,7 @@ pub(crate) enum ToWorker {
         envelope: Envelope,
         began: Duration,
     },
-    /// The session with another OSD has ended, with all that was on its way in it.
+    /// The session with another OSD has ended, with all messages that were on their way in it.
     SessionEnded {
         osd: OsdId,
     },
@@ -55,18 +55,18 @@ pub(crate) enum ToWorker {
     /// A session with a monitor has begun.
     MonitorConnected,
     DropCaches,
-    /// A question for the shard's facts.
+    /// Asks for the shard's facts.
     Facts {
         id: QuestionId,
     },
-    /// A command about one of its groups.
+    /// A command about one of the shard's groups.
     PgCommand {
         id: QuestionId,
         command: Box<Command>,
     },
-    /// Serve no group any more, and come to rest.
+    /// The shard must serve no group any more, and come to rest.
     Retire,
-    /// End at once.
+    /// The worker must end at once.
     End,
 }
 
@@ -103,9 +103,9 @@ pub(crate) enum FromWorker {
         kind: u16,
         why: DecodeError,
     },
-    /// This map is in force there.
+    /// This map is in force on the shard.
     InForce(Epoch),
-    /// For the next beacon.
+    /// The shard's part of the next beacon.
     Beacon(OsdBeacon),
     Facts {
         id: QuestionId,
@@ -115,6 +115,6 @@ pub(crate) enum FromWorker {
         id: QuestionId,
         reply: Box<CommandReply>,
     },
-    /// After [`ToWorker::Retire`]: the store is at rest.
+    /// The store is at rest, after [`ToWorker::Retire`].
     Idle,
 }

@@ -3,24 +3,25 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Each number is written by one side and read by the other now and then; no one depends on another.
+/// Each number is written by one side and read by the other now and then. No number depends on another. Only
+/// `queued_bytes` is changed by both sides.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    /// Written by the worker: nothing more is to be read from clients; from other OSDs.
+    /// Written by the worker: true if nothing more is to be read from clients, or from other OSDs.
     holds_clients: AtomicBool,
     holds_peers: AtomicBool,
-    /// Written by the worker: what clients' requests and answers hold.
+    /// Written by the worker: bytes that clients' requests and answers hold.
     client_bytes: AtomicUsize,
-    /// How long the drive has owed the worker an answer, in microseconds.
+    /// Written by the worker: microseconds for which the drive has owed it an answer.
     disk_wait_us: AtomicU64,
-    /// Written by the front: the worker's part of what the network has not taken yet.
+    /// Written by the front: the worker's part of the bytes that the network has not taken yet.
     unsent_bytes: AtomicUsize,
-    /// Payload on its way to the worker. Added to by the front, taken from by the worker.
+    /// Bytes of payload on their way to the worker. The front adds to them, the worker takes from them.
     queued_bytes: AtomicUsize,
 }
 
 impl Meter {
-    /// Returns whether something is not held back any more.
+    /// Sets both holds. Returns true if one of them ends.
     pub fn set_holds(&self, clients: bool, peers: bool) -> bool {
         let freed = |now: bool, flag: &AtomicBool| flag.swap(now, Ordering::AcqRel) && !now;
         freed(clients, &self.holds_clients) | freed(peers, &self.holds_peers)

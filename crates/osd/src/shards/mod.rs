@@ -1,16 +1,16 @@
 //! Several shards in one OSD.
 //!
-//! The first shard is the OSD's *front* ([`crate::Osd`]): besides its own groups it has the sockets, the monitor's
-//! session and everything that concerns the OSD as a whole. Each other shard has a *worker*, a thread with a reactor
-//! that carries disk and timers of its groups and of its part of the store. The front hands workers what is for their
-//! groups, and sends what they have to say; both through bounded queues ([`queue`]). They share no state but a few
-//! numbers ([`Meter`]).
+//! The first shard is the OSD's *front* ([`crate::Osd`]). Besides its own groups it has the sockets, the session with a
+//! monitor, and all work that concerns the OSD as a whole. Each other shard has a *worker*: a thread with a reactor for
+//! the I/O and timers of its groups and of its part of the store. The front hands workers the messages for their
+//! groups, and sends the workers' messages. Both go through bounded queues ([`queue`]). Front and workers share no
+//! state but a few numbers ([`Meter`]).
 //!
 //! * [`division`]: the parts of the devices.
-//! * [`messages`]: what goes through the queues.
-//! * [`worker`]: the reactor's handler of a worker; [`thread`] runs it, or [`one_loop`] with all others in turns.
+//! * [`messages`]: the messages in the queues.
+//! * [`worker`]: the reactor's handler of a worker. [`thread`] runs one; [`one_loop`] runs all of them in turns.
 //! * [`others`]: the workers as the front sees them.
-//! * [`facts`]: what operators ask, gathered from all shards.
+//! * [`facts`]: facts for operators, gathered from all shards.
 
 pub(crate) mod division;
 pub(crate) mod facts;

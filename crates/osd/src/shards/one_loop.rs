@@ -1,7 +1,7 @@
-//! An OSD whose shards all run in one loop, where the simulator has them.
+//! An OSD whose shards all run in one loop; the simulator has them so.
 //!
-//! It does in turns what threads do beside each other. When a shard rings the bell of another one, that one looks after
-//! a random time, so that queues are emptied in any order.
+//! The loop does in turns the work that threads do at the same time. When a shard rings another one's bell, that one
+//! looks at its queue after a random time. Queues are therefore emptied in any order.
 
 use super::part_io::{PartIo, part_of, without_part};
 use super::queue::Bell;
@@ -19,23 +19,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId};
 
-/// Whoever is rung for looks after so long at most, most often much sooner.
+/// The longest time until a shard looks after its bell was rung. Most often it is much shorter.
 const LOOKS_AFTER_MAX: Duration = Duration::from_millis(1);
-/// Once in so many times it is busy with something else, and looks after so many times as long.
+/// One time in this many, the shard is busy with something else and looks only after [`BUSY_TIMES`] times as long.
 const BUSY_ONE_IN: u64 = 50;
 const BUSY_TIMES: u32 = 300;
 
-/// A timer of the loop itself, of shard `n` less this.
+/// Number of the loop's own timer, which has a shard look at its queue.
 const LOOK: u64 = 1 << 40;
 
 struct InTurns {
-    /// The shard is to look at its queue.
+    /// True if the shard has to look at its queue.
     bell: Arc<AtomicBool>,
-    /// When it does is settled.
+    /// True if a timer is set for the look.
     will_look: bool,
-    /// Absent for the front.
+    /// `None` for the front.
     worker: Option<Worker>,
-    /// Something has happened to it in this turn.
+    /// True if something has happened to the shard in this turn.
     is_due: bool,
 }
 
@@ -48,27 +48,27 @@ impl InTurns {
 /// An OSD with all its shards.
 pub struct OsdInOneLoop {
     front: Osd,
-    /// All shards. Nobody rings where there is one only.
+    /// All shards. With one shard nobody rings.
     shards: Vec<InTurns>,
 }
 
-/// What tests replace of an OSD, for each of its shards.
+/// Settings of an OSD that tests replace, for each of its shards.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardLimits {
     pub limits: Limits,
-    /// What the store's metadata may take of memory; `None`: what follows from the configuration.
+    /// Memory for the store's metadata; `None`: the amount that follows from the configuration.
     pub store_memory: Option<store::Memory>,
 }
 
 impl ShardLimits {
-    /// Those that follow from what a shard has.
+    /// The settings that follow from a shard's configuration.
     pub(crate) fn of(config: &OsdConfig) -> ShardLimits {
         ShardLimits { limits: limits(config), store_memory: None }
     }
 }
 
 impl OsdInOneLoop {
-    /// As [`Osd::new`], over devices that are divided like this. `config` is what each shard has.
+    /// Does the work of [`Osd::new`] for devices with this division. `config` holds each shard's part.
     pub fn new(
         io: &mut impl Io,
         config: &OsdConfig,
@@ -96,22 +96,22 @@ impl OsdInOneLoop {
         Ok(OsdInOneLoop { front, shards })
     }
 
-    /// As [`Osd::set_heartbeats`].
+    /// See [`Osd::set_heartbeats`].
     pub fn set_heartbeats(&mut self, board: Arc<Board>, addrs: HeartbeatAddrs) {
         self.front.set_heartbeats(board, addrs);
     }
 
-    /// As [`Osd::end_peer_session`].
+    /// See [`Osd::end_peer_session`].
     pub fn end_peer_session(&mut self, osd: OsdId) {
         self.front.end_peer_session(osd);
     }
 
-    /// As [`Osd::give_up_unfound`].
+    /// See [`Osd::give_up_unfound`].
     pub fn give_up_unfound(&mut self, pgid: PgId) -> bool {
         self.front.give_up_unfound(pgid)
     }
 
-    /// As [`Osd::memory_use`], of all shards.
+    /// [`Osd::memory_use`] over all shards.
     pub fn memory_use(&self) -> Option<(MemoryUse, (usize, usize))> {
         let (mut all, receiving) = self.front.memory_use()?;
         let workers = self.shards.iter().filter_map(|shard| shard.worker.as_ref());
@@ -119,7 +119,7 @@ impl OsdInOneLoop {
         Some((all, receiving))
     }
 
-    /// As [`Osd::epoch`].
+    /// See [`Osd::epoch`].
     pub fn epoch(&self) -> Option<Epoch> {
         self.front.epoch()
     }
@@ -133,7 +133,7 @@ impl<I: Io> Handler<I> for OsdInOneLoop {
     fn event(&mut self, io: &mut I, event: Event) {
         let shard = part_of(&event);
         match (&mut self.shards[shard], without_part(event)) {
-            // Whoever is to look does at the turn's end.
+            // A shard that has to look does so at the turn's end.
             (rung, Event::Timer { token: LOOK }) => (rung.will_look, rung.is_due) = (false, true),
             (InTurns { worker: Some(worker), is_due, .. }, event) => {
                 *is_due = true;
@@ -152,7 +152,7 @@ impl<I: Io> Handler<I> for OsdInOneLoop {
         }
         for shard in 0..self.shards.len() {
             if self.shards[shard].rung() {
-                // Soon most often: the lower of two numbers.
+                // The lower of two random numbers is taken: most looks come soon.
                 let most = LOOKS_AFTER_MAX.as_micros() as u64;
                 let soon = Duration::from_micros((io.random() % most).min(io.random() % most));
                 let after = if io.random().is_multiple_of(BUSY_ONE_IN) { soon * BUSY_TIMES } else { soon };

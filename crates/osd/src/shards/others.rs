@@ -1,4 +1,4 @@
-//! An OSD's workers, as its front sees them.
+//! An OSD's workers as its front sees them.
 
 use super::facts::{free_of_both, usage_of_both};
 use super::messages::QuestionId;
@@ -16,20 +16,20 @@ use wire::msgr::SessionId;
 use wire::nacre::mon::{OsdBeacon, PgReport};
 use wire::{EntityAddrVec, Envelope};
 
-/// A worker on its way to being queued more than its share is not read for any more.
+/// If more than this part of the room for clients, one half, is on its way to one worker, nothing more is read.
 const QUEUED_SHARE: usize = 2;
 
 struct Other {
     thread: WorkerThread,
-    /// Groups and usage of its store when it was opened.
+    /// Groups of its store, and usage of the store, when it was opened.
     opened: Option<(Vec<PgId>, SpaceUsage)>,
     beacon: Option<OsdBeacon>,
-    /// Of the map in force there.
+    /// Epoch of the map in force on this shard.
     epoch: Epoch,
     is_idle: bool,
 }
 
-/// A message about a group that no map shows yet.
+/// A message that needs a map which this OSD does not have in force yet.
 pub(crate) struct Early {
     pub needed: Epoch,
     pub envelope: Envelope,
@@ -43,19 +43,19 @@ pub(crate) enum EarlyFrom {
     Osd(OsdId),
 }
 
-/// A command whose answer several shards give.
+/// A command that other shards answer.
 struct Question {
     session: SessionId,
     tid: u64,
     command: Command,
-    /// Facts that have come; absent if a reply is waited for.
+    /// Facts that have come so far; `None` if the question waits for one reply.
     facts: Option<ShardFacts>,
     waits_for: usize,
 }
 
 /// Result of a command.
 pub(crate) enum Answered {
-    /// All facts are there.
+    /// The facts of all shards are there.
     Facts {
         session: SessionId,
         tid: u64,
@@ -73,9 +73,9 @@ pub(crate) enum Answered {
 #[derive(Default)]
 pub(crate) struct Others {
     others: Vec<Other>,
-    /// `None` where there are none.
+    /// `None` if there are no other shards.
     as_one: Option<AsOne>,
-    /// Reports of groups for the next beacon.
+    /// Reports of groups, for the next beacon.
     reports: BTreeMap<PgId, PgReport>,
     early: Vec<Early>,
     questions: BTreeMap<QuestionId, Question>,
@@ -89,7 +89,7 @@ impl Others {
         Others { others: threads.into_iter().map(other).collect(), as_one, ..Others::default() }
     }
 
-    /// All shards, with the first.
+    /// Number of all shards, including the first.
     pub fn shards(&self) -> usize {
         self.others.len() + 1
     }
@@ -98,14 +98,14 @@ impl Others {
         self.others.is_empty()
     }
 
-    /// Promises between OSDs, which all shards make together; `None` with one shard.
+    /// The promises between OSDs that all shards make together; `None` with one shard.
     pub fn as_one(&mut self) -> Option<&mut AsOne> {
         self.as_one.as_mut()
     }
 
     // ---- starting ----
 
-    /// Takes what workers say before they have begun. Returns why the OSD cannot start, if so.
+    /// Takes the messages that workers send before they have begun. Returns the reason if the OSD cannot start.
     pub fn take_opened(&mut self) -> Option<Failure> {
         for other in &mut self.others {
             for message in other.thread.inbox.take().unwrap_or_default() {
@@ -123,7 +123,8 @@ impl Others {
         self.others.iter().all(|other| other.opened.is_some())
     }
 
-    /// Has all begin. Gives the homes of groups, of which `own` are the first shard's. To be called once all are open.
+    /// Has all workers begin. `own`: the first shard's groups. Returns the homes of all groups. Must be called once all
+    /// stores are open.
     pub fn begin(&mut self, own: Vec<PgId>, public_addrs: &EntityAddrVec) -> Result<Homes, TwoHomes> {
         let groups = |other: &mut Other| std::mem::take(&mut other.opened.as_mut().expect("all are open").0);
         let groups: Vec<Vec<PgId>> = std::iter::once(own).chain(self.others.iter_mut().map(groups)).collect();
@@ -135,7 +136,7 @@ impl Others {
 
     // ---- queues ----
 
-    /// To a shard, of which the first is number 1.
+    /// Queues a message to a shard. The first worker is shard 1.
     pub fn tell(&mut self, shard: usize, message: ToWorker) {
         let thread = &mut self.others[shard - 1].thread;
         thread.meter.queued(message.bytes());
@@ -152,7 +153,7 @@ impl Others {
         self.others.iter_mut().for_each(|other| other.thread.outbox.flush());
     }
 
-    /// Takes all messages of workers, with the shard's number.
+    /// Takes all messages of workers, each with its shard's number.
     pub fn take(&mut self) -> Vec<(usize, FromWorker)> {
         let mut all = Vec::new();
         for (i, other) in self.others.iter_mut().enumerate() {
@@ -163,8 +164,8 @@ impl Others {
         all
     }
 
-    /// Tells whether nothing more is to be read from clients, and from other OSDs, given how much of their data may
-    /// wait.
+    /// Tells whether nothing more is to be read from clients, and from other OSDs. `client_bytes`: bytes of clients'
+    /// data that may wait.
     pub fn hold(&self, client_bytes: usize) -> (bool, bool) {
         let is_behind = |other: &Other| {
             let queued = other.thread.meter.queued_bytes();
@@ -176,7 +177,7 @@ impl Others {
         (behind || clients || !self.early_has_room(client_bytes), behind || peers)
     }
 
-    /// Bytes that clients' requests hold in the other shards, or on their way there.
+    /// Bytes that clients' requests hold in the other shards and on their way there.
     pub fn client_bytes(&self) -> usize {
         self.others.iter().map(|other| other.thread.meter.client_bytes() + other.thread.meter.queued_bytes()).sum()
     }
@@ -186,7 +187,7 @@ impl Others {
         self.early.iter().map(bytes).sum::<usize>() <= client_bytes / QUEUED_SHARE
     }
 
-    /// The network has not taken so much yet, all in all.
+    /// Tells the workers their parts of the bytes that the network has not taken yet. `bytes`: all of them.
     pub fn set_unsent_bytes(&mut self, bytes: usize) {
         let share = bytes / self.shards();
         self.others.iter().for_each(|other| other.thread.meter.set_unsent_bytes(share));
@@ -202,17 +203,17 @@ impl Others {
         self.early.push(early);
     }
 
-    /// Drops messages of another OSD whose session has ended.
+    /// Drops early messages of another OSD whose session has ended.
     pub fn drop_early(&mut self, osd: OsdId) {
         self.early.retain(|early| !matches!(early.from, EarlyFrom::Osd(from) if from == osd));
     }
 
-    /// A client is gone, and what it has sent with it.
+    /// Drops early messages of a client that is gone.
     pub fn forget_early(&mut self, session: SessionId) {
         self.early.retain(|early| !matches!(early.from, EarlyFrom::Client(of) if of == session));
     }
 
-    /// Takes those that need no newer map than this.
+    /// Takes the early messages that need no newer map than this.
     pub fn take_early(&mut self, epoch: Epoch) -> Vec<Early> {
         self.early.extract_if(.., |early| early.needed <= epoch).collect()
     }
@@ -223,14 +224,14 @@ impl Others {
         self.others[shard - 1].epoch = epoch;
     }
 
-    /// Tells whether that map, or a later one, is in force on all.
+    /// True if the map of this epoch, or a later one, is in force on all shards.
     pub fn all_follow(&self, epoch: Epoch) -> bool {
         self.others.iter().all(|other| other.epoch >= epoch)
     }
 
     // ---- beacons ----
 
-    /// A worker's share of the next beacon. Returns whether it reports changes of groups.
+    /// Takes a worker's share of the next beacon.
     pub fn beacon_came(&mut self, shard: usize, mut beacon: OsdBeacon) {
         self.reports.extend(std::mem::take(&mut beacon.pgs).into_iter().map(|report| (report.pgid, report)));
         self.others[shard - 1].beacon = Some(beacon);
@@ -240,12 +241,12 @@ impl Others {
         !self.reports.is_empty()
     }
 
-    /// Forgets reports that a new session with a monitor makes void: workers make them anew.
+    /// Forgets reports that a new session with a monitor makes void. Workers make them anew.
     pub fn forget_reports(&mut self) {
         self.reports.clear();
     }
 
-    /// The first shard's beacon and what the others have to add to it.
+    /// Adds the other shards' shares to the first shard's beacon.
     pub fn add_to_beacon(&mut self, beacon: &mut OsdBeacon) {
         beacon.pgs.extend(std::mem::take(&mut self.reports).into_values());
         for other in self.others.iter().filter_map(|other| other.beacon.as_ref()) {
@@ -263,7 +264,7 @@ impl Others {
         }
     }
 
-    /// The whole store's usage, with the first shard's `own`.
+    /// Usage of the whole store. `own`: usage of the first shard's part.
     pub fn usage(&self, own: SpaceUsage) -> SpaceUsage {
         let opened = self.others.iter().filter_map(|other| other.opened.as_ref());
         opened.fold(own, |sum, (_, usage)| usage_of_both(&sum, usage))
@@ -271,7 +272,7 @@ impl Others {
 
     // ---- commands ----
 
-    /// Asks all workers for facts, to which `own` are added.
+    /// Asks all workers for their facts. `own`: the first shard's facts, to which they are added.
     pub fn ask_facts(&mut self, session: SessionId, tid: u64, command: Command, own: ShardFacts) {
         let id = self.ask(Question { session, tid, command, facts: Some(own), waits_for: self.others.len() });
         self.tell_all(|| ToWorker::Facts { id });

@@ -1,4 +1,4 @@
-//! A loop as one of several shards sees it that run in it: requests and timers of each are told apart by their numbers.
+//! A loop as one of several shards in it sees it. The numbers of requests and timers tell which shard they belong to.
 
 use bytes::Bytes;
 use reactor::{ConnId, Event, FileId, FileOptions, Io, ListenerId, Stats};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 use types::{AlignedBuf, Utime};
 
-/// Where in a number the shard is: neither stores nor timers come so far.
+/// Bits of a number from this one on hold the shard. The numbers of stores and timers stay below.
 const PART_SHIFT: u32 = 56;
 
 fn of_part(number: u64, shard: u64) -> u64 {
@@ -16,7 +16,7 @@ fn of_part(number: u64, shard: u64) -> u64 {
     number | shard << PART_SHIFT
 }
 
-/// The shard that an event concerns: the first, unless it has to do with another one's file or timer.
+/// The shard that an event concerns. It is the first shard unless the event is about another shard's file or timer.
 pub(super) fn part_of(event: &Event) -> usize {
     match event {
         Event::Disk { io: number, .. } | Event::Timer { token: number } => (number >> PART_SHIFT) as usize,
@@ -24,7 +24,7 @@ pub(super) fn part_of(event: &Event) -> usize {
     }
 }
 
-/// The event as its shard knows it.
+/// The event in the form that its shard knows.
 pub(super) fn without_part(event: Event) -> Event {
     const OWN: u64 = (1 << PART_SHIFT) - 1;
     match event {
@@ -155,6 +155,6 @@ impl<I: Io> Io for PartIo<'_, I> {
         self.io.stats()
     }
 
-    /// A shard that is not the first does not end the loop: the first one does.
+    /// A shard that is not the first does not end the loop; the first one does.
     fn stop(&mut self) {}
 }

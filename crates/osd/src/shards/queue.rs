@@ -1,23 +1,23 @@
 //! A bounded queue from one loop to another.
 //!
-//! What gathers in a turn goes as one batch, with at most one wake-up. If the other side is so far behind that the
-//! queue is full, the batch stays with the sender and grows; the sender then takes in nothing that would add to it for
-//! long.
+//! Everything that gathers in a turn goes as one batch, with at most one wake-up. If the other side is so far behind
+//! that the queue is full, the batch stays with the sender and grows. The sender then soon takes in nothing more that
+//! would add to it.
 
 use reactor::Waker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// Batches in a queue at most.
+/// The most batches in a queue.
 const BATCHES_MAX: usize = 64;
 
-/// How a loop learns that it is to look at its queues.
+/// Tells a loop to look at its queues.
 #[derive(Clone, Debug)]
 pub(crate) enum Bell {
-    /// It waits in the kernel.
+    /// The loop waits in the kernel, and this wakes it.
     Wake(Waker),
-    /// Somebody runs it in turns, and looks at this.
+    /// Another loop runs it in turns, and looks at this mark.
     Mark(Arc<AtomicBool>),
 }
 
@@ -33,7 +33,7 @@ impl Bell {
 pub(crate) struct Sender<T> {
     batches: SyncSender<Vec<T>>,
     batch: Vec<T>,
-    /// The receiver is to say when there is room.
+    /// True if the receiver must ring when there is room.
     waits: Arc<AtomicBool>,
     receiver: Bell,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Inbox<T> {
     sender: Bell,
 }
 
-/// A queue between two loops, which are told by these.
+/// Makes a queue between two loops. `sender` and `receiver`: the bells of the two sides.
 pub(crate) fn queue<T>(sender: Bell, receiver: Bell) -> (Sender<T>, Inbox<T>) {
     let (give, take) = sync_channel(BATCHES_MAX);
     let waits = Arc::new(AtomicBool::new(false));
@@ -53,18 +53,18 @@ pub(crate) fn queue<T>(sender: Bell, receiver: Bell) -> (Sender<T>, Inbox<T>) {
 }
 
 impl<T> Sender<T> {
-    /// To be sent with the next [`Sender::flush`].
+    /// Adds an item to the batch that the next [`Sender::flush`] sends.
     pub fn push(&mut self, item: T) {
         self.batch.push(item);
     }
 
-    /// Sends what has gathered, if there is room.
+    /// Sends the batch if there is room.
     pub fn flush(&mut self) {
         if self.batch.is_empty() {
             return;
         }
         if self.try_send() || {
-            // The receiver may have made room before it could see that somebody waits.
+            // The receiver may have made room before it could see that the sender waits, so the sender tries again.
             self.waits.store(true, Ordering::SeqCst);
             self.try_send()
         } {
@@ -72,7 +72,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Returns whether the batch is gone.
+    /// Returns true if the batch is gone.
     fn try_send(&mut self) -> bool {
         match self.batches.try_send(std::mem::take(&mut self.batch)) {
             Ok(()) => true,
@@ -80,17 +80,17 @@ impl<T> Sender<T> {
                 self.batch = batch;
                 false
             }
-            // The other side has ended; whoever waits for it learns that otherwise.
+            // The other side has ended. Its owner learns that in another way.
             Err(TrySendError::Disconnected(_)) => true,
         }
     }
 
-    /// Has the receiver look.
+    /// Has the receiver look at its queue.
     pub fn ring(&self) {
         self.receiver.ring();
     }
 
-    /// Whether the last flush found no room.
+    /// True if the last flush found no room.
     pub fn is_backed_up(&self) -> bool {
         !self.batch.is_empty()
     }
@@ -99,7 +99,7 @@ impl<T> Sender<T> {
 impl<T> Inbox<T> {
     /// The next batch, if there is one.
     pub fn take(&mut self) -> Option<Vec<T>> {
-        // A sender that has ended is known otherwise.
+        // The end of a sender becomes known in another way.
         let batch = self.batches.try_recv().ok();
         if batch.is_some() && self.waits.swap(false, Ordering::SeqCst) {
             self.ring();
@@ -107,7 +107,7 @@ impl<T> Inbox<T> {
         batch
     }
 
-    /// Has the sender look.
+    /// Has the sender look at its queue.
     pub fn ring(&self) {
         self.sender.ring();
     }

@@ -15,13 +15,13 @@ use std::thread::JoinHandle;
 use store::Store;
 use types::Fsid;
 
-/// The front's end of a worker; the worker ends when this is dropped.
+/// The front's end of a worker. The worker ends when this is dropped.
 pub(crate) struct WorkerThread {
     pub outbox: Sender<ToWorker>,
     pub inbox: Inbox<FromWorker>,
     pub meter: Arc<Meter>,
     pub pulse: Pulse,
-    /// Absent where shards run in turns.
+    /// `None` if shards run in turns.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -36,10 +36,10 @@ struct WorkerEnd {
 }
 
 impl WorkerThread {
-    /// Begins to open the store of shard `index`. `config` is what each shard has; `base` what the reactors have in
-    /// common. `front` wakes the front.
+    /// Begins to open the store of shard `index`. `config` holds each shard's part; `base` the settings that all
+    /// reactors share. `front` wakes the front.
     ///
-    /// Errors: a device that cannot be opened, no thread or ring to be had.
+    /// Errors: a device that cannot be opened; a thread or ring that cannot be had.
     pub fn start(
         index: usize,
         config: &OsdConfig,
@@ -50,7 +50,7 @@ impl WorkerThread {
         let waker = Waker::new()?;
         let bells = [Bell::Wake(front.clone()), Bell::Wake(waker.clone())];
         let (mut link, end) = ends(index, config, division, bells);
-        // No sockets: the least there is.
+        // No sockets are needed, so the loop gets the least memory for them.
         let reactor_config =
             reactor::Config { waker: Some(waker), receive_buffer_bytes: 4096, receive_buffers: 1, ..base.clone() };
         let (begun, begin) = mpsc::channel();
@@ -62,10 +62,10 @@ impl WorkerThread {
                 Ok(made) => made,
                 Err(e) => return drop(begun.send(Err(e))),
             };
-            // The one who waits for this may be gone only together with the process.
+            // The receiver may be gone only together with the process.
             let _ = begun.send(Ok(reactor.pulse()));
             if let Err(e) = reactor.run(&mut worker) {
-                // Its groups would be served by nobody, and the others would wait.
+                // Without this shard nobody would serve its groups, and the other shards would wait.
                 tracing::error!(%osd, shard = index, "the shard's loop failed: {e}; ends the process");
                 std::process::abort();
             }
@@ -76,7 +76,7 @@ impl WorkerThread {
         Ok(link)
     }
 
-    /// The same without a thread: the worker is run by who calls this. The bells are those of the front and the worker.
+    /// Makes a worker without a thread; the caller runs it. `bells`: those of the front and of the worker.
     ///
     /// Errors: a device that cannot be opened.
     pub fn in_turns(
@@ -92,7 +92,7 @@ impl WorkerThread {
     }
 }
 
-/// Both ends of a worker's queues: what the front has, without a thread, and what the worker is made of.
+/// Both ends of a worker's queues: the front's end, without a thread, and the parts of the worker.
 fn ends(index: usize, config: &OsdConfig, division: Division, bells: [Bell; 2]) -> (WorkerThread, WorkerEnd) {
     let [front, worker] = bells;
     let (outbox, worker_inbox) = queue(front.clone(), worker.clone());
@@ -106,7 +106,7 @@ fn ends(index: usize, config: &OsdConfig, division: Division, bells: [Bell; 2]) 
 impl WorkerEnd {
     fn begin(self, io: &mut impl Io, given: ShardLimits) -> io::Result<Worker> {
         let WorkerEnd { index, config, division, inbox, outbox, meter } = self;
-        // Locked by the front for all.
+        // The front has locked the devices for all shards.
         let files = DeviceFiles::open_part(io, &config.devices, division, index)?;
         let opening = Store::open(store_config(&config, division.slice(index), files.bytes(io)?, Fsid::default()));
         let store_memory = given.store_memory.unwrap_or_else(|| store_memory(&config));
@@ -119,7 +119,7 @@ impl Drop for WorkerThread {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.outbox.push(ToWorker::End);
-        // A worker that is so far behind takes in what it has, and then this.
+        // If the queue is full, the worker takes in all of it first, and then this message.
         while {
             self.outbox.flush();
             self.outbox.is_backed_up()

@@ -21,18 +21,18 @@ use store::{IoDone, IoId, Opening, Store};
 use types::Epoch;
 use wire::messages::kind_name;
 
-/// Timers.
+/// Numbers of timers.
 const TICK: u64 = 1;
 const TURN: u64 = 2;
 
-/// Counts go to the front this often, and more often while groups heal.
+/// Interval at which counts go to the front. It is shorter while groups heal.
 const BEACON_EVERY: Duration = Duration::from_secs(2);
-/// Changed states of groups go to the front after this time, so that those of a moment go together.
+/// Delay of a report to the front after groups changed their states. Changes of about the same moment then go together.
 const REPORT_AFTER: Duration = Duration::from_millis(20);
 
 enum Stage {
     Opening(Box<Opening>),
-    /// The other shards' stores are waited for.
+    /// The store is open; the other shards' stores are not yet.
     Open(Box<Store>),
     Running(Box<Shard>),
     Ended,
@@ -41,7 +41,7 @@ enum Stage {
 /// Parts that a worker is made of.
 pub(crate) struct WorkerParts {
     pub index: usize,
-    /// With the shard's part of what is the OSD's.
+    /// Configuration with the shard's part of the OSD's resources.
     pub config: OsdConfig,
     pub limits: Limits,
     pub store_memory: store::Memory,
@@ -58,11 +58,11 @@ pub(crate) struct Worker {
     disk_wait: DiskWait,
     clock_watch: ClockWatch,
     beacon_at: Duration,
-    /// The map that the front knows to be in force here.
+    /// Epoch of the map that the front knows to be in force here.
     told: Epoch,
-    /// The store is to come to rest. `Some(true)`: it has, which was told.
+    /// `Some`: the store has to come to rest. `Some(true)`: it is at rest, and the front knows.
     retiring: Option<bool>,
-    /// Why it cannot go on.
+    /// The reason why the shard cannot go on.
     failure: Option<Failure>,
     is_to_end: bool,
 }
@@ -112,7 +112,7 @@ impl Worker {
 
     fn take_inbox(&mut self, io: &mut impl Io) {
         while let Some(batch) = self.parts.inbox.take() {
-            // A stamp of the front is never later than what the shard takes for now.
+            // A time that the front stamped must not be later than the shard's own time.
             if let Stage::Running(shard) = &mut self.stage
                 && !mutant::is(mutant::Mutant::ShardTimeBehind)
             {
@@ -195,7 +195,7 @@ impl Worker {
         }
     }
 
-    /// What this shard holds in memory for clients, once it is at work.
+    /// Memory that this shard holds for clients, once it is at work.
     pub fn memory_use(&self) -> Option<pg::MemoryUse> {
         match &self.stage {
             Stage::Running(shard) => Some(shard.memory_use()),
@@ -223,7 +223,7 @@ impl Worker {
         let Stage::Running(shard) = &mut self.stage else { return };
         let WorkerParts { outbox, meter, config, .. } = &mut self.parts;
         shard.set_unsent_bytes(meter.unsent_bytes());
-        // Stamped anew, as the front does.
+        // The turn gets a new time here, as in the front.
         shard.set_time(io.clock());
         shard.follow_maps();
         let epoch = shard.map().epoch;
@@ -313,7 +313,7 @@ impl<I: Io> Handler<I> for Worker {
             if !mutant::is(mutant::Mutant::ShardTimeBehind) {
                 shard.set_time(io.now());
             }
-            // The front tells the operator.
+            // The front reports it to the operator.
             if gain.is_some() {
                 shard.clock_stood_still();
             }

@@ -1,4 +1,4 @@
-//! Stores on block devices: loop devices over files, where this machine lets tests make them.
+//! Tests of stores on block devices: loop devices over files, if this machine lets tests make them.
 
 use crate::common::{Device, config};
 use osd::offline::FileDevice;
@@ -12,14 +12,14 @@ use types::{Fsid, OsdId};
 const BYTES: u64 = 64 << 20;
 const MEMORY: u64 = 256 << 20;
 
-/// A loop device; both it and its file are gone afterwards.
+/// A loop device. Dropping it removes the device and its file.
 struct Loop {
     node: PathBuf,
     _file: Device,
 }
 
 impl Loop {
-    /// None where loop devices cannot be made.
+    /// `None` if loop devices cannot be made.
     fn new(name: &str) -> Option<Loop> {
         let file = Device::new(name);
         File::create(&file.0).and_then(|file| file.set_len(BYTES)).expect("room for a sparse file");
@@ -36,12 +36,12 @@ impl Loop {
         }
     }
 
-    /// Another device node of the same device, as another container has it.
+    /// Another device node of the same device, as another container may have.
     fn other_node(&self) -> Option<Device> {
         let number = self.node.to_str()?.strip_prefix("/dev/loop")?;
         let other = Device::new(&format!("node-{number}"));
         let made = Command::new("mknod").arg(&other.0).args(["b", "7", number]).status();
-        // File systems may be mounted without devices.
+        // The file system may be mounted so that devices do not work on it.
         let works = made.is_ok_and(|status| status.success()) && File::open(&other.0).is_ok();
         works.then_some(other)
     }
@@ -63,7 +63,7 @@ fn make(node: &Path) -> Result<(), String> {
     mkfs(&config(node, MEMORY), BYTES, Fsid([2; 16]), 1).map_err(|error| error.to_string())
 }
 
-/// An OSD at work, until this is dropped.
+/// An OSD at work until this is dropped.
 struct Running {
     stop: Stop,
     thread: Option<std::thread::JoinHandle<anyhow::Result<()>>>,
@@ -98,7 +98,7 @@ fn a_block_device_with_a_store_is_not_formatted_again() {
     assert!(device.begin() == before, "nothing has changed");
 }
 
-/// Only whoever names the OSD whose store it is may overwrite it, and not as long as somebody has it.
+/// A store is overwritten only if the operator names its OSD, and never while it is in use.
 #[test]
 fn a_store_is_overwritten_if_its_osd_is_named() {
     let Some(device) = Loop::new("overwritten") else { return };
@@ -125,7 +125,7 @@ fn a_block_device_at_work_is_neither_formatted_nor_shared_by_whatever_node() {
     let Some(device) = Loop::new("at-work") else { return };
     make(&device.node).unwrap();
     let running = Running::start(config(&device.node, MEMORY));
-    // Until it has opened the device.
+    // The OSD opens the device in this time.
     std::thread::sleep(std::time::Duration::from_millis(1000));
     let other = device.other_node();
     for node in [Some(&device.node), other.as_ref().map(|other| &other.0)].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Whole OSDs without a cluster.
+//! Tests of whole OSDs without a cluster.
 
 mod block_devices;
 mod common;

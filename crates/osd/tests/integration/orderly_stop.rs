@@ -1,4 +1,4 @@
-//! An OSD that is stopped in good order leaves a store whose next opening replays nothing. On a real file.
+//! Tests on a real file: an OSD that is stopped in good order leaves a store whose next opening replays nothing.
 
 use crate::common::{Device, FSID, OSD, config};
 use osd::Stop;
@@ -47,7 +47,7 @@ fn object(number: u32) -> ObjectId {
     ObjectId::head(PoolId(1), number.reverse_bits(), b"", format!("object-{number}").as_bytes())
 }
 
-/// Writes objects, durably, and leaves them in the log.
+/// Writes objects durably, and leaves them in the log.
 fn fill(path: &Path) {
     let (file, mut store) = open(path);
     let mut last = None;

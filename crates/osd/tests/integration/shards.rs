@@ -1,4 +1,4 @@
-//! OSDs of several shards, without a cluster.
+//! Tests of OSDs with several shards, without a cluster.
 
 use crate::common::{Device, config};
 use osd::offline::{self, FileDevice};
@@ -8,7 +8,7 @@ use types::Fsid;
 
 const DEVICE_BYTES: u64 = 128 << 20;
 
-/// Starts it, and stops it at once.
+/// Starts an OSD and stops it at once.
 fn run(config: OsdConfig) -> Result<(), String> {
     let stop = Stop::new().unwrap();
     stop.stop();
@@ -38,13 +38,13 @@ fn all_shards_start_and_stop_together_and_each_has_a_part_of_the_device() {
     identities.dedup();
     assert_eq!(identities.len(), 4, "no part can be taken for another");
 
-    // Opened as if it were another part.
+    // Two parts are swapped, so each is opened as if it were the other one.
     let misplaced = std::fs::read(&device.0).unwrap();
     let mut misplaced = misplaced.chunks((DEVICE_BYTES / 4) as usize).collect::<Vec<_>>();
     misplaced.swap(2, 3);
     std::fs::write(&device.0, misplaced.concat()).unwrap();
     let refusal = run(config).unwrap_err();
-    // The one or the other says so first.
+    // Either shard may be the first to report it.
     let says = |is, taken_for| {
         refusal.contains(&format!("the store is part {is} of 4 of its devices, not part {taken_for} of 4"))
     };

@@ -6,33 +6,20 @@
 //! of them may have what nobody else has. The same is done anew in each interval, until one has been recorded in which
 //! nobody lacked anything. Copies that nobody needs stay even then, until the operator has confirmed that all is there.
 
+use crate::agreement::found_copies::FoundCopies;
 use crate::agreement::lost_osds::is_missed;
 use crate::coded::protection::Protection;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::peering::{FoundCopy, PgSought};
 use osdmap::OsdMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::nacre::mon::{PgHistory, doubt};
 
 /// The record is asked for again, to see whether the operator has confirmed it.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-
-/// What a primary has found out in an interval.
-#[derive(Debug, Default)]
-pub(crate) struct Doubt {
-    /// What OSDs have, by those that have answered.
-    found: BTreeMap<OsdId, Vec<FoundCopy>>,
-    asked_at: Option<Duration>,
-    /// The record, once it is known who has the group.
-    settled: bool,
-    look_at: Duration,
-}
-
-/// What this OSD and others have of a group.
-type FoundCopies = Vec<(OsdId, FoundCopy)>;
 
 impl Pg {
     fn is_behind(&self) -> bool {

@@ -10,6 +10,7 @@
 //! count ([`crate::group::info::PgInfo::had_itself`]).
 
 use crate::agreement::members::Standing;
+use crate::agreement::ways_back::Way;
 use crate::context::{Context, OnCommit, Waiter};
 use crate::group::log::{LogEntry, LogKind};
 use crate::group::lookup::{NoAnswer, ready};
@@ -23,20 +24,6 @@ use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, ReqId};
-
-/// How an object can go back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Way {
-    /// The version that it goes back to; zero: it was not there.
-    to: EVersion,
-    /// The first update of the object or of a clone of it that is void.
-    voids: EVersion,
-    /// Those that do not have that version.
-    tried: BTreeSet<OsdId>,
-}
-
-/// An interval's objects that may go back; `None`: such as cannot.
-pub(crate) type GoingBack = BTreeMap<ObjectId, Option<Way>>;
 
 impl Pg {
     /// Has the object go back, if nobody has what it should be and it can. Whether something is on its way to that end.

@@ -8,7 +8,7 @@
 //! given out twice and no message of the one before is taken for one of it. Clients see nothing of that: their map says
 //! what it said.
 
-use crate::agreement::peering::Phase;
+use crate::agreement::phase::Phase;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::peering::PgInterrupted;

@@ -14,12 +14,11 @@
 //! for. If those that are named are not in the acting set, or the primary's own log does not meet theirs, the primary
 //! has the monitors let another acting set stand in (`pg_temp`).
 
-use crate::agreement::doubt::Doubt;
-use crate::agreement::going_back::GoingBack;
 use crate::agreement::leases::by_another_clock;
 use crate::agreement::lost_osds::is_missed;
 use crate::agreement::members::Standing;
 use crate::agreement::merge::{NoOverlap, merge};
+use crate::agreement::phase::{Phase, Spans};
 use crate::coded::protection::Protection;
 use crate::context::{Context, OnCommit};
 use crate::group::effects::Effect;
@@ -40,119 +39,6 @@ use wire::{Encode, Target};
 
 /// Requests that stay unanswered are repeated after this time.
 const RETRY_AFTER: Duration = Duration::from_secs(3);
-
-/// Where the primary is on the way to serving.
-#[derive(Debug, Default)]
-pub(crate) enum Phase {
-    /// Not the primary.
-    #[default]
-    Follower,
-    /// Waits for a map that this OSD has not seen: what was under way with a member is lost (`interruption`).
-    AwaitingMap {
-        newer_than: Epoch,
-    },
-    /// Waits for the monitors' record and for what members have.
-    Gathering {
-        waiting: BTreeSet<OsdId>,
-    },
-    /// Waits for the log of the member that has the longest.
-    GettingLog {
-        from: OsdId,
-    },
-    /// Members bring their logs to the authoritative one.
-    Starting {
-        waiting: BTreeSet<OsdId>,
-    },
-    /// The monitors record that the group becomes active.
-    Recording,
-    /// Too few members have the log, or objects of updates that perhaps nobody was answered for; they may become more.
-    Peered,
-    Active,
-    /// Recorded as one that serves, but answers nobody: it is about to be merged with another group.
-    Premerge,
-    /// Waits for another acting set to stand in.
-    Remapping,
-    /// Those that served last are down.
-    Down,
-    /// Those that served last are here and have not what they should have.
-    Incomplete,
-}
-
-/// Until when something holds for an OSD, as this one's clock has it; or for one that is not known.
-type Spans = BTreeMap<Option<OsdId>, Duration>;
-
-/// One group's way to serving, on its primary; and whom it follows, on other members.
-#[derive(Debug, Default)]
-pub(crate) struct Peering {
-    phase: Phase,
-    /// What the other members have had at the interval's beginning.
-    pub told: BTreeMap<OsdId, MemberState>,
-    /// Until when their promises to other primaries may last, as this OSD's clock has it; to whom is not known of those
-    /// that were made before a member started.
-    promised: Spans,
-    /// What the monitors last said; or, where that may be behind, what all OSDs have.
-    pub history: Option<PgHistory>,
-    /// The record's `last_epoch_started`, as the monitors said it.
-    record: Option<Epoch>,
-    pub doubt: Doubt,
-    /// The primary and interval that this member has joined.
-    joined: Option<(OsdId, Epoch)>,
-    /// Whether this member has the authoritative log of the interval it has joined, and whether durably.
-    started: Option<bool>,
-    /// Acting set that is wanted instead, and the record that is, as last asked for.
-    temp_asked: Option<Vec<OsdId>>,
-    record_asked: Option<(Vec<OsdId>, bool)>,
-    retry_at: Duration,
-    /// Objects that nobody has, and what they can go back to.
-    pub going_back: GoingBack,
-    /// Until when others may read that those who were asked let read, as each has told.
-    shares: BTreeMap<OsdId, Spans>,
-    /// Until when those that served last may still answer reads: the primary, or whom it let read, too.
-    readers: BTreeMap<OsdId, Duration>,
-    /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch
-    /// they have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
-    pub without: BTreeMap<(OsdId, u8), (Epoch, Epoch)>,
-}
-
-impl Peering {
-    pub fn is_active(&self) -> bool {
-        matches!(self.phase, Phase::Active)
-    }
-
-    /// Whether members that served last are down, and it takes one of them.
-    pub fn is_down(&self) -> bool {
-        matches!(self.phase, Phase::Down)
-    }
-
-    /// Whether members have the log, and the record is still to be asked for.
-    pub fn is_peered(&self) -> bool {
-        matches!(self.phase, Phase::Peered)
-    }
-
-    /// Whether the interval has ended, and the next one begins with the next map.
-    pub fn awaits_map(&self) -> bool {
-        matches!(self.phase, Phase::AwaitingMap { .. })
-    }
-
-    /// Until when others may answer reads.
-    pub fn others_read_until(&self) -> Duration {
-        self.readers.values().copied().max().unwrap_or_default()
-    }
-
-    /// Forgets what was of one interval.
-    pub fn interval_ended(&mut self) {
-        *self = Peering { without: std::mem::take(&mut self.without), ..Peering::default() };
-    }
-
-    pub fn set_phase(&mut self, phase: Phase) {
-        self.phase = phase;
-    }
-
-    /// Whether members have the log, so that objects can be brought to them.
-    pub fn may_recover(&self) -> bool {
-        matches!(self.phase, Phase::Active | Phase::Peered | Phase::Premerge)
-    }
-}
 
 impl Pg {
     /// The first step of an interval.
@@ -909,7 +795,9 @@ impl Pg {
             self.ask_members_for_room(cx);
             self.look_for_old_shards(cx);
             self.recover(cx);
+            let watched = self.watches.objects();
             self.start_waiting_ops(cx);
+            self.look_at_watches(cx, watched);
             cx.shared.backoffs.release(self.core.id.base(), cx.map.epoch);
         }
         self.members_changed(cx);

@@ -10,7 +10,7 @@
 
 use crate::agreement::lost_osds::is_given_up;
 use crate::agreement::members::Standing;
-use crate::agreement::peering::Phase;
+use crate::agreement::phase::Phase;
 use crate::context::Context;
 use crate::group::info::PgInfo;
 use crate::group::pg::Pg;

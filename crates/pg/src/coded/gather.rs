@@ -6,6 +6,7 @@ use super::old_shards::ANSWER_WITHIN;
 use super::proof::Proof;
 use super::shard_sources::{Source, Standing};
 use super::{Coded, PoolCode};
+use crate::coded::wanted::Wanted;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
@@ -16,15 +17,6 @@ use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{AlignedBuf, EVersion, ObjectId, OsdId};
 use wire::Rope;
-
-/// What is wanted of an object.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Wanted {
-    /// Bytes `offset .. offset + len` of the object, all of which there are.
-    Object { offset: u64, len: u64 },
-    /// Bytes of one shard, and with the first piece the object's attributes.
-    Shard { shard: usize, offset: u64, len: u64, attrs: bool },
-}
 
 /// One read over several shards.
 #[derive(Debug)]

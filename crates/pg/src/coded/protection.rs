@@ -14,7 +14,8 @@ use types::OsdId;
 ///   each a shard of its own ([`is_whole_on_each`](Protection::is_whole_on_each)).
 /// * Membership: only those act who are in the acting set, or also those that are to come in
 ///   ([`also_members`](Protection::also_members)).
-/// * Undoing: members copy what others have, or each takes updates back by itself ([`keeps_undo`](Protection::keeps_undo)).
+/// * Undoing: members copy what others have, or each takes updates back by itself
+///   ([`keeps_undo`](Protection::keeps_undo)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protection {
     /// Each member has whole objects.

@@ -1,7 +1,7 @@
 //! The primary's own shard of an object, computed from others'.
 
 use super::Coded;
-use super::gather::Wanted;
+use super::wanted::Wanted;
 use crate::context::{Context, Waiter};
 use crate::group::digests::{Content, Digests, Wrong};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};

@@ -12,7 +12,7 @@ use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 /// The core of a group.
 pub(crate) struct Core {
     pub id: PgId,
-    /// Whether the store has a table for the group.
+    /// The store has a table for the group.
     pub stored: bool,
     pub info: PgInfo,
     pub log: PgLog,

@@ -1,15 +1,14 @@
 //! Notices between the parts of a group.
 //!
 //! A part that handles an input does not call the others where it need not know their answer: it notes what it has
-//! caused ([`Context::cause`]). When the input is handled, the shard has each group act on its notices, in the order
-//! of [`Effect`]'s variants, until there are none ([`Shard::settle`](crate::Shard)). Several causes of one effect count
-//! once. An effect may cause further ones; those of an earlier variant come first again.
+//! caused ([`Context::cause`](crate::context::Context::cause)). When the input is handled, the shard has each group act
+//! on its notices, in the order of [`Effect`]'s variants, until there are none ([`Shard::settle`](crate::Shard)).
+//! Several causes of one effect count once. An effect may cause further ones; those of an earlier variant come first
+//! again.
 
-use super::pg::Pg;
-use crate::context::Context;
-use crate::healing::bad_copies::BadCopies;
 use crate::scrub::record::Record;
-use types::{ObjectId, Utime};
+use std::collections::BTreeSet;
+use types::{EVersion, ObjectId, OsdId, Utime};
 
 /// Something that one part of a group has caused and another one acts on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -32,18 +31,13 @@ pub(crate) enum Effect {
     Report,
 }
 
-impl Pg {
-    /// Acts on a notice.
-    pub(crate) fn act(&mut self, cx: &mut Context<'_>, effect: Effect) {
-        match effect {
-            Effect::Replace(bad) => self.replace_bad(cx, bad),
-            Effect::ScrubSettled => self.scrub.settled(&mut self.core, cx, &self.ops),
-            Effect::ObjectIsHere(object) => self.run_object(cx, &object),
-            Effect::RunObjects { from, until } => self.run_objects(cx, &from, &until),
-            Effect::Record { object, record, .. } => self.record(cx, &object, record),
-            Effect::Recover => self.heal(cx),
-            Effect::MembersChanged => self.follow_members(cx),
-            Effect::Report => self.report(cx),
-        }
-    }
+/// Copies of one object, or shards of it, that are bad.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct BadCopies {
+    pub object: ObjectId,
+    /// The members that have them.
+    pub bad: BTreeSet<OsdId>,
+    /// The version that replaces them; `None`: the object should not be there.
+    pub version: Option<EVersion>,
+    pub reason: &'static str,
 }

@@ -25,12 +25,12 @@ impl PoolShape {
         Ok(PoolShape { size: pool.size, min_size: pool.min_size, pg_num, pg_num_pending, protection })
     }
 
-    /// Whether the group is about to be merged with another one: meanwhile it serves nobody.
+    /// Tells whether the group is about to be merged with another one: meanwhile it serves nobody.
     pub fn is_merging(&self, pg: PgId) -> bool {
         osdmap::is_merging(pg.seed, self.pg_num, self.pg_num_pending)
     }
 
-    /// Whether in both the group has the same objects, and is about to be merged or is not.
+    /// Tells whether in both the group has the same objects, and is about to be merged or is not.
     fn is_same_group(&self, pg: PgId, other: &PoolShape) -> bool {
         self.is_merging(pg) == other.is_merging(pg) && osdmap::same_range(pg.seed, self.pg_num, other.pg_num)
     }
@@ -49,7 +49,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether a map that gives these sets begins another interval, for clients as for us.
+    /// Tells whether the interval goes on under a map that gives these sets, for clients as for us.
     pub fn continues(&self, pg: PgId, placed: &UpActing, shape: PoolShape) -> bool {
         self.up == placed.up
             && self.acting == placed.acting
@@ -67,12 +67,12 @@ impl Interval {
         sets
     }
 
-    /// What all members of the interval agree about.
+    /// Returns the facts that all members of the interval agree about.
     pub(crate) fn agreed(&self) -> Agreed {
         Agreed { sets: self.sets(), pg_nums: Some((self.shape.pg_num, self.shape.pg_num_pending)) }
     }
 
-    /// Whether what a primary says of an interval of the group is so in this one.
+    /// Tells whether the facts that a primary names of an interval of the group hold in this one.
     pub(crate) fn agrees(&self, pg: PgId, agreed: &Agreed) -> bool {
         self.sets() == agreed.sets
             && agreed.pg_nums.is_none_or(|(pg_num, pg_num_pending)| {
@@ -80,7 +80,7 @@ impl Interval {
             })
     }
 
-    /// Whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all one.
+    /// Tells whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all one.
     pub(crate) fn is_where_wanted(&self) -> bool {
         let is_same_in_any_order = || {
             self.is_full() && self.up.len() == self.acting.len() && self.up.iter().all(|osd| self.acting.contains(osd))

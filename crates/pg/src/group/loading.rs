@@ -4,6 +4,7 @@
 use crate::context::{Context, Waiter};
 use crate::group::info::{INFO_KEY, PgInfo};
 use crate::group::interval::Interval;
+use crate::group::load_progress::{LoadError, Loading, Part};
 use crate::group::log::{LogEntry, PgLog, log_key_range, log_keys_through};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::missing::MISSING_PREFIX;
@@ -14,56 +15,12 @@ use crate::messages::peering::Agreed;
 use crate::scrub::{SCRUB_KEY, ScrubMark};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use store::btree::Damage;
 use store::{LookupId, Store};
 use types::{EVersion, ObjectId, OsdId, PgId};
-use wire::{Decode, DecodeError};
+use wire::Decode;
 
 /// Entries of the table asked for at a time.
 const PAGE_ENTRIES: usize = 64;
-
-/// Why a group's table cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    #[error("pg {pg}: {what} in its table is damaged: {source}")]
-    Damaged { pg: PgId, what: &'static str, source: DecodeError },
-    #[error("pg {pg}: its log ends at {log} and its information at {info}")]
-    LogEnd { pg: PgId, log: EVersion, info: EVersion },
-    #[error("pg {pg}: log entry {entry} cannot follow {head}")]
-    LogGap { pg: PgId, entry: EVersion, head: EVersion },
-    #[error("pg {pg}: its table cannot be read: {damage}")]
-    Unreadable { pg: PgId, damage: Damage },
-}
-
-/// How far a group's table has been read.
-#[derive(Debug)]
-pub(crate) struct Loading {
-    part: Part,
-    waits_for: Option<LookupId>,
-    /// Primaries that have asked what this member has: the newest question of each.
-    queries: BTreeMap<OsdId, (PgInterval, Agreed)>,
-    /// The table is read to be merged with others: the group as such takes part in nothing.
-    to_merge: bool,
-}
-
-/// What is asked for next.
-#[derive(Clone, Debug)]
-enum Part {
-    /// Nothing: what is here is still in the table of another group, or in several tables.
-    Others,
-    Info,
-    /// Entries up to the log's tail, from this key on: requests that were carried out.
-    Dups(Bytes),
-    /// Entries behind the log's head.
-    Log,
-    /// Missing objects, from this key on.
-    Missing(Bytes),
-    /// Objects of which only some had come when the OSD stopped, from this key on: they are dropped.
-    Received(Bytes),
-    Scrub,
-    /// There is no table.
-    Nothing,
-}
 
 impl Pg {
     /// A group that the store has. Its interval can be started; [`Pg::load`] must follow.

@@ -10,7 +10,7 @@
 //!   between the parts.
 //! * Kept durably: [`info`], [`log`] and [`dups`] (requests that the log has trimmed) of the group; [`object_info`],
 //!   [`snap_set`] and [`digests`] of an object. [`missing`]: notes about
-//!   objects. [`loading`] reads the table; [`table`] does without a group, for tools.
+//!   objects. [`loading`] reads the table ([`load_progress`]: how far); [`table`] does without a group, for tools.
 //! * [`split`], [`merging`]: tables of groups of a pool whose number of groups changes.
 //! * [`lookup`]: what the store's lookups mean to a group.
 
@@ -20,6 +20,7 @@ pub(crate) mod dups;
 pub(crate) mod effects;
 pub mod info;
 pub(crate) mod interval;
+pub(crate) mod load_progress;
 pub(crate) mod loading;
 pub mod log;
 pub(crate) mod lookup;

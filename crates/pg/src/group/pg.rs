@@ -1,27 +1,28 @@
 //! One placement group as one OSD sees it.
 
 use crate::agreement::members::Members;
-use crate::agreement::peering::Peering;
+use crate::agreement::phase::Peering;
 use crate::coded::Coded;
 use crate::context::{Context, OnCommit};
 use crate::group::core::Core;
 use crate::group::effects::Effect;
 use crate::group::info::PgStats;
 use crate::group::interval::{Interval, PoolShape};
-use crate::group::loading::Loading;
-use crate::healing::backfill::Scan;
-use crate::healing::counts::Recovered;
+use crate::group::load_progress::Loading;
+use crate::healing::pulls::Pulls;
 use crate::healing::push_queue::Pushes;
 use crate::healing::receiving::Receiving;
-use crate::healing::recovery::Pulls;
-use crate::healing::rereading::Rereading;
-use crate::healing::sent_back::SentBack;
-use crate::healing::turn::{Blocked, Forced, Healing};
+use crate::healing::recovered::Recovered;
+use crate::healing::refusals::SentBack;
+use crate::healing::rereads::Rereading;
+use crate::healing::walks::Scan;
+use crate::healing::work::{Blocked, Forced, Healing};
 use crate::hops::{OpSample, OpState};
-use crate::intake::client_ops::{ClientOp, ClientOps, ReplicaReads};
+use crate::intake::operations::{ClientOp, ClientOps};
+use crate::intake::replica_state::ReplicaReads;
 use crate::scrub::run::Scrub;
-use crate::updates::replicate::Replication;
-use crate::updates::snap_trim::SnapTrim;
+use crate::updates::replication::Replication;
+use crate::updates::trim_run::SnapTrim;
 use crate::watch::Watches;
 use std::collections::BTreeMap;
 use store::{Step, Transaction};
@@ -236,6 +237,20 @@ impl Pg {
     pub(crate) fn enter_interval(&mut self, cx: &mut Context<'_>) {
         self.begin_peering(cx);
         self.queue_report(cx);
+    }
+
+    /// Acts on a notice.
+    pub(crate) fn act(&mut self, cx: &mut Context<'_>, effect: Effect) {
+        match effect {
+            Effect::Replace(bad) => self.replace_bad(cx, bad),
+            Effect::ScrubSettled => self.scrub.settled(&mut self.core, cx, &self.ops.in_flight()),
+            Effect::ObjectIsHere(object) => self.run_object(cx, &object),
+            Effect::RunObjects { from, until } => self.run_objects(cx, &from, &until),
+            Effect::Record { object, record, .. } => self.record(cx, &object, record),
+            Effect::Recover => self.heal(cx),
+            Effect::MembersChanged => self.follow_members(cx),
+            Effect::Report => self.report(cx),
+        }
     }
 
     /// Operations that are not answered.

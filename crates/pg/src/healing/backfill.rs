@@ -11,93 +11,17 @@
 
 use crate::agreement::members::Standing;
 use crate::context::{Context, OnCommit, Waiter};
-use crate::group::lookup::{NoAnswer, ready};
-use crate::group::object_info::ObjectInfo;
+use crate::group::lookup::NoAnswer;
 use crate::group::pg::Pg;
 use crate::healing::push_queue::{Has, PushQueue};
-use crate::messages::PgInterval;
+use crate::healing::walks::{Backfill, Listed, Scan, whole_objects};
 use crate::messages::healing::PgPush;
 use crate::messages::healing::{PgBackfilled, PgObjects, PgScan};
 use crate::messages::peering::PgLogEntries;
 use crate::messages::scrub::ScrubBad;
 use mutant::Mutant;
-use std::collections::{BTreeMap, VecDeque};
 use store::{LookupId, Transaction};
-use types::{EVersion, ObjectId, OsdId, SnapId};
-
-/// How far a member has been brought.
-#[derive(Debug)]
-pub(crate) struct Backfill {
-    /// Objects before this one are the same there, or in the queue, or on their way.
-    pub compared: ObjectId,
-    /// What the member has been told of that.
-    told: ObjectId,
-    /// The member has been asked what it has.
-    asked: bool,
-    /// What it has from `compared` on.
-    listed: Option<Listed>,
-    /// The member has been told that all has been sent, when the log ended here.
-    pub announced: Option<EVersion>,
-}
-
-/// A part of what a member has.
-#[derive(Debug)]
-struct Listed {
-    objects: BTreeMap<ObjectId, Option<EVersion>>,
-    end: Option<ObjectId>,
-}
-
-/// As member: what the primary wants to know.
-#[derive(Debug)]
-pub(crate) struct Scan {
-    primary: OsdId,
-    pg: PgInterval,
-    from: ObjectId,
-    /// `None` until listed.
-    names: Option<VecDeque<ObjectId>>,
-    end: Option<ObjectId>,
-    objects: Vec<(ObjectId, Option<EVersion>)>,
-    waits_for: Option<LookupId>,
-}
-
-/// A page of objects that does not end between two states of an object, so that what follows builds on nothing that was
-/// before. The last page of a range, which is shorter than `count`, is left as it is. With it, where the next one
-/// begins.
-fn whole_objects(
-    cx: &mut Context<'_>,
-    (from, until): (&ObjectId, &ObjectId),
-    count: usize,
-) -> Result<(Vec<ObjectId>, Option<ObjectId>), NoAnswer> {
-    if !from.name.is_empty() && from.snap <= SnapId::HEAD {
-        // A cursor at an object's states, as below: there may be more than a page takes. One lookup in one step, as
-        // several might take each other's place in memory for ever.
-        let end = from.behind_all_states();
-        return Ok((ready(cx.store.list(from, &end, usize::MAX))?, Some(end)));
-    }
-    let mut page = ready(cx.store.list(from, until, count))?;
-    let Some(last) = page.last().filter(|_| page.len() == count).cloned() else { return Ok((page, None)) };
-    if last == last.head_of() {
-        return Ok((page, Some(behind(&last))));
-    }
-    let begin = last.before_all_states();
-    page.retain(|object| *object < begin);
-    Ok((page, Some(begin)))
-}
-
-/// The cursor right behind an object.
-pub(crate) fn behind(object: &ObjectId) -> ObjectId {
-    ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
-}
-
-impl Backfill {
-    fn from(cursor: ObjectId) -> Backfill {
-        Backfill { compared: cursor.clone(), told: cursor, asked: false, listed: None, announced: None }
-    }
-
-    fn has_compared_all(&self) -> bool {
-        self.compared.max
-    }
-}
+use types::{ObjectId, OsdId};
 
 impl Pg {
     /// As primary: the member is backfilled, from this cursor on.
@@ -299,28 +223,5 @@ impl Pg {
             let steps = vec![self.core.info.step()];
             cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
-    }
-}
-
-impl Scan {
-    /// One lookup. `Ok(false)`: all is known.
-    fn step(&mut self, cx: &mut Context<'_>, range_end: &ObjectId) -> Result<bool, NoAnswer> {
-        let Some(names) = &mut self.names else {
-            // What the primary does not come to before its own list is full is listed once more.
-            let count = 2 * cx.limits.backfill_objects;
-            let (page, end) = whole_objects(cx, (&self.from, range_end), count)?;
-            self.end = end;
-            self.names = Some(page.into());
-            return Ok(true);
-        };
-        let Some(object) = names.front() else { return Ok(false) };
-        let version = match ready(cx.store.stat(object)) {
-            Ok(Some(stat)) => ObjectInfo::of(&stat).ok().map(|info| info.version),
-            Ok(None) | Err(NoAnswer::Damaged(_)) => None,
-            Err(pending) => return Err(pending),
-        };
-        let object = names.pop_front().expect("just seen");
-        self.objects.push((object, version));
-        Ok(true)
     }
 }

@@ -1,24 +1,14 @@
 //! Copies that turned out to be bad are noted as missing where they are, durably; recovery then brings them.
 
-use super::turn::Work;
+use super::work::Work;
 use crate::context::{Context, OnCommit};
+use crate::group::effects::BadCopies;
 use crate::group::missing::missing_step;
 use crate::group::pg::Pg;
 use crate::messages::scrub::ScrubBad;
 use std::collections::BTreeSet;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
-
-/// Copies of one object, or shards of it, that are bad.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct BadCopies {
-    pub object: ObjectId,
-    /// The members that have them.
-    pub bad: BTreeSet<OsdId>,
-    /// The version that replaces them; `None`: the object should not be there.
-    pub version: Option<EVersion>,
-    pub reason: &'static str,
-}
 
 impl Pg {
     /// Has bad copies replaced, or removed. Shards of which too few others are good stay.

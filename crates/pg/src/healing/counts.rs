@@ -4,20 +4,6 @@ use crate::agreement::members::Standing;
 use crate::group::pg::Pg;
 use types::ObjectId;
 
-/// What a primary has brought to where it was missing.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Recovered {
-    pub objects: u64,
-    pub bytes: u64,
-}
-
-impl Recovered {
-    pub fn add(&mut self, bytes: u64) {
-        self.objects += 1;
-        self.bytes += bytes;
-    }
-}
-
 impl Pg {
     /// Copies that are lacking, and copies that are only not where they should be.
     pub(crate) fn degraded_and_misplaced(&self) -> (u64, u64) {

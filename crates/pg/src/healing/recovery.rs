@@ -14,12 +14,13 @@ use crate::group::missing::{found_step, missing_step};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::pg::Pg;
 use crate::healing::object_reading::{ObjectReading, Unsound};
+use crate::healing::pulls::Pull;
 use crate::healing::push_queue::{Has, PushQueue};
 use crate::healing::receiving::piece_steps;
-use crate::healing::turn::Work;
+use crate::healing::work::Work;
 use crate::messages::healing::{PgPull, PgPush, PgPushAck};
 use mutant::Mutant;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use store::{LookupId, ReadError, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId};
 use wire::{Decode, Rope};
@@ -28,69 +29,6 @@ use wire::{Decode, Rope};
 const UNACKED_OBJECTS_MAX: usize = 16;
 /// Objects that are being pulled, but for those that clients wait for.
 const PULLS_MAX: usize = 16;
-/// What the primary gets from others.
-#[derive(Debug, Default)]
-pub(crate) struct Pulls {
-    in_flight: BTreeMap<ObjectId, Pull>,
-    /// Members that turned out not to have what the primary lacks.
-    tried: BTreeMap<ObjectId, BTreeSet<OsdId>>,
-    /// What has come and is not durable here yet, with how often it has. If this OSD stopped now it would lack these
-    /// again, in the versions in which others have them now: so those stay where they are until it has them for good.
-    settling: BTreeMap<ObjectId, usize>,
-}
-
-/// An object that somebody was asked for.
-#[derive(Clone, Copy, Debug)]
-struct Pull {
-    source: OsdId,
-    /// The source knows that a client waits for it.
-    urgent: bool,
-}
-
-impl Pulls {
-    /// From whom the object is pulled.
-    pub fn source_in_flight(&self, object: &ObjectId) -> Option<OsdId> {
-        self.in_flight.get(object).map(|pull| pull.source)
-    }
-
-    /// The object is pulled from `source`.
-    pub fn comes_from(&mut self, object: &ObjectId, source: OsdId) {
-        self.in_flight.insert(object.clone(), Pull { source, urgent: true });
-    }
-
-    /// A client waits for the object, which is pulled. Gives who is to be told.
-    fn hurry(&mut self, object: &ObjectId) -> Option<OsdId> {
-        let pull = self.in_flight.get_mut(object).filter(|pull| !pull.urgent)?;
-        pull.urgent = true;
-        Some(pull.source)
-    }
-
-    pub fn forget(&mut self, object: &ObjectId) {
-        self.in_flight.remove(object);
-        self.tried.remove(object);
-    }
-
-    /// Whether all that has come is durable.
-    pub fn are_durable(&self) -> bool {
-        self.settling.is_empty()
-    }
-
-    /// What has come and is not durable yet.
-    pub fn settling(&self) -> impl Iterator<Item = &ObjectId> {
-        self.settling.keys()
-    }
-
-    pub fn is_settling(&self, object: &ObjectId) -> bool {
-        self.settling.contains_key(object)
-    }
-
-    /// What has come once is durable. Gives whether the object is.
-    fn settled(&mut self, object: &ObjectId) -> bool {
-        let Some(times) = self.settling.get_mut(object) else { return false };
-        *times -= 1;
-        *times == 0 && self.settling.remove(object).is_some()
-    }
-}
 
 impl Pg {
     /// Has objects go where they are missing, once this input is handled.

@@ -9,10 +9,9 @@ use crate::group::missing::found_step;
 use crate::group::object_info::ObjectInfo;
 use crate::group::pg::Pg;
 use crate::healing::object_reading::ObjectReading;
-use std::collections::BTreeSet;
 use std::time::Duration;
 use store::{LookupId, ReadError, Transaction};
-use types::{ObjectId, OsdId};
+use types::ObjectId;
 use wire::Rope;
 
 /// From when something could not be read, or all was tried, to when it is tried again.
@@ -26,21 +25,6 @@ enum Reread {
     Whole,
     /// It is shorter than it should be.
     Bad,
-}
-
-/// What is read again.
-#[derive(Debug, Default)]
-pub(crate) struct Rereading {
-    /// Objects that are missing here since a read failed in this interval: what is here of them may be read after all.
-    damaged: BTreeSet<ObjectId>,
-    /// When the next round begins; `None`: there is nothing to read, or a round is under way.
-    next_at: Option<Duration>,
-    /// What is left of the round.
-    objects: Vec<ObjectId>,
-    reading: Option<ObjectReading>,
-    /// Who lacks what is read, if anybody is known to: of erasure-coded objects its shard is computed.
-    lacks: Option<OsdId>,
-    waits_for: Option<LookupId>,
 }
 
 impl Pg {

@@ -5,38 +5,14 @@
 
 use crate::context::Context;
 use crate::group::pg::Pg;
-use crate::healing::turn::{Blocked, Work};
+use crate::healing::work::{Blocked, Work};
 use crate::messages::healing::PgPushAck;
 use osdmap::OsdState;
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{ObjectId, OsdId};
 
 /// Nothing is sent for so long to an OSD that had no room.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-
-#[derive(Debug, Default)]
-pub(crate) struct SentBack {
-    /// As sender, and as receiver of what this OSD has asked for: until when nothing is sent to whom.
-    until: BTreeMap<OsdId, Duration>,
-    /// As receiver: objects whose first pieces were dropped.
-    refused: BTreeSet<ObjectId>,
-}
-
-impl SentBack {
-    pub fn holds(&self, osd: OsdId, now: Duration) -> bool {
-        self.until.get(&osd).is_some_and(|until| now < *until)
-    }
-
-    pub fn is_refused(&self, object: &ObjectId) -> bool {
-        self.refused.contains(object)
-    }
-
-    /// A piece was taken: the object is sent from its beginning.
-    pub fn taken(&mut self, object: &ObjectId) {
-        self.refused.remove(object);
-    }
-}
 
 impl Pg {
     /// Whether objects are not to be brought to an OSD, as far as it is known how full it is.

@@ -170,7 +170,7 @@ impl Removal {
             tracing::info!(%pg, "the copy that was not needed is gone");
             return Ok(Slice::Done);
         };
-        self.from = crate::healing::backfill::behind(last);
+        self.from = crate::healing::walks::behind(last);
         let count = page.len();
         let steps = page.into_iter().map(|object| Step::Remove { object }).collect();
         cx.submit_or_stop(Transaction { pg, steps }, OnCommit::Nothing);

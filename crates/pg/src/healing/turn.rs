@@ -7,6 +7,7 @@
 use crate::agreement::members::Standing;
 use crate::context::Context;
 use crate::group::pg::Pg;
+use crate::healing::work::{Blocked, Forced, Healing, Work};
 use crate::messages::healing::{PgReleased, PgReserve, PgReserved};
 use osdmap::OsdMapFlags;
 use types::OsdId;
@@ -20,58 +21,6 @@ const INACTIVE: u64 = 220;
 const RECOVERY: u64 = 180;
 const BACKFILL_DEGRADED: u64 = 140;
 const BACKFILL: u64 = 100;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Work {
-    /// Objects that logs tell to be missing.
-    Recovery,
-    /// Members that are compared object by object.
-    Backfill,
-}
-
-/// What an operator wants done before other groups' work, until there is nothing to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Forced {
-    recovery: bool,
-    backfill: bool,
-}
-
-/// What a primary heals, and how far it may.
-#[derive(Debug, Default)]
-pub(crate) struct Healing {
-    work: Option<Work>,
-    priority: u64,
-    /// Members whose slots are needed, in order.
-    targets: Vec<OsdId>,
-    /// This OSD's own slot is there.
-    local: bool,
-    /// So many of the members have given theirs.
-    granted: usize,
-}
-
-/// Work that waits for room on OSDs, or for the operator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Blocked {
-    pub recovery: bool,
-    pub backfill: bool,
-    /// What flags of the map (`norecover`, `nobackfill`, `norebalance`) hold back.
-    pub held: Option<Work>,
-}
-
-impl Healing {
-    /// Whether it is this group's turn, and for this.
-    pub fn does(&self, work: Work) -> bool {
-        self.may_work() && self.work == Some(work)
-    }
-
-    pub fn work(&self) -> Option<Work> {
-        self.work
-    }
-
-    pub fn may_work(&self) -> bool {
-        self.work.is_some() && self.local && self.granted == self.targets.len()
-    }
-}
 
 impl Pg {
     /// What there is to do, the most urgent first, and to whom objects then go; and what is not done for want of room.

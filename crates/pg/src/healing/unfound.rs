@@ -6,10 +6,6 @@ use crate::group::pg::Pg;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
-use wire::msgr::SessionId;
-
-/// Nobody waits for the answer.
-pub(crate) const NO_SESSION: SessionId = SessionId(u64::MAX);
 
 /// What a primary tells operators of its group.
 #[derive(Clone, PartialEq, Eq, Debug)]

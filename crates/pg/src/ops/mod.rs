@@ -30,3 +30,4 @@ pub use listing::{Listing, ListingRun};
 pub(crate) use recording::record;
 pub(crate) use snapshots::trim;
 pub use watch::WatchEffect;
+pub(crate) use watch::watch_effects_of;

@@ -5,10 +5,10 @@ use crate::watch::WatchInfo;
 use bytes::Bytes;
 use std::sync::Arc;
 use types::{EntityName, Errno};
-use wire::Decode;
 use wire::messages::listing::{Watcher, Watchers};
 use wire::messages::op_data::{NotifyAckInput, NotifyInput};
 use wire::messages::{Op, OpArgs, OpCode, Watch};
+use wire::{Decode, EntityAddr};
 
 /// How long a client may be silent before its watch is removed, unless it says otherwise. Ceph's
 /// `osd_client_watch_timeout`.
@@ -105,8 +105,7 @@ impl Execution<'_> {
         };
         let client = self.request.reqid.name;
         let key = (cookie, client);
-        let timeout_s = if timeout_s == 0 { WATCH_TIMEOUT_S } else { timeout_s };
-        let info = WatchInfo { timeout_s, addr: self.request.caller.addr };
+        let info = watch_info(timeout_s, self.request.caller.addr);
         let is_known = self.info.watchers.contains_key(&key);
         match what {
             Watch::WATCH | Watch::LEGACY_WATCH => {
@@ -123,12 +122,14 @@ impl Execution<'_> {
             // Known, and not over this session: the client has to connect again.
             Watch::PING if !self.request.connected.contains(&cookie) => return Err(Errno::ETIMEDOUT.into()),
             Watch::PING => self.watch.push(WatchEffect::Ping { cookie }),
-            Watch::UNWATCH if is_known => {
-                Arc::make_mut(&mut self.info).watchers.remove(&key);
-                self.modified = true;
+            // Ceph takes a watch that it does not know for ended already.
+            Watch::UNWATCH => {
+                if is_known {
+                    Arc::make_mut(&mut self.info).watchers.remove(&key);
+                    self.modified = true;
+                }
                 self.watch.push(WatchEffect::Ended { cookie, watcher: client, object_removed: false });
             }
-            // Ceph takes what it does not know for nothing to do.
             _ => {}
         }
         done()
@@ -143,6 +144,28 @@ impl Execution<'_> {
             self.watch.push(WatchEffect::Ended { cookie, watcher, object_removed: true });
         }
     }
+}
+
+fn watch_info(timeout_s: u32, addr: EntityAddr) -> WatchInfo {
+    WatchInfo { timeout_s: if timeout_s == 0 { WATCH_TIMEOUT_S } else { timeout_s }, addr }
+}
+
+/// Effects on watches that the steps of a successful update had for the `client` that asked, whose address is `addr`.
+pub(crate) fn watch_effects_of(ops: &[Op], client: EntityName, addr: EntityAddr) -> Vec<WatchEffect> {
+    let of = |op: &Op| {
+        let (OpCode::WATCH, OpArgs::Watch(Watch { cookie, op: what, timeout_s, .. })) = (op.code, &op.args) else {
+            return None;
+        };
+        let (cookie, info) = (*cookie, watch_info(*timeout_s, addr));
+        match *what {
+            Watch::WATCH | Watch::RECONNECT => Some(WatchEffect::Connect { cookie, info, pings: true }),
+            Watch::LEGACY_WATCH => Some(WatchEffect::Connect { cookie, info, pings: false }),
+            Watch::PING => Some(WatchEffect::Ping { cookie }),
+            Watch::UNWATCH => Some(WatchEffect::Ended { cookie, watcher: client, object_removed: false }),
+            _ => None,
+        }
+    };
+    ops.iter().filter_map(of).collect()
 }
 
 /// The first eight bytes of arguments whose layout depends on the client's age.

@@ -8,12 +8,10 @@ use super::snapshots::{Families, Seen, SnapFinding};
 use super::verdict::{Finding, Logged, Shards, Verdict, judge};
 use crate::context::{Context, OnCommit, Waiter};
 use crate::group::core::Core;
-use crate::group::effects::Effect;
+use crate::group::effects::{BadCopies, Effect};
 use crate::group::log::LogKind;
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::object_info::ObjectInfo;
-use crate::healing::bad_copies::BadCopies;
-use crate::intake::client_ops::ClientOps;
 use crate::messages::scrub::{ScrubDone, ScrubGet, ScrubGot};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +31,9 @@ const MARK_BYTES: u64 = 64 << 20;
 const FINDINGS_MAX: usize = 1024;
 /// Of attributes that are kept with them.
 const FINDING_ATTRS_BYTES: usize = 1 << 20;
+
+/// Tells whether an update of an object in a range, given by its begin and end, is on its way.
+pub(crate) type InFlight<'a> = dyn Fn(&ObjectId, &ObjectId) -> bool + 'a;
 
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -283,7 +284,7 @@ impl Scrub {
     }
 
     /// Begins the next chunk.
-    pub fn chunk(&mut self, core: &mut Core, cx: &mut Context<'_>, ops: &ClientOps) {
+    pub fn chunk(&mut self, core: &mut Core, cx: &mut Context<'_>, in_flight: &InFlight<'_>) {
         let Some(run) = self.run.as_mut() else { return };
         let (_, end) = osdmap::pg_range(core.id, core.interval.shape.pg_num);
         let until = match ready(cx.store.list(&run.cursor.next, &end, CHUNK_OBJECTS)) {
@@ -303,14 +304,14 @@ impl Scrub {
             }
         };
         run.state = State::Settling { until, began: cx.now };
-        self.settled(core, cx, ops);
+        self.settled(core, cx, in_flight);
     }
 
     /// Asks all members if no update of the chunk's objects is on its way any more.
-    pub fn settled(&mut self, core: &mut Core, cx: &mut Context<'_>, ops: &ClientOps) {
+    pub fn settled(&mut self, core: &mut Core, cx: &mut Context<'_>, in_flight: &InFlight<'_>) {
         let Some(run) = self.run.as_mut() else { return };
         let State::Settling { until, began } = &run.state else { return };
-        if ops.any_update_in_flight(&run.cursor.next, &behind_whole(until)) {
+        if in_flight(&run.cursor.next, &behind_whole(until)) {
             return;
         }
         self.rounds += 1;
@@ -389,12 +390,12 @@ impl Scrub {
         &mut self,
         core: &mut Core,
         cx: &mut Context<'_>,
-        ops: &ClientOps,
+        in_flight: &InFlight<'_>,
         id: LookupId,
         data: Option<Result<Rope, ReadError>>,
     ) {
         if self.run.as_ref().is_some_and(|run| matches!(run.state, State::Listing(waits) if waits == id)) {
-            return self.chunk(core, cx, ops);
+            return self.chunk(core, cx, in_flight);
         }
         let asker = self.scans.iter().find(|(_, scan)| scan.waits_for == Some(id)).map(|(asker, _)| *asker);
         let Some(asker) = asker else { return };

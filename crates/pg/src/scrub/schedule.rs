@@ -144,7 +144,7 @@ impl ScrubSchedule {
                 }
                 if pg.may_scrub(cx) {
                     self.stuck_since = None;
-                    return pg.scrub.chunk(&mut pg.core, cx, &pg.ops);
+                    return pg.scrub.chunk(&mut pg.core, cx, &pg.ops.in_flight());
                 }
                 self.next_at = cx.now + TRY_AGAIN_AFTER;
                 if cx.now >= *self.stuck_since.get_or_insert(cx.now) + GIVE_UP_AFTER {

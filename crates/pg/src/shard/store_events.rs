@@ -56,7 +56,7 @@ impl Shard {
                 self.with_group(pgid, |pg, cx| pg.op_lookup_done(cx, op, id, data));
             }
             Some(Waiter::Scrub { pgid }) => {
-                self.with_group(pgid, |pg, cx| pg.scrub.lookup_done(&mut pg.core, cx, &pg.ops, id, data));
+                self.with_group(pgid, |pg, cx| pg.scrub.lookup_done(&mut pg.core, cx, &pg.ops.in_flight(), id, data));
             }
             Some(Waiter::Check) => {
                 self.check.lookup_done(&mut self.host.context(), &mut self.pgs, id, data);

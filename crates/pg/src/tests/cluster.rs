@@ -804,14 +804,17 @@ impl Cluster {
         self.now += time;
     }
 
+    /// An OSD looks at the time; what it does about it is on its way.
+    pub fn tick(&mut self, osd: OsdId) {
+        let now = self.now;
+        self.node(osd).tick(now);
+        self.turn(osd);
+    }
+
     /// So much later: what stays unanswered is said again.
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
-        let now = self.now;
-        for osd in 0..self.nodes.len() as i32 {
-            self.node(OsdId(osd)).tick(now);
-            self.turn(OsdId(osd));
-        }
+        (0..self.nodes.len() as i32).for_each(|osd| self.tick(OsdId(osd)));
         self.settle();
     }
 

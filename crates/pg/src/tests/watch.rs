@@ -1,6 +1,7 @@
 //! Watches in a group of three OSDs.
 
 use super::cluster::{Cluster, appending};
+use crate::messages::replication::RepOp;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use wire::messages::listing::Watchers;
 use wire::messages::op_data::NotifyAckInput;
 use wire::messages::{NotifyReplies, Op, Watch, WatchNotify, WatchNotifyOp};
 use wire::msgr::SessionId;
-use wire::{Decode, Encode, EntityAddr, Target};
+use wire::{Decode, Encode, EntityAddr, Message, Target};
 
 const PRIMARY: OsdId = OsdId(0);
 
@@ -275,6 +276,103 @@ fn acknowledgements_of_clients_of_old_name_only_the_notification() {
     assert_eq!(w.ask(a, ack), 0);
     let told = w.told();
     assert_eq!(replies(&told[0].1).replies.len(), 2);
+}
+
+impl Watched {
+    /// Sends an operation. The session with a member ends while its update is on its way there, of which clients see
+    /// nothing, and the group goes on.
+    fn interrupted(&mut self, session: SessionId, op: Op) {
+        let tid = self.send(session, op);
+        self.interrupt();
+        assert_eq!(
+            self.cluster.answers_to(tid).first().map(|answer| answer.1),
+            Some(0),
+            "it is done once, from the log"
+        );
+    }
+
+    /// The session with a member ends once the update that was just asked for is on its way there.
+    fn interrupt(&mut self) {
+        let member = OsdId(1);
+        let mut picks = 0..10_000;
+        while !self.cluster.in_transit_kinds(PRIMARY, member).contains(&RepOp::TYPE) {
+            self.cluster.step(picks.next().expect("the update is on its way by now"));
+        }
+        self.cluster.end_session(PRIMARY, member);
+        self.cluster.settle();
+    }
+
+    /// A notification completes at once, and brings answers of these watchers.
+    fn reaches(&mut self, watchers: &[(SessionId, u64, i64)]) {
+        self.told();
+        let notifier = self.client(4003);
+        assert_eq!(self.ask(notifier, Op::notify(77, 10, bytes("hello"))), 0);
+        for (_, notified) in self.told().iter().filter(|(_, message)| message.op == WatchNotifyOp::Notify) {
+            let (session, cookie, _) =
+                watchers.iter().find(|(_, cookie, _)| *cookie == notified.cookie).expect("it watches");
+            assert_eq!(self.ask(*session, Op::notify_ack(notified.notify_id, *cookie, Bytes::new())), 0);
+            if let Some((_, complete)) = self.cluster.told.first() {
+                let wanted = watchers.iter().map(|(_, cookie, client)| ((*client as u64, *cookie), Bytes::new()));
+                let wanted = NotifyReplies { replies: wanted.collect(), timeouts: vec![] };
+                assert_eq!((complete.op, replies(complete)), (WatchNotifyOp::NotifyComplete, wanted));
+                return;
+            }
+        }
+        panic!("the notification waits for somebody: {:?}", self.cluster.told);
+    }
+}
+
+#[test]
+fn an_end_of_a_watch_counts_though_a_session_of_members_ends_meanwhile() {
+    let mut w = Watched::new();
+    let (a, b) = (w.client(4001), w.client(4002));
+    w.watch(a, 11);
+    w.watch(b, 12);
+    w.interrupted(a, Op::watch(11, Watch::UNWATCH, 0));
+    w.reaches(&[(b, 12, 4002)]);
+    assert_eq!(w.watchers(), [(4002, 12)]);
+}
+
+#[test]
+fn a_watch_counts_though_a_session_of_members_ends_while_it_begins() {
+    let mut w = Watched::new();
+    let (a, b) = (w.client(4001), w.client(4002));
+    w.interrupted(a, Op::watch(11, Watch::WATCH, 0));
+    assert_eq!(w.ask(a, Op::watch(11, Watch::PING, 0)), 0);
+    w.watch(b, 12);
+    // Its session gone, it connects again.
+    w.cluster.disconnect(PRIMARY, b);
+    let b = w.client(4002);
+    w.interrupted(b, Op::watch(12, Watch::RECONNECT, 0));
+    w.reaches(&[(a, 11, 4001), (b, 12, 4002)]);
+}
+
+#[test]
+fn a_removed_object_is_watched_by_nobody_though_a_session_of_members_ends_meanwhile() {
+    let mut w = Watched::new();
+    let (a, b) = (w.client(4001), w.client(4002));
+    w.watch(a, 11);
+    w.interrupted(b, Op::delete());
+    let told = w.told();
+    assert_eq!(told.iter().map(|(to, m)| (*to, m.op)).collect::<Vec<_>>(), [(a, WatchNotifyOp::Disconnect)]);
+    assert_eq!(w.ask(b, appending(2)), 0);
+    w.watch(b, 12);
+    w.reaches(&[(b, 12, 4002)]);
+}
+
+#[test]
+fn a_silent_watcher_is_removed_once_though_a_session_of_members_ends_meanwhile() {
+    let mut w = Watched::new();
+    let (a, b) = (w.client(4001), w.client(4002));
+    w.watch(a, 11);
+    w.watch(b, 12);
+    w.seconds(29, &[(b, 12)]);
+    w.cluster.later(Duration::from_secs(2));
+    w.cluster.tick(PRIMARY);
+    w.interrupt();
+    assert_eq!(w.ask(b, Op::watch(12, Watch::PING, 0)), 0);
+    w.reaches(&[(b, 12, 4002)]);
+    assert_eq!(w.watchers(), [(4002, 12)]);
 }
 
 /// Payloads and answers of notifications that are not complete are bounded: the largest ends first, as if its time were

@@ -10,12 +10,11 @@
 use crate::context::{Context, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::pg::Pg;
+use crate::updates::trim_run::{Page, Place, SnapTrim, Trim, TrimRun};
 use osdmap::OsdMapFlags;
-use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, UNKNOWN_SNAP};
-use types::{ObjectId, SnapId};
-use wire::basic::IntervalSet;
+use types::ObjectId;
 use wire::nacre::mon::pg_state;
 
 /// Objects that are changed at a time.
@@ -29,89 +28,6 @@ const FULL_PAGES: usize = 2;
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// When it goes on.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// An object's part in it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Trim {
-    /// The object has more that is to go.
-    pub more: bool,
-}
-
-/// A group's part in it, as primary.
-#[derive(Debug, Default)]
-pub(crate) struct SnapTrim {
-    /// Removed snapshots of which nothing is left in the group.
-    done: IntervalSet,
-    run: Option<TrimRun>,
-    /// Of the last run something is left that could not be removed: it is not tried again before.
-    not_before: Duration,
-    /// Other groups of this OSD have their turn.
-    waits: bool,
-    /// Objects and clones that were listed, of all there are in the group or of those that were made for a snapshot.
-    pub listed: u64,
-}
-
-/// Snapshots that are done with together.
-#[derive(Debug)]
-struct TrimRun {
-    snaps: IntervalSet,
-    /// What is listed next. `None`: all is.
-    place: Option<Place>,
-    /// Those that have clones, by their present states.
-    objects: VecDeque<ObjectId>,
-    in_flight: BTreeSet<ObjectId>,
-    waits_for: Option<LookupId>,
-    /// Something is damaged, or the store has refused a change: the snapshots are not done with.
-    has_failed: bool,
-}
-
-/// How far the listing is.
-#[derive(Clone, Debug)]
-struct Place {
-    /// Whose clones are listed. `None`: all objects of the group are.
-    snap: Option<SnapId>,
-    /// Objects before this one have been looked at.
-    cursor: ObjectId,
-}
-
-/// What a look at the next objects has brought.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Page {
-    Full,
-    Last,
-    /// There is nothing more to do now.
-    Nothing,
-}
-
-impl TrimRun {
-    /// The next of its snapshots behind `snap`.
-    fn next_snap(&self, snap: SnapId) -> Option<SnapId> {
-        let behind = |(start, len): (u64, u64)| {
-            let next = start.max(snap.0 + 1);
-            (next < start + len).then_some(SnapId(next))
-        };
-        self.snaps.runs().find_map(behind)
-    }
-}
-
-impl SnapTrim {
-    /// The interval ends.
-    pub fn forget(&mut self) {
-        *self = SnapTrim::default();
-    }
-
-    /// Removed snapshots of which nothing is left.
-    pub fn done(&self) -> IntervalSet {
-        self.done.clone()
-    }
-
-    /// How many snapshots of `removed` are not done with.
-    pub fn queued(&self, removed: Option<&IntervalSet>) -> u64 {
-        let mut left = removed.cloned().unwrap_or_default();
-        left.subtract(&self.done);
-        left.size()
-    }
-}
 
 impl Pg {
     /// Bits of the group's state.
@@ -243,7 +159,7 @@ impl Pg {
         };
         self.snap_trim.listed += page.len() as u64;
         let run = self.snap_trim.run.as_mut().expect("just seen");
-        let next = page.last().filter(|_| page.len() == PAGE_OBJECTS).map(crate::healing::backfill::behind);
+        let next = page.last().filter(|_| page.len() == PAGE_OBJECTS).map(crate::healing::walks::behind);
         let is_full = next.is_some();
         run.place = match (next, snap) {
             (Some(cursor), snap) => Some(Place { snap, cursor }),

@@ -3,12 +3,12 @@
 use super::watches::{NotifyRequest, Told};
 use crate::context::Context;
 use crate::group::pg::Pg;
-use crate::healing::unfound::NO_SESSION;
-use crate::intake::client_ops::ClientOp;
-use crate::ops::WatchEffect;
+use crate::intake::operations::ClientOp;
+use crate::intake::operations::NO_SESSION;
+use crate::ops::{Effects, WatchEffect, watch_effects_of};
 use cls::Caller;
 use std::time::Duration;
-use types::{ObjectId, ReqId};
+use types::{Errno, ObjectId, ReqId};
 use wire::messages::{Op, OpArgs, Watch};
 use wire::msgr::SessionId;
 
@@ -61,6 +61,34 @@ impl Pg {
                     self.watches.answered(object, notify_id, (cookie, client), &reply).into_iter().collect()
                 }
             };
+            tell(cx, told);
+        }
+    }
+
+    /// An update that the log knows is answered again. Its effects on watches may not have come about: the interval in
+    /// which it was carried out can have ended before all members had it, and clients saw nothing of that.
+    pub(crate) fn watch_effects_again(&mut self, cx: &mut Context<'_>, op: &ClientOp, version: u64) {
+        let effects = watch_effects_of(&op.op.ops, op.reqid.name, op.caller_addr());
+        if !effects.is_empty() {
+            self.watch_effects(cx, op, effects, version);
+        }
+    }
+
+    /// The group serves again, in an interval of which clients saw nothing begin. Watches that are known from before
+    /// may have ended by updates whose effects were lost, so each watched object is looked at once nothing changes it.
+    pub(crate) fn look_at_watches(&mut self, cx: &mut Context<'_>, objects: Vec<ObjectId>) {
+        self.watches.removals_dropped();
+        for object in objects {
+            let op = self.own_op(cx, &object, ReqId::default(), vec![Op::stat()]);
+            self.queue_own(cx, op);
+        }
+    }
+
+    /// A look at a watched object is done.
+    pub(crate) fn watched_object_seen(&mut self, cx: &mut Context<'_>, object: &ObjectId, effects: &Effects) {
+        // An object that cannot be read tells nothing.
+        if effects.result >= 0 || effects.result == Errno::ENOENT.as_result() {
+            let told = self.watches.end_others(object, &effects.watchers);
             tell(cx, told);
         }
     }

@@ -157,6 +157,25 @@ impl Watches {
         }
     }
 
+    /// Objects that are watched.
+    pub fn objects(&self) -> Vec<ObjectId> {
+        self.objects.keys().cloned().collect()
+    }
+
+    /// The object information names these watchers and no others: watches that it does not name are no more. Their
+    /// clients are told where they are connected.
+    pub fn end_others(&mut self, object: &ObjectId, watchers: &BTreeMap<WatchKey, WatchInfo>) -> Vec<Told> {
+        let known = self.objects.get(object).into_iter().flat_map(BTreeMap::keys);
+        let ended: Vec<WatchKey> = known.filter(|key| !watchers.contains_key(key)).copied().collect();
+        ended.iter().flat_map(|key| self.end(object, key, true)).collect()
+    }
+
+    /// Removals that were asked for may have been dropped: they are asked for again.
+    pub fn removals_dropped(&mut self) {
+        let watches = self.objects.values_mut().flat_map(BTreeMap::values_mut);
+        watches.for_each(|watch| watch.removal_asked = None);
+    }
+
     /// Cookies of the client's watches of the object that are connected over this session.
     pub fn connected(&self, object: &ObjectId, client: EntityName, session: SessionId) -> Vec<u64> {
         let Some(watches) = self.objects.get(object) else { return Vec::new() };

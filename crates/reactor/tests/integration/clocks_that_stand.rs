@@ -18,7 +18,7 @@ struct Ticker {
     came: u64,
     /// Of a time that has not come whole.
     part: Vec<u8>,
-    /// What came had been sent later than the loop's time says, by so much at most.
+    /// Most by which a message had been sent later than the loop's time at its arrival says.
     behind: Duration,
     /// The most that passed between two reads of the clock in one call.
     longest_call: Duration,

@@ -1,11 +1,11 @@
-//! A write is applied once, however often it was sent.
+//! A write is applied once, however often it is sent.
 
 use super::{Violation, by_object};
 use crate::history::{Answer, Ask, Operation, Usage};
 use crate::model::Change;
 use std::collections::BTreeSet;
 
-/// Every append that a read of a log shows is there as a whole, once, and was asked for.
+/// Checks that every append in a read of a log is there as a whole and once, and that a client asked for it.
 pub fn updates_are_applied_once(history: &[Operation]) -> Result<(), Violation> {
     for (object, operations) in by_object(history) {
         if object.usage != Usage::Log {

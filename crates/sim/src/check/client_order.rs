@@ -1,11 +1,12 @@
-//! Changes that one client sends to one object without waiting take effect in the order in which it sent them.
+//! If one client sends changes to one object without waiting, they take effect in the order in which it sent them.
 
 use super::search::{ClientOrder, Found, search};
 use super::{Violation, by_object};
 use crate::history::{Answer, Operation, Usage};
 use std::collections::BTreeMap;
 
-/// `was_full`: there was a time when clients held their writes back, and reads went past them.
+/// Checks the order of pipelined updates. `was_full`: the cluster was full for a while. Clients then held their writes
+/// back, and reads overtook them.
 pub fn pipelined_updates_keep_their_order(history: &[Operation], was_full: bool) -> Result<(), Violation> {
     let order = if was_full { ClientOrder::Changes } else { ClientOrder::Everything };
     for (object, operations) in by_object(history) {

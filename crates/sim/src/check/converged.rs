@@ -12,8 +12,9 @@ use types::crc32c::checksum;
 use types::{ObjectId, OsdId, PgId, SnapId};
 use wire::Decode;
 
-/// Ends every OSD of a cluster whose pool has so many groups, checks their stores, and compares what these hold. Gives
-/// objects and bytes of each group. `is_gone`: whether nothing of an object may be kept for a snapshot.
+/// Ends every OSD of a cluster, checks their stores, and compares their content. Returns the number of objects and
+/// bytes of each group. `pg_num`: number of groups in the pool. `is_gone`: tells whether nothing of an object may be
+/// kept for a snapshot.
 pub fn all_replicas_are_identical(
     cluster: &mut Cluster,
     pg_num: u32,
@@ -36,7 +37,8 @@ pub fn all_replicas_are_identical(
     Ok(groups.iter().filter_map(|(pg, members)| Some((*pg, amount(&members.first()?.1)))).collect())
 }
 
-/// As groups count: what clones have for themselves is told by, and counted with, the present state.
+/// Bytes of an object as its group counts them. The record of the present state tells the bytes that clones have for
+/// themselves, and these count with the present state.
 fn counted_bytes(id: &ObjectId, object: &StoredObject) -> u64 {
     if id.is_clone() {
         return 0;
@@ -46,7 +48,7 @@ fn counted_bytes(id: &ObjectId, object: &StoredObject) -> u64 {
     object.bytes.len() as u64 + info.snap_set.clone_bytes()
 }
 
-/// Every clone that an object knows of is there, and no other.
+/// Checks that every clone that an object knows is there, and no other.
 pub(super) fn clones_are_known(pg: PgId, objects: &BTreeMap<ObjectId, StoredObject>) -> Result<(), Violation> {
     let mut known = BTreeSet::new();
     for (id, object) in objects.iter().filter(|(id, _)| !id.is_clone()) {
@@ -62,7 +64,7 @@ pub(super) fn clones_are_known(pg: PgId, objects: &BTreeMap<ObjectId, StoredObje
     }
 }
 
-/// Every clone is there for a snapshot, and for none that was removed.
+/// Checks that every clone is there for a snapshot, and for none that was removed.
 pub(super) fn removed_snapshots_are_gone(
     pg: PgId,
     objects: &BTreeMap<ObjectId, StoredObject>,
@@ -83,7 +85,7 @@ pub(super) fn removed_snapshots_are_gone(
     Ok(())
 }
 
-/// What each member of `pg` holds of it.
+/// Compares the content of all members of `pg`.
 pub fn replicas_are_identical(
     pg: PgId,
     members: &[(OsdId, BTreeMap<ObjectId, StoredObject>)],
@@ -111,7 +113,7 @@ pub fn replicas_are_identical(
     Ok(())
 }
 
-/// What an object's information tells of its content is so.
+/// Checks that the digests in an object's information are those of its content.
 fn digests_are_right(pg: PgId, id: &ObjectId, object: &StoredObject) -> Result<(), Violation> {
     let Some(known) = known_digests(object) else { return Ok(()) };
     let mut omap = OmapDigest::of_header(&object.omap_header);
@@ -126,7 +128,7 @@ fn digests_are_right(pg: PgId, id: &ObjectId, object: &StoredObject) -> Result<(
     Ok(())
 }
 
-/// What an object's information tells of digests.
+/// The digests in an object's information.
 pub(super) fn known_digests(object: &StoredObject) -> Option<Digests> {
     let info = object.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());
     info.map(|info| info.digests)

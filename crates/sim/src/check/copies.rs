@@ -1,4 +1,4 @@
-//! A copy is what its log was at some moment between when the copy was asked for and when it was answered.
+//! A copy is equal to a state that its log had at some moment between the request for the copy and its answer.
 
 use super::{Violation, by_object};
 use crate::content::Content;
@@ -18,7 +18,8 @@ pub fn copies_are_what_their_logs_were(history: &[Operation]) -> Result<(), Viol
     Ok(())
 }
 
-/// What is copied cannot be read in time now and then, where groups do not serve for a minute, and no more often.
+/// Checks how often copying ran out of time. This happens now and then, if groups do not serve for a minute. It may
+/// exceed the number of copies made by five at most.
 fn most_copies_are_made(history: &[Operation]) -> Result<(), Violation> {
     const LATE_MAX: usize = 5;
     let copies = |operation: &&Operation| match &operation.ask {
@@ -37,7 +38,7 @@ fn most_copies_are_made(history: &[Operation]) -> Result<(), Violation> {
     }
 }
 
-/// What a read has shown. `None`: it was none, or was not answered.
+/// The content that a read has shown. `None`: this is no read, or it has no answer.
 fn seen(operation: &Operation) -> Option<Option<&Content>> {
     match &operation.answer {
         Some((_, Answer::Seen(state))) => Some(state.as_ref().map(|object| &object.content)),
@@ -51,7 +52,7 @@ fn check(copy: &[&Operation], log: &[&Operation]) -> Result<(), String> {
     let longest = log.iter().filter_map(|read| seen(read)?).max_by_key(|content| content.words());
     let (longest, nothing) = (longest.cloned().unwrap_or_default(), Content::default());
     for failed in copy.iter().filter(|operation| operation.is_change()) {
-        // A log is there once something was appended.
+        // A log exists once something was appended.
         let is_absent = matches!(failed.answer, Some((_, Answer::Failed(Errno::ENOENT))));
         if let Some(append) = appends().find(|append| is_absent && is_done(append) && append.is_before(failed)) {
             return Err(format!("{failed}\n    finds nothing, not even\n    {append}"));
@@ -139,7 +140,8 @@ mod tests {
             assert_eq!(with(&[done((12, 14)), read(COPY, (21, 22), shows)]), Ok(()));
         }
         assert_eq!(with(&[read(COPY, (21, 22), &[])]), Ok(()));
-        // It lacks what was there; it has what came later, or never was; it is gone, or older again.
+        // Wrong reads: one lacks what was there; one has what came later, one what never was; one finds nothing, one an
+        // older state.
         assert!(with(&[done((22, 24)), read(COPY, (30, 31), &[1])]).is_err());
         assert!(with(&[done((3, 4)), read(COPY, (5, 6), &[1, 2])]).is_err());
         assert!(with(&[done((3, 4)), read(COPY, (5, 6), &[2])]).is_err());

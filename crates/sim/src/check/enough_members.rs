@@ -4,16 +4,16 @@ use super::Violation;
 use mon::MonState;
 use std::collections::BTreeSet;
 
-/// Looks at the record that a group must have before it serves.
+/// Checks the record that each group must have before it serves.
 pub fn groups_serve_with_enough_members(state: &MonState) -> Result<(), Violation> {
     let map = state.osdmap();
     for (pg, record) in &state.pgs {
         let Some(pool) = map.pools.get(&pg.pool) else { continue };
         if pool.last_change > record.last_epoch_started {
-            // The record is of an interval in which another number may have been enough.
+            // The record is of another interval, in which another number of members may have been enough.
             continue;
         }
-        // Of shards each counts once, whoever has it.
+        // Each shard counts once, even if several members have it.
         let members = match record.member_shards.is_empty() {
             true => record.members.len(),
             false => record.member_shards.iter().collect::<BTreeSet<_>>().len(),

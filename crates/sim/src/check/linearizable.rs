@@ -1,6 +1,6 @@
-//! No acknowledged write is lost, and every read sees the object as some order of the operations leaves it that agrees
-//! with when they were asked and answered. Writes that were never answered happened or did not, but once seen they
-//! stay.
+//! No acknowledged write is lost, and every read agrees with one order of all operations. This order must agree with
+//! the times at which they were asked and answered. A write that was never answered happened or did not, but once it
+//! was seen it stays.
 
 use super::search::{ClientOrder, Found, search};
 use super::{Violation, by_object};
@@ -15,7 +15,7 @@ pub fn histories_are_linearizable(history: &[Operation]) -> Result<(), Violation
                 Found::None(why) => return Err(Violation(format!("{object} is not linearizable: {why}"))),
                 Found::GaveUp => return Err(Violation(format!("{object}: too many orders are possible to judge"))),
             },
-            // By what its log is.
+            // Another check compares copies with their logs.
             Usage::Copy => {}
             Usage::Log => log_is_linearizable(&operations).map_err(|why| Violation(format!("{object}: {why}")))?,
         }
@@ -23,7 +23,7 @@ pub fn histories_are_linearizable(history: &[Operation]) -> Result<(), Violation
     Ok(())
 }
 
-/// For what is only appended to, the last read names the one order there can be.
+/// Checks a log. It is only appended to, so the longest content that a read saw names the one order there can be.
 fn log_is_linearizable(operations: &[&Operation]) -> Result<(), String> {
     let seen = |operation: &Operation| match &operation.answer {
         Some((_, Answer::Seen(state))) => Some(state.clone().map(|object| object.content).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! What a listing names is what exists.
+//! A listing names the objects that exist.
 
 use super::Violation;
 use crate::history::ObjectName;
@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An object as a listing names it: namespace and name.
 pub type Listed = (Vec<u8>, Vec<u8>);
 
-/// `listed` while nothing changed; `exist` tells of each object whether a read found it.
+/// Compares a listing with reads. `listed`: the listing, made while nothing changed. `exist`: tells for each object
+/// whether a read found it.
 pub fn listing_agrees_with_objects(listed: &[Listed], exist: &BTreeMap<ObjectName, bool>) -> Result<(), Violation> {
     let show = |(nspace, name): &Listed| format!("{}/{}", nspace.escape_ascii(), name.escape_ascii());
     let mut found = BTreeSet::new();

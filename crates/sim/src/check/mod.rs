@@ -1,4 +1,4 @@
-//! What must hold, one property a file. Each check gives a sentence about what does not.
+//! Properties that must hold, one in each file. A check that fails returns a sentence about it.
 
 mod applied_once;
 mod client_order;
@@ -29,15 +29,15 @@ pub use watchers::watchers_are_told;
 use crate::history::{ObjectName, Operation};
 use std::collections::BTreeMap;
 
-/// What does not hold.
+/// A sentence about a property that does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation(pub String);
 
 impl Violation {
-    /// Which check found it.
+    /// Name of the check that failed.
     pub fn check(&self) -> &'static str {
         let has = |words: &str| self.0.contains(words);
-        // In the order in which a run looks: the first words that fit name the check.
+        // The entries are in the order in which a run checks. The first words that fit name the check.
         let checks = [
             ("assertion", "panic: "),
             ("an OSD stopped by itself", "stopped by itself"),

@@ -1,25 +1,25 @@
-//! The search for an order in which operations on one object could have happened one after another (Wing and Gong,
-//! 1993, with the memory of Lowe, 2017).
+//! Searches for an order in which operations on one object could have happened one after another (Wing and Gong, 1993,
+//! with the memory of Lowe, 2017).
 
 use crate::history::{Answer, Ask, Operation};
 use crate::model::{Shown, Snapped, apply, shows};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Positions looked at before an attempt ends.
+/// Number of positions at which an attempt ends.
 const POSITIONS_MAX: usize = 400_000;
 
-/// What an attempt tries first where several operations could come next. An order that there is may be found at once
-/// one way, and behind more dead ends than can be looked at another way.
+/// The operations that an attempt tries first if several could come next. If there is an order, one way may find it at
+/// once, and another way may meet more dead ends before it than can be looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum First {
-    /// What was asked first.
+    /// The operation that was asked first.
     Asked,
-    /// What was answered first; what never was comes last.
+    /// The operation that was answered first; those without an answer come last.
     Answered,
-    /// What was never answered, then what was answered first.
+    /// The operations without an answer, then the one that was answered first.
     Unanswered,
-    /// Drawn by lot, from this number.
+    /// An order drawn by lot with this number.
     Lot(u64),
 }
 
@@ -29,38 +29,38 @@ const ATTEMPTS: [First; 6] =
 /// The outcome of a search.
 pub(super) enum Found {
     Order,
-    /// No order; what the best attempt could not explain.
+    /// There is no order. The text names the operations that the best attempt could not explain.
     None(String),
-    /// Too many possibilities.
+    /// There are too many possibilities.
     GaveUp,
 }
 
 struct Search<'a> {
     operations: &'a [&'a Operation],
-    /// For each operation, those that must be placed before it.
+    /// For each operation, the operations that must be placed before it.
     before: Vec<Vec<usize>>,
     placed: Vec<bool>,
     first: First,
     seen: HashSet<(Vec<bool>, u64)>,
     positions: usize,
-    /// The longest prefix found: operations placed, the state behind them, what might have come next.
+    /// The longest prefix found: number of operations placed, the state after them, and the operations that might have
+    /// come next.
     best: (usize, Snapped, Vec<usize>),
 }
 
-/// Which operations of one client must follow each other as it sent them.
+/// The operations of one client that must follow each other in the order in which it sent them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ClientOrder {
     Any,
-    /// Changes follow changes.
+    /// A change follows earlier changes.
     Changes,
-    /// Whatever it asks after a change of its own follows that.
+    /// Any operation follows the client's own earlier changes.
     Everything,
 }
 
 /// Looks for an order of `operations` that explains every answer.
 ///
-/// A read behind an unanswered read of the same client may be overtaken: a read that has to be sent again sees what
-/// is there then.
+/// Reads of one client have no order among themselves: a read that has to be sent again sees the state at that time.
 pub(super) fn search(operations: &[&Operation], order: ClientOrder) -> Found {
     let must_precede = |a: &Operation, b: &Operation| {
         let is_kept = match order {
@@ -99,7 +99,7 @@ impl First {
     fn sort(self, candidates: &mut [usize], operations: &[&Operation]) {
         let answered = |i: usize| operations[i].answer.as_ref().map(|(at, _)| *at);
         match self {
-            // As they are.
+            // They stay in the order in which they were asked.
             First::Asked => {}
             First::Answered => candidates.sort_by_key(|i| (answered(*i).is_none(), answered(*i))),
             First::Unanswered => candidates.sort_by_key(|i| answered(*i)),
@@ -109,7 +109,7 @@ impl First {
 }
 
 impl Search<'_> {
-    /// Whether the operations not placed yet can follow `state`.
+    /// Tells whether the operations that are not placed yet can follow `state`.
     fn place_rest(&mut self, state: &Snapped, count: usize) -> bool {
         let done = |search: &Self| {
             let answered = |i: &usize| search.operations[*i].answer.is_some();
@@ -128,7 +128,7 @@ impl Search<'_> {
         if count >= self.best.0 {
             self.best = (count, state.clone(), candidates.clone());
         }
-        // What never changes anything and fits may as well come now: nothing is lost by it.
+        // An operation that changes nothing and fits may as well come now, because it excludes nothing.
         let changes_nothing =
             |operation: &Operation| matches!(operation.answer, Some((_, Answer::Seen(_) | Answer::Failed(_))));
         for &i in &candidates {
@@ -141,13 +141,13 @@ impl Search<'_> {
             let operation = self.operations[i];
             let mut next = state.clone();
             let may_come = !changes_nothing(operation) && fits(operation, &mut next);
-            // One that was never answered need not have happened, so it comes only where it does something.
+            // An operation without an answer need not have happened. It is placed only where it changes something.
             let worth_it = operation.answer.is_some() || next != *state;
             if may_come && worth_it && self.try_next(i, &next, count) {
                 return true;
             }
         }
-        // What is there for removed snapshots alone goes by itself, at any moment.
+        // If an object is there only for removed snapshots, it may disappear by itself at any moment.
         state.given_up().is_some_and(|gone| self.place_rest(&gone, count))
     }
 
@@ -174,7 +174,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether the operation could have had its answer in `state`; changes `state` to what follows.
+/// True if the operation could have got its answer in `state`. Changes `state` to the state after it.
 fn fits(operation: &Operation, state: &mut Snapped) -> bool {
     let answer = operation.answer.as_ref().map(|(_, answer)| answer);
     match (&operation.ask, answer) {
@@ -226,7 +226,8 @@ mod tests {
         operation(id, client, Ask::Read, asked, Some((done, Answer::Seen(state.head))))
     }
 
-    /// Whether there is an order, and one that keeps the clients' order.
+    /// Compares with the expectation: whether there is an order, and whether there is one that keeps the clients'
+    /// order.
     fn check(operations: &[Operation], expect: (bool, bool)) {
         let operations: Vec<&Operation> = operations.iter().collect();
         let found = |order| matches!(search(&operations, order), Found::Order);

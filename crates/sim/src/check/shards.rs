@@ -1,4 +1,4 @@
-//! All shards of a placement group belong together: the same objects, and parities that are those of the data.
+//! All shards of a placement group belong together: they have the same objects, and the parities are those of the data.
 
 use super::Violation;
 use super::converged::{clones_are_known, known_digests, removed_snapshots_are_gone};
@@ -12,9 +12,9 @@ use types::crc32c::checksum;
 use types::{ObjectId, PgId, SnapId};
 use wire::Decode;
 
-/// Ends every OSD of a cluster whose pool has so many groups of `k` data and `m` parity shards, checks their stores,
-/// and compares what these hold. Gives objects and bytes of each group. `is_gone`: whether nothing of an object may be
-/// kept for a snapshot.
+/// Ends every OSD of a cluster, checks their stores, and compares their content. The pool has `pg_num` groups of `k`
+/// data and `m` parity shards. Returns the number of objects and bytes of each group. `is_gone`: tells whether nothing
+/// of an object may be kept for a snapshot.
 pub fn all_shards_agree(
     cluster: &mut Cluster,
     pg_num: u32,
@@ -26,7 +26,7 @@ pub fn all_shards_agree(
         let group = pg.of_shard(shard as u8);
         let (from, until) = osdmap::pg_range(group, pg_num);
         let objects = stored.objects(&from, &until)?;
-        // All updates stay by now, so nothing is kept to take any back.
+        // All updates are final by now, so nothing is kept to undo one.
         let kept_back = PgId { pool: group.pool.kept_back(), seed: pg.seed };
         let (from, until) = osdmap::pg_range(kept_back, pg_num);
         if let Some(object) = stored.objects(&from, &until)?.keys().next() {
@@ -48,15 +48,14 @@ pub fn all_shards_agree(
             return Err(Violation(format!("pg {pg} has shards {:?} only", shards.keys())));
         }
         shards_agree(*pg, &code, shards)?;
-        // All shards of an object have the same attributes.
+        // All shards of an object have the same attributes, so one shard tells for all.
         clones_are_known(*pg, &shards[&0])?;
         removed_snapshots_are_gone(*pg, &shards[&0], is_gone)
     })?;
     groups.iter().map(|(pg, shards)| Ok((*pg, (shards[&0].len() as u64, bytes(*pg, &shards[&0])?)))).collect()
 }
 
-/// What clients see of the objects that have these shards. What clones have for themselves is counted with the present
-/// state.
+/// Bytes of objects as clients see them. Bytes that clones have for themselves count with the present state.
 fn bytes(pg: PgId, shard: &BTreeMap<ObjectId, StoredObject>) -> Result<u64, Violation> {
     let size = |(object, stored): (&ObjectId, &StoredObject)| {
         let info = stored.attrs.get(OBJECT_INFO_ATTR).and_then(|bytes| ObjectInfo::from_slice(bytes).ok());

@@ -1,10 +1,11 @@
-//! What the monitor counts is what there is.
+//! The monitor's counts are true.
 
 use super::Violation;
 use std::collections::BTreeMap;
 use types::PgId;
 
-/// Objects and bytes of each group: as the monitor `counted` them while nothing changed, and as they are `stored`.
+/// Compares the objects and bytes of each group. `counted`: by the monitor, while nothing changed. `stored`: by the
+/// stores.
 pub fn statistics_agree_with_objects(
     counted: &BTreeMap<PgId, (u64, u64)>,
     stored: &BTreeMap<PgId, (u64, u64)>,

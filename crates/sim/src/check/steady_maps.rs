@@ -1,18 +1,19 @@
-//! The OSD map comes to rest: groups that want one acting set and then another, again and again, make maps without end.
+//! The OSD map comes to rest. Groups that want one acting set, then another, again and again, would make maps without
+//! end.
 
 use super::Violation;
 use std::collections::VecDeque;
 use std::time::Duration;
 use types::Epoch;
 
-/// Maps are counted over so long.
+/// The time over which maps are counted.
 const WINDOW: Duration = Duration::from_secs(30);
-/// Several times what misfortunes have given reason for,
+/// The most maps within [`WINDOW`] in a cluster without groups: several times as many as misfortunes have ever caused.
 const MAPS_MAX: u32 = 200;
-/// and what as many groups as this add to it that are all moved again and again, as the operator wants.
+/// Further maps that each group may cause, if the operator wants all groups moved again and again.
 const MAPS_PER_GROUP: u32 = 4;
 
-/// The epochs of the last [`WINDOW`].
+/// The epochs seen within the last [`WINDOW`].
 #[derive(Debug)]
 pub struct SteadyMaps {
     maps_max: u32,
@@ -20,12 +21,12 @@ pub struct SteadyMaps {
 }
 
 impl SteadyMaps {
-    /// Of a cluster of so many groups at most.
+    /// For a cluster of at most `groups` groups.
     pub fn of(groups: u32) -> SteadyMaps {
         SteadyMaps { maps_max: MAPS_MAX + MAPS_PER_GROUP * groups, seen: VecDeque::new() }
     }
 
-    /// Looks at the newest epoch that anybody has, at a time that is not before the last one.
+    /// Takes the newest epoch that anybody has. `now` must not be before the last call's.
     pub fn look(&mut self, now: Duration, epoch: Epoch) -> Result<(), Violation> {
         if self.seen.back().is_none_or(|(_, last)| *last != epoch) {
             self.seen.push_back((now, epoch));
@@ -51,7 +52,7 @@ mod tests {
     fn many_maps_are_a_fault_only_within_a_short_time() {
         let mut maps = SteadyMaps::of(0);
         for second in 0..1000 {
-            // Five a second for a while, then fewer.
+            // Five maps a second for a minute, then two a second.
             let epoch = if second < 60 { 5 * second } else { 300 + (second - 60) * 2 };
             assert_eq!(maps.look(Duration::from_secs(second), Epoch(epoch as u32)), Ok(()));
         }

@@ -1,4 +1,4 @@
-//! What the stores of a cluster hold of its pool's groups.
+//! Reads the content of a cluster's stores, by groups of its pool.
 
 use super::Violation;
 use crate::cluster::Cluster;
@@ -7,11 +7,11 @@ use reactor::sim::Crash;
 use std::collections::BTreeMap;
 use types::{OsdId, PgId};
 
-/// What the OSDs of an acting set hold of a group: who, at which place of the set, and what.
+/// Content of a group on the OSDs of its acting set: the OSD, its place in the set, and the content.
 pub(super) type Held<T> = Vec<(OsdId, usize, T)>;
 
-/// Ends every OSD of a cluster whose pool has so many groups and checks their stores. `read` gives what a store holds
-/// of a group, at that place of the acting set; why it cannot be right is an error.
+/// Ends every OSD of a cluster whose pool has `pg_num` groups, and checks their stores. `read` reads the content of a
+/// group, at that place of its acting set, from a store. Its error tells why the content cannot be right.
 pub(super) fn what_groups_hold<T>(
     cluster: &mut Cluster,
     pg_num: u32,

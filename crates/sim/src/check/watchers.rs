@@ -1,11 +1,11 @@
-//! Who watches an object is told, or named to who tells.
+//! A client that watches an object gets each notification, or the notifier gets its name.
 
 use super::Violation;
 use crate::watching::{ANSWER_TIME, Notification, Outcome, Watch, Witnessed};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All clients' watches and notifications, once everything is over.
+/// Checks all clients' watches and notifications, once everything is over.
 pub fn watchers_are_told<'a>(clients: impl Iterator<Item = &'a Witnessed> + Clone) -> Result<(), Violation> {
     let watches: Vec<&Watch> = clients.clone().flat_map(|client| client.watches.values()).collect();
     let told: BTreeMap<(u64, u64), Duration> =
@@ -21,7 +21,7 @@ fn check(notification: &Notification, watches: &[&Watch], told: &BTreeMap<(u64, 
         return Err("was never answered for".to_owned());
     };
     for watcher in answered {
-        // OSDs answer for nobody.
+        // An OSD must not answer in a watcher's name.
         if told.get(&(notification.id, watcher.1)).is_none_or(|told| told > at) {
             return Err(format!("{watcher:?} is said to have answered and was not told"));
         }
@@ -29,7 +29,7 @@ fn check(notification: &Notification, watches: &[&Watch], told: &BTreeMap<(u64, 
     if late.is_empty() != (*result == 0) {
         return Err(format!("is late, or none is, and the result is {result}"));
     }
-    // OSDs' clocks run at rates of their own.
+    // OSDs' clocks run at rates of their own, so a tenth less is allowed.
     if !late.is_empty() && *at < notification.asked + ANSWER_TIME * 9 / 10 {
         return Err(format!("is called late after {:?}", *at - notification.asked));
     }

@@ -1,5 +1,5 @@
-//! Clocks: wall clocks that jump, monotonic ones that run at different rates; machines that sleep, or are paused with
-//! their clocks.
+//! Misfortunes of clocks: wall clocks jump, monotonic clocks run at different rates, and machines sleep or are paused
+//! together with their clocks.
 
 use super::Away;
 use crate::history::{Ask, Operation};
@@ -8,31 +8,34 @@ use crate::setup::DRIFT_PPM_MAX;
 use reactor::sim::{Rng, Sleep};
 use std::time::Duration;
 
-/// Wall clocks are at most so far off.
+/// The most by which a wall clock is off, in milliseconds.
 const SKEW_MS_MAX: i64 = 10_000;
 
-/// Clocks of several monitors run at rates that differ by a fifth of what those of others may.
+/// With several monitors, their clocks' rates differ by only one part in this many of the usual difference.
 const MONITORS_SHARE: i64 = 5;
 
-/// Wall clocks that jump far do so by at most so much.
+/// The most by which a wall clock that jumps far is off, in milliseconds.
 const FAR_MS_MAX: i64 = 12 * 3_600_000;
-/// A lease, by the slowest clock, and a turn in which it is looked at.
+/// Length of a lease by the slowest clock, plus a turn in which the lease is looked at.
 const LEASE_MAX: Duration = Duration::from_millis(2500);
 
-/// What happens to one node's clock. Nodes are numbered as in [`crate::cluster::Cluster::nodes`].
+/// A misfortune of one node's clock. Nodes are numbered as in [`crate::cluster::Cluster::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClockFault {
-    /// It runs so much faster, or slower, from now on.
+    /// The clock's rate changes by this much, from now on.
     Rate { node: usize, ahead_ppm: i64 },
     /// The wall clock shows another time from now on.
     Skew { node: usize, ms: i64 },
-    /// The machine stands still. `alone`: as an OSD that only clients which read reach, until so long after it has gone
-    /// on; else it may be marked down at once. `right_after`: where its clocks stood and that went unnoticed, its wall
-    /// clock is set right so long after.
+    /// The machine stands still for `lasts`.
+    ///
+    /// * `alone`: the machine is an OSD's. Only clients that read reach the OSD, until this long after it goes on. With
+    ///   `None` the operator may mark the OSD down meanwhile.
+    /// * `right_after`: if its clocks stood, too, and that went unnoticed, its wall clock is set right this long after
+    ///   it goes on.
     Sleep { node: usize, sleep: Sleep, lasts: Away, alone: Option<Duration>, right_after: Duration },
 }
 
-/// A number from minus `max` to `max`.
+/// A random number from minus `max` to `max`.
 fn around_zero(rng: &mut Rng, max: i64) -> i64 {
     rng.below(2 * max as u64 + 1) as i64 - max
 }
@@ -42,14 +45,14 @@ impl ClockFault {
         let node = rng.below(nodes as u64) as usize;
         match rng.below(4) {
             0 => ClockFault::Skew { node, ms: around_zero(rng, SKEW_MS_MAX) },
-            // As fast or as slow as may be.
+            // The clock is as fast or as slow as the limit allows.
             1 => ClockFault::Rate { node, ahead_ppm: if rng.one_in(2) { DRIFT_PPM_MAX } else { -DRIFT_PPM_MAX } },
             _ => ClockFault::Rate { node, ahead_ppm: around_zero(rng, DRIFT_PPM_MAX) },
         }
     }
 
-    /// Machines of `mons` monitors and `osds` OSDs, in this order. Monitors do not notice that their clocks stood, and
-    /// answer by leases that have ended: theirs count sleep.
+    /// Draws a sleep of one machine, of `mons` monitors and `osds` OSDs in this order. Monitors do not notice that
+    /// their clocks stood, and would answer by leases that have ended. Their clocks therefore always count sleep.
     pub(super) fn draw_sleep(rng: &mut Rng, mons: usize, osds: usize) -> ClockFault {
         let is_mon = rng.one_in(5);
         let node = if is_mon { rng.below(mons as u64) } else { mons as u64 + rng.below(osds as u64) } as usize;
@@ -80,7 +83,7 @@ impl Run {
     fn sleep(&mut self, node: usize, sleep: Sleep, lasts: Duration, alone: Option<Duration>, right_after: Duration) {
         let (now, mons) = (self.cluster.world.now(), self.setup.mons);
         let until = now + lasts;
-        // Monitors that were added have come before OSDs in the meantime.
+        // Nodes of monitors that were added since come before those of OSDs.
         let osd = node.checked_sub(mons).filter(|osd| *osd < self.cluster.osd_count());
         let node = osd.map_or_else(|| self.cluster.mon_node(node), |osd| self.cluster.osd_node(osd));
         if let (Some(osd), Some(longer)) = (osd, alone) {
@@ -95,7 +98,7 @@ impl Run {
         }
     }
 
-    /// Wall clocks are set right, most of them to some seconds.
+    /// Sets wall clocks right, that is to [`SKEW_MS_MAX`] off at most. Only runs with sleeps need this.
     pub(crate) fn set_clocks_right(&mut self) {
         if !self.setup.has(super::Mix::Sleeps) {
             return;
@@ -107,8 +110,7 @@ impl Run {
         }
     }
 
-    /// What clients have asked without reads that were answered while somebody could not know that its leases had
-    /// ended.
+    /// The history without reads that were answered while a machine could not know that its leases had ended.
     pub(crate) fn without_unsure(&self, mut history: Vec<Operation>) -> Vec<Operation> {
         let is_unsure = |at: Duration| self.unsure.iter().any(|(from, until)| (*from..=*until).contains(&at));
         let is_read = |ask: &Ask| matches!(ask, Ask::Read | Ask::ReadAt(_));
@@ -119,7 +121,7 @@ impl Run {
         history
     }
 
-    /// All clocks differ from the beginning.
+    /// Gives all clocks different rates.
     pub(crate) fn let_clocks_drift(&mut self) {
         for node in 0..self.cluster.nodes().len() {
             let ahead_ppm = around_zero(&mut self.rng, DRIFT_PPM_MAX);

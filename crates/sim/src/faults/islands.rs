@@ -1,14 +1,14 @@
-//! OSDs that are alone with clients that read.
+//! Misfortunes of OSDs that reach nobody but clients that read.
 
 use crate::run::Run;
 use reactor::sim::NodeId;
 use std::time::Duration;
 
 impl Run {
-    /// An OSD and the clients that read reach nobody but each other until a time.
+    /// Has an OSD and the clients that read reach nobody but each other, until the time `until`.
     pub(crate) fn leave_alone(&mut self, osd: usize, until: Duration) {
         if self.rng.one_in(2) {
-            // The others need not find out for themselves, and go on while its leases last.
+            // The others are told, so that they go on while the OSD's leases last.
             let soon = self.cluster.world.now() + Duration::from_millis(self.rng.below(1500));
             self.mark_down(osd, soon);
         }
@@ -21,7 +21,7 @@ impl Run {
         }
     }
 
-    /// The operator marks an OSD down at a time.
+    /// Has the operator mark an OSD down at the time `at`.
     pub(crate) fn mark_down(&mut self, osd: usize, at: Duration) {
         self.command_at(at, format!("{{\"prefix\": \"osd down\", \"ids\": [\"{osd}\"]}}"));
     }

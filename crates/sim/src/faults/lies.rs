@@ -1,5 +1,6 @@
-//! Drives of one OSD that have lied about flushes: it comes back as it was before the last updates, which it has
-//! acknowledged. All others have them, so nobody may take them back, and it is brought to what the others have.
+//! Drives of one OSD that have lied about flushes. The OSD comes back in its state before the last updates, although it
+//! has acknowledged them. All others have these updates, so nobody may undo them, and the OSD must get them from the
+//! others.
 
 use crate::check::Violation;
 use crate::client_process::Purpose;
@@ -12,17 +13,17 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use store::Device;
 
-/// How reports count it.
+/// Name in reports.
 const LIED: &str = "disks that lied about flushes";
-/// Objects that are written meanwhile, at most.
+/// The most objects that are written meanwhile.
 const OBJECTS: usize = 20;
-/// By then everybody knows that what clients were answered for will stay. Before, a member that comes back without the
-/// last update cannot be told from one that never had it, which says of an erasure-coded group that nobody was
-/// answered.
+/// After this time all members know that the answered updates will stay. Earlier, a member that comes back without the
+/// last update cannot be told from one that never had it. For an erasure-coded group the latter means that no client
+/// was answered.
 const KNOWN_AFTER: Duration = Duration::from_secs(5);
 
 impl Run {
-    /// Clients write, and then an OSD loses what it has made durable meanwhile.
+    /// Clients write, and then an OSD loses everything that it has made durable since.
     pub(crate) fn forget_the_end(&mut self) -> Result<(), Violation> {
         let present: Vec<usize> = (0..self.cluster.osd_count()).filter(|osd| self.cluster.is_present(*osd)).collect();
         let osd = present[self.rng.below(present.len() as u64) as usize];

@@ -1,6 +1,6 @@
-//! More copies, or shards, of an object rot than others can make up for. Nothing else may suffer from that: every other
-//! object gets to where it should be, every operation is answered once the object has been given up, and all becomes
-//! clean then.
+//! More copies or shards of one object rot than others can make up for. Nothing else may suffer from that. Every other
+//! object must get to its place. Once the object has been given up, every operation must be answered and all groups
+//! must become clean.
 
 use crate::check::Violation;
 use crate::client_process::Purpose;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use types::{ObjectId, OsdId, PgId};
 use wire::nacre::mon::{PgReport, pg_state};
 
-/// How reports count it.
+/// Name in reports.
 const LOST: &str = "object lost";
-/// How long clients wait for what is unfound before it is given up; and after which time it is given up anew, as more
-/// may have turned out to be.
+/// Time for which clients wait for unfound objects before these are given up. After the same time they are given up
+/// anew, because more may have been found to be unfound.
 const GIVE_UP_EVERY: Duration = Duration::from_secs(3);
-/// States of a group that has something left to do.
+/// States of a group that has work left.
 const WORKS: u64 = pg_state::RECOVERING
     | pg_state::BACKFILLING
     | pg_state::RECOVERY_WAIT
@@ -24,7 +24,7 @@ const WORKS: u64 = pg_state::RECOVERING
     | pg_state::PEERING
     | pg_state::PEERED;
 
-/// Where an object is: its group, and who has which of its copies under which name.
+/// An object's places: its group, and the OSDs that have its copies, each with the copy's name.
 struct Victim {
     pg: PgId,
     holders: Vec<(usize, ObjectId)>,
@@ -35,7 +35,7 @@ fn reports(cluster: &Cluster) -> impl Iterator<Item = &PgReport> {
     groups.map(|group| &group.report)
 }
 
-/// Whether nothing is left to be done but for what is unfound, of which there is something; else, what is.
+/// `Ok` if something is unfound and no other work is left. The error tells what work is left.
 fn only_unfound_is_left(cluster: &Cluster) -> Result<(), String> {
     if reports(cluster).all(|report| report.unfound == 0) {
         return Err(format!("nothing is unfound: {:?}", cluster.is_clean()));
@@ -53,10 +53,10 @@ fn only_unfound_is_left(cluster: &Cluster) -> Result<(), String> {
 }
 
 impl Run {
-    /// The last of a run: an object is lost, and given up. Whether there was one to lose.
+    /// Loses one object at the end of a run, and has it given up. Returns false if there was no object to lose.
     pub(crate) fn lose_an_object(&mut self) -> Result<bool, Violation> {
         let Some(Victim { pg, holders }) = self.find_victim()? else { return Ok(false) };
-        // Nothing of it is in memory any more when it is wanted.
+        // After this, nothing of the object is in memory when it is wanted.
         let osds = self.cluster.osd_count();
         (0..osds).for_each(|osd| self.cluster.kill_osd(osd, Crash::Process));
         let bad = match self.setup.coding {
@@ -72,7 +72,7 @@ impl Run {
             self.cluster.disk(*osd).rot(run, 1, &mut self.rng);
         }
         (0..osds).for_each(|osd| self.cluster.start_osd(osd));
-        // Somebody else is to have a copy: only now it turns out that there is none. A shard that is well would be
+        // Another OSD must get a copy, which shows that there is no good one. Of shards, one that is well would be
         // copied.
         let out = bad[self.rng.below(bad.len() as u64) as usize].0;
         self.note(|| format!("osd.{out} is out, which has {pg}"));
@@ -104,7 +104,7 @@ impl Run {
         self.wait_for_client("reading what is left", reader)?;
         self.bring_in(out);
         self.wait_until_steady("moving back", Cluster::is_clean)?;
-        // Blocks that states of an object share may be bad for one that is not lost.
+        // Several states of an object may share blocks, and some of these may be bad in a state that is not lost.
         self.scrub_everything()?;
         self.settle()?;
         Ok(true)
@@ -135,7 +135,7 @@ impl Run {
         })
     }
 
-    /// Any object that has bytes on the disks of all who have it.
+    /// Finds any object that has bytes on the disks of all OSDs of its acting set.
     fn find_victim(&mut self) -> Result<Option<Victim>, Violation> {
         let pool = self.cluster.find_pool();
         let map = self.cluster.monitor().expect("the monitor runs").state().osdmap().clone();
@@ -172,7 +172,7 @@ impl Run {
         Ok(None)
     }
 
-    /// Where the bytes of an object lie on an OSD's main disk.
+    /// Ranges of the object's bytes on an OSD's main disk.
     fn runs_of(&mut self, osd: usize, object: &ObjectId) -> Result<Vec<std::ops::Range<u64>>, Violation> {
         let failed = |why: String| Violation(format!("the disk of osd.{osd}: {why}"));
         let begin = self.cluster.part_begin(osd, 0);

@@ -1,22 +1,22 @@
-//! OSDs that come and go: added, removed, and disks that are lost and replaced by empty ones.
+//! OSDs that come and go: OSDs are added or removed, and disks are lost and replaced by empty ones.
 
 use crate::client_process::POOL;
 use crate::run::Run;
 use reactor::sim::{Crash, Rng};
 use std::time::Duration;
 
-/// More OSDs are not added.
+/// The most OSDs that are added.
 const ADDED_MAX: usize = 3;
-/// A command that the monitor may refuse is repeated after this time.
+/// Time after which a command that the monitor may refuse is repeated.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MembershipFault {
     /// A new OSD starts.
     Add,
-    /// An OSD is lost with its disks. The operator takes it out of the map; then an empty one takes its place.
+    /// An OSD is lost with its disks. The operator takes it out of the map, and an empty one takes its place.
     LoseDisk { osd: usize },
-    /// An OSD is lost with its disks and nobody takes its place.
+    /// An OSD is lost with its disks, and none takes its place.
     Remove { osd: usize },
 }
 
@@ -25,7 +25,7 @@ pub enum MembershipFault {
 pub(crate) struct Lost {
     pub osd: usize,
     is_replaced: bool,
-    /// When the operator last gave a command, and whether the OSD was up then.
+    /// The time of the operator's last command about it, and whether the OSD was up then.
     asked: Option<(Duration, bool)>,
 }
 
@@ -39,7 +39,7 @@ impl MembershipFault {
         }
     }
 
-    /// Whether it happened: no more is lost than the pool survives.
+    /// Carries out the misfortune unless the pool would not survive it. Returns true if it was carried out.
     pub(crate) fn strike(self, run: &mut Run) -> bool {
         match self {
             MembershipFault::Add if run.added < ADDED_MAX => {
@@ -56,7 +56,7 @@ impl MembershipFault {
 }
 
 impl Run {
-    /// Whether the pool is to have as many copies as at first.
+    /// True if the pool is to have as many copies as at first.
     fn has_all_copies(&self) -> bool {
         let Some(monitor) = self.cluster.monitor() else { return false };
         let map = monitor.state().osdmap();
@@ -64,8 +64,8 @@ impl Run {
         pool.is_some_and(|pool| usize::from(pool.size) == self.setup.members())
     }
 
-    /// A pool whose `min_size` is more than what suffices to read survives the loss of one OSD at any moment, and of
-    /// another once everything is clean again.
+    /// Takes an OSD's disks away. A pool whose `min_size` is more than suffices to read survives the loss of one OSD at
+    /// any moment, and of another once everything is clean again. Returns false if the pool would not survive it.
     fn lose(&mut self, osd: usize, is_replaced: bool) -> bool {
         let survives = match self.setup.coding {
             Some((_, m)) => m >= 2,
@@ -83,7 +83,7 @@ impl Run {
         true
     }
 
-    /// The operator goes on with what was lost. Commands are given until the map shows that they were carried out.
+    /// Has the operator deal with lost OSDs. Each command is repeated until the map shows its effect.
     pub(crate) fn replace_lost(&mut self) {
         let now = self.cluster.world.now();
         for mut lost in std::mem::take(&mut self.lost) {
@@ -104,7 +104,8 @@ impl Run {
                     }
                     continue;
                 }
-                // A quick operator: the empty OSD is there before the others have agreed who serves without it.
+                // The operator is quick: the empty OSD is there before the others have agreed on the members without
+                // the lost one.
                 Some((true, is_up))
                     if lost.asked.is_none_or(|(at, was_up)| was_up != is_up || now >= at + TRY_AGAIN) =>
                 {

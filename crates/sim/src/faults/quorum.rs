@@ -1,47 +1,48 @@
-//! What befalls monitors: they die, stand still, are cut off, are slow, lose their disks, come and go. Except when they
-//! die, at most a minority of them is in trouble at any time.
+//! Misfortunes of monitors: they die, stand still, are cut off, are slow, lose their disks, come and go. Unless
+//! monitors die, at most a minority is in trouble at any time.
 
 use super::Away;
 use crate::run::Run;
 use reactor::sim::{Crash, NodeId, Rng};
 use std::time::Duration;
 
-/// There are never more monitors than this.
+/// The most monitors that there are at a time.
 const MONITORS_MAX: usize = 7;
-/// Fewer are not left.
+/// The fewest monitors that are left.
 const MONITORS_MIN: usize = 3;
 
-/// Which monitor.
+/// A choice of a monitor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which {
-    /// The one that leads then.
+    /// The monitor that leads at that time.
     Leader,
-    /// This one of those that there are, counted around.
+    /// The monitor with this number, modulo the number of monitors.
     Number(usize),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuorumFault {
-    /// One is killed though others may be away as well.
+    /// A monitor is killed, even if others are away as well.
     Kill { which: Which, crash: Crash, away: Away },
-    /// It stands still, as if stopped by a signal, and goes on.
+    /// A monitor stands still, as if stopped by a signal, and goes on later.
     Pause { which: Which, lasts: Away },
-    /// It and others do not hear each other, or one does not hear the other; `all`: OSDs and clients are others, too.
+    /// A monitor is cut off from the other monitors; `all`: from OSDs and clients, too. `heard`: they still hear it.
+    /// `hears`: it still hears them.
     CutOff { which: Which, heard: bool, hears: bool, all: bool, lasts: Away },
-    /// Each write to its disk takes so many times as long.
+    /// Each write to a monitor's disk takes `times` times as long.
     SlowDisk { which: Which, times: u32, lasts: Away },
-    /// Its disk is lost; later it joins with an empty one.
+    /// A monitor's disk is lost. Later the monitor joins with an empty one.
     Wipe { which: Which, away: Away },
-    /// Power fails while disks are slow, and so has much to take; all disks, or all but that of `fast`. Before that the
-    /// leader may be killed, so that votes are on their way. The leader's machine, or the one that led last, comes back
-    /// later than the others.
+    /// Power fails while disks are slow and have many writes to take: all disks, or all but that of `fast`. `elects`:
+    /// the leader is killed before, so that votes are on their way. The machine of the leader, or of the last one,
+    /// comes back later than the others.
     Outage { times: u32, fast: Option<Which>, elects: bool, after: Away, away: Away, late: Away },
-    /// What connects monitors fails now here, now there, one way or both, and their processes die over it and are
+    /// Connections between monitors fail here and there, one way or both. Monitors' processes die meanwhile and are
     /// started again.
     Flaky { seed: u64, lasts: Away },
     /// Another monitor joins.
     Add,
-    /// The operator removes one.
+    /// The operator removes a monitor.
     Remove { which: Which },
 }
 
@@ -82,7 +83,7 @@ impl QuorumFault {
             10 => QuorumFault::Add,
             11 | 12 => {
                 let elects = rng.one_in(2);
-                // An election begins one to two seconds after the last word of a leader.
+                // An election begins one to two seconds after the last message of a leader.
                 let after = if elects { Away(Duration::from_millis(1000 + rng.below(2000))) } else { ms(rng, 1500) };
                 let times = 8 << rng.below(6);
                 let fast = rng.one_in(2).then_some(which);
@@ -96,7 +97,7 @@ impl QuorumFault {
         }
     }
 
-    /// Whether it happened.
+    /// Carries out the misfortune. Returns true if it was carried out.
     pub(crate) fn strike(self, run: &mut Run) -> bool {
         let now = run.cluster.world.now();
         match self {
@@ -131,7 +132,8 @@ impl QuorumFault {
                 run.later(until, move |run| run.cluster.slow_mon_disk(mon, 1));
             }),
             QuorumFault::Wipe { which, away } => {
-                // All others have what was decided then, and go on having it until this one has it again.
+                // At that moment all others have everything that was decided, and keep it until this monitor has it
+                // again.
                 let Some(mon) = run.which(which).filter(|_| run.cluster.mons_present().count() >= MONITORS_MIN) else {
                     return false;
                 };
@@ -195,12 +197,12 @@ impl QuorumFault {
     }
 }
 
-/// What happens next while monitors' network is flaky.
+/// A step while the monitors' network is flaky.
 #[derive(Clone, Copy, Debug)]
 enum FlakyStep {
-    /// One does not reach another for a while, nor the other it unless `one_way`.
+    /// One monitor does not reach another for a while. The other does not reach it either, unless `one_way` is set.
     Cut { from: usize, to: usize, one_way: bool, lasts: Duration },
-    /// One does not reach any other, nor they it unless `one_way`.
+    /// One monitor reaches no other. They do not reach it either, unless `one_way` is set.
     CutAll { mon: usize, one_way: bool, lasts: Duration },
     /// A process dies and is started again.
     Restart { mon: usize, crash: Crash, away: Duration },
@@ -263,7 +265,7 @@ impl Run {
         *known = until.max(*known);
     }
 
-    /// Something befalls a monitor for a while, unless a majority would be in trouble. Whether it did.
+    /// Puts a monitor into trouble for a while, unless a majority would be in trouble. Returns true if it did.
     fn trouble(&mut self, which: Which, lasts: Away, strike: impl FnOnce(&mut Run, usize, Duration)) -> bool {
         let now = self.cluster.world.now();
         let Some(mon) = self.which(which) else { return false };

@@ -1,5 +1,5 @@
-//! Bits that rot on one OSD's disk while clients run and that OSD is killed, stopped and deposed. The others stay well:
-//! what rots must have good copies elsewhere.
+//! Bits rot on one OSD's disk while clients work and that OSD is killed, stopped and marked down. The disks of the
+//! others stay well, because there must be good copies of everything that rots.
 
 use super::{Away, Fault, change, long, quick};
 use crate::check::Violation;
@@ -8,7 +8,7 @@ use reactor::sim::{Crash, Rng};
 use std::ops::Range;
 use std::time::Duration;
 
-/// One and the same OSD in a run.
+/// The OSD whose disk rots: always the same in a run.
 pub(crate) const ROTTEN: usize = 0;
 
 pub(super) fn draw(rng: &mut Rng, clients: usize) -> Fault {
@@ -24,7 +24,7 @@ pub(super) fn draw(rng: &mut Rng, clients: usize) -> Fault {
 }
 
 impl Run {
-    /// Bits of objects rot on a disk, if all copies are whole. Whether they did.
+    /// Lets bits of objects rot on a disk if all copies are whole. Returns true if it did.
     pub(crate) fn rot_some(&mut self, osd: usize, bits: u32) -> Result<bool, Violation> {
         if self.cluster.is_clean().is_err() {
             return Ok(false);
@@ -41,7 +41,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Where the bytes of the pool's objects lie on an OSD's main disk.
+    /// Ranges of the bytes of the pool's objects on an OSD's main disk.
     pub(crate) fn data_runs(&mut self, osd: usize) -> Result<Vec<Range<u64>>, Violation> {
         let pool = self.cluster.find_pool();
         let failed = |why: String| Violation(format!("the disk of osd.{osd}: {why}"));
@@ -52,7 +52,8 @@ impl Run {
             let mut stored = self.cluster.stored_by(osd, part).map_err(failed)?;
             for seed in 0..self.groups {
                 let pg = types::PgId { pool, seed };
-                // Of shards only the one that it acts for: another one may be on its way out, and nobody reads that.
+                // In an erasure-coded group only the shard that the OSD acts for counts. Another shard may be on its
+                // way out, and nobody reads it.
                 let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
                 let shard = placed.acting.iter().position(|other| *other == types::OsdId(osd as i32));
                 let pg = match (self.setup.coding, shard) {

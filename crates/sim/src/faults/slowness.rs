@@ -1,16 +1,16 @@
-//! What is late: processes that get no turn, and links that take long.
+//! Slowness: processes that get no turn, and links that take long.
 
 use super::Away;
 use crate::run::Run;
 use reactor::sim::Rng;
 use std::time::Duration;
 
-/// Nodes are numbered as in [`crate::cluster::Cluster::nodes`].
+/// A misfortune of being slow. Nodes are numbered as in [`crate::cluster::Cluster::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlownessFault {
-    /// A process stands still, as if stopped by a signal, and goes on.
+    /// A process stands still, as if stopped by a signal, and goes on later.
     Pause { node: usize, lasts: Away },
-    /// What the one sends to the other takes long.
+    /// Everything that one node sends to the other takes longer by `by`.
     SlowLink { from: usize, to: usize, by: Duration, lasts: Away },
 }
 

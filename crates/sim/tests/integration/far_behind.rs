@@ -1,4 +1,4 @@
-//! An OSD that hears nothing of the monitor for many epochs, while everybody else does.
+//! Tests of an OSD that hears nothing of the monitor for many epochs while everybody else does.
 
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};
@@ -28,7 +28,7 @@ fn epoch(cluster: &Cluster) -> Epoch {
 }
 
 /// The OSD that is cut off becomes the primary of everything, and clients send to it. Once it hears of that, it must
-/// answer them, whether or not the maps that it missed are still to be had.
+/// answer them, even if the monitors no longer have the maps that it missed.
 fn check(missed: u32, kept: bool) {
     let config = ClusterConfig { osds: OSDS, down_out_interval: Duration::from_secs(3600), ..ClusterConfig::default() };
     let mut cluster = Cluster::new(11, config);

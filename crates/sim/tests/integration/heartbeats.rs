@@ -1,4 +1,4 @@
-//! Other OSDs notice that one is silent, and nobody notices what is not so.
+//! Tests that other OSDs notice a silent one, and that nobody notices silence where there is none.
 
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};
@@ -7,7 +7,7 @@ use types::{Epoch, OsdId};
 
 const OSDS: usize = 4;
 const STEP: Duration = Duration::from_millis(50);
-/// Seven seconds of silence, found within two and a half.
+/// Time limit for noticing a silent OSD. Seven seconds are silence, and that is found within two and a half more.
 const NOTICED_WITHIN: Duration = Duration::from_secs(12);
 
 fn clean_cluster() -> Cluster {
@@ -33,7 +33,7 @@ fn epoch(cluster: &Cluster) -> Epoch {
     cluster.monitor().expect("the monitor runs").state().osdmap().epoch
 }
 
-/// Waits until it is so. Returns the time that took.
+/// Waits until `done` holds. Returns the time that it took.
 fn wait(cluster: &mut Cluster, what: &str, at_most: Duration, done: impl Fn(&Cluster) -> bool) -> Duration {
     let begun = cluster.world.now();
     while !done(cluster) {
@@ -53,7 +53,7 @@ fn while_all_is_well_nobody_is_suspected() {
     assert_eq!(epoch(&cluster), before);
 }
 
-/// The monitor hears from it all the time, so only the others can know.
+/// The monitor hears from the OSD all the time, so only the others can know.
 #[test]
 fn an_osd_that_the_others_do_not_hear_is_marked_down_and_comes_back() {
     let mut cluster = clean_cluster();
@@ -72,7 +72,7 @@ fn an_osd_that_the_others_do_not_hear_is_marked_down_and_comes_back() {
 fn an_osd_whose_drive_hangs_is_marked_down_though_its_loop_runs() {
     let mut cluster = clean_cluster();
     cluster.disk(2).slow_down(1_000_000);
-    // Something has to be asked of the drive.
+    // The OSD must ask something of its drive.
     let writer = cluster.add_client(Purpose::Script { left: script(), list: false });
     let bound = NOTICED_WITHIN + Duration::from_secs(12);
     wait(&mut cluster, "noticing", bound, |cluster| !is_up(cluster, 2));

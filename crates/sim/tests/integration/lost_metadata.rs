@@ -1,5 +1,5 @@
-//! Metadata or log of an OSD that was stopped or killed rot away; its store is repaired, and its groups get back what
-//! is lost.
+//! Tests of an OSD that was stopped or killed and whose metadata or log rots. Its store is repaired, and its groups get
+//! back everything that is lost.
 
 use osd::offline::{Finding, RepairAction};
 use reactor::sim::{Crash, Rng};
@@ -29,18 +29,18 @@ fn done(client: usize) -> impl Fn(&Cluster) -> bool {
     move |cluster| cluster.client(client).is_some_and(|client| client.is_done())
 }
 
-/// What became of a store whose metadata lost one block.
+/// Results of losing one block of metadata in several stores.
 #[derive(Default, Debug)]
 struct Outcome {
-    /// Blocks that nothing refers to.
+    /// Number of blocks that nothing refers to.
     harmless: u32,
-    /// Losses that nothing mends.
+    /// Number of losses that nothing mends.
     hopeless: u32,
     noted: u32,
     started_over: u32,
 }
 
-/// What rots.
+/// The part of the store that rots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Tree,
@@ -83,7 +83,7 @@ fn check(seed: u64, part: Part, outcome: &mut Outcome) {
         false => cluster.kill_osd(victim, Crash::Power),
     }
     wait(&mut cluster, "the stop", |cluster| !cluster.osd_runs(victim));
-    // The others go on.
+    // The other OSDs go on.
     wait(&mut cluster, "the workload", done(worker));
     let device = match part {
         Part::Tree => Device::Metadata,
@@ -125,8 +125,8 @@ fn check(seed: u64, part: Part, outcome: &mut Outcome) {
     checked.unwrap_or_else(|violation| panic!("seed {seed}: {}", violation.0));
 }
 
-/// Damages blocks of the OSD's metadata, one after another, until something is lost that can be given up. What came to
-/// nothing is taken back. Whether there was one.
+/// Damages blocks of the OSD's metadata, one after another, until something is lost that can be given up. Undoes damage
+/// without such an effect. Returns false if no block had it.
 fn lose_metadata(
     cluster: &mut Cluster,
     victim: usize,
@@ -135,7 +135,7 @@ fn lose_metadata(
     outcome: &mut Outcome,
 ) -> bool {
     const BLOCK: u64 = 4096;
-    // Behind superblocks and roots.
+    // The superblocks and roots lie before this offset.
     let begin = store::StoreConfig::LABEL_BYTES;
     let len = if part == Part::Log { 1 << 20 } else { 2 << 20 };
     let disk = cluster.disk_of(victim, device);
@@ -164,7 +164,7 @@ fn lose_metadata(
 #[test]
 fn what_a_repair_gave_up_comes_back_from_other_members() {
     let mut outcome = Outcome::default();
-    // Those in which stores have disks of their own for metadata.
+    // Under these seeds stores have a disk of their own for metadata.
     for seed in (0..40).filter(|seed| seed % 4 > 1) {
         check(seed, Part::Tree, &mut outcome);
     }

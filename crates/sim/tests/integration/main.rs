@@ -1,4 +1,4 @@
-//! Whole clusters under seeds, and situations that are set up by hand.
+//! Tests of whole clusters: under seeds, and in situations that are set up by hand.
 
 mod far_behind;
 mod heartbeats;
@@ -9,8 +9,8 @@ mod seeds;
 mod shard_places;
 mod splits;
 
-/// How many runs a test makes: as many as the variable `name` says, or else the usual number in the whole suite
-/// (`NACRE_SUITE=whole`) and a quarter of it otherwise.
+/// The number of runs that a test makes: the value of the variable `name`, if it is set. If not, the usual number in
+/// the whole suite (`NACRE_SUITE=whole`), and a quarter of it otherwise.
 fn runs(name: &str, usual: u64) -> u64 {
     let is_whole = std::env::var("NACRE_SUITE").is_ok_and(|suite| suite == "whole");
     number(name).unwrap_or(if is_whole { usual } else { usual.div_ceil(4) })

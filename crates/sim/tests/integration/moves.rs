@@ -1,4 +1,4 @@
-//! Groups move to other OSDs, and keep as many copies as before on their way.
+//! Tests that groups which move to other OSDs keep as many copies as before on their way.
 
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};

@@ -1,4 +1,4 @@
-//! An OSD is stopped in good order while clients write.
+//! Tests of an OSD that is stopped in good order while clients write.
 
 use reactor::sim::{Crash, Rng};
 use sim::client_process::Purpose;
@@ -56,7 +56,7 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
         assert_eq!(stored.replayed_records(), 0);
         drop(stored);
 
-        // One that is killed has something to replay, unless a checkpoint has just been written.
+        // An OSD that is killed has something to replay, unless it has just written a checkpoint.
         cluster.start_osd(1);
         wait(&mut cluster, "the workload", Duration::from_secs(60), done(worker));
         cluster.kill_osd(1, Crash::Process);

@@ -1,8 +1,8 @@
 //! Many seeds, each a cluster with its misfortunes.
 //!
 //! * `NACRE_SIM_SEED=n`: only this seed.
-//! * `NACRE_SIM_SEEDS=n`: so many instead of the usual number (and likewise for the other tests of this folder).
-//! * `NACRE_SIM_SWARM=n`: so many large ones.
+//! * `NACRE_SIM_SEEDS=n`: `n` seeds instead of the usual number (and likewise for the other tests of this folder).
+//! * `NACRE_SIM_SWARM=n`: `n` large runs.
 
 use crate::{number, runs};
 use sim::faults::Mix;
@@ -10,38 +10,38 @@ use sim::setup::{Setup, Wishes};
 use sim::{Failure, check_seed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Small seeds of a usual run, and those of a swarm.
+/// Usual number of small seeds, and of seeds of a swarm.
 const SEEDS: u64 = 220;
 const SWARM: u64 = 12;
 
-/// Of those with erasure-coded pools.
+/// Number of runs with erasure-coded pools, and of those that lose disks.
 const CODED_RUNS: u64 = 110;
 const MEMBERSHIP_RUNS: u64 = 25;
-/// Of those with snapshots.
+/// Number of runs with snapshots.
 const SNAP_RUNS: u64 = 110;
-/// Of those with snapshots of erasure-coded pools.
+/// Number of runs with snapshots of erasure-coded pools.
 const CODED_SNAP_RUNS: u64 = 20;
-/// Of those with clients that watch.
+/// Number of runs with clients that watch.
 const WATCH_RUNS: u64 = 20;
-/// Of those with reads that any member answers, of either kind.
+/// Number of runs of either kind with reads that any member answers.
 const BALANCED_RUNS: u64 = 40;
-/// Of those with calls of the class `version`.
+/// Number of runs with calls of the class `version`.
 const VERSION_RUNS: u64 = 20;
-/// Of those with several shards of an OSD.
+/// Number of runs of each kind with several shards of an OSD.
 const SHARD_RUNS: u64 = 6;
-/// Of those in which sessions of OSDs end, of each kind.
+/// Number of runs of each kind in which sessions of OSDs end.
 const SESSION_RUNS: u64 = 12;
-/// Of those with copies and long values.
+/// Number of runs of each kind with copies and long values.
 const HEAVY_RUNS: u64 = 8;
-/// Of those in which an object is lost in the end, of either kind.
+/// Number of runs of each kind in which an object is lost at the end.
 const LOSS_RUNS: u64 = 15;
-/// Of those in which disks lie, of each kind.
+/// Number of runs of each kind in which disks lie.
 const LIE_RUNS: u64 = 15;
-/// Of those with OSDs that only clients still reach.
+/// Number of runs with OSDs that only clients still reach.
 const ISLAND_RUNS: u64 = 30;
-/// Of those with each of what is newer, of each kind.
+/// Number of runs of each kind for each of the newer misfortunes.
 const NEWER_RUNS: u64 = 6;
-/// Of those with several monitors.
+/// Number of runs with several monitors.
 const QUORUM_RUNS: u64 = 80;
 
 fn check(seeds: impl Iterator<Item = u64>) {
@@ -83,79 +83,86 @@ fn large_clusters_under_mixed_misfortunes_keep_them_too() {
     check_by(0..runs("NACRE_SIM_SWARM", SWARM), check_swarm);
 }
 
-/// Seeds that have found something, beside the tests of the parts where it was. A change of the simulator makes them
-/// seeds like any other; they are kept because they cost nothing.
+/// Seeds that have found bugs. Tests of the parts concerned stand for the bugs as well. A change of the simulator makes
+/// such a seed one like any other; they are kept because they cost nothing.
 #[test]
 fn seeds_that_found_bugs() {
-    // Operations lost in intervals that began and ended within one message of maps.
+    // Operations were lost in intervals that began and ended within one message of maps.
     check([725, 1412, 1535, 1643, 1769].into_iter());
-    // 'unset' that overtook 'set'; a pool made twice by a repeated request.
+    // An 'unset' overtook a 'set'; a repeated request made a pool twice.
     check([50, 105, 171, 193, 125].into_iter());
-    // An answer from an OSD whose store had just stopped.
+    // An OSD whose store had just stopped answered.
     check(std::iter::once(2368));
     // Sessions that were resumed, or had nothing to send, counted as lost, and living OSDs were reported.
     check(std::iter::once(516));
     check_by(std::iter::once(74), check_swarm);
-    // EIO where metadata of what is damaged was not in memory.
+    // A read gave EIO if metadata of a damaged object was not in memory.
     check_by(std::iter::once(14), check_swarm);
-    // Monitors without a leader, and clients that gave them no rest.
+    // Monitors had no leader, and clients gave them no rest.
     check(std::iter::once((1 << 44) + 1058));
-    // A command that came late by a session that its client had left; a shard lost while its group moved.
+    // A command came late by a session that its client had left; a shard was lost while its group moved.
     check_by([3521, 5103].into_iter(), check_swarm);
-    // A peon that waited for ever for a leader that it had lost sight of; updates that did not say that they were.
+    // A peon waited for ever for a leader that it had lost sight of; updates did not say that they were updates.
     check_by([7537, 7193].into_iter(), check_swarm);
-    // A monitor that led no more passed on what its client had asked again elsewhere.
+    // A monitor that no longer led passed on a request that its client had repeated elsewhere.
     check_by(std::iter::once(10890), check_swarm);
-    // Tables that were split by a map that was not in force yet, and merged again by the next.
+    // A map that was not in force yet split tables, and the next one merged them again.
     check_by(std::iter::once(20442), check_swarm);
-    // An OSD that was no member any more had no room for a primary that did not know that yet.
+    // An OSD that was no longer a member had no room for a primary that did not know that yet.
     check_by(std::iter::once(21087), check_swarm);
     // A shard that was found bad while another one was brought to the same OSD was never brought.
     check_by(std::iter::once(22890), check_swarm);
-    // Scrubs of all OSDs were refused, as one of them was not connected just then.
+    // Scrubs of all OSDs were refused because one of them was not connected at that moment.
     check_by([24420, 29349].into_iter(), check_swarm);
-    // An object that its primary did not have durably yet was changed on all that had it.
+    // An object that its primary did not have durably yet was changed on all members that had it.
     check_by(std::iter::once(29406), check_swarm);
-    // Updates that one member alone had were made binding.
+    // Updates that only one member had were made binding.
     check_by(std::iter::once(29495), check_swarm);
-    // Who had served before, with the shard that others lacked, did not lead.
+    // The OSD that had served before, and had the shard that others lacked, did not lead.
     check_by(std::iter::once(23736), check_swarm);
-    // A primary took a member's log for its group's, of which the member, with a newer map, had only a part.
+    // A primary took a member's log for that of the group, although the member, with a newer map, had only a part of
+    // the group.
     check_by(std::iter::once(63094), check_swarm);
-    // What is set aside for the tree was missed as room by updates.
+    // Updates lacked the room that is set aside for the tree.
     check_by(std::iter::once(81831), check_swarm);
-    // Those left who could take an update back, and those stayed who had been brought its object whole.
+    // Members that could undo an update left, and members that had been brought its object whole stayed.
     check_by(std::iter::once(610_250), check_swarm);
-    // Half of the room was promised to an OSD that was silent, and the rest to others; a check that was too strict for
-    // many groups.
+    // Half of the room was promised to an OSD that was silent, and the rest to others; a check was too strict for many
+    // groups.
     check_by([608_478, 607_604].into_iter(), check_swarm);
-    // An update that had waited for an OSD that was silent was refused at once when another one lacked room for a
-    // moment.
+    // An update that had waited for a silent OSD was refused at once when another OSD lacked room for a moment.
     check_by(std::iter::once(17_956_387_902), check_swarm);
-    // A member that did not have what clients had been answered for took the place of one that had it.
+    // A member that lacked answered updates took the place of one that had them.
     check_by(std::iter::once(17_956_389_672), check_swarm);
-    // A read of what was damaged failed while who had a good copy was about to act.
+    // A read of a damaged object failed while the OSD with a good copy was about to act.
     check_by(std::iter::once(17_956_390_742), check_swarm);
-    // An object went back to what it was before an update, and the clone that this had made stayed, lost.
+    // An object went back to its state before an update, and the clone that the update had made stayed, lost.
     check_by(std::iter::once(17_956_401_875), check_swarm);
-    // What an OSD had said before it was removed came after that; and who led a group newly took it for just scrubbed.
+    // A message that an OSD had sent before it was removed came afterwards; an OSD that newly led a group took the
+    // group for just scrubbed.
     check_by([17_956_404_526, 17_956_404_582].into_iter(), check_swarm);
-    // Who ends a watch is not told that it had been dropped, which the check had taken for granted.
+    // A client that ends a watch is not told that the watch had been dropped; the check had taken that for granted.
     check_by(std::iter::once(17_956_420_521), check_swarm);
-    // A pool grew from one group to 48, for which OSDs then took fifty times as long as they were meant to.
+    // A pool grew from one group to 48, and OSDs took fifty times as long for it as they were meant to.
     check_by(std::iter::once(17_956_437_406), check_swarm);
-    // A shard that an OSD had from before was not read, though too few others had the object.
+    // A shard that an OSD had from before was not read, although too few others had the object.
     check_by(std::iter::once(17_956_429_418), check_swarm);
-    // The simulated network handed over bytes of a connection before the word that it was there.
+    // The simulated network delivered bytes of a connection before the event that the connection existed.
     check_by(std::iter::once(17_956_426_171), check_swarm);
-    // A shard that did not know yet that its OSD had been down was taken for the primary that it was before.
+    // A shard that did not know yet that its OSD had been down was taken for the primary that it had been before.
     check_by(std::iter::once(700_414), check_swarm);
-    // Bits rotted on two disks: what the simulator does to one OSD it did to another before the first was mended.
+    // Bits rotted on two disks: the simulator damaged one OSD before another one's damage was mended.
     check_by(std::iter::once(602_937), check_swarm);
-    // A group that was merged twice forgot a request of just before.
+    // A group that was merged twice forgot a request from just before.
     check_by(std::iter::once(85852), check_swarm);
-    // A session ended whose reads of one object waited: dropping the first had the next one run and end.
+    // A session ended whose reads of one object waited. Dropping the first had the next one run and end.
     check_by(std::iter::once(17_958_000_196), check_swarm);
+    // A client that was cut off took none of its answers, and its OSD read from nobody any more.
+    check_by(std::iter::once(17_958_000_425), check_swarm);
+    // A watch had ended while a session of members did, and notifications waited for it.
+    check_by(std::iter::once(17_958_000_592), check_swarm);
+    // A half received message counted after its connection was closed; a rotten copy was the only one for a while.
+    check_by([17_958_000_826, 17_958_000_923].into_iter(), check_swarm);
 }
 
 #[test]
@@ -167,8 +174,8 @@ fn equal_seeds_give_equal_runs_and_others_do_not() {
     assert_eq!(first.iter().collect::<std::collections::BTreeSet<_>>().len(), first.len());
 }
 
-/// Erasure-coded groups whose OSDs come, go, and are replaced by empty ones at once: before the others have agreed who
-/// serves without them, or so that the same OSDs are wanted for each other's shards.
+/// Erasure-coded groups whose OSDs come, go, and are replaced by empty ones at once. The empty OSDs come before the
+/// others have agreed who serves without the lost ones, or the same OSDs are wanted for each other's shards.
 #[test]
 fn shards_are_where_they_belong_after_disks_were_lost() {
     let wishes = Wishes { small: true, coding: Some((2, 2)), mixes: vec![Mix::Membership], ..Wishes::default() };
@@ -178,22 +185,23 @@ fn shards_are_where_they_belong_after_disks_were_lost() {
     });
 }
 
-/// The same with snapshots. `NACRE_SIM_SNAP_SEEDS=n`: so many instead of the usual number.
+/// Clients take snapshots. `NACRE_SIM_SNAP_SEEDS=n`: `n` seeds instead of the usual number.
 #[test]
 fn snapshots_keep_what_objects_were() {
     let count = runs("NACRE_SIM_SNAP_SEEDS", SNAP_RUNS);
     check((0..count).map(|seed| sim::setup::SNAP_SEEDS + seed));
 }
 
-/// The same with both. `NACRE_SIM_CODED_SNAP_SEEDS=n`: so many instead of the usual number.
+/// Clients take snapshots of erasure-coded pools. `NACRE_SIM_CODED_SNAP_SEEDS=n`: `n` seeds instead of the usual
+/// number.
 #[test]
 fn snapshots_of_erasure_coded_pools_keep_what_objects_were() {
     let count = runs("NACRE_SIM_CODED_SNAP_SEEDS", CODED_SNAP_RUNS);
     check((0..count).map(|seed| sim::setup::CODED_SNAP_SEEDS + seed));
 }
 
-/// Clients read from any member of a placement group, also from OSDs that are alone with them.
-/// `NACRE_SIM_BALANCED_SEEDS=n`: so many of either kind instead of the usual number.
+/// Clients read from any member of a placement group, even from OSDs that are alone with them.
+/// `NACRE_SIM_BALANCED_SEEDS=n`: `n` seeds of either kind instead of the usual number.
 #[test]
 fn whoever_answers_reads_never_go_back() {
     use sim::setup::{BALANCED_SEEDS, ISLAND_SEEDS};
@@ -201,14 +209,14 @@ fn whoever_answers_reads_never_go_back() {
     check((0..count).flat_map(|seed| [BALANCED_SEEDS + seed, BALANCED_SEEDS + ISLAND_SEEDS + seed]));
 }
 
-/// Clients call the class `version`. `NACRE_SIM_VERSION_SEEDS=n`: so many instead of the usual number.
+/// Clients call the class `version`. `NACRE_SIM_VERSION_SEEDS=n`: `n` seeds instead of the usual number.
 #[test]
 fn versions_grow_as_the_class_says() {
     let count = runs("NACRE_SIM_VERSION_SEEDS", VERSION_RUNS);
     check((0..count).map(|seed| sim::setup::VERSION_SEEDS + seed));
 }
 
-/// Sessions of OSDs end while both go on, and objects go in small pieces; pools of any kind.
+/// Sessions of OSDs end while both OSDs go on, and objects go in small pieces. Pools are of any kind.
 #[test]
 fn sessions_of_osds_may_end() {
     let count = runs("NACRE_SIM_SESSION_SEEDS", SESSION_RUNS);
@@ -216,8 +224,8 @@ fn sessions_of_osds_may_end() {
     check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::SESSION_SEEDS + kind + seed)));
 }
 
-/// More copies, or shards, of an object rot than others can make up for; pools of any kind. `NACRE_SIM_LOSS_SEEDS=n`:
-/// so many of each kind instead of the usual number.
+/// More copies or shards of an object rot than others can make up for. Pools are of any kind. `NACRE_SIM_LOSS_SEEDS=n`:
+/// `n` seeds of each kind instead of the usual number.
 #[test]
 fn an_object_that_is_lost_keeps_nothing_else_waiting() {
     let count = runs("NACRE_SIM_LOSS_SEEDS", LOSS_RUNS);
@@ -225,8 +233,8 @@ fn an_object_that_is_lost_keeps_nothing_else_waiting() {
     check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::LOSS_SEEDS + kind + seed)));
 }
 
-/// Disks of an OSD have lied about flushes; pools of any kind. `NACRE_SIM_LIE_SEEDS=n`: so many of each kind instead of
-/// the usual number.
+/// Disks of an OSD have lied about flushes. Pools are of any kind. `NACRE_SIM_LIE_SEEDS=n`: `n` seeds of each kind
+/// instead of the usual number.
 #[test]
 fn an_osd_that_has_lost_the_end_of_its_log_has_nobody_take_anything_back() {
     let count = runs("NACRE_SIM_LIE_SEEDS", LIE_RUNS);
@@ -234,35 +242,35 @@ fn an_osd_that_has_lost_the_end_of_its_log_has_nobody_take_anything_back() {
     check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::LIE_SEEDS + kind + seed)));
 }
 
-/// `NACRE_SIM_NEWER_SEEDS=n`: so many of each kind instead of the usual number, here and in the five tests behind this
-/// one.
+/// Checks seeds of the newer kinds. `NACRE_SIM_NEWER_SEEDS=n`: `n` seeds of each kind instead of the usual number, here
+/// and in the tests that call this.
 fn check_newer(bit: u64, kinds: &[u64]) {
     let count = runs("NACRE_SIM_NEWER_SEEDS", NEWER_RUNS);
     check(kinds.iter().flat_map(|kind| (0..count).map(move |seed| bit + kind + seed)));
 }
 
-/// What OSDs and monitors do takes time, so that what they read of a clock before is old.
+/// The work of OSDs and monitors takes time, so a clock that they read before is old afterwards.
 #[test]
 fn what_takes_time_breaks_no_promise() {
     use sim::setup::{BALANCED_SEEDS, BUSY_SEEDS, CODED_SEEDS, ISLAND_SEEDS, QUORUM_SEEDS, SHARD_SEEDS};
     check_newer(BUSY_SEEDS, &[0, CODED_SEEDS, ISLAND_SEEDS, BALANCED_SEEDS + ISLAND_SEEDS, QUORUM_SEEDS, SHARD_SEEDS]);
 }
 
-/// A flush fails, and the next one says yes though what the first was to make durable is lost.
+/// A flush fails. The next one succeeds, although the data that the first was to make durable is lost.
 #[test]
 fn who_could_not_flush_believes_no_later_flush() {
     use sim::setup::{CODED_SEEDS, FLUSH_SEEDS, SHARD_SEEDS, SNAP_SEEDS};
     check_newer(FLUSH_SEEDS, &[0, CODED_SEEDS, SNAP_SEEDS, SHARD_SEEDS]);
 }
 
-/// Machines sleep, or are paused with their clocks; wall clocks jump by hours.
+/// Machines sleep, or are paused together with their clocks. Wall clocks jump by hours.
 #[test]
 fn who_has_slept_answers_by_no_lease_from_before() {
     use sim::setup::{BALANCED_SEEDS, CODED_SEEDS, QUORUM_SEEDS, SHARD_SEEDS, SLEEP_SEEDS};
     check_newer(SLEEP_SEEDS, &[0, BALANCED_SEEDS, CODED_SEEDS, QUORUM_SEEDS, SHARD_SEEDS]);
 }
 
-/// OSDs have little memory for clients, and what they count is what they hold.
+/// OSDs have little memory for clients, and must count exactly the memory that they hold.
 #[test]
 fn memory_for_clients_is_counted_and_given_back() {
     use sim::setup::{CODED_SEEDS, HEAVY_SEEDS, MEMORY_SEEDS, SHARD_SEEDS};
@@ -276,14 +284,14 @@ fn answers_of_monitors_may_overtake_each_other() {
     check_newer(ROUTE_SEEDS, &[0, CODED_SEEDS, QUORUM_SEEDS]);
 }
 
-/// Somebody tries to start OSDs that run.
+/// Another process tries to start OSDs that run.
 #[test]
 fn a_store_has_one_process() {
     check_newer(sim::setup::TWICE_SEEDS, &[0, sim::setup::SHARD_SEEDS]);
 }
 
-/// OSDs have two shards, or four, and pools of any kind. `NACRE_SIM_SHARD_SEEDS=n`: so many of each kind instead of the
-/// usual number.
+/// OSDs have two shards, or four. Pools are of any kind. `NACRE_SIM_SHARD_SEEDS=n`: `n` seeds of each kind instead of
+/// the usual number.
 #[test]
 fn osds_of_several_shards_keep_their_promises() {
     use sim::setup::{BALANCED_SEEDS, CODED_SEEDS, ISLAND_SEEDS, MERGE_SEEDS, SHARD_SEEDS, SNAP_SEEDS, SPLIT_SEEDS};
@@ -301,7 +309,7 @@ fn osds_of_several_shards_keep_their_promises() {
     check((0..count).flat_map(|seed| kinds.map(|kind| SHARD_SEEDS + kind + seed)));
 }
 
-/// Clients also copy objects, repeat patterns and set long values. `NACRE_SIM_HEAVY_SEEDS=n`: so many of each kind
+/// Clients also copy objects, repeat patterns and set long values. `NACRE_SIM_HEAVY_SEEDS=n`: `n` seeds of each kind
 /// instead of the usual number.
 #[test]
 fn copies_and_patterns_are_what_they_should_be() {
@@ -311,28 +319,30 @@ fn copies_and_patterns_are_what_they_should_be() {
     check((0..count).flat_map(|seed| kinds.map(|kind| HEAVY_SEEDS + kind + seed)));
 }
 
-/// Clients watch objects and notify those who do. `NACRE_SIM_WATCH_SEEDS=n`: so many instead of the usual number.
+/// Clients watch objects and notify each other. `NACRE_SIM_WATCH_SEEDS=n`: `n` seeds instead of the usual number.
 #[test]
 fn watchers_are_told() {
     let count = runs("NACRE_SIM_WATCH_SEEDS", WATCH_RUNS);
     check((0..count).map(|seed| sim::setup::WATCH_SEEDS + seed));
 }
 
-/// The same with erasure-coded pools. `NACRE_SIM_CODED_SEEDS=n`: so many instead of the usual number.
+/// Pools are erasure-coded. `NACRE_SIM_CODED_SEEDS=n`: `n` seeds instead of the usual number.
 #[test]
 fn erasure_coded_pools_keep_their_promises() {
     let count = runs("NACRE_SIM_CODED_SEEDS", CODED_RUNS);
     check((0..count).map(|seed| sim::setup::CODED_SEEDS + seed));
 }
 
-/// OSDs that clients reach and nobody else does. `NACRE_SIM_ISLAND_SEEDS=n`: so many instead of the usual number.
+/// Some OSDs are reached by clients and by nobody else. `NACRE_SIM_ISLAND_SEEDS=n`: `n` seeds instead of the usual
+/// number.
 #[test]
 fn islands_answer_nothing_that_is_out_of_date() {
     let count = runs("NACRE_SIM_ISLAND_SEEDS", ISLAND_RUNS);
     check((0..count).map(|seed| sim::setup::ISLAND_SEEDS + seed));
 }
 
-/// Three or five monitors and what befalls them. `NACRE_SIM_QUORUM_SEEDS=n`: so many instead of the usual number.
+/// There are three or five monitors, with misfortunes of their own. `NACRE_SIM_QUORUM_SEEDS=n`: `n` seeds instead of
+/// the usual number.
 #[test]
 fn a_minority_of_monitors_may_be_in_trouble() {
     let count = runs("NACRE_SIM_QUORUM_SEEDS", QUORUM_RUNS);

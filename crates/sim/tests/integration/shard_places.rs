@@ -1,5 +1,5 @@
-//! Groups of erasure-coded pools that are to be on some of their OSDs in another order: who stays keeps its shard.
-//! `NACRE_SIM_PLACE_SEEDS=n`: so many seeds instead of the usual number.
+//! Tests of groups of erasure-coded pools that are wanted on some of their OSDs in another order: an OSD that stays
+//! keeps its shard. `NACRE_SIM_PLACE_SEEDS=n`: `n` seeds instead of the usual number.
 
 use crate::runs;
 use reactor::sim::{Crash, Rng, WorldConfig};
@@ -26,7 +26,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A cluster whose erasure-coded pool is clean and written to.
+    /// Makes a cluster whose erasure-coded pool is clean, with a client that writes to it.
     fn new(seed: u64, osds: usize, groups: u32, m: u8, requests: u32) -> Bench {
         let config = ClusterConfig {
             osds,
@@ -81,13 +81,13 @@ impl Bench {
         self.wait("the new place", |cluster| sets(cluster, pg).0 == osds);
     }
 
-    /// The work is done, everything that clients saw has an order, all shards are of one state, and no OSD has another
-    /// one.
+    /// Waits until the workload is done and shards that are no longer needed have gone. Checks that everything that
+    /// clients saw has an order, and that all shards of a group agree.
     fn end(mut self) {
         self.wait("the workload", is_done(self.worker));
         histories_are_linearizable(&self.cluster.history()).unwrap_or_else(|why| panic!("{why:?}"));
         self.wait("the end", |cluster| cluster.is_clean().is_ok());
-        // Primaries are asked every five seconds what may go.
+        // Every five seconds OSDs ask primaries which of their shards may go.
         (0..2000).for_each(|_| self.step("settling"));
         all_shards_agree(&mut self.cluster, self.groups, (K, self.m), &|_, _| false, Crash::Process)
             .unwrap_or_else(|e| panic!("{e:?}"));
@@ -104,7 +104,7 @@ fn sets(cluster: &Cluster, pg: PgId) -> (Vec<OsdId>, Vec<OsdId>) {
     (placed.up, placed.acting)
 }
 
-/// Whether the group's primary has reported that it is clean with this up set, and has everything there.
+/// True if the group's primary has reported the group clean with this up set, and all shards are there.
 fn is_clean_on(cluster: &Cluster, pg: PgId, up: &[OsdId]) -> bool {
     let pgs = &cluster.monitor().expect("it runs").volatile().pgs;
     let clean = pg_state::ACTIVE | pg_state::CLEAN;
@@ -122,8 +122,9 @@ fn sorted(osds: &[OsdId]) -> Vec<OsdId> {
     osds.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Two of four shards are lost. The map wants the other two OSDs at the places of those, and new ones at theirs: these
-/// must get the shards that nobody has, or the group would never have the three that it takes to serve.
+/// Two of four shards are lost. The map wants the other two OSDs in the places of the lost ones, and new OSDs in their
+/// own places. The new ones must get the shards that nobody has, or the group would never have the three that it needs
+/// to serve.
 fn replaced_in_another_order(seed: u64) {
     let mut bench = Bench::new(seed, 6, 1, 2, 300);
     let pg = bench.group(0);
@@ -150,8 +151,8 @@ fn a_group_whose_osds_are_wanted_in_another_order_heals() {
     (0..3).for_each(replaced_in_another_order);
 }
 
-/// Groups are placed anywhere, again and again. No shard goes before another OSD has it, and who stays keeps the one it
-/// has.
+/// Groups are placed anywhere, again and again. No shard goes before another OSD has it, and an OSD that stays keeps
+/// its shard.
 fn placed_at_random(seed: u64, m: u8) {
     const OSDS: i32 = 6;
     let mut rng = Rng::new(seed);
@@ -185,7 +186,7 @@ fn groups_that_are_placed_at_random_keep_their_shards() {
     (2..4).for_each(|seed| placed_at_random(seed, 2));
 }
 
-/// So many seeds in which misfortunes happen meanwhile.
+/// Number of seeds in which misfortunes happen, too.
 const SEEDS: u64 = 66;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Pools get more placement groups, or fewer, while misfortunes happen. `NACRE_SIM_SPLIT_SEEDS=n`: so many of each kind
-//! of pool instead of the usual number.
+//! Tests of pools that get more placement groups, or fewer, while misfortunes happen. `NACRE_SIM_SPLIT_SEEDS=n`: `n`
+//! seeds of each kind of pool instead of the usual number.
 
 use crate::runs;
 use sim::check_seed;
@@ -8,7 +8,7 @@ use sim::splits::{MERGED, ORDERED};
 
 const SEEDS: u64 = 44;
 
-/// What happened in how many of `count` runs.
+/// Number of runs, and of those with merged groups and with shards put in order.
 struct Runs {
     count: u64,
     merged: u64,

@@ -193,8 +193,8 @@ impl SimDevice {
         self.after_crash_told(random).0
     }
 
-    /// The same, with a number that stands for this moment and for what became of each change: two crashes with the
-    /// same number leave the same.
+    /// A device after a crash as [`SimDevice::after_crash`] makes it, with a number that stands for this moment and
+    /// for the fate of each change: two crashes with one number leave equal devices.
     pub fn after_crash_told(&self, random: &mut dyn FnMut() -> u64) -> (SimDevice, u64) {
         let mut fingerprint = 0u64;
         let mut tell = |value: u64| {
@@ -224,7 +224,7 @@ impl SimDevice {
     }
 }
 
-/// What a request changes, if it does.
+/// Change that a request makes; `None` if it makes none.
 fn change_of(request: &IoRequest) -> Option<Change> {
     let block = |offset: u64| offset / BLOCK_BYTES as u64;
     match request {

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{AlignedBuf, BLOCK_BYTES, Errno};
 
-/// What a crash may tear: a write is a set of sectors, each of which lands or not.
+/// Unit that a crash does not tear: a write is a set of sectors, each of which lands or not.
 const SECTOR_BYTES: usize = 512;
 
-/// What a discarded block reads as: something no one wrote.
+/// Content of a discarded block: bytes that no one wrote.
 static GARBAGE: [u8; BLOCK_BYTES] = [0xdb; BLOCK_BYTES];
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
@@ -22,9 +22,9 @@ pub(crate) struct Change {
 #[derive(Clone, Debug)]
 pub struct SimMedia {
     bytes: u64,
-    /// What reads see; blocks never written read as zeros.
+    /// Content that reads see; blocks never written read as zeros.
     present: BTreeMap<u64, Bytes>,
-    /// What survives any crash.
+    /// Content that survives any crash.
     durable: BTreeMap<u64, Bytes>,
     /// Changes that are done but not flushed, with their numbers in the order in which they were done.
     volatile: VecDeque<(u64, Change)>,
@@ -91,7 +91,7 @@ impl SimMedia {
         self.next_number += 1;
     }
 
-    /// The same, but only some sectors of what is meant land.
+    /// Blocks change as by [`SimMedia::change`], but only some sectors of the new content land.
     pub(crate) fn change_torn(&mut self, mut change: Change, random: &mut dyn FnMut() -> u64) {
         for (block, content) in (change.block..).zip(&mut change.content) {
             let meant = undefined(content.take());
@@ -125,7 +125,7 @@ impl SimMedia {
         Ok(())
     }
 
-    /// Whether the next write (or flush) is one of those that fail.
+    /// Tells whether the next write (or flush) is one of those that fail.
     pub(crate) fn take_failing_write(&mut self) -> bool {
         let fails = self.failing_writes > 0;
         self.failing_writes -= u64::from(fails);
@@ -143,7 +143,7 @@ impl SimMedia {
         self.damaged.extend(blocks);
     }
 
-    /// What a crash leaves: of every change that no flush covers, done or `queued`, all, nothing, or some sectors.
+    /// The device after a crash: of every change that no flush covers, done or `queued`, all, nothing, or some sectors.
     /// `random` decides, and `tell` hears all that it decided.
     pub(crate) fn after_crash(
         &self,
@@ -175,7 +175,8 @@ impl SimMedia {
         self.successor(content)
     }
 
-    /// What the end of the process, but not of the power, leaves: what was done is there, what was queued may be.
+    /// The device after the process was killed while power stayed: changes that were done are there, queued ones may
+    /// be.
     pub(crate) fn after_kill(&self, queued: impl Iterator<Item = Change>, random: &mut dyn FnMut() -> u64) -> SimMedia {
         let mut content = self.present.clone();
         for change in queued {
@@ -197,8 +198,8 @@ impl SimMedia {
         }
     }
 
-    /// Whether the block at this offset ever held, or holds, something else than what was last written there, or could
-    /// not be read.
+    /// Tells whether the block at this offset ever held something else than what was last written there, or could not
+    /// be read.
     pub fn is_damaged(&self, offset: u64) -> bool {
         self.damaged.contains(&(offset / BLOCK_BYTES as u64))
     }
@@ -219,7 +220,7 @@ impl SimMedia {
         self.present.get(&(offset / BLOCK_BYTES as u64)).map_or(0, |block| block[offset as usize % BLOCK_BYTES])
     }
 
-    /// Whether reads of the block at an offset fail.
+    /// Tells whether reads of the block at an offset fail.
     pub fn is_unreadable(&self, offset: u64) -> bool {
         self.unreadable.contains(&(offset / BLOCK_BYTES as u64))
     }

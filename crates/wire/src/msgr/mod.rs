@@ -26,7 +26,7 @@ mod timer;
 pub use config::{Config, Keepalive, Peer, Policy, limits};
 pub use frame::FrameError;
 pub use messenger::{ConnId, Messenger, Output, SessionId};
-pub use reason::{Cause, OtherEnd, Reason, TransportLoss};
+pub use reason::{BreachesTold, Cause, OtherEnd, Reason, TransportLoss};
 pub use session::AckError;
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use super::session::AckError;
 use crate::basic::AuthName;
 use crate::messages::kind_name;
 use crate::{DecodeError, EntityAddr, EntityAddrVec};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use types::{EntityName, EntityType, Errno};
 
@@ -134,6 +135,18 @@ pub enum Cause {
     MessageTooLong { kind: u16, front: usize, data: usize },
 }
 
+impl Cause {
+    /// Tells whether the peer sent what the protocol does not allow. Damage on the way and the end of a transport are
+    /// none of that.
+    pub fn is_breach(&self) -> bool {
+        match self {
+            Cause::Frame(error) => !error.is_damage(),
+            Cause::Decode(_) | Cause::Acknowledgement(_) | Cause::MessageNumber { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 fn result_text(result: i32) -> String {
     Errno::from_result(result).map_or_else(|| format!("result {result}"), |errno| errno.to_string())
 }
@@ -192,6 +205,40 @@ impl Reason {
     pub fn is_refusal(&self) -> bool {
         self.cause == Cause::Transport(TransportLoss::Refused)
     }
+
+    /// The peer's machine; `None` if its address is of no network.
+    fn machine(&self) -> Option<IpAddr> {
+        match &self.peer {
+            OtherEnd::Session { addr, .. } => addr.ip(),
+            OtherEnd::Connection { addr, .. } => Some(addr.ip()),
+        }
+    }
+}
+
+/// Machines of which a log tells already that they do not keep to the protocol. A client of another kind may be cut off
+/// many times a second: a line for each end of a session would bury the rest of the log.
+#[derive(Debug, Default)]
+pub struct BreachesTold {
+    machines: VecDeque<IpAddr>,
+}
+
+impl BreachesTold {
+    /// Most machines that are remembered. The one told of first is forgotten first.
+    pub const MACHINES_MAX: usize = 64;
+
+    /// Tells whether a session or connection ended for a breach of the protocol, by a machine of which nothing was told
+    /// yet; notes that machine.
+    pub fn is_news(&mut self, reason: &Reason) -> bool {
+        let Some(machine) = reason.machine().filter(|_| reason.cause.is_breach()) else { return false };
+        if self.machines.contains(&machine) {
+            return false;
+        }
+        if self.machines.len() == BreachesTold::MACHINES_MAX {
+            self.machines.pop_front();
+        }
+        self.machines.push_back(machine);
+        true
+    }
 }
 
 impl fmt::Display for Reason {
@@ -221,5 +268,26 @@ mod tests {
         let text = reason(method.clone()).to_string();
         assert!(text.contains("method 2 refused: ") && text.contains("methods [1] with modes [1]"), "{text}");
         assert!(!reason(method).is_refusal());
+    }
+
+    fn ended_at(address: &str, cause: Cause) -> Reason {
+        Reason { peer: OtherEnd::Connection { addr: address.parse().unwrap(), name: None }, cause }
+    }
+
+    #[test]
+    fn breaches_are_told_once_for_each_machine() {
+        let breach = |address: &str| ended_at(address, Cause::Frame(FrameError::Tag(77)));
+        let mut told = BreachesTold::default();
+        assert!(told.is_news(&breach("10.0.0.1:5000")) && !told.is_news(&breach("10.0.0.1:5001")));
+        assert!(told.is_news(&breach("[2001:db8::1]:1")));
+        let damage = FrameError::Checksum { what: "preamble", stored: 1, computed: 2 };
+        for cause in [Cause::Frame(damage), Cause::Transport("reset".into()), Cause::ReplacedByNewer] {
+            assert!(!told.is_news(&ended_at("10.0.0.2:1", cause)));
+        }
+        for number in 0..BreachesTold::MACHINES_MAX {
+            assert!(told.is_news(&breach(&format!("10.1.0.{number}:1"))));
+        }
+        assert!(!told.is_news(&breach("10.1.0.0:1")) && told.is_news(&breach("10.0.0.1:1")), "the oldest is forgotten");
+        assert_eq!(told.machines.len(), BreachesTold::MACHINES_MAX);
     }
 }

@@ -12,9 +12,9 @@ use bytes::{Bytes, BytesMut};
 
 /// A longer front goes in parts.
 const FRONT_BYTES_MAX: usize = 16 << 20;
-/// So does longer data.
+/// Longer data goes in parts.
 const DATA_BYTES_MAX: usize = 96 << 20;
-/// What one part brings.
+/// Bytes that one part brings.
 const PART_BYTES: usize = 4 << 20;
 /// No message is longer, all in all.
 pub const LONG_BYTES_MAX: usize = 512 << 20;
@@ -67,7 +67,7 @@ impl Message for LongPart {
     }
 }
 
-/// Whether the message goes whole. `bytes_max`: what does, if that is less than a session takes.
+/// Tells whether the message goes whole. `bytes_max`: longest that does, if that is less than a session takes.
 pub fn goes_whole(envelope: &Envelope, bytes_max: usize) -> bool {
     envelope.front.len() <= FRONT_BYTES_MAX.min(bytes_max) && envelope.data.len() <= DATA_BYTES_MAX.min(bytes_max)
 }
@@ -88,12 +88,12 @@ pub fn in_parts(envelope: Envelope, bytes_max: usize) -> Vec<Envelope> {
     (0..front + data).step_by(part_bytes).map(|offset| part(offset).seal(0, Target::default())).collect()
 }
 
-/// Whether no session takes the message, nor its parts.
+/// Tells whether no session takes the message, not even in parts.
 pub fn is_too_long(envelope: &Envelope) -> bool {
     envelope.front.len() + envelope.data.len() > LONG_BYTES_MAX
 }
 
-/// What has come of a message.
+/// Parts of a message that have come.
 #[derive(Debug, Default)]
 pub struct Joining {
     front: BytesMut,

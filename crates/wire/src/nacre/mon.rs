@@ -1,4 +1,4 @@
-//! What OSDs tell monitors and are told.
+//! Messages between OSDs and monitors.
 //!
 //! Maps reach OSDs as they reach clients: by subscription, as Ceph's `MOSDMap`.
 
@@ -53,7 +53,7 @@ pub struct OsdBoot {
     pub location: BTreeMap<String, String>,
     /// `ssd`, `nvme` or `hdd`.
     pub device_class: String,
-    /// What `ceph osd metadata` shows.
+    /// Shown by `ceph osd metadata`.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -128,7 +128,7 @@ pub mod pg_state {
     pub const REPAIR: u64 = 1 << 24;
 }
 
-/// What scrubs have found in one placement group.
+/// Findings of scrubs in one placement group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PgScrubReport {
     /// When it was last scrubbed at all, deeply, and without an error; and at which version.
@@ -181,7 +181,7 @@ pub struct PgReport {
     pub missing_on_primary: u64,
     /// Objects of whose newest version nobody who is up has a copy.
     pub unfound: u64,
-    /// What this primary has brought to where it was missing since it became primary.
+    /// Objects that this primary has brought to members that lacked them, since it became primary.
     pub recovered_objects: u64,
     pub recovered_bytes: u64,
     /// Client operations and KiB since the group was created, as Ceph counts them.
@@ -285,7 +285,7 @@ pub mod doubt {
     pub const UNCONFIRMED: u8 = 2;
 }
 
-/// What the monitors durably know of one placement group.
+/// Durable knowledge of the monitors about one placement group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PgHistory {
     pub pgid: PgId,
@@ -325,7 +325,7 @@ pub struct PgActivation {
     /// First epoch of the interval; becomes the group's `last_epoch_started`.
     pub interval_since: Epoch,
     pub acting: Vec<OsdId>,
-    /// Those of the acting set that have the whole log durably and without which no client is answered from now on.
+    /// Members of the acting set that have the whole log durably and without which no client is answered from now on.
     pub members: Vec<OsdId>,
     /// No member lacks any object, so nothing is to be had elsewhere.
     pub recovered: bool,

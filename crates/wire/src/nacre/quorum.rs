@@ -1,4 +1,4 @@
-//! What monitors say to each other.
+//! Messages between monitors.
 //!
 //! Each dials each of the others and says [`MonHello`] first, and again every few seconds; whoever is dialled answers
 //! with [`MonHelloReply`] and takes nothing else before. What else travels on such a session: from the one that
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityName, Fsid, Utime};
 
-/// Who decides, as the leader sees it.
+/// The quorum, as the leader sees it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct QuorumReport {
     /// Counts elections.
@@ -55,7 +55,7 @@ pub struct MonHello {
     pub founder: u64,
     pub name: String,
     pub addrs: EntityAddrVec,
-    /// What `ceph mon metadata` shows.
+    /// Shown by `ceph mon metadata`.
     pub metadata: BTreeMap<String, String>,
     /// The sender's clock, for [`MonHelloReply::asked`].
     pub wall: Utime,
@@ -65,7 +65,7 @@ pub struct MonHello {
 
 message!(MonHello = kind::MON_HELLO, version 1 { fsid, server, founder, name, addrs, metadata, wall, quorum });
 
-/// What became of a [`MonHello`].
+/// Outcomes of a [`MonHello`].
 pub mod verdict {
     pub const WELCOME: u8 = 0;
     /// It is of another cluster, or has another history.
@@ -165,7 +165,7 @@ pub struct ForwardEnd {
 
 message!(ForwardEnd = kind::MON_FORWARD_END, version 1 { session });
 
-/// What the leader has to say on a session of the receiver's. It may be passed on once the receiver's state includes
+/// Message that the leader sends on a session of the receiver's. It may be passed on once the receiver's state includes
 /// the log up to `index`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routed {
@@ -212,7 +212,7 @@ pub struct GlobalIds {
 
 message!(GlobalIds = kind::MON_IDS, version 1 { from, below });
 
-/// What an OSD told the sender, for the receiver's statistics.
+/// Message of an OSD to the sender, for the receiver's statistics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OsdSaid {
     pub message: Wrapped,

@@ -5,10 +5,11 @@ use crate::Pool;
 use crate::error::Error;
 use crate::in_memory::{Fault, Memory, simulate};
 use crate::operation::Operation;
-use crate::rbd::spec::{ParentSpec, input};
+use crate::rbd::spec::input;
 use crate::rbd::{CHILDREN, Image, NAMESPACES, clone, feature, list};
 use types::Errno;
 use wire::Release;
+use wire::rbd::ParentSpec;
 
 /// Two pools with namespace `n` each, and an image with a protected snapshot in namespace `parent_in` of pool `p`.
 async fn with_parent(memory: &Memory, parent_in: &'static str) -> Pool {

@@ -123,7 +123,8 @@ fn options_are_short_and_few() {
     let client = h.client();
     let mut set = |who: &str, name: &str, value: usize| {
         let value = "x".repeat(value);
-        h.command(client, &json!({"prefix": "config set", "who": who, "name": name, "value": value}).to_string()).result
+        let command = json!({"prefix": "config set", "who": who, "name": name, "value": value, "force": true});
+        h.command(client, &command.to_string()).result
     };
     assert_eq!(set("global", "rbd_x", 16 << 10), 0);
     assert_eq!(set("global", "rbd_x", (16 << 10) + 1), Errno::E2BIG.as_result());

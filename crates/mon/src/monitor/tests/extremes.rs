@@ -2,7 +2,7 @@
 
 use super::harness::*;
 use super::prelude::*;
-use crate::commands::option_names;
+use crate::options;
 use crate::update::Update;
 use proptest::prelude::*;
 use serde_json::json;
@@ -105,7 +105,7 @@ fn put(h: &mut Harness, name: &str, value: &str) {
 }
 
 fn names() -> Vec<&'static str> {
-    option_names().chain(["mon_clock_drift_allowed"]).collect()
+    options::honoured().collect()
 }
 
 #[test]

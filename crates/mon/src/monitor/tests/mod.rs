@@ -13,6 +13,7 @@ mod maps;
 mod osds;
 mod pg_numbers;
 mod pools;
+mod services;
 mod shard_orders;
 
 /// Names that all the tests use.

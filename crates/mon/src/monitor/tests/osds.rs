@@ -2,6 +2,7 @@
 
 use super::harness::*;
 use super::prelude::*;
+use serde_json::json;
 
 #[test]
 fn an_osd_that_starts_is_placed_and_marked_up() {
@@ -244,6 +245,27 @@ fn peers_reports_mark_an_osd_down() {
     assert!(h.map().is_up(OsdId(3)), "only OSDs are believed");
     h.say(sessions[1], refused);
     assert!(!h.map().is_up(OsdId(3)), "a refused connection is proof enough, at once");
+}
+
+/// `mon_osd_min_down_reporters` says how many hosts must miss an OSD; its own host is none of them.
+#[test]
+fn as_many_hosts_must_agree_as_the_option_says() {
+    for (reporters, enough) in [("1", 1), ("2", 2), ("3", 3), ("9", 3)] {
+        let mut h = Harness::new();
+        let client = h.client();
+        let sessions: Vec<SessionId> = (0..4).map(|id| h.boot(id)).collect();
+        let set = json!({
+            "prefix": "config set", "who": "mon", "name": "mon_osd_min_down_reporters", "value": reporters,
+        });
+        assert_eq!(h.command(client, &set.to_string()).result, 0);
+        let report = failure(&h, 0, false);
+        for (said, session) in sessions[1..].iter().enumerate() {
+            assert_eq!(h.map().is_up(OsdId(0)), said < enough, "{reporters} wanted, {said} said so");
+            h.say(*session, report.clone());
+            h.pass(secs(1));
+        }
+        assert!(!h.map().is_up(OsdId(0)));
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a check finds, and what it lets pass.
+//! Findings of a check, and things that it lets pass.
 
 use super::harness::{Group, checked, config, filled, findings, formatted, object, open, place};
 use crate::offline::{Device, MAKE_ANEW, OfflineError, OfflineStore, check, stats};
@@ -60,7 +60,7 @@ fn lost_copies_of_labels_are_told() {
     let report = checked(unreadable);
     assert_eq!((report.damage, report.findings.len()), (2, 2), "{:?}", report.findings);
 
-    // An interrupted write of a root is nothing to worry about, but worth a word.
+    // An interrupted write of a root is no damage, but a check mentions it.
     let mut store = open(device.copy());
     store.settle(true).unwrap();
     let newest = store.store().log_state().checkpoint;
@@ -167,17 +167,17 @@ fn clones_share_blocks_and_are_clean() {
     store.submit(group.write(&from, 0, vec![7; 40_000])).unwrap();
     let clone = Step::Clone { from: from.clone(), to: to.clone() };
     store.submit(group.update(&to, LogKind::Modify, vec![clone])).unwrap();
-    // Without a checkpoint rot in the very last record is as good as a torn write.
+    // Without a checkpoint, rot in the very last record cannot be told from a torn write.
     store.settle(true).unwrap();
     let device = store.into_device();
     assert!(checked(device.copy()).is_clean());
-    // A bad block is bad in both.
+    // The block is bad in both objects.
     let mut damaged = device.copy();
     damaged.sim.corrupt(place(device, &from, 0), 1);
     assert_eq!(checked(damaged).bad_blocks, 2);
 }
 
-/// Whatever a crash leaves is a clean store: an unfinished turn, a torn record or root is nobody's loss.
+/// Any state that a crash leaves is a clean store. An unfinished turn, a torn record or a torn root is no loss.
 #[test]
 fn what_a_crash_leaves_is_clean() {
     let mut random = 1u64;
@@ -217,7 +217,7 @@ fn what_a_crash_leaves_is_clean() {
             }
             device = super::harness::SimFile::on(device.sim.after_crash(&mut next));
             store = OfflineStore::open(device).unwrap();
-            // The groups go on from what survived.
+            // Each group goes on from the state that survived.
             for group in &mut groups {
                 group.resume(&mut store);
             }

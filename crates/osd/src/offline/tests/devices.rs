@@ -1,4 +1,4 @@
-//! Stores on several devices.
+//! Tests of stores on several devices.
 
 use super::harness::{Group, SimFile, checked, config, contents, filled, filled_on, findings, open};
 use crate::offline::{FileDevice, OfflineStore, RepairAction, plan_repair, repair, stats};
@@ -28,7 +28,7 @@ fn a_store_on_three_devices_holds_the_same_and_is_looked_after_the_same() {
     assert_eq!((found.label.wal_device_bytes, own.total_bytes), (split().wal_device_bytes, 4 << 20));
     assert!(own.free_bytes < own.total_bytes);
 
-    // Where the roots are.
+    // The roots are on the metadata device.
     store.settle(true).unwrap();
     let newest = store.store().log_state().checkpoint;
     let mut torn = store.into_device();

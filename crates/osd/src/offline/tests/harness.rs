@@ -10,11 +10,11 @@ use store::{IoDone, IoRequest, SimDevice, Step, Store, StoreConfig, Transaction}
 use types::{EVersion, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, ReqId, Utime};
 use wire::{Encode, Rope, Target};
 
-/// A simulated device; what completes first is chosen by a simple rule, so that not all is done in order.
+/// A simulated device. A simple rule chooses which request completes next, so that not all complete in order.
 pub struct SimFile {
     pub sim: SimDevice,
     pub writes: u64,
-    /// Before which write a crash is tried, and what it would leave.
+    /// The number of the write before which a crash is tried, and the device that the crash would leave.
     pub crash_before_write: Option<u64>,
     pub crashed: Option<SimDevice>,
     turn: usize,
@@ -81,7 +81,7 @@ pub fn checked(device: SimFile) -> CheckReport {
     check(device, &mut |_, _| ()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What a check finds, as texts.
+/// The findings of a check, as texts.
 pub fn findings(device: SimFile) -> Vec<String> {
     checked(device).findings.iter().map(Finding::to_string).collect()
 }
@@ -95,7 +95,7 @@ pub fn bytes(len: usize, salt: u32) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(i | 1).wrapping_add(salt) >> (i % 7)) as u8).collect()
 }
 
-/// One group: log, information and objects that agree. Every update makes one object.
+/// One group: log, information and objects that agree. Every update changes one object.
 pub struct Group {
     pub pg: PgId,
     log: Vec<LogEntry>,
@@ -107,12 +107,12 @@ impl Group {
         Group { pg: PgId { pool: POOL, seed }, log: Vec::new(), pg_num: PG_NUM }
     }
 
-    /// As written by a version that did not keep the number of groups.
+    /// A group as written by a version that did not record the number of groups.
     pub fn of_old(seed: u32) -> Group {
         Group { pg_num: 0, ..Group::new(seed) }
     }
 
-    /// One update: what it does to the object, the log entry, the information.
+    /// One update: the steps on the object, the log entry, the group's information.
     pub fn update(&mut self, object: &ObjectId, kind: LogKind, mut steps: Vec<Step>) -> Transaction {
         let version = EVersion { epoch: Epoch(7), version: self.log.len() as u64 + 1 };
         let entry = LogEntry {
@@ -142,7 +142,7 @@ impl Group {
         Transaction { pg: self.pg, steps }
     }
 
-    /// Goes on from what the store has.
+    /// Goes on from the state in the store.
     pub fn resume(&mut self, store: &mut OfflineStore<SimFile>) {
         self.log.clear();
         if store.store().pgs_contain(self.pg) {
@@ -189,7 +189,7 @@ pub fn filled_on(config: &StoreConfig, group: impl Fn(u32) -> Group) -> SimFile 
     store.into_device().copy()
 }
 
-/// All that a store says of an object.
+/// Everything that a store says about an object.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Content {
     pub bytes: Result<Vec<u8>, String>,
@@ -199,7 +199,7 @@ pub struct Content {
     pub extents: Vec<(u64, u64)>,
 }
 
-/// Objects and groups' tables.
+/// Objects, and tables of groups.
 pub type Contents = (BTreeMap<ObjectId, Content>, BTreeMap<PgId, Vec<(Bytes, Bytes)>>);
 
 pub fn contents(device: SimFile) -> Contents {
@@ -231,7 +231,7 @@ pub fn contents(device: SimFile) -> Contents {
     (objects, tables)
 }
 
-/// Where a block of an object lies.
+/// Device offset of a block of an object.
 pub fn place(device: SimFile, object: &ObjectId, offset: u64) -> u64 {
     let mut store = open(device);
     let extents = store.ready(|store| store.placement(object, offset, 1)).unwrap();

@@ -1,4 +1,5 @@
-//! The end of the log is lost: groups know that they have to start over, and the store opens again.
+//! Tests of a store that has lost the end of its log: groups know that they have to start over, and the store opens
+//! again.
 
 use super::harness::{Group, PG_NUM, SimFile, bytes, checked, contents, filled, object, open, place};
 use crate::offline::{Finding, OfflineStore, RepairAction, plan_repair, repair};
@@ -52,7 +53,7 @@ fn a_log_with_an_unusable_block_is_given_up_from_there_on() {
             let (after, done) = repair(store, &plan, &mut |_, _| ()).unwrap();
             assert!(done.after.findings.is_empty(), "{block}, {unreadable}: {:?}", done.after.findings);
             if !is_lost {
-                // Of the last record nobody knows that it was there.
+                // Nobody knows that the last record was there, so a corrupt one may be gone.
                 assert!(!unreadable || contents(after) == before);
                 continue;
             }
@@ -72,7 +73,7 @@ fn a_log_with_an_unusable_block_is_given_up_from_there_on() {
     assert!(harmless > 20 && cut > 20, "{harmless} harmless, {cut} cut");
 }
 
-/// What blocks of the former state held may have gone to others.
+/// Blocks of the former state may since have been given to other objects.
 #[test]
 fn an_object_with_bad_blocks_goes_where_its_group_starts_over_anyway() {
     let device = busy();
@@ -89,7 +90,7 @@ fn an_object_with_bad_blocks_goes_where_its_group_starts_over_anyway() {
     assert!(!objects.contains_key(&victim) && objects.contains_key(&other));
 }
 
-/// The device with damage to its log, as far behind as it is noticed.
+/// The device with damage to the last block of its log at which damage is noticed.
 fn last_lost(device: &SimFile, unreadable: bool) -> Option<SimFile> {
     (0..LOG_BLOCKS).rev().find_map(|block| {
         let mut damaged = device.copy();
@@ -102,7 +103,7 @@ fn last_lost(device: &SimFile, unreadable: bool) -> Option<SimFile> {
     })
 }
 
-/// Cut off at any moment, a repair has either not happened, or groups know that they start over.
+/// A repair that is cut off at any moment has either not happened, or its groups know that they start over.
 #[test]
 fn a_repair_that_is_cut_off_hides_nothing() {
     let device = busy();

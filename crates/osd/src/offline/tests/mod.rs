@@ -1,4 +1,4 @@
-//! Offline work over a simulated device.
+//! Tests of offline work on a simulated device.
 
 mod checks;
 mod devices;

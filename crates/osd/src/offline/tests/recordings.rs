@@ -1,4 +1,4 @@
-//! A real run, on a real file through the real loop, recorded; then every state that a power cut might have left of it.
+//! Records a real run on a real file through the real loop. Then checks every state that a power cut might have left.
 
 use super::harness::{Group, POOL, SimFile, bytes, checked, config, object};
 use crate::offline::{FileDevice, OfflineStore};
@@ -12,7 +12,7 @@ use store::{Device, IoId, IoRequest, SimDevice, Step, Store, StoreConfig, Transa
 use types::{AlignedBuf, EVersion, PgId};
 use wire::Rope;
 
-/// A folder that goes when this does.
+/// A folder that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -25,7 +25,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What remains in the folder for temporary files does no harm.
+        // A remainder in the folder for temporary files does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -40,8 +40,8 @@ impl Numbers {
     }
 }
 
-/// Formats a store in a file and writes to two groups, settling now and then. Returns, for each group, the updates that
-/// were durable when so many entries had been recorded at most.
+/// Formats a store in a file and writes to two groups. Settles now and then, often with a mark. All that is written is
+/// recorded.
 fn real_run(config: &StoreConfig, file: &std::path::Path, recording: &std::path::Path) {
     File::create(file).unwrap().set_len(config.device_bytes).unwrap();
     let mut device = FileDevice::recorded(file, recording).unwrap();
@@ -72,18 +72,19 @@ fn real_run(config: &StoreConfig, file: &std::path::Path, recording: &std::path:
     store.settle(false).unwrap();
 }
 
-/// Makes all durable, and then writes down in the store that so many updates were: whoever finds the mark must find the
-/// updates too.
+/// Makes everything durable, then writes the number of durable updates into the store. A state with the mark must then
+/// have the updates, too.
 fn settle_and_mark(store: &mut OfflineStore<FileDevice>, updates: u32) {
     store.settle(false).unwrap();
     let mark = Step::PgSet { key: "mark".into(), value: updates.to_le_bytes().to_vec().into() };
     store.submit(Transaction { pg: MARKS, steps: vec![mark] }).unwrap();
 }
 
-/// No group: holds only the mark.
+/// This is no group; it holds only the mark.
 const MARKS: PgId = PgId { pool: POOL, seed: 99 };
 
-/// What a check says besides that the marks are no group's table, and the updates found beside the mark.
+/// The number of updates that were durable by the mark, and the number found beside it. Panics if a check finds any
+/// damage, except that the marks are no group's table.
 fn verdict(device: SimFile) -> (u64, u64) {
     let report = checked(device.copy());
     let damage = report.findings.iter().filter(|finding| finding.is_damage()).map(ToString::to_string);
@@ -111,7 +112,7 @@ fn every_state_that_a_power_cut_could_leave_of_a_real_run_is_clean() {
     real_run(&config, &file, &recording);
     let entries = Recording::new(BufReader::new(File::open(&recording).unwrap())).unwrap();
     let mut device = SimDevice::new(config.device_bytes);
-    // Requests under way by the name the loop gave them.
+    // Requests under way, by the name that the loop gave them.
     let mut names: BTreeMap<u64, IoId> = BTreeMap::new();
     let (mut next, mut states, mut writes, mut flushes) = (0, 0, 0, 0);
     let (mut numbers, mut formatted, mut newest) = (Numbers(99), false, (0, 0));
@@ -141,7 +142,7 @@ fn every_state_that_a_power_cut_could_leave_of_a_real_run_is_clean() {
                 device.complete(index).result.unwrap();
             }
         }
-        // From the flush on that ends the format there is a store.
+        // The store exists from the flush on that ends the format.
         formatted |= flushes == 3 && names.is_empty();
         if !formatted {
             continue;
@@ -156,7 +157,7 @@ fn every_state_that_a_power_cut_could_leave_of_a_real_run_is_clean() {
     }
     assert!(states > 1000 && writes > 200 && flushes > 100, "{states} states, {writes} writes, {flushes} flushes");
     assert!(newest.0 > 100 && newest.1 == 160, "{newest:?}");
-    // Replayed to its end the recording is what the file holds.
+    // After a replay of the whole recording, the device holds exactly the file's bytes.
     let on_disk = std::fs::read(&file).unwrap();
     assert!(device.read(0, config.device_bytes).as_slice() == on_disk, "the recording is not what was written");
 }

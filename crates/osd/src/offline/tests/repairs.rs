@@ -1,4 +1,4 @@
-//! Repairs: only what is proven, and nothing without being asked.
+//! Tests of repairs: they do only what is proven, and nothing unasked.
 
 use super::harness::{Group, PG_NUM, SimFile, bytes, checked, contents, filled, filled_by, object, open, place};
 use crate::offline::{Finding, OfflineError, OfflineStore, RepairAction, plan_repair, repair};
@@ -38,7 +38,7 @@ fn labels_are_rewritten_from_the_sound_ones() {
         assert!(checked(after.copy()).findings.is_empty());
         assert!(contents(after) == before);
     }
-    // The older root.
+    // The older root is torn.
     let mut store = open(device.copy());
     store.settle(true).unwrap();
     let newest = store.store().log_state().checkpoint;
@@ -90,17 +90,18 @@ fn an_object_whose_group_cannot_be_told_is_not_removed() {
     assert!(error.contains("cannot tell which placement group"), "{error}");
 }
 
-/// The device offsets of leaves of metadata, those of older trees among them, but only of some of the many with omap
-/// entries.
+/// Device offsets of leaves of the metadata tree, including leaves of older trees. Of the many leaves with omap entries
+/// only some are taken.
 fn leaves(device: &SimFile) -> Vec<u64> {
     let is_leaf = |block: &[u8]| block[4..8] == *b"NCBT" && block[9] == 1;
-    // What all keys of a leaf begin with, if anything, is at 64: first of all the table, 3 for omap entries.
+    // The prefix that all keys of a leaf share, if any, is at offset 64. Its first byte is the table: 3 for omap
+    // entries.
     let is_chosen = |(at, (_, block)): &(usize, (u64, &[u8]))| block[14..16] == [0, 0] || block[64] != 3 || at % 8 == 0;
     let leaves = device.sim.blocks().filter(|(_, block)| is_leaf(block)).enumerate();
     leaves.filter(is_chosen).map(|(_, (offset, _))| offset).collect()
 }
 
-/// Whatever leaf is lost: what is lost with it is told, the rest stays as it was, and groups know what they lack.
+/// For any lost leaf, a check tells what is lost with it, the rest stays as it was, and groups know what they lack.
 #[test]
 fn lost_metadata_is_given_up_and_groups_know_what_they_lack() {
     let mut store = open(filled());

@@ -1,4 +1,4 @@
-//! Exports and imports.
+//! Tests of exports and imports.
 
 use super::harness::{
     Contents, Group, PG_NUM, SimFile, checked, config, contents, filled, filled_by, formatted, object, open, place,
@@ -27,12 +27,12 @@ fn imported(device: SimFile, stream: &[u8], replace: bool) -> Result<SimFile, Of
     Ok(store.into_device())
 }
 
-/// Another OSD of the same cluster, with nothing in it.
+/// A store of another OSD of the same cluster, with nothing in it.
 fn empty() -> SimFile {
     formatted(&StoreConfig { osd: OsdId(8), uuid: Fsid([9; 16]), ..config() })
 }
 
-/// Only what belongs to a group.
+/// The part of the contents that belongs to one group.
 fn of_group(contents: Contents, seed: u32) -> Contents {
     let (mut objects, mut tables) = contents;
     objects.retain(|object, _| object.hash % PG_NUM == seed);
@@ -70,7 +70,7 @@ fn what_is_there_is_replaced_only_when_asked_for() {
     let device = filled();
     let stream = exported(device.copy(), ONE);
     let mut store = open(device.copy());
-    // The store goes on; then the group is put back to what it was.
+    // The store changes; then the import puts the group back to its former state.
     let mut group = Group::new(1);
     group.resume(&mut store);
     store.submit(group.write(&object(1, 1), 0, vec![9; 9])).unwrap();
@@ -87,12 +87,12 @@ fn what_is_there_is_replaced_only_when_asked_for() {
     assert!(contents(imported(changed, &all, true).unwrap()) == contents(device));
 }
 
-/// A pool was split since the group was exported, or merged: what the store has is newer, or of other objects.
+/// The pool was split or merged since the group was exported. The store's content is newer, or is of other objects.
 #[test]
 fn a_group_as_of_another_number_of_groups_replaces_no_objects_of_others() {
     let device = filled();
     let (one, pg) = (exported(device.copy(), ONE), PgId::new(3, 1));
-    // 3.1 of 4 has the objects of 3.1 and 3.5 of 8; the store has 3.5.
+    // Group 3.1 of 4 has the objects of 3.1 and 3.5 of 8. The store has 3.5 of 8.
     let mut store = open(empty());
     let info = pg::info::PgInfo { pg_num: 8, ..pg::info::PgInfo::default() };
     let theirs = types::ObjectId { hash: 5, ..object(1, 0) };
@@ -107,7 +107,7 @@ fn a_group_as_of_another_number_of_groups_replaces_no_objects_of_others() {
         assert!(crate::offline::check_beside(&mut store, &one[..]).is_err());
         assert!(contents(store.into_device()) == contents(split.copy()), "nothing has changed");
     }
-    // The other way round: what the store has is from before a split.
+    // The other way round: the store's content is from before a split.
     let stream = {
         let mut store = open(device.copy());
         let mut table = pg::PgTable::decode(store.pg_table(pg).unwrap()).unwrap();
@@ -179,7 +179,7 @@ fn a_stream_that_is_cut_off_leaves_a_group_that_nobody_relies_on() {
             let table = pg::PgTable::decode(store.pg_table(PgId::new(3, 1)).unwrap()).unwrap();
             assert!(!table.info.complete);
         }
-        // A second attempt puts all in place.
+        // A second attempt puts everything in place.
         drop(store);
         assert!(contents(imported(after, &stream, true).unwrap()) == of_group(contents(filled()), 1));
     }
@@ -195,7 +195,7 @@ fn a_store_without_room_says_so() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Frames with sound checksums in any order, cut and repeated: refused or taken, never a panic.
+    /// Frames with sound checksums in any order, cut and repeated, are refused or taken, and never cause a panic.
     #[test]
     fn frames_in_any_order_are_taken_or_refused(order in prop::collection::vec(0usize..40, 0..12)) {
         use crate::offline::stream::{FrameReader, FrameWriter, Frame};
@@ -210,7 +210,7 @@ proptest! {
         }
         let mut out = Vec::new();
         let mut writer = FrameWriter::new(&mut out).unwrap();
-        // The first frames mostly as they should be.
+        // The first two frames are in their proper places.
         frames[..2].iter().for_each(|frame| writer.put(frame).unwrap());
         order.iter().for_each(|i| writer.put(&frames[i % frames.len()]).unwrap());
         let checked = check_stream(&out[..], &mut |_, _| ());

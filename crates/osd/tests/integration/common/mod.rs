@@ -7,7 +7,7 @@ use types::{Fsid, OsdId};
 pub const FSID: Fsid = Fsid([1; 16]);
 pub const OSD: OsdId = OsdId(3);
 
-/// A file that is removed afterwards.
+/// A file that is removed when this is dropped.
 pub struct Device(pub PathBuf);
 
 impl Device {
@@ -24,7 +24,7 @@ impl Drop for Device {
     }
 }
 
-/// On free ports of loopback, without monitors.
+/// A configuration with free ports of loopback and without monitors.
 pub fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
     let loopback = "127.0.0.1:0".parse().unwrap();
     OsdConfig {

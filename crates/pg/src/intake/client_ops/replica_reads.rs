@@ -11,7 +11,6 @@ use crate::group::pg::Pg;
 use crate::messages::lease::{Share, ShareWish};
 use crate::ops::{Effects, Run};
 use mutant::Mutant;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{EVersion, Errno, ObjectId, OsdId};
@@ -24,37 +23,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 const ASK_IDLE: Duration = Duration::from_millis(300);
 /// For so long after a read a share is kept, so that members answer also where few reads come to each group.
 const KEEP: Duration = Duration::from_secs(10);
-
-/// What a member that is not the primary knows of its right to answer reads in the interval that it has joined.
-#[derive(Debug, Default)]
-pub(crate) struct ReplicaReads {
-    /// Until when it may.
-    until: Duration,
-    asked_at: Option<Duration>,
-    /// When a client wanted to read last.
-    wanted_at: Option<Duration>,
-    /// All members have all updates up to here durably.
-    committed: EVersion,
-    /// Reads that wait for lookups, by number, each with the newest update that was here when it began.
-    running: BTreeMap<u64, EVersion>,
-}
-
-impl ReplicaReads {
-    /// Another interval has been joined.
-    pub fn forget_share(&mut self) {
-        (self.until, self.asked_at, self.committed) = (Duration::ZERO, None, EVersion::ZERO);
-        self.wanted_at = None;
-    }
-
-    /// The clock may have stood still: a share may be over, and so may one that is on its way.
-    pub fn end_share(&mut self) {
-        (self.until, self.asked_at) = (Duration::ZERO, None);
-    }
-
-    pub fn all_have(&mut self, committed: EVersion) {
-        self.committed = self.committed.max(committed);
-    }
-}
 
 impl Pg {
     /// A client's read has come to this OSD, which is not the primary.

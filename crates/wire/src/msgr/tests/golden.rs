@@ -19,7 +19,7 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// What `side` sent: name and bytes of each frame.
+/// Frames that `side` sent: name and bytes of each.
 fn frames(recording: &str, side: &str) -> Vec<(String, Vec<u8>)> {
     let lines = recording.lines().filter_map(|line| line.strip_prefix(side)?.split_once(": "));
     lines.map(|(name, hex)| (name.trim().to_owned(), unhex(hex))).collect()
@@ -105,7 +105,7 @@ fn accept(config: Config, recording: &str, chunk_max: usize) -> Network {
     m.accepted(ConnId(2), "127.0.0.1:54240".parse().unwrap(), Duration::ZERO);
     let (answer, closed) = net.feed(node, ConnId(2), &stream(recording, "client"));
     assert!(!closed, "{:?} {:?}", net.nodes[node].refused, net.nodes[node].resets);
-    // The same frames as Ceph's daemon, up to the messages.
+    // Our daemon sends the frames that Ceph's daemon sent, up to the messages.
     let theirs: Vec<u8> = tags(&stream(recording, "server"), true);
     assert_eq!(tags(&answer, false), theirs[..5]);
     let bytes_of = |name: &str| frames(recording, "server").into_iter().find(|(n, _)| n == name).unwrap().1;

@@ -1,4 +1,4 @@
-//! Who may open a session with whom, and how it ends.
+//! Sessions between all kinds of parties: who may open one, and how it ends.
 
 use super::network::{Network, message};
 use crate::basic::AuthName;
@@ -59,7 +59,7 @@ fn a_client_is_given_an_id_and_talks() {
     assert_eq!(net.nodes[1].resets.len(), 1);
     assert_eq!(net.nodes[1].resets[0].1, "mon.0 at v2:10.0.0.1:3300/0: closed by peer");
     assert_eq!(net.nodes[0].resets, [], "who closes knows it");
-    // The same client keeps its id.
+    // A client that comes again keeps its id.
     dial_mon(&mut net, 1);
     assert_eq!(net.nodes[0].opened[1].1.global_id, 4100);
 }
@@ -255,7 +255,7 @@ fn connections_that_get_nowhere_are_closed_after_a_while() {
     assert_eq!(net.nodes[0].refused, ["connection from 10.1.1.1:5: no session within 10s"]);
 }
 
-/// What a strange peer sends, and the line that it earns.
+/// Feeds the bytes of a strange peer, and checks the line that they earn.
 fn check_stranger(bytes: &[u8], line: &str) {
     let mut net = mon_and_client();
     net.messenger(0).accepted(ConnId(2), "10.1.1.1:5".parse().unwrap(), Duration::ZERO);
@@ -323,7 +323,7 @@ fn a_client_that_prefers_cephx_is_told_what_is_allowed() {
     let secure = AuthRequest { method: 1, preferred_modes: vec![2], payload: payload.clone() };
     let (answer, closed) = net.feed(0, ConnId(2), &control(&secure));
     assert!(!closed && last_frame::<AuthBadMethod>(&answer).result == -95);
-    // The same connection goes on with what is allowed.
+    // That connection goes on with an allowed method.
     let none = AuthRequest { method: 1, preferred_modes: vec![2, 1], payload };
     let (answer, _) = net.feed(0, ConnId(2), &[control(&none), control(&AuthSignature([0; 32]))].concat());
     let done = first_frame::<AuthDone>(&answer);
@@ -371,6 +371,24 @@ fn a_message_out_of_order_ends_the_session() {
     let (_, closed) = net.feed(0, conn, &t.finish().0.to_vec());
     assert!(closed);
     assert!(net.nodes[0].resets[0].1.ends_with("message 2 where 1 was expected"), "{:?}", net.nodes[0].resets);
+}
+
+/// A Linux kernel acknowledges on lossy sessions, of which nothing is kept that could be acknowledged.
+#[test]
+fn acknowledgements_on_a_lossy_session_change_nothing() {
+    let mut net = mon_and_client();
+    dial_mon(&mut net, 1);
+    let session = net.session(0);
+    let conn = net.messenger(0).connection_of(session).unwrap();
+    for seq in [0, 1, 5, u64::MAX] {
+        let (_, closed) = net.feed(0, conn, &control(&Ack { seq }));
+        assert!(!closed, "{:?}", net.nodes[0].resets);
+    }
+    net.send(0, session, message(0, 5, 5));
+    net.settle();
+    assert_eq!((net.nodes[1].received.len(), net.nodes[0].resets.len()), (1, 0));
+    let (_, closed) = net.feed(0, conn, &control(&AuthSignature([0; 32])));
+    assert!(closed && net.nodes[0].resets[0].1.contains("may not come now"), "{:?}", net.nodes[0].resets);
 }
 
 #[test]

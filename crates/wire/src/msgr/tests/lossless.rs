@@ -60,7 +60,7 @@ fn chaos(seed: u64, counts: [u64; 2], dialling: [bool; 2], cuts: u32, chunk_max:
     let (mut sent, mut cuts_left) = ([0; 2], cuts);
     for _ in 0..1_000_000 {
         for i in 0..2 {
-            // Who did not dial learns the session from the peer's dialling.
+            // A node that did not dial learns the session from the peer's dialling.
             let session = sessions[i].or_else(|| net.nodes[i].opened.first().map(|(id, _)| *id));
             if let Some(session) = session
                 && sent[i] < counts[i]

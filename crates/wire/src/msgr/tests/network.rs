@@ -47,7 +47,7 @@ pub struct Node {
     pub refused: Vec<String>,
     pub received: Vec<(SessionId, Envelope)>,
     pub muted: bool,
-    /// Whether it was an `Opened` or a `Reset`.
+    /// Sessions in the order of their news; true: it was opened, false: it was reset.
     pub order: Vec<(SessionId, bool)>,
     /// When the first byte of each message received came.
     pub began: Vec<Duration>,
@@ -295,7 +295,7 @@ fn has_news(end: &End) -> bool {
     !end.inbox.is_empty() || (end.finished && !end.gone)
 }
 
-/// What a driver does with received bytes.
+/// Hands received bytes to a messenger, as a driver does.
 fn deliver(messenger: &mut Messenger, end: &mut End, mut chunk: &[u8], now: Duration) {
     while !chunk.is_empty() {
         if let Some((buf, filled)) = &mut end.bulk {

@@ -1,12 +1,15 @@
-//! Types of the values of an image's keys.
+//! Encodings of block images: values of an image's keys, and what methods of class `rbd` take and give.
 
+use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use bytes::Bytes;
 use types::Utime;
-use wire::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Number that stands for the image itself where a snapshot may stand: Ceph's `CEPH_NOSNAP`.
+pub const NO_SNAP: u64 = u64::MAX - 1;
 
 /// The snapshot that a clone was made of: Ceph's `ParentImageSpec`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ParentSpec {
+pub struct ParentSpec {
     /// Pool id; -1 if the image has no parent.
     pub pool: i64,
     pub namespace: Bytes,
@@ -16,13 +19,13 @@ pub(crate) struct ParentSpec {
 
 impl Default for ParentSpec {
     fn default() -> ParentSpec {
-        ParentSpec { pool: -1, namespace: Bytes::new(), image: Bytes::new(), snap: super::NO_SNAP }
+        ParentSpec { pool: -1, namespace: Bytes::new(), image: Bytes::new(), snap: NO_SNAP }
     }
 }
 
 impl ParentSpec {
     pub fn exists(&self) -> bool {
-        self.pool >= 0 && !self.image.is_empty() && self.snap != super::NO_SNAP
+        self.pool >= 0 && !self.image.is_empty() && self.snap != NO_SNAP
     }
 }
 
@@ -48,7 +51,7 @@ impl Decode for ParentSpec {
 
 /// The parent, and the part of it that the image still shows: Ceph's `cls_rbd_parent`, the value of key `parent`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Parent {
+pub struct Parent {
     pub spec: ParentSpec,
     /// Bytes that the image shows; `None` if only its snapshots still show the parent.
     pub head_overlap: Option<u64>,
@@ -81,7 +84,7 @@ impl Decode for Parent {
 
 /// A clone of a snapshot: Ceph's `ChildImageSpec`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct ChildSpec {
+pub struct ChildSpec {
     pub pool: i64,
     pub image: Bytes,
     pub namespace: Bytes,
@@ -109,7 +112,7 @@ impl Decode for ChildSpec {
 
 /// Kind of a snapshot: Ceph's `SnapshotNamespace`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) enum SnapshotNamespace {
+pub enum SnapshotNamespace {
     #[default]
     User,
     /// In the trash, with its former name and kind.
@@ -119,8 +122,8 @@ pub(crate) enum SnapshotNamespace {
 }
 
 impl SnapshotNamespace {
-    const USER: u32 = 0;
-    const TRASH: u32 = 2;
+    pub const USER: u32 = 0;
+    pub const TRASH: u32 = 2;
 
     pub fn kind(&self) -> u32 {
         match self {
@@ -165,14 +168,14 @@ impl Decode for SnapshotNamespace {
 }
 
 /// Protection of a snapshot: a protected one may be cloned (format v1) and must stay.
-pub(crate) mod protection {
+pub mod protection {
     pub const UNPROTECTED: u8 = 0;
     pub const END: u8 = 3;
 }
 
 /// Ceph's `cls_rbd_snap`, the value of key `snapshot_<id>`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     pub id: u64,
     pub name: Bytes,
     pub image_size: u64,
@@ -224,9 +227,26 @@ impl Decode for Snapshot {
     }
 }
 
-impl Snapshot {
-    /// Encodes the description for clients: Ceph's `SnapshotInfo`.
-    pub fn encode_info(&self, w: &mut Writer) {
+/// Description of a snapshot for clients: Ceph's `SnapshotInfo`, which method `snapshot_get` gives.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SnapshotInfo {
+    pub id: u64,
+    pub namespace: SnapshotNamespace,
+    pub name: Bytes,
+    pub image_size: u64,
+    pub timestamp: Utime,
+    pub child_count: u32,
+}
+
+impl From<Snapshot> for SnapshotInfo {
+    fn from(snapshot: Snapshot) -> SnapshotInfo {
+        let Snapshot { id, namespace, name, image_size, timestamp, child_count, .. } = snapshot;
+        SnapshotInfo { id, namespace, name, image_size, timestamp, child_count }
+    }
+}
+
+impl Encode for SnapshotInfo {
+    fn encode(&self, w: &mut Writer) {
         w.versioned(1, 1, |w| {
             w.u64(self.id);
             w.put(&self.namespace);
@@ -238,9 +258,25 @@ impl Snapshot {
     }
 }
 
+impl Decode for SnapshotInfo {
+    const MIN_BYTES: usize = 6;
+
+    fn decode(r: &mut Reader<'_>) -> Result<SnapshotInfo, DecodeError> {
+        let (_, mut r) = r.versioned("description of a snapshot", 1)?;
+        Ok(SnapshotInfo {
+            id: r.u64()?,
+            namespace: r.get()?,
+            name: r.get()?,
+            image_size: r.u64()?,
+            timestamp: r.get()?,
+            child_count: r.u32()?,
+        })
+    }
+}
+
 /// An image in the trash: Ceph's `TrashImageSpec`, the value of key `id_<image>`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct TrashSpec {
+pub struct TrashSpec {
     pub source: u8,
     pub name: Bytes,
     pub deletion_time: Utime,
@@ -272,5 +308,45 @@ impl Decode for TrashSpec {
             deferment_end: r.get()?,
             state: if head.version >= 2 { r.u8()? } else { 0 },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+
+    fn reads_back<T: Encode + Decode + PartialEq + std::fmt::Debug>(value: &T) {
+        let bytes = value.to_vec(Target::default());
+        assert_eq!(&T::from_slice(&bytes).unwrap(), value);
+        for end in 0..bytes.len() {
+            assert!(T::from_slice(&bytes[..end]).is_err(), "{end} of {} bytes are no {value:?}", bytes.len());
+        }
+    }
+
+    #[test]
+    fn values_of_images_read_back() {
+        let spec = ParentSpec { pool: 3, namespace: "n".into(), image: "abc".into(), snap: 7 };
+        reads_back(&spec);
+        reads_back(&Parent { spec: spec.clone(), head_overlap: Some(4096) });
+        reads_back(&Parent { spec, head_overlap: None });
+        reads_back(&ChildSpec { pool: 2, image: "def".into(), namespace: "".into() });
+        let trash = SnapshotNamespace::Trash { original_name: "s".into(), original_kind: SnapshotNamespace::USER };
+        for namespace in [SnapshotNamespace::User, trash, SnapshotNamespace::Other { kind: 1, body: "x".into() }] {
+            let snapshot = Snapshot { id: 9, name: "s".into(), image_size: 1 << 40, namespace, ..Snapshot::default() };
+            reads_back(&snapshot);
+            reads_back(&SnapshotInfo::from(snapshot));
+        }
+        let (deletion_time, deferment_end) = (Utime::ZERO, Utime::ZERO);
+        reads_back(&TrashSpec { source: 1, name: "gone".into(), deletion_time, deferment_end, state: 2 });
+    }
+
+    #[test]
+    fn a_parent_exists_if_pool_image_and_snapshot_are_named() {
+        let spec = ParentSpec { pool: 3, namespace: Bytes::new(), image: "abc".into(), snap: 7 };
+        assert!(spec.exists() && !ParentSpec::default().exists());
+        assert!(!ParentSpec { pool: -1, ..spec.clone() }.exists());
+        assert!(!ParentSpec { image: Bytes::new(), ..spec.clone() }.exists());
+        assert!(!ParentSpec { snap: NO_SNAP, ..spec }.exists());
     }
 }

@@ -1,0 +1,72 @@
+//! Peers that an accepting side has accepted.
+
+use crate::key::Key;
+use crate::policy::{Method, Mode};
+use crate::refusal::Refusal;
+use crate::secure::ConnectionSecret;
+use types::Utime;
+use wire::basic::AuthName;
+
+/// Capabilities that were granted, not read yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Granted {
+    /// Everything: with `none`, or by a ticket that says so.
+    Everything,
+    /// The rights in the text; none, if it is empty or cannot be read.
+    Text(String),
+}
+
+/// A peer that is accepted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Accepted {
+    pub method: Method,
+    pub mode: Mode,
+    /// The name that is proven; only claimed with [`Method::None`].
+    pub name: AuthName,
+    pub global_id: u64,
+    pub caps: Granted,
+    /// The secret that both ends know; none with [`Method::None`].
+    pub session_key: Option<Key>,
+    /// The secret for frames in [`Mode::Secure`].
+    pub connection_secret: Option<ConnectionSecret>,
+    /// The time after which the peer must prove itself anew to be accepted again.
+    pub expires: Option<Utime>,
+    /// The challenge of a monitor's handshake, which a renewed session of the same connection answers again.
+    pub(crate) challenge: Option<u64>,
+    /// The payload that goes to the peer along with the good news.
+    pub payload: Vec<u8>,
+}
+
+impl Accepted {
+    /// A peer of the method `none`.
+    pub(crate) fn unproven(name: AuthName, global_id: u64) -> Accepted {
+        Accepted {
+            method: Method::None,
+            mode: Mode::Crc,
+            name,
+            global_id,
+            caps: Granted::Everything,
+            session_key: None,
+            connection_secret: None,
+            expires: None,
+            challenge: None,
+            payload: Vec::new(),
+        }
+    }
+}
+
+/// Answer of an accepting side.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// The peer must say more.
+    More(Vec<u8>),
+    Accepted(Box<Accepted>),
+    /// The connection is not to be continued, but for another attempt from its beginning.
+    Refused(Refusal),
+}
+
+impl Step {
+    pub(crate) fn of(result: Result<Step, Refusal>) -> Step {
+        result.unwrap_or_else(Step::Refused)
+    }
+}

@@ -1,0 +1,241 @@
+//! Secrets of services, which change by and by.
+//!
+//! Tickets are sealed with a service's *current* secret. The one before it still opens tickets, and the one after it is
+//! at every daemon already before the first ticket is sealed with it.
+
+use crate::clock::{ClockSkew, later};
+use crate::entropy::Entropy;
+use crate::key::{Key, KeyKind};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::Utime;
+use wire::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Secrets that are kept: the one before, the current one and the next.
+const KEPT: usize = 3;
+
+/// One secret, and the time until which tickets are sealed with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceSecret {
+    pub key: Key,
+    pub expires: Utime,
+}
+
+/// The secrets of one service by their numbers, which only grow.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct RotatingSecrets {
+    secrets: BTreeMap<u64, ServiceSecret>,
+    /// The largest number that was ever given.
+    newest: u64,
+}
+
+impl RotatingSecrets {
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
+    }
+
+    pub fn find(&self, id: u64) -> Option<&ServiceSecret> {
+        self.secrets.get(&id)
+    }
+
+    /// The secret that tickets are sealed with now, and its number. `None` before the first rotation.
+    pub fn current(&self) -> Option<(u64, &ServiceSecret)> {
+        let (id, secret) = self.secrets.iter().nth_back(1)?;
+        Some((*id, secret))
+    }
+
+    /// Numbers of the oldest and the newest secret at hand; 0 where there is none.
+    pub fn range(&self) -> (u64, u64) {
+        let ends = self.secrets.first_key_value().zip(self.secrets.last_key_value());
+        ends.map_or((0, 0), |((oldest, _), (newest, _))| (*oldest, *newest))
+    }
+
+    /// True if [`RotatingSecrets::rotate`] has something to do.
+    pub fn is_due(&self, now: Utime) -> bool {
+        self.secrets.len() < KEPT || self.current().is_some_and(|(_, current)| current.expires <= now)
+    }
+
+    /// Makes secrets until there are three and the current one has not expired, and drops the oldest ones. True if it
+    /// changed anything.
+    ///
+    /// `lifetime`: time for which a secret is the current one. A ticket must be good for no longer, so that the secret
+    /// before the current one opens all tickets that are still good.
+    pub fn rotate(&mut self, now: Utime, lifetime: Duration, kind: KeyKind, entropy: &mut dyn Entropy) -> bool {
+        let due = self.is_due(now);
+        while self.is_due(now) {
+            // The first one is the one before the current one: no ticket was sealed with it.
+            let from = self.secrets.last_key_value().map(|(_, last)| last.expires);
+            let expires = from.map_or(now, |from| later(from.max(now), lifetime));
+            self.newest += 1;
+            self.secrets.insert(self.newest, ServiceSecret { key: Key::generate(kind, now, entropy), expires });
+            while self.secrets.len() > KEPT {
+                self.secrets.pop_first();
+            }
+        }
+        due
+    }
+
+    /// Judges this machine's clock by secrets that were just fetched from the monitors.
+    ///
+    /// Errors: a skew of more than `tolerance`. The current secret expires in the future, within twice its lifetime:
+    /// Ceph's first one is current for so long.
+    pub fn check_clock(&self, now: Utime, lifetime: Duration, tolerance: Duration) -> Result<(), ClockSkew> {
+        let Some((_, current)) = self.current() else { return Ok(()) };
+        let ahead = now.to_unix().saturating_sub(current.expires.to_unix());
+        if ahead > tolerance {
+            return Err(ClockSkew { by: ahead, behind: false, now });
+        }
+        let behind = current.expires.to_unix().saturating_sub(later(now, 2 * lifetime).to_unix());
+        if behind > tolerance { Err(ClockSkew { by: behind, behind: true, now }) } else { Ok(()) }
+    }
+}
+
+/// Ceph's `RotatingSecrets`.
+impl Encode for RotatingSecrets {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(1);
+        w.count(self.secrets.len());
+        for (id, secret) in &self.secrets {
+            w.u64(*id);
+            w.u8(1);
+            w.put(&secret.key);
+            w.put(&secret.expires);
+        }
+        w.u64(self.newest);
+    }
+}
+
+impl Decode for RotatingSecrets {
+    const MIN_BYTES: usize = 13;
+
+    fn decode(r: &mut Reader<'_>) -> Result<RotatingSecrets, DecodeError> {
+        let wrong = |what, value: u8| Err(DecodeError::Value { what, value: value.into() });
+        match r.u8()? {
+            1 => {}
+            other => return wrong("version of a service's secrets", other),
+        }
+        let count = r.count("secrets of a service", 17 + Key::MIN_BYTES)?;
+        let mut secrets = BTreeMap::new();
+        for _ in 0..count {
+            let id = r.u64()?;
+            match r.u8()? {
+                1 => {}
+                other => return wrong("version of a service's secret", other),
+            }
+            let secret = ServiceSecret { key: r.get()?, expires: r.get()? };
+            if secrets.last_key_value().is_some_and(|(last, _)| *last >= id) {
+                return Err(DecodeError::Value {
+                    what: "number of a secret that is not above the one before",
+                    value: id,
+                });
+            }
+            secrets.insert(id, secret);
+        }
+        let newest = r.u64()?;
+        if secrets.last_key_value().is_some_and(|(last, _)| *last > newest) {
+            return Err(DecodeError::Value { what: "number of the newest secret", value: newest });
+        }
+        Ok(RotatingSecrets { secrets, newest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{any_key, any_utime, check_bytes, check_codec, seeded};
+    use proptest::prelude::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn at(sec: u32) -> Utime {
+        Utime { sec, nsec: 0 }
+    }
+
+    fn fresh(now: Utime) -> RotatingSecrets {
+        let mut secrets = RotatingSecrets::default();
+        assert!(secrets.current().is_none() && secrets.is_due(now));
+        assert!(secrets.rotate(now, HOUR, KeyKind::Aes256k, &mut seeded(1)));
+        secrets
+    }
+
+    #[test]
+    fn the_current_one_is_between_one_before_and_one_to_come() {
+        let mut secrets = fresh(at(10_000));
+        assert_eq!(secrets.range(), (1, 3));
+        let (id, current) = secrets.current().unwrap();
+        assert_eq!((id, current.expires), (2, at(13_600)));
+        assert!(!secrets.rotate(at(13_599), HOUR, KeyKind::Aes256k, &mut seeded(2)));
+        assert!(secrets.rotate(at(13_600), HOUR, KeyKind::Aes256k, &mut seeded(2)));
+        let (id, current) = secrets.current().unwrap();
+        assert_eq!((id, current.expires), (3, at(17_200)));
+        assert_eq!(secrets.range(), (2, 4));
+    }
+
+    #[test]
+    fn numbers_grow_also_over_a_long_time_without_rotation() {
+        let mut secrets = fresh(at(10_000));
+        secrets.rotate(at(1_000_000), HOUR, KeyKind::Aes256k, &mut seeded(2));
+        let (id, current) = secrets.current().unwrap();
+        assert!(id > 3 && current.expires > at(1_000_000), "{id} {current:?}");
+        assert!(secrets.find(1).is_none());
+    }
+
+    #[test]
+    fn a_ticket_outlives_the_rotation_after_it_was_sealed() {
+        let mut secrets = fresh(at(10_000));
+        let sealed_with = secrets.current().unwrap().0;
+        // Sealed in the last second of the secret, and good for an hour.
+        for now in (13_600..=17_198).step_by(257) {
+            secrets.rotate(at(now), HOUR, KeyKind::Aes256k, &mut seeded(2));
+            assert!(secrets.find(sealed_with).is_some(), "at {now}");
+        }
+        secrets.rotate(at(17_200), HOUR, KeyKind::Aes256k, &mut seeded(2));
+        assert!(secrets.find(sealed_with).is_none());
+    }
+
+    #[test]
+    fn a_wrong_clock_is_told_with_a_sentence() {
+        let secrets = fresh(at(1_795_780_000));
+        let check = |sec, expect: Option<&str>| {
+            let judged = secrets.check_clock(at(sec), HOUR, Duration::from_secs(300));
+            assert_eq!(judged.err().map(|skew| skew.to_string()).as_deref(), expect);
+        };
+        check(1_795_780_000, None);
+        check(1_795_783_900, None);
+        check(1_795_776_100, None);
+        check(
+            1_795_783_901,
+            Some(
+                "this machine's clock (2026-11-27T12:51:41.000000+0000) is at least 301 s ahead of that of the monitors: \
+                 set the clocks by NTP",
+            ),
+        );
+        check(
+            1_795_772_800,
+            Some(
+                "this machine's clock (2026-11-27T09:46:40.000000+0000) is at least 3600 s behind that of the monitors: \
+                 set the clocks by NTP",
+            ),
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn secrets_read_back(
+            secrets in proptest::collection::btree_map(any::<u64>(), (any_key(), any_utime()), 0..4),
+            beyond in 0..9u64,
+        ) {
+            let secrets = secrets.into_iter().map(|(id, (key, expires))| (id, ServiceSecret { key, expires }));
+            let secrets: BTreeMap<_, _> = secrets.collect();
+            let newest = secrets.last_key_value().map_or(0, |(id, _)| *id).saturating_add(beyond);
+            check_codec(&RotatingSecrets { secrets, newest })?;
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_refused_or_a_value(rest in any::<Vec<u8>>()) {
+            let mut bytes = vec![1];
+            bytes.extend_from_slice(&rest);
+            check_bytes::<RotatingSecrets>(&bytes)?;
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Handshakes: both sides against each other, and against what Ceph's sides said.
+
+mod golden;
+mod handshakes;
+mod recorded;
+mod tampering;
+mod world;

@@ -1,0 +1,3 @@
+//! Keyrings and keys beside Ceph's own tools.
+
+mod ceph_authtool;

@@ -1,0 +1,165 @@
+//! Parts of a Ceph that are not here: file systems, metadata servers, an orchestrator, devices with health records,
+//! telemetry. Questions are answered as on a Ceph that has none of them; changes are refused.
+
+use super::command::Command;
+use super::context::Context;
+use super::mgr_modules;
+use super::text_table::TextTable;
+use super::{Answer, done, refuse, with_status};
+use serde_json::{Value, json};
+use types::Errno;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("device ls", "r", "list devices with health records", |c| {
+        devices(c, &["DEVICE", "HOST:DEV", "DAEMONS", "WEAR", "LIFE EXPECTANCY"])
+    }),
+    Command::new("device ls-by-daemon {who:String}", "r", "list devices of a daemon with health records", |c| {
+        devices(c, &["DEVICE", "HOST:DEV", "EXPECTED FAILURE"])
+    }),
+    Command::new("device ls-by-host {host:String}", "r", "list devices of a machine with health records", |c| {
+        devices(c, &["DEVICE", "DEV", "DAEMONS", "EXPECTED FAILURE"])
+    }),
+    Command::new("device info {devid:String}", "r", "print a device", no_device),
+    Command::new(
+        "device get-health-metrics {devid:String} {sample:String,req=false}",
+        "r",
+        "print a device's health",
+        |c| c.value(json!({})),
+    ),
+    Command::new(
+        "device set-life-expectancy {devid:String} {from:String} {to:String,req=false}",
+        "rw",
+        "expect a device's end",
+        no_device,
+    ),
+    Command::new("device rm-life-expectancy {devid:String}", "rw", "expect no end of a device", no_device),
+    Command::new(
+        "device light {enable:Choices,strings=on|off} {devid:String} {light_type:Choices,strings=ident|fault,req=false} {force:Bool,req=false}",
+        "rw",
+        "switch a device's light",
+        |_| no_orchestrator(),
+    ),
+    Command::new("device monitoring on", "rw", "collect health records of devices", no_records),
+    Command::new("device monitoring off", "rw", "collect no health records of devices", |_| done("")),
+    Command::new("device scrape-health-metrics {devid:String,req=false}", "r", "collect health records", no_records),
+    Command::new("fs ls", "r", "list file systems; there are none", |c| {
+        c.either(|| "No filesystems enabled\n".to_owned(), || json!([]))
+    }),
+    Command::new("fs status {fs:String,req=false}", "r", "print how file systems are; there are none", |c| {
+        match c.args.text("fs") {
+            Some(name) => refuse(Errno::EINVAL, format!("Filesystem not found: '{name}'")),
+            None => c.either(String::new, || json!({"clients": [], "mds_version": [], "mdsmap": [], "pools": []})),
+        }
+    }),
+    Command::new("fs dump {epoch:Int,range=0,req=false}", "r", "print file systems; there are none", fs_dump),
+    Command::new("fs new {fs_name:String} {metadata:String} {data:String}", "rw", "make a file system", |_| {
+        refuse(Errno::EOPNOTSUPP, "there are no file systems: nothing here is a metadata server")
+    }),
+    Command::new("mds stat", "r", "print how metadata servers are; there are none", |c| {
+        c.either(|| "\n".to_owned(), || json!({"fsmap": {"epoch": 1, "standbys": [], "filesystems": []}}))
+    }),
+    Command::new("mds metadata {who:String,req=false}", "r", "print what metadata servers say of themselves", |c| {
+        match c.args.text("who") {
+            Some(who) => refuse(Errno::EINVAL, format!("MDS named '{who}' does not exist, or is not up")),
+            None => c.value(json!([])),
+        }
+    }),
+    Command::new("mds versions", "r", "count the versions of metadata servers", |c| c.value(json!({}))),
+    Command::new("orch status {detail:Bool,req=false}", "r", "print the orchestrator; there is none", |_| {
+        no_orchestrator()
+    }),
+    Command::new(
+        "orch ls {service_type:String,req=false} {service_name:String,req=false}",
+        "r",
+        "list services of the orchestrator",
+        |_| no_orchestrator(),
+    ),
+    Command::new("orch ps {hostname:String,req=false}", "r", "list daemons of the orchestrator", |_| no_orchestrator()),
+    Command::new("orch host ls", "r", "list machines of the orchestrator", |_| no_orchestrator()),
+    Command::new("orch device ls {hostname:String,n=N,req=false}", "r", "list devices of the orchestrator", |_| {
+        no_orchestrator()
+    }),
+    Command::new(
+        "orch apply {service_type:String,req=false}",
+        "rw",
+        "have the orchestrator bring services about",
+        |_| no_orchestrator(),
+    ),
+    Command::new("orch upgrade status", "r", "print an upgrade by the orchestrator", |_| no_orchestrator()),
+    Command::new("insights", "r", "print a report on the cluster", insights),
+    Command::new("insights prune-health {hours:Int}", "rw", "forget what a report has", insights),
+    Command::new("telemetry status", "r", "print what is reported to others: nothing", telemetry_status),
+    Command::new("telemetry show {channels:String,n=N,req=false}", "r", "print what would be reported: nothing", |c| {
+        c.value(json!({}))
+    }),
+    Command::new("telemetry on {license:String,req=false}", "rw", "report to others", |_| {
+        refuse(Errno::EOPNOTSUPP, "nothing is reported to others, and there is no way to have it reported")
+    }),
+    Command::new("telemetry off", "rw", "report nothing to others", |_| done("")),
+];
+
+fn devices(c: &Context<'_>, headings: &[&str]) -> Answer {
+    let columns: Vec<(&str, char)> = headings.iter().map(|heading| (*heading, 'l')).collect();
+    c.either(|| TextTable::with_columns(&columns).render(true), || json!([]))
+}
+
+fn no_device(c: &Context<'_>) -> Answer {
+    refuse(Errno::ENOENT, format!("device {} not found", c.args.word("devid")))
+}
+
+fn no_records(_: &Context<'_>) -> Answer {
+    refuse(Errno::EOPNOTSUPP, "no health records of devices are collected")
+}
+
+fn no_orchestrator() -> Answer {
+    refuse(Errno::ENOENT, "No orchestrator configured (try `ceph orch set backend`)")
+}
+
+fn fs_dump(c: &Context<'_>) -> Answer {
+    if let Some(epoch) = c.args.int("epoch").filter(|epoch| *epoch > 1) {
+        return refuse(Errno::ENOENT, format!("there is no map of file systems of epoch {epoch}"));
+    }
+    let text = || {
+        "e1\nenable_multiple, ever_enabled_multiple: 1,1\nlegacy client fscid: -1\n \nNo filesystems configured\n"
+            .to_owned()
+    };
+    let value = || json!({"epoch": 1, "default_fscid": -1, "standbys": [], "filesystems": []});
+    with_status(c.either(text, value), "dumped fsmap epoch 1")
+}
+
+fn insights(c: &Context<'_>) -> Answer {
+    if mgr_modules::enabled(c).contains("insights") {
+        return refuse(
+            Errno::EOPNOTSUPP,
+            "there is no report of this kind: `ceph report` and `ceph health detail` tell",
+        );
+    }
+    let sentence = "Module 'insights' is not enabled/loaded (required by command 'insights'): use `ceph mgr module enable \
+                    insights` to enable it";
+    refuse(Errno::EOPNOTSUPP, sentence)
+}
+
+fn telemetry_status(c: &Context<'_>) -> Answer {
+    let value: Value = json!({
+        "channel_basic": false,
+        "channel_crash": false,
+        "channel_device": false,
+        "channel_ident": false,
+        "contact": null,
+        "description": null,
+        "device_url": "",
+        "enabled": false,
+        "interval": 24,
+        "last_opt_revision": 1,
+        "last_upload": null,
+        "leaderboard": false,
+        "log_level": "",
+        "log_to_cluster": false,
+        "log_to_cluster_level": "info",
+        "log_to_file": false,
+        "organization": null,
+        "proxy": null,
+        "url": "",
+    });
+    c.value(value)
+}
