@@ -4,6 +4,7 @@
 # make test       install what the tests need, check and test everything (about 25 minutes on two cores)
 #                 (T=erasure: only an area of docs/testing.md, or tests whose names hold the word)
 # make test-all   the same with more seeds, and with the tests that docs/testing.md says are only here
+# make test-guest only those in which Linux's own client, in a guest of QEMU, uses block images
 # make endurance  clients with journals on a cluster that suffers, for HOURS=1 hours (FLAGS="--seed 7": a seed again)
 # make check      tidy, format, clippy and unit tests of the crates that have changed
 # make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
@@ -34,7 +35,7 @@ endef
 T ?=
 HOURS ?= 1
 
-.PHONY: help build rust packages up down test test-all endurance check performance compare bench-store doc
+.PHONY: help build rust packages guest up down test test-all test-guest endurance check performance compare bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -59,11 +60,20 @@ packages:
 	  iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados python3-rbd \
 	  qemu-utils qemu-block-extra qemu-system-common e2fsprogs)
 
+# Kernels of Debian for the guest, which are not installed here.
+guest:
+	$(call need,command -v qemu-system-x86_64 && command -v busybox && command -v cpio && command -v xz && command -v mke2fs && command -v python3,\
+	  qemu-system-x86 busybox-static cpio xz-utils e2fsprogs python3)
+	tests/guest/prepare.py $(or $(CARGO_TARGET_DIR),target)/guest
+
 test: packages rust
 	tests/run $(if $(T),--only '$(T)')
 
-test-all: packages rust
+test-all: packages guest rust
 	tests/run --whole $(if $(T),--only '$(T)')
+
+test-guest: packages guest rust
+	NACRE_REQUIRE_ORACLES=1 tests/run --whole --only clusters::kernel_client
 
 endurance: packages build
 	tests/endurance/run.py --hours $(HOURS) --nacre $(NACRE) $(FLAGS)

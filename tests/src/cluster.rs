@@ -31,8 +31,8 @@ enum Kind {
     Supervised,
     /// Log and metadata lie in files of their own.
     Split,
-    /// On an address that other hosts reach.
-    At(Ipv4Addr),
+    /// On an address that other hosts reach, with so many monitors.
+    At { address: Ipv4Addr, mons: u32 },
     /// With OSDs of this size.
     Small(&'static str),
     /// With OSDs of so many shards; what dies is started again.
@@ -122,7 +122,12 @@ impl TestCluster {
 
     /// As [`TestCluster::start`], on an address of this machine that other hosts reach.
     pub fn start_at(name: &str, osds: u32, address: Ipv4Addr) -> TestCluster {
-        TestCluster::begin(name, osds, Kind::At(address))
+        TestCluster::start_monitors_at(name, osds, 1, address)
+    }
+
+    /// As [`TestCluster::start_at`], with several monitors.
+    pub fn start_monitors_at(name: &str, osds: u32, mons: u32, address: Ipv4Addr) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::At { address, mons })
     }
 
     /// As [`TestCluster::start`], with OSDs of another size: `1GiB`.
@@ -158,8 +163,11 @@ impl TestCluster {
         let at_port: &[&str] = if self.conf().exists() { &[] } else { &["--port", &port] };
         let drives = ["wal", "metadata"].map(|drive| self.drive(drive).display().to_string());
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
-        let address = if let Kind::At(address) = self.kind { address.to_string() } else { String::new() };
-        let mons = if let Kind::Monitors(mons) = self.kind { mons.to_string() } else { String::new() };
+        let (address, mons) = match self.kind {
+            Kind::At { address, mons } => (address.to_string(), mons.to_string()),
+            Kind::Monitors(mons) => (String::new(), mons.to_string()),
+            _ => (String::new(), String::new()),
+        };
         let shards = match self.kind {
             Kind::Shards(shards) => Some(shards.to_string()),
             Kind::Ceph | Kind::SharedCeph => None,
@@ -173,7 +181,7 @@ impl TestCluster {
             Kind::Supervised | Kind::Shards(_) => (&["--mons", "1"], 90),
             Kind::Monitors(_) => (&["--mons", &mons], 90),
             Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
-            Kind::At(_) => (&["--no-restart", "--mons", "1", "--insecure", "--bind", &address], 90),
+            Kind::At { .. } => (&["--no-restart", "--mons", &mons, "--insecure", "--bind", &address], 90),
             Kind::Ceph | Kind::SharedCeph => (&["--engine", "ceph"], 270),
         };
         self.nacre(&[&args, at_port, more, &of_shards].concat(), Duration::from_secs(limit)).ok();

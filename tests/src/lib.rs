@@ -1,13 +1,15 @@
 //! Whole clusters of real processes, driven by Ceph's real clients.
 //!
 //! [`TestCluster`] starts one with `nacre up` in a folder of its own on free loopback ports, and stops and removes it
-//! when it goes out of scope; [`Host`] is a network namespace for what is to run elsewhere. The tests are in `tests/`;
+//! when it goes out of scope; [`Host`] is a network namespace for what is to run elsewhere, [`Guest`] a machine with a
+//! kernel of its own. The tests are in `tests/`;
 //! they need `ceph`, `rados`, fio and python3-rados.
 
 mod background;
 mod cluster;
 mod command;
 mod files;
+mod guest;
 mod host;
 mod journal;
 mod post_mortem;
@@ -21,6 +23,7 @@ pub use background::{Background, Killed};
 pub use cluster::{TestCluster, binary};
 pub use command::{Outcome, clients_are_here, is_whole_suite, python, run, wait_until};
 pub use files::{Pattern, assert_same_bytes};
+pub use guest::{Guest, Kernel};
 pub use host::{Host, Switch, hosts_can_be_made};
 pub use journal::Journal;
 pub use rados_bench::{check_benched, write_benched};

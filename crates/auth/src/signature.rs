@@ -29,6 +29,11 @@ mod tests {
         assert!(verify(key.as_ref(), &[b"banner"], &signature));
         assert!(!verify(key.as_ref(), &[b"bannes"], &signature));
         assert!(!verify(None, &[b"banner"], &signature));
+        for at in 0..SIGNATURE_BYTES {
+            let mut changed = signature;
+            changed[at] ^= 1;
+            assert!(!verify(key.as_ref(), &[b"banner"], &changed));
+        }
         assert!(verify(None, &[b"banner"], &[0; 32]));
     }
 }

@@ -16,6 +16,7 @@ mod faults;
 mod fio;
 mod full;
 mod growing;
+mod kernel_client;
 mod kill;
 mod large_updates;
 mod librados;

@@ -12,9 +12,47 @@ for command in [{'prefix': 'pg stat', 'format': 'json'}, {'prefix': 'osd df', 'f
     assert ret == 0, (ret, status)
     json.loads(out)
 ret, out, status = cluster.mgr_command('{"prefix": "no such thing"}', b'', timeout=20)
-assert ret == -22, (ret, status)
+assert ret == -22 and status.startswith('No handler found'), (ret, status)
 cluster.shutdown()
 print('answered')
+"#;
+
+/// A daemon of another service registers, tells how it is, and leaves.
+const REGISTERS: &str = r#"
+import json, os, rados, time
+
+def connected():
+    cluster = rados.Rados(conffile=os.environ['CEPH_CONF'])
+    cluster.connect(timeout=20)
+    return cluster
+
+def until(holds, what):
+    for _ in range(60):
+        if holds():
+            return
+        time.sleep(0.5)
+    raise SystemExit(what)
+
+witness, daemon = connected(), connected()
+def ask(prefix):
+    ret, out, status = witness.mon_command(json.dumps({'prefix': prefix, 'format': 'json'}), b'', timeout=20)
+    assert ret == 0, (ret, status)
+    return json.loads(out)
+def known():
+    return ask('service dump')['services'].get('iscsi-gw', {}).get('daemons', {})
+def said():
+    return ask('service status').get('iscsi-gw', {}).get('gw1', {}).get('status')
+
+daemon.service_daemon_register('iscsi-gw', 'gw1', {'id': 'gw1', 'daemon_type': 'gateway'})
+until(lambda: 'gw1' in known(), 'it is not in the service map')
+daemon.service_daemon_update({'state': 'serving', 'images': '3'})
+until(lambda: said() == {'state': 'serving', 'images': '3'}, 'its status is not told')
+ret, out, status = witness.mon_command(json.dumps({'prefix': 'status'}), b'', timeout=20)
+assert b'    iscsi-gw: 1 gateway active (1 hosts)\n' in out, out
+daemon.shutdown()
+until(lambda: 'gw1' not in known(), 'it is still in the service map')
+witness.shutdown()
+print('registered')
 "#;
 
 /// A cluster, the pool that is asked about, and what is not to depend on whose cluster it is.
@@ -26,6 +64,9 @@ fn check(cluster: &TestCluster) {
     assert_eq!(stat["available"], true);
     let mut asks = cluster.command(python(), &["-c", ASKS]);
     let out = asks.output().expect("python runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let mut registers = cluster.command(python(), &["-c", REGISTERS]);
+    let out = registers.output().expect("python runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let refused = cluster.rados_within(&["list-inconsistent-pg", "nothing"], Duration::from_secs(30));
     assert!(!refused.failure().is_empty());

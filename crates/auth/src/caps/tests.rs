@@ -104,7 +104,7 @@ fn check_operations(recorded: &str) -> usize {
 
 #[test]
 fn operations_are_allowed_as_by_ceph() {
-    assert_eq!(check_operations(include_str!("../../tests/golden/osd_operations.jsonl")), 85 * 15 * 13);
+    assert_eq!(check_operations(include_str!("../../tests/golden/osd_operations.jsonl")), 96 * 15 * 13);
     assert_eq!(check_operations(include_str!("../../tests/golden/osd_operations_unlisted.jsonl")), 14 * 5 * 2);
 }
 

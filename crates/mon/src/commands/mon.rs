@@ -337,7 +337,8 @@ fn sessions(c: &Context<'_>) -> Answer {
     let one = |session: &super::SessionInfo| {
         let first = session.addrs.iter().next().copied().unwrap_or_default();
         json!({
-            "name": session.name.to_string(),
+            // Monitors that dial have no number.
+            "name": if session.name.num < 0 { session.entity.clone() } else { session.name.to_string() },
             "entity_name": session.entity,
             "addrs": {"addrvec": session.addrs.iter().map(addr).collect::<Vec<_>>()},
             "socket_addr": addr(&first),

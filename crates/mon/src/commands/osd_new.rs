@@ -57,7 +57,7 @@ fn answer(c: &Context<'_>, printed: Outcome, osd: Option<Update>, secrets: Vec<U
     }
 }
 
-/// Secrets that the input has for a new OSD.
+/// Secrets and class of a new OSD, from the input.
 #[derive(Default)]
 struct Secrets {
     /// The OSD's own key.

@@ -59,12 +59,11 @@ impl MonState {
         let crush = &self.osdmap().crush;
         let osd = id.parse().ok().filter(|_| kind == "osd");
         let mut location = osd.map(|osd| crush.full_location(osd)).unwrap_or_default();
-        if !location.iter().any(|(kind, _)| *kind == "host") {
-            if let Some(host) = host {
-                location.insert(0, ("host", host));
-                let above = crush.buckets().find(|bucket| crush.name(bucket.id) == Some(host));
-                location.extend(above.map(|bucket| crush.full_location(bucket.id)).into_iter().flatten());
-            }
+        let known = location.iter().any(|(kind, _)| *kind == "host");
+        if let Some(host) = host.filter(|_| !known) {
+            location.insert(0, ("host", host));
+            let above = crush.buckets().find(|bucket| crush.name(bucket.id) == Some(host));
+            location.extend(above.map(|bucket| crush.full_location(bucket.id)).into_iter().flatten());
         }
         ConfigSubject { kind, id, location, device_class: osd.and_then(|osd| crush.class_of(osd)) }
     }

@@ -27,10 +27,8 @@ fn magnitude(text: &str) -> Option<(f64, usize, bool)> {
             return Some((number, word.len(), true));
         }
     }
-    if lower.starts_with("0x") {
-        if let Some(found) = hexadecimal(&lower) {
-            return Some(found);
-        }
+    if let Some(found) = lower.starts_with("0x").then(|| hexadecimal(&lower)).flatten() {
+        return Some(found);
     }
     let bytes = lower.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
