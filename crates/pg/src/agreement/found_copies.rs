@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::OsdId;
 
-/// What a primary has found out in an interval.
+/// A primary's findings of an interval.
 #[derive(Debug, Default)]
 pub(crate) struct Doubt {
-    /// What OSDs have, by those that have answered.
+    /// Copies that OSDs have, by the OSDs that have answered.
     pub(super) found: BTreeMap<OsdId, Vec<FoundCopy>>,
     pub(super) asked_at: Option<Duration>,
     /// The record, once it is known who has the group.
@@ -16,5 +16,5 @@ pub(crate) struct Doubt {
     pub(super) look_at: Duration,
 }
 
-/// What this OSD and others have of a group.
+/// Copies of a group that this OSD and others have.
 pub(super) type FoundCopies = Vec<(OsdId, FoundCopy)>;

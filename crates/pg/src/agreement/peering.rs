@@ -676,7 +676,8 @@ impl Pg {
         self.replication.start(&self.serving(cx), self.core.log.head());
         self.wait_out_lease(cx);
         let (head, missing) = (self.core.log.head(), self.core.missing.len());
-        tracing::debug!(pg = %self.core.id, since = %self.core.interval.since, %head, missing, members = ?self.members, "peered");
+        let since = self.core.interval.since;
+        tracing::debug!(pg = %self.core.id, %since, %head, missing, members = ?self.members, "peered");
         self.members_changed(cx);
         self.recover(cx);
     }

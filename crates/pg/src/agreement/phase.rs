@@ -39,9 +39,9 @@ pub(crate) enum Phase {
     Premerge,
     /// Waits for another acting set to stand in.
     Remapping,
-    /// Those that served last are down.
+    /// The members that served last are down.
     Down,
-    /// Those that served last are here and have not what they should have.
+    /// The members that served last are here and have not what they should have.
     Incomplete,
 }
 
@@ -52,19 +52,19 @@ pub(super) type Spans = BTreeMap<Option<OsdId>, Duration>;
 #[derive(Debug, Default)]
 pub(crate) struct Peering {
     pub(super) phase: Phase,
-    /// What the other members have had at the interval's beginning.
+    /// States of the other members at the interval's beginning.
     pub told: BTreeMap<OsdId, MemberState>,
     /// Until when their promises to other primaries may last, as this OSD's clock has it; to whom is not known of those
     /// that were made before a member started.
     pub(super) promised: Spans,
-    /// What the monitors last said; or, where that may be behind, what all OSDs have.
+    /// The monitors' last word; or, where that may be behind, what all OSDs have.
     pub history: Option<PgHistory>,
     /// The record's `last_epoch_started`, as the monitors said it.
     pub(super) record: Option<Epoch>,
     pub doubt: Doubt,
     /// The primary and interval that this member has joined.
     pub(super) joined: Option<(OsdId, Epoch)>,
-    /// Whether this member has the authoritative log of the interval it has joined, and whether durably.
+    /// This member has the authoritative log of the interval it has joined; the value tells if durably.
     pub(super) started: Option<bool>,
     /// Acting set that is wanted instead, and the record that is, as last asked for.
     pub(super) temp_asked: Option<Vec<OsdId>>,
@@ -86,17 +86,17 @@ impl Peering {
         matches!(self.phase, Phase::Active)
     }
 
-    /// Whether members that served last are down, and it takes one of them.
+    /// Tells whether members that served last are down, and it takes one of them.
     pub fn is_down(&self) -> bool {
         matches!(self.phase, Phase::Down)
     }
 
-    /// Whether members have the log, and the record is still to be asked for.
+    /// Tells whether members have the log, and the record is still to be asked for.
     pub fn is_peered(&self) -> bool {
         matches!(self.phase, Phase::Peered)
     }
 
-    /// Whether the interval has ended, and the next one begins with the next map.
+    /// Tells whether the interval has ended, and the next one begins with the next map.
     pub fn awaits_map(&self) -> bool {
         matches!(self.phase, Phase::AwaitingMap { .. })
     }
@@ -115,7 +115,7 @@ impl Peering {
         self.phase = phase;
     }
 
-    /// Whether members have the log, so that objects can be brought to them.
+    /// Tells whether members have the log, so that objects can be brought to them.
     pub fn may_recover(&self) -> bool {
         matches!(self.phase, Phase::Active | Phase::Peered | Phase::Premerge)
     }

@@ -10,7 +10,7 @@ pub(crate) struct Way {
     pub(super) to: EVersion,
     /// The first update of the object or of a clone of it that is void.
     pub(super) voids: EVersion,
-    /// Those that do not have that version.
+    /// Members that do not have that version.
     pub(super) tried: BTreeSet<OsdId>,
 }
 

@@ -39,7 +39,7 @@ impl Pg {
     pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let own = (cx.whoami, self.core.member_state());
         let states = std::iter::once((&own.0, &own.1)).chain(&self.peering.told);
-        let k = self.k();
+        let k = self.core.protection().needed();
         let is_left = self.goes_on_with_shards_left(cx, history);
         // Whoever served before counts only where those that served last are given up.
         let may_count = |osd, shard| is_left || served(history).any(|holder| holder == (osd, shard));
@@ -93,11 +93,6 @@ impl Pg {
         }
     }
 
-    /// How many shards it takes to read an object.
-    fn k(&self) -> usize {
-        self.core.protection().needed()
-    }
-
     /// Whether so many of those that served last are given up that the others' shards are too few, and those others are
     /// here: they know at least what was changed. Shards of those that served before are taken then, too. Objects that
     /// changed since may be lost.
@@ -106,7 +101,7 @@ impl Pg {
         let (gone, there): (Vec<_>, Vec<_>) = served(history).partition(|(osd, _)| is_given_up(cx.map, *osd, since));
         let shards: BTreeSet<u8> = there.iter().map(|(_, shard)| *shard).collect();
         let are_here = there.iter().all(|(osd, _)| cx.map.is_up(*osd));
-        !gone.is_empty() && are_here && shards.len() < self.k()
+        !gone.is_empty() && are_here && shards.len() < self.core.protection().needed()
     }
 
     /// The log of those that served last does not meet this primary's.

@@ -1,6 +1,6 @@
-//! What is wanted of an object that lies in shards.
+//! Wishes for an object that lies in shards.
 
-/// What is wanted of an object.
+/// A wish for an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
     /// Bytes `offset .. offset + len` of the object, all of which there are.

@@ -80,7 +80,8 @@ impl Interval {
             })
     }
 
-    /// Tells whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all one.
+    /// Tells whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all
+    /// one.
     pub(crate) fn is_where_wanted(&self) -> bool {
         let is_same_in_any_order = || {
             self.is_full() && self.up.len() == self.acting.len() && self.up.iter().all(|osd| self.acting.contains(osd))

@@ -33,7 +33,7 @@ pub(crate) struct Loading {
     pub(super) to_merge: bool,
 }
 
-/// What is asked for next.
+/// The part that is asked for next.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
     /// Nothing: what is here is still in the table of another group, or in several tables.

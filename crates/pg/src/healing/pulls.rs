@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use types::{ObjectId, OsdId};
 
-/// What the primary gets from others.
+/// Objects that the primary gets from others.
 #[derive(Debug, Default)]
 pub(crate) struct Pulls {
     pub(super) in_flight: BTreeMap<ObjectId, Pull>,
     /// Members that turned out not to have what the primary lacks.
     pub(super) tried: BTreeMap<ObjectId, BTreeSet<OsdId>>,
-    /// What has come and is not durable here yet, with how often it has. If this OSD stopped now it would lack these
-    /// again, in the versions in which others have them now: so those stay where they are until it has them for good.
+    /// Objects that have come and are not durable here yet, with how often each has. If this OSD stopped now it would
+    /// lack these again, in the versions in which others have them now: so those stay where they are until it has them
+    /// for good.
     pub(super) settling: BTreeMap<ObjectId, usize>,
 }
 
@@ -45,12 +46,12 @@ impl Pulls {
         self.tried.remove(object);
     }
 
-    /// Whether all that has come is durable.
+    /// Tells whether all that has come is durable.
     pub fn are_durable(&self) -> bool {
         self.settling.is_empty()
     }
 
-    /// What has come and is not durable yet.
+    /// Gives the objects that have come and are not durable yet.
     pub fn settling(&self) -> impl Iterator<Item = &ObjectId> {
         self.settling.keys()
     }
@@ -59,7 +60,7 @@ impl Pulls {
         self.settling.contains_key(object)
     }
 
-    /// What has come once is durable. Gives whether the object is.
+    /// An object that has come once is durable in that. Tells whether it is in all.
     pub(super) fn settled(&mut self, object: &ObjectId) -> bool {
         let Some(times) = self.settling.get_mut(object) else { return false };
         *times -= 1;

@@ -1,6 +1,6 @@
 //! How much has been brought to where it was missing.
 
-/// What a primary has brought to where it was missing.
+/// Counts of objects that a primary has brought to where they were missing.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Recovered {
     pub objects: u64,

@@ -6,17 +6,17 @@ use std::time::Duration;
 use store::LookupId;
 use types::{ObjectId, OsdId};
 
-/// What is read again.
+/// Objects that are read again.
 #[derive(Debug, Default)]
 pub(crate) struct Rereading {
     /// Objects that are missing here since a read failed in this interval: what is here of them may be read after all.
     pub(super) damaged: BTreeSet<ObjectId>,
     /// When the next round begins; `None`: there is nothing to read, or a round is under way.
     pub(super) next_at: Option<Duration>,
-    /// What is left of the round.
+    /// The rest of the round.
     pub(super) objects: Vec<ObjectId>,
     pub(super) reading: Option<ObjectReading>,
-    /// Who lacks what is read, if anybody is known to: of erasure-coded objects its shard is computed.
+    /// The member that lacks the object, if one is known to: of erasure-coded objects its shard is computed.
     pub(super) lacks: Option<OsdId>,
     pub(super) waits_for: Option<LookupId>,
 }

@@ -13,11 +13,11 @@ use types::{EVersion, ObjectId, OsdId, SnapId};
 pub(crate) struct Backfill {
     /// Objects before this one are the same there, or in the queue, or on their way.
     pub compared: ObjectId,
-    /// What the member has been told of that.
+    /// The member has been told so up to here.
     pub(super) told: ObjectId,
     /// The member has been asked what it has.
     pub(super) asked: bool,
-    /// What it has from `compared` on.
+    /// The member's objects from `compared` on.
     pub(super) listed: Option<Listed>,
     /// The member has been told that all has been sent, when the log ended here.
     pub announced: Option<EVersion>,
@@ -57,7 +57,7 @@ impl Scan {
     /// One lookup. `Ok(false)`: all is known.
     pub(super) fn step(&mut self, cx: &mut Context<'_>, range_end: &ObjectId) -> Result<bool, NoAnswer> {
         let Some(names) = &mut self.names else {
-            // What the primary does not come to before its own list is full is listed once more.
+            // Objects that the primary does not come to before its own list is full are listed once more.
             let count = 2 * cx.limits.backfill_objects;
             let (page, end) = whole_objects(cx, (&self.from, range_end), count)?;
             self.end = end;

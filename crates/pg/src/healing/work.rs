@@ -10,14 +10,14 @@ pub(crate) enum Work {
     Backfill,
 }
 
-/// What an operator wants done before other groups' work, until there is nothing to do.
+/// Work that an operator wants done before other groups', until there is nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Forced {
     pub(super) recovery: bool,
     pub(super) backfill: bool,
 }
 
-/// What a primary heals, and how far it may.
+/// Work of a primary, and how far it may.
 #[derive(Debug, Default)]
 pub(crate) struct Healing {
     pub(super) work: Option<Work>,
@@ -26,7 +26,7 @@ pub(crate) struct Healing {
     pub(super) targets: Vec<OsdId>,
     /// This OSD's own slot is there.
     pub(super) local: bool,
-    /// So many of the members have given theirs.
+    /// This many of the members have given theirs.
     pub(super) granted: usize,
 }
 
@@ -35,12 +35,12 @@ pub(crate) struct Healing {
 pub(crate) struct Blocked {
     pub recovery: bool,
     pub backfill: bool,
-    /// What flags of the map (`norecover`, `nobackfill`, `norebalance`) hold back.
+    /// Work that flags of the map (`norecover`, `nobackfill`, `norebalance`) hold back.
     pub held: Option<Work>,
 }
 
 impl Healing {
-    /// Whether it is this group's turn, and for this.
+    /// Tells whether it is this group's turn, and for this.
     pub fn does(&self, work: Work) -> bool {
         self.may_work() && self.work == Some(work)
     }

@@ -21,7 +21,7 @@ use wire::msgr::SessionId;
 /// Nobody waits for the answer.
 pub(crate) const NO_SESSION: SessionId = SessionId(u64::MAX);
 
-/// What an operation takes of memory beside its input.
+/// Memory that an operation takes beside its input.
 pub(crate) const OP_BYTES: usize = 512;
 
 /// How far an operation that waits for lookups has come.
@@ -56,9 +56,9 @@ pub(crate) struct ClientOp {
     /// It copies an object.
     pub(super) copies: bool,
     pub times: OpTimes,
-    /// Whom class methods see.
+    /// The client that class methods see.
     pub(super) caller: Caller,
-    /// What the log knew of the request when it came. Kept, as the log may be trimmed while the operation waits.
+    /// The request's entry in the log when it came. Kept, as the log may be trimmed while the operation waits.
     pub(super) repeated: Option<Box<LogEntry>>,
     pub(super) progress: LookupProgress,
     /// There was no room for it when it was tried.
@@ -94,7 +94,7 @@ impl ClientOp {
         }
     }
 
-    /// The same, sent by that client.
+    /// Gives the operation as one that this client has sent.
     pub fn called_by(self, caller: Caller) -> ClientOp {
         ClientOp { caller, ..self }
     }
@@ -118,12 +118,12 @@ impl ClientOp {
         self.op.flags.has(OpFlags::PGOP) || self.op.ops.iter().any(|op| op.code.is_pg())
     }
 
-    /// What it holds in memory until it is answered. Before it starts that is itself.
+    /// Returns the memory that it holds until it is answered. Before it starts that is itself.
     pub fn held_bytes(&self) -> usize {
         self.op.input_bytes() + self.taken_bytes + OP_BYTES
     }
 
-    /// What it takes more when it starts.
+    /// Returns the memory that it takes more when it starts.
     pub(super) fn share_bytes(&self) -> usize {
         output_bytes(&self.op.ops).saturating_sub(self.taken_bytes)
     }
@@ -160,7 +160,7 @@ impl ObjectQueue {
 pub(crate) struct ClientOps {
     /// Until the group is active, in order of arrival.
     pub(super) waiting: VecDeque<ClientOp>,
-    /// What all operations together hold in memory, and what of it they have taken that have started.
+    /// Memory that all operations together hold, and the shares of it that those that have started took.
     pub(super) held_bytes: usize,
     pub(super) taken_bytes: Shares,
     /// Started or queued, by number.
@@ -205,7 +205,7 @@ impl ClientOps {
         (self.held_bytes, self.taken_bytes) = (old.held_bytes, old.taken_bytes);
         self.turned_away = old.turned_away;
         self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
-        // What the primary asked for itself (the end of a watch) it asks for again if it is still wanted.
+        // The primary asks again for what it asked for itself (the end of a watch) if that is still wanted.
         for op in std::mem::take(&mut self.waiting) {
             match op.session {
                 NO_SESSION => self.release(cx, &op),
@@ -216,14 +216,14 @@ impl ClientOps {
             self.held_bytes -= op.taken_bytes;
             self.taken_bytes[op.share() as usize] -= op.taken_bytes;
             cx.shared.held.put_back(op.share(), std::mem::take(&mut op.taken_bytes));
-            // What was read belongs to the old interval, whose state may not be the new one's.
+            // All that was read belongs to the old interval, whose state may not be the new one's.
             (op.progress, op.waits_for_room) = (LookupProgress::default(), None);
             op.times.waits.add(WaitReasons::INACTIVE);
         }
         cx.outbox.interrupted.extend(self.waiting.iter().map(|op| op.session));
     }
 
-    /// Those that wait for the group to serve, and those that were started or queued.
+    /// Gives the operations that wait for the group to serve, and those that were started or queued.
     pub fn unanswered(&self) -> (impl Iterator<Item = &ClientOp>, impl Iterator<Item = &ClientOp>) {
         (self.waiting.iter(), self.ops.values())
     }
@@ -261,7 +261,7 @@ impl ClientOps {
         cx.shared.held.put_back(op.share(), bytes);
     }
 
-    /// Whether an update of an object in `from .. until` is on its way.
+    /// Tells whether an update of an object in `from .. until` is on its way.
     pub fn any_update_in_flight(&self, from: &ObjectId, until: &ObjectId) -> bool {
         self.objects.range(from..until).any(|(_, queue)| queue.updates_in_flight > 0)
     }
@@ -271,7 +271,7 @@ impl ClientOps {
         |from, until| self.any_update_in_flight(from, until)
     }
 
-    /// What queued operations have read of the object so far was bad.
+    /// Everything that queued operations have read of the object so far was bad.
     pub fn forget_answers(&mut self, object: &ObjectId) {
         for number in self.objects.get(&object.head_of()).iter().flat_map(|queue| &queue.queue) {
             let op = self.ops.get_mut(number).expect("queued operations are kept");
@@ -279,8 +279,8 @@ impl ClientOps {
         }
     }
 
-    /// Whether an update must be dropped because one that the client sent before was: it has not heard yet that the
-    /// pool is not full any more. Those that insist on an answer get one.
+    /// Tells whether an update must be dropped because one that the client sent before was: it has not heard yet that
+    /// the pool is not full any more. Updates that insist on an answer get one.
     pub(super) fn is_turned_away(
         &mut self,
         object: &ObjectId,
@@ -302,7 +302,7 @@ impl ClientOps {
 
     /// The pool is not full any more from this map on.
     pub fn full_ended(&mut self, epoch: Epoch) {
-        // Who has not come back since the last time will not.
+        // A client that has not come back since the last time will not.
         self.turned_away.retain(|_, until| until.is_none());
         self.turned_away.values_mut().for_each(|until| *until = Some(epoch));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::EVersion;
 
-/// What a member that is not the primary knows of its right to answer reads in the interval that it has joined.
+/// A member's knowledge of its right to answer reads in the interval that it has joined. It is not the primary.
 #[derive(Debug, Default)]
 pub(crate) struct ReplicaReads {
     /// Until when it may.

@@ -3,7 +3,6 @@
 //! Updates that store nothing new, deletes above all, are always admitted.
 
 use crate::agreement::members::Standing;
-use crate::coded::change::Extent;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::room::RoomGet;
@@ -83,9 +82,8 @@ impl Pg {
             return growth_bytes(&effects.steps);
         };
         // The largest shard, and the object as it was, kept by reference.
-        let of_shard =
-            |extent: &Extent| layout.shard_bytes(extent.data.len() as u64).next_multiple_of(BLOCK_BYTES as u64);
-        let data: u64 = change.extents.iter().map(of_shard).sum();
+        let of_shard = |bytes: u64| layout.shard_bytes(bytes).next_multiple_of(BLOCK_BYTES as u64);
+        let data: u64 = change.extents.iter().map(|extent| of_shard(extent.data.len() as u64)).sum();
         let mut steps = effects.steps.clone();
         steps.extend(change.undo.prepare(object, EVersion::ZERO));
         growth_bytes(&steps) + data + 2 * BLOCK_BYTES as u64

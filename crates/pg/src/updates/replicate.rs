@@ -15,7 +15,7 @@ use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
 use crate::intake::operations::ClientOp;
 use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::{Effects, OpResult, OtherChange, after};
-use crate::updates::replication::InFlight;
+use crate::updates::replication::UpdateInFlight;
 use bytes::Bytes;
 use ec::ShardSet;
 use mutant::Mutant;
@@ -214,7 +214,7 @@ impl Pg {
             }
         }
         self.append_logged(entries, (log_tail, forgotten), rolled_forward);
-        self.replication.in_flight.push_back(InFlight { version, op, reply, acks: Vec::new(), watch });
+        self.replication.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
     }
 
     /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that

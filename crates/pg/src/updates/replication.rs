@@ -11,24 +11,24 @@ use wire::msgr::SessionId;
 
 /// One update that is not durable everywhere yet.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(super) struct UpdateInFlight {
     pub(super) version: EVersion,
     /// Kept whole: if the interval ends and this OSD stays primary, it starts anew.
     pub(super) op: ClientOp,
     pub(super) reply: OsdOpReply,
     /// Of members that told how long it took them.
     pub(super) acks: Vec<MemberAck>,
-    /// What becomes of watches when it is durable.
+    /// Effects on watches when it is durable.
     pub(super) watch: Vec<WatchEffect>,
 }
 
 /// The primary's view of its updates. Empty on other members.
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
-    pub(super) in_flight: VecDeque<InFlight>,
+    pub(super) in_flight: VecDeque<UpdateInFlight>,
     /// How far each member that gets updates, the primary included, is durable.
     pub(super) durable: BTreeMap<OsdId, EVersion>,
-    /// Those without which no client is answered.
+    /// Members without which no client is answered.
     pub(super) needed: BTreeSet<OsdId>,
     /// How far all of these are.
     pub(super) committed: EVersion,
@@ -56,7 +56,7 @@ impl Replication {
         self.brought = head;
     }
 
-    /// Whether everything that was brought to members whole has come to stay.
+    /// Tells whether everything that was brought to members whole has come to stay.
     pub fn is_brought_to_stay(&self) -> bool {
         self.brought <= self.committed || mutant::is(Mutant::BroughtTooEarly)
     }
@@ -68,7 +68,7 @@ impl Replication {
         self.needed.insert(osd);
     }
 
-    /// Whether a member has everything up to `until` durably, and so have all without whom no client is answered.
+    /// Tells whether a member has everything up to `until` durably, and so have all without whom no client is answered.
     pub fn is_settled_on(&self, osd: OsdId, until: EVersion) -> bool {
         let has_all = self.durable_on(osd) >= until || mutant::is(Mutant::ServesBeforeAll);
         has_all && self.committed >= until
@@ -94,7 +94,7 @@ impl Replication {
     }
 
     /// The update `version`, if it is in flight.
-    pub(super) fn find(&mut self, version: EVersion) -> Option<&mut InFlight> {
+    pub(super) fn find(&mut self, version: EVersion) -> Option<&mut UpdateInFlight> {
         // Some updates have several versions, of which the last one is theirs.
         let index = self.in_flight.binary_search_by(|update| update.version.cmp(&version)).ok()?;
         self.in_flight.get_mut(index)

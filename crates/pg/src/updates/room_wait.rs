@@ -30,7 +30,7 @@ impl RoomWait {
     }
 }
 
-/// What becomes of an update.
+/// The decision on an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
     /// It takes so many bytes of room, at most, wherever it is stored.

@@ -31,9 +31,9 @@ pub(crate) struct SnapTrim {
 #[derive(Debug)]
 pub(super) struct TrimRun {
     pub(super) snaps: IntervalSet,
-    /// What is listed next. `None`: all is.
+    /// The place that is listed next. `None`: all is.
     pub(super) place: Option<Place>,
-    /// Those that have clones, by their present states.
+    /// Objects that have clones, by their present states.
     pub(super) objects: VecDeque<ObjectId>,
     pub(super) in_flight: BTreeSet<ObjectId>,
     pub(super) waits_for: Option<LookupId>,
@@ -50,7 +50,7 @@ pub(super) struct Place {
     pub(super) cursor: ObjectId,
 }
 
-/// What a look at the next objects has brought.
+/// Outcome of a look at the next objects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
     Full,
