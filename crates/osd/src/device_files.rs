@@ -53,7 +53,14 @@ impl DeviceFiles {
                 };
                 io::Error::new(e.kind(), format!("{}: {why}", path.display()))
             };
-            files[device as usize] = Some(io.open_file(path, options).map_err(with_path)?);
+            match io.open_file(path, options) {
+                Ok(file) => files[device as usize] = Some(file),
+                Err(error) => {
+                    // Whoever tries again opens all of them.
+                    files.into_iter().flatten().for_each(|file| io.close_file(file));
+                    return Err(with_path(error));
+                }
+            }
         }
         Ok(DeviceFiles { files, division, shard })
     }

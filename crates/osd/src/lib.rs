@@ -36,6 +36,7 @@ mod run;
 mod sending;
 mod shard_making;
 mod shards;
+mod store_holder;
 mod store_paths;
 
 pub use config::OsdConfig;

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::heartbeat::HeartbeatThread;
 use crate::shards::Others;
 use crate::shards::thread::WorkerThread;
+use crate::store_holder::once_free;
 use crate::{Division, MEMORY_BYTES_MIN, Osd, OsdConfig};
 use anyhow::Context;
 use reactor::{Reactor, Waker};
@@ -80,7 +81,8 @@ impl Stop {
 /// Runs an OSD until it is stopped.
 ///
 /// Errors: a device that cannot be used; an address that cannot be bound; a failure that the OSD must not survive, such
-/// as a failed flush. If the OSD's loop is stuck for half a minute, the process ends (see [`crate::heartbeat`]).
+/// as a failed flush. A store that a killed process still has is waited for. If the OSD's loop is stuck for half a
+/// minute, the process ends (see [`crate::heartbeat`]).
 pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let id = config.id;
     let main = config.devices.main.display();
@@ -97,12 +99,16 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     };
     let mut reactor = Reactor::new(reactor_config.clone()).context("cannot make the event loop")?;
     // This locks the devices before other shards open them.
-    let osd = Osd::of_shards(reactor.io(), config.clone(), stop.clone(), division);
-    let mut osd = osd.with_context(|| format!("{id} cannot start"))?;
+    let paths = &config.devices;
+    let osd = || Osd::of_shards(reactor.io(), config.clone(), stop.clone(), division);
+    let osd = once_free(id, paths, &stop, osd).with_context(|| format!("{id} cannot start"))?;
+    let Some(mut osd) = osd else { return Ok(()) };
     osd.limit_connections(reactor.io(), connections);
     let worker = |shard| WorkerThread::start(shard, &config, division, &reactor_config, &stop.waker);
-    let workers: Vec<WorkerThread> =
+    let worker = |shard| once_free(id, paths, &stop, || worker(shard));
+    let workers: Option<Vec<WorkerThread>> =
         (1..shards).map(worker).collect::<Result<_, _>>().with_context(|| format!("{id} cannot start its shards"))?;
+    let Some(workers) = workers else { return Ok(()) };
     let pulses = std::iter::once(reactor.pulse()).chain(workers.iter().map(|worker| worker.pulse.clone())).collect();
     let heartbeats = HeartbeatThread::start(&config, pulses, stop.clone(), connections);
     let heartbeats = heartbeats.with_context(|| format!("{id} cannot answer heartbeats"))?;

@@ -106,6 +106,8 @@ fn digest_shards(object: &ObjectId, steps: &mut [Step], offset: u64, shards: &[R
 pub(crate) struct ShardWrites {
     object: ObjectId,
     extents: Vec<ShardExtent>,
+    /// Memory that the shards take beside that of the update, if it is much.
+    pub new_bytes: usize,
 }
 
 /// One extent of the object on each shard, from the same offset on.
@@ -132,15 +134,17 @@ impl Pg {
     /// all have in common. Panics in replicated pools.
     pub(crate) fn shard_steps(&self, object: &ObjectId, change: &CodedChange, steps: &mut [Step]) -> ShardWrites {
         let PoolCode { layout, code } = self.coded.code();
+        let mut new_bytes = 0;
         let encoded = |extent: &Extent| {
-            let offset = layout.shard_bytes(extent.offset);
-            ShardExtent { offset, shards: encode(code, layout, &extent.data) }
+            let of_extent = encode(code, layout, &extent.data);
+            new_bytes += of_extent.new_bytes;
+            ShardExtent { offset: layout.shard_bytes(extent.offset), shards: of_extent.shards }
         };
         let extents: Vec<ShardExtent> = change.extents.iter().map(encoded).collect();
         for extent in &extents {
             digest_shards(object, steps, extent.offset, &extent.shards);
         }
-        ShardWrites { object: object.clone(), extents }
+        ShardWrites { object: object.clone(), extents, new_bytes }
     }
 }
 

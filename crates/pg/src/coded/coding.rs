@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use ec::{Code, Profile, StripeLayout, Technique};
 use osdmap::{OsdMap, PgPool};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use types::{AlignedBuf, BLOCK_BYTES, crc32c};
 use wire::Rope;
@@ -62,16 +63,40 @@ impl Coding {
     }
 }
 
+/// Larger data is not copied for its shards: these then share its memory, as many small pieces. Up to what clients cut
+/// large data into copies cost less time than pieces, and little memory.
+const COPIED_BYTES_MAX: usize = 4 << 20;
+
+/// All shards of some data.
+pub(crate) struct Encoded {
+    pub shards: Vec<Rope>,
+    /// Memory that they take beside that of the data, if it is much.
+    pub new_bytes: usize,
+}
+
 /// All shards of `data`, which begins with a stripe and is filled up with zeros to the end of its last one.
-pub(crate) fn encode(code: &Code, layout: &StripeLayout, data: &Rope) -> Vec<Rope> {
-    let shard_bytes = layout.shard_bytes(data.len() as u64) as usize;
+pub(crate) fn encode(code: &Code, layout: &StripeLayout, data: &Rope) -> Encoded {
+    let in_blocks = layout.unit_bytes().is_multiple_of(BLOCK_BYTES as u64);
+    match data.len() > COPIED_BYTES_MAX && in_blocks {
+        true => encode_shared(code, layout, data),
+        false => encode_copied(code, layout, data),
+    }
+}
+
+/// Bytes of a stripe unit, and of each shard of `data`.
+fn sizes(layout: &StripeLayout, data: &Rope) -> (usize, usize) {
+    (layout.unit_bytes() as usize, layout.shard_bytes(data.len() as u64) as usize)
+}
+
+fn encode_copied(code: &Code, layout: &StripeLayout, data: &Rope) -> Encoded {
+    let (unit_bytes, shard_bytes) = sizes(layout, data);
     let mut shards: Vec<AlignedBuf> = (0..code.k() + code.m()).map(|_| AlignedBuf::zeroed(shard_bytes)).collect();
     let mut at = 0;
     for piece in data.pieces() {
         let mut rest = &piece[..];
         while !rest.is_empty() {
             let (shard, offset) = layout.locate(at as u64);
-            let left_of_unit = layout.unit_bytes() as usize - at % layout.unit_bytes() as usize;
+            let left_of_unit = unit_bytes - at % unit_bytes;
             let (now, later) = rest.split_at(rest.len().min(left_of_unit));
             shards[shard].as_mut_slice()[offset as usize..][..now.len()].copy_from_slice(now);
             (at, rest) = (at + now.len(), later);
@@ -81,28 +106,86 @@ pub(crate) fn encode(code: &Code, layout: &StripeLayout, data: &Rope) -> Vec<Rop
     let sources: Vec<&[u8]> = of_data.iter().map(AlignedBuf::as_slice).collect();
     let mut targets: Vec<&mut [u8]> = of_parity.iter_mut().map(AlignedBuf::as_mut_slice).collect();
     code.encode(&sources, &mut targets).expect("shards of one length, as many as the code has");
-    shards.into_iter().map(|shard| with_block_crcs(shard.freeze())).collect()
+    Encoded { shards: shards.into_iter().map(|shard| with_block_crcs(shard.freeze().into())).collect(), new_bytes: 0 }
+}
+
+/// Data shards are made of the stripe units as they lie in `data`. Only units that it has in several pieces, or in
+/// part, are copied. Parity is computed stripe by stripe.
+fn encode_shared(code: &Code, layout: &StripeLayout, data: &Rope) -> Encoded {
+    let (unit_bytes, shard_bytes) = sizes(layout, data);
+    let mut of_parity: Vec<AlignedBuf> = (0..code.m()).map(|_| AlignedBuf::zeroed(shard_bytes)).collect();
+    let mut of_data = vec![Rope::new(); code.k()];
+    let mut new_bytes = of_parity.len() * shard_bytes;
+    let mut units = Units { rest: data.pieces().cloned().collect(), unit_bytes };
+    for stripe in 0..shard_bytes / unit_bytes {
+        let sources: Vec<Bytes> = (0..code.k()).map(|_| units.next(&mut new_bytes)).collect();
+        let slices: Vec<&[u8]> = sources.iter().map(|unit| &unit[..]).collect();
+        let begin = stripe * unit_bytes;
+        let mut targets: Vec<&mut [u8]> =
+            of_parity.iter_mut().map(|shard| &mut shard.as_mut_slice()[begin..][..unit_bytes]).collect();
+        code.encode(&slices, &mut targets).expect("units of one length, as many as the code has");
+        sources.into_iter().zip(&mut of_data).for_each(|(unit, shard)| shard.push(unit));
+    }
+    let of_parity = of_parity.into_iter().map(|shard| Rope::from(shard.freeze()));
+    Encoded { shards: of_data.into_iter().chain(of_parity).map(with_block_crcs).collect(), new_bytes }
+}
+
+/// The stripe units of some data, one after the other.
+struct Units {
+    rest: VecDeque<Bytes>,
+    unit_bytes: usize,
+}
+
+impl Units {
+    /// The next unit, filled up with zeros. What is copied for it adds to `new_bytes`.
+    fn next(&mut self, new_bytes: &mut usize) -> Bytes {
+        if let Some(front) = self.rest.front_mut().filter(|front| front.len() >= self.unit_bytes) {
+            let unit = front.split_to(self.unit_bytes);
+            if front.is_empty() {
+                self.rest.pop_front();
+            }
+            return unit;
+        }
+        let (mut unit, mut filled) = (AlignedBuf::zeroed(self.unit_bytes), 0);
+        *new_bytes += self.unit_bytes;
+        while let Some(front) = self.rest.front_mut().filter(|_| filled < self.unit_bytes) {
+            let part = front.split_to(front.len().min(self.unit_bytes - filled));
+            unit.as_mut_slice()[filled..][..part.len()].copy_from_slice(&part);
+            filled += part.len();
+            if front.is_empty() {
+                self.rest.pop_front();
+            }
+        }
+        unit.freeze()
+    }
 }
 
 /// A shard with the checksums of its blocks. One look at its bytes then serves its digest, the frame in which it goes
 /// to its OSD, and the store.
-fn with_block_crcs(shard: Bytes) -> Rope {
-    let crcs: Arc<[u32]> = shard.chunks(BLOCK_BYTES).map(crc32c::checksum).collect();
-    Rope::from(shard).with_block_crcs(crcs)
+fn with_block_crcs(shard: Rope) -> Rope {
+    // Pieces are of whole blocks, except perhaps the last.
+    let crcs: Arc<[u32]> = shard.pieces().flat_map(|piece| piece.chunks(BLOCK_BYTES)).map(crc32c::checksum).collect();
+    shard.with_block_crcs(crcs)
 }
 
 /// The bytes `offset .. offset + len` of an object, of data shards' bytes from `shard_offset` on. `shard(i)`: those of
-/// data shard i. Panics if they do not reach so far: whoever has read them has seen to that.
+/// data shard i. Much shares their memory. Panics if they do not reach so far: whoever has read them has seen to that.
 pub(crate) fn assemble<'a>(
     layout: &StripeLayout,
     (offset, len): (u64, u64),
     shard_offset: u64,
-    shard: impl Fn(usize) -> &'a [u8],
+    shard: impl Fn(usize) -> &'a Bytes,
 ) -> Rope {
+    let pieces = layout.pieces(offset..offset + len).map(|piece| {
+        let from = (piece.shard_offset - shard_offset) as usize;
+        (piece.logical_offset, shard(piece.shard), from..from + piece.bytes as usize)
+    });
+    if len > COPIED_BYTES_MAX as u64 {
+        return pieces.map(|(_, shard, range)| shard.slice(range)).collect();
+    }
     let mut out = AlignedBuf::zeroed(len as usize);
-    for piece in layout.pieces(offset..offset + len) {
-        let from = &shard(piece.shard)[(piece.shard_offset - shard_offset) as usize..][..piece.bytes as usize];
-        out.as_mut_slice()[(piece.logical_offset - offset) as usize..][..from.len()].copy_from_slice(from);
+    for (logical_offset, shard, range) in pieces {
+        out.as_mut_slice()[(logical_offset - offset) as usize..][..range.len()].copy_from_slice(&shard[range]);
     }
     Rope::from(out.freeze())
 }
@@ -121,14 +204,44 @@ mod tests {
             let (code, layout) = (coding.code(), coding.layout());
             let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251) as u8).collect();
             let data: Rope = bytes.chunks(cut).map(bytes::Bytes::copy_from_slice).collect();
-            let shards: Vec<bytes::Bytes> = encode(&code, &layout, &data).into_iter().map(Rope::into_bytes).collect();
+            let encoded = encode_copied(&code, &layout, &data).shards;
+            prop_assert!(encoded.iter().all(|shard| shard.block_crcs().is_some()));
+            let shards: Vec<Bytes> = encoded.iter().cloned().map(Rope::into_bytes).collect();
             prop_assert_eq!(shards.len(), usize::from(k + m));
+            let shared = encode_shared(&code, &layout, &data).shards;
+            for (shared, copied) in shared.into_iter().zip(&encoded) {
+                prop_assert_eq!(shared.block_crcs(), copied.block_crcs());
+                prop_assert_eq!(shared.into_bytes(), copied.clone().into_bytes());
+            }
             let from = from.min(len);
             let want = want.min(len - from);
             let range = layout.shard_range_around(from as u64..(from + want) as u64);
-            let part = |i: usize| &shards[i][range.start as usize..];
-            let back = assemble(&layout, (from as u64, want as u64), range.start, part);
+            let parts: Vec<Bytes> = shards.iter().map(|shard| shard.slice(range.start as usize..)).collect();
+            let back = assemble(&layout, (from as u64, want as u64), range.start, |i| &parts[i]);
             prop_assert_eq!(back.to_vec(), &bytes[from..from + want]);
         }
+    }
+
+    #[test]
+    fn shards_of_large_data_share_its_memory_but_for_parity() {
+        const LARGE: usize = COPIED_BYTES_MAX + 8192;
+        let coding = Coding { technique: Technique::JerasureVandermonde, k: 2, m: 1, unit_bytes: 4096 };
+        let (code, layout) = (coding.code(), coding.layout());
+        let mut whole = AlignedBuf::zeroed(LARGE);
+        whole.as_mut_slice().iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 251) as u8);
+        let whole = whole.freeze();
+        let range = whole.as_ptr_range();
+        let is_within = |piece: &Bytes| range.contains(&piece.as_ptr());
+        let encoded = encode(&code, &layout, &Rope::from(whole.clone()));
+        assert_eq!(encoded.new_bytes, LARGE / 2, "parity");
+        assert!(encoded.shards[..2].iter().flat_map(Rope::pieces).all(is_within));
+        // The last stripe is not whole: one unit is copied, and there is one of zeros.
+        let encoded = encode(&code, &layout, &[whole.clone(), Bytes::from_static(b"more")].into_iter().collect());
+        assert_eq!(encoded.new_bytes, LARGE / 2 + 3 * 4096);
+        let shards: Vec<Bytes> = encoded.shards.into_iter().map(Rope::into_bytes).collect();
+        let back = assemble(&layout, (0, LARGE as u64), 0, |i| &shards[i]);
+        assert!(back.pieces().count() == LARGE / 4096 && back.into_bytes() == whole);
+        let small = encode(&code, &layout, &Rope::from(whole.slice(..8192)));
+        assert!(!small.shards[..2].iter().flat_map(Rope::pieces).any(is_within), "copied");
     }
 }

@@ -260,6 +260,8 @@ impl Pg {
     }
 }
 
+static EMPTY: Bytes = Bytes::new();
+
 impl Gather {
     /// What was wanted, of the shards that have come; `None` if they do not agree.
     fn bytes(&self, pool: &PoolCode) -> Option<Rope> {
@@ -282,7 +284,7 @@ impl Gather {
                 if (len as u64) < self.len {
                     return None;
                 }
-                let part = |index: usize| shard(index).map_or(&[][..], |bytes| &bytes[..]);
+                let part = |index: usize| shard(index).unwrap_or(&EMPTY);
                 Some(assemble(&pool.layout, (offset, wanted), self.offset, part))
             }
         }

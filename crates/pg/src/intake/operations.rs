@@ -246,9 +246,20 @@ impl ClientOps {
     pub(super) fn take(&mut self, cx: &mut Context<'_>, number: u64, bytes: usize) {
         let op = self.ops.get_mut(&number).expect("operation is known");
         op.taken_bytes += bytes;
+        let share = op.share();
+        self.count_taken(cx, share, bytes);
+    }
+
+    /// An update that is about to be on its way takes so many bytes more.
+    pub fn take_on_its_way(&mut self, cx: &mut Context<'_>, op: &mut ClientOp, bytes: usize) {
+        op.taken_bytes += bytes;
+        self.count_taken(cx, op.share(), bytes);
+    }
+
+    fn count_taken(&mut self, cx: &mut Context<'_>, share: Share, bytes: usize) {
         self.held_bytes += bytes;
-        self.taken_bytes[op.share() as usize] += bytes;
-        cx.shared.held.take(op.share(), bytes);
+        self.taken_bytes[share as usize] += bytes;
+        cx.shared.held.take(share, bytes);
     }
 
     /// An operation that has started waits again as if it had not.

@@ -120,6 +120,22 @@ fn what_waits_for_a_newer_map_counts_and_goes_with_its_client() {
 }
 
 #[test]
+fn what_is_computed_of_a_large_update_of_a_coded_object_counts_until_it_is_answered() {
+    const BYTES: usize = (4 << 20) + 8192;
+    let mut cluster = Cluster::coded(3);
+    let session = cluster.connect(A);
+    cluster.cut = [(A, OsdId(1)), (A, OsdId(2))].into();
+    cluster.ask(A, session, 1, Epoch(1), 0, Op::write_full(vec![1; BYTES]));
+    cluster.settle();
+    let (held, parity) = (cluster.client_bytes(A), BYTES / 2);
+    assert!((BYTES + parity..BYTES + parity + 10_000).contains(&held), "{held} are held");
+    cluster.cut.clear();
+    cluster.settle();
+    assert_eq!(cluster.answers_to(1).first().map(|answer| answer.1), Some(0));
+    assert_eq!(cluster.client_bytes(A), 0);
+}
+
+#[test]
 fn what_is_far_ahead_of_all_maps_is_not_kept() {
     let mut cluster = Cluster::new(3);
     let shard = cluster.shard(A);

@@ -60,7 +60,7 @@ impl Pg {
     pub(crate) fn submit_update(
         &mut self,
         cx: &mut Context<'_>,
-        op: ClientOp,
+        mut op: ClientOp,
         mut effects: Effects,
         growth_bytes: u64,
     ) {
@@ -119,6 +119,9 @@ impl Pg {
             voids: EVersion::ZERO,
         });
         let shards = change.map(|change| self.shard_steps(&op.object, &change, &mut steps));
+        if let Some(shards) = &shards {
+            self.ops.take_on_its_way(cx, &mut op, shards.new_bytes);
+        }
         let own_steps = match &shards {
             Some(shards) => shards.of(&steps, self.core.interval.shard_of(cx.whoami)),
             None => steps.clone(),
