@@ -7,8 +7,8 @@
 //!
 //! * [`recovery`] — start here: objects that logs tell to be missing; [`pulls`]: those that the primary gets.
 //!   [`backfill`]: members that are compared object by object; [`walks`]: how far.
-//! * [`push_queue`], [`object_reading`]: the sender. [`receiving`]: the receiver. [`sent_back`], [`refusals`]:
-//!   objects for which there is no room.
+//! * [`push_queue`], [`object_reading`]: the sender. [`receiving`], [`incoming`]: the receiver. [`sent_back`],
+//!   [`refusals`]: objects for which there is no room.
 //! * [`work`]: what a group has to do. [`turn`]: whether it may. [`reservations`]: who gives turns. [`pacing`]: how
 //!   fast.
 //! * [`bad_copies`]: copies that are replaced. [`unfound`], [`rereading`]: objects that cannot be had, and objects that
@@ -20,6 +20,7 @@
 pub(crate) mod backfill;
 pub(crate) mod bad_copies;
 pub(crate) mod counts;
+pub(crate) mod incoming;
 pub(crate) mod object_reading;
 pub(crate) mod pacing;
 pub(crate) mod pulls;

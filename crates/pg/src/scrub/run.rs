@@ -620,6 +620,10 @@ impl Scrub {
             run.found.insert(kept.object.clone(), kept);
         }
         if acts {
+            if finding.verdict.calls_bad(cx.whoami) {
+                // The copies here are not what the group has.
+                run.counted = None;
+            }
             self.repair(core, cx, &finding);
         }
     }

@@ -7,6 +7,7 @@ use crate::group::pg::Pg;
 use crate::scrub::ScrubMark;
 use crate::scrub::repair::{KeepCopyError, Kept};
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use store::{Lookup, Memory, Step, Store};
 use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
@@ -286,6 +287,20 @@ fn what_is_missing_on_a_minority_is_brought_by_a_light_scrub() {
         let mark = scrub(&mut cluster, false, false);
         assert_eq!((mark.errors(), mark.repaired, state(&mut cluster)), (0, 1, WELL), "seed {seed}");
         assert!(bytes(&mut cluster, osd, &object(20)) == bytes(&mut cluster, C, &object(20)));
+    }
+}
+
+#[test]
+fn objects_are_not_counted_by_a_scrub_that_finds_the_primary_s_own_copy_bad() {
+    let in_order: BTreeSet<ObjectId> = (0..OBJECTS).map(object).collect();
+    for (seed, lost) in [(0, in_order.last()), (1, in_order.first())] {
+        let mut cluster = filled(seed);
+        scrub(&mut cluster, false, false);
+        assert_eq!(pg(&mut cluster, A).core.info.stats.objects, i64::from(OBJECTS));
+        let object = lost.expect("there are some").clone();
+        cluster.change_store(A, vec![Step::Remove { object }]);
+        assert_eq!(scrub(&mut cluster, false, false).repaired, 1);
+        assert_eq!(pg(&mut cluster, A).core.info.stats.objects, i64::from(OBJECTS), "seed {seed}");
     }
 }
 
