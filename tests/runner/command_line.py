@@ -226,6 +226,7 @@ def list_tests(run):
         for test in run.tests:
             where = "" if run.plan.is_in_quick_tier(test) else "  (make test-all)"
             print(f"{test.name}  [{', '.join(run.plan.areas_of(test))}]{where}")
+        run.plan.check(run.tests)
 
 
 def write_costs(run):
@@ -252,7 +253,11 @@ def main(arguments):
     signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, interrupted)
     if options.list or options.write_costs:
-        (list_tests if options.list else write_costs)(run)
+        try:
+            (list_tests if options.list else write_costs)(run)
+        except PlanError as error:
+            print(error, file=sys.stderr)
+            return 1
         return 0
     work = only if options.only else changed if options.changed else Run.tidy if options.tidy else everything
     work(run)
