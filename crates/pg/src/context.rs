@@ -1,11 +1,11 @@
 //! Things that a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
 use crate::agreement::leases::Leases;
-use crate::coded::CodedReads;
-use crate::coded::old_shards::OldShardReads;
+use crate::coded::{CodedReads, OldShardReads};
 use crate::copy::Copies;
 use crate::group::dups::DupsLimit;
-use crate::group::loading::LoadError;
+use crate::group::effects::Effect;
+use crate::group::load_progress::LoadError;
 use crate::healing::pacing::Pacing;
 use crate::healing::reservations::Reservations;
 use crate::hops::{MemberTimes, Recorder};
@@ -172,6 +172,8 @@ pub(crate) struct Agenda {
     pub scrubs_later: BTreeSet<PgId>,
     /// Notifications take more of memory than before.
     pub notifications_grew: bool,
+    /// Notices between parts of groups, which are acted on when the present input is handled.
+    pub effects: BTreeSet<(PgId, Effect)>,
 }
 
 /// Messages and orders that leave the shard.
@@ -243,6 +245,11 @@ impl Context<'_> {
 
     pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {
         self.outbox.outputs.push(Output::ToClient { session, envelope: message.seal(tid, Target::default()) });
+    }
+
+    /// Notes what a part of the group has caused; others act on it when the present input is handled.
+    pub fn cause(&mut self, group: PgId, effect: Effect) {
+        self.agenda.effects.insert((group, effect));
     }
 
     /// Notes who waits for a lookup. Every lookup that is pending has an id of its own, so it has one waiter.

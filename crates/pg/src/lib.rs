@@ -46,9 +46,10 @@ pub mod watch;
 
 pub use agreement::leases::ReplicaReadCounts;
 pub use context::{Fatal, Output};
-pub use group::loading::LoadError;
+pub use group::load_progress::LoadError;
+pub use group::missing::missing_step;
 pub use group::table::{PgTable, PgTableError};
-pub use group::{digests, info, log, object_info, pg, snap_set};
+pub use group::{digests, info, log, object_info, snap_set};
 pub use healing::pacing::PacingView;
 pub use healing::unfound::{GiveUpError, MemberView, PgView};
 pub use intake::backoffs::BackoffCounts;

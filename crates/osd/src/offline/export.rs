@@ -5,7 +5,7 @@ use super::verify::{READS_AHEAD, pieces};
 use super::{Device, OfflineError, OfflineStore, Progress, group};
 use bytes::Bytes;
 use pg::object_info::ObjectInfo;
-use pg::pg::Pg;
+use pg::missing_step;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use store::{ReadError, Step};
@@ -185,7 +185,7 @@ impl<W: Write> Export<W> {
                 "object {object} is damaged, and no group of this store could note that it lacks it"
             )));
         };
-        let Step::PgSet { key, value } = Pg::missing_step(object, version) else {
+        let Step::PgSet { key, value } = missing_step(object, version) else {
             panic!("a note about a missing object is an entry of the group's table")
         };
         self.missing.entry(pg).or_default().push((key, value));

@@ -10,7 +10,7 @@ use super::{CheckReport, Device, Finding, OfflineError, OfflineStore, Progress, 
 use bytes::Bytes;
 use pg::info::PgInfo;
 use pg::object_info::ObjectInfo;
-use pg::pg::Pg;
+use pg::missing_step;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -265,7 +265,7 @@ pub fn repair<D: Device>(
                 let mut steps = vec![Step::Remove { object: object.clone() }];
                 let pg = match group {
                     Some((pg, version)) => {
-                        steps.push(Pg::missing_step(object, *version));
+                        steps.push(missing_step(object, *version));
                         *pg
                     }
                     None => PgId { pool: object.pool, seed: 0 },
@@ -288,7 +288,7 @@ pub fn repair<D: Device>(
             }
             RepairAction::NoteLost { object, group } => {
                 if let Some((pg, version)) = group {
-                    store.submit(Transaction { pg: *pg, steps: vec![Pg::missing_step(object, *version)] })?;
+                    store.submit(Transaction { pg: *pg, steps: vec![missing_step(object, *version)] })?;
                 }
             }
             RepairAction::StartOver { pg, pg_num } => {

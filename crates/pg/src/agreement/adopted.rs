@@ -17,12 +17,12 @@ impl Pg {
     /// Whether the objects of such updates are where they must be, but for those that nobody has, can send or has
     /// room for. Has them brought there, or go back. Erasure-coded groups take over only what all have who served.
     pub(crate) fn adopted_are_kept(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.protection().keeps_undo() || mutant::is(Mutant::AdoptedAtOnce) {
+        if self.core.protection().keeps_undo() || mutant::is(Mutant::AdoptedAtOnce) {
             return true;
         }
         // For all before, clients were answered.
-        let answered = self.info.rolled_forward;
-        let own = self.missing.iter().filter(|(_, version)| **version > answered).map(|(object, _)| object);
+        let answered = self.core.info.rolled_forward;
+        let own = self.core.missing.iter().filter(|(_, version)| **version > answered).map(|(object, _)| object);
         let others = self.members.missing_after(answered);
         let lacked = own.chain(others).chain(self.pulls.settling()).chain(self.unreadable.keys());
         let lacked: BTreeSet<ObjectId> = lacked.cloned().collect();
@@ -30,7 +30,7 @@ impl Pg {
         for object in lacked {
             let is_where_it_must_be = match self.is_unanswered(cx.whoami, &object) {
                 true => self.is_on_all(&object),
-                false => self.copies_of(&object) >= usize::from(self.interval.shape.min_size),
+                false => self.copies_of(&object) >= usize::from(self.core.interval.shape.min_size),
             };
             if is_where_it_must_be {
                 continue;
@@ -44,13 +44,13 @@ impl Pg {
             }
         }
         // By which objects went back must be in all logs.
-        let head = self.log.head();
+        let head = self.core.log.head();
         kept && self.serving(cx).into_iter().all(|osd| self.replication.durable_on(osd) >= head)
     }
 
     /// Whether the object is here or comes, and those that lack it had room when they were sent something last.
     fn can_be_copied(&self, cx: &Context<'_>, object: &ObjectId) -> bool {
-        let own = self.missing.contains_key(object).then_some(cx.whoami);
+        let own = self.core.missing.contains_key(object).then_some(cx.whoami);
         let has_room =
             own.into_iter().chain(self.members.lacking(object)).all(|osd| !self.sent_back.holds(osd, cx.now));
         has_room && !self.is_unfound(object)
@@ -59,7 +59,7 @@ impl Pg {
     /// How many of those that serve have the object durably.
     fn copies_of(&self, object: &ObjectId) -> usize {
         let has = |(osd, standing): &(_, _)| *standing == Standing::Serving && !self.members.lacks(*osd, object);
-        let own = !self.missing.contains_key(object) && !self.pulls.is_settling(object);
+        let own = !self.core.missing.contains_key(object) && !self.pulls.is_settling(object);
         usize::from(own) + self.members.iter().filter(has).count()
     }
 

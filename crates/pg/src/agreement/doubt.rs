@@ -6,33 +6,20 @@
 //! of them may have what nobody else has. The same is done anew in each interval, until one has been recorded in which
 //! nobody lacked anything. Copies that nobody needs stay even then, until the operator has confirmed that all is there.
 
+use crate::agreement::found_copies::FoundCopies;
 use crate::agreement::lost_osds::is_missed;
 use crate::coded::protection::Protection;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::peering::{FoundCopy, PgSought};
 use osdmap::OsdMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::nacre::mon::{PgHistory, doubt};
 
 /// The record is asked for again, to see whether the operator has confirmed it.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-
-/// What a primary has found out in an interval.
-#[derive(Debug, Default)]
-pub(crate) struct Doubt {
-    /// What OSDs have, by those that have answered.
-    found: BTreeMap<OsdId, Vec<FoundCopy>>,
-    asked_at: Option<Duration>,
-    /// The record, once it is known who has the group.
-    settled: bool,
-    look_at: Duration,
-}
-
-/// What this OSD and others have of a group.
-type FoundCopies = Vec<(OsdId, FoundCopy)>;
 
 impl Pg {
     fn is_behind(&self) -> bool {
@@ -51,7 +38,7 @@ impl Pg {
         if is_due && !silent.is_empty() {
             self.peering.doubt.asked_at = Some(cx.now);
             for osd in &silent {
-                cx.send_osd(*osd, PgSought { epoch: cx.map.epoch, groups: vec![self.id.base()] });
+                cx.send_osd(*osd, PgSought { epoch: cx.map.epoch, groups: vec![self.core.id.base()] });
             }
         }
         if !self.waits_in_doubt(cx.map).is_empty() {
@@ -65,8 +52,8 @@ impl Pg {
         if !silent.is_empty() {
             return false;
         }
-        let own = self.member_state().info.map(|info| FoundCopy {
-            shard: self.id.pool.shard(),
+        let own = self.core.member_state().info.map(|info| FoundCopy {
+            shard: self.core.id.pool.shard(),
             complete: info.complete,
             last_epoch_started: info.last_epoch_started,
             last_update: info.last_update,
@@ -78,13 +65,13 @@ impl Pg {
             .flat_map(|(osd, copies)| copies.iter().map(|copy| (*osd, copy.clone())));
         let copies: FoundCopies = own.into_iter().map(|copy| (cx.whoami, copy)).chain(others).collect();
         let record = self.peering.history.take().expect("it is behind");
-        let k = match self.protection() {
+        let k = match self.core.protection() {
             Protection::Copies => None,
             Protection::Shards(coding) => Some(coding.k()),
         };
         let history = by_copies(&record, &copies, k);
         tracing::warn!(
-            pg = %self.id, recorded = %record.last_epoch_started, found = %history.last_epoch_started,
+            pg = %self.core.id, recorded = %record.last_epoch_started, found = %history.last_epoch_started,
             members = ?history.members, past = ?history.past,
             "the monitors' record may be behind; goes by what OSDs have"
         );
@@ -106,7 +93,7 @@ impl Pg {
     /// An OSD has told what it has of the group.
     pub(crate) fn found_at(&mut self, cx: &mut Context<'_>, osd: OsdId, epoch: Epoch, copies: Vec<FoundCopy>) {
         // What it had before this interval it may have changed since.
-        if epoch >= self.interval.since && self.is_primary(cx.whoami) {
+        if epoch >= self.core.interval.since && self.core.is_primary(cx.whoami) {
             self.peering.doubt.found.insert(osd, copies);
             self.gathered(cx);
         }
@@ -121,7 +108,7 @@ impl Pg {
     pub(crate) fn doubt_tick(&mut self, cx: &mut Context<'_>) {
         if self.is_active() && self.is_in_doubt() && cx.now >= self.peering.doubt.look_at {
             self.peering.doubt.look_at = cx.now + LOOK_EVERY;
-            cx.outbox.to_monitor.history.push(self.id.base());
+            cx.outbox.to_monitor.history.push(self.core.id.base());
         }
         self.gathered(cx);
     }

@@ -10,9 +10,11 @@
 //! count ([`crate::group::info::PgInfo::had_itself`]).
 
 use crate::agreement::members::Standing;
+use crate::agreement::ways_back::Way;
 use crate::context::{Context, OnCommit, Waiter};
 use crate::group::log::{LogEntry, LogKind};
 use crate::group::lookup::{NoAnswer, ready};
+use crate::group::missing::{found_step, missing_step};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::pg::Pg;
 use crate::messages::healing::PgPull;
@@ -22,20 +24,6 @@ use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, ReqId};
-
-/// How an object can go back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Way {
-    /// The version that it goes back to; zero: it was not there.
-    to: EVersion,
-    /// The first update of the object or of a clone of it that is void.
-    voids: EVersion,
-    /// Those that do not have that version.
-    tried: BTreeSet<OsdId>,
-}
-
-/// An interval's objects that may go back; `None`: such as cannot.
-pub(crate) type GoingBack = BTreeMap<ObjectId, Option<Way>>;
 
 impl Pg {
     /// Has the object go back, if nobody has what it should be and it can. Whether something is on its way to that end.
@@ -58,7 +46,7 @@ impl Pg {
             let to = way.to;
             match ready(cx.store.stat(object)) {
                 Err(NoAnswer::Pending(id)) => {
-                    cx.wait(id, Waiter::GoingBack { pgid: self.id });
+                    cx.wait(id, Waiter::GoingBack { pgid: self.core.id });
                     return true;
                 }
                 Ok(Some(stat)) if ObjectInfo::of(&stat).is_ok_and(|info| info.version == to) => {
@@ -70,7 +58,7 @@ impl Pg {
         let Some(Some(way)) = self.peering.going_back.get(object) else { return false };
         let serves = |(osd, standing): &(OsdId, Standing)| *standing == Standing::Serving && !way.tried.contains(osd);
         let Some((osd, _)) = self.members.iter().find(serves) else {
-            tracing::warn!(pg = %self.id, %object, to = %way.to, "cannot go back: nobody has what it was");
+            tracing::warn!(pg = %self.core.id, %object, to = %way.to, "cannot go back: nobody has what it was");
             self.peering.going_back.insert(object.clone(), None);
             return false;
         };
@@ -118,7 +106,7 @@ impl Pg {
         let recorded = history.last_epoch_started;
         let had = |osd: &OsdId| {
             let told = || self.peering.told.get(osd)?.info.as_ref();
-            let info = if *osd == whoami { Some(&self.info) } else { told() };
+            let info = if *osd == whoami { Some(&self.core.info) } else { told() };
             let info = info.filter(|info| info.complete && info.last_epoch_started >= recorded)?;
             Some(if mutant::is(Mutant::AnsweredGoBack) { info.rolled_forward } else { info.had_itself(recorded) })
         };
@@ -135,11 +123,11 @@ impl Pg {
     fn way_back(&self, whoami: OsdId, object: &ObjectId) -> Option<Way> {
         let answered = self.answered_until(whoami)?;
         // Its clones come and go with it.
-        let void = self.log.entries().filter(|entry| entry.version > answered && entry.kind != LogKind::Unchanged);
+        let void = self.core.log.entries().filter(|entry| entry.version > answered && entry.kind != LogKind::Unchanged);
         let void: Vec<&LogEntry> = void.filter(|entry| entry.object.head_of() == *object).collect();
         let first = void.iter().find(|entry| entry.object == *object)?;
         let newest = void.iter().rev().find(|entry| entry.object == *object)?;
-        let wanted = self.missing.get(object).is_none_or(|version| *version == newest.version);
+        let wanted = self.core.missing.get(object).is_none_or(|version| *version == newest.version);
         let made: BTreeSet<&ObjectId> =
             void.iter().filter(|entry| entry.prior_version == EVersion::ZERO).map(|entry| &entry.object).collect();
         let clones_are_new = void.iter().all(|entry| entry.object == *object || made.contains(&entry.object));
@@ -151,21 +139,21 @@ impl Pg {
     /// Asks a member for what the object was.
     fn pull_former(&mut self, cx: &mut Context<'_>, source: OsdId, object: &ObjectId) {
         self.no_way_by(object, source);
-        if !self.missing.contains_key(object)
+        if !self.core.missing.contains_key(object)
             && let Some(newest) = self.newest_of(object).map(|entry| entry.version)
         {
             // What cannot be read here is replaced: until all is done this OSD lacks the object.
-            self.missing.insert(object.clone(), newest);
-            let steps = vec![Pg::missing_step(object, newest)];
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+            self.core.missing.insert(object.clone(), newest);
+            let steps = vec![missing_step(object, newest)];
+            cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
         self.unreadable.remove(object);
         self.pulls.comes_from(object, source);
-        cx.send_osd(source, PgPull { pg: self.pg_interval(), objects: vec![object.clone()], urgent: true });
+        cx.send_osd(source, PgPull { pg: self.core.pg_interval(), objects: vec![object.clone()], urgent: true });
     }
 
     pub(crate) fn newest_of(&self, object: &ObjectId) -> Option<&LogEntry> {
-        self.log.entries().rev().find(|entry| entry.object == *object && entry.kind != LogKind::Unchanged)
+        self.core.log.entries().rev().find(|entry| entry.object == *object && entry.kind != LogKind::Unchanged)
     }
 
     /// The former state, which is here, gets a new version. Members get that as a log entry, and lack the object until
@@ -173,7 +161,7 @@ impl Pg {
     fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, former: Option<ObjectInfo>) -> bool {
         let Some(Some(way)) = self.peering.going_back.remove(object) else { return false };
         let Some(newest) = self.newest_of(object).cloned() else { return false };
-        let first = self.log.next_version(cx.map.epoch);
+        let first = self.core.log.next_version(cx.map.epoch);
         let clones = self.void_clones(object, way.voids);
         let entry = |object: &ObjectId, at: usize, kind, prior_version| LogEntry {
             version: after(first, at),
@@ -194,37 +182,37 @@ impl Pg {
         let kind = if former.is_some() { LogKind::Modify } else { LogKind::Delete };
         let own = entry(object, others.len(), kind, newest.version);
         let version = own.version;
-        tracing::warn!(pg = %self.id, %object, from = %newest.version, to = %way.to, %version,
+        tracing::warn!(pg = %self.core.id, %object, from = %newest.version, to = %way.to, %version,
             "goes back: nobody has what it should be, nor was anybody answered for that");
         let mut steps: Vec<Step> = clones.keys().map(|clone| Step::Remove { object: clone.clone() }).collect();
         if former.is_none() {
             steps.push(Step::Remove { object: object.clone() });
         }
         let entries: Vec<LogEntry> = others.iter().chain([&own]).cloned().collect();
-        let mut info = self.info.clone();
+        let mut info = self.core.info.clone();
         info.last_update = version;
         info.stats.clones -= clones.len() as i64;
         info.stats.objects -= clones.len() as i64 + i64::from(former.is_none());
         // How large the lost state was, nobody knows.
-        self.scrub.mark = self.scrub.mark.counted_anew();
+        self.scrub.set_mark(self.scrub.mark().counted_anew());
         let mut own_steps = steps.clone();
-        own_steps.push(self.scrub.mark.step());
+        own_steps.push(self.scrub.mark().step());
         if let Some(former) = former {
             let info = ObjectInfo { version, prior_version: newest.version, ..former };
             let (name, value) = (OBJECT_INFO_ATTR.to_vec(), info.to_bytes());
             own_steps.push(Step::SetAttr { object: object.clone(), name, value });
-            if self.missing.contains_key(object) {
-                own_steps.push(Pg::found_step(object));
+            if self.core.missing.contains_key(object) {
+                own_steps.push(found_step(object));
             }
         }
-        let answered = self.info.rolled_forward;
+        let answered = self.core.info.rolled_forward;
         let logged = self.logged_transaction(cx, &entries, &info, own_steps, answered);
-        self.info = info;
+        self.core.info = info;
         self.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
-        let then = OnCommit::PrimaryUpdate { since: self.interval.since, version };
+        let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
         cx.submit_or_stop(logged.transaction, then);
-        self.missing.remove(object);
-        let (pg, receiving) = (self.pg_interval(), self.members.receiving().collect::<Vec<_>>());
+        self.core.missing.remove(object);
+        let (pg, receiving) = (self.core.pg_interval(), self.members.receiving().collect::<Vec<_>>());
         for (osd, standing) in receiving {
             for clone in clones.keys() {
                 self.has_now(osd, clone);
@@ -236,7 +224,7 @@ impl Pg {
                 LogKind::Modify => self.copy_later(osd, object),
                 _ => self.has_now(osd, object),
             }
-            let (entry, others, info, steps) = (own.clone(), others.clone(), self.info.clone(), steps.clone());
+            let (entry, others, info, steps) = (own.clone(), others.clone(), self.core.info.clone(), steps.clone());
             cx.send_osd(osd, RepOp { pg, entry, others, info, committed: answered, steps, hops_wanted: false });
         }
         for object in clones.keys().chain([object]) {
@@ -249,7 +237,7 @@ impl Pg {
     /// The object's clones that void updates made, with their versions.
     fn void_clones(&self, object: &ObjectId, from: EVersion) -> BTreeMap<ObjectId, EVersion> {
         let mut clones = BTreeMap::new();
-        for entry in self.log.entries().filter(|entry| entry.version >= from && entry.object.is_clone()) {
+        for entry in self.core.log.entries().filter(|entry| entry.version >= from && entry.object.is_clone()) {
             match entry.kind {
                 LogKind::Modify if entry.object.head_of() == *object => {
                     clones.insert(entry.object.clone(), entry.version);
@@ -274,9 +262,9 @@ impl Pg {
         let mut steps = Vec::new();
         for entry in entries {
             let LogEntry { kind, voids, object, version, .. } = entry;
-            if *voids != EVersion::ZERO && *kind == LogKind::Modify && self.info.covers(object) {
-                self.missing.insert(object.clone(), *version);
-                steps.push(Pg::missing_step(object, *version));
+            if *voids != EVersion::ZERO && *kind == LogKind::Modify && self.core.info.covers(object) {
+                self.core.missing.insert(object.clone(), *version);
+                steps.push(missing_step(object, *version));
             }
         }
         steps

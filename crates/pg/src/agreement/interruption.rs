@@ -8,7 +8,7 @@
 //! given out twice and no message of the one before is taken for one of it. Clients see nothing of that: their map says
 //! what it said.
 
-use crate::agreement::peering::Phase;
+use crate::agreement::phase::Phase;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::peering::PgInterrupted;
@@ -18,11 +18,11 @@ use types::OsdId;
 impl Pg {
     /// The session with another OSD has ended, and what was on its way between the two is lost.
     pub(crate) fn session_ended(&mut self, cx: &mut Context<'_>, osd: OsdId) {
-        if self.is_primary(cx.whoami) {
-            if self.others(cx.whoami).contains(&osd) {
+        if self.core.is_primary(cx.whoami) {
+            if self.core.others(cx.whoami).contains(&osd) {
                 self.begin_with_newer_map(cx, &format!("the session with {osd} has ended"));
             }
-        } else if self.interval.primary == Some(osd) {
+        } else if self.core.interval.primary == Some(osd) {
             self.follow_no_longer(cx, osd);
         }
     }
@@ -30,16 +30,16 @@ impl Pg {
     /// As member: something of the primary's interval has not come.
     pub(crate) fn follow_no_longer(&mut self, cx: &mut Context<'_>, primary: OsdId) {
         let Some(since) = self.joined_since(primary) else { return };
-        tracing::info!(pg = %self.id, %primary, %since, "does not follow any more: not all of the interval has come");
-        let pg = self.pg_interval();
+        tracing::info!(pg = %self.core.id, %primary, %since, "does not follow any more: not all of the interval has come");
+        let pg = self.core.pg_interval();
         self.end_interval_among_members(cx);
-        self.not_before = self.not_before.max(since.next());
+        self.core.not_before = self.core.not_before.max(since.next());
         cx.send_osd(primary, PgInterrupted { pg });
     }
 
     /// A member does not follow in this interval any more.
     pub(crate) fn interrupted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgInterrupted) {
-        if message.pg.since == self.interval.since && self.is_primary(cx.whoami) {
+        if message.pg.since == self.core.interval.since && self.core.is_primary(cx.whoami) {
             self.session_ended(cx, from);
         }
     }
@@ -50,9 +50,9 @@ impl Pg {
         if self.is_loading() || self.awaits_map() {
             return;
         }
-        tracing::info!(pg = %self.id, since = %self.interval.since, "peers anew: {why}");
+        tracing::info!(pg = %self.core.id, since = %self.core.interval.since, "peers anew: {why}");
         if mutant::is(Mutant::SameEpochAnew) {
-            return self.start_interval_among_members(cx, self.interval.clone());
+            return self.start_interval_among_members(cx, self.core.interval.clone());
         }
         self.end_interval_among_members(cx);
         self.peering.set_phase(Phase::AwaitingMap { newer_than: cx.map.epoch });

@@ -41,11 +41,11 @@ impl Pg {
         }
         // First all that may have something are asked.
         let all = self.with_past_members(cx, cx.whoami);
-        if all.iter().any(|osd| !self.interval.acting.contains(osd)) {
+        if all.iter().any(|osd| !self.core.interval.acting.contains(osd)) {
             self.let_lead(cx, cx.whoami);
             return true;
         }
-        let own = self.member_state();
+        let own = self.core.member_state();
         let of = |osd: OsdId, info: Option<&PgInfo>| {
             info.filter(|info| info.complete).map(|info| (osd, (info.last_epoch_started, info.last_update)))
         };
@@ -66,7 +66,7 @@ impl Pg {
         (served, version): (Epoch, EVersion),
     ) {
         let (members, last) = (&history.members, history.last_epoch_started);
-        tracing::warn!(pg = %self.id, epoch = %cx.map.epoch, ?members, %last, %leads, %served, %version,
+        tracing::warn!(pg = %self.core.id, epoch = %cx.map.epoch, ?members, %last, %leads, %served, %version,
             "those that served last are given up; goes on with what others have");
     }
 }

@@ -14,17 +14,19 @@
 //! for. If those that are named are not in the acting set, or the primary's own log does not meet theirs, the primary
 //! has the monitors let another acting set stand in (`pg_temp`).
 
-use crate::agreement::doubt::Doubt;
-use crate::agreement::going_back::GoingBack;
 use crate::agreement::leases::by_another_clock;
 use crate::agreement::lost_osds::is_missed;
 use crate::agreement::members::Standing;
 use crate::agreement::merge::{NoOverlap, merge};
+use crate::agreement::phase::{Phase, Spans};
 use crate::coded::protection::Protection;
 use crate::context::{Context, OnCommit};
+use crate::group::effects::Effect;
 use crate::group::info::PgInfo;
+use crate::group::interval::Interval;
 use crate::group::log::{LogEntry, PgLog, log_key, log_key_range};
-use crate::group::pg::{Interval, Pg, missing_key_range};
+use crate::group::missing::{found_step, missing_key_range, missing_step};
+use crate::group::pg::Pg;
 use crate::messages::PgInterval;
 use crate::messages::peering::{Agreed, MemberState, PgLogEntries, PgLogGet, PgStart, PgStarted};
 use mutant::Mutant;
@@ -38,128 +40,15 @@ use wire::{Encode, Target};
 /// Requests that stay unanswered are repeated after this time.
 const RETRY_AFTER: Duration = Duration::from_secs(3);
 
-/// Where the primary is on the way to serving.
-#[derive(Debug, Default)]
-pub(crate) enum Phase {
-    /// Not the primary.
-    #[default]
-    Follower,
-    /// Waits for a map that this OSD has not seen: what was under way with a member is lost (`interruption`).
-    AwaitingMap {
-        newer_than: Epoch,
-    },
-    /// Waits for the monitors' record and for what members have.
-    Gathering {
-        waiting: BTreeSet<OsdId>,
-    },
-    /// Waits for the log of the member that has the longest.
-    GettingLog {
-        from: OsdId,
-    },
-    /// Members bring their logs to the authoritative one.
-    Starting {
-        waiting: BTreeSet<OsdId>,
-    },
-    /// The monitors record that the group becomes active.
-    Recording,
-    /// Too few members have the log, or objects of updates that perhaps nobody was answered for; they may become more.
-    Peered,
-    Active,
-    /// Recorded as one that serves, but answers nobody: it is about to be merged with another group.
-    Premerge,
-    /// Waits for another acting set to stand in.
-    Remapping,
-    /// Those that served last are down.
-    Down,
-    /// Those that served last are here and have not what they should have.
-    Incomplete,
-}
-
-/// Until when something holds for an OSD, as this one's clock has it; or for one that is not known.
-type Spans = BTreeMap<Option<OsdId>, Duration>;
-
-/// One group's way to serving, on its primary; and whom it follows, on other members.
-#[derive(Debug, Default)]
-pub(crate) struct Peering {
-    phase: Phase,
-    /// What the other members have had at the interval's beginning.
-    pub told: BTreeMap<OsdId, MemberState>,
-    /// Until when their promises to other primaries may last, as this OSD's clock has it; to whom is not known of those
-    /// that were made before a member started.
-    promised: Spans,
-    /// What the monitors last said; or, where that may be behind, what all OSDs have.
-    pub history: Option<PgHistory>,
-    /// The record's `last_epoch_started`, as the monitors said it.
-    record: Option<Epoch>,
-    pub doubt: Doubt,
-    /// The primary and interval that this member has joined.
-    joined: Option<(OsdId, Epoch)>,
-    /// Whether this member has the authoritative log of the interval it has joined, and whether durably.
-    started: Option<bool>,
-    /// Acting set that is wanted instead, and the record that is, as last asked for.
-    temp_asked: Option<Vec<OsdId>>,
-    record_asked: Option<(Vec<OsdId>, bool)>,
-    retry_at: Duration,
-    /// Objects that nobody has, and what they can go back to.
-    pub going_back: GoingBack,
-    /// Until when others may read that those who were asked let read, as each has told.
-    shares: BTreeMap<OsdId, Spans>,
-    /// Until when those that served last may still answer reads: the primary, or whom it let read, too.
-    readers: BTreeMap<OsdId, Duration>,
-    /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch
-    /// they have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
-    pub without: BTreeMap<(OsdId, u8), (Epoch, Epoch)>,
-}
-
-impl Peering {
-    pub fn is_active(&self) -> bool {
-        matches!(self.phase, Phase::Active)
-    }
-
-    /// Whether members that served last are down, and it takes one of them.
-    pub fn is_down(&self) -> bool {
-        matches!(self.phase, Phase::Down)
-    }
-
-    /// Whether members have the log, and the record is still to be asked for.
-    pub fn is_peered(&self) -> bool {
-        matches!(self.phase, Phase::Peered)
-    }
-
-    /// Whether the interval has ended, and the next one begins with the next map.
-    pub fn awaits_map(&self) -> bool {
-        matches!(self.phase, Phase::AwaitingMap { .. })
-    }
-
-    /// Until when others may answer reads.
-    pub fn others_read_until(&self) -> Duration {
-        self.readers.values().copied().max().unwrap_or_default()
-    }
-
-    /// Forgets what was of one interval.
-    pub fn interval_ended(&mut self) {
-        *self = Peering { without: std::mem::take(&mut self.without), ..Peering::default() };
-    }
-
-    pub fn set_phase(&mut self, phase: Phase) {
-        self.phase = phase;
-    }
-
-    /// Whether members have the log, so that objects can be brought to them.
-    pub fn may_recover(&self) -> bool {
-        matches!(self.phase, Phase::Active | Phase::Peered | Phase::Premerge)
-    }
-}
-
 impl Pg {
     /// The first step of an interval.
     pub(crate) fn begin_peering(&mut self, cx: &mut Context<'_>) {
         self.peering.interval_ended();
         self.members.clear();
-        if !self.is_primary(cx.whoami) {
+        if !self.core.is_primary(cx.whoami) {
             return;
         }
-        let waiting = self.others(cx.whoami).into_iter().collect();
+        let waiting = self.core.others(cx.whoami).into_iter().collect();
         self.peering.phase = Phase::Gathering { waiting };
         self.ask(cx);
     }
@@ -167,17 +56,17 @@ impl Pg {
     /// (Re)sends what the present phase waits for.
     fn ask(&mut self, cx: &mut Context<'_>) {
         self.peering.retry_at = cx.now + RETRY_AFTER;
-        let pg = self.pg_interval();
+        let pg = self.core.pg_interval();
         match &self.peering.phase {
             Phase::AwaitingMap { newer_than } => {
                 cx.outbox.to_monitor.newer_than = cx.outbox.to_monitor.newer_than.max(Some(*newer_than))
             }
             Phase::Gathering { waiting } => {
                 if self.peering.history.is_none() {
-                    cx.outbox.to_monitor.history.push(self.id.base());
+                    cx.outbox.to_monitor.history.push(self.core.id.base());
                 }
                 for osd in waiting {
-                    cx.outbox.queries.entry(*osd).or_default().push((pg, self.interval.agreed()));
+                    cx.outbox.queries.entry(*osd).or_default().push((pg, self.core.interval.agreed()));
                 }
             }
             Phase::Starting { waiting } => {
@@ -191,14 +80,14 @@ impl Pg {
             _ => {}
         }
         if let Some((members, recovered)) = self.peering.record_asked.clone() {
-            let (interval_since, acting) = (self.interval.since, self.interval.acting.clone());
-            let (pgid, member_shards) = (self.id.base(), self.shards_of(&members));
+            let (interval_since, acting) = (self.core.interval.since, self.core.interval.acting.clone());
+            let (pgid, member_shards) = (self.core.id.base(), self.shards_of(&members));
             let basis = self.peering.record;
             let activation = PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis };
             cx.outbox.to_monitor.activations.push(activation);
         }
         if let Some(osds) = self.peering.temp_asked.clone() {
-            cx.outbox.to_monitor.temps.push((self.id.base(), osds));
+            cx.outbox.to_monitor.temps.push((self.core.id.base(), osds));
         }
     }
 
@@ -231,7 +120,7 @@ impl Pg {
 
     /// Repeats what is waited for, if anything is.
     pub(crate) fn ask_again(&mut self, cx: &mut Context<'_>) {
-        if self.is_primary(cx.whoami) && !self.is_loading() {
+        if self.core.is_primary(cx.whoami) && !self.is_loading() {
             self.ask(cx);
         }
     }
@@ -254,11 +143,11 @@ impl Pg {
         pg: PgInterval,
         agreed: &Agreed,
     ) -> Option<MemberState> {
-        if self.interval.primary != Some(from) || !self.interval.agrees(self.id, agreed) {
+        if self.core.interval.primary != Some(from) || !self.core.interval.agrees(self.core.id, agreed) {
             return None;
         }
         // An OSD that has not seen the maps between: it led in this way before, and others did since.
-        if pg.since < self.not_before {
+        if pg.since < self.core.not_before {
             return None;
         }
         if self.joined_since(from).is_some_and(|since| pg.since < since) {
@@ -270,12 +159,12 @@ impl Pg {
         }
         if self.peering.joined != Some((from, pg.since)) {
             // The primary names the interval; this member may have seen fewer maps and know it by a later epoch.
-            self.interval.since = pg.since;
+            self.core.interval.since = pg.since;
             self.peering.joined = Some((from, pg.since));
             self.peering.started = None;
             self.replica_reads.forget_share();
         }
-        Some(self.member_state())
+        Some(self.core.member_state())
     }
 
     /// Whether this member has the authoritative log durably, in the interval that it has joined.
@@ -283,7 +172,7 @@ impl Pg {
         let joined = self
             .peering
             .joined
-            .is_some_and(|(osd, since)| self.interval.primary == Some(osd) && self.interval.since == since);
+            .is_some_and(|(osd, since)| self.core.interval.primary == Some(osd) && self.core.interval.since == since);
         joined && self.peering.started == Some(true)
     }
 
@@ -298,7 +187,7 @@ impl Pg {
         promises: &[(Option<OsdId>, u64)],
         shares: &[(Option<OsdId>, u64)],
     ) {
-        if since != self.interval.since || !self.is_primary(cx.whoami) {
+        if since != self.core.interval.since || !self.core.is_primary(cx.whoami) {
             return;
         }
         if self.peering.readers.remove(&osd).is_some() {
@@ -371,11 +260,11 @@ impl Pg {
     fn wait_for_reader(&mut self, cx: &mut Context<'_>, osd: OsdId, until: Duration) {
         if until > cx.now {
             self.peering.readers.insert(osd, until);
-            cx.agenda.wakes.insert((until, self.id));
+            cx.agenda.wakes.insert((until, self.core.id));
             if cx.map.is_up(osd) {
                 // It may know already that it does not lead, or is no member, any more.
-                let pg = self.pg_interval();
-                cx.outbox.queries.entry(osd).or_default().push((pg, self.interval.agreed()));
+                let pg = self.core.pg_interval();
+                cx.outbox.queries.entry(osd).or_default().push((pg, self.core.interval.agreed()));
             }
         }
     }
@@ -384,7 +273,7 @@ impl Pg {
     /// group may have served elsewhere since. It answers a question of an earlier interval, and newer maps have
     /// overtaken it.
     pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, epoch: Epoch, told: PgHistory) {
-        if epoch < self.interval.since && !mutant::is(Mutant::OldRecordTaken) {
+        if epoch < self.core.interval.since && !mutant::is(Mutant::OldRecordTaken) {
             return;
         }
         if let Phase::Gathering { .. } = &self.peering.phase {
@@ -408,19 +297,19 @@ impl Pg {
 
     fn choose_log(&mut self, cx: &mut Context<'_>) {
         let history = self.peering.history.clone().expect("gathered before");
-        self.info.created = history.created;
+        self.core.info.created = history.created;
         if history.last_epoch_started == Epoch(0) {
             // Never served, so there is nothing: whatever an earlier attempt left is as empty as this.
             return self.start_members(cx);
         }
-        match self.protection() {
+        match self.core.protection() {
             Protection::Copies => self.choose_copies_log(cx, &history),
             Protection::Shards(_) => self.choose_coded_log(cx, &history),
         }
     }
 
     fn choose_copies_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
-        let own = self.member_state();
+        let own = self.core.member_state();
         let may_lead = |osd: OsdId, state: &MemberState| {
             let info =
                 state.info.as_ref().filter(|_| history.members.contains(&osd) || mutant::is(Mutant::StrangerLeads))?;
@@ -439,7 +328,7 @@ impl Pg {
     /// The authoritative log is that of `osd`: a primary that answers for its objects gets it, another one lets `osd`
     /// lead.
     pub(crate) fn go_by_log_of(&mut self, cx: &mut Context<'_>, osd: OsdId) {
-        if osd == cx.whoami || self.stored && self.info.complete {
+        if osd == cx.whoami || self.core.stored && self.core.info.complete {
             self.start_with_log_of(cx, osd);
         } else {
             self.let_lead(cx, osd);
@@ -452,13 +341,13 @@ impl Pg {
             return self.start_members(cx);
         }
         self.peering.phase = Phase::GettingLog { from: osd };
-        cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
+        cx.send_osd(osd, PgLogGet { pg: self.core.pg_interval(), since: self.core.log.head() });
         self.queue_report(cx);
     }
 
     /// Nobody in the acting set has what is needed.
     fn cannot_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
-        let is_elsewhere = |osd: &&OsdId| cx.map.is_up(**osd) && !self.interval.acting.contains(osd);
+        let is_elsewhere = |osd: &&OsdId| cx.map.is_up(**osd) && !self.core.interval.acting.contains(osd);
         if let Some(osd) = history.members.iter().find(is_elsewhere).copied() {
             return self.let_lead(cx, osd);
         }
@@ -473,7 +362,7 @@ impl Pg {
         let any_down = history.members.iter().any(|osd| is_missed(cx.map, *osd, since));
         if !matches!(self.peering.phase, Phase::Down | Phase::Incomplete) {
             let members = &history.members;
-            tracing::warn!(pg = %self.id, %since, ?members, "of those that served last none can lead");
+            tracing::warn!(pg = %self.core.id, %since, ?members, "of those that served last none can lead");
             self.peering.phase = if any_down { Phase::Down } else { Phase::Incomplete };
             self.queue_report(cx);
             self.hold_clients_back(cx);
@@ -503,7 +392,7 @@ impl Pg {
     pub(crate) fn with_past_members<'a>(&'a self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
         let past = |history: &'a PgHistory| history.past.iter().filter(|_| !mutant::is(Mutant::PastIgnored));
         let history = self.peering.history.iter().flat_map(|history| history.members.iter().chain(past(history)));
-        let all = self.interval.acting.iter().chain(&self.interval.up).chain(history);
+        let all = self.core.interval.acting.iter().chain(&self.core.interval.up).chain(history);
         let mut osds = vec![first];
         for osd in all.filter(|osd| cx.map.is_up(**osd)) {
             if !osds.contains(osd) {
@@ -516,28 +405,28 @@ impl Pg {
     /// Whether the monitors are asked to have somebody act who does not.
     pub(crate) fn asks_for_others(&self) -> bool {
         let asked = self.peering.temp_asked.as_deref().unwrap_or_default();
-        asked.iter().any(|osd| osd.is_some() && !self.interval.acting.contains(osd))
+        asked.iter().any(|osd| osd.is_some() && !self.core.interval.acting.contains(osd))
     }
 
     pub(crate) fn want_temp(&mut self, cx: &mut Context<'_>, osds: Vec<OsdId>) {
         if self.peering.temp_asked.as_ref() != Some(&osds) {
-            tracing::debug!(pg = %self.id, ?osds, "wants another acting set");
+            tracing::debug!(pg = %self.core.id, ?osds, "wants another acting set");
             self.peering.temp_asked = Some(osds.clone());
-            cx.outbox.to_monitor.temps.push((self.id.base(), osds));
+            cx.outbox.to_monitor.temps.push((self.core.id.base(), osds));
         }
     }
 
     /// Asks for the acting set that suits what members have: the up set once that has everything; until then also
     /// those that may have what others lack.
     pub(crate) fn consider_temp(&mut self, cx: &mut Context<'_>) {
-        match self.protection() {
+        match self.core.protection() {
             Protection::Copies => self.consider_copies_temp(cx),
             Protection::Shards(_) => self.consider_coded_temp(cx),
         }
     }
 
     fn consider_copies_temp(&mut self, cx: &mut Context<'_>) {
-        let Interval { up, acting, .. } = &self.interval;
+        let Interval { up, acting, .. } = &self.core.interval;
         let has_all = |osd: &OsdId| self.is_recorded(*osd) && self.lacks_nothing(*osd, cx.whoami);
         if up.is_empty() {
             return;
@@ -545,7 +434,8 @@ impl Pg {
         if up.iter().all(has_all) {
             // Too few are wanted here, as the map has no more: whoever else serves goes on with it, as a further copy.
             let has_more = acting.iter().any(|osd| !up.contains(osd));
-            let is_short = up.len() < usize::from(self.interval.shape.size) && !mutant::is(Mutant::ShortUpSetWanted);
+            let is_short =
+                up.len() < usize::from(self.core.interval.shape.size) && !mutant::is(Mutant::ShortUpSetWanted);
             if acting != up && !(is_short && has_more) {
                 self.want_temp(cx, Vec::new());
             }
@@ -568,30 +458,31 @@ impl Pg {
     /// What a member whose log ends at `since` needs of this log: the entries after that, or, if this log does not have
     /// that update, all.
     pub(crate) fn entries_for(&self, since: EVersion) -> PgLogEntries {
-        let (pg, info) = (self.pg_interval(), self.info.clone());
-        let after = if self.log.contains(since) { since } else { self.log.tail() };
-        let entries = self.log.after(after).expect("the log contains it").map(|entry| self.as_told(entry)).collect();
+        let (pg, info) = (self.core.pg_interval(), self.core.info.clone());
+        let after = if self.core.log.contains(since) { since } else { self.core.log.tail() };
+        let entries =
+            self.core.log.after(after).expect("the log contains it").map(|entry| self.as_told(entry)).collect();
         PgLogEntries { pg, after, entries, info, start_over: false, dups: Vec::new() }
     }
 
     /// A log: the authoritative one, if this is the primary; or the one to start over with.
     pub(crate) fn log_came(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgLogEntries) {
         let as_primary = matches!(self.peering.phase, Phase::GettingLog { from: best } if best == from)
-            && message.pg.since == self.interval.since;
+            && message.pg.since == self.core.interval.since;
         if as_primary {
             self.joins_interval();
             match self.merge_log(message.after, &message.entries, &message.info) {
                 Ok(steps) => {
-                    cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+                    cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
                     self.start_members(cx);
                 }
-                Err(NoOverlap) => match self.protection() {
+                Err(NoOverlap) => match self.core.protection() {
                     Protection::Copies => self.let_lead(cx, from),
                     Protection::Shards(_) => self.coded_log_does_not_meet(cx),
                 },
             }
         } else if self.follows(from, message.pg.since) && message.start_over {
-            tracing::info!(pg = %self.id, %from, "starts over: its log does not meet the others'");
+            tracing::info!(pg = %self.core.id, %from, "starts over: its log does not meet the others'");
             self.start_over(cx, message);
         }
     }
@@ -599,7 +490,7 @@ impl Pg {
     /// As primary: notes what this OSD has had itself when the interval began.
     fn joins_interval(&mut self) {
         if let Some(history) = &self.peering.history {
-            self.info.joins_after(history.last_epoch_started);
+            self.core.info.joins_after(history.last_epoch_started);
         }
     }
 
@@ -607,13 +498,13 @@ impl Pg {
     fn merge_log(&mut self, after: EVersion, entries: &[LogEntry], theirs: &PgInfo) -> Result<Vec<Step>, NoOverlap> {
         let mut entries = entries.to_vec();
         self.as_lost(&mut entries);
-        let merged = merge(&mut self.log, after, &entries)?;
-        let (mut steps, undone) = match self.protection().keeps_undo() {
+        let merged = merge(&mut self.core.log, after, &entries)?;
+        let (mut steps, undone) = match self.core.protection().keeps_undo() {
             true => self.undo_steps(&merged.taken_back),
             false => Default::default(),
         };
         if !merged.taken_back.is_empty() {
-            tracing::info!(pg = %self.id, updates = merged.taken_back.len(), "takes back updates that nobody else has");
+            tracing::info!(pg = %self.core.id, updates = merged.taken_back.len(), "takes back updates that nobody else has");
         }
         for entry in merged.taken_back {
             steps.push(Step::PgRemove { key: log_key(entry.version) });
@@ -622,8 +513,8 @@ impl Pg {
             steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
         }
         for object in merged.absent {
-            if self.missing.remove(&object).is_some() {
-                steps.push(Pg::found_step(&object));
+            if self.core.missing.remove(&object).is_some() {
+                steps.push(found_step(&object));
             }
             steps.push(Step::Remove { object });
         }
@@ -633,22 +524,22 @@ impl Pg {
                 continue;
             }
             // What is not here yet comes by backfill.
-            if self.info.covers(&object) {
+            if self.core.info.covers(&object) {
                 if !mutant::is(Mutant::MissingNotDurable) {
-                    steps.push(Pg::missing_step(&object, version));
+                    steps.push(missing_step(&object, version));
                 }
-                self.missing.insert(object, version);
+                self.core.missing.insert(object, version);
             }
         }
-        self.info.last_update = self.log.head();
-        if !self.protection().keeps_undo() {
+        self.core.info.last_update = self.core.log.head();
+        if !self.core.protection().keeps_undo() {
             // What of its shard an erasure-coded group's member has kept to take updates back is its own affair.
-            self.info.rolled_forward = self.info.rolled_forward.max(theirs.rolled_forward);
+            self.core.info.rolled_forward = self.core.info.rolled_forward.max(theirs.rolled_forward);
         }
-        self.info.rolled_forward = self.info.rolled_forward.min(self.info.last_update);
-        self.info.follow(theirs);
-        steps.push(self.info.step());
-        self.stored = true;
+        self.core.info.rolled_forward = self.core.info.rolled_forward.min(self.core.info.last_update);
+        self.core.info.follow(theirs);
+        steps.push(self.core.info.step());
+        self.core.stored = true;
         Ok(steps)
     }
 
@@ -660,29 +551,29 @@ impl Pg {
         for (begin, end) in [log_key_range(), missing_key_range()] {
             steps.push(Step::PgRemoveRange { begin, end });
         }
-        self.missing.clear();
-        self.log = PgLog::starting_at(message.after);
-        message.dups.iter().for_each(|dup| self.log.add_dup(dup));
-        for dup in self.log.dups().entries() {
+        self.core.missing.clear();
+        self.core.log = PgLog::starting_at(message.after);
+        message.dups.iter().for_each(|dup| self.core.log.add_dup(dup));
+        for dup in self.core.log.dups().entries() {
             steps.push(Step::PgSet { key: log_key(dup.version), value: dup.to_vec(Target::default()).into() });
         }
         for entry in message.entries {
             steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
-            self.log.append(entry);
+            self.core.log.append(entry);
         }
-        self.info = message.info;
-        self.info.last_update = self.log.head();
-        self.info.log_tail = self.log.tail();
-        self.info.rolled_forward = self.log.tail();
+        self.core.info = message.info;
+        self.core.info.last_update = self.core.log.head();
+        self.core.info.log_tail = self.core.log.tail();
+        self.core.info.rolled_forward = self.core.log.tail();
         // Whatever this member had is forgotten.
-        self.info.own_in = Epoch(0);
-        self.info.last_epoch_started = Epoch(0);
-        self.info.complete = false;
-        self.info.last_backfill = None;
-        self.info.pg_num = self.interval.shape.pg_num;
-        steps.push(self.info.step());
-        self.stored = true;
-        cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        self.core.info.own_in = Epoch(0);
+        self.core.info.last_epoch_started = Epoch(0);
+        self.core.info.complete = false;
+        self.core.info.last_backfill = None;
+        self.core.info.pg_num = self.core.interval.shape.pg_num;
+        steps.push(self.core.info.step());
+        self.core.stored = true;
+        cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
     }
 
     /// This primary has the authoritative log; every other member gets it.
@@ -690,7 +581,7 @@ impl Pg {
         self.joins_interval();
         let is_new = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started == Epoch(0));
         let mut waiting = BTreeSet::from([cx.whoami]);
-        for osd in self.others(cx.whoami) {
+        for osd in self.core.others(cx.whoami) {
             let told = self.peering.told.remove(&osd).unwrap_or_default();
             if is_new || told.info.is_some() {
                 waiting.insert(osd);
@@ -701,18 +592,18 @@ impl Pg {
         }
         self.peering.phase = Phase::Starting { waiting };
         self.ask(cx);
-        let then = OnCommit::Started { primary: cx.whoami, since: self.interval.since };
+        let then = OnCommit::Started { primary: cx.whoami, since: self.core.interval.since };
         self.remember_start(cx, Vec::new(), then);
         self.queue_report(cx);
     }
 
     fn remember_start(&mut self, cx: &mut Context<'_>, mut steps: Vec<Step>, then: OnCommit) {
-        if self.info.complete {
-            self.info.last_epoch_started = self.interval.since;
+        if self.core.info.complete {
+            self.core.info.last_epoch_started = self.core.interval.since;
         }
-        self.stored = true;
-        steps.push(self.info.step());
-        cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
+        self.core.stored = true;
+        steps.push(self.core.info.step());
+        cx.submit_or_stop(Transaction { pg: self.core.id, steps }, then);
     }
 
     /// The primary has the authoritative log.
@@ -720,25 +611,25 @@ impl Pg {
         if !self.follows(from, message.pg.since) {
             return;
         }
-        let pg = self.pg_interval();
+        let pg = self.core.pg_interval();
         match self.peering.started {
             // Asked again. The log must not be merged twice: updates may have followed it.
-            Some(true) => return cx.send_osd(from, PgStarted { pg, merged: true, missing: self.missing.clone() }),
+            Some(true) => return cx.send_osd(from, PgStarted { pg, merged: true, missing: self.core.missing.clone() }),
             Some(false) => return,
             None => {}
         }
-        let had = (self.info.own_in, self.info.own_until);
-        self.info.joins_after(message.info.own_in);
+        let had = (self.core.info.own_in, self.core.info.own_until);
+        self.core.info.joins_after(message.info.own_in);
         match self.merge_log(message.after, &message.entries, &message.info) {
             Ok(steps) => {
                 self.peering.started = Some(false);
                 if mutant::is(Mutant::StartedNotDurable) {
-                    cx.send_osd(from, PgStarted { pg, merged: true, missing: self.missing.clone() });
+                    cx.send_osd(from, PgStarted { pg, merged: true, missing: self.core.missing.clone() });
                 }
                 self.remember_start(cx, steps, OnCommit::Started { primary: from, since: message.pg.since });
             }
             Err(NoOverlap) => {
-                (self.info.own_in, self.info.own_until) = had;
+                (self.core.info.own_in, self.core.info.own_until) = had;
                 cx.send_osd(from, PgStarted { pg, merged: false, missing: BTreeMap::new() });
             }
         }
@@ -746,7 +637,7 @@ impl Pg {
 
     /// [`Pg::remember_start`] is durable here.
     pub(crate) fn start_remembered(&mut self, cx: &mut Context<'_>, primary: OsdId, since: Epoch) {
-        let (pg, missing) = (PgInterval { pgid: self.id, since }, self.missing.clone());
+        let (pg, missing) = (PgInterval { pgid: self.core.id, since }, self.core.missing.clone());
         if primary == cx.whoami {
             self.member_started(cx, cx.whoami, PgStarted { pg, merged: true, missing });
         } else if self.follows(primary, since) {
@@ -757,7 +648,7 @@ impl Pg {
 
     pub(crate) fn member_started(&mut self, cx: &mut Context<'_>, osd: OsdId, message: PgStarted) {
         let Phase::Starting { waiting } = &mut self.peering.phase else { return };
-        if message.pg.since != self.interval.since || !waiting.remove(&osd) {
+        if message.pg.since != self.core.interval.since || !waiting.remove(&osd) {
             return;
         }
         let all = waiting.is_empty();
@@ -782,10 +673,11 @@ impl Pg {
 
     fn all_started(&mut self, cx: &mut Context<'_>) {
         self.peering.phase = Phase::Peered;
-        self.replication.start(&self.serving(cx), self.log.head());
+        self.replication.start(&self.serving(cx), self.core.log.head());
         self.wait_out_lease(cx);
-        let (head, missing) = (self.log.head(), self.missing.len());
-        tracing::debug!(pg = %self.id, since = %self.interval.since, %head, missing, members = ?self.members, "peered");
+        let (head, missing) = (self.core.log.head(), self.core.missing.len());
+        let since = self.core.interval.since;
+        tracing::debug!(pg = %self.core.id, %since, %head, missing, members = ?self.members, "peered");
         self.members_changed(cx);
         self.recover(cx);
     }
@@ -793,7 +685,7 @@ impl Pg {
     /// Those that have the whole log: this primary first.
     pub(crate) fn serving(&self, cx: &Context<'_>) -> Vec<OsdId> {
         let serves = |osd: &OsdId| self.members.standing(*osd) == Some(Standing::Serving);
-        std::iter::once(cx.whoami).chain(self.others(cx.whoami).into_iter().filter(serves)).collect()
+        std::iter::once(cx.whoami).chain(self.core.others(cx.whoami).into_iter().filter(serves)).collect()
     }
 
     /// Whether reads may be answered: every serving member has promised that nobody else serves.
@@ -808,27 +700,32 @@ impl Pg {
             }
         }
         if !holds {
-            cx.shared.leases.waiting.insert(self.id);
+            cx.shared.leases.waiting.insert(self.core.id);
         }
         holds
     }
 
     /// Whether the monitors have recorded, in this interval, that the member serves.
     pub(crate) fn is_recorded(&self, osd: OsdId) -> bool {
-        let current = |history: &&PgHistory| history.last_epoch_started == self.interval.since;
+        let current = |history: &&PgHistory| history.last_epoch_started == self.core.interval.since;
         self.peering.history.iter().filter(current).any(|history| history.members.contains(&osd))
     }
 
     /// Whether the member (this primary too) has the log and all objects durably.
     pub(crate) fn lacks_nothing(&self, osd: OsdId, whoami: OsdId) -> bool {
         match osd == whoami {
-            true => self.missing.is_empty() && self.pulls.are_durable(),
+            true => self.core.missing.is_empty() && self.pulls.are_durable(),
             false => self.members.lacks_nothing(osd),
         }
     }
 
-    /// Members have got further: what the monitors should know of it is told them.
-    pub(crate) fn members_changed(&mut self, cx: &mut Context<'_>) {
+    /// Members have got further: the group acts on it once this input is handled.
+    pub(crate) fn members_changed(&self, cx: &mut Context<'_>) {
+        cx.cause(self.core.id, Effect::MembersChanged);
+    }
+
+    /// Members have got further: the group serves if they are enough, and the monitors are told what they should know.
+    pub(crate) fn follow_members(&mut self, cx: &mut Context<'_>) {
         if !matches!(self.peering.phase, Phase::Active | Phase::Peered | Phase::Recording | Phase::Premerge) {
             return;
         }
@@ -837,20 +734,20 @@ impl Pg {
         }
         self.look_for_old_shards(cx);
         let members = self.serving(cx);
-        let is_enough = self.serving_copies() >= usize::from(self.interval.shape.min_size);
+        let is_enough = self.serving_copies() >= usize::from(self.core.interval.shape.min_size);
         let is_ready = is_enough || mutant::is(Mutant::MinSizeIgnored);
         if is_ready && (!self.peering.is_peered() || self.adopted_are_kept(cx)) {
             if self.peering.is_peered() {
                 // Who is to leave the group stays in it until as many others serve as there should be: the record that
                 // is asked for now does not name it any more.
-                if self.serving_copies() < usize::from(self.interval.shape.size) {
+                if self.serving_copies() < usize::from(self.core.interval.shape.size) {
                     self.consider_temp(cx);
                 }
                 self.peering.phase = Phase::Recording;
             }
             let recovered = members.iter().all(|osd| self.lacks_nothing(*osd, cx.whoami));
             let is_known = self.peering.history.as_ref().is_some_and(|history| {
-                history.last_epoch_started == self.interval.since
+                history.last_epoch_started == self.core.interval.since
                     && history.members == members
                     && (!recovered || history.past.is_empty() && history.doubt != doubt::BEHIND)
             });
@@ -869,13 +766,13 @@ impl Pg {
 
     /// The monitors have recorded who serves.
     pub(crate) fn recorded(&mut self, cx: &mut Context<'_>, history: PgHistory) {
-        if !self.is_primary(cx.whoami) {
+        if !self.core.is_primary(cx.whoami) {
             return;
         }
-        let is_ours = history.last_epoch_started == self.interval.since;
+        let is_ours = history.last_epoch_started == self.core.interval.since;
         let Some((members, recovered)) = &self.peering.record_asked else { return };
         let is_newer = self.peering.record.is_some_and(|record| history.last_epoch_started > record);
-        if is_newer && history.last_epoch_started < self.interval.since {
+        if is_newer && history.last_epoch_started < self.core.interval.since {
             // It was recorded late, after this primary had asked: others may have been answered by those that it names.
             return self.begin_with_newer_map(cx, "another interval was recorded meanwhile");
         }
@@ -887,22 +784,22 @@ impl Pg {
         }
         self.peering.record = Some(history.last_epoch_started);
         self.peering.history = Some(history);
-        let is_merging = self.interval.shape.is_merging(self.id) && !mutant::is(Mutant::PremergeServes);
+        let is_merging = self.core.interval.shape.is_merging(self.core.id) && !mutant::is(Mutant::PremergeServes);
         if matches!(self.peering.phase, Phase::Recording) && is_merging {
             self.peering.phase = Phase::Premerge;
-            tracing::debug!(pg = %self.id, since = %self.interval.since, head = %self.log.head(), "ready to be merged");
+            tracing::debug!(pg = %self.core.id, since = %self.core.interval.since, head = %self.core.log.head(), "ready to be merged");
             self.recover(cx);
         } else if matches!(self.peering.phase, Phase::Recording) {
             self.peering.phase = Phase::Active;
-            self.replication.start(&self.serving(cx), self.log.head());
-            tracing::debug!(pg = %self.id, since = %self.interval.since, head = %self.log.head(), "active");
+            self.replication.start(&self.serving(cx), self.core.log.head());
+            tracing::debug!(pg = %self.core.id, since = %self.core.interval.since, head = %self.core.log.head(), "active");
             self.ask_members_for_room(cx);
             self.look_for_old_shards(cx);
             self.recover(cx);
             let watched = self.watches.objects();
             self.start_waiting_ops(cx);
             self.look_at_watches(cx, watched);
-            cx.shared.backoffs.release(self.id.base(), cx.map.epoch);
+            cx.shared.backoffs.release(self.core.id.base(), cx.map.epoch);
         }
         self.members_changed(cx);
     }
@@ -910,8 +807,8 @@ impl Pg {
     /// The state, as Ceph names it.
     pub(crate) fn state_bits(&self, whoami: OsdId) -> u64 {
         let undersized = match self.peering.may_recover() {
-            true => self.serving_copies() < usize::from(self.interval.shape.size),
-            false => !self.interval.is_full(),
+            true => self.serving_copies() < usize::from(self.core.interval.shape.size),
+            false => !self.core.interval.is_full(),
         };
         let mut bits = match self.peering.phase {
             Phase::Follower => 0,
@@ -927,7 +824,7 @@ impl Pg {
             Phase::Down => pg_state::DOWN,
             Phase::Incomplete => pg_state::INCOMPLETE,
         };
-        let members = self.interval.acting.iter();
+        let members = self.core.interval.acting.iter();
         let lack_objects = !members.clone().all(|osd| self.lacks_nothing(*osd, whoami));
         let is_recorded = members.clone().all(|osd| self.is_recorded(*osd));
         if self.peering.may_recover() {
@@ -936,16 +833,13 @@ impl Pg {
                 bits |= pg_state::DEGRADED;
             }
         }
-        if !self.interval.is_where_wanted() && !self.interval.up.is_empty() {
+        if !self.core.interval.is_where_wanted() && !self.core.interval.up.is_empty() {
             bits |= pg_state::REMAPPED;
         } else if self.peering.is_active() && !undersized && !lack_objects && is_recorded {
             bits |= pg_state::CLEAN;
         }
         if undersized {
             bits |= pg_state::UNDERSIZED | pg_state::DEGRADED;
-        }
-        if self.bad_blocks > 0 {
-            bits |= pg_state::INCONSISTENT;
         }
         bits | self.scrub.state_bits() | self.trim_bits()
     }

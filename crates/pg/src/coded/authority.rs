@@ -10,7 +10,7 @@
 
 use crate::agreement::lost_osds::is_given_up;
 use crate::agreement::members::Standing;
-use crate::agreement::peering::Phase;
+use crate::agreement::phase::Phase;
 use crate::context::Context;
 use crate::group::info::PgInfo;
 use crate::group::pg::Pg;
@@ -37,16 +37,18 @@ fn life_of(cx: &Context<'_>, osd: OsdId, history: &PgHistory) -> (Epoch, Epoch) 
 impl Pg {
     /// The group has served before; what the monitors and the members know is known.
     pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
-        let own = (cx.whoami, self.member_state());
+        let own = (cx.whoami, self.core.member_state());
         let states = std::iter::once((&own.0, &own.1)).chain(&self.peering.told);
-        let k = self.protection().needed();
+        let k = self.core.protection().needed();
         let is_left = self.goes_on_with_shards_left(cx, history);
         // Whoever served before counts only where those that served last are given up.
         let may_count = |osd, shard| is_left || served(history).any(|holder| holder == (osd, shard));
         let mut holders = Vec::new();
         let (mut newest, mut rolled_forward) = (Epoch(0), EVersion::ZERO);
         for (osd, state) in states {
-            let Some(shard) = self.interval.shard_of(*osd).filter(|shard| may_count(*osd, *shard)) else { continue };
+            let Some(shard) = self.core.interval.shard_of(*osd).filter(|shard| may_count(*osd, *shard)) else {
+                continue;
+            };
             let served_last = |info: &PgInfo| info.last_epoch_started >= history.last_epoch_started;
             let has_all = |info: &&PgInfo| info.complete && (is_left || served_last(info));
             match state.info.as_ref().filter(has_all) {
@@ -69,7 +71,7 @@ impl Pg {
             holders.iter().filter(|holder| is_whole(holder)).map(|(_, shard, ..)| *shard).collect();
         if whole.len() >= k && !mutant::is(Mutant::ShortLogTakesBack) {
             for (osd, _, head, _) in holders.iter().filter(|holder| !is_whole(holder)) {
-                tracing::error!(pg = %self.id, %osd, %head, %rolled_forward, "has lost the end of its log");
+                tracing::error!(pg = %self.core.id, %osd, %head, %rolled_forward, "has lost the end of its log");
             }
             holders.retain(is_whole);
         }
@@ -79,7 +81,7 @@ impl Pg {
             true => holders.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a }),
         };
         // Who served before, and has a shard that others lack, may lead with the log of those that served last.
-        let may_lead = leads || self.stored && self.info.complete;
+        let may_lead = leads || self.core.stored && self.core.info.complete;
         match shortest {
             Some((osd, _, version, since)) if may_lead && shards.len() >= k => {
                 if is_left {
@@ -99,7 +101,7 @@ impl Pg {
         let (gone, there): (Vec<_>, Vec<_>) = served(history).partition(|(osd, _)| is_given_up(cx.map, *osd, since));
         let shards: BTreeSet<u8> = there.iter().map(|(_, shard)| *shard).collect();
         let are_here = there.iter().all(|(osd, _)| cx.map.is_up(*osd));
-        !gone.is_empty() && are_here && shards.len() < self.protection().needed()
+        !gone.is_empty() && are_here && shards.len() < self.core.protection().needed()
     }
 
     /// The log of those that served last does not meet this primary's.
@@ -115,9 +117,9 @@ impl Pg {
     /// This primary does not have what it takes, or too few do: those that served last are to act, each for its shard,
     /// but for those that are known to have come back without it: an empty OSD that took the place of a lost one.
     fn let_holders_act(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
-        let mut wanted = vec![OsdId::NONE; usize::from(self.interval.shape.size)];
+        let mut wanted = vec![OsdId::NONE; usize::from(self.core.interval.shape.size)];
         let is_left = self.goes_on_with_shards_left(cx, history);
-        let own_shard = |osd: OsdId| Some((osd, self.interval.shard_of(osd)?));
+        let own_shard = |osd: OsdId| Some((osd, self.core.interval.shard_of(osd)?));
         let here = std::iter::once(cx.whoami).chain(self.peering.told.keys().copied()).filter_map(own_shard);
         let before = here.chain(served_before(history)).filter(|_| is_left);
         for (osd, shard) in served(history).chain(before).filter(|(osd, _)| cx.map.is_up(*osd)) {
@@ -130,7 +132,7 @@ impl Pg {
             }
         }
         let is_any = wanted.iter().any(|osd| osd.is_some());
-        if is_any && wanted != self.interval.acting {
+        if is_any && wanted != self.core.interval.acting {
             self.peering.set_phase(Phase::Remapping);
             self.want_temp(cx, wanted);
             return self.queue_report(cx);
@@ -145,15 +147,16 @@ impl Pg {
             // It is considered again once it is.
             return;
         }
-        let up = &self.interval.up;
+        let up = &self.core.interval.up;
         // The OSDs of the up set, each for the shard that it has or is brought to have. Who is placed by hand may lack
         // some.
-        let [acting, to_be] = [self.interval.acting.clone(), self.interval.shards_to_be()].map(|mut osds| {
-            osds.resize(usize::from(self.interval.shape.size), OsdId::NONE);
+        let [acting, to_be] = [self.core.interval.acting.clone(), self.core.interval.shards_to_be()].map(|mut osds| {
+            osds.resize(usize::from(self.core.interval.shape.size), OsdId::NONE);
             osds
         });
         let Some(history) = &self.peering.history else { return };
-        let acts_for = |osd: OsdId, shard: usize| osd.is_some() && self.interval.shard_of(osd) == Some(shard as u8);
+        let acts_for =
+            |osd: OsdId, shard: usize| osd.is_some() && self.core.interval.shard_of(osd) == Some(shard as u8);
         let serves = |osd: OsdId| osd == cx.whoami || self.members.standing(osd) == Some(Standing::Serving);
         let has_all = |osd: OsdId| self.is_recorded(osd) && self.lacks_nothing(osd, cx.whoami);
         let is_ready = |shard: usize| acts_for(to_be[shard], shard) && has_all(to_be[shard]);
@@ -203,7 +206,7 @@ impl Pg {
             };
             osds.iter().enumerate().filter(|place| of(*place)).count()
         };
-        let is_busy = !self.missing.is_empty()
+        let is_busy = !self.core.missing.is_empty()
             || self
                 .members
                 .iter()

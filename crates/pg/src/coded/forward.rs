@@ -14,30 +14,30 @@ use types::{EVersion, ObjectId, OsdId};
 impl Pg {
     /// What is to be removed now that updates up to `committed` will stay.
     pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
-        let from = self.info.rolled_forward;
-        if !self.protection().keeps_undo() || committed <= from {
+        let from = self.core.info.rolled_forward;
+        if !self.core.protection().keeps_undo() || committed <= from {
             return Vec::new();
         }
-        let entries = self.log.entries().rev().skip_while(|entry| entry.version > committed);
+        let entries = self.core.log.entries().rev().skip_while(|entry| entry.version > committed);
         let entries = entries.take_while(|entry| entry.version > from);
         entries.filter_map(|entry| entry.undo.forget(&entry.object, entry.version)).collect()
     }
 
     /// What it takes to take updates back up to `rolled_forward` is kept no longer.
     pub(crate) fn undo_ends(&mut self, rolled_forward: EVersion) {
-        if self.protection().keeps_undo() {
-            self.log.will_stay(self.info.rolled_forward, rolled_forward);
+        if self.core.protection().keeps_undo() {
+            self.core.log.will_stay(self.core.info.rolled_forward, rolled_forward);
         }
     }
 
     /// As primary, now and then: members that get no updates learn that the last ones will stay.
     pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
         let committed = self.replication.committed();
-        if !self.protection().keeps_undo() || self.coded.told_forward >= committed {
+        if !self.core.protection().keeps_undo() || self.coded.told_forward >= committed {
             return;
         }
         self.coded.told_forward = committed;
-        let pg = self.pg_interval();
+        let pg = self.core.pg_interval();
         let receiving: Vec<OsdId> = self.members.receiving().map(|(osd, _)| osd).collect();
         for osd in receiving {
             cx.send_osd(osd, RollForward { pg, committed });
@@ -53,15 +53,15 @@ impl Pg {
     }
 
     fn roll_forward(&mut self, cx: &mut Context<'_>, committed: EVersion) {
-        let committed = committed.min(self.log.head());
-        if committed <= self.info.rolled_forward {
+        let committed = committed.min(self.core.log.head());
+        if committed <= self.core.info.rolled_forward {
             return;
         }
         let mut steps = self.forward_steps(committed);
         self.undo_ends(committed);
-        self.info.rolled_forward = committed;
-        steps.push(self.info.step());
-        cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        self.core.info.rolled_forward = committed;
+        steps.push(self.core.info.step());
+        cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
     }
 
     /// What takes back these updates, oldest first, here. Gives the objects that then are what they were before.
@@ -70,9 +70,9 @@ impl Pg {
         for entry in taken_back.iter().rev().filter(|entry| entry.kind != LogKind::Unchanged) {
             let object = &entry.object;
             let may = !lost.contains(object)
-                && !self.missing.contains_key(object)
-                && self.info.covers(object)
-                && entry.version > self.info.rolled_forward;
+                && !self.core.missing.contains_key(object)
+                && self.core.info.covers(object)
+                && entry.version > self.core.info.rolled_forward;
             match entry.undo.steps(object, entry.version).filter(|_| may) {
                 Some(undo) => {
                     steps.extend(undo);
@@ -90,7 +90,7 @@ impl Pg {
 
     /// What other shards' log entries say of undoing does not hold here.
     pub(crate) fn as_lost(&self, entries: &mut [LogEntry]) {
-        if self.protection().keeps_undo() && !mutant::is(Mutant::UndoOfOthersKept) {
+        if self.core.protection().keeps_undo() && !mutant::is(Mutant::UndoOfOthersKept) {
             entries.iter_mut().filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);
         }
     }
@@ -98,7 +98,7 @@ impl Pg {
     /// An entry of the log as other members are told of it: what this one needs to take the update back is its own
     /// affair.
     pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {
-        let is_whole = !self.protection().keeps_undo() || entry.kind == LogKind::Unchanged;
+        let is_whole = !self.core.protection().keeps_undo() || entry.kind == LogKind::Unchanged;
         match is_whole || mutant::is(Mutant::UndoOfOthersKept) {
             true => entry.clone(),
             false => LogEntry { undo: Undo::Lost, ..entry.without_undo() },
@@ -107,9 +107,9 @@ impl Pg {
 
     /// Nothing of what was kept back is needed any more.
     pub(crate) fn drop_kept_back(&self, cx: &mut Context<'_>) {
-        if self.protection().keeps_undo() {
-            let pg = types::PgId { pool: self.id.pool.kept_back(), seed: self.id.seed };
-            let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
+        if self.core.protection().keeps_undo() {
+            let pg = types::PgId { pool: self.core.id.pool.kept_back(), seed: self.core.id.seed };
+            let steps = vec![Step::PgDestroy { pg_num: self.core.interval.shape.pg_num }];
             cx.submit_or_stop(Transaction { pg, steps }, OnCommit::Nothing);
         }
     }

@@ -6,6 +6,7 @@ use super::old_shards::ANSWER_WITHIN;
 use super::proof::Proof;
 use super::shard_sources::{Source, Standing};
 use super::{Coded, PoolCode};
+use crate::coded::wanted::Wanted;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
@@ -16,15 +17,6 @@ use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{AlignedBuf, EVersion, ObjectId, OsdId};
 use wire::Rope;
-
-/// What is wanted of an object.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Wanted {
-    /// Bytes `offset .. offset + len` of the object, all of which there are.
-    Object { offset: u64, len: u64 },
-    /// Bytes of one shard, and with the first piece the object's attributes.
-    Shard { shard: usize, offset: u64, len: u64, attrs: bool },
-}
 
 /// One read over several shards.
 #[derive(Debug)]
@@ -114,7 +106,7 @@ impl Pg {
             .into_iter()
             .filter(|source| source.is_not_of(gather.but) && !gather.tried.contains(&(source.osd, source.shard)))
             .collect();
-        let pg = self.pg_interval();
+        let pg = self.core.pg_interval();
         let Coded { code, gathers, .. } = &mut self.coded;
         let code = &code.as_ref().expect("something is gathered").code;
         let gather = gathers.get_mut(&id).expect("just seen");
@@ -157,7 +149,7 @@ impl Pg {
     fn ask_for_old_shard(&mut self, cx: &mut Context<'_>, osd: OsdId, shard: u8, read: ShardRead) {
         let ShardRead { mut pg, read, object, version, offset, len, attrs } = read;
         pg.pgid = pg.pgid.base().of_shard(shard);
-        tracing::debug!(pg = %self.id, %osd, shard, %object, %version, "who served before is asked for its shard");
+        tracing::debug!(pg = %self.core.id, %osd, shard, %object, %version, "who served before is asked for its shard");
         let message = StrayRead { pg, read, object, version, offset, len, attrs };
         if osd != cx.whoami {
             cx.send_osd(osd, message);
@@ -189,7 +181,7 @@ impl Pg {
             }
         }
         for (id, object, (osd, shard)) in ended {
-            tracing::warn!(pg = %self.id, %osd, shard, %object, "does not say whether it has its shard from before");
+            tracing::warn!(pg = %self.core.id, %osd, shard, %object, "does not say whether it has its shard from before");
             self.is_not_there(cx, object, osd, shard);
             self.gather_on(cx, id);
         }
@@ -207,7 +199,7 @@ impl Pg {
         let coded = &mut self.coded;
         let Some(gather) = coded.gathers.get_mut(&id) else { return };
         let Some(shard) = reply.pg.pgid.pool.shard().map(usize::from) else { return };
-        if reply.pg.since != self.interval.since {
+        if reply.pg.since != self.core.interval.since {
             return;
         }
         let Some(until) = gather.asked.remove(&(from, shard)) else { return };
@@ -251,7 +243,7 @@ impl Pg {
         }
         let error = || ReadError::Device { object: object.clone(), object_offset: 0, device_offset: 0, errno: 5 };
         if bytes.is_none() {
-            tracing::warn!(pg = %self.id, %object, %version, "too few of its shards can be read");
+            tracing::warn!(pg = %self.core.id, %object, %version, "too few of its shards can be read");
         }
         cx.shared.coded_reads.done.push_back((id, bytes.ok_or_else(error)));
         for osd in bad {

@@ -8,9 +8,9 @@
 //! * [`protection`] — start here: what depends on the kind of a pool. [`coding`]: how its objects are coded.
 //!   [`change`]: what an update does to the shards.
 //! * [`undo`]: updates that too few shards have are taken back; until then each shard keeps what it needs for that.
-//! * [`gather`]: bytes of an object from its shards, computed where they are missing; [`serve`] is the other end;
-//!   [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard;
-//!   [`proof`]: which shards another one cannot be computed of.
+//! * [`gather`]: bytes of an object from its shards ([`wanted`]: which), computed where they are missing; [`serve`] is
+//!   the other end; [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard; [`proof`]: which shards
+//!   another one cannot be computed of.
 //! * [`old_shards`]: what members cannot make up for is read from those that served before.
 //! * [`authority`]: which log is the group's, and which OSDs should act for which shard.
 //!
@@ -31,9 +31,11 @@ pub(crate) mod rebuild;
 pub(crate) mod serve;
 pub(crate) mod shard_sources;
 pub mod undo;
+pub(crate) mod wanted;
 
 use ec::{Code, StripeLayout};
 use gather::{Gather, OwnAnswers};
+pub(crate) use old_shards::OldShardReads;
 use old_shards::OldShards;
 use proof::Proof;
 use protection::Protection;

@@ -9,7 +9,8 @@ use super::serve::read_shard;
 use super::shard_sources::{Source, Standing};
 use crate::context::{Context, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
-use crate::group::pg::{Pg, missing_key};
+use crate::group::missing::missing_key;
+use crate::group::pg::Pg;
 use crate::messages::coded::{ShardReadOutcome, ShardReadReply, StrayRead};
 use crate::messages::table::GroupMessage;
 use bytes::Bytes;
@@ -59,12 +60,12 @@ impl Pg {
 
     /// Finds out who is there. Where somebody has come, or time has passed, what could not be read may be tried again.
     pub(crate) fn look_for_old_shards(&mut self, cx: &mut Context<'_>) {
-        let has_shards = !self.protection().is_whole_on_each();
+        let has_shards = !self.core.protection().is_whole_on_each();
         if !has_shards || !self.peering.may_recover() || mutant::is(Mutant::OldShardsIgnored) {
             return;
         }
         let Some(history) = &self.peering.history else { return };
-        let is_old = |(osd, shard): &(OsdId, u8)| self.interval.shard_of(*osd) != Some(*shard);
+        let is_old = |(osd, shard): &(OsdId, u8)| self.core.interval.shard_of(*osd) != Some(*shard);
         let up_from = |osd: OsdId| cx.map.osd(osd).filter(|_| cx.map.is_up(osd)).map(|known| known.info.up_from);
         let there = served_before(history).filter(is_old).filter_map(|holder| Some((holder, up_from(holder.0)?)));
         let there: BTreeMap<(OsdId, u8), Epoch> = there.collect();

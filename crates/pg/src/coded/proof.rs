@@ -68,11 +68,11 @@ impl Pg {
         wrong: &[OsdId],
     ) -> bool {
         for osd in wrong {
-            tracing::error!(pg = %self.id, %osd, %object, %version, "its shard is not what its digest says");
+            tracing::error!(pg = %self.core.id, %osd, %object, %version, "its shard is not what its digest says");
             self.shard_is_bad(cx, *osd, object, version);
         }
         let is_missing = |osd: &OsdId| match *osd == cx.whoami {
-            true => self.missing.contains_key(object),
+            true => self.core.missing.contains_key(object),
             false => self.members.lacks(*osd, object),
         };
         wrong.iter().any(is_missing)

@@ -1,7 +1,7 @@
 //! The primary's own shard of an object, computed from others'.
 
 use super::Coded;
-use super::gather::Wanted;
+use super::wanted::Wanted;
 use crate::context::{Context, Waiter};
 use crate::group::digests::{Content, Digests, Wrong};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
@@ -51,7 +51,7 @@ impl Pg {
         if self.ops_wait_for(object) || self.is_at_risk() {
             return true;
         }
-        cx.may_heal_now(self.id)
+        cx.may_heal_now(self.core.id)
     }
 
     /// Goes on with what was held back.
@@ -78,17 +78,17 @@ impl Pg {
         if !may {
             return;
         }
-        let shard = self.interval.shard_of(cx.whoami).expect("the primary has a shard");
+        let shard = self.core.interval.shard_of(cx.whoami).expect("the primary has a shard");
         let Some(rebuild) = self.coded.rebuilds.get(object) else { return };
         let (version, offset) = (rebuild.version, rebuild.next);
         let attrs = rebuild.attrs.is_empty();
         let shard = match mutant::is(Mutant::WrongShardRebuilt) {
-            true => (usize::from(shard) + 1) % usize::from(self.interval.shape.size),
+            true => (usize::from(shard) + 1) % usize::from(self.core.interval.shape.size),
             false => shard.into(),
         };
         let wanted = Wanted::Shard { shard, offset, len: cx.limits.piece_bytes, attrs };
         let id = self.gather(cx, object, version, wanted, Some(cx.whoami));
-        cx.wait(id, Waiter::Rebuild { pgid: self.id, object: object.clone() });
+        cx.wait(id, Waiter::Rebuild { pgid: self.core.id, object: object.clone() });
         if let Some(rebuild) = self.coded.rebuilds.get_mut(object) {
             rebuild.waits_for = Some(id);
         }
@@ -98,7 +98,7 @@ impl Pg {
     fn is_rebuilt(&mut self, object: &ObjectId, rebuild: &Rebuild, shard_bytes: u64) -> Result<(), Wrong> {
         let digests = Digests::among(&rebuild.attrs).unwrap_or_default();
         if !mutant::is(Mutant::ReceiverTrusts) {
-            rebuild.content.check(&digests, shard_bytes, self.id.pool.shard())?;
+            rebuild.content.check(&digests, shard_bytes, self.core.id.pool.shard())?;
         }
         self.forget_proof(object);
         Ok(())
@@ -106,7 +106,7 @@ impl Pg {
 
     /// What was computed is not taken. Where it is known why, it is computed anew, of other shards.
     fn rebuilt_wrong(&mut self, cx: &mut Context<'_>, object: &ObjectId, rebuild: &Rebuild, wrong: Wrong) {
-        tracing::error!(pg = %self.id, %object, "what was computed of its shards is not taken: {wrong}");
+        tracing::error!(pg = %self.core.id, %object, "what was computed of its shards is not taken: {wrong}");
         let digests = Digests::among(&rebuild.attrs).unwrap_or_default();
         let wrong = self.wrong_sources(object, rebuild.version, &digests);
         if !self.sources_are_bad(cx, object, rebuild.version, &wrong) {
@@ -142,7 +142,7 @@ impl Pg {
         };
         let (offset, len) = (rebuild.next, data.len() as u64);
         if len != cx.limits.piece_bytes.min(shard_bytes.saturating_sub(offset)) {
-            tracing::error!(pg = %self.id, %object, "its shards are not as long as they should be");
+            tracing::error!(pg = %self.core.id, %object, "its shards are not as long as they should be");
             return self.pull_failed(cx, cx.whoami, object.clone());
         }
         let (first, last) = (offset == 0, offset + len >= shard_bytes);
@@ -167,7 +167,7 @@ impl Pg {
             },
             runs: if len > 0 { vec![(offset, len)] } else { Vec::new() },
             data,
-            ..PgPush::empty(self.pg_interval(), object.clone())
+            ..PgPush::empty(self.core.pg_interval(), object.clone())
         };
         if !last {
             (rebuild.next, rebuild.waits_for) = (offset + len, None);

@@ -59,21 +59,21 @@ impl Pg {
 
     /// Reads for `to`, which may be this OSD.
     pub(crate) fn serve(&mut self, cx: &mut Context<'_>, to: OsdId, asked: ShardRead) {
-        let serve = Serve { to, since: self.interval.since, asked, attrs: None };
+        let serve = Serve { to, since: self.core.interval.since, asked, attrs: None };
         self.serve_on(cx, serve);
     }
 
     fn serve_on(&mut self, cx: &mut Context<'_>, mut serve: Serve) {
-        let is_missing = self.missing.contains_key(&serve.asked.object);
+        let is_missing = self.core.missing.contains_key(&serve.asked.object);
         let answer = read_shard(cx.store, &serve.asked, is_missing, &mut serve.attrs);
         match answer {
             Ok((outcome, data)) => self.answer_shard_read(cx, serve, outcome, data),
             Err(NoAnswer::Pending(id)) => {
-                cx.wait(id, Waiter::ShardRead { pgid: self.id });
+                cx.wait(id, Waiter::ShardRead { pgid: self.core.id });
                 self.coded.serves.insert(id, serve);
             }
             Err(NoAnswer::Damaged(damage)) => {
-                tracing::error!(pg = %self.id, object = %serve.asked.object, "shard cannot be read: {damage}");
+                tracing::error!(pg = %self.core.id, object = %serve.asked.object, "shard cannot be read: {damage}");
                 self.answer_shard_read(cx, serve, ShardReadOutcome::Bad, Rope::new());
             }
         }
@@ -87,14 +87,14 @@ impl Pg {
         data: Option<Result<Rope, ReadError>>,
     ) {
         let Some(serve) = self.coded.serves.remove(&id) else { return };
-        if serve.since != self.interval.since {
+        if serve.since != self.core.interval.since {
             return;
         }
         match data {
             None => self.serve_on(cx, serve),
             Some(Ok(data)) => self.answer_shard_read(cx, serve, ShardReadOutcome::Read, data),
             Some(Err(e)) => {
-                tracing::error!(pg = %self.id, object = %serve.asked.object, "shard cannot be read: {e}");
+                tracing::error!(pg = %self.core.id, object = %serve.asked.object, "shard cannot be read: {e}");
                 self.answer_shard_read(cx, serve, ShardReadOutcome::Bad, Rope::new());
             }
         }
@@ -102,7 +102,7 @@ impl Pg {
     }
 
     fn answer_shard_read(&mut self, cx: &mut Context<'_>, serve: Serve, outcome: ShardReadOutcome, data: Rope) {
-        let (pg, read) = (self.pg_interval(), serve.asked.read);
+        let (pg, read) = (self.core.pg_interval(), serve.asked.read);
         let reply = ShardReadReply { pg, read, outcome, attrs: serve.attrs.unwrap_or_default(), data };
         match serve.to == cx.whoami {
             true => self.coded.own_answers.put(reply),

@@ -3,7 +3,8 @@
 use super::protection::Protection;
 use crate::agreement::members;
 use crate::context::Context;
-use crate::group::pg::{Interval, Pg};
+use crate::group::interval::Interval;
+use crate::group::pg::Pg;
 use ec::ShardSet;
 use mutant::Mutant;
 use std::collections::BTreeSet;
@@ -89,11 +90,11 @@ impl Pg {
         use members::Standing::{Backfilled, Backfilling, Behind, Serving};
         let mut sources = Vec::new();
         let mut add = |osd: OsdId, standing: Standing| {
-            if let Some(shard) = self.interval.shard_of(osd) {
+            if let Some(shard) = self.core.interval.shard_of(osd) {
                 sources.push(Source { shard: shard.into(), osd, standing });
             }
         };
-        if let Some(primary) = self.interval.primary.filter(|_| !self.missing.contains_key(object)) {
+        if let Some(primary) = self.core.interval.primary.filter(|_| !self.core.missing.contains_key(object)) {
             add(primary, Standing::Known);
         }
         for (osd, standing) in self.members.iter() {
@@ -126,30 +127,30 @@ impl Pg {
     /// Tells whether so many shards of the object are there, on others than `but`, that it can be read. In replicated
     /// pools one copy is always enough.
     pub(crate) fn can_decode(&self, object: &ObjectId, but: Option<OsdId>) -> bool {
-        self.protection().is_whole_on_each() || self.has_enough_of(&self.all_sources(object), but)
+        self.core.protection().is_whole_on_each() || self.has_enough_of(&self.all_sources(object), but)
     }
 
     fn has_enough_of(&self, sources: &[Source], but: Option<OsdId>) -> bool {
         let shards: ShardSet =
             sources.iter().filter(|source| source.is_not_of(but)).map(|source| source.shard).collect();
-        shards.len() >= self.protection().needed()
+        shards.len() >= self.core.protection().needed()
     }
 
     /// How many copies, or different shards, serve.
     pub(crate) fn serving_copies(&self) -> usize {
         let serving = self.members.iter().filter(|(_, standing)| *standing == members::Standing::Serving);
-        match self.protection() {
+        match self.core.protection() {
             Protection::Copies => 1 + serving.count(),
             Protection::Shards(_) => {
-                let osds = serving.map(|(osd, _)| osd).chain(self.interval.primary);
-                osds.filter_map(|osd| self.interval.shard_of(osd)).collect::<BTreeSet<u8>>().len()
+                let osds = serving.map(|(osd, _)| osd).chain(self.core.interval.primary);
+                osds.filter_map(|osd| self.core.interval.shard_of(osd)).collect::<BTreeSet<u8>>().len()
             }
         }
     }
 
     /// Shards of the members, in their order; none in replicated pools.
     pub(crate) fn shards_of(&self, members: &[OsdId]) -> Vec<u8> {
-        members.iter().filter_map(|osd| self.interval.shard_of(*osd)).collect()
+        members.iter().filter_map(|osd| self.core.interval.shard_of(*osd)).collect()
     }
 
     /// As primary: a shard of an object turned out to be bad. It is missing there from now on.
@@ -162,7 +163,7 @@ impl Pg {
     ) {
         // Members must have enough: only of them it is known.
         let is_spare = self.has_enough_of(&self.shard_sources(object), Some(osd));
-        if !self.is_primary(cx.whoami) || !self.peering.may_recover() || !is_spare {
+        if !self.core.is_primary(cx.whoami) || !self.peering.may_recover() || !is_spare {
             return;
         }
         // Another read has told so before. What replaces it is on its way, and must not be taken for it.
@@ -172,8 +173,8 @@ impl Pg {
         if osd == cx.whoami {
             return self.object_damaged(cx, object, version);
         }
-        tracing::warn!(pg = %self.id, %osd, %object, %version, "its shard is bad and is computed anew");
-        let pg = self.pg_interval();
+        tracing::warn!(pg = %self.core.id, %osd, %object, %version, "its shard is bad and is computed anew");
+        let pg = self.core.pg_interval();
         let message = crate::messages::scrub::ScrubBad { pg, object: object.clone(), version: Some(version) };
         cx.send_osd(osd, message);
         self.members.lost(osd, object.clone(), version);

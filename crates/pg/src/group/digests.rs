@@ -16,7 +16,7 @@ use types::crc32c::{self, SEED};
 use wire::{Decode, DecodeError, Reader, Rope, Writer};
 
 /// Digests of one object, as far as they are known.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Digests {
     /// Of replicated objects.
     pub data: Option<u32>,

@@ -3,71 +3,32 @@
 
 use crate::context::{Context, Waiter};
 use crate::group::info::{INFO_KEY, PgInfo};
+use crate::group::interval::Interval;
+use crate::group::load_progress::{LoadError, Loading, Part};
 use crate::group::log::{LogEntry, PgLog, log_key_range, log_keys_through};
 use crate::group::lookup::{NoAnswer, ready};
-use crate::group::pg::{Interval, MISSING_PREFIX, Pg};
+use crate::group::missing::MISSING_PREFIX;
+use crate::group::pg::Pg;
 use crate::healing::receiving::RECEIVED_PREFIX;
 use crate::messages::PgInterval;
 use crate::messages::peering::Agreed;
 use crate::scrub::{SCRUB_KEY, ScrubMark};
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use store::btree::Damage;
 use store::{LookupId, Store};
 use types::{EVersion, ObjectId, OsdId, PgId};
-use wire::{Decode, DecodeError};
+use wire::Decode;
 
 /// Entries of the table asked for at a time.
 const PAGE_ENTRIES: usize = 64;
-
-/// Why a group's table cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    #[error("pg {pg}: {what} in its table is damaged: {source}")]
-    Damaged { pg: PgId, what: &'static str, source: DecodeError },
-    #[error("pg {pg}: its log ends at {log} and its information at {info}")]
-    LogEnd { pg: PgId, log: EVersion, info: EVersion },
-    #[error("pg {pg}: log entry {entry} cannot follow {head}")]
-    LogGap { pg: PgId, entry: EVersion, head: EVersion },
-    #[error("pg {pg}: its table cannot be read: {damage}")]
-    Unreadable { pg: PgId, damage: Damage },
-}
-
-/// How far a group's table has been read.
-#[derive(Debug)]
-pub(crate) struct Loading {
-    part: Part,
-    waits_for: Option<LookupId>,
-    /// Primaries that have asked what this member has: the newest question of each.
-    queries: BTreeMap<OsdId, (PgInterval, Agreed)>,
-    /// The table is read to be merged with others: the group as such takes part in nothing.
-    to_merge: bool,
-}
-
-/// What is asked for next.
-#[derive(Clone, Debug)]
-enum Part {
-    /// Nothing: what is here is still in the table of another group, or in several tables.
-    Others,
-    Info,
-    /// Entries up to the log's tail, from this key on: requests that were carried out.
-    Dups(Bytes),
-    /// Entries behind the log's head.
-    Log,
-    /// Missing objects, from this key on.
-    Missing(Bytes),
-    /// Objects of which only some had come when the OSD stopped, from this key on: they are dropped.
-    Received(Bytes),
-    Scrub,
-    /// There is no table.
-    Nothing,
-}
 
 impl Pg {
     /// A group that the store has. Its interval can be started; [`Pg::load`] must follow.
     pub(crate) fn stored(id: PgId, interval: Interval) -> Pg {
         let loading = Loading { part: Part::Info, waits_for: None, queries: BTreeMap::new(), to_merge: false };
-        Pg { stored: true, loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
+        let mut pg = Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) };
+        pg.core.stored = true;
+        pg
     }
 
     /// A table that the store has, to be read by [`Pg::load`] and then merged with others.
@@ -91,7 +52,7 @@ impl Pg {
 
     /// That is done; whether this one has a table now. [`Pg::load`] must follow.
     pub(crate) fn others_done(&mut self, is_stored: bool) {
-        self.stored = is_stored;
+        self.core.stored = is_stored;
         if let Some(loading) = &mut self.loading {
             loading.part = if is_stored { Part::Info } else { Part::Nothing };
         }
@@ -127,7 +88,7 @@ impl Pg {
                 Ok(None) => self.loaded(cx),
                 Err(LoadStop::Pending(id)) => {
                     loading.waits_for = Some(id);
-                    cx.wait(id, Waiter::Load { pgid: self.id });
+                    cx.wait(id, Waiter::Load { pgid: self.core.id });
                     break;
                 }
                 Err(LoadStop::Failed(error)) => return Err(error),
@@ -150,13 +111,13 @@ impl Pg {
 
     fn loaded(&mut self, cx: &mut Context<'_>) {
         let loading = self.loading.take().expect("the caller has read the table");
-        tracing::debug!(pg = %self.id, head = %self.log.head(), missing = self.missing.len(), "table is in memory");
+        tracing::debug!(pg = %self.core.id, head = %self.core.log.head(), missing = self.core.missing.len(), "table is in memory");
         self.drop_parts(cx);
         if loading.to_merge {
             return;
         }
-        let (table, map) = (self.info.pg_num, self.interval.shape.pg_num);
-        match table > map && !osdmap::same_range(self.id.seed, table, map) {
+        let (table, map) = (self.core.info.pg_num, self.core.interval.shape.pg_num);
+        match table > map && !osdmap::same_range(self.core.id.seed, table, map) {
             true => self.lacks_the_rest(cx),
             false => drop(self.split(cx, map)),
         }
@@ -170,7 +131,7 @@ impl Pg {
 
     /// Reads one page of the table. Gives what comes next; `None` if nothing does.
     fn load_part(&mut self, store: &mut Store, part: &Part) -> Result<Option<Part>, LoadStop> {
-        let pg = self.id;
+        let pg = self.core.id;
         let damaged = |what, source| LoadStop::Failed(LoadError::Damaged { pg, what, source });
         let unanswered = |why| match why {
             NoAnswer::Pending(id) => LoadStop::Pending(id),
@@ -180,38 +141,38 @@ impl Pg {
             Part::Others | Part::Nothing => Ok(None),
             Part::Info => {
                 let info = ready(store.pg_get(pg, &INFO_KEY)).map_err(unanswered)?.unwrap_or_default();
-                self.info = PgInfo::from_slice(&info).map_err(|e| damaged("information", e))?;
-                self.log = PgLog::starting_at(self.info.log_tail);
+                self.core.info = PgInfo::from_slice(&info).map_err(|e| damaged("information", e))?;
+                self.core.log = PgLog::starting_at(self.core.info.log_tail);
                 Ok(Some(Part::Dups(log_key_range().0)))
             }
             Part::Dups(from) => {
-                let end = log_keys_through(self.log.tail().version).1;
+                let end = log_keys_through(self.core.log.tail().version).1;
                 let entries = ready(store.pg_list(pg, from, &end, PAGE_ENTRIES)).map_err(unanswered)?;
                 let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| behind(key));
                 for (_, value) in entries {
-                    self.log.add_dup(&LogEntry::from_slice(&value).map_err(|e| damaged("dup", e))?);
+                    self.core.log.add_dup(&LogEntry::from_slice(&value).map_err(|e| damaged("dup", e))?);
                 }
                 Ok(Some(last.map_or(Part::Log, Part::Dups)))
             }
             Part::Log => {
-                let (begin, end) = (log_keys_through(self.log.head().version).1, log_key_range().1);
+                let (begin, end) = (log_keys_through(self.core.log.head().version).1, log_key_range().1);
                 let entries = ready(store.pg_list(pg, &begin, &end, PAGE_ENTRIES)).map_err(unanswered)?;
                 let more = entries.len() == PAGE_ENTRIES;
                 for (_, value) in entries {
                     let entry = LogEntry::from_slice(&value).map_err(|e| damaged("log entry", e))?;
-                    let head = self.log.head();
-                    if !self.log.may_append(&entry) {
+                    let head = self.core.log.head();
+                    if !self.core.log.may_append(&entry) {
                         return Err(LoadStop::Failed(LoadError::LogGap { pg, entry: entry.version, head }));
                     }
-                    self.log.append(entry);
+                    self.core.log.append(entry);
                 }
-                let (log, info) = (self.log.head(), self.info.last_update);
+                let (log, info) = (self.core.log.head(), self.core.info.last_update);
                 match more {
                     true => Ok(Some(Part::Log)),
                     false if log != info => Err(LoadStop::Failed(LoadError::LogEnd { pg, log, info })),
                     false => {
-                        if self.protection().keeps_undo() {
-                            self.log.will_stay(EVersion::ZERO, self.info.rolled_forward);
+                        if self.core.protection().keeps_undo() {
+                            self.core.log.will_stay(EVersion::ZERO, self.core.info.rolled_forward);
                         }
                         Ok(Some(Part::Missing(Bytes::from_static(&[MISSING_PREFIX]))))
                     }
@@ -225,7 +186,7 @@ impl Pg {
                     let object = ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of a missing object", e))?;
                     let version =
                         EVersion::from_slice(&value).map_err(|e| damaged("version of a missing object", e))?;
-                    self.missing.insert(object, version);
+                    self.core.missing.insert(object, version);
                 }
                 Ok(Some(last.map_or_else(|| Part::Received(Bytes::from_static(&[RECEIVED_PREFIX])), Part::Missing)))
             }
@@ -242,7 +203,7 @@ impl Pg {
             }
             Part::Scrub => {
                 if let Some(mark) = ready(store.pg_get(pg, &SCRUB_KEY)).map_err(unanswered)? {
-                    self.scrub.mark = ScrubMark::from_slice(&mark).map_err(|e| damaged("scrub mark", e))?;
+                    self.scrub.set_mark(ScrubMark::from_slice(&mark).map_err(|e| damaged("scrub mark", e))?);
                 }
                 Ok(None)
             }

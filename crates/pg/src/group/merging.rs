@@ -10,6 +10,7 @@ use crate::context::{Context, OnCommit};
 use crate::group::dups;
 use crate::group::info::{PgInfo, PgStats};
 use crate::group::log::{PgLog, log_key};
+use crate::group::missing::missing_step;
 use crate::group::pg::Pg;
 use crate::scrub::ScrubMark;
 use bytes::Bytes;
@@ -28,21 +29,21 @@ const COUNTERS_MAX: u64 = 1 << 16;
 /// The other tables go after that one is written: should the OSD stop in between, they are found to be parts of what is
 /// there.
 pub(crate) fn merge_tables(cx: &mut Context<'_>, target: PgId, pg_num: u32, tables: &[Pg]) {
-    let ids: Vec<PgId> = tables.iter().map(|pg| pg.id).collect();
-    if tables.iter().any(|pg| pg.id == target && covers(pg, target, pg_num)) {
+    let ids: Vec<PgId> = tables.iter().map(|pg| pg.core.id).collect();
+    if tables.iter().any(|pg| pg.core.id == target && covers(pg, target, pg_num)) {
         tracing::info!(pg = %target, tables = ?ids, "has all that was to be merged already");
     } else {
         let steps = match halves(target, pg_num, tables) {
             Some((lower, upper)) => merged_table(cx, pg_num, lower, upper),
-            None => rest_missing(tables.iter().map(|pg| &pg.info), pg_num),
+            None => rest_missing(tables.iter().map(|pg| &pg.core.info), pg_num),
         };
         tracing::info!(pg = %target, tables = ?ids, "is merged");
         // Updates that the merged log begins behind will stay, and others cannot be taken back any more.
         tables.iter().for_each(|table| table.drop_kept_back(cx));
         cx.submit_or_stop(Transaction { pg: target, steps }, OnCommit::Nothing);
     }
-    for table in tables.iter().filter(|table| table.id != target) {
-        cx.submit_or_stop(Transaction { pg: table.id, steps: vec![no_table()] }, OnCommit::Nothing);
+    for table in tables.iter().filter(|table| table.core.id != target) {
+        cx.submit_or_stop(Transaction { pg: table.core.id, steps: vec![no_table()] }, OnCommit::Nothing);
     }
 }
 
@@ -52,7 +53,7 @@ fn no_table() -> Step {
 
 /// Whether the table is of all objects that are group `target`'s in a pool of `pg_num` groups.
 fn covers(table: &Pg, target: PgId, pg_num: u32) -> bool {
-    let written = table.info.pg_num;
+    let written = table.core.info.pg_num;
     written != 0 && osdmap::split_bits(target.seed, written) <= osdmap::split_bits(target.seed, pg_num)
 }
 
@@ -60,23 +61,25 @@ fn covers(table: &Pg, target: PgId, pg_num: u32) -> bool {
 fn halves(target: PgId, pg_num: u32, tables: &[Pg]) -> Option<(&Pg, &Pg)> {
     let [lower, upper] = tables else { return None };
     let is_half = |pg: &Pg| {
-        let written = pg.info.pg_num;
-        pg.id.seed < written && osdmap::split_bits(pg.id.seed, written) == osdmap::split_bits(target.seed, pg_num) + 1
+        let written = pg.core.info.pg_num;
+        pg.core.id.seed < written
+            && osdmap::split_bits(pg.core.id.seed, written) == osdmap::split_bits(target.seed, pg_num) + 1
     };
-    let since = lower.info.last_epoch_started;
-    let is_same = since > Epoch(0) && since == upper.info.last_epoch_started || mutant::is(Mutant::MergedThoughStale);
-    let are_whole = lower.info.complete && upper.info.complete;
-    (lower.id == target && is_half(lower) && is_half(upper) && are_whole && is_same).then_some((lower, upper))
+    let since = lower.core.info.last_epoch_started;
+    let is_same =
+        since > Epoch(0) && since == upper.core.info.last_epoch_started || mutant::is(Mutant::MergedThoughStale);
+    let are_whole = lower.core.info.complete && upper.core.info.complete;
+    (lower.core.id == target && is_half(lower) && is_half(upper) && are_whole && is_same).then_some((lower, upper))
 }
 
 /// The table of a group that has come of two, by members that have all of both.
 fn merged_table(cx: &Context<'_>, pg_num: u32, lower: &Pg, upper: &Pg) -> Vec<Step> {
     let both = [lower, upper];
-    let (a, b) = (lower.log.head().version, upper.log.head().version);
-    let interval = lower.info.last_epoch_started;
+    let (a, b) = (lower.core.log.head().version, upper.core.log.head().version);
+    let interval = lower.core.info.last_epoch_started;
     // No update has been given a version of that epoch, and none a counter as high.
     let start = EVersion { epoch: interval, version: a.max(b) + a.min(b).min(COUNTERS_MAX) + 1 };
-    let infos = both.map(|pg| &pg.info);
+    let infos = both.map(|pg| &pg.core.info);
     let info = PgInfo {
         last_update: start,
         log_tail: start,
@@ -87,13 +90,13 @@ fn merged_table(cx: &Context<'_>, pg_num: u32, lower: &Pg, upper: &Pg) -> Vec<St
     };
     let mut steps = vec![no_table()];
     if !mutant::is(Mutant::MergeForgetsRequests) {
-        for dup in dups::merged(both.map(|pg| &pg.log), start.version, cx.dups_limit.bytes) {
+        for dup in dups::merged(both.map(|pg| &pg.core.log), start.version, cx.dups_limit.bytes) {
             steps.push(Step::PgSet { key: log_key(dup.version), value: dup.to_vec(Target::default()).into() });
         }
     }
-    let missing = both.into_iter().flat_map(|pg| &pg.missing);
-    steps.extend(missing.map(|(object, version)| Pg::missing_step(object, *version)));
-    steps.push(common_mark(both.map(|pg| &pg.scrub.mark)).step());
+    let missing = both.into_iter().flat_map(|pg| &pg.core.missing);
+    steps.extend(missing.map(|(object, version)| missing_step(object, *version)));
+    steps.push(common_mark(both.map(|pg| pg.scrub.mark())).step());
     steps.push(info.step());
     steps
 }
@@ -148,14 +151,14 @@ impl Pg {
     /// The group's table, which has just been read, is of a part of it only, and the store has none of the rest: the
     /// pool has fewer groups than when it was written.
     pub(crate) fn lacks_the_rest(&mut self, cx: &mut Context<'_>) {
-        let pg_num = self.interval.shape.pg_num;
-        tracing::info!(pg = %self.id, before = self.info.pg_num, pg_num, "was merged with what is not here");
-        let steps = rest_missing([&self.info].into_iter(), pg_num);
+        let pg_num = self.core.interval.shape.pg_num;
+        tracing::info!(pg = %self.core.id, before = self.core.info.pg_num, pg_num, "was merged with what is not here");
+        let steps = rest_missing([&self.core.info].into_iter(), pg_num);
         self.drop_kept_back(cx);
-        self.info = common_info([&self.info], pg_num);
-        self.log = PgLog::default();
-        self.missing = BTreeMap::<ObjectId, EVersion>::new();
-        self.scrub.mark = ScrubMark::default();
-        cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        self.core.info = common_info([&self.core.info], pg_num);
+        self.core.log = PgLog::default();
+        self.core.missing = BTreeMap::<ObjectId, EVersion>::new();
+        self.scrub.set_mark(ScrubMark::default());
+        cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
     }
 }

@@ -1,150 +1,39 @@
 //! One placement group as one OSD sees it.
 
 use crate::agreement::members::Members;
-use crate::agreement::peering::Peering;
+use crate::agreement::phase::Peering;
 use crate::coded::Coded;
-use crate::coded::coding::CodingError;
-use crate::coded::protection::Protection;
 use crate::context::{Context, OnCommit};
-use crate::group::info::{PgInfo, PgStats};
-use crate::group::loading::Loading;
-use crate::group::log::PgLog;
-use crate::healing::backfill::Scan;
-use crate::healing::counts::Recovered;
+use crate::group::core::Core;
+use crate::group::effects::Effect;
+use crate::group::info::PgStats;
+use crate::group::interval::{Interval, PoolShape};
+use crate::group::load_progress::Loading;
+use crate::healing::pulls::Pulls;
 use crate::healing::push_queue::Pushes;
 use crate::healing::receiving::Receiving;
-use crate::healing::recovery::Pulls;
-use crate::healing::rereading::Rereading;
-use crate::healing::sent_back::SentBack;
-use crate::healing::turn::{Blocked, Forced, Healing};
+use crate::healing::recovered::Recovered;
+use crate::healing::refusals::SentBack;
+use crate::healing::rereads::Rereading;
+use crate::healing::walks::Scan;
+use crate::healing::work::{Blocked, Forced, Healing};
 use crate::hops::{OpSample, OpState};
-use crate::intake::client_ops::{ClientOp, ClientOps, ReplicaReads};
-use crate::messages::PgInterval;
-use crate::messages::peering::{Agreed, MemberState};
+use crate::intake::operations::{ClientOp, ClientOps};
+use crate::intake::replica_state::ReplicaReads;
 use crate::scrub::run::Scrub;
-use crate::updates::replicate::Replication;
-use crate::updates::snap_trim::SnapTrim;
+use crate::updates::replication::Replication;
+use crate::updates::trim_run::SnapTrim;
 use crate::watch::Watches;
-use bytes::Bytes;
-use osdmap::{OsdMap, PgPool, UpActing};
 use std::collections::BTreeMap;
 use store::{Step, Transaction};
-use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
-use wire::nacre::mon::PgReport;
-use wire::{Encode, Target};
-
-/// First byte of the keys, in the group's table, of objects that are missing here.
-pub(crate) const MISSING_PREFIX: u8 = b'm';
-
-/// What a group needs to know of its pool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PoolShape {
-    pub size: u8,
-    pub min_size: u8,
-    pub pg_num: u32,
-    /// How many groups there are to be next; fewer only while some are about to be merged.
-    pub pg_num_pending: u32,
-    pub protection: Protection,
-}
-
-impl PoolShape {
-    /// Errors: an erasure-coded pool whose code is not known here.
-    pub fn of(map: &OsdMap, pool: &PgPool) -> Result<PoolShape, CodingError> {
-        let protection = Protection::of(map, pool)?;
-        let (pg_num, pg_num_pending) = (pool.pg_num, pool.pg_num_pending);
-        Ok(PoolShape { size: pool.size, min_size: pool.min_size, pg_num, pg_num_pending, protection })
-    }
-
-    /// Whether the group is about to be merged with another one: meanwhile it serves nobody.
-    pub fn is_merging(&self, pg: PgId) -> bool {
-        osdmap::is_merging(pg.seed, self.pg_num, self.pg_num_pending)
-    }
-
-    /// Whether in both the group has the same objects, and is about to be merged or is not.
-    fn is_same_group(&self, pg: PgId, other: &PoolShape) -> bool {
-        self.is_merging(pg) == other.is_merging(pg) && osdmap::same_range(pg.seed, self.pg_num, other.pg_num)
-    }
-}
-
-/// A stretch of epochs over which the group's sets did not change.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Interval {
-    /// First epoch.
-    pub since: Epoch,
-    pub up: Vec<OsdId>,
-    pub acting: Vec<OsdId>,
-    /// `None`: nobody is up.
-    pub primary: Option<OsdId>,
-    pub shape: PoolShape,
-}
-
-impl Interval {
-    /// Whether a map that gives these sets begins another interval, for clients as for us.
-    pub fn continues(&self, pg: PgId, placed: &UpActing, shape: PoolShape) -> bool {
-        self.up == placed.up
-            && self.acting == placed.acting
-            && self.primary == placed.acting_primary
-            && self.shape == PoolShape { pg_num: self.shape.pg_num, pg_num_pending: self.shape.pg_num_pending, ..shape }
-            && self.shape.is_same_group(pg, &shape)
-    }
-
-    fn sets(&self) -> Vec<OsdId> {
-        let mut sets = self.acting.clone();
-        match self.shape.protection {
-            Protection::Copies => {}
-            Protection::Shards(_) => sets.extend(self.shards_to_be()),
-        }
-        sets
-    }
-
-    /// What all members of the interval agree about.
-    pub(crate) fn agreed(&self) -> Agreed {
-        Agreed { sets: self.sets(), pg_nums: Some((self.shape.pg_num, self.shape.pg_num_pending)) }
-    }
-
-    /// Whether what a primary says of an interval of the group is so in this one.
-    pub(crate) fn agrees(&self, pg: PgId, agreed: &Agreed) -> bool {
-        self.sets() == agreed.sets
-            && agreed.pg_nums.is_none_or(|(pg_num, pg_num_pending)| {
-                self.shape.is_same_group(pg, &PoolShape { pg_num, pg_num_pending, ..self.shape })
-            })
-    }
-
-    /// Whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all one.
-    pub(crate) fn is_where_wanted(&self) -> bool {
-        let is_same_in_any_order = || {
-            self.is_full() && self.up.len() == self.acting.len() && self.up.iter().all(|osd| self.acting.contains(osd))
-        };
-        self.acting == self.up
-            || match self.shape.protection {
-                Protection::Copies => false,
-                Protection::Shards(_) => is_same_in_any_order(),
-            }
-    }
-
-    /// All copies that the pool asks for have an OSD that is up.
-    pub fn is_full(&self) -> bool {
-        self.acting.len() >= usize::from(self.shape.size) && self.acting.iter().all(|osd| osd.is_some())
-    }
-}
+use types::{EVersion, Epoch, ObjectId, PgId};
+use wire::nacre::mon::{PgReport, pg_state};
 
 /// One placement group.
-pub struct Pg {
-    pub(crate) id: PgId,
-    /// Whether the store has a table for the group.
-    pub(crate) stored: bool,
+pub(crate) struct Pg {
+    pub(crate) core: Core,
     /// The table is still being read; all below that comes from it is not there yet.
     pub(crate) loading: Option<Box<Loading>>,
-    pub(crate) info: PgInfo,
-    pub(crate) log: PgLog,
-    /// Objects whose newest version, which the log tells, is not in this store.
-    pub(crate) missing: BTreeMap<ObjectId, EVersion>,
-    pub(crate) interval: Interval,
-    /// The first epoch from which on clients have sent their operations to the primary that the group has now; an
-    /// earlier one if that is not known. What was sent before is sent again.
-    pub(crate) primary_since: Epoch,
-    /// The interval did not begin before this epoch.
-    pub(crate) not_before: Epoch,
     pub(crate) peering: Peering,
     pub(crate) replication: Replication,
     pub(crate) ops: ClientOps,
@@ -161,8 +50,6 @@ pub struct Pg {
     /// here; in which version, as far as that is known.
     pub(crate) unreadable: BTreeMap<ObjectId, Option<EVersion>>,
     pub(crate) rereading: Rereading,
-    /// Blocks here that the background check has found bad.
-    pub(crate) bad_blocks: u64,
     pub(crate) healing: Healing,
     pub(crate) blocked: Blocked,
     pub(crate) forced: Forced,
@@ -197,16 +84,9 @@ impl Pg {
     /// A group of which this OSD has nothing yet.
     pub(crate) fn absent(id: PgId, interval: Interval) -> Pg {
         Pg {
-            id,
-            stored: false,
-            loading: None,
-            info: PgInfo { complete: true, ..PgInfo::default() },
-            log: PgLog::default(),
-            missing: BTreeMap::new(),
-            primary_since: interval.since,
-            not_before: Epoch(0),
             coded: Coded::new(interval.shape.protection),
-            interval,
+            core: Core::new(id, interval),
+            loading: None,
             peering: Peering::default(),
             replication: Replication::default(),
             ops: ClientOps::default(),
@@ -218,7 +98,6 @@ impl Pg {
             scan: None,
             unreadable: BTreeMap::new(),
             rereading: Rereading::default(),
-            bad_blocks: 0,
             healing: Healing::default(),
             blocked: Blocked::default(),
             forced: Forced::default(),
@@ -236,65 +115,25 @@ impl Pg {
     }
 
     pub fn id(&self) -> PgId {
-        self.id
-    }
-
-    /// The group in its present interval, as messages name it.
-    pub(crate) fn pg_interval(&self) -> PgInterval {
-        PgInterval { pgid: self.id, since: self.interval.since }
-    }
-
-    /// The kind of the group's pool.
-    pub(crate) fn protection(&self) -> Protection {
-        self.interval.shape.protection
-    }
-
-    pub(crate) fn is_primary(&self, whoami: OsdId) -> bool {
-        self.interval.primary == Some(whoami)
+        self.core.id
     }
 
     pub(crate) fn is_active(&self) -> bool {
         self.peering.is_active()
     }
 
-    /// The other members: those of the acting set, and in erasure-coded pools, where that has no room for more, also
-    /// those that are to be in it.
-    pub(crate) fn others(&self, whoami: OsdId) -> Vec<OsdId> {
-        let to_be = self.protection().also_members(&self.interval.up);
-        let mut others: Vec<OsdId> = Vec::with_capacity(self.interval.acting.len());
-        for osd in self.interval.acting.iter().chain(to_be).filter(|osd| **osd != whoami && osd.is_some()) {
-            if !others.contains(osd) {
-                others.push(*osd);
-            }
-        }
-        others
-    }
-
-    pub(crate) fn member_state(&self) -> MemberState {
-        MemberState { info: self.stored.then(|| self.info.clone()), missing: self.missing.clone() }
-    }
-
-    /// Notes that this member lacks the object, or that what it has is not of this version.
-    pub fn missing_step(object: &ObjectId, version: EVersion) -> Step {
-        Step::PgSet { key: missing_key(object), value: version.to_vec(Target::default()).into() }
-    }
-
-    pub(crate) fn found_step(object: &ObjectId) -> Step {
-        Step::PgRemove { key: missing_key(object) }
-    }
-
     /// The pool is gone, and the group with it.
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
-        cx.shared.reservations.forget(self.id);
-        cx.shared.rooms.forget(self.id);
+        cx.shared.reservations.forget(self.core.id);
+        cx.shared.rooms.forget(self.core.id);
         self.refuse_replica_reads(cx);
         self.drop_ops(cx);
         self.drop_parts(cx);
-        if self.stored {
-            let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        if self.core.stored {
+            let steps = vec![Step::PgDestroy { pg_num: self.core.interval.shape.pg_num }];
+            cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
             self.drop_kept_back(cx);
-            self.stored = false;
+            self.core.stored = false;
         }
     }
 
@@ -303,15 +142,15 @@ impl Pg {
         cx.outbox.interrupted.extend(self.replication.sessions());
         self.drop_parts(cx);
         self.refuse_replica_reads(cx);
-        cx.shared.reservations.forget(self.id);
-        cx.shared.rooms.forget(self.id);
+        cx.shared.reservations.forget(self.core.id);
+        cx.shared.rooms.forget(self.core.id);
         self.drop_ops(cx);
     }
 
     /// Clients have nothing to expect of this OSD any more, and are told so by the map.
     fn drop_ops(&mut self, cx: &mut Context<'_>) {
         self.ops.drop_all(cx);
-        let held_back = cx.shared.backoffs.release(self.id.base(), cx.map.epoch);
+        let held_back = cx.shared.backoffs.release(self.core.id.base(), cx.map.epoch);
         cx.outbox.interrupted.extend(held_back);
     }
 
@@ -328,7 +167,7 @@ impl Pg {
 
     /// A new interval begins with the same sets, of which clients see nothing.
     pub(crate) fn start_interval_among_members(&mut self, cx: &mut Context<'_>, interval: Interval) {
-        self.begin_interval(cx, interval, self.primary_since);
+        self.begin_interval(cx, interval, self.core.primary_since);
     }
 
     fn begin_interval(&mut self, cx: &mut Context<'_>, interval: Interval, began: Epoch) {
@@ -340,29 +179,29 @@ impl Pg {
 
     /// The interval has ended and none begins yet, of which clients see nothing.
     pub(crate) fn end_interval_among_members(&mut self, cx: &mut Context<'_>) {
-        self.end_interval(cx, self.interval.clone(), self.primary_since);
+        self.end_interval(cx, self.core.interval.clone(), self.core.primary_since);
     }
 
     fn end_interval(&mut self, cx: &mut Context<'_>, interval: Interval, began: Epoch) {
-        let same_range = osdmap::same_range(self.id.seed, self.interval.shape.pg_num, interval.shape.pg_num);
-        let same_target = self.interval.primary == interval.primary && same_range;
-        let stays_primary = same_target && self.is_primary(cx.whoami);
+        let same_range = osdmap::same_range(self.core.id.seed, self.core.interval.shape.pg_num, interval.shape.pg_num);
+        let same_target = self.core.interval.primary == interval.primary && same_range;
+        let stays_primary = same_target && self.core.is_primary(cx.whoami);
         if !same_target {
-            self.primary_since = began;
+            self.core.primary_since = began;
         }
         self.forget_gathers(cx);
         self.drop_parts(cx);
         self.refuse_replica_reads(cx);
         self.replica_reads.forget_share();
-        self.interval = interval;
+        self.core.interval = interval;
         if !self.is_loading() {
-            self.info.pg_num = self.interval.shape.pg_num;
+            self.core.info.pg_num = self.core.interval.shape.pg_num;
         }
         let replication = std::mem::take(&mut self.replication);
         if stays_primary {
             self.ops.begin_anew(cx, replication.into_ops());
             // Who holds back what is of the whole group goes on with it until the group serves.
-            cx.shared.backoffs.release_objects(self.id.base(), cx.map.epoch, |_| true);
+            cx.shared.backoffs.release_objects(self.core.id.base(), cx.map.epoch, |_| true);
         } else {
             cx.outbox.interrupted.extend(replication.sessions());
             self.drop_ops(cx);
@@ -376,8 +215,8 @@ impl Pg {
             self.forced = Forced::default();
         }
         self.sent_back = SentBack::default();
-        cx.shared.reservations.forget(self.id);
-        cx.shared.rooms.forget(self.id);
+        cx.shared.reservations.forget(self.core.id);
+        cx.shared.rooms.forget(self.core.id);
         self.unreadable.clear();
         self.rereading = Rereading::default();
         self.members = Members::default();
@@ -388,9 +227,9 @@ impl Pg {
 
     /// The group's interval goes on though the pool has another number of groups.
     pub(crate) fn continue_interval(&mut self, shape: PoolShape) {
-        self.interval.shape = shape;
+        self.core.interval.shape = shape;
         if !self.is_loading() {
-            self.info.pg_num = shape.pg_num;
+            self.core.info.pg_num = shape.pg_num;
         }
     }
 
@@ -398,6 +237,20 @@ impl Pg {
     pub(crate) fn enter_interval(&mut self, cx: &mut Context<'_>) {
         self.begin_peering(cx);
         self.queue_report(cx);
+    }
+
+    /// Acts on a notice.
+    pub(crate) fn act(&mut self, cx: &mut Context<'_>, effect: Effect) {
+        match effect {
+            Effect::Replace(bad) => self.replace_bad(cx, bad),
+            Effect::ScrubSettled => self.scrub.settled(&mut self.core, cx, &self.ops.in_flight()),
+            Effect::ObjectIsHere(object) => self.run_object(cx, &object),
+            Effect::RunObjects { from, until } => self.run_objects(cx, &from, &until),
+            Effect::Record { object, record, .. } => self.record(cx, &object, record),
+            Effect::Recover => self.heal(cx),
+            Effect::MembersChanged => self.follow_members(cx),
+            Effect::Report => self.report(cx),
+        }
     }
 
     /// Operations that are not answered.
@@ -409,7 +262,7 @@ impl Pg {
     /// The same as they are shown.
     pub(crate) fn ops_in_flight(&self) -> impl Iterator<Item = (OpSample, OpState)> {
         let (waiting, queued) = self.ops.unanswered();
-        let id = self.id;
+        let id = self.core.id;
         let waiting = waiting.map(move |op| (OpSample::of(id, op), OpState::WaitsForGroup));
         let queued = queued.map(move |op| (OpSample::of(id, op), OpState::Queued));
         let in_flight = self.replication.ops().map(move |op| (OpSample::of(id, op), OpState::WaitsForMembers));
@@ -418,7 +271,7 @@ impl Pg {
 
     /// What was served up to now, by the log and the counters.
     fn served_so_far(&self) -> (EVersion, PgStats, ReadCounters) {
-        (self.log.head(), self.info.stats, self.reads)
+        (self.core.log.head(), self.core.info.stats, self.reads)
     }
 
     /// Whether reads or updates were served since the last report.
@@ -426,10 +279,23 @@ impl Pg {
         self.reported != self.served_so_far()
     }
 
-    /// Has the monitors learn the group's state with the next beacon.
-    pub(crate) fn queue_report(&mut self, cx: &mut Context<'_>) {
-        if !self.is_primary(cx.whoami) {
-            cx.outbox.reports.remove(&self.id);
+    /// Tells whether copies can be compared now: all members have everything.
+    pub(crate) fn may_scrub(&self, cx: &Context<'_>) -> bool {
+        self.core.is_primary(cx.whoami)
+            && !self.is_loading()
+            && self.is_active()
+            && self.state_bits(cx.whoami) & pg_state::CLEAN != 0
+    }
+
+    /// Has the monitors learn the group's state with the next beacon, once this input is handled.
+    pub(crate) fn queue_report(&self, cx: &mut Context<'_>) {
+        cx.cause(self.core.id, Effect::Report);
+    }
+
+    /// Makes the report that goes with the next beacon.
+    pub(super) fn report(&mut self, cx: &mut Context<'_>) {
+        if !self.core.is_primary(cx.whoami) {
+            cx.outbox.reports.remove(&self.core.id);
             return;
         }
         if self.is_loading() {
@@ -438,28 +304,28 @@ impl Pg {
         }
         self.report_sequence += 1;
         self.reported = self.served_so_far();
-        let stats = &self.info.stats;
+        let stats = &self.core.info.stats;
         let (degraded_copies, misplaced_copies) = self.degraded_and_misplaced();
         let report = PgReport {
-            pgid: self.id.base(),
+            pgid: self.core.id.base(),
             state: self.state_bits(cx.whoami),
             epoch: cx.map.epoch,
             sequence: self.report_sequence,
-            last_update: self.log.head(),
-            log_start: self.log.tail(),
-            interval_since: self.interval.since,
-            last_epoch_started: self.info.last_epoch_started,
-            created: self.info.created,
-            up: self.interval.up.clone(),
-            acting: self.interval.acting.clone(),
+            last_update: self.core.log.head(),
+            log_start: self.core.log.tail(),
+            interval_since: self.core.interval.since,
+            last_epoch_started: self.core.info.last_epoch_started,
+            created: self.core.info.created,
+            up: self.core.interval.up.clone(),
+            acting: self.core.interval.acting.clone(),
             objects: stats.objects.max(0) as u64,
             bytes: stats.bytes.max(0) as u64,
-            omap_bytes: self.scrub.mark.omap_bytes,
-            omap_keys: self.scrub.mark.omap_keys,
-            log_entries: self.log.len() as u64,
+            omap_bytes: self.scrub.mark().omap_bytes,
+            omap_keys: self.scrub.mark().omap_keys,
+            log_entries: self.core.log.len() as u64,
             degraded_copies,
             misplaced_copies,
-            missing_on_primary: self.missing.len() as u64,
+            missing_on_primary: self.core.missing.len() as u64,
             unfound: self.unfound_count(),
             recovered_objects: self.recovered.objects,
             recovered_bytes: self.recovered.bytes,
@@ -469,26 +335,10 @@ impl Pg {
             write_kib: stats.write_kib,
             scrub: self.scrub.report(),
             clones: stats.clones.max(0) as u64,
-            trim_queue: self.snap_trim.queued(cx.map.removed_snaps_queue.get(&self.id.pool.base())),
+            trim_queue: self.snap_trim.queued(cx.map.removed_snaps_queue.get(&self.core.id.pool.base())),
             trimmed_snaps: self.snap_trim.done(),
             blocked_by: self.blocked_by(cx.map),
         };
-        cx.outbox.reports.insert(self.id, report);
+        cx.outbox.reports.insert(self.core.id, report);
     }
-}
-
-/// The range of keys that all missing objects lie in.
-pub(crate) fn missing_key_range() -> (Bytes, Bytes) {
-    (Bytes::from_static(&[MISSING_PREFIX]), Bytes::from_static(&[MISSING_PREFIX + 1]))
-}
-
-pub(crate) fn missing_key(object: &ObjectId) -> Bytes {
-    object_key(MISSING_PREFIX, object)
-}
-
-/// The key, in the group's table, of what is noted of an object.
-pub(crate) fn object_key(prefix: u8, object: &ObjectId) -> Bytes {
-    let mut key = vec![prefix];
-    key.extend(object.to_vec(Target::default()));
-    key.into()
 }

@@ -9,6 +9,7 @@
 use crate::context::{Context, OnCommit};
 use crate::group::info::{PgInfo, PgStats};
 use crate::group::log::log_key;
+use crate::group::missing::{found_step, missing_step};
 use crate::group::pg::Pg;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -23,73 +24,73 @@ impl Pg {
     /// The tables of the new ones are written before this one's, those that new ones would come of last: should the OSD
     /// stop in between, the rest is done when it starts again, and those that are there stay as they are.
     pub(crate) fn split(&mut self, cx: &mut Context<'_>, pg_num: u32) -> Vec<PgId> {
-        let before = self.info.pg_num;
-        self.info.pg_num = pg_num;
-        if before == 0 || !self.stored || osdmap::same_range(self.id.seed, before, pg_num) {
+        let before = self.core.info.pg_num;
+        self.core.info.pg_num = pg_num;
+        if before == 0 || !self.core.stored || osdmap::same_range(self.core.id.seed, before, pg_num) {
             return Vec::new();
         }
-        assert!(before < pg_num, "pg {} has a table of {before} groups, the map has {pg_num}", self.id);
-        let of_seed = |seed| PgId { seed, ..self.id };
+        assert!(before < pg_num, "pg {} has a table of {before} groups, the map has {pg_num}", self.core.id);
+        let of_seed = |seed| PgId { seed, ..self.core.id };
         let is_there = |seed: u32| seed >= before && cx.store.pgs_contain(of_seed(seed));
         // One that comes of another one which is there already is made where that one is split.
         let is_made = |seed: &u32| is_there(*seed) || ancestors(*seed).any(is_there);
         let mut seeds: Vec<u32> =
-            osdmap::split_children(self.id.seed, before, pg_num).filter(|seed| !is_made(seed)).collect();
+            osdmap::split_children(self.core.id.seed, before, pg_num).filter(|seed| !is_made(seed)).collect();
         seeds.reverse();
         let children: Vec<PgId> = seeds.into_iter().map(of_seed).collect();
-        tracing::info!(pg = %self.id, ?children, "is split");
+        tracing::info!(pg = %self.core.id, ?children, "is split");
         self.scrub.interval_ended();
         self.drop_parts(cx);
-        let stats = self.info.stats;
+        let stats = self.core.info.stats;
         for child in &children {
             // Nobody has counted; over all groups the sums stay right.
-            let share = 1 << (osdmap::split_bits(child.seed, pg_num) - osdmap::split_bits(self.id.seed, before));
+            let share = 1 << (osdmap::split_bits(child.seed, pg_num) - osdmap::split_bits(self.core.id.seed, before));
             let (objects, clones, bytes) = (stats.objects / share, stats.clones / share, stats.bytes / share);
-            self.info.stats.objects -= objects;
-            self.info.stats.clones -= clones;
-            self.info.stats.bytes -= bytes;
+            self.core.info.stats.objects -= objects;
+            self.core.info.stats.clones -= clones;
+            self.core.info.stats.bytes -= bytes;
             let steps = self.child_table(*child, PgStats { objects, clones, bytes, ..PgStats::default() });
             cx.submit_or_stop(Transaction { pg: *child, steps }, OnCommit::Nothing);
         }
-        let range = osdmap::pg_range(self.id, pg_num);
+        let range = osdmap::pg_range(self.core.id, pg_num);
         let mut steps: Vec<Step> = Vec::new();
-        for version in self.log.narrow(&range) {
-            let entry = self.log.entry(version).expect("just narrowed");
+        for version in self.core.log.narrow(&range) {
+            let entry = self.core.log.entry(version).expect("just narrowed");
             steps.push(Step::PgSet { key: log_key(version), value: entry.to_vec(Target::default()).into() });
         }
-        let (missing, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.missing)
+        let (missing, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.core.missing)
             .into_iter()
             .partition(|(object, _): &(ObjectId, EVersion)| within(object, &range));
-        self.missing = missing;
-        steps.extend(gone.keys().map(Pg::found_step));
-        self.info.last_backfill = cursor_within(self.info.last_backfill.take(), &range);
+        self.core.missing = missing;
+        steps.extend(gone.keys().map(found_step));
+        self.core.info.last_backfill = cursor_within(self.core.info.last_backfill.take(), &range);
         // What scrubs of the whole group tell of its parts: where an error is, is not known.
-        self.scrub.mark = self.scrub.mark.counted_anew();
-        steps.push(self.scrub.mark.step());
-        steps.push(self.info.step());
-        cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        self.scrub.set_mark(self.scrub.mark().counted_anew());
+        steps.push(self.scrub.mark().step());
+        steps.push(self.core.info.step());
+        cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         children
     }
 
     /// The table of a group that has come of this one.
     fn child_table(&self, child: PgId, stats: PgStats) -> Vec<Step> {
-        let range = osdmap::pg_range(child, self.info.pg_num);
-        let last_backfill = cursor_within(self.info.last_backfill.clone(), &range);
-        let info = PgInfo { stats, last_backfill, ..self.info.clone() };
+        let range = osdmap::pg_range(child, self.core.info.pg_num);
+        let last_backfill = cursor_within(self.core.info.last_backfill.clone(), &range);
+        let info = PgInfo { stats, last_backfill, ..self.core.info.clone() };
         let mut steps = vec![Step::PgRemoveRange { begin: Bytes::new(), end: PG_KEYS_END }];
-        for entry in self.log.entries() {
+        for entry in self.core.log.entries() {
             let value = match within(&entry.object, &range) {
                 true => entry.to_vec(Target::default()),
                 false => entry.placeholder().to_vec(Target::default()),
             };
             steps.push(Step::PgSet { key: log_key(entry.version), value: value.into() });
         }
-        for dup in self.log.dups().entries().filter(|dup| within(&dup.object, &range)) {
+        for dup in self.core.log.dups().entries().filter(|dup| within(&dup.object, &range)) {
             steps.push(Step::PgSet { key: log_key(dup.version), value: dup.to_vec(Target::default()).into() });
         }
-        let missing = self.missing.range(range.0..range.1);
-        steps.extend(missing.map(|(object, version)| Pg::missing_step(object, *version)));
-        steps.push(self.scrub.mark.counted_anew().step());
+        let missing = self.core.missing.range(range.0..range.1);
+        steps.extend(missing.map(|(object, version)| missing_step(object, *version)));
+        steps.push(self.scrub.mark().counted_anew().step());
         steps.push(info.step());
         steps
     }

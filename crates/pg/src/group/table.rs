@@ -2,7 +2,7 @@
 
 use crate::group::info::{INFO_KEY, PgInfo};
 use crate::group::log::{LogEntry, LogKind, log_key};
-use crate::group::pg::MISSING_PREFIX;
+use crate::group::missing::MISSING_PREFIX;
 use crate::scrub::background_check::{CHECK_KEY, CheckMark};
 use crate::scrub::{SCRUB_KEY, ScrubMark};
 use bytes::Bytes;
@@ -142,7 +142,7 @@ mod tests {
         let mut table: BTreeMap<Bytes, Bytes> =
             (5..10).map(|n| kept(&entry(n, if n == 9 { LogKind::Unchanged } else { LogKind::Modify }))).collect();
         table.insert(INFO_KEY, info.to_vec(Target::default()).into());
-        let store::Step::PgSet { key, value } = crate::group::pg::Pg::missing_step(&object(7), version(2)) else {
+        let store::Step::PgSet { key, value } = crate::group::missing::missing_step(&object(7), version(2)) else {
             panic!()
         };
         table.insert(key, value);

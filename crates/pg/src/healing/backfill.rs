@@ -11,100 +11,24 @@
 
 use crate::agreement::members::Standing;
 use crate::context::{Context, OnCommit, Waiter};
-use crate::group::lookup::{NoAnswer, ready};
-use crate::group::object_info::ObjectInfo;
+use crate::group::lookup::NoAnswer;
 use crate::group::pg::Pg;
 use crate::healing::push_queue::{Has, PushQueue};
-use crate::messages::PgInterval;
+use crate::healing::walks::{Backfill, Listed, Scan, whole_objects};
 use crate::messages::healing::PgPush;
 use crate::messages::healing::{PgBackfilled, PgObjects, PgScan};
 use crate::messages::peering::PgLogEntries;
 use crate::messages::scrub::ScrubBad;
 use mutant::Mutant;
-use std::collections::{BTreeMap, VecDeque};
 use store::{LookupId, Transaction};
-use types::{EVersion, ObjectId, OsdId, SnapId};
-
-/// How far a member has been brought.
-#[derive(Debug)]
-pub(crate) struct Backfill {
-    /// Objects before this one are the same there, or in the queue, or on their way.
-    pub compared: ObjectId,
-    /// What the member has been told of that.
-    told: ObjectId,
-    /// The member has been asked what it has.
-    asked: bool,
-    /// What it has from `compared` on.
-    listed: Option<Listed>,
-    /// The member has been told that all has been sent, when the log ended here.
-    pub announced: Option<EVersion>,
-}
-
-/// A part of what a member has.
-#[derive(Debug)]
-struct Listed {
-    objects: BTreeMap<ObjectId, Option<EVersion>>,
-    end: Option<ObjectId>,
-}
-
-/// As member: what the primary wants to know.
-#[derive(Debug)]
-pub(crate) struct Scan {
-    primary: OsdId,
-    pg: PgInterval,
-    from: ObjectId,
-    /// `None` until listed.
-    names: Option<VecDeque<ObjectId>>,
-    end: Option<ObjectId>,
-    objects: Vec<(ObjectId, Option<EVersion>)>,
-    waits_for: Option<LookupId>,
-}
-
-/// A page of objects that does not end between two states of an object, so that what follows builds on nothing that was
-/// before. The last page of a range, which is shorter than `count`, is left as it is. With it, where the next one
-/// begins.
-fn whole_objects(
-    cx: &mut Context<'_>,
-    (from, until): (&ObjectId, &ObjectId),
-    count: usize,
-) -> Result<(Vec<ObjectId>, Option<ObjectId>), NoAnswer> {
-    if !from.name.is_empty() && from.snap <= SnapId::HEAD {
-        // A cursor at an object's states, as below: there may be more than a page takes. One lookup in one step, as
-        // several might take each other's place in memory for ever.
-        let end = from.behind_all_states();
-        return Ok((ready(cx.store.list(from, &end, usize::MAX))?, Some(end)));
-    }
-    let mut page = ready(cx.store.list(from, until, count))?;
-    let Some(last) = page.last().filter(|_| page.len() == count).cloned() else { return Ok((page, None)) };
-    if last == last.head_of() {
-        return Ok((page, Some(behind(&last))));
-    }
-    let begin = last.before_all_states();
-    page.retain(|object| *object < begin);
-    Ok((page, Some(begin)))
-}
-
-/// The cursor right behind an object.
-pub(crate) fn behind(object: &ObjectId) -> ObjectId {
-    ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
-}
-
-impl Backfill {
-    fn from(cursor: ObjectId) -> Backfill {
-        Backfill { compared: cursor.clone(), told: cursor, asked: false, listed: None, announced: None }
-    }
-
-    fn has_compared_all(&self) -> bool {
-        self.compared.max
-    }
-}
+use types::{ObjectId, OsdId};
 
 impl Pg {
     /// As primary: the member is backfilled, from this cursor on.
     pub(crate) fn begin_backfill(&mut self, osd: OsdId, from: Option<ObjectId>) {
-        let from = from.unwrap_or_else(|| self.range().0);
-        tracing::info!(pg = %self.id, %osd, %from, "is backfilled");
-        let mut queue = PushQueue::new(self.interval.since);
+        let from = from.unwrap_or_else(|| self.core.range().0);
+        tracing::info!(pg = %self.core.id, %osd, %from, "is backfilled");
+        let mut queue = PushQueue::new(self.core.interval.since);
         queue.queue = self.members.missing(osd).map(|object| (object.clone(), Has::Unknown)).collect();
         queue.backfill = Some(Backfill::from(from));
         self.pushes.insert(osd, queue);
@@ -113,8 +37,8 @@ impl Pg {
     /// Has a member that is behind take the present log, and backfills it from the beginning.
     pub(crate) fn start_over_member(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Backfilling);
-        let dups = self.log.dups().entries().collect();
-        let message = PgLogEntries { start_over: true, dups, ..self.entries_for(self.log.tail()) };
+        let dups = self.core.log.dups().entries().collect();
+        let message = PgLogEntries { start_over: true, dups, ..self.entries_for(self.core.log.tail()) };
         cx.send_osd(osd, message);
         self.begin_backfill(osd, None);
         if mutant::is(Mutant::BackfillSkipped)
@@ -137,7 +61,7 @@ impl Pg {
     /// What nobody has keeps nothing else waiting: a member that is backfilled notes it durably as missing, before it
     /// is told that it has been brought everything. Once it is found it is sent like anything that a member lacks.
     fn pass_unfound(&mut self, cx: &mut Context<'_>, to: OsdId) {
-        let pg = self.pg_interval();
+        let pg = self.core.pg_interval();
         let waiting = self.pushes.get(&to).into_iter().flat_map(|queue| &queue.queue);
         let unfound = waiting.filter(|(object, _)| self.is_unfound(object));
         let unfound = unfound.filter_map(|(object, has)| Some((object.clone(), *has, self.wanted_version(object)?)));
@@ -145,13 +69,13 @@ impl Pg {
             self.pushes.get_mut(&to).expect("just seen").take(&object);
             if has == Has::Version(version) {
                 // It has been found: there. Of one shard more what could not be computed may be.
-                if !self.protection().is_whole_on_each() {
+                if !self.core.protection().is_whole_on_each() {
                     self.unreadable.remove(&object);
                 }
                 self.goes_on_soon(cx);
                 continue;
             }
-            tracing::warn!(pg = %self.id, osd = %to, %object, %version, "is not brought to a member: nobody has it");
+            tracing::warn!(pg = %self.core.id, osd = %to, %object, %version, "is not brought to a member: nobody has it");
             self.members.lost(to, object.clone(), version);
             cx.send_osd(to, ScrubBad { pg, object, version: Some(version) });
         }
@@ -170,9 +94,9 @@ impl Pg {
     /// All that was queued has been sent to a member that is backfilled: goes one step on. `Ok(false)`: something must
     /// come first.
     pub(crate) fn backfill_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
-        let pg = self.pg_interval();
-        let (_, range_end) = self.range();
-        let head = self.log.head();
+        let pg = self.core.pg_interval();
+        let (_, range_end) = self.core.range();
+        let head = self.core.log.head();
         self.pass_unfound(cx, to);
         // What comes here soon can be neither compared nor sent yet.
         let waits = self.can_pull_any() || self.unreadable.values().any(Option::is_none);
@@ -209,7 +133,7 @@ impl Pg {
         let compared = end.or_else(|| listed.end.clone());
         // What nobody has is not listed here.
         let unlisted = compared.as_ref().unwrap_or(&range_end);
-        let unlisted = self.missing.range(..unlisted).map(|(object, _)| object);
+        let unlisted = self.core.missing.range(..unlisted).map(|(object, _)| object);
         let unlisted =
             unlisted.skip_while(|object| **object < backfill.compared).cloned().map(|object| (object, Has::Nothing));
         let later = compared.as_ref().map(|compared| listed.objects.split_off(compared)).unwrap_or_default();
@@ -271,7 +195,7 @@ impl Pg {
     }
 
     fn scan_on(&mut self, cx: &mut Context<'_>) {
-        let (_, range_end) = self.range();
+        let (_, range_end) = self.core.range();
         while let Some(scan) = &mut self.scan {
             match scan.step(cx, &range_end) {
                 Ok(true) => {}
@@ -281,11 +205,11 @@ impl Pg {
                 }
                 Err(NoAnswer::Pending(id)) => {
                     scan.waits_for = Some(id);
-                    return cx.wait(id, Waiter::Scan { pgid: self.id });
+                    return cx.wait(id, Waiter::Scan { pgid: self.core.id });
                 }
                 Err(NoAnswer::Damaged(damage)) => {
                     // It cannot be told apart what is here and what is not: no basis for a copy.
-                    tracing::error!(pg = %self.id, "cannot list what is here, so it cannot be backfilled: {damage}");
+                    tracing::error!(pg = %self.core.id, "cannot list what is here, so it cannot be backfilled: {damage}");
                     self.scan = None;
                 }
             }
@@ -294,33 +218,10 @@ impl Pg {
 
     /// The primary has told how far this member is like the others.
     pub(crate) fn backfilled(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgBackfilled) {
-        if self.follows(from, message.pg.since) && !self.info.complete {
-            self.info.last_backfill = Some(message.before);
-            let steps = vec![self.info.step()];
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        if self.follows(from, message.pg.since) && !self.core.info.complete {
+            self.core.info.last_backfill = Some(message.before);
+            let steps = vec![self.core.info.step()];
+            cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
-    }
-}
-
-impl Scan {
-    /// One lookup. `Ok(false)`: all is known.
-    fn step(&mut self, cx: &mut Context<'_>, range_end: &ObjectId) -> Result<bool, NoAnswer> {
-        let Some(names) = &mut self.names else {
-            // What the primary does not come to before its own list is full is listed once more.
-            let count = 2 * cx.limits.backfill_objects;
-            let (page, end) = whole_objects(cx, (&self.from, range_end), count)?;
-            self.end = end;
-            self.names = Some(page.into());
-            return Ok(true);
-        };
-        let Some(object) = names.front() else { return Ok(false) };
-        let version = match ready(cx.store.stat(object)) {
-            Ok(Some(stat)) => ObjectInfo::of(&stat).ok().map(|info| info.version),
-            Ok(None) | Err(NoAnswer::Damaged(_)) => None,
-            Err(pending) => return Err(pending),
-        };
-        let object = names.pop_front().expect("just seen");
-        self.objects.push((object, version));
-        Ok(true)
     }
 }

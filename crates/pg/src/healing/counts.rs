@@ -4,28 +4,14 @@ use crate::agreement::members::Standing;
 use crate::group::pg::Pg;
 use types::ObjectId;
 
-/// What a primary has brought to where it was missing.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Recovered {
-    pub objects: u64,
-    pub bytes: u64,
-}
-
-impl Recovered {
-    pub fn add(&mut self, bytes: u64) {
-        self.objects += 1;
-        self.bytes += bytes;
-    }
-}
-
 impl Pg {
     /// Copies that are lacking, and copies that are only not where they should be.
     pub(crate) fn degraded_and_misplaced(&self) -> (u64, u64) {
-        let objects = self.info.stats.objects.max(0) as u64;
-        let size = u64::from(self.interval.shape.size);
-        let missing = (self.missing.len() + self.members.missing_count()) as u64;
+        let objects = self.core.info.stats.objects.max(0) as u64;
+        let size = u64::from(self.core.interval.shape.size);
+        let missing = (self.core.missing.len() + self.members.missing_count()) as u64;
         if !self.peering.may_recover() {
-            let members = self.interval.acting.iter().filter(|osd| osd.is_some()).count() as u64;
+            let members = self.core.interval.acting.iter().filter(|osd| osd.is_some()).count() as u64;
             return (objects * size.saturating_sub(members) + missing, 0);
         }
         let serving = self.serving_copies() as u64;
@@ -40,7 +26,7 @@ impl Pg {
 
     /// Objects that a member that is backfilled does not have yet, about: objects lie evenly in their order.
     fn left_for(&self, osd: types::OsdId, standing: Standing) -> Option<u64> {
-        let objects = self.info.stats.objects.max(0) as u64;
+        let objects = self.core.info.stats.objects.max(0) as u64;
         match standing {
             Standing::Serving => None,
             Standing::Behind => Some(objects),
@@ -56,7 +42,7 @@ impl Pg {
 
     /// Which share of the group's range lies before a cursor.
     fn share_before(&self, cursor: &ObjectId) -> f64 {
-        let (begin, end) = self.range();
+        let (begin, end) = self.core.range();
         if *cursor <= begin {
             return 0.0;
         }

@@ -5,26 +5,36 @@
 //! * **Takes** pieces of objects and their acknowledgements, lookups, slots that OSDs give, and what members lack.
 //! * **Causes** operations on objects that have come to go on, members to serve that have everything, and reports.
 //!
-//! * [`recovery`] — start here: objects that logs tell to be missing. [`backfill`]: members that are compared object by
-//!   object.
-//! * [`push_queue`], [`object_reading`]: the sender. [`receiving`]: the receiver. [`sent_back`]: objects for which
-//!   there is no room.
-//! * [`turn`]: what a group has to do, and whether it may. [`reservations`]: who gives turns. [`pacing`]: how fast.
-//! * [`unfound`], [`rereading`]: objects that cannot be had, and objects that are read again.
-//! * [`strays`]: copies that are not needed any more. [`counts`]: figures.
+//! * [`recovery`] — start here: objects that logs tell to be missing; [`pulls`]: those that the primary gets.
+//!   [`backfill`]: members that are compared object by object; [`walks`]: how far.
+//! * [`push_queue`], [`object_reading`]: the sender. [`receiving`], [`incoming`]: the receiver. [`sent_back`],
+//!   [`refusals`]: objects for which there is no room.
+//! * [`work`]: what a group has to do. [`turn`]: whether it may. [`reservations`]: who gives turns. [`pacing`]: how
+//!   fast.
+//! * [`bad_copies`]: copies that are replaced. [`unfound`], [`rereading`]: objects that cannot be had, and objects that
+//!   are read again ([`rereads`]).
+//! * [`strays`]: copies that are not needed any more. [`counts`], [`recovered`]: figures.
 //!
 //! `docs/recovery.md` gives the reasons.
 
 pub(crate) mod backfill;
+pub(crate) mod bad_copies;
 pub(crate) mod counts;
+pub(crate) mod incoming;
 pub(crate) mod object_reading;
 pub(crate) mod pacing;
+pub(crate) mod pulls;
 pub(crate) mod push_queue;
 pub(crate) mod receiving;
+pub(crate) mod recovered;
 pub(crate) mod recovery;
+pub(crate) mod refusals;
 pub(crate) mod rereading;
+pub(crate) mod rereads;
 pub(crate) mod reservations;
 pub(crate) mod sent_back;
 pub(crate) mod strays;
 pub(crate) mod turn;
 pub(crate) mod unfound;
+pub(crate) mod walks;
+pub(crate) mod work;

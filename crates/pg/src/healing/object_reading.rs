@@ -1,6 +1,6 @@
 //! An object on its way to another member, read piece by piece.
 
-use crate::coded::gather::Wanted;
+use crate::coded::wanted::Wanted;
 use crate::context::Context;
 use crate::group::digests::{Content, Digests, Wrong};
 use crate::group::lookup::{NoAnswer, ready};

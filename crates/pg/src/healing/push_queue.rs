@@ -1,7 +1,7 @@
 //! What is sent to one member that lacks objects.
 
-use crate::healing::backfill::Backfill;
 use crate::healing::object_reading::ObjectReading;
+use crate::healing::walks::Backfill;
 use std::collections::{BTreeMap, VecDeque};
 use store::LookupId;
 use types::{EVersion, Epoch, ObjectId, OsdId};

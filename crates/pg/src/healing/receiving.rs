@@ -8,14 +8,13 @@
 //! Pieces are counted, and say of which version they are: one that does not go on with what is here is not taken. The
 //! group's table names what is on its way, so that the rest of it is dropped when an OSD starts again.
 
-use crate::context::{Context, OnCommit};
 use crate::group::digests::{Content, Digests, Wrong};
-use crate::group::pg::{Pg, object_key};
-use crate::messages::healing::{PgPush, PgPushAck};
+use crate::group::missing::object_key;
+use crate::messages::healing::PgPush;
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::BTreeMap;
-use store::{Step, Transaction};
+use store::Step;
 use types::{EVersion, ObjectId, OsdId};
 
 /// First byte of the keys, in the group's table, of objects of which only some has come.
@@ -61,8 +60,8 @@ fn received_key(object: &ObjectId) -> Bytes {
     object_key(RECEIVED_PREFIX, object)
 }
 
-/// What drops the part that has come of an object.
-fn drop_steps(object: &ObjectId) -> [Step; 2] {
+/// The steps that drop the part that has come of an object.
+pub(super) fn drop_steps(object: &ObjectId) -> [Step; 2] {
     [Step::Remove { object: in_part(object) }, Step::PgRemove { key: received_key(object) }]
 }
 
@@ -123,6 +122,11 @@ impl Receiving {
     pub fn forget(&mut self, object: &ObjectId) -> bool {
         self.objects.remove(object).is_some()
     }
+
+    /// Nothing more is taken of any object. Gives the steps that drop all that has come.
+    pub(super) fn forget_all(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.objects).keys().flat_map(drop_steps).collect()
+    }
 }
 
 /// The steps that a piece takes: into the object itself if it comes in one piece, else beside it; with the last one to
@@ -166,37 +170,6 @@ pub(crate) fn piece_steps(push: PgPush) -> Vec<Step> {
         steps.extend(drop_steps(&object));
     }
     steps
-}
-
-impl Pg {
-    /// What has come is not what its digests say: it is not taken. A primary looks for the object elsewhere, and so
-    /// does who has sent it.
-    pub(crate) fn refuse_wrong(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, wrong: Wrong) {
-        tracing::error!(pg = %self.id, %from, %object, "what came of an object is not taken: {wrong}");
-        if self.is_primary(cx.whoami) {
-            return self.pull_failed(cx, from, object);
-        }
-        self.drop_part(cx, &object);
-        let pg = self.pg_interval();
-        cx.send_osd(from, PgPushAck { pg, object: Some(object), stored: false });
-    }
-
-    /// Drops what has come of an object, if any has.
-    pub(crate) fn drop_part(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        if self.receiving.forget(object) {
-            let steps = drop_steps(object).into();
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
-        }
-    }
-
-    /// Drops what has come of all objects that are not whole.
-    pub(crate) fn drop_parts(&mut self, cx: &mut Context<'_>) {
-        let parts = std::mem::take(&mut self.receiving.objects);
-        let steps: Vec<Step> = parts.keys().flat_map(drop_steps).collect();
-        if !steps.is_empty() {
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
-        }
-    }
 }
 
 #[cfg(test)]

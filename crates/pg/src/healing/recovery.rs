@@ -8,16 +8,19 @@
 use crate::agreement::members::Standing;
 use crate::coded::protection::Protection;
 use crate::context::{Context, OnCommit, Waiter};
+use crate::group::effects::Effect;
 use crate::group::lookup::{NoAnswer, ready};
+use crate::group::missing::{found_step, missing_step};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::pg::Pg;
 use crate::healing::object_reading::{ObjectReading, Unsound};
+use crate::healing::pulls::Pull;
 use crate::healing::push_queue::{Has, PushQueue};
 use crate::healing::receiving::piece_steps;
-use crate::healing::turn::Work;
+use crate::healing::work::Work;
 use crate::messages::healing::{PgPull, PgPush, PgPushAck};
 use mutant::Mutant;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use store::{LookupId, ReadError, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId};
 use wire::{Decode, Rope};
@@ -26,73 +29,15 @@ use wire::{Decode, Rope};
 const UNACKED_OBJECTS_MAX: usize = 16;
 /// Objects that are being pulled, but for those that clients wait for.
 const PULLS_MAX: usize = 16;
-/// What the primary gets from others.
-#[derive(Debug, Default)]
-pub(crate) struct Pulls {
-    in_flight: BTreeMap<ObjectId, Pull>,
-    /// Members that turned out not to have what the primary lacks.
-    tried: BTreeMap<ObjectId, BTreeSet<OsdId>>,
-    /// What has come and is not durable here yet, with how often it has. If this OSD stopped now it would lack these
-    /// again, in the versions in which others have them now: so those stay where they are until it has them for good.
-    settling: BTreeMap<ObjectId, usize>,
-}
-
-/// An object that somebody was asked for.
-#[derive(Clone, Copy, Debug)]
-struct Pull {
-    source: OsdId,
-    /// The source knows that a client waits for it.
-    urgent: bool,
-}
-
-impl Pulls {
-    /// From whom the object is pulled.
-    pub fn source_in_flight(&self, object: &ObjectId) -> Option<OsdId> {
-        self.in_flight.get(object).map(|pull| pull.source)
-    }
-
-    /// The object is pulled from `source`.
-    pub fn comes_from(&mut self, object: &ObjectId, source: OsdId) {
-        self.in_flight.insert(object.clone(), Pull { source, urgent: true });
-    }
-
-    /// A client waits for the object, which is pulled. Gives who is to be told.
-    fn hurry(&mut self, object: &ObjectId) -> Option<OsdId> {
-        let pull = self.in_flight.get_mut(object).filter(|pull| !pull.urgent)?;
-        pull.urgent = true;
-        Some(pull.source)
-    }
-
-    pub fn forget(&mut self, object: &ObjectId) {
-        self.in_flight.remove(object);
-        self.tried.remove(object);
-    }
-
-    /// Whether all that has come is durable.
-    pub fn are_durable(&self) -> bool {
-        self.settling.is_empty()
-    }
-
-    /// What has come and is not durable yet.
-    pub fn settling(&self) -> impl Iterator<Item = &ObjectId> {
-        self.settling.keys()
-    }
-
-    pub fn is_settling(&self, object: &ObjectId) -> bool {
-        self.settling.contains_key(object)
-    }
-
-    /// What has come once is durable. Gives whether the object is.
-    fn settled(&mut self, object: &ObjectId) -> bool {
-        let Some(times) = self.settling.get_mut(object) else { return false };
-        *times -= 1;
-        *times == 0 && self.settling.remove(object).is_some()
-    }
-}
 
 impl Pg {
+    /// Has objects go where they are missing, once this input is handled.
+    pub(crate) fn recover(&self, cx: &mut Context<'_>) {
+        cx.cause(self.core.id, Effect::Recover);
+    }
+
     /// As primary of a group that is peered: has objects go where they are missing.
-    pub(crate) fn recover(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn heal(&mut self, cx: &mut Context<'_>) {
         if !self.peering.may_recover() {
             return;
         }
@@ -114,7 +59,7 @@ impl Pg {
 
     /// It is this group's turn: what members lack is to be sent.
     pub(crate) fn queue_missing(&mut self) {
-        let since = self.interval.since;
+        let since = self.core.interval.since;
         let members: Vec<OsdId> = self.members.iter().map(|(osd, _)| osd).collect();
         for osd in members {
             let missing: Vec<ObjectId> = self.members.missing(osd).cloned().collect();
@@ -130,18 +75,19 @@ impl Pg {
         self.unreadable.clear();
         self.pulls.tried.clear();
         self.recover(cx);
-        self.run_objects(cx, &ObjectId::min(), &ObjectId::max());
+        let (from, until) = self.core.range();
+        cx.cause(self.core.id, Effect::RunObjects { from, until });
     }
 
     /// Whether the object is here, so that it can be sent.
     pub(crate) fn is_readable(&self, object: &ObjectId) -> bool {
-        !self.missing.contains_key(object) && !self.unreadable.contains_key(object)
+        !self.core.missing.contains_key(object) && !self.unreadable.contains_key(object)
     }
 
     /// Whether something that is missing here is on its way, or can be had.
     pub(crate) fn can_pull_any(&self) -> bool {
         let can = |(object, version): (&ObjectId, &EVersion)| self.source_of(object, *version).is_some();
-        !self.pulls.in_flight.is_empty() || self.missing.iter().any(can)
+        !self.pulls.in_flight.is_empty() || self.core.missing.iter().any(can)
     }
 
     /// Whether another member should have this version of an object.
@@ -158,7 +104,7 @@ impl Pg {
 
     /// What could not be read here and nobody else had is fetched, as somebody turns out to have it.
     fn fetch_unreadable(&mut self, cx: &mut Context<'_>) {
-        if self.unreadable.is_empty() || !self.protection().is_whole_on_each() {
+        if self.unreadable.is_empty() || !self.core.protection().is_whole_on_each() {
             return;
         }
         let known = self.unreadable.iter().filter_map(|(object, version)| Some((object.clone(), (*version)?)));
@@ -169,10 +115,10 @@ impl Pg {
     }
 
     fn is_damaged_here(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
-        if self.missing.insert(object.clone(), version).is_none() {
-            tracing::warn!(pg = %self.id, %object, %version, "is damaged here and is fetched from another member");
-            let steps = vec![Pg::missing_step(object, version)];
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        if self.core.missing.insert(object.clone(), version).is_none() {
+            tracing::warn!(pg = %self.core.id, %object, %version, "is damaged here and is fetched from another member");
+            let steps = vec![missing_step(object, version)];
+            cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
             self.reread_if_unfound(cx, object);
         }
         self.unreadable.remove(object);
@@ -191,7 +137,7 @@ impl Pg {
             return false;
         }
         let reads_old = !may_write && mutant::is(Mutant::ReadsMissing);
-        if let Some(version) = self.missing.get(object).copied().filter(|_| !reads_old) {
+        if let Some(version) = self.core.missing.get(object).copied().filter(|_| !reads_old) {
             if self.pulls.in_flight.contains_key(object) {
                 self.hurry_pull(cx, object);
             } else if let Some(source) = self.source_of(object, version) {
@@ -212,7 +158,7 @@ impl Pg {
             return true;
         }
         let lacking = self.members.lacking(object);
-        let since = self.interval.since;
+        let since = self.core.interval.since;
         for osd in &lacking {
             let queue = self.pushes.entry(*osd).or_insert_with(|| PushQueue::new(since));
             queue.want(object.clone());
@@ -233,9 +179,9 @@ impl Pg {
     /// A member that should have what is missing here, and was not asked in vain before.
     pub(crate) fn source_of(&self, object: &ObjectId, version: EVersion) -> Option<OsdId> {
         let tried = |osd: &OsdId| self.pulls.tried.get(object).is_some_and(|tried| tried.contains(osd));
-        if !self.protection().is_whole_on_each() {
+        if !self.core.protection().is_whole_on_each() {
             // This OSD computes its shard of what others have.
-            let whoami = self.interval.primary.filter(|osd| !tried(osd));
+            let whoami = self.core.interval.primary.filter(|osd| !tried(osd));
             return whoami.filter(|osd| self.can_decode(object, Some(*osd)));
         }
         let has = |(osd, standing): &(OsdId, Standing)| match standing {
@@ -255,7 +201,7 @@ impl Pg {
     fn pull_missing(&mut self, cx: &mut Context<'_>) {
         let mut wanted: BTreeMap<OsdId, Vec<ObjectId>> = BTreeMap::new();
         let mut room = PULLS_MAX.saturating_sub(self.pulls.in_flight.len());
-        for (object, version) in &self.missing {
+        for (object, version) in &self.core.missing {
             if room == 0 {
                 break;
             }
@@ -274,11 +220,11 @@ impl Pg {
     fn pull(&mut self, cx: &mut Context<'_>, source: OsdId, objects: Vec<ObjectId>, urgent: bool) {
         let pulls = objects.iter().map(|object| (object.clone(), Pull { source, urgent }));
         self.pulls.in_flight.extend(pulls);
-        match self.protection() {
-            Protection::Copies => cx.send_osd(source, PgPull { pg: self.pg_interval(), objects, urgent }),
+        match self.core.protection() {
+            Protection::Copies => cx.send_osd(source, PgPull { pg: self.core.pg_interval(), objects, urgent }),
             Protection::Shards(_) => {
                 for object in objects {
-                    let version = self.missing.get(&object).copied().expect("what is pulled is missing");
+                    let version = self.core.missing.get(&object).copied().expect("what is pulled is missing");
                     self.rebuild(cx, &object, version);
                 }
             }
@@ -288,9 +234,12 @@ impl Pg {
     /// A client waits for what is pulled.
     fn hurry_pull(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         let source = self.pulls.hurry(object);
-        match (self.protection(), source) {
+        match (self.core.protection(), source) {
             (Protection::Copies, Some(source)) => {
-                cx.send_osd(source, PgPull { pg: self.pg_interval(), objects: vec![object.clone()], urgent: true });
+                cx.send_osd(
+                    source,
+                    PgPull { pg: self.core.pg_interval(), objects: vec![object.clone()], urgent: true },
+                );
             }
             (Protection::Copies, None) => {}
             (Protection::Shards(_), _) => self.hurry_rebuild(cx, object),
@@ -302,13 +251,13 @@ impl Pg {
         if self.former_version(&object).is_some() {
             return self.former_is_not_there(cx, &object);
         }
-        tracing::warn!(pg = %self.id, %from, %object, "does not have the version that is missing here");
+        tracing::warn!(pg = %self.core.id, %from, %object, "does not have the version that is missing here");
         self.drop_part(cx, &object);
         self.pulls.in_flight.remove(&object);
         self.pulls.tried.entry(object.clone()).or_default().insert(from);
-        let wanted = self.missing.get(&object).copied();
+        let wanted = self.core.missing.get(&object).copied();
         if wanted.is_none_or(|version| self.source_of(&object, version).is_none()) {
-            tracing::error!(pg = %self.id, %object, "no member has the version that is missing here");
+            tracing::error!(pg = %self.core.id, %object, "no member has the version that is missing here");
             self.queue_report(cx);
         }
         self.recover(cx);
@@ -327,7 +276,7 @@ impl Pg {
         if self.is_active() {
             self.object_is_here(cx, object);
         }
-        match self.missing.is_empty() {
+        match self.core.missing.is_empty() {
             true => {
                 if self.is_active() {
                     self.start_waiting_ops(cx);
@@ -347,7 +296,7 @@ impl Pg {
         if self.is_active() {
             self.object_is_here(cx, object);
         }
-        let has_all = self.missing.is_empty() && self.pulls.are_durable();
+        let has_all = self.core.missing.is_empty() && self.pulls.are_durable();
         if self.pulls.are_durable() {
             // Others are backfilled from now on, also if what is still missing here is unfound.
             self.recover(cx);
@@ -376,10 +325,6 @@ impl Pg {
         self.push_on(cx, from);
     }
 
-    pub(crate) fn range(&self) -> (ObjectId, ObjectId) {
-        osdmap::pg_range(self.id, self.interval.shape.pg_num)
-    }
-
     /// Sends to one member until it has enough to acknowledge, or a lookup must be waited for.
     pub(crate) fn push_on(&mut self, cx: &mut Context<'_>, to: OsdId) {
         while let Some(queue) = self.pushes.get(&to) {
@@ -393,7 +338,7 @@ impl Pg {
                 Err(NoAnswer::Pending(id)) => {
                     let queue = self.pushes.get_mut(&to).expect("still there");
                     queue.waits_for = Some(id);
-                    cx.wait(id, Waiter::Push { pgid: self.id, to });
+                    cx.wait(id, Waiter::Push { pgid: self.core.id, to });
                     return;
                 }
                 Err(NoAnswer::Damaged(damage)) => self.push_failed(cx, to, &damage.to_string()),
@@ -407,10 +352,10 @@ impl Pg {
         let queue = &self.pushes[&to];
         // Also when it must wait for the rest of another.
         let is_urgent = queue.reading.is_some() && queue.reading_is_urgent || queue.has_urgent();
-        if is_urgent || self.is_primary(cx.whoami) && self.is_at_risk() {
+        if is_urgent || self.core.is_primary(cx.whoami) && self.is_at_risk() {
             return true;
         }
-        cx.may_heal_now(self.id)
+        cx.may_heal_now(self.core.id)
     }
 
     /// Clients' latency may allow more by now.
@@ -422,8 +367,8 @@ impl Pg {
 
     /// One step: begin an object, send a piece, or go on with what is backfilled. `Ok(false)`: nothing can be sent.
     fn push_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
-        let pg = self.pg_interval();
-        let is_primary = self.is_primary(cx.whoami);
+        let pg = self.core.pg_interval();
+        let is_primary = self.core.is_primary(cx.whoami);
         let queue = &self.pushes[&to];
         let has_nothing = queue.reading.is_none() && queue.queue.is_empty() && queue.backfill.is_none();
         if has_nothing || !self.may_send_now(cx, to) {
@@ -453,7 +398,7 @@ impl Pg {
             return Ok(true);
         }
         let can = |object: &ObjectId| {
-            !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains_key(object)
+            !is_primary || !self.core.missing.contains_key(object) && !self.unreadable.contains_key(object)
         };
         let is_too_full = is_primary && self.healing.work().is_some_and(|work| self.is_too_full(cx, to, work));
         let is_turn = !is_primary || self.healing.may_work() && !is_too_full;
@@ -475,7 +420,7 @@ impl Pg {
             _ if is_known => {}
             Some(stat) => {
                 let reading = ObjectReading::new(object, stat);
-                let reading = match self.interval.shard_of(to) {
+                let reading = match self.core.interval.shard_of(to) {
                     Some(shard) => reading.of_shard(shard.into(), cx.limits.piece_bytes),
                     None => reading,
                 };
@@ -509,25 +454,25 @@ impl Pg {
 
     /// What is to be sent next cannot be read.
     fn push_failed(&mut self, cx: &mut Context<'_>, to: OsdId, why: &str) {
-        let pg = self.pg_interval();
-        let is_primary = self.is_primary(cx.whoami);
+        let pg = self.core.pg_interval();
+        let is_primary = self.core.is_primary(cx.whoami);
         let can = |object: &ObjectId| {
-            !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains_key(object)
+            !is_primary || !self.core.missing.contains_key(object) && !self.unreadable.contains_key(object)
         };
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         let next = || queue.next(false, can).map(|(object, _)| object.clone());
         let Some(object) = queue.reading.as_ref().map(|reading| reading.object.clone()).or_else(next) else {
-            tracing::error!(pg = %self.id, %to, "cannot list its objects: {why}");
+            tracing::error!(pg = %self.core.id, %to, "cannot list its objects: {why}");
             return;
         };
-        tracing::error!(pg = %self.id, %to, %object, "cannot be sent to a member that lacks it: {why}");
+        tracing::error!(pg = %self.core.id, %to, %object, "cannot be sent to a member that lacks it: {why}");
         let version = queue.reading.take().and_then(|reading| reading.version());
         if is_primary {
             // The receiver gets it once it can be read again.
             queue.want(object.clone());
             let told = || self.members.wanted(&object).or_else(|| Some(self.newest_of(&object)?.version));
             let version = version.or_else(told);
-            let is_whole = self.protection().is_whole_on_each();
+            let is_whole = self.core.protection().is_whole_on_each();
             match version.filter(|version| is_whole && self.is_elsewhere(&object, *version)) {
                 Some(version) => self.object_damaged(cx, &object, version),
                 None => self.cannot_be_read(cx, &object, version),
@@ -563,23 +508,23 @@ impl Pg {
     /// A piece has come. The acknowledgement follows when it is durable.
     pub(crate) fn pushed(&mut self, cx: &mut Context<'_>, from: OsdId, push: PgPush) {
         let since = push.pg.since;
-        let as_primary = self.is_primary(cx.whoami) && since == self.interval.since;
+        let as_primary = self.core.is_primary(cx.whoami) && since == self.core.interval.since;
         if !as_primary && !self.follows(from, since) {
             return;
         }
         if push.end_of_all {
-            if self.log.head() < push.version && !mutant::is(Mutant::CompleteWithoutLog) {
-                let (head, wanted) = (self.log.head(), push.version);
-                tracing::error!(pg = %self.id, %from, %head, %wanted, "updates are missing");
+            if self.core.log.head() < push.version && !mutant::is(Mutant::CompleteWithoutLog) {
+                let (head, wanted) = (self.core.log.head(), push.version);
+                tracing::error!(pg = %self.core.id, %from, %head, %wanted, "updates are missing");
                 return self.session_ended(cx, from);
             }
             // Nobody builds on this before the monitors have recorded that this member serves.
-            self.info.complete = true;
-            self.info.last_backfill = None;
-            self.info.last_epoch_started = since;
-            let steps = vec![self.info.step()];
+            self.core.info.complete = true;
+            self.core.info.last_backfill = None;
+            self.core.info.last_epoch_started = since;
+            let steps = vec![self.core.info.step()];
             let then = OnCommit::Pushed { from, since, object: None };
-            return cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
+            return cx.submit_or_stop(Transaction { pg: self.core.id, steps }, then);
         }
         let former = self.former_version(&push.object).filter(|_| as_primary);
         if as_primary {
@@ -588,7 +533,7 @@ impl Pg {
             }
             let is_wanted = || {
                 let info = ObjectInfo::from_slice(push.attrs.get(OBJECT_INFO_ATTR)?).ok()?;
-                let wanted = former.or(self.missing.get(&push.object).copied());
+                let wanted = former.or(self.core.missing.get(&push.object).copied());
                 (wanted == Some(info.version) || mutant::is(Mutant::PullsAnyVersion)).then_some(())
             };
             if push.absent || push.first && is_wanted().is_none() {
@@ -601,11 +546,11 @@ impl Pg {
         }
         if self.receiving.follows(from, &push).is_err() {
             let (version, piece) = (push.version, push.piece);
-            tracing::error!(pg = %self.id, %from, %object, %version, piece, "pieces of an object are missing");
+            tracing::error!(pg = %self.core.id, %from, %object, %version, piece, "pieces of an object are missing");
             return self.session_ended(cx, from);
         }
         let (version, first) = (push.version, push.first);
-        let digested = match self.receiving.with_piece(&push, self.id.pool.shard()) {
+        let digested = match self.receiving.with_piece(&push, self.core.id.pool.shard()) {
             Ok(digested) => digested,
             Err(wrong) => return self.refuse_wrong(cx, from, object, wrong),
         };
@@ -620,17 +565,17 @@ impl Pg {
         self.sent_back.taken(&object);
         self.receiving.taken(from, &object, version, (first, last), digested);
         if !last {
-            return cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+            return cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
         let then = OnCommit::Pushed { from, since, object: Some(object.clone()) };
         if former.is_some() {
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
+            cx.submit_or_stop(Transaction { pg: self.core.id, steps }, then);
             return self.former_came(cx, &object);
         }
-        if self.missing.remove(&object).is_some() {
-            steps.push(Pg::found_step(&object));
+        if self.core.missing.remove(&object).is_some() {
+            steps.push(found_step(&object));
         }
-        cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
+        cx.submit_or_stop(Transaction { pg: self.core.id, steps }, then);
         if as_primary {
             self.pulled(cx, &object, size_bytes);
         }
@@ -638,7 +583,7 @@ impl Pg {
 
     /// A pushed object, or everything, is durable here.
     pub(crate) fn push_durable(&mut self, cx: &mut Context<'_>, from: OsdId, since: Epoch, object: Option<ObjectId>) {
-        if since != self.interval.since {
+        if since != self.core.interval.since {
             return;
         }
         if let Some(object) = &object {
@@ -646,7 +591,7 @@ impl Pg {
         }
         // What this OSD has computed itself needs no acknowledgement.
         if from != cx.whoami {
-            let pg = self.pg_interval();
+            let pg = self.core.pg_interval();
             cx.send_osd(from, PgPushAck { pg, object, stored: true });
         }
     }
@@ -674,15 +619,15 @@ impl Pg {
             self.pushes.remove(&from);
         }
         self.members.has_now(from, &object);
-        if !self.protection().is_whole_on_each() {
+        if !self.core.protection().is_whole_on_each() {
             // Of one shard more what could not be computed may be.
             self.unreadable.remove(&object);
         }
         if self.is_active() {
-            self.replication.brought(self.log.head());
+            self.replication.brought(self.core.log.head());
             self.object_is_here(cx, &object);
         }
-        if !self.is_primary(cx.whoami) {
+        if !self.core.is_primary(cx.whoami) {
             return self.push_on(cx, from);
         }
         let lacks = self.members.missing(from).any(|object| self.is_readable(object));
@@ -705,10 +650,10 @@ impl Pg {
             return self.member_backfilled(cx, osd);
         }
         self.replication.need(osd, head);
-        let until = match self.protection().keeps_undo() && !mutant::is(Mutant::BroughtTooEarly) {
+        let until = match self.core.protection().keeps_undo() && !mutant::is(Mutant::BroughtTooEarly) {
             false => self.replication.committed(),
             // It has objects whole as updates made them that perhaps not all have, and could not take these back.
-            true => self.log.head(),
+            true => self.core.log.head(),
         };
         match self.replication.is_settled_on(osd, until) {
             true => self.member_backfilled(cx, osd),
@@ -719,11 +664,11 @@ impl Pg {
     /// A member has everything durably that clients were answered for.
     pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
-        self.tell_scrub_mark(cx, osd);
-        if !self.protection().is_whole_on_each() && self.is_active() {
+        self.scrub.tell_mark(&self.core, cx, osd);
+        if !self.core.protection().is_whole_on_each() && self.is_active() {
             // What could not be read without its shards can be now.
-            let (from, until) = self.range();
-            self.run_objects(cx, &from, &until);
+            let (from, until) = self.core.range();
+            cx.cause(self.core.id, Effect::RunObjects { from, until });
         }
         self.members_changed(cx);
         self.recover(cx);

@@ -5,13 +5,13 @@
 
 use crate::context::{Context, OnCommit, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
+use crate::group::missing::found_step;
 use crate::group::object_info::ObjectInfo;
 use crate::group::pg::Pg;
 use crate::healing::object_reading::ObjectReading;
-use std::collections::BTreeSet;
 use std::time::Duration;
 use store::{LookupId, ReadError, Transaction};
-use types::{ObjectId, OsdId};
+use types::ObjectId;
 use wire::Rope;
 
 /// From when something could not be read, or all was tried, to when it is tried again.
@@ -25,21 +25,6 @@ enum Reread {
     Whole,
     /// It is shorter than it should be.
     Bad,
-}
-
-/// What is read again.
-#[derive(Debug, Default)]
-pub(crate) struct Rereading {
-    /// Objects that are missing here since a read failed in this interval: what is here of them may be read after all.
-    damaged: BTreeSet<ObjectId>,
-    /// When the next round begins; `None`: there is nothing to read, or a round is under way.
-    next_at: Option<Duration>,
-    /// What is left of the round.
-    objects: Vec<ObjectId>,
-    reading: Option<ObjectReading>,
-    /// Who lacks what is read, if anybody is known to: of erasure-coded objects its shard is computed.
-    lacks: Option<OsdId>,
-    waits_for: Option<LookupId>,
 }
 
 impl Pg {
@@ -102,16 +87,16 @@ impl Pg {
                 Ok(Reread::Bad) => {}
                 Err(NoAnswer::Pending(id)) => {
                     self.rereading.waits_for = Some(id);
-                    return cx.wait(id, Waiter::Reread { pgid: self.id });
+                    return cx.wait(id, Waiter::Reread { pgid: self.core.id });
                 }
                 Err(NoAnswer::Damaged(damage)) => {
-                    tracing::debug!(pg = %self.id, %object, "still cannot be read: {damage}");
+                    tracing::debug!(pg = %self.core.id, %object, "still cannot be read: {damage}");
                 }
             }
             self.rereading.reading = None;
             self.rereading.objects.pop();
         }
-        self.rereading.damaged.retain(|object| self.missing.contains_key(object));
+        self.rereading.damaged.retain(|object| self.core.missing.contains_key(object));
         let is_all = self.unreadable.is_empty() && self.rereading.damaged.is_empty();
         self.rereading.next_at = (!is_all).then(|| cx.now + REREAD_AFTER);
     }
@@ -119,7 +104,7 @@ impl Pg {
     /// Reads one piece.
     fn reread_step(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> Result<Reread, NoAnswer> {
         if self.rereading.reading.is_none() {
-            let missing = self.missing.get(object);
+            let missing = self.core.missing.get(object);
             let stat = match ready(cx.store.stat(object))? {
                 Some(stat) => stat,
                 None if missing.is_some() => return Ok(Reread::Bad),
@@ -130,7 +115,7 @@ impl Pg {
             }
             // Where it is missing here, it is what is here that may be well.
             let lacks = self.members.lacking(object).first().copied().filter(|_| missing.is_none());
-            let shard = lacks.and_then(|osd| self.interval.shard_of(osd));
+            let shard = lacks.and_then(|osd| self.core.interval.shard_of(osd));
             let reading = ObjectReading::new(object.clone(), stat);
             self.rereading.lacks = lacks;
             self.rereading.reading = Some(match shard {
@@ -143,7 +128,7 @@ impl Pg {
         if let Some((object, version, wanted)) = reading.wants_shard() {
             return Err(NoAnswer::Pending(self.gather(cx, &object, version, wanted, lacks)));
         }
-        let pg = self.pg_interval();
+        let pg = self.core.pg_interval();
         let reading = self.rereading.reading.as_mut().expect("just put there");
         Ok(match reading.next_piece(cx, pg)? {
             Ok(piece) if piece.last => Reread::Whole,
@@ -154,13 +139,13 @@ impl Pg {
 
     /// The object can be sent after all.
     fn was_read(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        tracing::warn!(pg = %self.id, %object, "can be read again");
+        tracing::warn!(pg = %self.core.id, %object, "can be read again");
         self.unreadable.remove(object);
         self.rereading.damaged.remove(object);
-        if self.missing.remove(object).is_some() {
+        if self.core.missing.remove(object).is_some() {
             self.pulls.forget(object);
-            let steps = vec![Pg::found_step(object)];
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+            let steps = vec![found_step(object)];
+            cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
         self.goes_on_soon(cx);
         if self.is_active() {

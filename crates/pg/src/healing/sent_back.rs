@@ -5,38 +5,14 @@
 
 use crate::context::Context;
 use crate::group::pg::Pg;
-use crate::healing::turn::{Blocked, Work};
+use crate::healing::work::{Blocked, Work};
 use crate::messages::healing::PgPushAck;
 use osdmap::OsdState;
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{ObjectId, OsdId};
 
 /// Nothing is sent for so long to an OSD that had no room.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-
-#[derive(Debug, Default)]
-pub(crate) struct SentBack {
-    /// As sender, and as receiver of what this OSD has asked for: until when nothing is sent to whom.
-    until: BTreeMap<OsdId, Duration>,
-    /// As receiver: objects whose first pieces were dropped.
-    refused: BTreeSet<ObjectId>,
-}
-
-impl SentBack {
-    pub fn holds(&self, osd: OsdId, now: Duration) -> bool {
-        self.until.get(&osd).is_some_and(|until| now < *until)
-    }
-
-    pub fn is_refused(&self, object: &ObjectId) -> bool {
-        self.refused.contains(object)
-    }
-
-    /// A piece was taken: the object is sent from its beginning.
-    pub fn taken(&mut self, object: &ObjectId) {
-        self.refused.remove(object);
-    }
-}
 
 impl Pg {
     /// Whether objects are not to be brought to an OSD, as far as it is known how full it is.
@@ -61,7 +37,7 @@ impl Pg {
 
     /// As receiver: there is no room for a piece of an object (is it the last?).
     pub(crate) fn send_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, last: bool) {
-        tracing::debug!(pg = %self.id, %from, %object, "is not taken: there is no room");
+        tracing::debug!(pg = %self.core.id, %from, %object, "is not taken: there is no room");
         cx.store.want_room();
         self.drop_part(cx, &object);
         match last {
@@ -69,10 +45,10 @@ impl Pg {
             false => drop(self.sent_back.refused.insert(object.clone())),
         }
         if from != cx.whoami {
-            let pg = self.pg_interval();
+            let pg = self.core.pg_interval();
             cx.send_osd(from, PgPushAck { pg, object: Some(object.clone()), stored: false });
         }
-        if self.is_primary(cx.whoami) {
+        if self.core.is_primary(cx.whoami) {
             self.pulls.forget(&object);
             self.coded.forget_rebuild(&object);
             self.sent_back.until.insert(cx.whoami, cx.now + RETRY_AFTER);
@@ -82,7 +58,7 @@ impl Pg {
 
     /// As sender: the receiver had no room for the object.
     pub(crate) fn was_sent_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
-        let is_primary = self.is_primary(cx.whoami);
+        let is_primary = self.core.is_primary(cx.whoami);
         let queue = self.pushes.get_mut(&from).expect("the caller has seen it");
         queue.unacked.remove(&object);
         if queue.reading.as_ref().is_some_and(|reading| reading.object == object) {

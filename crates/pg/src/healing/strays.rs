@@ -4,7 +4,8 @@
 use crate::context::{Context, OnCommit, Waiter};
 use crate::group::info::{INFO_KEY, PgInfo};
 use crate::group::lookup::{NoAnswer, ready};
-use crate::group::pg::{Pg, missing_key_range};
+use crate::group::missing::missing_key_range;
+use crate::group::pg::Pg;
 use crate::messages::peering::PgStrays;
 use mutant::Mutant;
 use osdmap::{OsdMap, PgMapping};
@@ -169,7 +170,7 @@ impl Removal {
             tracing::info!(%pg, "the copy that was not needed is gone");
             return Ok(Slice::Done);
         };
-        self.from = crate::healing::backfill::behind(last);
+        self.from = crate::healing::walks::behind(last);
         let count = page.len();
         let steps = page.into_iter().map(|object| Step::Remove { object }).collect();
         cx.submit_or_stop(Transaction { pg, steps }, OnCommit::Nothing);
@@ -180,11 +181,11 @@ impl Removal {
 impl Pg {
     /// Whether the copy that another OSD has is needed by nobody.
     pub(crate) fn needs_no_copy_of(&self, whoami: OsdId, osd: OsdId, shard: Option<u8>) -> bool {
-        let is_clean = self.is_primary(whoami) && self.state_bits(whoami) & pg_state::CLEAN != 0;
+        let is_clean = self.core.is_primary(whoami) && self.state_bits(whoami) & pg_state::CLEAN != 0;
         let nobody_served_before = self.peering.history.as_ref().is_some_and(|history| history.past.is_empty());
         let is_member = match shard {
-            Some(_) => self.interval.shard_of(osd) == shard,
-            None => self.interval.acting.contains(&osd) || self.interval.up.contains(&osd),
+            Some(_) => self.core.interval.shard_of(osd) == shard,
+            None => self.core.interval.acting.contains(&osd) || self.core.interval.up.contains(&osd),
         };
         let is_over = is_clean && nobody_served_before || self.is_active() && mutant::is(Mutant::StrayRemoved);
         is_over && !is_member && !self.is_in_doubt()

@@ -7,6 +7,7 @@
 use crate::agreement::members::Standing;
 use crate::context::Context;
 use crate::group::pg::Pg;
+use crate::healing::work::{Blocked, Forced, Healing, Work};
 use crate::messages::healing::{PgReleased, PgReserve, PgReserved};
 use osdmap::OsdMapFlags;
 use types::OsdId;
@@ -20,58 +21,6 @@ const INACTIVE: u64 = 220;
 const RECOVERY: u64 = 180;
 const BACKFILL_DEGRADED: u64 = 140;
 const BACKFILL: u64 = 100;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Work {
-    /// Objects that logs tell to be missing.
-    Recovery,
-    /// Members that are compared object by object.
-    Backfill,
-}
-
-/// What an operator wants done before other groups' work, until there is nothing to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Forced {
-    recovery: bool,
-    backfill: bool,
-}
-
-/// What a primary heals, and how far it may.
-#[derive(Debug, Default)]
-pub(crate) struct Healing {
-    work: Option<Work>,
-    priority: u64,
-    /// Members whose slots are needed, in order.
-    targets: Vec<OsdId>,
-    /// This OSD's own slot is there.
-    local: bool,
-    /// So many of the members have given theirs.
-    granted: usize,
-}
-
-/// Work that waits for room on OSDs, or for the operator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Blocked {
-    pub recovery: bool,
-    pub backfill: bool,
-    /// What flags of the map (`norecover`, `nobackfill`, `norebalance`) hold back.
-    pub held: Option<Work>,
-}
-
-impl Healing {
-    /// Whether it is this group's turn, and for this.
-    pub fn does(&self, work: Work) -> bool {
-        self.may_work() && self.work == Some(work)
-    }
-
-    pub fn work(&self) -> Option<Work> {
-        self.work
-    }
-
-    pub fn may_work(&self) -> bool {
-        self.work.is_some() && self.local && self.granted == self.targets.len()
-    }
-}
 
 impl Pg {
     /// What there is to do, the most urgent first, and to whom objects then go; and what is not done for want of room.
@@ -109,14 +58,14 @@ impl Pg {
     /// Whether the operator wants this not to be done. What a client waits for is sent all the same.
     fn is_held_back(&self, cx: &Context<'_>, work: Work) -> bool {
         let has = |flag| cx.map.flags.contains(flag);
-        let has_all = self.serving_copies() >= usize::from(self.interval.shape.size);
+        let has_all = self.serving_copies() >= usize::from(self.core.interval.shape.size);
         has(OsdMapFlags::NORECOVER)
             || work == Work::Backfill && (has(OsdMapFlags::NOBACKFILL) || has_all && has(OsdMapFlags::NOREBALANCE))
     }
 
     fn priority(&self, work: Work) -> u64 {
         let serving = self.serving_copies() as u64;
-        let (size, min_size) = (u64::from(self.interval.shape.size), u64::from(self.interval.shape.min_size));
+        let (size, min_size) = (u64::from(self.core.interval.shape.size), u64::from(self.core.interval.shape.min_size));
         match work {
             Work::Recovery if self.forced.recovery => FORCED_RECOVERY,
             Work::Backfill if self.forced.backfill => FORCED_BACKFILL,
@@ -131,8 +80,8 @@ impl Pg {
     pub(crate) fn is_at_risk(&self) -> bool {
         let serving = self.serving_copies();
         // As many as it takes to read: one more away, and data is.
-        let last = self.protection().needed();
-        serving < usize::from(self.interval.shape.min_size) || serving == last && self.interval.shape.size > 1
+        let last = self.core.protection().needed();
+        serving < usize::from(self.core.interval.shape.min_size) || serving == last && self.core.interval.shape.size > 1
     }
 
     /// Asks for what the present work needs, if that is not what was asked for.
@@ -155,7 +104,7 @@ impl Pg {
         self.stop_healing(cx);
         if work.is_some() {
             self.healing = Healing { work, priority, targets, local: false, granted: 0 };
-            cx.shared.reservations.ask(self.id, priority);
+            cx.shared.reservations.ask(self.core.id, priority);
         }
         self.queue_report(cx);
     }
@@ -178,8 +127,8 @@ impl Pg {
         if healing.work.is_none() {
             return;
         }
-        cx.shared.reservations.release(self.id);
-        let pg = self.pg_interval();
+        cx.shared.reservations.release(self.core.id);
+        let pg = self.core.pg_interval();
         // The next one has been asked already.
         let asked = if healing.local { healing.granted + 1 } else { 0 };
         for osd in healing.targets.into_iter().take(asked) {
@@ -207,11 +156,11 @@ impl Pg {
     fn ask_next_target(&mut self, cx: &mut Context<'_>) {
         match self.healing.targets.get(self.healing.granted) {
             Some(osd) => {
-                let (pg, priority) = (self.pg_interval(), self.healing.priority);
+                let (pg, priority) = (self.core.pg_interval(), self.healing.priority);
                 cx.send_osd(*osd, PgReserve { pg, priority });
             }
             None => {
-                tracing::debug!(pg = %self.id, work = ?self.healing.work, targets = ?self.healing.targets, "heals");
+                tracing::debug!(pg = %self.core.id, work = ?self.healing.work, targets = ?self.healing.targets, "heals");
                 self.queue_missing();
                 self.recover(cx);
                 self.queue_report(cx);
@@ -221,7 +170,7 @@ impl Pg {
 
     /// A member has given a slot, or takes it back.
     pub(crate) fn slot_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserved) {
-        if message.pg.since != self.interval.since || !self.healing.local {
+        if message.pg.since != self.core.interval.since || !self.healing.local {
             return;
         }
         let next = self.healing.targets.get(self.healing.granted) == Some(&from);

@@ -6,10 +6,6 @@ use crate::group::pg::Pg;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
-use wire::msgr::SessionId;
-
-/// Nobody waits for the answer.
-pub(crate) const NO_SESSION: SessionId = SessionId(u64::MAX);
 
 /// What a primary tells operators of its group.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,7 +56,7 @@ pub enum GiveUpError {
 impl Pg {
     /// Objects that nobody who is there can supply, each in the version that is wanted.
     pub(crate) fn unfound(&self) -> impl Iterator<Item = (&ObjectId, EVersion)> {
-        let own = self.missing.keys().chain(self.unreadable.keys());
+        let own = self.core.missing.keys().chain(self.unreadable.keys());
         let objects: BTreeSet<&ObjectId> = own.chain(self.lacked_by_many()).collect();
         let unfound = objects.into_iter().filter(|object| self.peering.may_recover() && self.is_unfound(object));
         unfound.filter_map(|object| Some((object, self.wanted_version(object)?)))
@@ -70,8 +66,8 @@ impl Pg {
     /// few.
     fn lacked_by_many(&self) -> impl Iterator<Item = &ObjectId> {
         let mut lacking: BTreeMap<&ObjectId, usize> = BTreeMap::new();
-        if !self.protection().is_whole_on_each() {
-            let spare = self.serving_copies().saturating_sub(self.protection().needed());
+        if !self.core.protection().is_whole_on_each() {
+            let spare = self.serving_copies().saturating_sub(self.core.protection().needed());
             self.members.all_missing().for_each(|object| *lacking.entry(object).or_default() += 1);
             lacking.retain(|_, members| *members > spare);
         }
@@ -84,9 +80,9 @@ impl Pg {
             return false;
         }
         if mutant::is(mutant::Mutant::UnfoundByOwnOnly) {
-            return self.missing.get(object).is_some_and(|version| self.source_of(object, *version).is_none());
+            return self.core.missing.get(object).is_some_and(|version| self.source_of(object, *version).is_none());
         }
-        match self.missing.get(object) {
+        match self.core.missing.get(object) {
             _ if self.unreadable.contains_key(object) => true,
             Some(version) => self.source_of(object, *version).is_none(),
             None => self.members.wanted(object).is_some() && !self.can_decode(object, None),
@@ -96,7 +92,7 @@ impl Pg {
     /// The version in which members, or this primary, lack the object, as far as it is known.
     pub(crate) fn wanted_version(&self, object: &ObjectId) -> Option<EVersion> {
         let unreadable = || self.unreadable.get(object).copied().flatten();
-        self.missing.get(object).copied().or_else(unreadable).or_else(|| self.members.wanted(object))
+        self.core.missing.get(object).copied().or_else(unreadable).or_else(|| self.members.wanted(object))
     }
 
     pub(crate) fn unfound_count(&self) -> u64 {
@@ -106,7 +102,7 @@ impl Pg {
     /// What members lack cannot be read here, and nobody else has it. Clients hold back what is for it, other objects
     /// go on without it, and it is looked at again from time to time.
     pub(crate) fn cannot_be_read(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: Option<EVersion>) {
-        tracing::error!(pg = %self.id, %object, ?version, "nobody has it so that it can be read");
+        tracing::error!(pg = %self.core.id, %object, ?version, "nobody has it so that it can be read");
         self.unreadable.insert(object.clone(), version);
         self.reread_later(cx);
         if self.is_active() {
@@ -128,18 +124,18 @@ impl Pg {
             }
         });
         PgView {
-            pgid: self.id,
+            pgid: self.core.id,
             state: self.state_bits(whoami),
             epoch: map.epoch,
-            interval_since: self.interval.since,
-            up: self.interval.up.clone(),
-            acting: self.interval.acting.clone(),
-            last_update: self.log.head(),
-            log_tail: self.log.tail(),
-            last_epoch_started: self.info.last_epoch_started,
-            objects: self.info.stats.objects.max(0) as u64,
-            bytes: self.info.stats.bytes.max(0) as u64,
-            missing: self.missing.len() as u64,
+            interval_since: self.core.interval.since,
+            up: self.core.interval.up.clone(),
+            acting: self.core.interval.acting.clone(),
+            last_update: self.core.log.head(),
+            log_tail: self.core.log.tail(),
+            last_epoch_started: self.core.info.last_epoch_started,
+            objects: self.core.info.stats.objects.max(0) as u64,
+            bytes: self.core.info.stats.bytes.max(0) as u64,
+            missing: self.core.missing.len() as u64,
             degraded,
             misplaced,
             unfound: self.unfound().map(|(object, version)| (object.clone(), version)).collect(),
@@ -169,7 +165,7 @@ impl Pg {
     /// These are given up by the update that comes now.
     pub(crate) fn is_given_up(&mut self, cx: &mut Context<'_>, lost: &BTreeMap<ObjectId, EVersion>) {
         for (object, version) in lost {
-            tracing::warn!(pg = %self.id, %object, %version, "is given up: nobody has it");
+            tracing::warn!(pg = %self.core.id, %object, %version, "is given up: nobody has it");
             let members: Vec<OsdId> = self.members.iter().map(|(osd, _)| osd).collect();
             for osd in members {
                 self.members.has_now(osd, object);
@@ -187,7 +183,7 @@ impl Pg {
     /// operation, or of recovery itself.
     pub(crate) fn goes_on_soon(&mut self, cx: &mut Context<'_>) {
         self.unfound_changed = true;
-        cx.agenda.wakes.insert((cx.now, self.id));
+        cx.agenda.wakes.insert((cx.now, self.core.id));
     }
 
     /// Goes on with what waited for what is unfound now, or has been given up.

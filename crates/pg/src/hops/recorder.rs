@@ -4,7 +4,7 @@ use super::counts::OpCounts;
 use super::member::MemberAck;
 use super::sample::OpSample;
 use super::times::OpTimes;
-use crate::intake::client_ops::ClientOp;
+use crate::intake::operations::ClientOp;
 use std::collections::VecDeque;
 use std::time::Duration;
 use types::{OsdId, PgId, ReqId};

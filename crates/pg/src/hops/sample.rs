@@ -2,7 +2,7 @@
 
 use super::member::{MemberAck, MemberHops};
 use super::times::{OpTimes, Stamp, WaitReasons};
-use crate::intake::client_ops::ClientOp;
+use crate::intake::operations::ClientOp;
 use std::time::Duration;
 use types::{OsdId, PgId, ReqId};
 use wire::msgr::SessionId;

@@ -3,7 +3,7 @@
 use super::recorder::Recorder;
 use super::sample::{Hop, OpSample};
 use super::times::{OpTimes, Stamp};
-use crate::intake::client_ops::ClientOp;
+use crate::intake::operations::ClientOp;
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::time::Duration;

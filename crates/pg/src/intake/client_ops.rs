@@ -7,342 +7,44 @@
 mod questions;
 mod replica_reads;
 
-pub(crate) use replica_reads::ReplicaReads;
-
-use crate::coded::gather::Wanted;
+use crate::coded::wanted::Wanted;
 use crate::context::{Context, Waiter};
 use crate::copy::Copied;
+use crate::group::effects::Effect;
 use crate::group::log::LogEntry;
 use crate::group::lookup::NoAnswer;
 use crate::group::object_info::ObjectInfo;
 use crate::group::pg::Pg;
-use crate::healing::unfound::NO_SESSION;
 use crate::hops::{OpTimes, Replicated, WaitReasons};
 use crate::intake::backoffs::HeldBack;
-use crate::intake::memory::{Share, Shares, output_bytes};
-use crate::ops::{self, Answers, Effects, GiveUp, Limits, ListError, ListFilter, ListingRun, Request, Run};
+use crate::intake::operations::NO_SESSION;
+use crate::intake::operations::{ClientOp, LookupProgress};
+use crate::ops::{self, Effects, GiveUp, Limits, ListError, ListFilter, Request, Run};
 use crate::scrub::record::Record;
 use crate::shard::copying::is_osds;
-use crate::updates::admission::{Admission, RoomWait};
-use crate::updates::snap_trim::Trim;
+use crate::updates::room_wait::{Admission, RoomWait};
+use crate::updates::trim_run::Trim;
 use bytes::Bytes;
-use cls::Caller;
 use mutant::Mutant;
 use osdmap::{PgPool, PoolFlags};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, ReadError};
-use types::{EVersion, EntityName, Epoch, Errno, ObjectId, ReqId, SnapId, Utime};
+use types::{EVersion, Epoch, Errno, ObjectId, ReqId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
 use wire::messages::op_data::FilteredListInput;
 use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
-use wire::msgr::SessionId;
-use wire::{Decode, EntityAddr, Rope};
-
-/// What an operation takes of memory beside its input.
-pub(crate) const OP_BYTES: usize = 512;
+use wire::{Decode, Rope};
 
 /// A read of what is damaged here waits for so long for others to act who may have it.
 const MEMBERS_WAIT: Duration = Duration::from_secs(30);
-
-/// How far an operation that waits for lookups has come.
-#[derive(Debug, Default)]
-struct LookupProgress {
-    waits_for: Option<LookupId>,
-    answers: Answers,
-    listing: ListingRun,
-    /// States of the object at snapshots that the operation needs, and that are where they are needed: at most one for
-    /// each of its steps.
-    at_hand: Vec<ObjectId>,
-}
-
-/// One client operation on its way through a group.
-#[derive(Debug)]
-pub(crate) struct ClientOp {
-    pub session: SessionId,
-    /// Pairs the answer with the request.
-    pub tid: u64,
-    pub reqid: ReqId,
-    pub op: OsdOp,
-    /// The present state of the object, also where it is asked for at a snapshot: operations on all states of an object
-    /// are ordered together.
-    pub object: ObjectId,
-    /// Nobody has asked for this: what snapshots do not need any more is removed.
-    pub trim: Option<Trim>,
-    /// An operator has asked for this: what nobody has of the object is given up.
-    pub give_up: Option<Box<GiveUp>>,
-    /// A scrub, or an operator, has asked for this: digests of the object are recorded.
-    pub record: Option<Box<Record>>,
-    pub may_write: bool,
-    /// It copies an object.
-    copies: bool,
-    pub times: OpTimes,
-    /// Whom class methods see.
-    caller: Caller,
-    /// What the log knew of the request when it came. Kept, as the log may be trimmed while the operation waits.
-    repeated: Option<Box<LogEntry>>,
-    progress: LookupProgress,
-    /// There was no room for it when it was tried.
-    waits_for_room: Option<RoomWait>,
-    /// Since when it waits for others to act, where nobody who does has what is damaged here.
-    waits_for_members: Option<Duration>,
-    /// Once it has started: what it has brought into memory beside its input, or will.
-    taken_bytes: usize,
-}
-
-impl ClientOp {
-    pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
-        let (object, may_write) = (op.object_id().head_of(), ops::may_write(&op));
-        let copies = op.ops.iter().any(|op| matches!(op.code, OpCode::COPY_FROM | OpCode::COPY_FROM2));
-        ClientOp {
-            session,
-            tid,
-            reqid,
-            op,
-            object,
-            trim: None,
-            give_up: None,
-            record: None,
-            may_write,
-            copies,
-            times,
-            caller: Caller { name: reqid.name, addr: EntityAddr::BLANK },
-            repeated: None,
-            progress: LookupProgress::default(),
-            waits_for_room: None,
-            waits_for_members: None,
-            taken_bytes: 0,
-        }
-    }
-
-    /// The same, sent by that client.
-    pub fn called_by(self, caller: Caller) -> ClientOp {
-        ClientOp { caller, ..self }
-    }
-
-    pub fn caller_addr(&self) -> EntityAddr {
-        self.caller.addr
-    }
-
-    /// Makes this an operation that records digests of the object.
-    pub fn recording(self, record: Record) -> ClientOp {
-        ClientOp { record: Some(Box::new(record)), may_write: true, ..self }
-    }
-
-    /// Tells whether the group asked for the operation to keep an object in order. Nobody waits for it; the part of the
-    /// group that asked for it asks again if need be.
-    pub fn is_upkeep(&self) -> bool {
-        self.trim.is_some() || self.record.is_some()
-    }
-
-    fn is_group_op(&self) -> bool {
-        self.op.flags.has(OpFlags::PGOP) || self.op.ops.iter().any(|op| op.code.is_pg())
-    }
-
-    /// What it holds in memory until it is answered. Before it starts that is itself.
-    pub fn held_bytes(&self) -> usize {
-        self.op.input_bytes() + self.taken_bytes + OP_BYTES
-    }
-
-    /// What it takes more when it starts.
-    fn share_bytes(&self) -> usize {
-        output_bytes(&self.op.ops).saturating_sub(self.taken_bytes)
-    }
-
-    fn share(&self) -> Share {
-        match self.copies {
-            _ if is_osds(self.session) => Share::Osds,
-            true => Share::Copies,
-            false => Share::Clients,
-        }
-    }
-}
-
-/// Operations on one object.
-#[derive(Debug, Default)]
-struct ObjectQueue {
-    /// Updates submitted and not yet durable everywhere.
-    updates_in_flight: u32,
-    /// Reads that wait for the device.
-    reads_running: u32,
-    /// The operation at the front has started and waits for a lookup; nothing may pass it.
-    front_blocked: bool,
-    queue: VecDeque<u64>,
-}
-
-impl ObjectQueue {
-    fn is_idle(&self) -> bool {
-        self.updates_in_flight == 0 && self.reads_running == 0 && self.queue.is_empty()
-    }
-}
-
-/// All operations of a group that have come and are not answered.
-#[derive(Debug, Default)]
-pub(crate) struct ClientOps {
-    /// Until the group is active, in order of arrival.
-    waiting: VecDeque<ClientOp>,
-    /// What all operations together hold in memory, and what of it they have taken that have started.
-    held_bytes: usize,
-    taken_bytes: Shares,
-    /// Started or queued, by number.
-    ops: BTreeMap<u64, ClientOp>,
-    next_number: u64,
-    objects: BTreeMap<ObjectId, ObjectQueue>,
-    /// Objects whose next operation is a read that waits for a lease, or for members who may have what is damaged here.
-    wait_to_read: BTreeSet<ObjectId>,
-    /// Objects whose next operation is an update for which there is no room yet.
-    wait_for_room: BTreeSet<ObjectId>,
-    /// Objects whose next operation would bring more into memory than it may now.
-    wait_for_memory: BTreeSet<ObjectId>,
-    /// Updates that are queued and not yet submitted, by request.
-    queued_requests: BTreeMap<ReqId, u64>,
-    /// Clients of which an update of an object was dropped because the pool is full; from which epoch on it no longer
-    /// was. What they sent before they knew that is dropped, too, or it would overtake: they send all of it again.
-    turned_away: BTreeMap<(ObjectId, EntityName), Option<Epoch>>,
-}
-
-impl ClientOps {
-    /// Forgets everything. Clients send again when they learn of the new interval, so those concerned are noted.
-    pub fn drop_all(&mut self, cx: &mut Context<'_>) {
-        if mutant::is(mutant::Mutant::DroppedStaysHeld) {
-            (self.held_bytes, self.taken_bytes) = Default::default();
-        }
-        for share in [Share::Clients, Share::Copies, Share::Osds] {
-            cx.shared.held.put_back(share, self.taken_bytes[share as usize]);
-        }
-        cx.shared.held.give_back(self.held_bytes - self.taken_bytes.iter().sum::<usize>());
-        cx.outbox.interrupted.extend(self.waiting.iter().chain(self.ops.values()).map(|op| op.session));
-        let next_number = self.next_number;
-        *self = ClientOps { next_number, ..ClientOps::default() };
-    }
-
-    /// Has everything wait for the group to become active again: first the updates that were `in_flight`, then what
-    /// was started or queued, then what waited already.
-    pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
-        let old = std::mem::take(self);
-        self.next_number = old.next_number;
-        // Nothing has been answered, so what is held stays the same, until those that had started put back what they
-        // took.
-        (self.held_bytes, self.taken_bytes) = (old.held_bytes, old.taken_bytes);
-        self.turned_away = old.turned_away;
-        self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
-        // What the primary asked for itself (the end of a watch) it asks for again if it is still wanted.
-        for op in std::mem::take(&mut self.waiting) {
-            match op.session {
-                NO_SESSION => self.release(cx, &op),
-                _ => self.waiting.push_back(op),
-            }
-        }
-        for op in &mut self.waiting {
-            self.held_bytes -= op.taken_bytes;
-            self.taken_bytes[op.share() as usize] -= op.taken_bytes;
-            cx.shared.held.put_back(op.share(), std::mem::take(&mut op.taken_bytes));
-            // What was read belongs to the old interval, whose state may not be the new one's.
-            (op.progress, op.waits_for_room) = (LookupProgress::default(), None);
-            op.times.waits.add(WaitReasons::INACTIVE);
-        }
-        cx.outbox.interrupted.extend(self.waiting.iter().map(|op| op.session));
-    }
-
-    /// Those that wait for the group to serve, and those that were started or queued.
-    pub fn unanswered(&self) -> (impl Iterator<Item = &ClientOp>, impl Iterator<Item = &ClientOp>) {
-        (self.waiting.iter(), self.ops.values())
-    }
-
-    /// Keeps an operation until it ends. Gives its number.
-    fn keep(&mut self, op: ClientOp) -> u64 {
-        let number = self.next_number;
-        self.next_number += 1;
-        self.ops.insert(number, op);
-        number
-    }
-
-    /// An operation has come.
-    fn hold(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
-        self.held_bytes += op.held_bytes();
-        cx.shared.held.add(op.held_bytes());
-    }
-
-    /// An operation that has started takes so many bytes more.
-    fn take(&mut self, cx: &mut Context<'_>, number: u64, bytes: usize) {
-        let op = self.ops.get_mut(&number).expect("operation is known");
-        op.taken_bytes += bytes;
-        let share = op.share();
-        self.count_taken(cx, share, bytes);
-    }
-
-    /// An update that is about to be on its way takes so many bytes more.
-    pub fn take_on_its_way(&mut self, cx: &mut Context<'_>, op: &mut ClientOp, bytes: usize) {
-        op.taken_bytes += bytes;
-        self.count_taken(cx, op.share(), bytes);
-    }
-
-    fn count_taken(&mut self, cx: &mut Context<'_>, share: Share, bytes: usize) {
-        self.held_bytes += bytes;
-        self.taken_bytes[share as usize] += bytes;
-        cx.shared.held.take(share, bytes);
-    }
-
-    /// An operation that has started waits again as if it had not.
-    fn restart(&mut self, cx: &mut Context<'_>, number: u64) {
-        let op = self.ops.get_mut(&number).expect("operation is known");
-        op.progress = LookupProgress::default();
-        let bytes = std::mem::take(&mut op.taken_bytes);
-        self.held_bytes -= bytes;
-        self.taken_bytes[op.share() as usize] -= bytes;
-        cx.shared.held.put_back(op.share(), bytes);
-    }
-
-    /// Whether an update of an object in `from .. until` is on its way.
-    pub fn any_update_in_flight(&self, from: &ObjectId, until: &ObjectId) -> bool {
-        self.objects.range(from..until).any(|(_, queue)| queue.updates_in_flight > 0)
-    }
-
-    /// What queued operations have read of the object so far was bad.
-    pub fn forget_answers(&mut self, object: &ObjectId) {
-        for number in self.objects.get(&object.head_of()).iter().flat_map(|queue| &queue.queue) {
-            let op = self.ops.get_mut(number).expect("queued operations are kept");
-            op.progress.answers = Answers::default();
-        }
-    }
-
-    /// Whether an update must be dropped because one that the client sent before was: it has not heard yet that the
-    /// pool is not full any more. Those that insist on an answer get one.
-    fn is_turned_away(&mut self, object: &ObjectId, client: EntityName, sent: Epoch, flags: OpFlags) -> bool {
-        if self.turned_away.is_empty() || flags.has(OpFlags::FULL_TRY) || flags.has(OpFlags::FULL_FORCE) {
-            return false;
-        }
-        let key = (object.clone(), client);
-        let Some(until) = self.turned_away.get(&key) else { return false };
-        let goes_on = until.is_some_and(|until| sent >= until);
-        if goes_on {
-            self.turned_away.remove(&key);
-        }
-        !goes_on
-    }
-
-    /// The pool is not full any more from this map on.
-    pub fn full_ended(&mut self, epoch: Epoch) {
-        // Who has not come back since the last time will not.
-        self.turned_away.retain(|_, until| until.is_none());
-        self.turned_away.values_mut().for_each(|until| *until = Some(epoch));
-    }
-
-    /// An operation has been answered, or dropped.
-    pub fn release(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
-        self.held_bytes -= op.held_bytes();
-        self.taken_bytes[op.share() as usize] -= op.taken_bytes;
-        cx.shared.held.put_back(op.share(), op.taken_bytes);
-        cx.shared.held.give_back(op.held_bytes() - op.taken_bytes);
-    }
-}
 
 impl Pg {
     /// A client's operation has come; this OSD is the primary.
     pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         // In erasure-coded pools the objects of each shard are named apart.
-        op.object.pool = self.id.pool;
+        op.object.pool = self.core.id.pool;
         if is_osds(op.session) && !self.replace_question(cx, &op) {
             return;
         }
@@ -378,7 +80,7 @@ impl Pg {
         }
         // Who is gone sends it again by another session.
         if cx.clients.contains_key(&op.session) {
-            let (id, pg_num) = (self.id.base(), self.interval.shape.pg_num);
+            let (id, pg_num) = (self.core.id.base(), self.core.interval.shape.pg_num);
             let range = (osdmap::pg_range(id, pg_num).0, osdmap::pg_cursor_end(id, pg_num));
             let object = op.op.object_id().head_of();
             cx.shared.backoffs.hold_group(held_back(cx.map.epoch, &op, &object), range);
@@ -415,7 +117,7 @@ impl Pg {
 
     /// Clients are let send again what they hold back for want of objects that are there, or can be had.
     pub(crate) fn release_found(&mut self, cx: &mut Context<'_>) {
-        let id = self.id.base();
+        let id = self.core.id.base();
         if cx.shared.backoffs.any_for_objects(id) {
             cx.shared.backoffs.release_objects(id, cx.map.epoch, |lacks| !self.is_unfound(lacks));
         }
@@ -443,15 +145,16 @@ impl Pg {
         }
         if op.is_group_op() {
             // What is missing would not be listed; and what is listed must be what there is.
-            if !self.missing.is_empty() || !self.may_read(cx) {
+            if !self.core.missing.is_empty() || !self.may_read(cx) {
                 return self.ops.waiting.push_back(op);
             }
             return self.run_group_op(cx, op);
         }
         if op.may_write {
-            let known = self.log.find_request(&op.reqid).filter(|_| !mutant::is(Mutant::ResendApplied)).map(Box::new);
+            let known =
+                self.core.log.find_request(&op.reqid).filter(|_| !mutant::is(Mutant::ResendApplied)).map(Box::new);
             // What was trimmed is never taken back; what is newer may have been.
-            let before = op.repeated.take().filter(|entry| entry.version <= self.log.tail());
+            let before = op.repeated.take().filter(|entry| entry.version <= self.core.log.tail());
             op.repeated = known.or(before);
             // To answer that an update is done while members lack the object would promise more than is true.
             if op.repeated.is_some() && self.is_where_needed(cx, &op.object, true) {
@@ -483,7 +186,7 @@ impl Pg {
         if !is_early && self.replication.redirect_answer(version, op.session, op.tid, op.op.retry_attempt) {
             return;
         }
-        tracing::debug!(pg = %self.id, reqid = %op.reqid, %version, "repeated request answered from the log");
+        tracing::debug!(pg = %self.core.id, reqid = %op.reqid, %version, "repeated request answered from the log");
         if entry.result >= 0 {
             self.watch_effects_again(cx, op, entry.user_version);
         }
@@ -510,7 +213,7 @@ impl Pg {
     ) {
         let held_bytes = op.held_bytes();
         self.ops.release(cx, op);
-        cx.shared.recorder.answered(cx.now, self.id, op, &reply, way);
+        cx.shared.recorder.answered(cx.now, self.core.id, op, &reply, way);
         if reply.result >= 0 && op.times.started.happened() {
             let took = Duration::from_micros(u64::from(op.times.stamp(cx.now).0 - op.times.started.0));
             cx.shared.pacing.answered(took, held_bytes as u64, op.may_write);
@@ -524,7 +227,7 @@ impl Pg {
     }
 
     /// Starts what may start on one object.
-    fn run_object(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+    pub(crate) fn run_object(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         while let Some(queue) = self.ops.objects.get_mut(object) {
             let Some(&number) = queue.queue.front() else {
                 if queue.is_idle() {
@@ -606,7 +309,7 @@ impl Pg {
         if !cx.shared.held.may_start(op.share(), cx.limits.client_bytes) {
             let object = op.object.clone();
             self.ops.wait_for_memory.insert(object);
-            cx.shared.held.wait(self.id);
+            cx.shared.held.wait(self.core.id);
             return false;
         }
         self.ops.take(cx, number, share_bytes);
@@ -659,7 +362,7 @@ impl Pg {
                 op.progress.answers.waits_for_data(id);
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
-                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
                 Ran::Blocked
             }
             Run::Copy(source) => {
@@ -667,7 +370,7 @@ impl Pg {
                 op.progress.answers.waits_for_data(id);
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
-                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
                 match cx.map.pools.contains_key(&source.locator.pool) {
                     true => cx.shared.copies.begin(id, *source, cx.now),
                     false => {
@@ -680,7 +383,7 @@ impl Pg {
             Run::Blocked(id) => {
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
-                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
                 Ran::Blocked
             }
             Run::Done(effects) if op.trim.is_some() && effects.steps.is_empty() => {
@@ -763,10 +466,10 @@ impl Pg {
 
     fn execute(&mut self, cx: &mut Context<'_>, number: u64) -> Run {
         let snaps = self.snaps_of(cx, number);
-        let removed_snaps = cx.map.removed_snaps_queue.get(&self.id.pool.base());
+        let removed_snaps = cx.map.removed_snaps_queue.get(&self.core.id.pool.base());
         let op = &self.ops.ops[&number];
         let connected = self.watches.connected(&op.object, op.reqid.name, op.session);
-        let layout = self.protection().stripes();
+        let layout = self.core.protection().stripes();
         let notify_id = self.watches.next_notify_id(cx.map.epoch);
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
         op.times.run(cx.now);
@@ -780,8 +483,8 @@ impl Pg {
             mtime: op.op.mtime,
             may_write: op.may_write,
             return_vec: op.op.flags.has(OpFlags::RETURNVEC),
-            next_version: self.log.next_version(cx.map.epoch),
-            last_user_version: self.info.last_user_version,
+            next_version: self.core.log.next_version(cx.map.epoch),
+            last_user_version: self.core.info.last_user_version,
             layout,
             connected: &connected,
             notify_id,
@@ -827,7 +530,7 @@ impl Pg {
         match self.pool_with_snaps(cx).filter(|_| !op.op.flags.has(OpFlags::ENFORCE_SNAPC)) {
             Some(pool) => SnapContext { seq: pool.snap_seq, snaps: pool.snaps.keys().rev().copied().collect() },
             None => {
-                let removed = cx.map.removed_snaps_queue.get(&self.id.pool.base());
+                let removed = cx.map.removed_snaps_queue.get(&self.core.id.pool.base());
                 let is_there = |snap: &SnapId| !removed.is_some_and(|removed| removed.contains(snap.0));
                 let snaps = op.op.snaps.iter().copied().filter(is_there).collect();
                 SnapContext { seq: op.op.snap_seq, snaps }
@@ -837,16 +540,22 @@ impl Pg {
 
     /// The group's pool, if snapshots are taken of it as a whole.
     fn pool_with_snaps<'a>(&self, cx: &Context<'a>) -> Option<&'a PgPool> {
-        cx.map.pools.get(&self.id.pool.base()).filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS))
+        cx.map.pools.get(&self.core.id.pool.base()).filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS))
     }
 
     /// An operation on an object that no client asks for.
     pub(crate) fn own_op(&self, cx: &Context<'_>, object: &ObjectId, reqid: ReqId, ops: Vec<Op>) -> ClientOp {
-        let pgid = SPgId { pg: self.id, shard: NO_SHARD };
+        let pgid = SPgId { pg: self.core.id, shard: NO_SHARD };
         let name = Bytes::copy_from_slice(&object.name);
-        let request = OsdOp::new(pgid, object.hash, cx.map.epoch, Locator::pool(self.id.pool), name, ops);
+        let request = OsdOp::new(pgid, object.hash, cx.map.epoch, Locator::pool(self.core.id.pool), name, ops);
         let op = ClientOp::new(NO_SESSION, 0, reqid, request, OpTimes::new(cx.now, cx.now));
         ClientOp { object: object.clone(), ..op }
+    }
+
+    /// Has digests of an object recorded, as an update like any other.
+    pub(crate) fn record(&mut self, cx: &mut Context<'_>, object: &ObjectId, record: Record) {
+        let op = self.own_op(cx, object, ReqId::default(), Vec::new());
+        self.queue_own(cx, op.recording(record));
     }
 
     /// What no snapshot needs any more of an object is removed, as an update like any other.
@@ -899,7 +608,7 @@ impl Pg {
         let is_lost = |state: &ObjectId| give_up.lost.contains_key(state);
         let states = head.before_all_states()..=head.clone();
         let mut rest: Vec<ObjectId> =
-            self.missing.range(states).map(|(state, _)| state).filter(|state| !is_lost(state)).cloned().collect();
+            self.core.missing.range(states).map(|(state, _)| state).filter(|state| !is_lost(state)).cloned().collect();
         if !is_lost(&head) && rest.last() != Some(&head) {
             rest.push(head);
         }
@@ -962,7 +671,7 @@ impl Pg {
     fn lacks_any(&self, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         let states = &op.progress.at_hand;
-        self.missing.contains_key(&op.object) || states.iter().any(|state| self.missing.contains_key(state))
+        self.core.missing.contains_key(&op.object) || states.iter().any(|state| self.core.missing.contains_key(state))
     }
 
     /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read
@@ -974,7 +683,7 @@ impl Pg {
         }
         let head = op.object.clone();
         let object = op.progress.at_hand.first().unwrap_or(&head).clone();
-        if !self.protection().is_whole_on_each() {
+        if !self.core.protection().is_whole_on_each() {
             // Of shards that cannot be read others were read already. If they are not where they might have been, it
             // waits.
             let is_lost = !self.can_decode(&object, None);
@@ -984,7 +693,7 @@ impl Pg {
             }
             return is_lost;
         }
-        if self.missing.contains_key(&object) {
+        if self.core.missing.contains_key(&object) {
             // Another read has found it out, and it is on its way.
             self.read_anew(cx, number);
             self.run_object(cx, &head);
@@ -1028,7 +737,7 @@ impl Pg {
     /// Reads of the object are tried again when leases come, or with the next tick.
     fn wait_to_read(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         self.ops.wait_to_read.insert(object);
-        cx.shared.leases.waiting.insert(self.id);
+        cx.shared.leases.waiting.insert(self.core.id);
     }
 
     /// Reads that wait for leases, or for members, are tried again.
@@ -1049,9 +758,9 @@ impl Pg {
         }
     }
 
-    /// An object has come to where it was missing.
-    pub(crate) fn object_is_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        self.run_object(cx, &object.head_of());
+    /// Has operations on an object tried that has come to where it was missing.
+    pub(crate) fn object_is_here(&self, cx: &mut Context<'_>, object: &ObjectId) {
+        cx.cause(self.core.id, Effect::ObjectIsHere(object.head_of()));
     }
 
     /// An update of an object is durable everywhere.
@@ -1060,7 +769,7 @@ impl Pg {
         queue.updates_in_flight -= 1;
         self.run_object(cx, object);
         if self.scrub.holds(object) {
-            self.scrub_settled(cx);
+            cx.cause(self.core.id, Effect::ScrubSettled);
         }
     }
 
@@ -1076,8 +785,8 @@ impl Pg {
         let mut reply = OsdOpReply::to(&op.op, effects.result, cx.map.epoch);
         fill_results(&mut reply, effects.ops);
         if effects.result == Errno::ENOENT.as_result() && effects.user_version == 0 {
-            reply.set_versions(EVersion::ZERO, self.info.last_user_version);
-            reply.bad_replay_version = self.log.head();
+            reply.set_versions(EVersion::ZERO, self.core.info.last_user_version);
+            reply.bad_replay_version = self.core.log.head();
         } else {
             reply.set_versions(EVersion::ZERO, effects.user_version);
         }
@@ -1093,7 +802,7 @@ impl Pg {
             return self.answer_error(cx, &op, Errno::EINVAL);
         }
         if step.code == OpCode::SCRUBLS {
-            return match self.list_inconsistent(&step.indata.to_vec(), cx.whoami) {
+            return match self.scrub.list_inconsistent(&self.core, &step.indata.to_vec(), cx.whoami) {
                 Ok(page) => {
                     let mut reply = OsdOpReply::to(&op.op, 0, cx.map.epoch);
                     fill_results(&mut reply, vec![ops::OpResult { rval: 0, outdata: Rope::from(page) }]);
@@ -1126,10 +835,10 @@ impl Pg {
         let Ok((mut cursor, filter)) = input else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
-        if cursor.pool == self.id.pool.base() {
-            cursor.pool = self.id.pool;
+        if cursor.pool == self.core.id.pool.base() {
+            cursor.pool = self.core.id.pool;
         }
-        let group = (self.id, self.interval.shape.pg_num);
+        let group = (self.core.id, self.core.interval.shape.pg_num);
         match op.progress.listing.run(cx.store, group, &cursor, (&op.op.locator.nspace, filter.as_ref()), count) {
             Ok(mut listing) => {
                 listing.next.pool = match listing.next.max {
@@ -1141,19 +850,19 @@ impl Pg {
                 let mut reply = OsdOpReply::to(&op.op, result, cx.map.epoch);
                 let outdata = Rope::from(listing.encode());
                 fill_results(&mut reply, vec![ops::OpResult { rval: result, outdata }]);
-                reply.set_versions(EVersion::ZERO, self.info.last_user_version);
+                reply.set_versions(EVersion::ZERO, self.core.info.last_user_version);
                 self.answer(cx, &op, reply);
             }
             Err(ListError::BadCursor) => self.answer_error(cx, &op, Errno::EINVAL),
             Err(ListError::NoAnswer(NoAnswer::Damaged(damage))) => {
-                tracing::error!(pg = %self.id, "cannot list its objects: {damage}");
+                tracing::error!(pg = %self.core.id, "cannot list its objects: {damage}");
                 self.answer_error(cx, &op, Errno::EIO);
             }
             Err(ListError::NoAnswer(NoAnswer::Pending(id))) => {
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
                 let number = self.ops.keep(op);
-                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
             }
         }
     }

@@ -4,7 +4,8 @@
 //! * **Takes** operations, lookups that they waited for, and the news that an object, room, memory or a lease has come.
 //! * **Causes** updates to be submitted, objects to be fetched that an operation needs, and answers to clients.
 //!
-//! * [`client_ops`] — start here: order, execution and answers; also reads by members that are not the primary.
+//! * [`client_ops`] — start here: execution and answers; also reads by members that are not the primary
+//!   ([`replica_state`]). [`operations`]: those that have come, and their order.
 //! * [`backoffs`]: operations that clients are asked to hold back.
 //! * [`memory`]: operations that wait for room in memory. [`memory_use`]: what is held, for operators.
 
@@ -12,3 +13,5 @@ pub(crate) mod backoffs;
 pub(crate) mod client_ops;
 pub(crate) mod memory;
 pub(crate) mod memory_use;
+pub(crate) mod operations;
+pub(crate) mod replica_state;

@@ -56,7 +56,7 @@ impl CheckMark {
     /// Has the group say what is known of it.
     fn show(&self, cx: &mut Context<'_>, pg: &mut Pg) {
         let bad_blocks = self.bad_before.max(self.bad_now);
-        if std::mem::replace(&mut pg.bad_blocks, bad_blocks) != bad_blocks {
+        if pg.scrub.set_bad_blocks(bad_blocks) {
             pg.queue_report(cx);
         }
     }
@@ -203,13 +203,13 @@ impl BackgroundCheck {
     /// One step. Gives what it costs, in bytes.
     fn step(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) -> Result<u64, LookupId> {
         // A group that was left or changes its range meanwhile is begun anew when it is its turn again.
-        let here = |pg: &&Pg| pg.stored && !pg.is_loading();
+        let here = |pg: &&Pg| pg.core.stored && !pg.is_loading();
         if self.walk.as_ref().is_some_and(|walk| pgs.get(&walk.pgid).filter(here).is_none()) {
             self.walk = None;
         }
         let Some(walk) = &mut self.walk else { return self.choose(cx, pgs) };
         let pg = &pgs[&walk.pgid];
-        let (_, end) = osdmap::pg_range(pg.id, pg.interval.shape.pg_num);
+        let (_, end) = osdmap::pg_range(pg.core.id, pg.core.interval.shape.pg_num);
         if let Some(reading) = &mut walk.reading {
             let Some(pieces) = &mut reading.pieces else {
                 let extents = match ready(cx.store.extents(&reading.object, 0, u64::MAX)) {
@@ -291,7 +291,7 @@ impl BackgroundCheck {
     /// Reads marks that are not known yet, then begins the group that was read longest ago.
     fn choose(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) -> Result<u64, LookupId> {
         self.marks.retain(|pgid, _| pgs.contains_key(pgid));
-        let present = || pgs.iter().filter(|(_, pg)| pg.stored && !pg.is_loading());
+        let present = || pgs.iter().filter(|(_, pg)| pg.core.stored && !pg.is_loading());
         if let Some((pgid, _)) = present().find(|(pgid, _)| !self.marks.contains_key(pgid)) {
             let pgid = *pgid;
             let kept = match ready(cx.store.pg_get(pgid, &CHECK_KEY)) {
@@ -313,7 +313,7 @@ impl BackgroundCheck {
         // Groups may have been left and come back.
         for (pgid, mark) in &mut self.marks {
             let Some(pg) = pgs.get_mut(pgid) else { continue };
-            if std::mem::take(&mut pg.scrub.found_sound) && mark.bad_before.max(mark.bad_now) > 0 {
+            if pg.scrub.take_found_sound() && mark.bad_before.max(mark.bad_now) > 0 {
                 (mark.bad_before, mark.bad_now) = (0, 0);
                 write(cx, *pgid, mark);
             }
@@ -321,13 +321,13 @@ impl BackgroundCheck {
         }
         // What a deep scrub has read lately need not be read again.
         let since = (cx.unix_zero + cx.now).saturating_sub(self.period + self.period / 2);
-        let is_due = |pg: &Pg| pg.scrub.mark.deep_at.is_zero() || pg.scrub.mark.deep_at.to_unix() < since;
-        let present = pgs.iter().filter(|(_, pg)| pg.stored && !pg.is_loading() && is_due(pg));
+        let is_due = |pg: &Pg| pg.scrub.mark().deep_at.is_zero() || pg.scrub.mark().deep_at.to_unix() < since;
+        let present = pgs.iter().filter(|(_, pg)| pg.core.stored && !pg.is_loading() && is_due(pg));
         let Some((pgid, pg)) = present.min_by_key(|(pgid, _)| (self.marks[pgid].rounds, **pgid)) else {
             self.next_at = cx.now + LOOK_AGAIN_AFTER;
             return Ok(0);
         };
-        let (begin, end) = osdmap::pg_range(*pgid, pg.interval.shape.pg_num);
+        let (begin, end) = osdmap::pg_range(*pgid, pg.core.interval.shape.pg_num);
         let marked = self.marks[pgid].next.clone().filter(|next| begin <= *next && *next < end);
         let from = Some(marked.unwrap_or(begin));
         self.walk = Some(Walk { pgid: *pgid, from, listed: VecDeque::new(), reading: None, unmarked_bytes: 0 });

@@ -2,10 +2,11 @@
 
 use super::ceph_forms::{self, INFO_ATTR, SNAP_SET_ATTR};
 use super::map::ObjectScan;
+use super::run::Scrub;
 use super::snapshots::SnapFinding;
 use super::verdict::{CopyState, Finding, copy_error, differences, object_error};
+use crate::group::core::Core;
 use crate::group::object_info::{ObjectInfo, USER_ATTR_PREFIX};
-use crate::group::pg::Pg;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::crc32c::SEED;
@@ -37,17 +38,17 @@ impl Decode for ListArgs {
     }
 }
 
-impl Pg {
+impl Scrub {
     /// Answers one page of a listing of what the last scrub found and did not repair.
-    pub(crate) fn list_inconsistent(&self, args: &[u8], primary: OsdId) -> Result<Vec<u8>, Errno> {
+    pub fn list_inconsistent(&self, core: &Core, args: &[u8], primary: OsdId) -> Result<Vec<u8>, Errno> {
         let args = ListArgs::from_slice(args).map_err(|_| Errno::EINVAL)?;
-        let interval = self.interval.since.0;
+        let interval = core.interval.since.0;
         if args.interval != 0 && args.interval != interval {
             return Err(Errno::EAGAIN);
         }
-        let findings = self.scrub.findings.as_ref().ok_or(Errno::ENOENT)?;
-        let snap_findings = &self.scrub.snap_findings;
-        let primary_and_shards = |osd: OsdId| (osd == primary, self.interval.shard_of(osd));
+        let findings = self.findings.as_ref().ok_or(Errno::ENOENT)?;
+        let snap_findings = &self.snap_findings;
+        let primary_and_shards = |osd: OsdId| (osd == primary, core.interval.shard_of(osd));
         let page: Vec<Vec<u8>> = match args.snapsets {
             false => args.page(findings).map(|finding| encode(finding, primary_and_shards)).collect(),
             true => args.page(snap_findings).map(encode_snap_finding).collect(),

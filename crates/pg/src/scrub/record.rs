@@ -6,19 +6,17 @@
 //! is recorded for them.
 
 use super::map::ObjectScan;
-use crate::context::Context;
 use crate::group::digests::Digests;
 use crate::group::object_info::ObjectInfo;
-use crate::group::pg::Pg;
 use std::time::Duration;
-use types::{EVersion, ObjectId, ReqId, Utime};
+use types::{EVersion, Utime};
 use wire::Decode;
 
 /// An object that is not changed for so long gets its digests recorded, as in Ceph.
 pub(crate) const RECORD_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Digests to be recorded of one object.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Record {
     /// Of another version the digests say nothing.
     pub version: EVersion,
@@ -35,15 +33,4 @@ pub(super) fn wanted(scan: &ObjectScan, now: Utime, after: Duration) -> Option<(
     let age = now.to_unix().saturating_sub(info.mtime.to_unix());
     let may = !scan.object.is_clone() && !info.snap_set.is_whiteout && age >= after;
     (may && is_new).then_some((Record { version: info.version, digests }, info.mtime))
-}
-
-impl Pg {
-    /// Has digests of these objects recorded; `mtime`: when each was changed.
-    pub(super) fn record(&mut self, cx: &mut Context<'_>, mut wanted: Vec<(ObjectId, Record, Utime)>) {
-        wanted.sort_by_key(|(_, _, mtime)| *mtime);
-        for (object, record, _) in wanted {
-            let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
-            self.queue_own(cx, op.recording(record));
-        }
-    }
 }

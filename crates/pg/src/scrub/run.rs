@@ -7,10 +7,11 @@ use super::scan::{CHUNK_OBJECTS, Progress, Scan, just_behind};
 use super::snapshots::{Families, Seen, SnapFinding};
 use super::verdict::{Finding, Logged, Shards, Verdict, judge};
 use crate::context::{Context, OnCommit, Waiter};
+use crate::group::core::Core;
+use crate::group::effects::{BadCopies, Effect};
 use crate::group::log::LogKind;
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::object_info::ObjectInfo;
-use crate::group::pg::Pg;
 use crate::messages::scrub::{ScrubDone, ScrubGet, ScrubGot};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,9 @@ const FINDINGS_MAX: usize = 1024;
 /// Of attributes that are kept with them.
 const FINDING_ATTRS_BYTES: usize = 1 << 20;
 
+/// Tells whether an update of an object in a range, given by its begin and end, is on its way.
+pub(crate) type InFlight<'a> = dyn Fn(&ObjectId, &ObjectId) -> bool + 'a;
+
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScrubOrder {
@@ -44,17 +48,19 @@ pub struct ScrubOrder {
 /// A group's scrub.
 #[derive(Debug, Default)]
 pub(crate) struct Scrub {
-    pub mark: ScrubMark,
+    mark: ScrubMark,
     run: Option<Box<Run>>,
     /// Ranges that are read here, by the primary that asked; this OSD's own among them.
     scans: BTreeMap<OsdId, Scan>,
     /// What is wrong and not repaired, as the last scrub of this interval found it; `None`: there was none.
-    pub findings: Option<BTreeMap<ObjectId, Finding>>,
+    pub(super) findings: Option<BTreeMap<ObjectId, Finding>>,
     /// States of objects that do not go with the others, as that scrub found them.
-    pub snap_findings: BTreeMap<ObjectId, SnapFinding>,
+    pub(super) snap_findings: BTreeMap<ObjectId, SnapFinding>,
     rounds: u64,
+    /// Blocks here that the background check has found bad.
+    bad_blocks: u64,
     /// A deep scrub has found nothing bad, which the background check does not know yet.
-    pub found_sound: bool,
+    found_sound: bool,
 }
 
 #[derive(Debug)]
@@ -106,7 +112,27 @@ pub(crate) enum RunState {
 }
 
 impl Scrub {
-    /// Whether updates of the object must wait.
+    /// What is kept durably of the group's scrubs.
+    pub fn mark(&self) -> &ScrubMark {
+        &self.mark
+    }
+
+    /// Takes over what was kept, or what holds of the group's objects from now on.
+    pub fn set_mark(&mut self, mark: ScrubMark) {
+        self.mark = mark;
+    }
+
+    /// Takes over what the background check has found. Gives whether that is news.
+    pub(super) fn set_bad_blocks(&mut self, bad_blocks: u64) -> bool {
+        std::mem::replace(&mut self.bad_blocks, bad_blocks) != bad_blocks
+    }
+
+    /// Tells, once, that a deep scrub has found nothing bad since the background check last asked.
+    pub(super) fn take_found_sound(&mut self) -> bool {
+        std::mem::take(&mut self.found_sound)
+    }
+
+    /// Tells whether updates of the object must wait.
     pub fn holds(&self, object: &ObjectId) -> bool {
         // With one state of an object all are held, as an update may change several.
         let held = self.run.as_ref().and_then(|run| run.held());
@@ -143,7 +169,7 @@ impl Scrub {
                 pg_state::SCRUBBING | deep | repair
             }
         };
-        if self.mark.errors() > 0 {
+        if self.mark.errors() > 0 || self.bad_blocks > 0 {
             bits |= pg_state::INCONSISTENT;
         }
         bits
@@ -210,24 +236,11 @@ impl Run {
     }
 }
 
-impl Pg {
-    fn acting_osds(&self) -> usize {
-        self.interval.acting.iter().filter(|osd| osd.is_some()).count()
-    }
-
-    /// Whether copies can be compared now: all members have everything.
-    pub(crate) fn may_scrub(&self, cx: &Context<'_>) -> bool {
-        self.is_primary(cx.whoami)
-            && !self.is_loading()
-            && self.is_active()
-            && self.state_bits(cx.whoami) & pg_state::CLEAN != 0
-    }
-
+impl Scrub {
     /// The schedule has chosen this group.
-    pub(crate) fn begin_scrub(&mut self, cx: &mut Context<'_>, order: ScrubOrder) {
-        let (begin, end) = osdmap::pg_range(self.id, self.interval.shape.pg_num);
+    pub fn begin(&mut self, core: &Core, cx: &mut Context<'_>, order: ScrubOrder) {
+        let (begin, end) = osdmap::pg_range(core.id, core.interval.shape.pg_num);
         let cursor = self
-            .scrub
             .mark
             .cursor
             .take()
@@ -240,17 +253,17 @@ impl Pg {
             omap_bytes: 0,
             undecided: 0,
         });
-        let is_first = cursor.next == osdmap::pg_range(self.id, self.interval.shape.pg_num).0;
-        tracing::debug!(pg = %self.id, ?order, "scrub begins");
+        let is_first = cursor.next == osdmap::pg_range(core.id, core.interval.shape.pg_num).0;
+        tracing::debug!(pg = %core.id, ?order, "scrub begins");
         let mut families = Families::default();
         if !is_first {
             families.pass_over(&cursor.next);
         }
-        self.scrub.run = Some(Box::new(Run {
+        self.run = Some(Box::new(Run {
             order,
             cursor,
             state: State::Between,
-            head: self.log.head(),
+            head: core.log.head(),
             found: BTreeMap::new(),
             attr_bytes: 0,
             families,
@@ -260,20 +273,20 @@ impl Pg {
             counted: is_first.then(Counted::default),
             cost: None,
         }));
-        self.queue_report(cx);
+        cx.cause(core.id, Effect::Report);
     }
 
     /// Ends a run that has come to its end, or gives it up.
-    pub(crate) fn end_scrub(&mut self, cx: &mut Context<'_>) {
-        self.let_go(cx);
-        self.scrub.run = None;
-        self.queue_report(cx);
+    pub fn end(&mut self, core: &Core, cx: &mut Context<'_>) {
+        self.let_go(core, cx);
+        self.run = None;
+        cx.cause(core.id, Effect::Report);
     }
 
     /// Begins the next chunk.
-    pub(crate) fn scrub_chunk(&mut self, cx: &mut Context<'_>) {
-        let Some(run) = self.scrub.run.as_mut() else { return };
-        let (_, end) = osdmap::pg_range(self.id, self.interval.shape.pg_num);
+    pub fn chunk(&mut self, core: &mut Core, cx: &mut Context<'_>, in_flight: &InFlight<'_>) {
+        let Some(run) = self.run.as_mut() else { return };
+        let (_, end) = osdmap::pg_range(core.id, core.interval.shape.pg_num);
         let until = match ready(cx.store.list(&run.cursor.next, &end, CHUNK_OBJECTS)) {
             Ok(page) => match page.last() {
                 Some(last) if page.len() == CHUNK_OBJECTS => just_behind(last),
@@ -281,92 +294,91 @@ impl Pg {
             },
             Err(NoAnswer::Pending(id)) => {
                 run.state = State::Listing(id);
-                return cx.wait(id, Waiter::Scrub { pgid: self.id });
+                return cx.wait(id, Waiter::Scrub { pgid: core.id });
             }
             Err(NoAnswer::Damaged(damage)) => {
                 // What the others have there is not known to be wanted.
-                tracing::error!(pg = %self.id, "scrub: the list of objects cannot be read: {damage}");
+                tracing::error!(pg = %core.id, "scrub: the list of objects cannot be read: {damage}");
                 run.cursor.shallow_errors += 1;
-                return self.scrub_ended(cx);
+                return self.ended(core, cx);
             }
         };
         run.state = State::Settling { until, began: cx.now };
-        self.scrub_settled(cx);
+        self.settled(core, cx, in_flight);
     }
 
     /// Asks all members if no update of the chunk's objects is on its way any more.
-    pub(crate) fn scrub_settled(&mut self, cx: &mut Context<'_>) {
-        let Some(run) = self.scrub.run.as_mut() else { return };
+    pub fn settled(&mut self, core: &mut Core, cx: &mut Context<'_>, in_flight: &InFlight<'_>) {
+        let Some(run) = self.run.as_mut() else { return };
         let State::Settling { until, began } = &run.state else { return };
-        if self.ops.any_update_in_flight(&run.cursor.next, &behind_whole(until)) {
+        if in_flight(&run.cursor.next, &behind_whole(until)) {
             return;
         }
-        self.scrub.rounds += 1;
-        let (round, from, until, began) = (self.scrub.rounds, run.cursor.next.clone(), until.clone(), *began);
-        let waiting = self.interval.acting.iter().copied().filter(|osd| osd.is_some()).collect();
+        self.rounds += 1;
+        let (round, from, until, began) = (self.rounds, run.cursor.next.clone(), until.clone(), *began);
+        let waiting = core.interval.acting.iter().copied().filter(|osd| osd.is_some()).collect();
         let deep = run.order.deep;
         run.state = State::Asking { until: until.clone(), began, round, waiting, maps: BTreeMap::new() };
-        let question = ScrubGet { pg: self.pg_interval(), round, from, until, deep };
-        for osd in self.others(cx.whoami) {
+        let question = ScrubGet { pg: core.pg_interval(), round, from, until, deep };
+        for osd in core.others(cx.whoami) {
             cx.send_osd(osd, question.clone());
         }
-        self.begin_scan(cx, cx.whoami, question);
+        self.begin_scan(core, cx, cx.whoami, question);
     }
 
     /// Lets the present chunk's updates go on.
-    fn let_go(&mut self, cx: &mut Context<'_>) {
-        let Some(run) = self.scrub.run.as_mut() else { return };
+    fn let_go(&mut self, core: &Core, cx: &mut Context<'_>) {
+        let Some(run) = self.run.as_mut() else { return };
         let held = run.held().map(|(from, until)| (from.clone(), until.clone()));
         run.state = State::Between;
         if let Some((from, until)) = held {
-            self.run_objects(cx, &from, &behind_whole(&until));
+            let until = behind_whole(&until);
+            cx.cause(core.id, Effect::RunObjects { from, until });
         }
     }
 
     /// Gives up a chunk that takes too long. Says whether it did.
-    pub(crate) fn scrub_tick(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(run) = &self.scrub.run else { return false };
+    pub fn tick(&mut self, core: &Core, cx: &mut Context<'_>) -> bool {
+        let Some(run) = &self.run else { return false };
         let late = match &run.state {
             State::Settling { began, .. } | State::Asking { began, .. } => cx.now > *began + CHUNK_TIME_MAX,
             _ => false,
         };
         if late {
-            tracing::debug!(pg = %self.id, "scrub: the chunk takes too long and is begun again");
-            self.let_go(cx);
+            tracing::debug!(pg = %core.id, "scrub: the chunk takes too long and is begun again");
+            self.let_go(core, cx);
         }
         late
     }
 
     // ---- members ----
 
-    /// As member: the primary asks.
-    pub(crate) fn scrub_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, question: ScrubGet) {
-        if self.follows(from, question.pg.since) {
-            self.begin_scan(cx, from, question);
-        }
+    /// As member: the primary, which this OSD follows, asks.
+    pub fn wanted(&mut self, core: &mut Core, cx: &mut Context<'_>, from: OsdId, question: ScrubGet) {
+        self.begin_scan(core, cx, from, question);
     }
 
-    fn begin_scan(&mut self, cx: &mut Context<'_>, asker: OsdId, question: ScrubGet) {
-        self.scrub.scans.insert(asker, Scan::new(question));
-        self.copies_read_on(cx, asker);
+    fn begin_scan(&mut self, core: &mut Core, cx: &mut Context<'_>, asker: OsdId, question: ScrubGet) {
+        self.scans.insert(asker, Scan::new(question));
+        self.copies_read_on(core, cx, asker);
     }
 
     /// Goes on with all scans that wait for nothing.
-    pub(crate) fn all_copies_read_on(&mut self, cx: &mut Context<'_>) {
-        let askers: Vec<OsdId> = self.scrub.scans.keys().copied().collect();
-        askers.into_iter().for_each(|asker| self.copies_read_on(cx, asker));
+    pub fn read_on(&mut self, core: &mut Core, cx: &mut Context<'_>) {
+        let askers: Vec<OsdId> = self.scans.keys().copied().collect();
+        askers.into_iter().for_each(|asker| self.copies_read_on(core, cx, asker));
     }
 
-    fn copies_read_on(&mut self, cx: &mut Context<'_>, asker: OsdId) {
-        let Some(scan) = self.scrub.scans.get_mut(&asker).filter(|scan| scan.waits_for.is_none()) else { return };
+    fn copies_read_on(&mut self, core: &mut Core, cx: &mut Context<'_>, asker: OsdId) {
+        let Some(scan) = self.scans.get_mut(&asker).filter(|scan| scan.waits_for.is_none()) else { return };
         match scan.advance(cx.store) {
-            Progress::Waits(id) => cx.wait(id, Waiter::Scrub { pgid: self.id }),
-            Progress::Later => drop(cx.agenda.scrubs_later.insert(self.id)),
+            Progress::Waits(id) => cx.wait(id, Waiter::Scrub { pgid: core.id }),
+            Progress::Later => drop(cx.agenda.scrubs_later.insert(core.id)),
             Progress::Done(map) => {
-                let scan = self.scrub.scans.remove(&asker).expect("just seen");
+                let scan = self.scans.remove(&asker).expect("just seen");
                 let answer = ScrubGot { pg: scan.asked.pg, round: scan.asked.round, map };
                 match asker == cx.whoami {
-                    true => self.scrub_got(cx, asker, answer),
+                    true => self.got(core, cx, asker, answer),
                     false => cx.send_osd(asker, answer),
                 }
             }
@@ -374,76 +386,76 @@ impl Pg {
     }
 
     /// A lookup for scrub is done; for data reads, with its outcome.
-    pub(crate) fn scrub_lookup_done(
+    pub fn lookup_done(
         &mut self,
+        core: &mut Core,
         cx: &mut Context<'_>,
+        in_flight: &InFlight<'_>,
         id: LookupId,
         data: Option<Result<Rope, ReadError>>,
     ) {
-        if self.scrub.run.as_ref().is_some_and(|run| matches!(run.state, State::Listing(waits) if waits == id)) {
-            return self.scrub_chunk(cx);
+        if self.run.as_ref().is_some_and(|run| matches!(run.state, State::Listing(waits) if waits == id)) {
+            return self.chunk(core, cx, in_flight);
         }
-        let asker = self.scrub.scans.iter().find(|(_, scan)| scan.waits_for == Some(id)).map(|(asker, _)| *asker);
+        let asker = self.scans.iter().find(|(_, scan)| scan.waits_for == Some(id)).map(|(asker, _)| *asker);
         let Some(asker) = asker else { return };
-        let scan = self.scrub.scans.get_mut(&asker).expect("just seen");
+        let scan = self.scans.get_mut(&asker).expect("just seen");
         scan.waits_for = None;
         if let Some(result) = data {
             scan.data_came(result);
         }
-        self.copies_read_on(cx, asker);
+        self.copies_read_on(core, cx, asker);
     }
 
-    /// As member: the group has been scrubbed.
-    pub(crate) fn scrub_done(&mut self, cx: &mut Context<'_>, from: OsdId, message: ScrubDone) {
-        if self.follows(from, message.pg.since) {
-            self.scrub.mark = message.mark;
-            self.found_sound(message.sound);
-            self.keep_scrub_mark(cx);
-        }
+    /// As member: the primary, which this OSD follows, has scrubbed the group.
+    pub fn done(&mut self, core: &Core, cx: &mut Context<'_>, message: ScrubDone) {
+        self.mark = message.mark;
+        self.found_sound(message.sound);
+        self.keep_mark(core, cx);
     }
 
-    /// Tells who comes in when the group was scrubbed, so that it knows if it becomes the primary.
-    pub(crate) fn tell_scrub_mark(&mut self, cx: &mut Context<'_>, osd: OsdId) {
-        let mark = ScrubMark { cursor: None, ..self.scrub.mark.clone() };
+    /// Tells a member that comes in when the group was scrubbed, so that it knows if it becomes the primary.
+    pub fn tell_mark(&self, core: &Core, cx: &mut Context<'_>, osd: OsdId) {
+        let mark = ScrubMark { cursor: None, ..self.mark.clone() };
         if mark != ScrubMark::default() {
-            cx.send_osd(osd, ScrubDone { pg: self.pg_interval(), mark, sound: false });
+            cx.send_osd(osd, ScrubDone { pg: core.pg_interval(), mark, sound: false });
         }
     }
 
     fn found_sound(&mut self, sound: bool) {
         if sound {
             self.bad_blocks = 0;
-            self.scrub.found_sound = true;
+            self.found_sound = true;
         }
     }
 
-    pub(super) fn keep_scrub_mark(&mut self, cx: &mut Context<'_>) {
-        let steps = vec![self.scrub.mark.step()];
-        if let Err(e) = cx.submit(Transaction { pg: self.id, steps }, OnCommit::Nothing) {
-            tracing::debug!(pg = %self.id, "the scrub's mark is not kept: {e}");
+    pub(super) fn keep_mark(&self, core: &Core, cx: &mut Context<'_>) {
+        let steps = vec![self.mark.step()];
+        if let Err(e) = cx.submit(Transaction { pg: core.id, steps }, OnCommit::Nothing) {
+            tracing::debug!(pg = %core.id, "the scrub's mark is not kept: {e}");
         }
     }
 
     // ---- verdicts ----
 
     /// A member has answered.
-    pub(crate) fn scrub_got(&mut self, cx: &mut Context<'_>, from: OsdId, answer: ScrubGot) {
-        if answer.pg.since != self.interval.since {
+    pub fn got(&mut self, core: &mut Core, cx: &mut Context<'_>, from: OsdId, answer: ScrubGot) {
+        if answer.pg.since != core.interval.since {
             return;
         }
-        let Some(run) = self.scrub.run.as_mut() else { return };
+        let Some(run) = self.run.as_mut() else { return };
         let State::Asking { round, waiting, maps, .. } = &mut run.state else { return };
         if answer.round != *round || !waiting.remove(&from) {
             return;
         }
         maps.insert(from, answer.map);
         if waiting.is_empty() {
-            self.compare(cx);
+            self.compare(core, cx);
         }
     }
 
-    fn compare(&mut self, cx: &mut Context<'_>) {
-        let run = self.scrub.run.as_mut().expect("its members have answered");
+    fn compare(&mut self, core: &mut Core, cx: &mut Context<'_>) {
+        let run = self.run.as_mut().expect("its members have answered");
         let State::Asking { until, maps, .. } = std::mem::replace(&mut run.state, State::Between) else {
             unreachable!("its members have answered")
         };
@@ -453,7 +465,7 @@ impl Pg {
         let mut cost = 0;
         for (osd, map) in &maps {
             if let Some(error) = &map.list_error {
-                tracing::error!(pg = %self.id, %osd, "scrub: the list of objects cannot be read there: {error}");
+                tracing::error!(pg = %core.id, %osd, "scrub: the list of objects cannot be read there: {error}");
                 run.cursor.shallow_errors += 1;
             }
             let bytes = |scan: &ObjectScan| VISIT_BYTES + if run.order.deep { scan.size_bytes } else { 0 };
@@ -482,7 +494,7 @@ impl Pg {
             }
         }
         let mut logged = BTreeMap::new();
-        for entry in self.log.entries().filter(|entry| from <= entry.object && entry.object < until) {
+        for entry in core.log.entries().filter(|entry| from <= entry.object && entry.object < until) {
             match entry.kind {
                 LogKind::Modify => drop(logged.insert(&entry.object, Logged::Version(entry.version))),
                 LogKind::Delete => drop(logged.insert(&entry.object, Logged::Removed)),
@@ -493,12 +505,13 @@ impl Pg {
             objects.entry((*object).clone()).or_default();
         }
         let (mut findings, mut snap_findings, mut unrecorded) = (Vec::new(), Vec::new(), Vec::new());
-        let shard_of = |osd: OsdId| self.interval.shard_of(osd);
-        let needed = self.protection().needed();
+        let shard_of = |osd: OsdId| core.interval.shard_of(osd);
+        let needed = core.protection().needed();
         let shards = Shards { of: &shard_of, needed };
-        let (is_all, now) = (known.len() == self.acting_osds(), Utime::from_unix(cx.unix_zero + cx.now));
-        let may_record = order.deep && self.protection().is_whole_on_each() && is_all;
-        let (log, run) = (&self.log, self.scrub.run.as_mut().expect("just seen"));
+        let acting_osds = core.interval.acting.iter().filter(|osd| osd.is_some()).count();
+        let (is_all, now) = (known.len() == acting_osds, Utime::from_unix(cx.unix_zero + cx.now));
+        let may_record = order.deep && core.protection().is_whole_on_each() && is_all;
+        let (log, run) = (&core.log, self.run.as_mut().expect("just seen"));
         let has_changed = |object: &ObjectId, since: EVersion| {
             log.tail() > since || log.entries().any(|e| e.version > since && e.object.head_of() == *object)
         };
@@ -532,14 +545,14 @@ impl Pg {
             run.families.pass_over(&until);
             snap_findings.clear();
         }
-        if until >= osdmap::pg_range(self.id, self.interval.shape.pg_num).1 {
+        if until >= osdmap::pg_range(core.id, core.interval.shape.pg_num).1 {
             snap_findings.extend(run.families.end(has_changed));
         }
         run.cost = Some(cost);
         run.unmarked_bytes += cost;
         run.cursor.next = until.clone();
         for finding in snap_findings {
-            tracing::error!(pg = %self.id, object = %finding.object, errors = finding.errors, missing = ?finding.missing,
+            tracing::error!(pg = %core.id, object = %finding.object, errors = finding.errors, missing = ?finding.missing,
                 extra = ?finding.extra, "scrub: states that snapshots preserve are not those that the object lists");
             run.cursor.shallow_errors += 1;
             if run.snaps_found.len() < FINDINGS_MAX {
@@ -547,36 +560,38 @@ impl Pg {
             }
         }
         for finding in findings {
-            self.found(cx, order, finding);
+            self.found(core, cx, order, finding);
         }
-        self.run_objects(cx, &held.0, &behind_whole(&held.1));
-        self.record(cx, unrecorded);
-        if until >= osdmap::pg_range(self.id, self.interval.shape.pg_num).1 {
-            return self.scrub_ended(cx);
+        cx.cause(core.id, Effect::RunObjects { from: held.0, until: behind_whole(&held.1) });
+        for (object, record, mtime) in unrecorded {
+            cx.cause(core.id, Effect::Record { mtime, object, record });
         }
-        let run = self.scrub.run.as_mut().expect("just seen");
+        if until >= osdmap::pg_range(core.id, core.interval.shape.pg_num).1 {
+            return self.ended(core, cx);
+        }
+        let run = self.run.as_mut().expect("just seen");
         if order.deep && !order.repair && run.unmarked_bytes >= MARK_BYTES {
             run.unmarked_bytes = 0;
-            self.scrub.mark.cursor = Some(run.cursor.clone());
-            self.keep_scrub_mark(cx);
-            self.scrub.mark.cursor = None;
+            self.mark.cursor = Some(run.cursor.clone());
+            self.keep_mark(core, cx);
+            self.mark.cursor = None;
         }
     }
 
-    fn found(&mut self, cx: &mut Context<'_>, order: ScrubOrder, finding: Finding) {
+    fn found(&mut self, core: &Core, cx: &mut Context<'_>, order: ScrubOrder, finding: Finding) {
         let (shallow, deep) = finding.counts();
         for (osd, copy) in &finding.copies {
             let scan = copy.scan.as_ref();
             let why = scan.and_then(|scan| scan.metadata_error.as_deref().or(scan.read_error.as_deref()));
             let version = copy.info.as_ref().map(|info| info.version).unwrap_or_default();
             let size = scan.map(|scan| scan.size_bytes);
-            tracing::error!(pg = %self.id, object = %finding.object, %osd, errors = copy.errors, %version, ?size,
+            tracing::error!(pg = %core.id, object = %finding.object, %osd, errors = copy.errors, %version, ?size,
                 digest = ?scan.and_then(|scan| scan.data_crc), why, "scrub: copy");
         }
-        tracing::error!(pg = %self.id, object = %finding.object, errors = finding.errors, proven = finding.proven,
+        tracing::error!(pg = %core.id, object = %finding.object, errors = finding.errors, proven = finding.proven,
             verdict = ?finding.verdict, reason = finding.reason, "scrub: copies are not equal and whole");
         let acts = acts(&finding, order);
-        let run = self.scrub.run.as_mut().expect("the caller runs it");
+        let run = self.run.as_mut().expect("the caller runs it");
         // Of those that are replaced, others may still be bad: ones whose metadata is damaged.
         let left = acts && finding.copies.values().any(|copy| copy.errors & super::verdict::copy_error::STAT != 0);
         if acts {
@@ -605,24 +620,56 @@ impl Pg {
             run.found.insert(kept.object.clone(), kept);
         }
         if acts {
-            self.repair(cx, &finding);
+            if finding.verdict.calls_bad(cx.whoami) {
+                // The copies here are not what the group has.
+                run.counted = None;
+            }
+            self.repair(core, cx, &finding);
         }
     }
 
+    /// Has the copies replaced that a finding's verdict calls bad.
+    pub(super) fn repair(&self, core: &Core, cx: &mut Context<'_>, finding: &Finding) {
+        let (bad, version) = match &finding.verdict {
+            Verdict::Replace { bad, version } => (bad, Some(*version)),
+            Verdict::Remove { bad } => (bad, None),
+            Verdict::Undecided => return,
+        };
+        let (object, bad, reason) = (finding.object.clone(), bad.iter().copied().collect(), finding.reason);
+        cx.cause(core.id, Effect::Replace(BadCopies { object, bad, version, reason }));
+    }
+
+    /// An operator has decided on an object of which the last scrub had found so many errors.
+    pub(super) fn is_decided(
+        &mut self,
+        core: &Core,
+        cx: &mut Context<'_>,
+        object: &ObjectId,
+        (shallow, deep): (u64, u64),
+    ) {
+        self.findings.iter_mut().for_each(|found| drop(found.remove(object)));
+        let mark = &mut self.mark;
+        mark.shallow_errors = mark.shallow_errors.saturating_sub(shallow);
+        mark.deep_errors = mark.deep_errors.saturating_sub(deep);
+        mark.repaired += 1;
+        mark.undecided = mark.undecided.saturating_sub(1);
+        self.keep_mark(core, cx);
+    }
+
     /// All objects were compared.
-    fn scrub_ended(&mut self, cx: &mut Context<'_>) {
-        let run = self.scrub.run.as_mut().expect("the caller runs it");
+    fn ended(&mut self, core: &mut Core, cx: &mut Context<'_>) {
+        let run = self.run.as_mut().expect("the caller runs it");
         run.state = State::Ended;
         let now = Utime::from_unix(cx.unix_zero + cx.now);
-        let mark = &mut self.scrub.mark;
+        let mark = &mut self.mark;
         (mark.light_at, mark.light_version) = (now, run.head);
         let found_up_to = &run.cursor;
         mark.shallow_errors = found_up_to.shallow_errors;
         mark.repaired += run.repaired;
         mark.cursor = None;
-        if let Some(Counted { objects, clones, bytes }) = run.counted.filter(|_| self.missing.is_empty()) {
+        if let Some(Counted { objects, clones, bytes }) = run.counted.filter(|_| core.missing.is_empty()) {
             // Counts are shared out in proportion where groups are split.
-            let stats = &mut self.info.stats;
+            let stats = &mut core.info.stats;
             (stats.objects, stats.clones, stats.bytes) = (objects, clones, bytes);
         }
         let (mut found, snaps_found) = (std::mem::take(&mut run.found), std::mem::take(&mut run.snaps_found));
@@ -633,7 +680,7 @@ impl Pg {
             mark.undecided = found_up_to.undecided;
         } else if mark.deep_errors > 0 {
             // What only a deep scrub sees is still there.
-            let before = self.scrub.findings.take().unwrap_or_default();
+            let before = self.findings.take().unwrap_or_default();
             let deep = before.into_iter().filter(|(_, finding)| finding.counts().1 > 0);
             for (object, finding) in deep {
                 found.entry(object).or_insert(finding);
@@ -645,24 +692,24 @@ impl Pg {
         if mark.errors() == 0 {
             mark.clean_at = now;
         }
-        self.scrub.findings = Some(found);
-        self.scrub.snap_findings = snaps_found;
+        self.findings = Some(found);
+        self.snap_findings = snaps_found;
         let (errors, repaired, deep) = (mark.errors(), run.repaired, run.order.deep);
         if run.order.repair && mark.undecided > 0 {
-            tracing::error!(pg = %self.id, objects = mark.undecided, "repair does not choose among copies of which nothing \
-                proves one right; 'ceph tell {} keep_copy OBJECT OSD' does", self.id.base());
+            tracing::error!(pg = %core.id, objects = mark.undecided, "repair does not choose among copies of which nothing \
+                proves one right; 'ceph tell {} keep_copy OBJECT OSD' does", core.id.base());
         }
         match errors + repaired {
-            0 => tracing::debug!(pg = %self.id, deep, "scrub: all is well"),
-            _ => tracing::warn!(pg = %self.id, deep, errors, repaired, "scrub: has found errors"),
+            0 => tracing::debug!(pg = %core.id, deep, "scrub: all is well"),
+            _ => tracing::warn!(pg = %core.id, deep, errors, repaired, "scrub: has found errors"),
         }
         let sound = deep && errors == 0;
         self.found_sound(sound);
-        self.keep_scrub_mark(cx);
-        let message = ScrubDone { pg: self.pg_interval(), mark: self.scrub.mark.clone(), sound };
-        for osd in self.others(cx.whoami) {
+        self.keep_mark(core, cx);
+        let message = ScrubDone { pg: core.pg_interval(), mark: self.mark.clone(), sound };
+        for osd in core.others(cx.whoami) {
             cx.send_osd(osd, message.clone());
         }
-        self.queue_report(cx);
+        cx.cause(core.id, Effect::Report);
     }
 }

@@ -1,5 +1,6 @@
 //! Which group of a shard is scrubbed, and when. One at a time, by byte budget.
 
+use super::mark::ScrubMark;
 use super::run::{RunState, ScrubOrder};
 use crate::context::Context;
 use crate::group::pg::Pg;
@@ -65,7 +66,7 @@ impl ScrubSchedule {
     /// About once a second.
     pub fn tick(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
         if let Some(pg) = self.current.and_then(|(id, _)| pgs.get_mut(&id))
-            && pg.scrub_tick(cx)
+            && pg.scrub.tick(&pg.core, cx)
         {
             self.next_at = cx.now + TRY_AGAIN_AFTER;
         }
@@ -82,13 +83,14 @@ impl ScrubSchedule {
     fn start(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
         if let Some((id, order)) = self.current {
             (self.next_at, self.stuck_since) = (cx.now, None);
-            pgs.get_mut(&id).expect("just chosen").begin_scrub(cx, order);
+            let pg = pgs.get_mut(&id).expect("just chosen");
+            pg.scrub.begin(&pg.core, cx, order);
         }
     }
 
     fn end(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
         if let Some(pg) = self.current.take().and_then(|(id, _)| pgs.get_mut(&id)) {
-            pg.end_scrub(cx);
+            pg.scrub.end(&pg.core, cx);
         }
         self.next_at = cx.now;
     }
@@ -98,12 +100,12 @@ impl ScrubSchedule {
             // An order goes before. What was begun is begun again, a deep scrub where it was.
             let pg = self.current.and_then(|(id, _)| pgs.get_mut(&id));
             if let Some(pg) = pg.filter(|pg| !pg.scrub.is_busy()) {
-                pg.end_scrub(cx);
+                pg.scrub.end(&pg.core, cx);
                 self.current = None;
             }
         }
         if self.current.is_none() && !self.ordered.is_empty() && cx.now >= self.next_at {
-            self.ordered.retain(|id, _| pgs.get(id).is_some_and(|pg| pg.is_primary(cx.whoami)));
+            self.ordered.retain(|id, _| pgs.get(id).is_some_and(|pg| pg.core.is_primary(cx.whoami)));
             let ready = self.ordered.keys().find(|id| pgs[id].may_scrub(cx)).copied();
             match ready {
                 None => self.next_at = cx.now + TRY_AGAIN_AFTER,
@@ -114,7 +116,7 @@ impl ScrubSchedule {
             }
         }
         let Some((id, order)) = self.current else { return };
-        let Some(pg) = pgs.get_mut(&id).filter(|pg| pg.is_primary(cx.whoami)) else {
+        let Some(pg) = pgs.get_mut(&id).filter(|pg| pg.core.is_primary(cx.whoami)) else {
             self.current = None;
             return;
         };
@@ -142,7 +144,7 @@ impl ScrubSchedule {
                 }
                 if pg.may_scrub(cx) {
                     self.stuck_since = None;
-                    return pg.scrub_chunk(cx);
+                    return pg.scrub.chunk(&mut pg.core, cx, &pg.ops.in_flight());
                 }
                 self.next_at = cx.now + TRY_AGAIN_AFTER;
                 if cx.now >= *self.stuck_since.get_or_insert(cx.now) + GIVE_UP_AFTER {
@@ -160,16 +162,17 @@ impl ScrubSchedule {
             if !pg.may_scrub(cx) {
                 continue;
             }
-            if pg.scrub.mark.light_at.is_zero() && pg.scrub.mark.deep_at.is_zero() {
+            if pg.scrub.mark().light_at.is_zero() && pg.scrub.mark().deep_at.is_zero() {
                 // It was just made.
                 let now = Utime::from_unix(now);
-                (pg.scrub.mark.light_at, pg.scrub.mark.deep_at, pg.scrub.mark.clean_at) = (now, now, now);
-                pg.keep_scrub_mark(cx);
+                let made = ScrubMark { light_at: now, deep_at: now, clean_at: now, ..pg.scrub.mark().clone() };
+                pg.scrub.set_mark(made);
+                pg.scrub.keep_mark(&pg.core, cx);
                 pg.queue_report(cx);
                 continue;
             }
             for (deep, period) in [(true, self.deep), (false, self.light)] {
-                let last = if deep { pg.scrub.mark.deep_at } else { pg.scrub.mark.light_at };
+                let last = if deep { pg.scrub.mark().deep_at } else { pg.scrub.mark().light_at };
                 let at = last.to_unix() + spread(*id, period);
                 let is_first = due.as_ref().is_none_or(|(other, ..)| at < *other);
                 if period > Duration::ZERO && at <= now && is_first && may(cx, *id, deep) {

@@ -89,6 +89,16 @@ pub enum Verdict {
     Undecided,
 }
 
+impl Verdict {
+    /// Tells whether the copy on an OSD is replaced or removed.
+    pub fn calls_bad(&self, osd: OsdId) -> bool {
+        match self {
+            Verdict::Replace { bad, .. } | Verdict::Remove { bad } => bad.contains(&osd),
+            Verdict::Undecided => false,
+        }
+    }
+}
+
 /// An object whose copies are not equal and whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {

@@ -5,8 +5,8 @@ use super::deferred::{Deferred, deferred_bytes};
 use crate::context::{ClientSession, Output};
 use crate::hops::{OpTimes, WaitReasons};
 use crate::intake::backoffs::BackoffCounts;
-use crate::intake::client_ops::ClientOp;
 use crate::intake::memory::Sent;
+use crate::intake::operations::ClientOp;
 use crate::messages::route;
 use crate::ops;
 use std::time::Duration;
@@ -33,6 +33,7 @@ impl Shard {
             pg.watcher_left(session, self.host.now);
             pg.reader_left(&mut self.host.context(), session);
         }
+        self.settle();
     }
 
     /// Takes a client's operation. The first byte of its message came at `began`.
@@ -102,27 +103,26 @@ impl Shard {
         let Some(pg) = self.pgs.get_mut(&id) else { return };
         // Not our operation, or sent to another primary: the newer map just shared has the client send it where it
         // belongs.
-        let elsewhere = !pg.is_primary(self.host.whoami);
+        let elsewhere = !pg.core.is_primary(self.host.whoami);
         let may_write = ops::may_write(&op);
         let reads_anywhere = op.flags.has(OpFlags::BALANCE_READS) || op.flags.has(OpFlags::LOCALIZE_READS);
         let as_member = elsewhere && reads_anywhere && !may_write;
-        if !as_member && (elsewhere || op.epoch < pg.primary_since) {
+        if !as_member && (elsewhere || op.epoch < pg.core.primary_since) {
             tracing::debug!(pg = %op.pgid.pg, %reqid, epoch = op.epoch.0, "operation of another interval or OSD dropped");
             return;
         }
         // Sent with a map from before the group was split, which this OSD has not seen: it is sent again to where the
         // object is now.
-        if osdmap::split_parent(op.raw_hash, pg.interval.shape.pg_num) != op.pgid.pg.seed {
+        if osdmap::split_parent(op.raw_hash, pg.core.interval.shape.pg_num) != op.pgid.pg.seed {
             tracing::debug!(pg = %op.pgid.pg, %reqid, hash = op.raw_hash, "operation on an object of another group dropped");
             return;
         }
-        if as_member {
-            return pg.replica_read(
-                &mut self.host.context(),
-                ClientOp::new(session, tid, reqid, op, times).called_by(caller),
-            );
+        let op = ClientOp::new(session, tid, reqid, op, times).called_by(caller);
+        match as_member {
+            true => pg.replica_read(&mut self.host.context(), op),
+            false => pg.client_op(&mut self.host.context(), op),
         }
-        pg.client_op(&mut self.host.context(), ClientOp::new(session, tid, reqid, op, times).called_by(caller));
+        self.settle();
     }
 
     /// Sends the client the maps it lacks.

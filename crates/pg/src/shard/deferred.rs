@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::context::Output;
 use crate::hops::OpTimes;
-use crate::intake::client_ops::OP_BYTES;
+use crate::intake::operations::OP_BYTES;
 use crate::messages::peering::PgQuery;
 use types::{Epoch, OsdId};
 use wire::messages::{OsdBackoff, OsdOp};

@@ -38,7 +38,7 @@ impl Shard {
         }
         let info = match self.pgs.get(&copy) {
             Some(pg) if pg.is_loading() => return None,
-            Some(pg) => pg.info.clone(),
+            Some(pg) => pg.core.info.clone(),
             None => match ready(self.host.store.pg_get(copy, &INFO_KEY)) {
                 Ok(Some(kept)) => match PgInfo::from_slice(&kept) {
                     Ok(info) => info,
@@ -67,9 +67,7 @@ impl Shard {
     pub(super) fn found(&mut self, from: OsdId, message: PgFound) {
         for (pgid, copies) in message.groups {
             let id = self.instance(pgid);
-            if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.found_at(&mut self.host.context(), from, message.epoch, copies);
-            }
+            self.with_group(id, |pg, cx| pg.found_at(cx, from, message.epoch, copies));
         }
     }
 }

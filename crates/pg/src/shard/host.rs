@@ -2,8 +2,7 @@
 
 use super::maps::Maps;
 use crate::agreement::leases::Leases;
-use crate::coded::CodedReads;
-use crate::coded::old_shards::OldShardReads;
+use crate::coded::{CodedReads, OldShardReads};
 use crate::context::{Agenda, ClientSession, Context, Outbox, Shared};
 use crate::copy::Copies;
 use crate::group::dups::DupsLimit;

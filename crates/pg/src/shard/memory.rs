@@ -3,8 +3,8 @@
 use super::Shard;
 use super::deferred::Deferred;
 use crate::group::pg::Pg;
-use crate::intake::client_ops::{ClientOp, OP_BYTES};
 use crate::intake::memory_use::MemoryUse;
+use crate::intake::operations::{ClientOp, OP_BYTES};
 
 impl Shard {
     /// Returns the memory held for clients, as it is counted and as a look at each operation finds it.

@@ -6,9 +6,10 @@
 use super::Shard;
 use crate::context::Fatal;
 use crate::context::Output;
-use crate::group::loading::LoadError;
+use crate::group::interval::{Interval, PoolShape};
+use crate::group::load_progress::LoadError;
 use crate::group::merging::merge_tables;
-use crate::group::pg::{Interval, Pg, PoolShape};
+use crate::group::pg::Pg;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
 use store::LookupId;

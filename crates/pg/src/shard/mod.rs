@@ -20,7 +20,7 @@ mod placement;
 mod splits;
 mod store_events;
 
-use crate::context::Output;
+use crate::context::{Context, Output};
 use crate::group::pg::Pg;
 use crate::healing::pacing::PacingView;
 use crate::healing::reservations::Change;
@@ -259,6 +259,7 @@ impl Shard {
             pg.watch_tick(&mut self.host.context());
             pg.trim_on(&mut self.host.context());
         }
+        self.settle();
         if self.is_shown_by(self.host.maps.current()) {
             let splits = &self.splits;
             self.strays.ask(&mut self.host.context(), &self.pgs, &self.mapping, |id| splits.is_unexamined(id));
@@ -266,36 +267,50 @@ impl Shard {
         // Questions may have been lost.
         self.lease_came();
         self.scrubs.tick(&mut self.host.context(), &mut self.pgs);
+        self.settle();
         self.host.store.tick();
         self.room_tick = true;
         self.copies_tick();
         self.host.shared.recorder.tick(self.host.now);
     }
 
+    /// Hands one input to a group, if it is here, and lets everything follow that the input has caused.
+    fn with_group(&mut self, id: PgId, input: impl FnOnce(&mut Pg, &mut Context<'_>)) {
+        if let Some(pg) = self.pgs.get_mut(&id) {
+            input(pg, &mut self.host.context());
+            self.settle();
+        }
+    }
+
+    /// Has groups act on what their parts have caused, until nothing is left. Follows every input to a group.
+    fn settle(&mut self) {
+        while let Some((id, effect)) = self.host.agenda.effects.pop_first() {
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.act(&mut self.host.context(), effect);
+            }
+        }
+    }
+
     /// Reads that wait may be answered now.
     fn lease_came(&mut self) {
         for id in std::mem::take(&mut self.host.shared.leases.waiting) {
-            if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.lease_came(&mut self.host.context());
-            }
+            self.with_group(id, |pg, cx| pg.lease_came(cx));
         }
     }
 
     fn wake_groups(&mut self) {
         while self.host.agenda.wakes.first().is_some_and(|(at, _)| *at <= self.host.now) {
             let (_, id) = self.host.agenda.wakes.pop_first().expect("just seen");
-            if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.keep_share(&mut self.host.context());
-                pg.members_changed(&mut self.host.context());
-                pg.go_on_without(&mut self.host.context());
-                pg.trim_on(&mut self.host.context());
-            }
+            self.with_group(id, |pg, cx| {
+                pg.keep_share(cx);
+                pg.members_changed(cx);
+                pg.go_on_without(cx);
+                pg.trim_on(cx);
+            });
         }
         while self.host.agenda.sends_later.first().is_some_and(|(at, _)| *at <= self.host.now) {
             let (_, id) = self.host.agenda.sends_later.pop_first().expect("just seen");
-            if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.send_on(&mut self.host.context());
-            }
+            self.with_group(id, |pg, cx| pg.send_on(cx));
         }
     }
 
@@ -317,6 +332,7 @@ impl Shard {
         self.forget_deferred(|_| true);
         self.deferred.clear();
         self.intake.clear();
+        self.host.agenda.effects.clear();
         self.host.outbox.reports.clear();
         self.host.outbox.interrupted.clear();
         self.host.store.checkpoint();
@@ -370,17 +386,17 @@ impl Shard {
     fn check_on(&mut self) {
         if self.may_check() {
             self.check.run(&mut self.host.context(), &mut self.pgs);
+            self.settle();
         }
     }
 
     fn scrub_on(&mut self) {
         for id in std::mem::take(&mut self.host.agenda.scrubs_later) {
-            if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.all_copies_read_on(&mut self.host.context());
-            }
+            self.with_group(id, |pg, cx| pg.scrub.read_on(&mut pg.core, cx));
         }
         if self.scrubs.next_wake().is_some() {
             self.scrubs.run(&mut self.host.context(), &mut self.pgs);
+            self.settle();
         }
     }
 
@@ -415,9 +431,7 @@ impl Shard {
         let waiting = self.host.shared.held.take_waiting();
         let mut any = !waiting.is_empty();
         for id in waiting {
-            if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.memory_came(&mut self.host.context());
-            }
+            self.with_group(id, |pg, cx| pg.memory_came(cx));
         }
         while self.has_room()
             && let Some((session, sent)) = self.intake.pop()
@@ -442,6 +456,7 @@ impl Shard {
             && let Some(pg) = self.pgs.values_mut().max_by_key(|pg| pg.watches.largest_bytes())
         {
             pg.end_largest_notification(&mut self.host.context());
+            self.settle();
         }
     }
 
@@ -450,9 +465,7 @@ impl Shard {
         let is_tick = std::mem::take(&mut self.room_tick);
         if std::mem::take(&mut self.host.shared.rooms.has_come) || is_tick {
             for id in std::mem::take(&mut self.host.shared.rooms.waiting) {
-                if let Some(pg) = self.pgs.get_mut(&id) {
-                    pg.room_came(&mut self.host.context());
-                }
+                self.with_group(id, |pg, cx| pg.room_came(cx));
             }
         }
         let room_bytes = self.host.store.room_bytes();
@@ -478,9 +491,7 @@ impl Shard {
             for change in changes {
                 match change {
                     Change::Local { pgid, granted } => {
-                        if let Some(pg) = self.pgs.get_mut(&pgid) {
-                            pg.local_slot(&mut self.host.context(), granted);
-                        }
+                        self.with_group(pgid, |pg, cx| pg.local_slot(cx, granted));
                     }
                     Change::Remote { primary, pg, granted } => {
                         self.host.context().send_osd(primary, PgReserved { pg, granted });
@@ -491,6 +502,7 @@ impl Shard {
     }
 
     fn flush_gathered(&mut self) {
+        debug_assert!(self.host.agenda.effects.is_empty(), "an input was not settled");
         let epoch = self.host.maps.epoch();
         for (osd, groups) in std::mem::take(&mut self.host.outbox.queries) {
             self.host.context().send_osd(osd, PgQuery { epoch, groups });
@@ -525,17 +537,13 @@ impl Shard {
     /// As a primary does that members of its group's past must help.
     pub(crate) fn want_temp(&mut self, pgid: PgId, osds: Vec<OsdId>) {
         let id = self.instance(pgid);
-        if let Some(pg) = self.pgs.get_mut(&id) {
-            pg.want_temp(&mut self.host.context(), osds);
-        }
+        self.with_group(id, |pg, cx| pg.want_temp(cx, osds));
     }
 
     /// As a read that meets a bad block does.
     pub(crate) fn object_damaged(&mut self, pgid: PgId, object: &types::ObjectId, version: types::EVersion) {
         let id = self.instance(pgid);
-        if let Some(pg) = self.pgs.get_mut(&id) {
-            pg.object_damaged(&mut self.host.context(), object, version);
-        }
+        self.with_group(id, |pg, cx| pg.object_damaged(cx, object, version));
     }
 
     pub(crate) fn store_mut(&mut self) -> &mut Store {

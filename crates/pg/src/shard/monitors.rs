@@ -20,24 +20,20 @@ impl Shard {
                 let PgHistoryReply { epoch, pgs } = PgHistoryReply::open(envelope)?;
                 for history in pgs {
                     let id = self.instance(history.pgid);
-                    if let Some(pg) = self.pgs.get_mut(&id) {
-                        pg.history_told(&mut self.host.context(), epoch, history);
-                    }
+                    self.with_group(id, |pg, cx| pg.history_told(cx, epoch, history));
                 }
             }
             kind::PG_ACTIVATED => {
                 for history in PgActivated::open(envelope)?.pgs {
                     let id = self.instance(history.pgid);
-                    if let Some(pg) = self.pgs.get_mut(&id) {
-                        pg.recorded(&mut self.host.context(), history);
-                    }
+                    self.with_group(id, |pg, cx| pg.recorded(cx, history));
                 }
             }
             kind::PG_SCRUB => {
                 let PgScrub { pgs, deep, repair } = PgScrub::open(envelope)?;
                 let pgs: Vec<PgId> = pgs.into_iter().map(|id| self.instance(id)).collect();
                 for id in
-                    pgs.into_iter().filter(|id| self.pgs.get(id).is_some_and(|pg| pg.is_primary(self.host.whoami)))
+                    pgs.into_iter().filter(|id| self.pgs.get(id).is_some_and(|pg| pg.core.is_primary(self.host.whoami)))
                 {
                     self.scrubs.order(id, deep, repair, self.host.now);
                 }
@@ -45,10 +41,11 @@ impl Shard {
             kind::PG_FORCE => {
                 let PgForce { pgs, backfill, cancel } = PgForce::open(envelope)?;
                 for id in pgs.into_iter().map(|id| self.instance(id)).collect::<Vec<_>>() {
-                    if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.host.whoami)) {
+                    if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.core.is_primary(self.host.whoami)) {
                         pg.force(&mut self.host.context(), backfill, cancel);
                     }
                 }
+                self.settle();
             }
             other => tracing::warn!(kind = kind_name(other), "message of unknown type from a monitor ignored"),
         }
@@ -58,10 +55,11 @@ impl Shard {
     /// A session with a monitor has begun: everything said before may be lost, and is said again.
     pub fn monitor_connected(&mut self) {
         let whoami = self.host.whoami;
-        for pg in self.pgs.values_mut().filter(|pg| pg.is_primary(whoami)) {
+        for pg in self.pgs.values_mut().filter(|pg| pg.core.is_primary(whoami)) {
             pg.queue_report(&mut self.host.context());
             pg.ask_again(&mut self.host.context());
         }
+        self.settle();
     }
 
     /// Tells whether groups have changed state since the last beacon, or the store has become full or is so no longer.
@@ -81,10 +79,11 @@ impl Shard {
     pub fn beacon(&mut self, heartbeat_peers: u64, commit_latency_us: u64) -> OsdBeacon {
         let whoami = self.host.whoami;
         for pg in self.pgs.values_mut() {
-            if pg.is_primary(whoami) && (pg.healing.may_work() || pg.has_served()) {
+            if pg.core.is_primary(whoami) && (pg.healing.may_work() || pg.has_served()) {
                 pg.queue_report(&mut self.host.context());
             }
         }
+        self.settle();
         self.fullness_told = self.fullness();
         let usage = self.host.store.usage();
         let (slow_ops, oldest) = self.slow_ops(self.host.now);

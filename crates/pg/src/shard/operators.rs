@@ -13,25 +13,25 @@ impl Shard {
 
     /// State of a group as this OSD, its primary, knows it.
     pub fn pg_view(&self, pgid: PgId) -> Option<PgView> {
-        let pg = self.pgs.get(&self.instance(pgid)).filter(|pg| pg.is_primary(self.host.whoami))?;
+        let pg = self.pgs.get(&self.instance(pgid)).filter(|pg| pg.core.is_primary(self.host.whoami))?;
         Some(pg.view(self.host.whoami, self.host.maps.current()))
     }
 
     /// Gives up the objects of a group that nobody has, and says how many.
     pub fn give_up_unfound(&mut self, pgid: PgId) -> Result<usize, GiveUpError> {
         let id = self.instance(pgid);
-        match self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.host.whoami)) {
-            Some(pg) => pg.give_up_unfound(&mut self.host.context()),
-            None => Err(GiveUpError::NotPrimary),
-        }
+        let pg = self.pgs.get_mut(&id).filter(|pg| pg.core.is_primary(self.host.whoami));
+        let given_up = pg.ok_or(GiveUpError::NotPrimary)?.give_up_unfound(&mut self.host.context());
+        self.settle();
+        given_up
     }
 
     /// Has an object's copies replaced by the one on `osd`, where nothing but an operator's word tells which is right.
     pub fn keep_copy(&mut self, pgid: PgId, name: &str, osd: OsdId) -> Result<Kept, KeepCopyError> {
         let id = self.instance(pgid);
-        match self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.host.whoami)) {
-            Some(pg) => pg.keep_copy(&mut self.host.context(), name, osd),
-            None => Err(KeepCopyError::NotPrimary),
-        }
+        let pg = self.pgs.get_mut(&id).filter(|pg| pg.core.is_primary(self.host.whoami));
+        let kept = pg.ok_or(KeepCopyError::NotPrimary)?.keep_copy(&mut self.host.context(), name, osd);
+        self.settle();
+        kept
     }
 }

@@ -68,10 +68,20 @@ impl Shard {
                     self.host.context().send_osd(from, reply);
                 }
             }
-            M::ScrubGet(message) => self.hand_to(message, |pg, cx, message| pg.scrub_wanted(cx, from, message)),
-            M::ScrubGot(message) => self.hand_to(message, |pg, cx, message| pg.scrub_got(cx, from, message)),
+            M::ScrubGet(message) => self.hand_to(message, |pg, cx, message| {
+                if pg.follows(from, message.pg.since) {
+                    pg.scrub.wanted(&mut pg.core, cx, from, message);
+                }
+            }),
+            M::ScrubGot(message) => {
+                self.hand_to(message, |pg, cx, message| pg.scrub.got(&mut pg.core, cx, from, message))
+            }
             M::ScrubBad(message) => self.hand_to(message, |pg, cx, message| pg.scrub_bad(cx, from, message)),
-            M::ScrubDone(message) => self.hand_to(message, |pg, cx, message| pg.scrub_done(cx, from, message)),
+            M::ScrubDone(message) => self.hand_to(message, |pg, cx, message| {
+                if pg.follows(from, message.pg.since) {
+                    pg.scrub.done(&pg.core, cx, message);
+                }
+            }),
             M::ShardRead(message) => self.hand_to(message, |pg, cx, message| pg.shard_read(cx, from, message)),
             M::ShardReadReply(reply) => self.hand_to(reply, |pg, cx, reply| pg.shard_read_came(cx, from, reply)),
             M::RollForward(message) => self.hand_to(message, |pg, cx, message| pg.forward_told(cx, from, &message)),
@@ -94,6 +104,7 @@ impl Shard {
             message.rehome(id.pool);
         }
         handle(pg, &mut self.host.context(), message);
+        self.settle();
     }
 
     /// A member has updates durably.
@@ -107,9 +118,7 @@ impl Shard {
         }
         for (pg_interval, version) in durable {
             let id = self.instance(pg_interval.pgid);
-            if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.member_durable(&mut self.host.context(), from, pg_interval.since, version);
-            }
+            self.with_group(id, |pg, cx| pg.member_durable(cx, from, pg_interval.since, version));
         }
     }
 
@@ -129,6 +138,7 @@ impl Shard {
                 }
                 let state = (!strange.contains(&pg_interval)).then_some(state);
                 pg.member_told(&mut self.host.context(), from, pg_interval.since, state, &promises, &shares);
+                self.settle();
             }
         }
     }
@@ -145,6 +155,7 @@ impl Shard {
             let id = self.instance(wish.pg.pgid);
             let pg = self.pgs.get_mut(&id);
             shares.extend(pg.and_then(|pg| pg.share_wanted(&mut self.host.context(), from, wish)));
+            self.settle();
         }
         if !shares.is_empty() {
             self.host.context().send_osd(from, ReadShare { shares });
@@ -154,9 +165,7 @@ impl Shard {
     fn shares_told(&mut self, from: OsdId, told: ReadShare) {
         for share in told.shares {
             let id = self.instance(share.wish.pg.pgid);
-            if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.share_told(&mut self.host.context(), from, &share);
-            }
+            self.with_group(id, |pg, cx| pg.share_told(cx, from, &share));
         }
     }
 
@@ -212,6 +221,7 @@ impl Shard {
             deferred.retain(|deferred| !matches!(deferred, Deferred::Query { from, .. } if *from == osd));
         }
         self.pgs.values_mut().for_each(|pg| pg.session_ended(&mut self.host.context(), osd));
+        self.settle();
     }
 
     /// A primary begins an interval and asks for what this OSD has of groups.
@@ -235,6 +245,7 @@ impl Shard {
                 }
             };
             groups.extend(state.map(|state| (pg_interval, state)));
+            self.settle();
         }
         if !groups.is_empty() {
             self.host.context().notify(from, groups, strange);

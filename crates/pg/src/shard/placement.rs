@@ -4,7 +4,8 @@ use super::Shard;
 use crate::coded::shard_sources::instance;
 use crate::context::{OnCommit, Output};
 use crate::group::dups::DupsLimit;
-use crate::group::pg::{Interval, Pg, PoolShape};
+use crate::group::interval::{Interval, PoolShape};
+use crate::group::pg::Pg;
 use crate::shard::maps::{Advance, MapError};
 use mutant::Mutant;
 use osdmap::{MappingUpdate, OsdMap, PgMapping, PoolFlags, UpActing};
@@ -44,8 +45,10 @@ impl Shard {
             let (mapping, computed) = placing.finish();
             let advance = self.host.maps.enter().expect("just seen");
             self.advance(&advance, mapping, computed);
+            self.settle();
             if before.blocklist != map.blocklist || before.range_blocklist != map.range_blocklist {
                 self.pgs.values_mut().for_each(|pg| pg.lock_watchers_out(&mut self.host.context()));
+                self.settle();
             }
             is_new = true;
         }
@@ -175,7 +178,7 @@ impl Shard {
         // earliest.
         let began = advance.skipped_since.map_or(advance.map.epoch, Epoch::next);
         match self.pgs.get_mut(&id) {
-            Some(pg) if advance.skipped_since.is_none() && pg.interval.continues(id, placed, shape) => {
+            Some(pg) if advance.skipped_since.is_none() && pg.core.interval.continues(id, placed, shape) => {
                 match pg.awaits_map() {
                     true => pg.start_interval_among_members(&mut self.host.context(), interval()),
                     false => pg.continue_interval(shape),
@@ -183,8 +186,8 @@ impl Shard {
             }
             Some(pg) => {
                 // If it is as it was before the maps that were not seen, it may be the same.
-                if !pg.interval.continues(id, placed, shape) {
-                    pg.not_before = began;
+                if !pg.core.interval.continues(id, placed, shape) {
+                    pg.core.not_before = began;
                 }
                 pg.start_interval(&mut self.host.context(), interval(), began);
             }
@@ -195,7 +198,7 @@ impl Shard {
                     false if self.splits.holds_back(id) => Pg::waiting_for_others(id, interval()),
                     false => Pg::absent(id, interval()),
                 };
-                (pg.primary_since, pg.not_before) = (began, began);
+                (pg.core.primary_since, pg.core.not_before) = (began, began);
                 pg.start_interval(&mut self.host.context(), interval(), began);
                 self.pgs.insert(id, pg);
                 return Some(id);

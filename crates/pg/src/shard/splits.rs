@@ -7,7 +7,8 @@
 use super::Shard;
 use crate::context::Fatal;
 use crate::context::Output;
-use crate::group::pg::{Interval, Pg, PoolShape};
+use crate::group::interval::{Interval, PoolShape};
+use crate::group::pg::Pg;
 use crate::group::split::ancestors;
 use crate::shard::maps::Advance;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +75,7 @@ impl Shard {
         for id in all {
             let pg_num = pg_nums[&id.pool.base()];
             match self.pgs.get_mut(&id) {
-                Some(pg) if !pg.is_loading() && pg.info.pg_num <= pg_num => {
+                Some(pg) if !pg.is_loading() && pg.core.info.pg_num <= pg_num => {
                     if !pg.split(&mut self.host.context(), pg_num).is_empty() {
                         self.check.forget(id);
                     }
@@ -156,10 +157,13 @@ impl Shard {
     /// Reads on in a group's table.
     pub(super) fn load_group(&mut self, id: PgId) {
         let Some(pg) = self.pgs.get_mut(&id) else { return };
-        if let Err(error) = pg.load(&mut self.host.context()) {
+        let loaded = pg.load(&mut self.host.context());
+        let is_loading = pg.is_loading();
+        self.settle();
+        if let Err(error) = loaded {
             return self.host.outbox.outputs.push(Output::Fatal(Fatal::Table(error)));
         }
-        if !pg.is_loading() {
+        if !is_loading {
             self.table_examined(id);
         }
     }

@@ -45,6 +45,7 @@ impl Shard {
                 }
                 OnCommit::Started { primary, since } => pg.start_remembered(&mut self.host.context(), primary, since),
             }
+            self.settle();
         }
     }
 
@@ -52,16 +53,15 @@ impl Shard {
         match self.host.agenda.waiters.remove(&id) {
             None => {}
             Some(Waiter::ClientOp { pgid, op }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.op_lookup_done(&mut self.host.context(), op, id, data);
-                }
+                self.with_group(pgid, |pg, cx| pg.op_lookup_done(cx, op, id, data));
             }
             Some(Waiter::Scrub { pgid }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.scrub_lookup_done(&mut self.host.context(), id, data);
-                }
+                self.with_group(pgid, |pg, cx| pg.scrub.lookup_done(&mut pg.core, cx, &pg.ops.in_flight(), id, data));
             }
-            Some(Waiter::Check) => self.check.lookup_done(&mut self.host.context(), &mut self.pgs, id, data),
+            Some(Waiter::Check) => {
+                self.check.lookup_done(&mut self.host.context(), &mut self.pgs, id, data);
+                self.settle();
+            }
             Some(Waiter::Load { pgid }) => {
                 if self.pgs.get_mut(&pgid).is_some_and(|pg| pg.load_waited_for(id)) {
                     self.load_group(pgid);
@@ -72,19 +72,13 @@ impl Shard {
                 }
             }
             Some(Waiter::Scan { pgid }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.scan_lookup_done(&mut self.host.context(), id);
-                }
+                self.with_group(pgid, |pg, cx| pg.scan_lookup_done(cx, id));
             }
             Some(Waiter::Trim { pgid }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.trim_lookup_done(&mut self.host.context(), id);
-                }
+                self.with_group(pgid, |pg, cx| pg.trim_lookup_done(cx, id));
             }
             Some(Waiter::GoingBack { pgid }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.members_changed(&mut self.host.context());
-                }
+                self.with_group(pgid, |pg, cx| pg.members_changed(cx));
             }
             Some(Waiter::Stray { pgid }) => self.strays.lookup_done(&mut self.host.context(), pgid, id),
             Some(Waiter::Sought { pgid, from }) => {
@@ -94,32 +88,24 @@ impl Shard {
             Some(Waiter::OldShard) => match self.host.context().old_shard_lookup_done(id, data) {
                 Some((to, reply)) if to == self.host.whoami => {
                     let id = self.instance(reply.pg.pgid);
-                    if let Some(pg) = self.pgs.get_mut(&id) {
-                        pg.shard_read_came(&mut self.host.context(), to, reply);
-                    }
+                    self.with_group(id, |pg, cx| pg.shard_read_came(cx, to, reply));
                 }
                 Some((to, reply)) => self.host.context().send_osd(to, reply),
                 None => {}
             },
             Some(Waiter::ShardRead { pgid }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.serve_lookup_done(&mut self.host.context(), id, data);
-                }
+                self.with_group(pgid, |pg, cx| pg.serve_lookup_done(cx, id, data));
             }
             Some(Waiter::Rebuild { pgid, object }) => {
-                if let (Some(pg), Some(data)) = (self.pgs.get_mut(&pgid), data) {
-                    pg.rebuild_read(&mut self.host.context(), &object, id, data);
+                if let Some(data) = data {
+                    self.with_group(pgid, |pg, cx| pg.rebuild_read(cx, &object, id, data));
                 }
             }
             Some(Waiter::Reread { pgid }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.reread_lookup_done(&mut self.host.context(), id, data);
-                }
+                self.with_group(pgid, |pg, cx| pg.reread_lookup_done(cx, id, data));
             }
             Some(Waiter::Push { pgid, to }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.push_lookup_done(&mut self.host.context(), to, id, data);
-                }
+                self.with_group(pgid, |pg, cx| pg.push_lookup_done(cx, to, id, data));
             }
         }
     }

@@ -62,7 +62,7 @@ fn read(cluster: &mut Cluster, session: SessionId, tid: u64, object: usize) {
 
 /// Everybody has all shards, and knows it.
 fn is_whole(cluster: &mut Cluster) -> bool {
-    [A, B, C].into_iter().all(|osd| pg(cluster, osd).missing.is_empty())
+    [A, B, C].into_iter().all(|osd| pg(cluster, osd).core.missing.is_empty())
         && pg(cluster, A).members.missing_count() == 0
         && !is_recovering(cluster)
 }

@@ -81,7 +81,7 @@ fn scrub(cluster: &mut Cluster, deep: bool, repair: bool) -> ScrubMark {
         }
         assert!(turns < 100, "it ends");
     }
-    pg(cluster, A).scrub.mark.clone()
+    pg(cluster, A).scrub.mark().clone()
 }
 
 /// Has a store hold other data or another omap of the object than its information says.
@@ -250,8 +250,8 @@ fn a_deep_scrub_records_what_is_not_known_once_the_object_is_left_alone() {
         (after.user_version, after.mtime, after.prior_version),
         (before.user_version, before.mtime, before.version)
     );
-    let head = pg(cluster, A).log.head();
-    assert_eq!((scrub(cluster, true, false).errors(), pg(cluster, A).log.head()), (0, head), "once");
+    let head = pg(cluster, A).core.log.head();
+    assert_eq!((scrub(cluster, true, false).errors(), pg(cluster, A).core.log.head()), (0, head), "once");
     // The next update drops what it must.
     assert_eq!(client.result(vec![Op::omap_clear()]), 0);
     assert_eq!(known(&mut client.cluster, C, &object()), (Some(checksum(b"axc")), None));
@@ -304,13 +304,13 @@ fn without_a_digest_copies_that_differ_wait_for_a_choice_and_repair_makes_none()
     for repair in [false, true] {
         let mark = scrub(&mut client.cluster, true, repair);
         assert_eq!((mark.errors(), mark.repaired, mark.undecided), (1, 0, 1), "repair: {repair}");
-        assert_eq!(pg(&mut client.cluster, B).scrub.mark.undecided, 1, "all members know");
+        assert_eq!(pg(&mut client.cluster, B).scrub.mark().undecided, 1, "all members know");
     }
     assert_eq!(pg(&mut client.cluster, A).scrub.report().undecided, 1);
     assert_eq!(client.cluster.shard(A).keep_copy(PG, "object", A), Ok(Kept::Replaces));
     client.cluster.turn(A);
     healing::heal(&mut client.cluster);
-    assert_eq!(pg(&mut client.cluster, A).scrub.mark.undecided, 0);
+    assert_eq!(pg(&mut client.cluster, A).scrub.mark().undecided, 0);
     let mark = scrub(&mut client.cluster, true, false);
     assert_eq!((mark.errors(), mark.undecided), (0, 0));
     assert_eq!(found(&mut client.cluster, B, &object()).1.data, Some(checksum(b"gooD")));
@@ -400,7 +400,7 @@ fn found_bad(cluster: &mut Cluster, wrong: impl FnOnce(&mut Cluster)) {
         cluster.pass(Duration::from_millis(100));
     }
     let group = pg(cluster, A);
-    assert_eq!(group.members.missing_count() + group.missing.len(), 1, "it is found, and not replaced");
+    assert_eq!(group.members.missing_count() + group.core.missing.len(), 1, "it is found, and not replaced");
     wrong(cluster);
     flags(cluster, OsdMapFlags(0));
     for _ in 0..30 {
@@ -488,7 +488,8 @@ fn a_shard_that_is_computed_of_a_wrong_one_is_not_taken() {
             found_bad(&mut client.cluster, |cluster| garble_shard(cluster, wrong, "wrong"));
             // With one good shard of two that it takes the object is lost, but nothing wrong is taken for it.
             let stat = client.cluster.ready(bad, |store| store.stat(&shard_object(bad)));
-            let is_missing = pg(&mut client.cluster, bad).missing.keys().any(|object| *object == shard_object(bad));
+            let is_missing =
+                pg(&mut client.cluster, bad).core.missing.keys().any(|object| *object == shard_object(bad));
             let digest = stat.map(|_| found(&mut client.cluster, bad, &shard_object(bad)).1.data);
             let is_right = digest == Some(Some(before[bad.0 as usize]));
             assert!(is_missing || is_right, "{wrong} {bad}: {digest:x?}");
@@ -509,12 +510,12 @@ fn a_source_that_is_wrong_is_found_and_another_taken() {
             assert_eq!(digests.len(), 4);
             garble_shard(&mut client.cluster, bad, "bad");
             found_bad(&mut client.cluster, |cluster| garble_shard(cluster, wrong, "wrong"));
-            let missing = |cluster: &mut Cluster| all.map(|osd| pg(cluster, osd).missing.len());
+            let missing = |cluster: &mut Cluster| all.map(|osd| pg(cluster, osd).core.missing.len());
             assert_eq!(missing(&mut client.cluster), [0; 4], "{wrong} {bad}, pieces of {piece_bytes}");
             scrub(&mut client.cluster, true, false);
             healing::heal(&mut client.cluster);
             for (osd, digest) in all.into_iter().zip(&digests) {
-                assert!(pg(&mut client.cluster, osd).missing.is_empty(), "{wrong} {bad}: {osd}");
+                assert!(pg(&mut client.cluster, osd).core.missing.is_empty(), "{wrong} {bad}: {osd}");
                 let is = found(&mut client.cluster, osd, &shard_object(osd)).1.data;
                 assert_eq!(is, Some(*digest), "{wrong} {bad}: {osd}, pieces of {piece_bytes}");
             }

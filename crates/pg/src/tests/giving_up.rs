@@ -120,7 +120,7 @@ fn scrub_errors(cluster: &mut Cluster) -> u64 {
     cluster.turn(A);
     heal(cluster);
     let group = cluster.shard(A).groups().next().expect("a member");
-    let mark = &group.scrub.mark;
+    let mark = group.scrub.mark();
     assert!(mark.deep_at == mark.light_at && !mark.deep_at.is_zero(), "it was scrubbed");
     mark.errors() + mark.repaired
 }

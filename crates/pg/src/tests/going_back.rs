@@ -89,7 +89,7 @@ fn what_is_lost_with_the_disk_of_the_one_that_had_it_goes_back() {
         cluster.update_all();
         cluster.settle();
         assert!(!cluster.is_active(A));
-        let head = |cluster: &mut Cluster, osd| cluster.shard(osd).groups().next().expect("a member").log.head();
+        let head = |cluster: &mut Cluster, osd| cluster.shard(osd).groups().next().expect("a member").core.log.head();
         assert_eq!(head(&mut cluster, A), head(&mut cluster, B));
         cluster.mark_down(0);
         cluster.stuck_disks.clear();

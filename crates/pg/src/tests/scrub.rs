@@ -7,6 +7,7 @@ use crate::group::pg::Pg;
 use crate::scrub::ScrubMark;
 use crate::scrub::repair::{KeepCopyError, Kept};
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use store::{Lookup, Memory, Step, Store};
 use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
@@ -94,10 +95,10 @@ fn scrub(cluster: &mut Cluster, deep: bool, repair: bool) -> ScrubMark {
         }
         assert!(turns < 100, "it ends");
     }
-    let mark = pg(cluster, A).scrub.mark.clone();
+    let mark = pg(cluster, A).scrub.mark().clone();
     for osd in ALL {
-        assert_eq!(pg(cluster, osd).scrub.mark, mark);
-        assert!(pg(cluster, osd).missing.is_empty());
+        assert_eq!(*pg(cluster, osd).scrub.mark(), mark);
+        assert!(pg(cluster, osd).core.missing.is_empty());
     }
     mark
 }
@@ -122,10 +123,11 @@ fn page(cluster: &mut Cluster, snapsets: bool) -> Result<Vec<Vec<u8>>, Errno> {
         w.u64(0);
         w.u64(100);
     });
-    let page = pg(cluster, A).list_inconsistent(&args.into_vec(), A)?;
+    let group = pg(cluster, A);
+    let page = group.scrub.list_inconsistent(&group.core, &args.into_vec(), A)?;
     let mut r = wire::Reader::new(&page);
     let (_, mut r) = r.versioned("scrub_ls_result_t", 1).unwrap();
-    assert_eq!(r.u32().unwrap(), pg(cluster, A).interval.since.0);
+    assert_eq!(r.u32().unwrap(), pg(cluster, A).core.interval.since.0);
     let count = r.u32().unwrap();
     Ok((0..count).map(|_| r.blob().unwrap().to_vec()).collect())
 }
@@ -267,11 +269,11 @@ fn who_comes_in_learns_when_the_group_was_scrubbed() {
     cluster.later(Duration::from_secs(100));
     healing::move_group(&mut cluster, &[0, 1, 3]);
     healing::heal(&mut cluster);
-    assert_eq!(pg(&mut cluster, OsdId(3)).scrub.mark, mark);
+    assert_eq!(*pg(&mut cluster, OsdId(3)).scrub.mark(), mark);
     healing::move_group(&mut cluster, &[3, 0, 1]);
     healing::heal(&mut cluster);
     assert_eq!(
-        pg(&mut cluster, OsdId(3)).scrub.mark.deep_at,
+        pg(&mut cluster, OsdId(3)).scrub.mark().deep_at,
         mark.deep_at,
         "it leads, and does not take it for just made"
     );
@@ -285,6 +287,20 @@ fn what_is_missing_on_a_minority_is_brought_by_a_light_scrub() {
         let mark = scrub(&mut cluster, false, false);
         assert_eq!((mark.errors(), mark.repaired, state(&mut cluster)), (0, 1, WELL), "seed {seed}");
         assert!(bytes(&mut cluster, osd, &object(20)) == bytes(&mut cluster, C, &object(20)));
+    }
+}
+
+#[test]
+fn objects_are_not_counted_by_a_scrub_that_finds_the_primary_s_own_copy_bad() {
+    let in_order: BTreeSet<ObjectId> = (0..OBJECTS).map(object).collect();
+    for (seed, lost) in [(0, in_order.last()), (1, in_order.first())] {
+        let mut cluster = filled(seed);
+        scrub(&mut cluster, false, false);
+        assert_eq!(pg(&mut cluster, A).core.info.stats.objects, i64::from(OBJECTS));
+        let object = lost.expect("there are some").clone();
+        cluster.change_store(A, vec![Step::Remove { object }]);
+        assert_eq!(scrub(&mut cluster, false, false).repaired, 1);
+        assert_eq!(pg(&mut cluster, A).core.info.stats.objects, i64::from(OBJECTS), "seed {seed}");
     }
 }
 
@@ -430,7 +446,7 @@ fn an_interval_that_ends_ends_a_chunk_and_the_order_is_kept() {
         for _ in 0..100 {
             pass(&mut cluster);
         }
-        let mark = pg(&mut cluster, A).scrub.mark.clone();
+        let mark = pg(&mut cluster, A).scrub.mark().clone();
         assert_eq!((mark.errors(), mark.repaired), (0, 1));
         assert_eq!(cluster.answers_to(1).len(), 1);
     }
@@ -444,7 +460,7 @@ fn groups_are_scrubbed_by_themselves_in_their_time() {
     for _ in 0..2 {
         cluster.pass(Duration::from_secs(40));
     }
-    let made = pg(&mut cluster, A).scrub.mark.clone();
+    let made = pg(&mut cluster, A).scrub.mark().clone();
     assert!(made.light_at == made.deep_at && made.light_at.sec > 1_700_000_000, "{made:?}");
     spoil(&mut cluster, B, &object(30), 0);
     let mut light = Vec::new();
@@ -453,12 +469,12 @@ fn groups_are_scrubbed_by_themselves_in_their_time() {
         for _ in 0..10 {
             pass(&mut cluster);
         }
-        let mark = &pg(&mut cluster, A).scrub.mark;
+        let mark = pg(&mut cluster, A).scrub.mark();
         if light.last() != Some(&(mark.light_at, mark.deep_at)) {
             light.push((mark.light_at, mark.deep_at));
         }
     }
-    assert_eq!(pg(&mut cluster, A).scrub.mark.repaired, 1);
+    assert_eq!(pg(&mut cluster, A).scrub.mark().repaired, 1);
     let deep = light.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
     assert!((4..=9).contains(&(light.len() - 1)) && (1..=2).contains(&deep), "{light:?}");
 }

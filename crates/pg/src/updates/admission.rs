@@ -7,50 +7,12 @@ use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::room::RoomGet;
 use crate::ops::Effects;
+use crate::updates::room_wait::{Admission, RoomWait};
 use crate::updates::rooms::Fit;
 use osdmap::PoolFlags;
-use std::time::Duration;
 use store::growth_bytes;
 use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, OsdId};
 use wire::messages::OpFlags;
-
-/// An update waits for so long while an OSD that answers has no room for it, before it is refused: meanwhile the
-/// monitors may learn that the OSD is full and have clients wait, who are not told of an error then. OSDs that do not
-/// answer may be waited for longer.
-const ROOM_WAIT: Duration = Duration::from_secs(2);
-
-/// An update that waits for room.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RoomWait {
-    /// When it was tried first.
-    since: Duration,
-    /// Since when an OSD has no room for it, whenever it was tried.
-    lacking_since: Option<Duration>,
-}
-
-impl RoomWait {
-    pub fn begins(now: Duration) -> RoomWait {
-        RoomWait { since: now, lacking_since: None }
-    }
-
-    /// It was tried, and fits so. Returns whether it has waited long enough.
-    fn is_tried(&mut self, worst: Fit, now: Duration) -> bool {
-        self.lacking_since = (worst == Fit::TooLarge).then(|| self.lacking_since.unwrap_or(now));
-        self.lacking_since.is_some_and(|since| now >= since + ROOM_WAIT)
-    }
-}
-
-/// What becomes of an update.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Admission {
-    /// It takes so many bytes of room, at most, wherever it is stored.
-    Now(u64),
-    /// Room may come.
-    Later,
-    Refused(Errno),
-    /// The pool is full, which the client learns from the map; it sends the operation again when the pool no longer is.
-    Dropped,
-}
 
 impl Pg {
     /// `wait` is kept for when the update is tried again.
@@ -65,7 +27,7 @@ impl Pg {
         if effects.result < 0 || effects.steps.is_empty() || effects.is_removal {
             return Admission::Now(0);
         }
-        let pool = &cx.map.pools[&self.id.pool.base()];
+        let pool = &cx.map.pools[&self.core.id.pool.base()];
         let more = effects.objects_delta > 0 || effects.bytes_delta > 0;
         if more && pool.flags.contains(PoolFlags::FULL) && !flags.has(OpFlags::FULL_FORCE) {
             let quota = pool.flags.contains(PoolFlags::FULL_QUOTA);
@@ -105,18 +67,18 @@ impl Pg {
             Fit::Fits => Admission::Now(bytes),
             _ if has_waited => {
                 let (osd, room_bytes) = lacking.expect("somebody lacks room");
-                tracing::warn!(pg = %self.id, %object, bytes, %osd, room_bytes, "update refused: an OSD has no room for it");
+                tracing::warn!(pg = %self.core.id, %object, bytes, %osd, room_bytes, "update refused: an OSD has no room for it");
                 Admission::Refused(Errno::ENOSPC)
             }
             _ => {
-                cx.shared.rooms.waiting.insert(self.id);
+                cx.shared.rooms.waiting.insert(self.core.id);
                 Admission::Later
             }
         }
     }
 
     fn update_growth_bytes(&self, object: &ObjectId, effects: &Effects) -> u64 {
-        let Some((change, layout)) = effects.change.as_ref().zip(self.protection().stripes()) else {
+        let Some((change, layout)) = effects.change.as_ref().zip(self.core.protection().stripes()) else {
             return growth_bytes(&effects.steps);
         };
         // The largest shard, and the object as it was, kept by reference.
@@ -153,23 +115,5 @@ impl Context<'_> {
         if self.shared.rooms.asks(osd) {
             self.send_osd(osd, RoomGet { epoch });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_for_an_osd_that_is_silent_is_not_lacking_room() {
-        let at = |seconds: u64| Duration::from_secs(seconds);
-        let mut wait = RoomWait::begins(at(10));
-        assert!(!wait.is_tried(Fit::Waits, at(10)));
-        assert!(!wait.is_tried(Fit::TooLarge, at(16)), "it is only now that room is lacking");
-        assert!(!wait.is_tried(Fit::TooLarge, at(17)));
-        assert!(!wait.is_tried(Fit::Waits, at(18)), "there was enough");
-        assert!(!wait.is_tried(Fit::TooLarge, at(19)));
-        assert!(wait.is_tried(Fit::TooLarge, at(21)));
-        assert_eq!(wait.since, at(10), "what was said before is not known to be still so");
     }
 }

@@ -5,12 +5,16 @@
 //! * **Takes** executed operations, commits here, acknowledgements, and room that members promise.
 //! * **Causes** answers to clients, operations on the object to go on, and members to serve that have caught up.
 //!
-//! * [`replicate`] — start here: an update on its way to all members.
-//! * [`admission`]: updates for which there is no room. [`rooms`]: what OSDs promise each other.
-//! * [`snap_trim`]: what no snapshot needs any more is removed. [`trim_turns`]: which groups do so at a time.
+//! * [`replicate`] — start here: an update on its way to all members. [`replication`]: those in flight.
+//! * [`admission`], [`room_wait`]: updates for which there is no room. [`rooms`]: what OSDs promise each other.
+//! * [`snap_trim`], [`trim_run`]: what no snapshot needs any more is removed. [`trim_turns`]: which groups do so at a
+//!   time.
 
 pub(crate) mod admission;
 pub(crate) mod replicate;
+pub(crate) mod replication;
+pub(crate) mod room_wait;
 pub(crate) mod rooms;
 pub(crate) mod snap_trim;
+pub(crate) mod trim_run;
 pub(crate) mod trim_turns;

@@ -9,49 +9,21 @@ use crate::coded::undo::Undo;
 use crate::context::{Context, Fatal, OnCommit, Output};
 use crate::group::info::PgInfo;
 use crate::group::log::{LogEntry, LogKind, log_key, log_keys_through};
+use crate::group::missing::found_step;
 use crate::group::pg::Pg;
 use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
-use crate::intake::client_ops::ClientOp;
+use crate::intake::operations::ClientOp;
 use crate::messages::replication::{RepOp, RepOpReply};
-use crate::ops::{Effects, OpResult, OtherChange, WatchEffect, after};
+use crate::ops::{Effects, OpResult, OtherChange, after};
+use crate::updates::replication::UpdateInFlight;
 use bytes::Bytes;
 use ec::ShardSet;
 use mutant::Mutant;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{CommitTimes, Step, SubmitError, Transaction};
 use types::{EVersion, Epoch, Errno, OsdId, ReqId, Utime};
 use wire::messages::{OpFlags, OsdOpReply};
-use wire::msgr::SessionId;
 use wire::{Encode, Message, Target};
-
-/// One update that is not durable everywhere yet.
-#[derive(Debug)]
-struct InFlight {
-    version: EVersion,
-    /// Kept whole: if the interval ends and this OSD stays primary, it starts anew.
-    op: ClientOp,
-    reply: OsdOpReply,
-    /// Of members that told how long it took them.
-    acks: Vec<MemberAck>,
-    /// What becomes of watches when it is durable.
-    watch: Vec<WatchEffect>,
-}
-
-/// The primary's view of its updates. Empty on other members.
-#[derive(Debug, Default)]
-pub(crate) struct Replication {
-    in_flight: VecDeque<InFlight>,
-    /// How far each member that gets updates, the primary included, is durable.
-    durable: BTreeMap<OsdId, EVersion>,
-    /// Those without which no client is answered.
-    needed: BTreeSet<OsdId>,
-    /// How far all of these are.
-    committed: EVersion,
-    /// Of erasure-coded groups: up to here members may have been brought objects whole, which they could not take back.
-    /// Until that is committed, those must stay who can.
-    brought: EVersion,
-}
 
 /// A transaction, where the log begins with it, and up to where nothing is kept to take updates back.
 pub(crate) struct LoggedTransaction {
@@ -60,82 +32,6 @@ pub(crate) struct LoggedTransaction {
     /// Counter of the update up to which dups are forgotten.
     pub forgotten: u64,
     pub rolled_forward: EVersion,
-}
-
-impl Replication {
-    /// An interval becomes active in which all members are at `head`.
-    pub fn start(&mut self, members: &[OsdId], head: EVersion) {
-        self.in_flight.clear();
-        self.durable = members.iter().map(|osd| (*osd, head)).collect();
-        self.needed = members.iter().copied().collect();
-        self.committed = head;
-    }
-
-    /// How far clients may have been answered.
-    pub fn committed(&self) -> EVersion {
-        self.committed
-    }
-
-    /// A member was brought an object, while the log's head was `head`.
-    pub fn brought(&mut self, head: EVersion) {
-        self.brought = head;
-    }
-
-    /// Whether everything that was brought to members whole has come to stay.
-    pub fn is_brought_to_stay(&self) -> bool {
-        self.brought <= self.committed || mutant::is(Mutant::BroughtTooEarly)
-    }
-
-    /// From now on no client is answered without `osd`, which has everything up to `durable`.
-    pub fn need(&mut self, osd: OsdId, durable: EVersion) {
-        let known = self.durable.entry(osd).or_default();
-        *known = durable.max(*known);
-        self.needed.insert(osd);
-    }
-
-    /// Whether a member has everything up to `until` durably, and so have all without whom no client is answered.
-    pub fn is_settled_on(&self, osd: OsdId, until: EVersion) -> bool {
-        let has_all = self.durable_on(osd) >= until || mutant::is(Mutant::ServesBeforeAll);
-        has_all && self.committed >= until
-    }
-
-    pub fn durable_on(&self, osd: OsdId) -> EVersion {
-        self.durable.get(&osd).copied().unwrap_or_default()
-    }
-
-    /// Clients that wait for updates in flight.
-    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
-        self.in_flight.iter().map(|update| update.op.session)
-    }
-
-    /// The operations whose updates are in flight, oldest first.
-    pub fn ops(&self) -> impl Iterator<Item = &ClientOp> {
-        self.in_flight.iter().map(|update| &update.op)
-    }
-
-    /// The operations whose updates were in flight, oldest first.
-    pub fn into_ops(self) -> impl Iterator<Item = ClientOp> {
-        self.in_flight.into_iter().map(|update| update.op)
-    }
-
-    /// The update `version`, if it is in flight.
-    fn find(&mut self, version: EVersion) -> Option<&mut InFlight> {
-        // Some updates have several versions, of which the last one is theirs.
-        let index = self.in_flight.binary_search_by(|update| update.version.cmp(&version)).ok()?;
-        self.in_flight.get_mut(index)
-    }
-
-    /// Has the answer to the update `version` go to where its client is now. Returns false if it was answered.
-    pub fn redirect_answer(&mut self, version: EVersion, session: SessionId, tid: u64, retry_attempt: i32) -> bool {
-        match self.in_flight.iter_mut().find(|update| update.version == version) {
-            Some(update) => {
-                (update.op.session, update.op.tid) = (session, tid);
-                (update.op.op.retry_attempt, update.reply.retry_attempt) = (retry_attempt, retry_attempt);
-                true
-            }
-            None => false,
-        }
-    }
 }
 
 /// The log entry of a state of an object that comes or goes with an update. Only the update's own entry tells whose
@@ -182,11 +78,11 @@ impl Pg {
             effects.result = 0;
             effects.ops.iter_mut().for_each(|op| op.outdata = Default::default());
         }
-        let first = self.log.next_version(cx.map.epoch);
+        let first = self.core.log.next_version(cx.map.epoch);
         let mut entries: Vec<LogEntry> = match failed {
             true => Vec::new(),
             false => {
-                let undo = |other: &OtherChange| self.protection().undo(|| other.undo());
+                let undo = |other: &OtherChange| self.core.protection().undo(|| other.undo());
                 let others = effects.others.iter().enumerate();
                 others.map(|(at, other)| other_entry(other, after(first, at), undo(other))).collect()
             }
@@ -217,7 +113,7 @@ impl Pg {
                 Some(change) => std::mem::take(&mut change.undo),
                 // Given up, or nothing has changed.
                 None if kind == LogKind::Unchanged => Undo::Nothing,
-                None => self.protection().undo(|| Undo::Lost),
+                None => self.core.protection().undo(|| Undo::Lost),
             },
             skipped: ShardSet::EMPTY,
             voids: EVersion::ZERO,
@@ -227,17 +123,17 @@ impl Pg {
             self.ops.take_on_its_way(cx, &mut op, shards.new_bytes);
         }
         let own_steps = match &shards {
-            Some(shards) => shards.of(&steps, self.interval.shard_of(cx.whoami)),
+            Some(shards) => shards.of(&steps, self.core.interval.shard_of(cx.whoami)),
             None => steps.clone(),
         };
         let mut reply = OsdOpReply::to(&op.op, effects.result, cx.map.epoch);
         reply.set_versions(version, effects.user_version);
 
-        let before = self.info.clone();
-        self.info.last_update = version;
+        let before = self.core.info.clone();
+        self.core.info.last_update = version;
         if !failed {
-            self.info.last_user_version = self.info.last_user_version.max(effects.user_version);
-            let stats = &mut self.info.stats;
+            self.core.info.last_user_version = self.core.info.last_user_version.max(effects.user_version);
+            let stats = &mut self.core.info.stats;
             stats.objects += effects.objects_delta;
             let own = if op.object.is_clone() { effects.objects_delta } else { 0 };
             let clones = effects.others.iter().filter(|other| other.object.is_clone());
@@ -248,16 +144,16 @@ impl Pg {
         }
         crate::intake::client_ops::fill_results(&mut reply, effects.ops);
 
-        let logged = self.logged_transaction(cx, &entries, &self.info, own_steps, self.replication.committed);
+        let logged = self.logged_transaction(cx, &entries, &self.core.info, own_steps, self.replication.committed);
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
-        let then = OnCommit::PrimaryUpdate { since: self.interval.since, version };
+        let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
         let submitted = match effects.is_removal {
             // What erasure-coded groups keep of the object for a moment is small.
             true => cx.submit_owed(transaction, then),
             false => cx.submit(transaction, then),
         };
         if let Err(e) = submitted {
-            self.info = before;
+            self.core.info = before;
             if let SubmitError::Stopped(reason) = e {
                 // Nobody knows whether the group has the update: its client must ask whoever serves next.
                 cx.outbox.outputs.push(Output::Fatal(Fatal::StoreStopped(reason)));
@@ -265,7 +161,7 @@ impl Pg {
                 return self.update_done(cx, &op.object);
             }
             let errno = if matches!(e, SubmitError::NoSpace { .. }) { Errno::ENOSPC } else { Errno::EIO };
-            tracing::warn!(pg = %self.id, object = %op.object, "update refused by the store: {e}");
+            tracing::warn!(pg = %self.core.id, object = %op.object, "update refused by the store: {e}");
             let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.map.epoch);
             self.answer(cx, &op, reply);
             // Nothing was in flight after all.
@@ -276,14 +172,14 @@ impl Pg {
             return;
         }
         let (entry, others) = entries.split_last().expect("the update's own was put there");
-        let (stats, was) = (&self.info.stats, &before.stats);
+        let (stats, was) = (&self.core.info.stats, &before.stats);
         let of_others: i64 = effects.others.iter().filter(|_| !failed).map(OtherChange::objects_delta).sum();
         let (objects, bytes) = (stats.objects - was.objects, stats.bytes - was.bytes);
         self.scrub.object_changed(&entry.object, objects - of_others, bytes);
         for other in effects.others.iter().filter(|_| !failed) {
             self.scrub.object_changed(&other.object, other.objects_delta(), 0);
         }
-        let (pg, committed) = (self.pg_interval(), self.replication.committed);
+        let (pg, committed) = (self.core.pg_interval(), self.replication.committed);
         let hops_wanted = op.times.sampled;
         let (mut with_steps, mut without) = (Vec::new(), Vec::new());
         let receiving: Vec<_> = self.members.receiving().collect();
@@ -297,22 +193,22 @@ impl Pg {
                 changed().for_each(|object| self.copy_later(osd, object));
             }
             if !later {
-                cx.shared.rooms.sent(self.id, osd, version, growth_bytes);
+                cx.shared.rooms.sent(self.core.id, osd, version, growth_bytes);
             }
             if later { without.push(osd) } else { with_steps.push(osd) }
         }
         if let Some(shards) = shards {
             // Each gets its shard.
             for osd in std::mem::take(&mut with_steps) {
-                let steps = shards.of(&steps, self.interval.shard_of(osd));
-                let info = self.info.clone();
+                let steps = shards.of(&steps, self.core.interval.shard_of(osd));
+                let info = self.core.info.clone();
                 let (entry, others) = (entry.clone(), others.to_vec());
                 cx.send_osd(osd, RepOp { pg, entry, others, info, committed, steps, hops_wanted });
             }
         }
         for (members, steps) in [(without, Vec::new()), (with_steps, steps)] {
             if !members.is_empty() {
-                let (entry, others, info) = (entry.clone(), others.to_vec(), self.info.clone());
+                let (entry, others, info) = (entry.clone(), others.to_vec(), self.core.info.clone());
                 let message = RepOp { pg, entry, others, info, committed, steps, hops_wanted };
                 let envelope = message.seal(0, Target::default());
                 cx.outbox
@@ -321,7 +217,7 @@ impl Pg {
             }
         }
         self.append_logged(entries, (log_tail, forgotten), rolled_forward);
-        self.replication.in_flight.push_back(InFlight { version, op, reply, acks: Vec::new(), watch });
+        self.replication.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
     }
 
     /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
@@ -334,24 +230,24 @@ impl Pg {
         mut steps: Vec<Step>,
         committed: EVersion,
     ) -> LoggedTransaction {
-        let log_tail = self.log.trim_target(committed, cx.limits.log_entries_min);
-        let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.log.head() } else { committed };
-        if self.protection().keeps_undo() {
+        let log_tail = self.core.log.trim_target(committed, cx.limits.log_entries_min);
+        let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.core.log.head() } else { committed };
+        if self.core.protection().keeps_undo() {
             let mut before = self.forward_steps(stays);
             before.extend(entries.iter().filter_map(|entry| entry.undo.prepare(&entry.object, entry.version)));
             steps.splice(0..0, before);
         }
         for entry in entries {
-            if entry.kind == LogKind::Delete && self.missing.contains_key(&entry.object) {
+            if entry.kind == LogKind::Delete && self.core.missing.contains_key(&entry.object) {
                 // Given up: nobody has it.
-                steps.push(Pg::found_step(&entry.object));
+                steps.push(found_step(&entry.object));
             }
             steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
         }
         let mut forgotten = 0;
-        if log_tail != self.log.tail() {
+        if log_tail != self.core.log.tail() {
             // What is trimmed stays in the table as long as its requests are remembered.
-            forgotten = self.log.forgotten_by(log_tail, cx.dups_limit);
+            forgotten = self.core.log.forgotten_by(log_tail, cx.dups_limit);
             if forgotten > 0 {
                 let (begin, end) = log_keys_through(forgotten);
                 steps.push(Step::PgRemoveRange { begin, end });
@@ -359,7 +255,7 @@ impl Pg {
         }
         let info = self.info_with(info, log_tail, stays);
         steps.push(info.step());
-        let transaction = Transaction { pg: self.id, steps };
+        let transaction = Transaction { pg: self.core.id, steps };
         LoggedTransaction { transaction, log_tail, forgotten, rolled_forward: info.rolled_forward }
     }
 
@@ -371,28 +267,28 @@ impl Pg {
     ) {
         for entry in entries {
             if entry.kind == LogKind::Delete {
-                self.missing.remove(&entry.object);
+                self.core.missing.remove(&entry.object);
             }
-            self.log.append(entry);
+            self.core.log.append(entry);
         }
-        self.log.trim_to(log_tail, forgotten);
+        self.core.log.trim_to(log_tail, forgotten);
         self.undo_ends(rolled_forward);
-        (self.info.log_tail, self.info.rolled_forward) = (log_tail, rolled_forward);
+        (self.core.info.log_tail, self.core.info.rolled_forward) = (log_tail, rolled_forward);
     }
 
     /// The primary's update has come to this member; its first byte did at `began`.
     pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, mut message: RepOp, began: Duration) {
         if !self.follows(from, message.pg.since) && !mutant::is(Mutant::FollowsAnyone) {
-            tracing::debug!(pg = %self.id, %from, version = %message.entry.version, "update of another interval ignored");
+            tracing::debug!(pg = %self.core.id, %from, version = %message.entry.version, "update of another interval ignored");
             return;
         }
-        let head = self.log.head();
+        let head = self.core.log.head();
         if message.entry.version.version <= head.version {
             // Came twice; what is durable is acknowledged below when its transaction is.
             return;
         }
         if message.entry.version.version != head.version + 1 + message.others.len() as u64 {
-            tracing::error!(pg = %self.id, %from, update = %message.entry.version, follows = %head, "updates are missing");
+            tracing::error!(pg = %self.core.id, %from, update = %message.entry.version, follows = %head, "updates are missing");
             return self.session_ended(cx, from);
         }
         let mut entries = std::mem::take(&mut message.others);
@@ -405,10 +301,10 @@ impl Pg {
         let (since, version) = (message.pg.since, entries.last().expect("just put there").version);
         let then = OnCommit::MemberUpdate { primary: from, since, version, times };
         self.replica_reads.all_have(message.committed);
-        self.info.follow(&message.info);
-        self.info.last_update = version;
+        self.core.info.follow(&message.info);
+        self.core.info.last_update = version;
         message.steps.extend(self.lacks_what_goes_back(&entries));
-        let logged = self.logged_transaction(cx, &entries, &self.info, message.steps, message.committed);
+        let logged = self.logged_transaction(cx, &entries, &self.core.info, message.steps, message.committed);
         self.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
         if mutant::is(Mutant::MemberAcksEarly) {
             cx.send_osd(from, RepOpReply { durable: vec![(message.pg, version)], hops: Vec::new() });
@@ -424,7 +320,7 @@ impl Pg {
         version: EVersion,
         times: Option<&CommitTimes>,
     ) {
-        if since == self.interval.since
+        if since == self.core.interval.since
             && let (Some(update), Some(times)) = (self.replication.find(version), times)
         {
             update.op.times.committed(times);
@@ -440,8 +336,8 @@ impl Pg {
         (since, version): (Epoch, EVersion),
         hops: MemberHops,
     ) {
-        let members = self.interval.acting.len();
-        if since == self.interval.since
+        let members = self.core.interval.acting.len();
+        if since == self.core.interval.since
             && let Some(update) = self.replication.find(version)
             && update.acks.len() < members
         {
@@ -460,10 +356,10 @@ impl Pg {
 
     /// A member has everything up to `version` durably.
     pub(crate) fn member_durable(&mut self, cx: &mut Context<'_>, osd: OsdId, since: Epoch, version: EVersion) {
-        if since != self.interval.since || !self.is_active() && !self.peering.is_peered() {
+        if since != self.core.interval.since || !self.is_active() && !self.peering.is_peered() {
             return;
         }
-        cx.shared.rooms.durable(self.id, osd, version);
+        cx.shared.rooms.durable(self.core.id, osd, version);
         let durable = self.replication.durable.entry(osd).or_default();
         if *durable >= version {
             return;
@@ -481,7 +377,7 @@ impl Pg {
         }
         let was_to_stay = self.replication.is_brought_to_stay();
         self.replication.committed = committed;
-        if self.protection().keeps_undo() {
+        if self.core.protection().keeps_undo() {
             let backfilled = self.members.iter().filter(|(_, standing)| matches!(standing, Standing::Backfilled(_)));
             let backfilled: Vec<OsdId> = backfilled.map(|(osd, _)| osd).collect();
             backfilled.into_iter().for_each(|osd| self.serve_if_settled(cx, osd));
@@ -506,24 +402,5 @@ impl Pg {
                 self.trimmed(cx, object, trim);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_comes_in_is_settled_once_it_has_what_the_others_were_answered_for() {
-        let at = |version| EVersion { epoch: Epoch(1), version };
-        let mut replication = Replication::default();
-        replication.start(&[OsdId(0), OsdId(1)], at(9));
-        replication.need(OsdId(2), at(7));
-        assert!(!replication.is_settled_on(OsdId(2), at(9)), "the others have all, but it does not");
-        replication.durable.insert(OsdId(2), at(9));
-        assert!(replication.is_settled_on(OsdId(2), at(9)));
-        assert!(!replication.is_settled_on(OsdId(2), at(10)));
-        replication.durable.insert(OsdId(2), at(10));
-        assert!(!replication.is_settled_on(OsdId(2), at(10)), "it has more than the others");
     }
 }

@@ -10,12 +10,11 @@
 use crate::context::{Context, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::pg::Pg;
+use crate::updates::trim_run::{Page, Place, SnapTrim, Trim, TrimRun};
 use osdmap::OsdMapFlags;
-use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, UNKNOWN_SNAP};
-use types::{ObjectId, SnapId};
-use wire::basic::IntervalSet;
+use types::ObjectId;
 use wire::nacre::mon::pg_state;
 
 /// Objects that are changed at a time.
@@ -29,89 +28,6 @@ const FULL_PAGES: usize = 2;
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// When it goes on.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// An object's part in it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Trim {
-    /// The object has more that is to go.
-    pub more: bool,
-}
-
-/// A group's part in it, as primary.
-#[derive(Debug, Default)]
-pub(crate) struct SnapTrim {
-    /// Removed snapshots of which nothing is left in the group.
-    done: IntervalSet,
-    run: Option<TrimRun>,
-    /// Of the last run something is left that could not be removed: it is not tried again before.
-    not_before: Duration,
-    /// Other groups of this OSD have their turn.
-    waits: bool,
-    /// Objects and clones that were listed, of all there are in the group or of those that were made for a snapshot.
-    pub listed: u64,
-}
-
-/// Snapshots that are done with together.
-#[derive(Debug)]
-struct TrimRun {
-    snaps: IntervalSet,
-    /// What is listed next. `None`: all is.
-    place: Option<Place>,
-    /// Those that have clones, by their present states.
-    objects: VecDeque<ObjectId>,
-    in_flight: BTreeSet<ObjectId>,
-    waits_for: Option<LookupId>,
-    /// Something is damaged, or the store has refused a change: the snapshots are not done with.
-    has_failed: bool,
-}
-
-/// How far the listing is.
-#[derive(Clone, Debug)]
-struct Place {
-    /// Whose clones are listed. `None`: all objects of the group are.
-    snap: Option<SnapId>,
-    /// Objects before this one have been looked at.
-    cursor: ObjectId,
-}
-
-/// What a look at the next objects has brought.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Page {
-    Full,
-    Last,
-    /// There is nothing more to do now.
-    Nothing,
-}
-
-impl TrimRun {
-    /// The next of its snapshots behind `snap`.
-    fn next_snap(&self, snap: SnapId) -> Option<SnapId> {
-        let behind = |(start, len): (u64, u64)| {
-            let next = start.max(snap.0 + 1);
-            (next < start + len).then_some(SnapId(next))
-        };
-        self.snaps.runs().find_map(behind)
-    }
-}
-
-impl SnapTrim {
-    /// The interval ends.
-    pub fn forget(&mut self) {
-        *self = SnapTrim::default();
-    }
-
-    /// Removed snapshots of which nothing is left.
-    pub fn done(&self) -> IntervalSet {
-        self.done.clone()
-    }
-
-    /// How many snapshots of `removed` are not done with.
-    pub fn queued(&self, removed: Option<&IntervalSet>) -> u64 {
-        let mut left = removed.cloned().unwrap_or_default();
-        left.subtract(&self.done);
-        left.size()
-    }
-}
 
 impl Pg {
     /// Bits of the group's state.
@@ -130,7 +46,7 @@ impl Pg {
 
     /// Goes on with what is to be removed, if there is anything.
     pub(crate) fn trim_on(&mut self, cx: &mut Context<'_>) {
-        let removed = cx.map.removed_snaps_queue.get(&self.id.pool.base());
+        let removed = cx.map.removed_snaps_queue.get(&self.core.id.pool.base());
         let trim = &self.snap_trim;
         if removed.is_none() && trim.run.is_none() && trim.done.is_empty() && !trim.waits {
             return;
@@ -143,11 +59,11 @@ impl Pg {
             return self.leave_turn(cx);
         }
         if self.snap_trim.run.is_none() {
-            if !cx.shared.trim_turns.ask(self.id) {
+            if !cx.shared.trim_turns.ask(self.core.id) {
                 return self.wait_for_turn(cx);
             }
-            tracing::debug!(pg = %self.id, %removed, "removed snapshots are trimmed");
-            let (cursor, _) = self.range();
+            tracing::debug!(pg = %self.core.id, %removed, "removed snapshots are trimmed");
+            let (cursor, _) = self.core.range();
             let snap = cx.store.lists_clones().then_some(UNKNOWN_SNAP);
             let (objects, in_flight) = Default::default();
             let place = Some(Place { snap, cursor });
@@ -175,7 +91,7 @@ impl Pg {
                 break;
             }
         }
-        cx.agenda.wakes.insert((cx.now + PAUSE, self.id));
+        cx.agenda.wakes.insert((cx.now + PAUSE, self.core.id));
     }
 
     /// The group may not, or need not, trim now. What it has not come to, it begins anew.
@@ -193,7 +109,7 @@ impl Pg {
     }
 
     fn end_turn(&self, cx: &mut Context<'_>) {
-        if let Some(next) = cx.shared.trim_turns.end(self.id) {
+        if let Some(next) = cx.shared.trim_turns.end(self.core.id) {
             cx.agenda.wakes.insert((cx.now, next));
         }
     }
@@ -206,16 +122,16 @@ impl Pg {
 
     fn may_trim(&self, cx: &Context<'_>) -> bool {
         !cx.map.flags.contains(OsdMapFlags::NOSNAPTRIM)
-            && self.is_primary(cx.whoami)
+            && self.core.is_primary(cx.whoami)
             && !self.is_loading()
             && self.is_active()
-            && self.missing.is_empty()
+            && self.core.missing.is_empty()
             && self.state_bits(cx.whoami) & pg_state::CLEAN != 0
     }
 
     /// Looks at the next objects.
     fn trim_page(&mut self, cx: &mut Context<'_>) -> Page {
-        let (begin, end) = self.range();
+        let (begin, end) = self.core.range();
         let Some(run) = &mut self.snap_trim.run else { return Page::Nothing };
         let Some(Place { snap, cursor }) = run.place.clone() else {
             if run.in_flight.is_empty() && run.objects.is_empty() {
@@ -231,11 +147,11 @@ impl Pg {
             Ok(page) => page,
             Err(NoAnswer::Pending(id)) => {
                 run.waits_for = Some(id);
-                cx.wait(id, Waiter::Trim { pgid: self.id });
+                cx.wait(id, Waiter::Trim { pgid: self.core.id });
                 return Page::Nothing;
             }
             Err(NoAnswer::Damaged(damage)) => {
-                tracing::error!(pg = %self.id, "removed snapshots cannot be trimmed before the store is repaired: {damage}");
+                tracing::error!(pg = %self.core.id, "removed snapshots cannot be trimmed before the store is repaired: {damage}");
                 // Meanwhile others have their turn.
                 (run.place, run.has_failed) = (None, true);
                 return Page::Last;
@@ -243,7 +159,7 @@ impl Pg {
         };
         self.snap_trim.listed += page.len() as u64;
         let run = self.snap_trim.run.as_mut().expect("just seen");
-        let next = page.last().filter(|_| page.len() == PAGE_OBJECTS).map(crate::healing::backfill::behind);
+        let next = page.last().filter(|_| page.len() == PAGE_OBJECTS).map(crate::healing::walks::behind);
         let is_full = next.is_some();
         run.place = match (next, snap) {
             (Some(cursor), snap) => Some(Place { snap, cursor }),
@@ -262,7 +178,7 @@ impl Pg {
     fn end_trim(&mut self, cx: &mut Context<'_>) {
         let run = self.snap_trim.run.take().expect("there is something to end");
         let has_failed = run.has_failed;
-        tracing::debug!(pg = %self.id, snaps = %run.snaps, listed = self.snap_trim.listed, has_failed, "they are trimmed");
+        tracing::debug!(pg = %self.core.id, snaps = %run.snaps, listed = self.snap_trim.listed, has_failed, "they are trimmed");
         match has_failed {
             true => self.snap_trim.not_before = cx.now + TRY_AGAIN,
             false => self.snap_trim.done.union(&run.snaps),
@@ -280,10 +196,10 @@ impl Pg {
 
     /// What no snapshot needs any more of an object could not be removed.
     pub(crate) fn trim_failed(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        tracing::error!(pg = %self.id, %object, "what removed snapshots have left of it stays: it will be tried again");
+        tracing::error!(pg = %self.core.id, %object, "what removed snapshots have left of it stays: it will be tried again");
         if let Some(run) = &mut self.snap_trim.run {
             run.has_failed |= run.in_flight.remove(object);
-            cx.agenda.wakes.insert((cx.now, self.id));
+            cx.agenda.wakes.insert((cx.now, self.core.id));
         }
     }
 
@@ -294,6 +210,6 @@ impl Pg {
             run.objects.push_front(object);
         }
         // From here, as this may come from within the run of an operation.
-        cx.agenda.wakes.insert((cx.now, self.id));
+        cx.agenda.wakes.insert((cx.now, self.core.id));
     }
 }

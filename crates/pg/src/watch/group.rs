@@ -3,8 +3,8 @@
 use super::watches::{NotifyRequest, Told};
 use crate::context::Context;
 use crate::group::pg::Pg;
-use crate::healing::unfound::NO_SESSION;
-use crate::intake::client_ops::ClientOp;
+use crate::intake::operations::ClientOp;
+use crate::intake::operations::NO_SESSION;
 use crate::ops::{Effects, WatchEffect, watch_effects_of};
 use cls::Caller;
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Pg {
             if self.is_watch_removed(&object, cookie, client) {
                 continue;
             }
-            tracing::info!(pg = %self.id, %object, %client, cookie, "watch is removed: its client is silent");
+            tracing::info!(pg = %self.core.id, %object, %client, cookie, "watch is removed: its client is silent");
             self.remove_watch(cx, object, cookie, client);
         }
     }
@@ -112,7 +112,7 @@ impl Pg {
     /// There is no room for all notifications: the largest ends, as if its time were up.
     pub(crate) fn end_largest_notification(&mut self, cx: &mut Context<'_>) {
         let told = self.watches.end_largest();
-        tracing::warn!(pg = %self.id, "a notification is not waited for any more: it takes too much memory");
+        tracing::warn!(pg = %self.core.id, "a notification is not waited for any more: it takes too much memory");
         tell(cx, told.into_iter().collect());
     }
 

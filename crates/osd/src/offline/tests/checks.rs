@@ -120,7 +120,7 @@ fn groups_whose_log_and_objects_disagree_are_found() {
     let one = object(0, 1);
     let gone = break_by(vec![Step::Remove { object: one.clone() }]);
     assert_eq!(gone, [format!("pg 3.0: object {one} is absent, but the log has it at 7'1")]);
-    let noted = pg::pg::Pg::missing_step(&one, types::EVersion { epoch: types::Epoch(7), version: 1 });
+    let noted = pg::missing_step(&one, types::EVersion { epoch: types::Epoch(7), version: 1 });
     assert_eq!(break_by(vec![Step::Remove { object: one.clone() }, noted]), Vec::<String>::new());
     let back = break_by(vec![Step::Clone { from: one.clone(), to: object(0, 3) }]);
     assert_eq!(back, [format!("pg 3.0: object {} is there, but the log has it removed at 7'3", object(0, 3))]);

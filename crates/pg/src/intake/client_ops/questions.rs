@@ -6,7 +6,7 @@
 use super::{ClientOp, Ran};
 use crate::context::Context;
 use crate::group::pg::Pg;
-use crate::healing::unfound::NO_SESSION;
+use crate::intake::operations::NO_SESSION;
 use crate::shard::copying::is_osds;
 use std::collections::BTreeSet;
 use types::{EntityName, Errno, ObjectId};

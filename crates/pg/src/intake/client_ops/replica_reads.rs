@@ -11,7 +11,6 @@ use crate::group::pg::Pg;
 use crate::messages::lease::{Share, ShareWish};
 use crate::ops::{Effects, Run};
 use mutant::Mutant;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{EVersion, Errno, ObjectId, OsdId};
@@ -24,37 +23,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 const ASK_IDLE: Duration = Duration::from_millis(300);
 /// For so long after a read a share is kept, so that members answer also where few reads come to each group.
 const KEEP: Duration = Duration::from_secs(10);
-
-/// What a member that is not the primary knows of its right to answer reads in the interval that it has joined.
-#[derive(Debug, Default)]
-pub(crate) struct ReplicaReads {
-    /// Until when it may.
-    until: Duration,
-    asked_at: Option<Duration>,
-    /// When a client wanted to read last.
-    wanted_at: Option<Duration>,
-    /// All members have all updates up to here durably.
-    committed: EVersion,
-    /// Reads that wait for lookups, by number, each with the newest update that was here when it began.
-    running: BTreeMap<u64, EVersion>,
-}
-
-impl ReplicaReads {
-    /// Another interval has been joined.
-    pub fn forget_share(&mut self) {
-        (self.until, self.asked_at, self.committed) = (Duration::ZERO, None, EVersion::ZERO);
-        self.wanted_at = None;
-    }
-
-    /// The clock may have stood still: a share may be over, and so may one that is on its way.
-    pub fn end_share(&mut self) {
-        (self.until, self.asked_at) = (Duration::ZERO, None);
-    }
-
-    pub fn all_have(&mut self, committed: EVersion) {
-        self.committed = self.committed.max(committed);
-    }
-}
 
 impl Pg {
     /// A client's read has come to this OSD, which is not the primary.
@@ -70,7 +38,7 @@ impl Pg {
         let share_bytes = op.share_bytes();
         let number = self.ops.keep(op);
         self.ops.take(cx, number, share_bytes);
-        self.replica_reads.running.insert(number, self.log.head());
+        self.replica_reads.running.insert(number, self.core.log.head());
         self.run_replica_read(cx, number);
     }
 
@@ -83,14 +51,14 @@ impl Pg {
                 self.want_share(cx);
             }
             let is_settled = is_settled || mutant::is(Mutant::ReplicaReadsBesideUpdates);
-            return has_share && is_settled && !self.missing.contains_key(object);
+            return has_share && is_settled && !self.core.missing.contains_key(object);
         }
         false
     }
 
     /// Whether this member has all that the log names, or knows what it lacks, in the interval that it has joined.
     fn may_have_share(&self) -> bool {
-        !self.is_loading() && self.protection().is_whole_on_each() && self.info.complete && self.has_started()
+        !self.is_loading() && self.core.protection().is_whole_on_each() && self.core.info.complete && self.has_started()
     }
 
     fn has_share(&self, cx: &Context<'_>) -> bool {
@@ -100,20 +68,20 @@ impl Pg {
 
     fn want_share(&mut self, cx: &mut Context<'_>) {
         let asked_lately = self.replica_reads.asked_at.is_some_and(|at| cx.now < at + ASK_AGAIN);
-        if let Some(primary) = self.interval.primary.filter(|_| !asked_lately) {
+        if let Some(primary) = self.core.interval.primary.filter(|_| !asked_lately) {
             self.replica_reads.asked_at = Some(cx.now);
-            let wish = ShareWish { pg: self.pg_interval(), stamp: cx.now.as_micros() as u64 };
+            let wish = ShareWish { pg: self.core.pg_interval(), stamp: cx.now.as_micros() as u64 };
             cx.shared.leases.shares_wanted.entry(primary).or_default().push(wish);
-            cx.agenda.wakes.insert((cx.now + ASK_IDLE, self.id));
+            cx.agenda.wakes.insert((cx.now + ASK_IDLE, self.core.id));
         }
     }
 
     /// Time has passed: a share that is about to end is asked for again if there may be more to read.
     pub(crate) fn keep_share(&mut self, cx: &mut Context<'_>) {
         let is_wanted = self.replica_reads.wanted_at.is_some_and(|at| cx.now < at + KEEP);
-        if is_wanted && !self.is_primary(cx.whoami) && self.may_have_share() {
+        if is_wanted && !self.core.is_primary(cx.whoami) && self.may_have_share() {
             match self.replica_reads.until.checked_sub(LEASE / 2) {
-                Some(at) if cx.now < at => drop(cx.agenda.wakes.insert((at.max(cx.now + ASK_AGAIN), self.id))),
+                Some(at) if cx.now < at => drop(cx.agenda.wakes.insert((at.max(cx.now + ASK_AGAIN), self.core.id))),
                 _ => self.want_share(cx),
             }
         }
@@ -126,16 +94,16 @@ impl Pg {
                 == (object.hash, &object.name, &object.nspace, &object.key)
         };
         // If the log does not reach back so far nobody knows.
-        self.log.after(version).is_none_or(|mut entries| entries.any(|entry| is_of(&entry.object)))
+        self.core.log.after(version).is_none_or(|mut entries| entries.any(|entry| is_of(&entry.object)))
     }
 
     /// The primary: `member` wants to read, too. It may as long as all serving members let this OSD read, if it has
     /// been recorded as one of them and no more can be added in this interval: who is added later has promised nothing.
     pub(crate) fn share_wanted(&mut self, cx: &mut Context<'_>, member: OsdId, wish: ShareWish) -> Option<Share> {
-        let may_share = wish.pg.since == self.interval.since
-            && self.is_primary(cx.whoami)
+        let may_share = wish.pg.since == self.core.interval.since
+            && self.core.is_primary(cx.whoami)
             && self.is_active()
-            && self.protection().is_whole_on_each()
+            && self.core.protection().is_whole_on_each()
             && self.members.all_serve()
             && self.members.standing(member).is_some()
             && self.is_recorded(member);
@@ -193,9 +161,9 @@ impl Pg {
                     let op = self.ops.ops.get_mut(&number).expect("operation is known");
                     op.progress.waits_for = Some(id);
                     op.times.blocked(cx.now);
-                    return cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                    return cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
                 }
-                Run::Wants(state) if !self.missing.contains_key(&state) => {
+                Run::Wants(state) if !self.core.missing.contains_key(&state) => {
                     self.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand.push(state);
                 }
                 Run::Done(effects) if !is_unreadable(&effects) => {

@@ -1,0 +1,122 @@
+//! How far a group is on the way to serving.
+
+use crate::agreement::found_copies::Doubt;
+use crate::agreement::ways_back::GoingBack;
+use crate::messages::peering::MemberState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{Epoch, OsdId};
+use wire::nacre::mon::PgHistory;
+
+/// Where the primary is on the way to serving.
+#[derive(Debug, Default)]
+pub(crate) enum Phase {
+    /// Not the primary.
+    #[default]
+    Follower,
+    /// Waits for a map that this OSD has not seen: what was under way with a member is lost (`interruption`).
+    AwaitingMap {
+        newer_than: Epoch,
+    },
+    /// Waits for the monitors' record and for what members have.
+    Gathering {
+        waiting: BTreeSet<OsdId>,
+    },
+    /// Waits for the log of the member that has the longest.
+    GettingLog {
+        from: OsdId,
+    },
+    /// Members bring their logs to the authoritative one.
+    Starting {
+        waiting: BTreeSet<OsdId>,
+    },
+    /// The monitors record that the group becomes active.
+    Recording,
+    /// Too few members have the log, or objects of updates that perhaps nobody was answered for; they may become more.
+    Peered,
+    Active,
+    /// Recorded as one that serves, but answers nobody: it is about to be merged with another group.
+    Premerge,
+    /// Waits for another acting set to stand in.
+    Remapping,
+    /// The members that served last are down.
+    Down,
+    /// The members that served last are here and have not what they should have.
+    Incomplete,
+}
+
+/// Until when something holds for an OSD, as this one's clock has it; or for one that is not known.
+pub(super) type Spans = BTreeMap<Option<OsdId>, Duration>;
+
+/// One group's way to serving, on its primary; and whom it follows, on other members.
+#[derive(Debug, Default)]
+pub(crate) struct Peering {
+    pub(super) phase: Phase,
+    /// States of the other members at the interval's beginning.
+    pub told: BTreeMap<OsdId, MemberState>,
+    /// Until when their promises to other primaries may last, as this OSD's clock has it; to whom is not known of those
+    /// that were made before a member started.
+    pub(super) promised: Spans,
+    /// The monitors' last word; or, where that may be behind, what all OSDs have.
+    pub history: Option<PgHistory>,
+    /// The record's `last_epoch_started`, as the monitors said it.
+    pub(super) record: Option<Epoch>,
+    pub doubt: Doubt,
+    /// The primary and interval that this member has joined.
+    pub(super) joined: Option<(OsdId, Epoch)>,
+    /// This member has the authoritative log of the interval it has joined; the value tells if durably.
+    pub(super) started: Option<bool>,
+    /// Acting set that is wanted instead, and the record that is, as last asked for.
+    pub(super) temp_asked: Option<Vec<OsdId>>,
+    pub(super) record_asked: Option<(Vec<OsdId>, bool)>,
+    pub(super) retry_at: Duration,
+    /// Objects that nobody has, and what they can go back to.
+    pub going_back: GoingBack,
+    /// Until when others may read that those who were asked let read, as each has told.
+    pub(super) shares: BTreeMap<OsdId, Spans>,
+    /// Until when those that served last may still answer reads: the primary, or whom it let read, too.
+    pub(super) readers: BTreeMap<OsdId, Duration>,
+    /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch
+    /// they have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
+    pub without: BTreeMap<(OsdId, u8), (Epoch, Epoch)>,
+}
+
+impl Peering {
+    pub fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Active)
+    }
+
+    /// Tells whether members that served last are down, and it takes one of them.
+    pub fn is_down(&self) -> bool {
+        matches!(self.phase, Phase::Down)
+    }
+
+    /// Tells whether members have the log, and the record is still to be asked for.
+    pub fn is_peered(&self) -> bool {
+        matches!(self.phase, Phase::Peered)
+    }
+
+    /// Tells whether the interval has ended, and the next one begins with the next map.
+    pub fn awaits_map(&self) -> bool {
+        matches!(self.phase, Phase::AwaitingMap { .. })
+    }
+
+    /// Until when others may answer reads.
+    pub fn others_read_until(&self) -> Duration {
+        self.readers.values().copied().max().unwrap_or_default()
+    }
+
+    /// Forgets what was of one interval.
+    pub fn interval_ended(&mut self) {
+        *self = Peering { without: std::mem::take(&mut self.without), ..Peering::default() };
+    }
+
+    pub fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
+    /// Tells whether members have the log, so that objects can be brought to them.
+    pub fn may_recover(&self) -> bool {
+        matches!(self.phase, Phase::Active | Phase::Peered | Phase::Premerge)
+    }
+}

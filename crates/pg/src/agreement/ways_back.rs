@@ -1,0 +1,18 @@
+//! Objects that go back, and the way of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, ObjectId, OsdId};
+
+/// How an object can go back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Way {
+    /// The version that it goes back to; zero: it was not there.
+    pub(super) to: EVersion,
+    /// The first update of the object or of a clone of it that is void.
+    pub(super) voids: EVersion,
+    /// Members that do not have that version.
+    pub(super) tried: BTreeSet<OsdId>,
+}
+
+/// An interval's objects that may go back; `None`: such as cannot.
+pub(crate) type GoingBack = BTreeMap<ObjectId, Option<Way>>;

@@ -1,0 +1,43 @@
+//! Notices between the parts of a group.
+//!
+//! A part that handles an input does not call the others where it need not know their answer: it notes what it has
+//! caused ([`Context::cause`](crate::context::Context::cause)). When the input is handled, the shard has each group act
+//! on its notices, in the order of [`Effect`]'s variants, until there are none ([`Shard::settle`](crate::Shard)).
+//! Several causes of one effect count once. An effect may cause further ones; those of an earlier variant come first
+//! again.
+
+use crate::scrub::record::Record;
+use std::collections::BTreeSet;
+use types::{EVersion, ObjectId, OsdId, Utime};
+
+/// Something that one part of a group has caused and another one acts on.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Effect {
+    /// Copies of an object are bad: healing replaces them.
+    Replace(BadCopies),
+    /// An update of an object that a scrub holds back is durable: the scrub may go on.
+    ScrubSettled,
+    /// An object has come to where an operation needs it, or cannot come: operations on it are tried.
+    ObjectIsHere(ObjectId),
+    /// Operations on objects in `from .. until` may start.
+    RunObjects { from: ObjectId, until: ObjectId },
+    /// Digests of an object are to be recorded. `mtime`: when the object was changed; the oldest come first.
+    Record { mtime: Utime, object: ObjectId, record: Record },
+    /// Something is missing somewhere, or can be had, that was not before: healing goes on.
+    Recover,
+    /// Members have got further: the group may serve, or the monitors should know.
+    MembersChanged,
+    /// The monitors are to learn the group's state with the next beacon.
+    Report,
+}
+
+/// Copies of one object, or shards of it, that are bad.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct BadCopies {
+    pub object: ObjectId,
+    /// The members that have them.
+    pub bad: BTreeSet<OsdId>,
+    /// The version that replaces them; `None`: the object should not be there.
+    pub version: Option<EVersion>,
+    pub reason: &'static str,
+}

@@ -1,0 +1,328 @@
+//! Operations that have come and are not answered, in their order per object.
+
+use crate::context::Context;
+use crate::group::log::LogEntry;
+use crate::hops::{OpTimes, WaitReasons};
+use crate::intake::memory::{Share, Shares, output_bytes};
+use crate::ops::{self, Answers, GiveUp, ListingRun};
+use crate::scrub::record::Record;
+use crate::shard::copying::is_osds;
+use crate::updates::room_wait::RoomWait;
+use crate::updates::trim_run::Trim;
+use cls::Caller;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use store::LookupId;
+use types::{EntityName, Epoch, ObjectId, ReqId};
+use wire::EntityAddr;
+use wire::messages::{OpCode, OpFlags, OsdOp};
+use wire::msgr::SessionId;
+
+/// Nobody waits for the answer.
+pub(crate) const NO_SESSION: SessionId = SessionId(u64::MAX);
+
+/// Memory that an operation takes beside its input.
+pub(crate) const OP_BYTES: usize = 512;
+
+/// How far an operation that waits for lookups has come.
+#[derive(Debug, Default)]
+pub(super) struct LookupProgress {
+    pub(super) waits_for: Option<LookupId>,
+    pub(super) answers: Answers,
+    pub(super) listing: ListingRun,
+    /// States of the object at snapshots that the operation needs, and that are where they are needed: at most one for
+    /// each of its steps.
+    pub(super) at_hand: Vec<ObjectId>,
+}
+
+/// One client operation on its way through a group.
+#[derive(Debug)]
+pub(crate) struct ClientOp {
+    pub session: SessionId,
+    /// Pairs the answer with the request.
+    pub tid: u64,
+    pub reqid: ReqId,
+    pub op: OsdOp,
+    /// The present state of the object, also where it is asked for at a snapshot: operations on all states of an object
+    /// are ordered together.
+    pub object: ObjectId,
+    /// Nobody has asked for this: what snapshots do not need any more is removed.
+    pub trim: Option<Trim>,
+    /// An operator has asked for this: what nobody has of the object is given up.
+    pub give_up: Option<Box<GiveUp>>,
+    /// A scrub, or an operator, has asked for this: digests of the object are recorded.
+    pub record: Option<Box<Record>>,
+    pub may_write: bool,
+    /// It copies an object.
+    pub(super) copies: bool,
+    pub times: OpTimes,
+    /// The client that class methods see.
+    pub(super) caller: Caller,
+    /// The request's entry in the log when it came. Kept, as the log may be trimmed while the operation waits.
+    pub(super) repeated: Option<Box<LogEntry>>,
+    pub(super) progress: LookupProgress,
+    /// There was no room for it when it was tried.
+    pub(super) waits_for_room: Option<RoomWait>,
+    /// Since when it waits for others to act, where nobody who does has what is damaged here.
+    pub(super) waits_for_members: Option<Duration>,
+    /// Once it has started: what it has brought into memory beside its input, or will.
+    pub(super) taken_bytes: usize,
+}
+
+impl ClientOp {
+    pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
+        let (object, may_write) = (op.object_id().head_of(), ops::may_write(&op));
+        let copies = op.ops.iter().any(|op| matches!(op.code, OpCode::COPY_FROM | OpCode::COPY_FROM2));
+        ClientOp {
+            session,
+            tid,
+            reqid,
+            op,
+            object,
+            trim: None,
+            give_up: None,
+            record: None,
+            may_write,
+            copies,
+            times,
+            caller: Caller { name: reqid.name, addr: EntityAddr::BLANK },
+            repeated: None,
+            progress: LookupProgress::default(),
+            waits_for_room: None,
+            waits_for_members: None,
+            taken_bytes: 0,
+        }
+    }
+
+    /// Gives the operation as one that this client has sent.
+    pub fn called_by(self, caller: Caller) -> ClientOp {
+        ClientOp { caller, ..self }
+    }
+
+    pub fn caller_addr(&self) -> EntityAddr {
+        self.caller.addr
+    }
+
+    /// Makes this an operation that records digests of the object.
+    pub fn recording(self, record: Record) -> ClientOp {
+        ClientOp { record: Some(Box::new(record)), may_write: true, ..self }
+    }
+
+    /// Tells whether the group asked for the operation to keep an object in order. Nobody waits for it; the part of the
+    /// group that asked for it asks again if need be.
+    pub fn is_upkeep(&self) -> bool {
+        self.trim.is_some() || self.record.is_some()
+    }
+
+    pub(super) fn is_group_op(&self) -> bool {
+        self.op.flags.has(OpFlags::PGOP) || self.op.ops.iter().any(|op| op.code.is_pg())
+    }
+
+    /// Returns the memory that it holds until it is answered. Before it starts that is itself.
+    pub fn held_bytes(&self) -> usize {
+        self.op.input_bytes() + self.taken_bytes + OP_BYTES
+    }
+
+    /// Returns the memory that it takes more when it starts.
+    pub(super) fn share_bytes(&self) -> usize {
+        output_bytes(&self.op.ops).saturating_sub(self.taken_bytes)
+    }
+
+    pub(super) fn share(&self) -> Share {
+        match self.copies {
+            _ if is_osds(self.session) => Share::Osds,
+            true => Share::Copies,
+            false => Share::Clients,
+        }
+    }
+}
+
+/// Operations on one object.
+#[derive(Debug, Default)]
+pub(super) struct ObjectQueue {
+    /// Updates submitted and not yet durable everywhere.
+    pub(super) updates_in_flight: u32,
+    /// Reads that wait for the device.
+    pub(super) reads_running: u32,
+    /// The operation at the front has started and waits for a lookup; nothing may pass it.
+    pub(super) front_blocked: bool,
+    pub(super) queue: VecDeque<u64>,
+}
+
+impl ObjectQueue {
+    pub(super) fn is_idle(&self) -> bool {
+        self.updates_in_flight == 0 && self.reads_running == 0 && self.queue.is_empty()
+    }
+}
+
+/// All operations of a group that have come and are not answered.
+#[derive(Debug, Default)]
+pub(crate) struct ClientOps {
+    /// Until the group is active, in order of arrival.
+    pub(super) waiting: VecDeque<ClientOp>,
+    /// Memory that all operations together hold, and the shares of it that those that have started took.
+    pub(super) held_bytes: usize,
+    pub(super) taken_bytes: Shares,
+    /// Started or queued, by number.
+    pub(super) ops: BTreeMap<u64, ClientOp>,
+    pub(super) next_number: u64,
+    pub(super) objects: BTreeMap<ObjectId, ObjectQueue>,
+    /// Objects whose next operation is a read that waits for a lease, or for members who may have what is damaged here.
+    pub(super) wait_to_read: BTreeSet<ObjectId>,
+    /// Objects whose next operation is an update for which there is no room yet.
+    pub(super) wait_for_room: BTreeSet<ObjectId>,
+    /// Objects whose next operation would bring more into memory than it may now.
+    pub(super) wait_for_memory: BTreeSet<ObjectId>,
+    /// Updates that are queued and not yet submitted, by request.
+    pub(super) queued_requests: BTreeMap<ReqId, u64>,
+    /// Clients of which an update of an object was dropped because the pool is full; from which epoch on it no longer
+    /// was. What they sent before they knew that is dropped, too, or it would overtake: they send all of it again.
+    pub(super) turned_away: BTreeMap<(ObjectId, EntityName), Option<Epoch>>,
+}
+
+impl ClientOps {
+    /// Forgets everything. Clients send again when they learn of the new interval, so those concerned are noted.
+    pub fn drop_all(&mut self, cx: &mut Context<'_>) {
+        if mutant::is(mutant::Mutant::DroppedStaysHeld) {
+            (self.held_bytes, self.taken_bytes) = Default::default();
+        }
+        for share in [Share::Clients, Share::Copies, Share::Osds] {
+            cx.shared.held.put_back(share, self.taken_bytes[share as usize]);
+        }
+        cx.shared.held.give_back(self.held_bytes - self.taken_bytes.iter().sum::<usize>());
+        cx.outbox.interrupted.extend(self.waiting.iter().chain(self.ops.values()).map(|op| op.session));
+        let next_number = self.next_number;
+        *self = ClientOps { next_number, ..ClientOps::default() };
+    }
+
+    /// Has everything wait for the group to become active again: first the updates that were `in_flight`, then what
+    /// was started or queued, then what waited already.
+    pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
+        let old = std::mem::take(self);
+        self.next_number = old.next_number;
+        // Nothing has been answered, so what is held stays the same, until those that had started put back what they
+        // took.
+        (self.held_bytes, self.taken_bytes) = (old.held_bytes, old.taken_bytes);
+        self.turned_away = old.turned_away;
+        self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
+        // The primary asks again for what it asked for itself (the end of a watch) if that is still wanted.
+        for op in std::mem::take(&mut self.waiting) {
+            match op.session {
+                NO_SESSION => self.release(cx, &op),
+                _ => self.waiting.push_back(op),
+            }
+        }
+        for op in &mut self.waiting {
+            self.held_bytes -= op.taken_bytes;
+            self.taken_bytes[op.share() as usize] -= op.taken_bytes;
+            cx.shared.held.put_back(op.share(), std::mem::take(&mut op.taken_bytes));
+            // All that was read belongs to the old interval, whose state may not be the new one's.
+            (op.progress, op.waits_for_room) = (LookupProgress::default(), None);
+            op.times.waits.add(WaitReasons::INACTIVE);
+        }
+        cx.outbox.interrupted.extend(self.waiting.iter().map(|op| op.session));
+    }
+
+    /// Gives the operations that wait for the group to serve, and those that were started or queued.
+    pub fn unanswered(&self) -> (impl Iterator<Item = &ClientOp>, impl Iterator<Item = &ClientOp>) {
+        (self.waiting.iter(), self.ops.values())
+    }
+
+    /// Keeps an operation until it ends. Gives its number.
+    pub(super) fn keep(&mut self, op: ClientOp) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.ops.insert(number, op);
+        number
+    }
+
+    /// An operation has come.
+    pub(super) fn hold(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        self.held_bytes += op.held_bytes();
+        cx.shared.held.add(op.held_bytes());
+    }
+
+    /// An operation that has started takes so many bytes more.
+    pub(super) fn take(&mut self, cx: &mut Context<'_>, number: u64, bytes: usize) {
+        let op = self.ops.get_mut(&number).expect("operation is known");
+        op.taken_bytes += bytes;
+        let share = op.share();
+        self.count_taken(cx, share, bytes);
+    }
+
+    /// An update that is about to be on its way takes so many bytes more.
+    pub fn take_on_its_way(&mut self, cx: &mut Context<'_>, op: &mut ClientOp, bytes: usize) {
+        op.taken_bytes += bytes;
+        self.count_taken(cx, op.share(), bytes);
+    }
+
+    fn count_taken(&mut self, cx: &mut Context<'_>, share: Share, bytes: usize) {
+        self.held_bytes += bytes;
+        self.taken_bytes[share as usize] += bytes;
+        cx.shared.held.take(share, bytes);
+    }
+
+    /// An operation that has started waits again as if it had not.
+    pub(super) fn restart(&mut self, cx: &mut Context<'_>, number: u64) {
+        let op = self.ops.get_mut(&number).expect("operation is known");
+        op.progress = LookupProgress::default();
+        let bytes = std::mem::take(&mut op.taken_bytes);
+        self.held_bytes -= bytes;
+        self.taken_bytes[op.share() as usize] -= bytes;
+        cx.shared.held.put_back(op.share(), bytes);
+    }
+
+    /// Tells whether an update of an object in `from .. until` is on its way.
+    pub fn any_update_in_flight(&self, from: &ObjectId, until: &ObjectId) -> bool {
+        self.objects.range(from..until).any(|(_, queue)| queue.updates_in_flight > 0)
+    }
+
+    /// Returns [`ClientOps::any_update_in_flight`] as a question that can be passed on.
+    pub fn in_flight(&self) -> impl Fn(&ObjectId, &ObjectId) -> bool {
+        |from, until| self.any_update_in_flight(from, until)
+    }
+
+    /// Everything that queued operations have read of the object so far was bad.
+    pub fn forget_answers(&mut self, object: &ObjectId) {
+        for number in self.objects.get(&object.head_of()).iter().flat_map(|queue| &queue.queue) {
+            let op = self.ops.get_mut(number).expect("queued operations are kept");
+            op.progress.answers = Answers::default();
+        }
+    }
+
+    /// Tells whether an update must be dropped because one that the client sent before was: it has not heard yet that
+    /// the pool is not full any more. Updates that insist on an answer get one.
+    pub(super) fn is_turned_away(
+        &mut self,
+        object: &ObjectId,
+        client: EntityName,
+        sent: Epoch,
+        flags: OpFlags,
+    ) -> bool {
+        if self.turned_away.is_empty() || flags.has(OpFlags::FULL_TRY) || flags.has(OpFlags::FULL_FORCE) {
+            return false;
+        }
+        let key = (object.clone(), client);
+        let Some(until) = self.turned_away.get(&key) else { return false };
+        let goes_on = until.is_some_and(|until| sent >= until);
+        if goes_on {
+            self.turned_away.remove(&key);
+        }
+        !goes_on
+    }
+
+    /// The pool is not full any more from this map on.
+    pub fn full_ended(&mut self, epoch: Epoch) {
+        // A client that has not come back since the last time will not.
+        self.turned_away.retain(|_, until| until.is_none());
+        self.turned_away.values_mut().for_each(|until| *until = Some(epoch));
+    }
+
+    /// An operation has been answered, or dropped.
+    pub fn release(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        self.held_bytes -= op.held_bytes();
+        self.taken_bytes[op.share() as usize] -= op.taken_bytes;
+        cx.shared.held.put_back(op.share(), op.taken_bytes);
+        cx.shared.held.give_back(op.held_bytes() - op.taken_bytes);
+    }
+}
