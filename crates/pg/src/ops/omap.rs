@@ -153,7 +153,7 @@ impl Execution<'_> {
         Ok((entries, more))
     }
 
-    /// Whether the object has an omap, or gets one by this operation. In Ceph it also has one that was emptied key by
+    /// True: the object has an omap, or gets one by this operation. In Ceph it also has one that was emptied key by
     /// key.
     fn may_have_omap(&mut self) -> Result<bool, OpStop> {
         let gives =
