@@ -13,7 +13,6 @@
 //! Commands for Ceph's manager daemon are answered here, too.
 
 mod absent;
-mod arguments;
 mod auth;
 mod autoscale;
 mod balancer;
@@ -36,7 +35,6 @@ mod ec_profiles;
 #[cfg(test)]
 mod field_tests;
 mod force;
-mod format;
 mod health;
 mod keyring;
 mod log;
@@ -65,7 +63,6 @@ mod progress;
 mod rbd;
 mod scrub;
 mod services;
-mod signature;
 mod spread;
 mod table;
 #[cfg(test)]
@@ -75,16 +72,15 @@ mod tests;
 mod text_table;
 mod units;
 mod upmap;
-mod xml;
 
 pub use keyring::{KeyringError, read as read_keyring};
 pub use orders::{Asked, Order};
 
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
+use control::{Format, arguments, signature, xml};
 use bytes::Bytes;
 use context::{Context, with_status};
-use format::Format;
 use serde_json::Value;
 use types::{EntityName, Errno, OsdId, Utime};
 use wire::EntityAddrVec;
