@@ -15,6 +15,9 @@
 mod absent;
 mod arguments;
 mod auth;
+mod auth_checks;
+#[cfg(test)]
+mod auth_tests;
 mod autoscale;
 mod balancer;
 mod blocklist;
@@ -38,7 +41,6 @@ mod field_tests;
 mod force;
 mod format;
 mod health;
-mod keyring;
 mod log;
 mod mgr;
 mod mgr_modules;
@@ -77,7 +79,6 @@ mod units;
 mod upmap;
 mod xml;
 
-pub use keyring::{KeyringError, read as read_keyring};
 pub use orders::{Asked, Order};
 
 use crate::{MonState, Update, Volatile};
