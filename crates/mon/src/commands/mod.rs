@@ -79,9 +79,9 @@ pub use orders::{Asked, Order};
 
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
-use control::{Format, arguments, signature, xml};
 use bytes::Bytes;
 use context::{Context, with_status};
+use control::{Format, arguments, signature, xml};
 use serde_json::Value;
 use types::{EntityName, Errno, OsdId, Utime};
 use wire::EntityAddrVec;
