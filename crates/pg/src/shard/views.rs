@@ -42,7 +42,7 @@ impl Shard {
         self.groups().map(view).collect()
     }
 
-    /// Who may heal, and who waits for that: as primary, and for other primaries.
+    /// Shows who may heal, and who waits for that: as primary, and for other primaries.
     pub fn reservations(&self) -> (ReservationsView, ReservationsView) {
         self.host.shared.reservations.view()
     }
