@@ -92,8 +92,8 @@ fn help(told: &Told) -> CommandReply {
     }
 }
 
-/// Sets options as on a command line: `--name value`, `--name=value`, and for switches `--name` and `--no-name`. Options
-/// before a bad one are set.
+/// Sets options as on a command line: `--name value`, `--name=value`, and for switches `--name` and `--no-name`.
+/// Options before a bad one are set.
 fn inject(told: &Told, settings: &mut Settings) -> CommandReply {
     let all = told.args.texts("injected_args").join(" ");
     let mut words = all.split_ascii_whitespace().peekable();

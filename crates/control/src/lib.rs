@@ -5,17 +5,22 @@
 //! * [`Table`]: the commands that a daemon knows; `signature.rs`, `arguments.rs`: from a command's form to checked
 //!   arguments.
 //! * [`everywhere`]: commands that every daemon answers alike.
+//! * [`counters`]: running counts.
 //! * [`Format`], [`xml`]: printing of answers.
+//! * [`AdminSocket`]: where a daemon takes commands from programs on its own machine.
 
 pub mod arguments;
+pub mod counters;
 pub mod everywhere;
 mod format;
 pub mod options;
 mod settings;
 pub mod signature;
+mod socket;
 mod table;
 pub mod xml;
 
 pub use format::Format;
 pub use settings::{SetError, Settings};
+pub use socket::{AdminSocket, Question};
 pub use table::{Form, Refusal, Table, Told};
