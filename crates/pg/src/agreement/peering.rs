@@ -26,6 +26,7 @@ use crate::group::info::PgInfo;
 use crate::group::interval::Interval;
 use crate::group::log::{LogEntry, PgLog, log_key, log_key_range};
 use crate::group::missing::{found_step, missing_key_range, missing_step};
+use crate::group::object_info::OBJECT_INFO_ATTR;
 use crate::group::pg::Pg;
 use crate::messages::PgInterval;
 use crate::messages::peering::{Agreed, MemberState, PgLogEntries, PgLogGet, PgStart, PgStarted};
@@ -500,7 +501,7 @@ impl Pg {
     fn merge_log(&mut self, after: EVersion, entries: &[LogEntry], theirs: &PgInfo) -> Result<Vec<Step>, NoOverlap> {
         let mut entries = entries.to_vec();
         self.as_lost(&mut entries);
-        let merged = merge(&mut self.core.log, after, &entries)?;
+        let merged = merge(&mut self.core.log, after, &entries, self.core.id.pool.shard())?;
         let (mut steps, undone) = match self.core.protection().keeps_undo() {
             true => self.undo_steps(&merged.taken_back),
             false => Default::default(),
@@ -531,6 +532,14 @@ impl Pg {
                     steps.push(missing_step(&object, version));
                 }
                 self.core.missing.insert(object, version);
+            }
+        }
+        for (object, (version, info)) in merged.renewed {
+            if let Some(wanted) = self.core.missing.get_mut(&object) {
+                *wanted = version;
+                steps.push(missing_step(&object, version));
+            } else if self.core.info.covers(&object) {
+                steps.push(Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value: info });
             }
         }
         self.core.info.last_update = self.core.log.head();
