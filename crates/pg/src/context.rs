@@ -15,6 +15,7 @@ use crate::messages::PgInterval;
 use crate::messages::peering::{Agreed, MemberState, PgNotify};
 use crate::messages::table::PeerBound;
 use crate::ops::Limits;
+use crate::tuning::Tuning;
 use crate::updates::rooms::Rooms;
 use crate::updates::trim_turns::TrimTurns;
 use osdmap::OsdMap;
@@ -157,6 +158,7 @@ pub(crate) struct Shared {
     pub old_shard_reads: OldShardReads,
     pub copies: Copies,
     pub trim_turns: TrimTurns,
+    pub tuning: Tuning,
 }
 
 /// Work that groups go on with later: when the store has done something, at some time, or in another turn.

@@ -41,6 +41,7 @@ pub mod scrub;
 mod shard;
 #[cfg(test)]
 mod tests;
+mod tuning;
 mod updates;
 pub mod watch;
 
@@ -51,13 +52,17 @@ pub use group::missing::missing_step;
 pub use group::table::{PgTable, PgTableError};
 pub use group::{digests, info, log, object_info, snap_set};
 pub use healing::pacing::PacingView;
+pub use healing::reservations::ReservationsView;
 pub use healing::unfound::{GiveUpError, MemberView, PgView};
 pub use intake::backoffs::BackoffCounts;
 pub use intake::memory_use::MemoryUse;
 pub use messages::route;
 pub use scrub::background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use scrub::repair::{KeepCopyError, Kept};
-pub use scrub::schedule::LIGHT_SCRUB_PERIOD;
+pub use scrub::schedule::{LIGHT_SCRUB_PERIOD, ScrubView};
 pub use shard::Shard;
 pub use shard::homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
 pub use shard::maps::MapError;
+pub use shard::views::GroupView;
+pub use tuning::Tuning;
+pub use watch::WatchView;

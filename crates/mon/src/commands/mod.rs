@@ -13,8 +13,10 @@
 //! Commands for Ceph's manager daemon are answered here, too.
 
 mod absent;
-mod arguments;
 mod auth;
+mod auth_checks;
+#[cfg(test)]
+mod auth_tests;
 mod autoscale;
 mod balancer;
 mod blocklist;
@@ -36,9 +38,7 @@ mod ec_profiles;
 #[cfg(test)]
 mod field_tests;
 mod force;
-mod format;
 mod health;
-mod keyring;
 mod log;
 mod mgr;
 mod mgr_modules;
@@ -65,7 +65,6 @@ mod progress;
 mod rbd;
 mod scrub;
 mod services;
-mod signature;
 mod spread;
 mod table;
 #[cfg(test)]
@@ -75,16 +74,14 @@ mod tests;
 mod text_table;
 mod units;
 mod upmap;
-mod xml;
 
-pub use keyring::{KeyringError, read as read_keyring};
 pub use orders::{Asked, Order};
 
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
 use bytes::Bytes;
 use context::{Context, with_status};
-use format::Format;
+use control::{Format, arguments, signature, xml};
 use serde_json::Value;
 use types::{EntityName, Errno, OsdId, Utime};
 use wire::EntityAddrVec;

@@ -388,11 +388,13 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// `first`, and all others that are in the acting or up set or may have something that is needed.
+    /// `first`, and all others that are in the acting or up set or may have something that is needed. Those that the
+    /// record names come before the rest, as clients and tools see no more OSDs than the pool has copies.
     pub(crate) fn with_past_members<'a>(&'a self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
         let past = |history: &'a PgHistory| history.past.iter().filter(|_| !mutant::is(Mutant::PastIgnored));
-        let history = self.peering.history.iter().flat_map(|history| history.members.iter().chain(past(history)));
-        let all = self.core.interval.acting.iter().chain(&self.core.interval.up).chain(history);
+        let history = self.peering.history.iter();
+        let all = history.clone().flat_map(|history| &history.members);
+        let all = all.chain(&self.core.interval.acting).chain(&self.core.interval.up).chain(history.flat_map(past));
         let mut osds = vec![first];
         for osd in all.filter(|osd| cx.map.is_up(**osd)) {
             if !osds.contains(osd) {

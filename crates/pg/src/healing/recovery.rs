@@ -25,11 +25,6 @@ use store::{LookupId, ReadError, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId};
 use wire::{Decode, Rope};
 
-/// Objects pushed to one member and not acknowledged yet.
-const UNACKED_OBJECTS_MAX: usize = 16;
-/// Objects that are being pulled, but for those that clients wait for.
-const PULLS_MAX: usize = 16;
-
 impl Pg {
     /// Has objects go where they are missing, once this input is handled.
     pub(crate) fn recover(&self, cx: &mut Context<'_>) {
@@ -200,7 +195,7 @@ impl Pg {
 
     fn pull_missing(&mut self, cx: &mut Context<'_>) {
         let mut wanted: BTreeMap<OsdId, Vec<ObjectId>> = BTreeMap::new();
-        let mut room = PULLS_MAX.saturating_sub(self.pulls.in_flight.len());
+        let mut room = cx.shared.tuning.healing_objects.saturating_sub(self.pulls.in_flight.len());
         for (object, version) in &self.core.missing {
             if room == 0 {
                 break;
@@ -328,7 +323,7 @@ impl Pg {
     /// Sends to one member until it has enough to acknowledge, or a lookup must be waited for.
     pub(crate) fn push_on(&mut self, cx: &mut Context<'_>, to: OsdId) {
         while let Some(queue) = self.pushes.get(&to) {
-            let must_wait = queue.reading.is_none() && queue.unacked.len() >= UNACKED_OBJECTS_MAX;
+            let must_wait = queue.reading.is_none() && queue.unacked.len() >= cx.shared.tuning.healing_objects;
             if must_wait || queue.waits_for.is_some() || self.sent_back.holds(to, cx.now) {
                 return;
             }

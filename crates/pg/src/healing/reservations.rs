@@ -2,11 +2,9 @@
 //! that need it most first.
 
 use crate::messages::PgInterval;
+use crate::tuning::Tuning;
 use std::collections::BTreeMap;
 use types::{OsdId, PgId};
-
-/// Groups of an OSD that heal at the same time, on each side. Where it has several shards each has a part of them.
-const SLOTS: usize = 3;
 
 /// Slots, and who has or wants one.
 #[derive(Debug)]
@@ -27,6 +25,15 @@ pub(crate) enum Change {
     Remote { primary: OsdId, pg: PgInterval, granted: bool },
 }
 
+/// Slots of one side, for operators. Each group comes with its priority.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ReservationsView {
+    /// Groups that may heal at a time.
+    pub slots: usize,
+    pub held: Vec<(PgId, u64)>,
+    pub waiting: Vec<(PgId, u64)>,
+}
+
 /// One OSD's reservations.
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
@@ -38,7 +45,7 @@ pub(crate) struct Reservations {
 
 impl<K> Default for Slots<K> {
     fn default() -> Slots<K> {
-        Slots { count: SLOTS, held: BTreeMap::new(), waiting: BTreeMap::new(), came: 0 }
+        Slots { count: Tuning::default().healing_groups, held: BTreeMap::new(), waiting: BTreeMap::new(), came: 0 }
     }
 }
 
@@ -56,6 +63,14 @@ impl<K: Ord + Copy> Slots<K> {
     fn forget(&mut self, is_gone: impl Fn(&K) -> bool) {
         self.held.retain(|key, _| !is_gone(key));
         self.waiting.retain(|key, _| !is_gone(key));
+    }
+
+    fn view(&self, pgid: impl Fn(&K) -> PgId) -> ReservationsView {
+        ReservationsView {
+            slots: self.count,
+            held: self.held.iter().map(|(key, priority)| (pgid(key), *priority)).collect(),
+            waiting: self.waiting.iter().map(|(key, (priority, _))| (pgid(key), *priority)).collect(),
+        }
     }
 
     /// Gives free slots to those that need them most, and those of lower priority to higher ones; whom it took one from
@@ -82,9 +97,19 @@ impl Reservations {
     /// Those of one of so many shards of an OSD.
     pub fn of_shards(shards: usize) -> Reservations {
         let mut reservations = Reservations::default();
-        let count = SLOTS.div_ceil(shards);
-        (reservations.local.count, reservations.remote.count) = (count, count);
+        reservations.set_slots(Tuning::default().healing_groups.div_ceil(shards));
         reservations
+    }
+
+    /// Sets how many groups may heal at a time on each side. Groups that heal beyond that go on.
+    pub fn set_slots(&mut self, count: usize) {
+        (self.local.count, self.remote.count) = (count, count);
+    }
+
+    /// Shows who has slots and who waits: as primary, and for other primaries.
+    pub fn view(&self) -> (ReservationsView, ReservationsView) {
+        let remote = |(pg, _): &(PgInterval, OsdId)| pg.pgid;
+        (self.local.view(|pgid| *pgid), self.remote.view(remote))
     }
 
     /// This OSD's group wants to heal.
@@ -133,6 +158,8 @@ impl Reservations {
 mod tests {
     use super::*;
 
+    const SLOTS: usize = 3;
+
     fn local(seed: u32, granted: bool) -> Change {
         Change::Local { pgid: PgId::new(1, seed), granted }
     }
@@ -176,5 +203,20 @@ mod tests {
         reservations.release_for(OsdId(1), pg(1));
         assert_eq!(reservations.settle(), [Change::Remote { primary: OsdId(3), pg: pg(3), granted: true }]);
         assert_eq!(reservations.held().1, [0, 2, 3].map(OsdId).into());
+    }
+
+    #[test]
+    fn fewer_slots_count_from_the_next_group_on() {
+        let mut reservations = Reservations::default();
+        (0..4).for_each(|seed| reservations.ask(PgId::new(1, seed), 100));
+        assert_eq!(reservations.settle().len(), SLOTS);
+        reservations.set_slots(1);
+        reservations.release(PgId::new(1, 0));
+        assert_eq!(reservations.settle(), [], "two go on, where one may heal");
+        let (own, others) = reservations.view();
+        assert_eq!((own.slots, own.held.len(), own.waiting), (1, 2, vec![(PgId::new(1, 3), 100)]));
+        assert_eq!((others.slots, others.held.len()), (1, 0));
+        reservations.set_slots(4);
+        assert_eq!(reservations.settle(), [local(3, true)]);
     }
 }

@@ -4,7 +4,8 @@ use super::sample::OpSample;
 use super::times::OpTimes;
 use std::time::Duration;
 
-/// An operation that is not answered after this time has waited for too long, as Ceph's `osd_op_complaint_time` says.
+/// An operation that is not answered after this time has waited for too long, unless
+/// [`Tuning::complain_after`](crate::Tuning::complain_after) says otherwise.
 pub const COMPLAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// How far an operation has come that is not answered.

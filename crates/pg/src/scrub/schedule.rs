@@ -24,6 +24,18 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(250);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 
+/// When a group that this OSD leads is scrubbed next. Times are since 1970.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScrubView {
+    pub pgid: PgId,
+    /// It is looked at from this time on.
+    pub at: Duration,
+    /// By this time at the latest, as far as there is nothing else to do.
+    pub by: Duration,
+    /// An operator has ordered it.
+    pub ordered: bool,
+}
+
 /// A shard's scrubs.
 #[derive(Debug, Default)]
 pub(crate) struct ScrubSchedule {
@@ -61,6 +73,24 @@ impl ScrubSchedule {
     /// When there is something to do. Whether a group is due is looked with the ticks that there are anyway.
     pub fn next_wake(&self) -> Option<Duration> {
         (self.current.is_some() || !self.ordered.is_empty()).then_some(self.next_at)
+    }
+
+    /// The group that is being scrubbed.
+    pub fn current(&self) -> Option<PgId> {
+        self.current.map(|(id, _)| id)
+    }
+
+    /// The next scrub of a group with this mark; `None` if nobody wants one. `now`: time since 1970.
+    pub fn view(&self, id: PgId, mark: &ScrubMark, now: Duration) -> Option<ScrubView> {
+        if self.ordered.contains_key(&id) || self.current.is_some_and(|(current, order)| current == id && order.ordered)
+        {
+            return Some(ScrubView { pgid: id, at: now, by: now, ordered: true });
+        }
+        let scrubs = [(mark.light_at, self.light), (mark.deep_at, self.deep)];
+        let wanted = scrubs.into_iter().filter(|(_, period)| !period.is_zero());
+        let next = wanted.map(|(last, period)| (last.to_unix() + spread(id, period), last.to_unix() + period));
+        let (at, by) = next.min()?;
+        Some(ScrubView { pgid: id, at, by, ordered: false })
     }
 
     /// About once a second.

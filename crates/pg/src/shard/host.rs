@@ -13,6 +13,7 @@ use crate::intake::backoffs::Backoffs;
 use crate::intake::memory::Held;
 use crate::messages::route;
 use crate::ops::Limits;
+use crate::tuning::Tuning;
 use crate::updates::rooms::Rooms;
 use crate::updates::trim_turns::TrimTurns;
 use std::collections::BTreeMap;
@@ -61,6 +62,7 @@ impl Host {
                 old_shard_reads: OldShardReads::new(),
                 copies: Copies::default(),
                 trim_turns: TrimTurns::default(),
+                tuning: Tuning::default(),
             },
             agenda: Agenda::default(),
             outbox: Outbox::default(),

@@ -1,7 +1,7 @@
 //! Operations that a shard has kept, and those that are not answered.
 
 use super::Shard;
-use crate::hops::{COMPLAIN_AFTER, OpCounts, OpSample, OpState};
+use crate::hops::{OpCounts, OpSample, OpState};
 use std::time::Duration;
 
 impl Shard {
@@ -31,10 +31,11 @@ impl Shard {
         self.groups().flat_map(|pg| pg.ops_in_flight()).take(max).collect()
     }
 
-    /// How many of them are not answered [`COMPLAIN_AFTER`] they came, and how old the oldest is.
+    /// How many of them wait for longer than [`Tuning::complain_after`](crate::Tuning::complain_after), and how old the
+    /// oldest is.
     pub fn slow_ops(&self, now: Duration) -> (u64, Duration) {
         let ages = self.groups().flat_map(|pg| pg.unanswered()).map(|op| now.saturating_sub(op.times.began));
-        let slow = ages.filter(|age| *age >= COMPLAIN_AFTER);
+        let slow = ages.filter(|age| *age >= self.host.shared.tuning.complain_after);
         slow.fold((0, Duration::ZERO), |(count, oldest), age| (count + 1, oldest.max(age)))
     }
 }

@@ -19,6 +19,7 @@ mod peers;
 mod placement;
 mod splits;
 mod store_events;
+pub(crate) mod views;
 
 use crate::context::{Context, Output};
 use crate::group::pg::Pg;
@@ -205,6 +206,11 @@ impl Shard {
     /// Has the store forget all data that was read.
     pub fn drop_block_cache(&mut self) {
         self.host.store.drop_block_cache();
+    }
+
+    /// Has the store write a checkpoint, after which nothing is left to replay.
+    pub fn write_checkpoint(&mut self) {
+        self.host.store.checkpoint();
     }
 
     /// The next request for the device.

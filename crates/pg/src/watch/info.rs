@@ -1,5 +1,6 @@
 //! What is kept durably of a watch.
 
+use types::{EntityName, ObjectId};
 use wire::{Decode, DecodeError, Encode, EntityAddr, Reader, Writer};
 
 /// A watch, beside its cookie and client.
@@ -9,6 +10,15 @@ pub struct WatchInfo {
     pub timeout_s: u32,
     /// Where the client was when it began to watch.
     pub addr: EntityAddr,
+}
+
+/// One client that watches an object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WatchView {
+    pub object: ObjectId,
+    pub watcher: EntityName,
+    pub cookie: u64,
+    pub info: WatchInfo,
 }
 
 impl Encode for WatchInfo {

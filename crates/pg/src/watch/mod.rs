@@ -12,5 +12,5 @@ mod info;
 mod tests;
 mod watches;
 
-pub use info::WatchInfo;
+pub use info::{WatchInfo, WatchView};
 pub(crate) use watches::Watches;

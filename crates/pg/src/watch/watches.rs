@@ -1,6 +1,6 @@
 //! Watches and notifications of a group's objects, as the primary keeps them in memory.
 
-use super::WatchInfo;
+use super::{WatchInfo, WatchView};
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,6 +155,21 @@ impl Watches {
                 Watch { timeout, addr: info.addr, session, deadline, removal_asked: None }
             });
         }
+    }
+
+    /// All watches, as operators see them.
+    pub fn views(&self) -> impl Iterator<Item = WatchView> {
+        self.objects.iter().flat_map(|(object, watches)| {
+            watches.iter().map(|((cookie, watcher), watch)| WatchView {
+                object: object.clone(),
+                watcher: *watcher,
+                cookie: *cookie,
+                info: WatchInfo {
+                    timeout_s: u32::try_from(watch.timeout.as_secs()).unwrap_or(u32::MAX),
+                    addr: watch.addr,
+                },
+            })
+        })
     }
 
     /// Objects that are watched.

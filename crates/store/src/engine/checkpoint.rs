@@ -179,6 +179,11 @@ impl Store {
         self.checkpoint.wanted = Some(self.turns.last_ticket());
     }
 
+    /// Returns true if a checkpoint is being made, or was asked for.
+    pub fn checkpoint_is_pending(&self) -> bool {
+        !self.checkpoint.is_idle()
+    }
+
     /// Returns true if a checkpoint is being made.
     pub fn checkpoint_is_running(&self) -> bool {
         self.checkpoint.is_running()

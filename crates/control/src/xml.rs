@@ -9,8 +9,16 @@ use std::fmt::Write;
 /// Names of the whole, by command.
 const ROOTS: &[(&str, &str)] = &[
     ("auth get", "auth"),
+    ("auth export", "auth"),
     ("auth get-key", "auth"),
+    ("auth get-or-create", "auth"),
+    ("auth get-or-create-key", "auth"),
+    ("auth get-or-create-pending", "auth"),
+    ("auth list", "auth"),
     ("auth ls", "auth"),
+    ("auth print-key", "auth"),
+    ("auth print_key", "auth"),
+    ("auth rotate", "auth"),
     ("config dump", "config"),
     ("config get", "config"),
     ("config help", "option"),
@@ -90,7 +98,11 @@ const ENTRIES: &[(&str, &str)] = &[
     ("acting", "osd"),
     ("active", "osd"),
     ("addrvec", "addr"),
+    ("auth export", "auth_entities"),
     ("auth get", "auth_entities"),
+    ("auth get-or-create", "auth_entities"),
+    ("auth get-or-create-pending", "auth_entities"),
+    ("auth rotate", "auth_entities"),
     ("auth_dump", "auth_entities"),
     ("avail_no_missing", "shard"),
     ("bad_become_inactive", "pg"),
@@ -161,12 +173,12 @@ fn entry<'a>(list: &'a str, value: &Value) -> &'a str {
 
 /// Returns the answer `value` of the command `prefix` as XML: on one line without an end, or indented by a blank a
 /// level.
-pub(super) fn render(prefix: &str, value: &Value, pretty: bool) -> String {
+pub fn render(prefix: &str, value: &Value, pretty: bool) -> String {
     render_as(root(prefix), prefix, value, pretty)
 }
 
 /// Returns `value` as XML of the name `root`. `list`: the name of the list that it may be.
-pub(super) fn render_as(root: &str, list: &str, value: &Value, pretty: bool) -> String {
+pub fn render_as(root: &str, list: &str, value: &Value, pretty: bool) -> String {
     let mut out = String::new();
     element(&mut out, root, list, value, pretty.then_some(0));
     if pretty {
@@ -196,7 +208,7 @@ fn element(out: &mut String, tag: &str, list: &str, value: &Value, depth: Option
         }
         Value::String(text) => escape(out, text),
         Value::Null => {}
-        other => out.push_str(&super::Format::Json.render(other)),
+        other => out.push_str(&crate::Format::Json.render(other)),
     }
     write!(out, "</{tag}>").expect("writing to a string");
     end_line(out);
