@@ -16,7 +16,7 @@ use std::time::Duration;
 use tracing::info;
 use types::EntityType;
 use wire::messages as msg;
-use wire::msgr::{Peer, SessionId};
+use wire::msgr::{Peer, Rights, SessionId};
 use wire::nacre::mon as nacre;
 use wire::nacre::quorum::{self as q, Wrapped};
 use wire::{DecodeError, Envelope, Message, Target};
@@ -474,6 +474,7 @@ impl Member {
                     addrs: forward.addrs,
                     features: forward.features,
                     global_id: forward.global_id,
+                    rights: Rights::Everything,
                     lossy: true,
                     global_seq: forward.global_seq,
                 };
