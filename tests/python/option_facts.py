@@ -1,4 +1,4 @@
-"""Prints the facts of a Ceph's options, as `crates/mon/src/options/facts.tsv` has them.
+"""Prints the facts of a Ceph's options, as `crates/control/src/options/facts.tsv` has them.
 
 Usage: option_facts.py, with CEPH_CONF set to that of a running Ceph with at least one OSD. Descriptions are left out.
 """

@@ -36,7 +36,7 @@ pub mod identity;
 pub mod log;
 pub mod member;
 pub mod monitor;
-pub mod options;
+pub use control::options;
 mod osd_shards;
 mod pg_numbers;
 pub mod pools;

@@ -5,8 +5,8 @@ use super::config::{canonical, effective, value_for};
 use super::context::Context;
 use super::text_table::TextTable;
 use super::{Answer, Reply, refuse};
-use crate::options::{self, OptionFacts, OptionKind, value};
-use serde_json::{Value, json};
+use crate::options::{self, OptionFacts, value};
+use serde_json::json;
 use types::Errno;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -34,7 +34,7 @@ fn list(c: &Context<'_>) -> Answer {
 fn help(c: &Context<'_>) -> Answer {
     let key = canonical(c.args.word("key"));
     match options::find(&key) {
-        Some(option) => c.either(|| help_text(option), || help_value(option)),
+        Some(option) => c.either(|| help_text(option), || option.describe()),
         None => refuse(Errno::ENOENT, format!("unrecognized key '{key}'")),
     }
 }
@@ -65,45 +65,6 @@ fn help_text(option: &OptionFacts) -> String {
         }
     }
     out
-}
-
-/// Returns a value as the type of JSON that Ceph gives it.
-fn typed(kind: OptionKind, text: &str) -> Value {
-    let number = match kind {
-        OptionKind::Bool => Some(json!(text == "true")),
-        OptionKind::Int => text.parse::<i64>().ok().map(|n| json!(n)),
-        OptionKind::Uint => text.parse::<u64>().ok().map(|n| json!(n)),
-        OptionKind::Float => text.parse::<f64>().ok().map(|n| json!(n)),
-        _ => None,
-    };
-    number.unwrap_or_else(|| json!(text))
-}
-
-fn help_value(option: &OptionFacts) -> Value {
-    let typed_or_empty = |text: Option<&str>| text.map_or_else(|| json!(""), |text| typed(option.kind, text));
-    let own = option.default_for(false);
-    // The short text where it is Ceph's: it has more digits.
-    let default = if own == value::written(option.kind, option.default) { option.default } else { own.as_str() };
-    let mut value = json!({
-        "name": option.name,
-        "type": option.kind.word(),
-        "level": option.level,
-        "desc": options::use_of(option.name).effect(),
-        "long_desc": "",
-        "default": typed(option.kind, default),
-        "daemon_default": typed_or_empty(option.daemon_default),
-        "tags": option.tags,
-        "services": option.services,
-        "see_also": option.see_also,
-    });
-    if option.kind == OptionKind::Text {
-        value["enum_values"] = json!(option.choices);
-    }
-    value["min"] = typed_or_empty(option.min);
-    value["max"] = typed_or_empty(option.max);
-    value["can_update_at_runtime"] = json!(option.at_runtime);
-    value["flags"] = json!(option.flags);
-    value
 }
 
 /// Refuses a name that no daemon of the cluster has.

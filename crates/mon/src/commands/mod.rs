@@ -13,7 +13,6 @@
 //! Commands for Ceph's manager daemon are answered here, too.
 
 mod absent;
-mod arguments;
 mod auth;
 mod auth_checks;
 #[cfg(test)]
@@ -39,7 +38,6 @@ mod ec_profiles;
 #[cfg(test)]
 mod field_tests;
 mod force;
-mod format;
 mod health;
 mod log;
 mod mgr;
@@ -68,7 +66,6 @@ mod rbd;
 mod rights;
 mod scrub;
 mod services;
-mod signature;
 mod spread;
 mod table;
 #[cfg(test)]
@@ -78,16 +75,15 @@ mod tests;
 mod text_table;
 mod units;
 mod upmap;
-mod xml;
 
 pub use orders::{Asked, Order};
 
 use crate::identity::Identity;
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
+use control::{Format, arguments, signature, xml};
 use bytes::Bytes;
 use context::{Context, with_status};
-use format::Format;
 use serde_json::Value;
 use types::{EntityName, Errno, OsdId, Utime};
 use wire::EntityAddrVec;

@@ -1,6 +1,6 @@
 //! The arguments of a command, checked against its signature.
 
-use super::signature::{Kind, Parameter, Signature};
+use crate::signature::{Kind, Parameter, Signature};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use types::{Fsid, OsdId, PgId};

@@ -10,9 +10,11 @@
 //!
 //! Ceph's descriptions of options are not here. Options that have an effect are described in words of our own.
 
+mod describe;
 mod uses;
 pub mod value;
 
+pub use describe::typed;
 pub use uses::{Use, honoured, use_of};
 
 use std::collections::BTreeMap;

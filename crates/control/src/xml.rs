@@ -173,12 +173,12 @@ fn entry<'a>(list: &'a str, value: &Value) -> &'a str {
 
 /// Returns the answer `value` of the command `prefix` as XML: on one line without an end, or indented by a blank a
 /// level.
-pub(super) fn render(prefix: &str, value: &Value, pretty: bool) -> String {
+pub fn render(prefix: &str, value: &Value, pretty: bool) -> String {
     render_as(root(prefix), prefix, value, pretty)
 }
 
 /// Returns `value` as XML of the name `root`. `list`: the name of the list that it may be.
-pub(super) fn render_as(root: &str, list: &str, value: &Value, pretty: bool) -> String {
+pub fn render_as(root: &str, list: &str, value: &Value, pretty: bool) -> String {
     let mut out = String::new();
     element(&mut out, root, list, value, pretty.then_some(0));
     if pretty {
@@ -208,7 +208,7 @@ fn element(out: &mut String, tag: &str, list: &str, value: &Value, depth: Option
         }
         Value::String(text) => escape(out, text),
         Value::Null => {}
-        other => out.push_str(&super::Format::Json.render(other)),
+        other => out.push_str(&crate::Format::Json.render(other)),
     }
     write!(out, "</{tag}>").expect("writing to a string");
     end_line(out);

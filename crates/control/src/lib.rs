@@ -1,0 +1,21 @@
+//! A daemon's side towards its operators: options with their sources, forms of commands, and how answers are printed.
+//!
+//! * [`options`]: the options that there are, and which of them have an effect.
+//! * [`Settings`]: the options of one daemon, by source.
+//! * [`Table`]: the commands that a daemon knows; `signature.rs`, `arguments.rs`: from a command's form to checked
+//!   arguments.
+//! * [`everywhere`]: commands that every daemon answers alike.
+//! * [`Format`], [`xml`]: printing of answers.
+
+pub mod arguments;
+pub mod everywhere;
+mod format;
+pub mod options;
+mod settings;
+pub mod signature;
+mod table;
+pub mod xml;
+
+pub use format::Format;
+pub use settings::{SetError, Settings};
+pub use table::{Form, Refusal, Table, Told};
