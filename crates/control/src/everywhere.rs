@@ -16,7 +16,10 @@ pub const COMMANDS: &[Form] = &[
     Form::new("config show", "print all options of this daemon"),
     Form::new("config unset {var:String}", "take back what config set did"),
     Form::new("get_heap_property {property:String}", "print a property of the allocator; there is none"),
-    Form::new("heap {heapcmd:Choices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats} {value:String,req=false}", "command the allocator; only tcmalloc takes commands"),
+    Form::new(
+        "heap {heapcmd:Choices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats} {value:String,req=false}",
+        "command the allocator; only tcmalloc takes commands",
+    ),
     Form::new("injectargs {injected_args:String,n=N}", "set options until this daemon ends"),
     Form::new("log dump", "write log lines that are held back; there are none"),
     Form::new("log flush", "write log lines that are held back; there are none"),

@@ -39,12 +39,25 @@ pub enum Said<'a> {
     More(&'a [u8]),
 }
 
+/// The address that a peer has come to. Rights at one are none at the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum At {
+    Monitor,
+    Manager,
+}
+
+impl At {
+    fn of(session: &Session) -> At {
+        if session.is_at_manager { At::Manager } else { At::Monitor }
+    }
+}
+
 #[derive(Debug)]
-enum Handshake {
+pub(super) enum Handshake {
     Monitor(MonitorAccept),
     Manager(ServiceAccept),
-    /// The peer is accepted, and its session has not begun.
-    Accepted(Box<Identity>),
+    /// The peer is accepted at one of the two addresses, and its session has not begun.
+    Accepted(At, Box<Identity>),
 }
 
 /// Handshakes, and what they need beside the state.
@@ -84,15 +97,17 @@ impl Authentication {
     }
 
     /// Takes out the accepted peer whose session begins.
-    fn take(&mut self, global_id: u64, name: &wire::basic::AuthName) -> Option<Identity> {
-        let is_it = |identity: &Identity| identity.global_id() == Some(global_id) && identity.name == *name;
-        let mut found = self
-            .handshakes
-            .iter()
-            .filter(|(_, (_, handshake))| matches!(handshake, Handshake::Accepted(identity) if is_it(identity)));
-        let conn = *found.next_back()?.0;
+    fn take(&mut self, session: &Session) -> Option<Identity> {
+        let (at, peer) = (At::of(session), &session.peer);
+        let is_it = |handshake: &Handshake| match handshake {
+            Handshake::Accepted(came_to, identity) => {
+                *came_to == at && identity.global_id() == Some(peer.global_id) && identity.name == peer.auth_name
+            }
+            _ => false,
+        };
+        let conn = *self.handshakes.iter().rfind(|(_, (_, handshake))| is_it(handshake))?.0;
         match self.handshakes.remove(&conn)? {
-            (_, Handshake::Accepted(identity)) => Some(*identity),
+            (_, Handshake::Accepted(_, identity)) => Some(*identity),
             _ => None,
         }
     }
@@ -122,7 +137,7 @@ impl Monitor {
             (Said::More(payload), Some(Handshake::Monitor(accept))) => (accept.more(view, payload), None),
             _ => (Step::Refused(Refusal::OutOfTurn), None),
         });
-        self.concluded(conn, from, step, next.map(Handshake::Monitor))
+        self.concluded((conn, At::Monitor), from, step, next.map(Handshake::Monitor))
     }
 
     /// Answers what the other end of a connection to the manager's address says to prove who it is.
@@ -146,22 +161,29 @@ impl Monitor {
             _ => (Step::Refused(Refusal::OutOfTurn), None),
         };
         drop(entropy);
-        self.concluded(conn, from, step, next.map(Handshake::Manager))
+        self.concluded((conn, At::Manager), from, step, next.map(Handshake::Manager))
     }
 
     /// Keeps the outcome of a step.
-    fn concluded(&mut self, conn: ConnId, from: Option<IpAddr>, step: Step, next: Option<Handshake>) -> Step {
+    fn concluded(
+        &mut self,
+        (conn, at): (ConnId, At),
+        from: Option<IpAddr>,
+        step: Step,
+        next: Option<Handshake>,
+    ) -> Step {
         match (&step, next) {
             (Step::More(_), Some(next)) => self.authentication.keep(conn, from, next),
             (Step::Accepted(accepted), _) => {
                 let identity = Identity::accepted(accepted, from);
                 // A session that stands may go on over another connection: what its other end proves from now on is
                 // what counts.
-                let stands = self.sessions.values_mut().find(|known| known.is_of(&identity));
+                let mut stands = self.sessions.values_mut().filter(|known| At::of(known) == at);
+                let stands = stands.find(|known| known.is_of(&identity));
                 if let Some(known) = stands {
                     known.identity = identity.clone();
                 }
-                self.authentication.keep(conn, from, Handshake::Accepted(Box::new(identity)));
+                self.authentication.keep(conn, from, Handshake::Accepted(at, Box::new(identity)));
             }
             (Step::Refused(refusal), _) => {
                 let from = from.map_or_else(|| "unknown".to_owned(), |from| from.to_string());
@@ -179,11 +201,10 @@ impl Monitor {
 
     /// Finds out who is at the other end of a session that begins.
     pub(super) fn identify(&mut self, session: &mut Session) {
-        let peer = &session.peer;
-        session.identity = match self.authentication.take(peer.global_id, &peer.auth_name) {
+        session.identity = match self.authentication.take(session) {
             Some(identity) => identity,
-            None if self.authentication.is_asked_for() => Identity::unknown(&peer.auth_name),
-            None => Identity::claimed(&peer.auth_name),
+            None if self.authentication.is_asked_for() => Identity::unknown(&session.peer.auth_name),
+            None => Identity::claimed(&session.peer.auth_name),
         };
     }
 

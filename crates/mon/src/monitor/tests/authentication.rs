@@ -339,6 +339,32 @@ fn an_osd_speaks_for_itself_alone() {
 }
 
 #[test]
+fn rights_at_the_managers_address_are_none_at_the_monitors() {
+    let mut h = asking(&[("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow *"), ("osd", "allow *")])]);
+    let mut client = h.party("client.m");
+    let accepted = h.meet(2, &mut client).unwrap();
+    let (at, conn) = (h.at(), ConnId(4));
+    let mut connect = client.connect_service(EntityType::MGR, Method::Cephx, &mut entropy(5)).unwrap();
+    let request = connect.request(&mut entropy(6));
+    let said = Said::Request { method: 2, modes: &[1], payload: &request.payload };
+    let Step::More(challenge) = h.monitor.authenticate_at_manager(at, conn, None, said) else { panic!("refused") };
+    let more = connect.more(&challenge, &mut entropy(7)).unwrap();
+    let step = h.monitor.authenticate_at_manager(at, conn, None, Said::More(&more));
+    let Step::Accepted(there) = step else { panic!("{step:?}") };
+    assert_eq!((there.caps.clone(), there.global_id), (Granted::Text("allow *".to_owned()), accepted.global_id));
+    // Both are accepted before either session begins.
+    let session = h.begin(&accepted, EntityName::client(1));
+    let noout = r#"{"prefix":"osd set","key":"noout"}"#;
+    assert_eq!(h.command(session, noout).result, Errno::EACCES.as_result());
+    let peer = h.monitor.sessions[&session].peer.clone();
+    let at_manager = SessionId(1 << 62);
+    h.input(MonitorInput::OpenedAtManager { session: at_manager, peer });
+    h.say(at_manager, msg::MgrCommand { fsid: FSID, cmd: vec![noout.to_owned()], input: Default::default() });
+    assert_eq!(h.heard::<msg::MgrCommandReply>(at_manager)[0].result, 0);
+    assert_eq!(h.command(session, noout).result, Errno::EACCES.as_result());
+}
+
+#[test]
 fn a_removed_or_replaced_key_is_dead_at_once() {
     let osd = &[("mon", "allow profile osd"), ("osd", "allow *")][..];
     let mut h = asking(&[("osd.0", KeyKind::Aes, osd), ("client.c", KeyKind::Aes, &[("mon", "allow rw")])]);
