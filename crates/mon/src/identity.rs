@@ -1,4 +1,4 @@
-//! Who is at the other end of a session, and what he may do.
+//! The party at the other end of a session, and what it may do.
 
 use auth::caps::{Access, MonCaps, MonRequest};
 use auth::{Accepted, Granted, Method};
@@ -20,7 +20,7 @@ pub enum Standing {
 
 /// A party as far as it is known.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct Party {
     pub name: AuthName,
     pub standing: Standing,
     pub granted: Granted,
@@ -31,32 +31,32 @@ pub struct Identity {
     pub accepted: Option<Box<Accepted>>,
 }
 
-impl Identity {
-    fn new(name: &AuthName, standing: Standing, granted: Granted) -> Identity {
+impl Party {
+    fn new(name: &AuthName, standing: Standing, granted: Granted) -> Party {
         let caps = MonCaps::of(&granted);
-        Identity { name: name.clone(), standing, granted, caps, from: None, accepted: None }
+        Party { name: name.clone(), standing, granted, caps, from: None, accepted: None }
     }
 
     /// A party where nobody proves anything: it may do everything.
-    pub fn claimed(name: &AuthName) -> Identity {
-        Identity::new(name, Standing::Claimed, Granted::Everything)
+    pub fn claimed(name: &AuthName) -> Party {
+        Party::new(name, Standing::Claimed, Granted::Everything)
     }
 
     /// A party that was not accepted: it may do nothing.
-    pub fn unknown(name: &AuthName) -> Identity {
-        Identity::new(name, Standing::Unknown, Granted::Text(String::new()))
+    pub fn unknown(name: &AuthName) -> Party {
+        Party::new(name, Standing::Unknown, Granted::Text(String::new()))
     }
 
     /// A party that has proven its name to another monitor.
-    pub fn vouched_for(name: &AuthName, caps: String, from: Option<IpAddr>) -> Identity {
-        Identity { from, ..Identity::new(name, Standing::Proven, Granted::Text(caps)) }
+    pub fn vouched_for(name: &AuthName, caps: String, from: Option<IpAddr>) -> Party {
+        Party { from, ..Party::new(name, Standing::Proven, Granted::Text(caps)) }
     }
 
     /// A party that is accepted, at the address `from`.
-    pub fn accepted(accepted: &Accepted, from: Option<IpAddr>) -> Identity {
+    pub fn accepted(accepted: &Accepted, from: Option<IpAddr>) -> Party {
         let standing = if accepted.method == Method::None { Standing::Claimed } else { Standing::Proven };
-        let identity = Identity::new(&accepted.name, standing, accepted.caps.clone());
-        Identity { from, accepted: Some(Box::new(accepted.clone())), ..identity }
+        let identity = Party::new(&accepted.name, standing, accepted.caps.clone());
+        Party { from, accepted: Some(Box::new(accepted.clone())), ..identity }
     }
 
     /// The id that a handshake with this monitor gave.

@@ -78,7 +78,7 @@ mod upmap;
 
 pub use orders::{Asked, Order};
 
-use crate::identity::Identity;
+use crate::identity::Party;
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
 use bytes::Bytes;
@@ -98,7 +98,7 @@ pub struct Request<'a> {
     /// The client that sent it.
     pub from: EntityName,
     /// Name and rights of that client, as far as they are known.
-    pub who: &'a Identity,
+    pub who: &'a Party,
     /// True if it was sent to this monitor in person (`ceph tell mon.a ...`).
     pub tell: bool,
     /// True if it was sent to the manager.

@@ -2,7 +2,7 @@
 
 use super::{Outcome, Reply, Request, handle};
 use crate::bootstrap::bootstrap;
-use crate::identity::Identity;
+use crate::identity::Party;
 use crate::volatile::{IoRates, OsdStat, PgStat, Quorum};
 use crate::{Batch, BootstrapSpec, MonState, Update, Volatile};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ pub(super) struct TestCluster {
     pub state: MonState,
     pub volatile: Volatile,
     /// The one who gives the commands.
-    pub who: Identity,
+    pub who: Party,
 }
 
 impl TestCluster {
@@ -45,7 +45,7 @@ impl TestCluster {
             name: "a".into(),
             ..Volatile::default()
         };
-        TestCluster { state, volatile, who: Identity::claimed(&Default::default()) }
+        TestCluster { state, volatile, who: Party::claimed(&Default::default()) }
     }
 
     /// Makes a cluster with three OSDs, up and in, the first two of class `ssd`.

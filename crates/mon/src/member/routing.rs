@@ -8,7 +8,7 @@
 use super::letters::{Letter, Letters};
 use super::{Action, MANAGER_SESSIONS, Member};
 use crate::bounds::{HANDED_ON_BYTES_MAX, bytes_of};
-use crate::identity::Identity;
+use crate::identity::Party;
 use crate::monitor::{self, Now};
 use raft::{ReadId, ServerId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -488,8 +488,8 @@ impl Member {
                     global_seq: forward.global_seq,
                 };
                 let identity = match forward.proven {
-                    Some(q::Proven { caps, from }) => Identity::vouched_for(&peer.auth_name, caps, from.parse().ok()),
-                    None => Identity::claimed(&peer.auth_name),
+                    Some(q::Proven { caps, from }) => Party::vouched_for(&peer.auth_name, caps, from.parse().ok()),
+                    None => Party::claimed(&peer.auth_name),
                 };
                 let input = monitor::MonitorInput::Forwarded { session: id, peer, identity };
                 self.monitor.handle(now, input, &mut self.todo);

@@ -7,7 +7,7 @@
 use super::session::Session;
 use super::{Monitor, MonitorAction, Now};
 use crate::MonState;
-use crate::identity::{Identity, Standing};
+use crate::identity::{Party, Standing};
 use crate::state::{KnownEntities, SERVICES};
 use crate::update::Update;
 use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, requests};
@@ -57,7 +57,7 @@ pub(super) enum Handshake {
     Monitor(MonitorAccept),
     Manager(ServiceAccept),
     /// The peer is accepted at one of the two addresses, and its session has not begun.
-    Accepted(At, Box<Identity>),
+    Accepted(At, Box<Party>),
 }
 
 /// Handshakes, and what they need beside the state.
@@ -97,7 +97,7 @@ impl Authentication {
     }
 
     /// Takes out the accepted peer whose session begins.
-    fn take(&mut self, session: &Session) -> Option<Identity> {
+    fn take(&mut self, session: &Session) -> Option<Party> {
         let (at, peer) = (At::of(session), &session.peer);
         let is_it = |handshake: &Handshake| match handshake {
             Handshake::Accepted(came_to, identity) => {
@@ -175,7 +175,7 @@ impl Monitor {
         match (&step, next) {
             (Step::More(_), Some(next)) => self.authentication.keep(conn, from, next),
             (Step::Accepted(accepted), _) => {
-                let identity = Identity::accepted(accepted, from);
+                let identity = Party::accepted(accepted, from);
                 // A session that stands may go on over another connection: what its other end proves from now on is
                 // what counts.
                 let mut stands = self.sessions.values_mut().filter(|known| At::of(known) == at);
@@ -203,8 +203,8 @@ impl Monitor {
     pub(super) fn identify(&mut self, session: &mut Session) {
         session.identity = match self.authentication.take(session) {
             Some(identity) => identity,
-            None if self.authentication.is_asked_for() => Identity::unknown(&session.peer.auth_name),
-            None => Identity::claimed(&session.peer.auth_name),
+            None if self.authentication.is_asked_for() => Party::unknown(&session.peer.auth_name),
+            None => Party::claimed(&session.peer.auth_name),
         };
     }
 
@@ -219,9 +219,9 @@ impl Monitor {
     }
 
     /// Returns another monitor's word on a party, if that monitor asks for proofs as this one does.
-    pub(super) fn believed(&self, identity: Identity) -> Identity {
+    pub(super) fn believed(&self, identity: Party) -> Party {
         match identity.standing {
-            Standing::Claimed if self.authentication.is_asked_for() => Identity::unknown(&identity.name),
+            Standing::Claimed if self.authentication.is_asked_for() => Party::unknown(&identity.name),
             _ => identity,
         }
     }

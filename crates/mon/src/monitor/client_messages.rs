@@ -150,7 +150,7 @@ impl Monitor {
         out: &mut Vec<MonitorAction>,
     ) {
         let known = &self.sessions[&session];
-        let (from, global_seq, who) = (known.peer.name, known.peer.global_seq, known.identity.clone());
+        let (from, global_seq, who) = (known.peer.name, known.peer.global_seq, Box::new(known.identity.clone()));
         let cmd = || request.cmd.iter().map(|command| commands::for_log(command)).collect::<Vec<_>>();
         debug!(%from, global_seq, tid, cmd = ?cmd(), leads = self.leads, "command");
         let wrong_cluster = request.fsid != self.state.fsid;
@@ -186,7 +186,7 @@ impl Monitor {
         out: &mut Vec<MonitorAction>,
     ) {
         let known = &self.sessions[&session];
-        let (from, tell, who) = (known.peer.name, !known.is_at_manager, known.identity.clone());
+        let (from, tell, who) = (known.peer.name, !known.is_at_manager, Box::new(known.identity.clone()));
         let wrong_cluster = fsid != self.state.fsid && !fsid.is_zero();
         let too_large = is_too_large(&cmd, &input);
         let input = if too_large.is_some() { Default::default() } else { input.into_bytes() };

@@ -39,7 +39,7 @@ mod subscriptions;
 #[cfg(test)]
 mod tests;
 
-use crate::identity::Identity;
+use crate::identity::Party;
 use crate::{MonState, Volatile};
 use authentication::Authentication;
 pub use authentication::Said;
@@ -90,7 +90,7 @@ pub enum MonitorInput {
     Forwarded {
         session: SessionId,
         peer: Peer,
-        identity: Identity,
+        identity: Party,
     },
     Message {
         session: SessionId,

@@ -10,7 +10,7 @@ use crate::bounds::{
     NAME_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, cut,
 };
 use crate::commands::{self, Asked, Order, Outcome, Reply};
-use crate::identity::Identity;
+use crate::identity::Party;
 use crate::pools::{self, PoolOpOutcome};
 use crate::state::{LogEntry, LogPriority};
 use crate::update::{Batch, Update};
@@ -68,7 +68,7 @@ pub(super) struct CommandRequest {
     pub tid: u64,
     pub from: EntityName,
     /// The party that sent it, as it was known then.
-    pub who: Identity,
+    pub who: Box<Party>,
     /// The words as they came; echoed in the answer.
     pub cmd: Vec<String>,
     pub input: Bytes,
@@ -350,7 +350,7 @@ impl Monitor {
         let [command] = &request.cmd[..] else {
             return Outcome::Reply(Reply::error(Errno::EINVAL, "a command is one JSON text"));
         };
-        let who = self.sessions.get(&request.session).map_or(&request.who, |known| &known.identity).clone();
+        let who = self.sessions.get(&request.session).map_or(&*request.who, |known| &known.identity).clone();
         let sessions = if commands::asks_for_sessions(command) { self.session_infos() } else { Vec::new() };
         let request = commands::Request {
             command,

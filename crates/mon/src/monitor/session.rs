@@ -1,7 +1,7 @@
 //! One connected party.
 
 use super::subscriptions::Subscriptions;
-use crate::identity::Identity;
+use crate::identity::Party;
 use types::{EntityType, Fsid, OsdId};
 use wire::Target;
 use wire::msgr::Peer;
@@ -11,7 +11,7 @@ use wire::msgr::Peer;
 pub(super) struct Session {
     pub peer: Peer,
     /// The party at the other end, as it has proven to be, or is believed without.
-    pub identity: Identity,
+    pub identity: Party,
     pub subscriptions: Subscriptions,
     /// True if it came to the manager's address: its messages are for a manager, and are answered as by one.
     pub is_at_manager: bool,
@@ -27,7 +27,7 @@ pub(super) struct Session {
 impl Session {
     pub fn new(peer: Peer) -> Session {
         Session {
-            identity: Identity::unknown(&peer.auth_name),
+            identity: Party::unknown(&peer.auth_name),
             peer,
             subscriptions: Subscriptions::default(),
             is_at_manager: false,
@@ -46,7 +46,7 @@ impl Session {
     }
 
     /// True if this party is at the other end already.
-    pub fn is_of(&self, identity: &Identity) -> bool {
+    pub fn is_of(&self, identity: &Party) -> bool {
         identity.global_id() == Some(self.peer.global_id) && self.identity.name == identity.name
     }
 
