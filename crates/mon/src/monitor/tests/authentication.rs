@@ -29,8 +29,11 @@ fn name_of(text: &str) -> AuthName {
     auth::keyring::parse_entity(text).unwrap()
 }
 
+/// An entity: name, kind of its key, capabilities by service.
+type Known<'a> = (&'a str, KeyKind, &'a [(&'a str, &'a str)]);
+
 /// A monitor that asks for proofs, in a cluster where these entities are known.
-fn asking(entities: &[(&str, KeyKind, &[(&str, &str)])]) -> Harness {
+fn asking(entities: &[Known<'_>]) -> Harness {
     let mut state = MonState::default();
     let mut first = first_batch();
     let now = Utime { sec: 1_000_000, nsec: 0 };
