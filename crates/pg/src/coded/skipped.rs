@@ -1,4 +1,4 @@
-//! What an update leaves as it was.
+//! Shards that an update leaves as they were.
 //!
 //! An update of parts of stripes changes bytes on some shards only. The others have it in their logs, and nothing of
 //! theirs is older for it. They follow in one matter: attributes are the same on all shards, so the entry itself holds

@@ -1,4 +1,4 @@
-//! What a shard needs to take an update back by itself.
+//! Means by which a shard takes an update back by itself.
 //!
 //! An update that fewer shards have than are needed to read it can be neither completed nor rebuilt: it is taken back
 //! where it is. No client was answered for it. Each shard keeps what that takes with its log entry, until it is known
@@ -56,7 +56,7 @@ pub fn kept_back(object: &ObjectId, version: EVersion) -> ObjectId {
 }
 
 impl Undo {
-    /// What must be done together with the update, before its own steps.
+    /// Steps that are carried out together with the update, before its own.
     pub(crate) fn prepare(&self, object: &ObjectId, version: EVersion) -> Vec<Step> {
         let kept = || kept_back(object, version);
         match self {

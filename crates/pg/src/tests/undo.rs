@@ -12,7 +12,7 @@ struct OneStore {
     random: u64,
 }
 
-/// What an object holds: its bytes and the attribute `a`.
+/// An object's content: its bytes and the attribute `a`.
 type State = Option<(Vec<u8>, Option<Bytes>)>;
 
 impl OneStore {

@@ -492,7 +492,7 @@ impl Bench {
         let (offset, len) = self.some_range();
         match self.random.below(24) {
             0..=6 => Step::Write { object, offset, data: self.some_data(len as usize) },
-            // What is added to a bad block makes another bad one.
+            // Bytes that are added to a bad block make another bad one.
             7 if !self.aligned_only => Step::Xor { object, offset, data: self.some_data(len as usize) },
             7 => Step::Write { object, offset, data: self.some_data(len as usize) },
             8 => Step::Zero { object, offset, len },

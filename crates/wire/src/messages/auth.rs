@@ -80,13 +80,13 @@ mod tests {
     #[test]
     fn requests_and_answers_read_back_and_their_bytes_do_not_move() {
         let request = Auth { method: 2, payload: Bytes::from_static(&[7, 8]), monmap_epoch: 3 };
-        let envelope = request.seal(0, Target::PACIFIC);
+        let envelope = request.clone().seal(0, Target::PACIFIC);
         let head = [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(envelope.front[..], [&head[..], &[2, 0, 0, 0, 2, 0, 0, 0, 7, 8, 3, 0, 0, 0]].concat());
         assert_eq!(Auth::open(&envelope), Ok(request));
         let reply =
             AuthReply { method: 2, result: -13, global_id: 5, payload: Bytes::from_static(&[9]), status: "no".into() };
-        let envelope = reply.seal(0, Target::PACIFIC);
+        let envelope = reply.clone().seal(0, Target::PACIFIC);
         let bytes = [2, 0, 0, 0, 0xf3, 0xff, 0xff, 0xff, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 9, 2, 0, 0, 0, b'n', b'o'];
         assert_eq!(envelope.front[..], bytes);
         assert_eq!(AuthReply::open(&envelope), Ok(reply));

@@ -430,6 +430,7 @@ impl Assembler {
 }
 
 /// State of a large record.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
 enum Gathered {
     Part,
     /// All of it, and the message unless its sender gave it up.

@@ -183,7 +183,7 @@ impl World {
         auth::messenger::answer(outcome, &self.policy, None)
     }
 
-    fn to_daemon(&mut self, daemon: usize, conn: ConnId, bytes: &[u8]) {
+    fn hand_to_daemon(&mut self, daemon: usize, conn: ConnId, bytes: &[u8]) {
         self.daemons[daemon].messenger.received(conn, bytes, self.now);
         while let Some((conn, step)) = self.daemons[daemon].messenger.poll_auth() {
             self.answer(daemon, conn, step);
@@ -220,7 +220,7 @@ impl World {
             }
             Output::Transmit { conn, data } => {
                 if let Some((daemon, theirs)) = self.streams.get(&conn).copied() {
-                    self.to_daemon(daemon, theirs, &data.to_vec());
+                    self.hand_to_daemon(daemon, theirs, &data.to_vec());
                 }
             }
             Output::Close { conn } => {

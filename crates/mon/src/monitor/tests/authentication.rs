@@ -11,7 +11,7 @@ use auth::cephx::service::{ServiceAccept, ServiceView};
 use auth::clock::TOLERANCE;
 use auth::{Accepted, ClientPolicy, Granted, Key, KeyKind, Method, Mode, NoneFrom, Refusal, ServerPolicy, Step};
 use serde_json::Value;
-use wire::msgr::ConnId;
+use wire::msgr::{ConnId, Rights};
 
 const SERVICES: [EntityType; 3] = [EntityType::MON, EntityType::OSD, EntityType::MGR];
 
@@ -98,6 +98,7 @@ impl Harness {
         let peer = Peer {
             name: says,
             auth_name: accepted.name.clone(),
+            rights: Rights::Caps("".into()),
             addrs: EntityAddrVec::default(),
             features: features::PACIFIC,
             global_id: accepted.global_id,
