@@ -83,7 +83,7 @@ async fn image(connected: &Cluster) {
     image.write(5_000_000, "written").await.expect("a write");
     image.create_snapshot("s").await.expect("a snapshot");
     image.write(5_000_000, "changed").await.expect("a write");
-    assert_eq!(&image.read(5_000_000, 7).await.expect("a read")[..], b"changed");
+    assert_eq!(image.read(5_000_000, 7).await.expect("a read").to_vec(), b"changed");
     image.close().await.expect("it closes");
     let before = Image::open(&pool.clone(), "i").await.expect("it opens");
     before.remove_snapshot("s").await.expect("no snapshot any more");
@@ -104,9 +104,9 @@ fn rights(cluster: &TestCluster) {
     }
     let file = cluster.scratch("put").display().to_string();
     let said = nacre(&["put", "kept", "new", &file, "--id", "reader", "--keyring", &path], &cluster.conf());
-    assert!(said.fails().contains("not permitted"), "a reader writes nothing");
+    assert!(said.failure().contains("not permitted"), "a reader writes nothing");
     // By default the keyring is the one that the file names, which does not know that client.
-    let said = nacre(&["get", "kept", "crc", &back, "--id", "reader"], &cluster.conf()).fails();
+    let said = nacre(&["get", "kept", "crc", &back, "--id", "reader"], &cluster.conf()).failure();
     assert!(said.contains("client.reader has no key: keyring ") && said.contains("has no 'client.reader'"), "{said}");
 }
 
@@ -117,7 +117,7 @@ fn wrong_keys(cluster: &TestCluster) {
     run(authtool, LIMIT).ok();
     let conf = conf_with(cluster, "wrong.conf", &format!("keyring = {keyring}"));
     let began = Instant::now();
-    let said = nacre(&["pool", "ls"], &conf).fails();
+    let said = nacre(&["pool", "ls"], &conf).failure();
     assert!(began.elapsed() < Duration::from_secs(8), "it does not try for long");
     assert!(
         said.contains("the monitors refuse client.admin") && said.contains(&format!("keyring {keyring}")),
@@ -127,13 +127,13 @@ fn wrong_keys(cluster: &TestCluster) {
     let mut authtool = Command::new("ceph-authtool");
     authtool.args([&keyring, "--gen-key", "-n", "client.nobody"]);
     run(authtool, LIMIT).ok();
-    let said = nacre(&["pool", "ls", "--id", "nobody", "--keyring", &keyring], &cluster.conf()).fails();
+    let said = nacre(&["pool", "ls", "--id", "nobody", "--keyring", &keyring], &cluster.conf()).failure();
     assert!(said.contains("the monitors refuse client.nobody"), "{said}");
     // Without any proof nobody is let in either.
     let text = std::fs::read_to_string(cluster.conf()).expect("the configuration");
     let conf = cluster.dir().join("none.conf");
     std::fs::write(&conf, text.replace("client required = cephx", "client required = none")).expect("it is written");
-    let said = nacre(&["pool", "ls"], &conf).fails();
+    let said = nacre(&["pool", "ls"], &conf).failure();
     assert!(said.contains("the monitors refuse client.admin") && said.contains("allowed are methods [2]"), "{said}");
 }
 
