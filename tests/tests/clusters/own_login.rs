@@ -70,7 +70,7 @@ fn in_mode(cluster: &TestCluster, mode: &str, conf: &Path) {
     run(cluster.command("rados", &["-p", "kept", "get", mode, &back]), LIMIT).ok();
     assert!(std::fs::read(&back).expect("a file") == bytes, "{mode}: Ceph's client reads it");
     let mut bench = Command::new(binary());
-    let flags = "bench run --object-size 64KiB --objects 60 --pgs 8 --warm-up 0.3 --seconds 1.5 --workloads write";
+    let flags = "bench run --object-size 64KiB --objects 60 --pgs 8 --warm-up 0.3 --seconds 1.5 --mode write";
     bench.args(flags.split_whitespace()).arg("--cluster").arg(format!("ceph={}", conf.display()));
     bench.arg("--out").arg(cluster.scratch(&format!("bench-{mode}")));
     run(bench, LIMIT).ok();
