@@ -38,7 +38,7 @@ pub(super) const COMMANDS: &[Command] = &[
         "pg ls-by-osd {osd:OsdName} {pool:Int,req=false} {states:String,n=N,req=false}",
         "r",
         "list the placement groups on an OSD",
-        |c| list_on_osd(c, |pg, osd| pg.report.up.contains(&osd) || pg_print::acting(c.map(), pg).contains(&osd)),
+        |c| list_on_osd(c, |pg, osd| pg.report.up.contains(&osd) || pg.acting_shown(c.map()).contains(&osd)),
     ),
     Command::new(
         "pg ls-by-primary {osd:OsdName} {pool:Int,req=false} {states:String,n=N,req=false}",
@@ -222,7 +222,7 @@ fn list_text(c: &Context<'_>, pgs: &[&PgStat]) -> String {
             r.last_update.to_string(),
             format!("{}:{}", r.epoch.0, r.sequence),
             members(&r.up),
-            members(pg_print::acting(c.map(), pg)),
+            members(pg.acting_shown(c.map())),
             scrubbed.light_at.to_string(),
             scrubbed.deep_at.to_string(),
         ]);

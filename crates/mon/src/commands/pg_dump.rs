@@ -133,8 +133,7 @@ fn osd_sum_row(c: &Context<'_>) -> String {
 /// Returns the number of groups of which an OSD holds a copy, and of those whose primary it is.
 fn pg_counts(c: &Context<'_>, osd: OsdId) -> (usize, usize) {
     let pgs = c.volatile.pgs.values();
-    let on =
-        pgs.clone().filter(|pg| pg.report.up.contains(&osd) || pg_print::acting(c.map(), pg).contains(&osd)).count();
+    let on = pgs.clone().filter(|pg| pg.report.up.contains(&osd) || pg.acting_shown(c.map()).contains(&osd)).count();
     (on, pgs.filter(|pg| pg_print::primary(&pg.report.acting) == osd.0).count())
 }
 
@@ -244,7 +243,7 @@ fn totals_value(totals: &PgTotals, up: usize, acting: usize) -> Value {
 fn stats_value(c: &Context<'_>, pool: Option<PoolId>) -> Value {
     let pgs = || c.volatile.pgs.values().filter(|pg| pool.is_none_or(|pool| pg.report.pgid.pool == pool));
     let up = pgs().map(|pg| pg.report.up.len()).sum();
-    let acting = pgs().map(|pg| pg_print::acting(c.map(), pg).len()).sum();
+    let acting = pgs().map(|pg| pg.acting_shown(c.map()).len()).sum();
     totals_value(&c.volatile.totals(pool), up, acting)
 }
 

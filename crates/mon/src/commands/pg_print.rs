@@ -121,19 +121,11 @@ pub(super) fn scrubbed(map: &OsdMap, report: &PgReport) -> PgScrubReport {
     PgScrubReport { light_at, deep_at, clean_at: scrub.clean_at.max(made), ..scrub }
 }
 
-/// Returns the acting set of a group as a Ceph would tell it: never longer than the pool's size. What a group that
-/// moves keeps beside that is nobody's who places data.
-pub(super) fn acting<'a>(map: &OsdMap, pg: &'a PgStat) -> &'a [OsdId] {
-    let acting = &pg.report.acting[..];
-    let size = map.pool(pg.report.pgid.pool).map_or(acting.len(), |pool| pool.size.into());
-    &acting[..acting.len().min(size)]
-}
-
 /// Returns the totals of one group.
 fn totals(map: &OsdMap, pg: &PgStat) -> PgTotals {
     let mut totals = PgTotals::default();
     totals.add(&pg.report);
-    totals.copies = pg.report.objects.saturating_mul(acting(map, pg).len() as u64);
+    totals.copies = pg.report.objects.saturating_mul(pg.acting_shown(map).len() as u64);
     totals
 }
 
@@ -181,7 +173,7 @@ fn value(map: &OsdMap, pg: &PgStat) -> Value {
         "snaptrimq_len": r.trim_queue,
         "stat_sum": sum_value(&totals(map, pg)),
         "up": osds_value(&r.up),
-        "acting": osds_value(acting(map, pg)),
+        "acting": osds_value(pg.acting_shown(map)),
         "avail_no_missing": [],
         "object_location_counts": [],
         "blocked_by": osds_value(&r.blocked_by),
@@ -198,7 +190,7 @@ pub(super) fn brief_values(map: &OsdMap, pgs: &[&PgStat]) -> Value {
             "pgid": r.pgid.to_string(),
             "state": pg_state_text(r.state),
             "up": osds_value(&r.up),
-            "acting": osds_value(acting(map, pg)),
+            "acting": osds_value(pg.acting_shown(map)),
             "up_primary": primary(&r.up),
             "acting_primary": primary(&r.acting),
         })
@@ -241,7 +233,7 @@ pub(super) fn brief_text(map: &OsdMap, pgs: &[&PgStat]) -> String {
             pg_state_text(r.state),
             osds_text(&r.up),
             primary(&r.up).to_string(),
-            osds_text(acting(map, pg)),
+            osds_text(pg.acting_shown(map)),
             primary(&r.acting).to_string(),
         ]);
     }
@@ -278,7 +270,7 @@ pub(super) fn full_text(map: &OsdMap, pgs: &[&PgStat]) -> String {
             format!("{}:{}", r.epoch.0, r.sequence),
             osds_text(&r.up),
             primary(&r.up).to_string(),
-            osds_text(acting(map, pg)),
+            osds_text(pg.acting_shown(map)),
             primary(&r.acting).to_string(),
             r.scrub.light_version.to_string(),
             stamp(scrubbed.light_at),

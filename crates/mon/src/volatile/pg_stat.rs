@@ -1,6 +1,7 @@
 //! The monitor's view of one placement group.
 
-use types::{Epoch, Utime};
+use osdmap::OsdMap;
+use types::{Epoch, OsdId, Utime};
 use wire::nacre::mon::{PgReport, pg_state};
 
 /// The last report of a group's primary, and the times of the group's states.
@@ -29,6 +30,14 @@ pub struct PgStat {
 }
 
 impl PgStat {
+    /// Returns the acting set as a Ceph would tell it: never longer than the pool's size. Members that a group keeps
+    /// beside that while it moves are no concern of who places data.
+    pub fn acting_shown(&self, map: &OsdMap) -> &[OsdId] {
+        let acting = &self.report.acting[..];
+        let size = map.pool(self.report.pgid.pool).map_or(acting.len(), |pool| pool.size.into());
+        &acting[..acting.len().min(size)]
+    }
+
     /// Takes a new report in, unless it is older than the known one. Returns true if it was taken.
     pub fn update(&mut self, report: PgReport, now: Utime) -> bool {
         if (report.epoch, report.sequence) < (self.report.epoch, self.report.sequence) {

@@ -195,9 +195,9 @@ impl Execution<'_> {
                 self.check_end(size, 0)?;
                 if self.exists {
                     self.touch();
-                }
-                if self.exists && size != self.size {
-                    self.truncate(size);
+                    if size != self.size {
+                        self.truncate(size);
+                    }
                 }
                 done()
             }

@@ -74,14 +74,7 @@ fn bytes_are_added_to_blocks_that_are_being_made() {
                     _ => xor(number, at, bytes),
                 });
             }
-            bench.submit(txn(steps)).unwrap();
-            bench.check_some_read();
-            bench.store.end_turn();
-            bench.pump();
-            for _ in 0..bench.random.below(4) {
-                bench.complete_some();
-            }
-            bench.events();
+            bench.turn_of(steps);
         }
         bench.settle();
         bench.check_all();

@@ -85,14 +85,7 @@ fn ranges_of_blocks_that_are_being_made_are_cloned() {
                     _ => range(source, at, len, target, to),
                 });
             }
-            bench.submit(txn(steps)).unwrap();
-            bench.check_some_read();
-            bench.store.end_turn();
-            bench.pump();
-            for _ in 0..bench.random.below(4) {
-                bench.complete_some();
-            }
-            bench.events();
+            bench.turn_of(steps);
         }
         bench.settle();
         bench.check_all();

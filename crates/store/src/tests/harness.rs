@@ -631,6 +631,18 @@ impl Bench {
         self.events();
     }
 
+    /// Submits steps and reads something in a turn of their own, of which some requests complete.
+    pub fn turn_of(&mut self, steps: Vec<Step>) {
+        self.submit(txn(steps)).unwrap();
+        self.check_some_read();
+        self.store.end_turn();
+        self.pump();
+        for _ in 0..self.random.below(4) {
+            self.complete_some();
+        }
+        self.events();
+    }
+
     pub fn pump(&mut self) {
         while let Some(request) = self.store.poll_io() {
             self.device.submit(request);

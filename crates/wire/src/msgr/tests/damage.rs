@@ -48,6 +48,25 @@ fn messages(sizes: &[(usize, usize, usize)]) -> Vec<u8> {
     t.finish().0.to_vec()
 }
 
+/// A preamble with the right checksum around any claims.
+pub(super) fn preamble_claiming(tag: u8, count: u8, lengths: &[prop::sample::Index; 4], flags: u8) -> Vec<u8> {
+    let mut raw = vec![tag, count];
+    for (i, length) in lengths.iter().enumerate() {
+        let claim = match length.index(5) {
+            0 => 0,
+            1 if i == 0 => 41,
+            1 | 2 => length.index(200) as u32,
+            3 => length.index(1 << 27) as u32,
+            _ => length.index(usize::MAX) as u32,
+        };
+        raw.extend(claim.to_le_bytes());
+        raw.extend([8, 0]);
+    }
+    raw.extend([flags, 0]);
+    raw.extend(crc32c::update(0, &raw).to_le_bytes());
+    raw
+}
+
 proptest! {
     #[test]
     fn messages_of_any_shape_are_read_as_they_were_written(
@@ -100,20 +119,7 @@ proptest! {
         established: bool,
         seed: u64,
     ) {
-        let mut raw = vec![tag, count];
-        for (i, length) in lengths.iter().enumerate() {
-            let claim = match length.index(5) {
-                0 => 0,
-                1 if i == 0 => 41,
-                1 | 2 => length.index(200) as u32,
-                3 => length.index(1 << 27) as u32,
-                _ => length.index(usize::MAX) as u32,
-            };
-            raw.extend(claim.to_le_bytes());
-            raw.extend([8, 0]);
-        }
-        raw.extend([flags, 0]);
-        raw.extend(crc32c::update(0, &raw).to_le_bytes());
+        let mut raw = preamble_claiming(tag, count, &lengths, flags);
         raw.extend(rest);
         assemble(&raw, established, Some(16_384), seed);
         assemble(&raw, established, None, seed);

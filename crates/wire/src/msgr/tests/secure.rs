@@ -1,6 +1,7 @@
 //! Connections in secure mode, with methods of several rounds. The cipher is a toy, which shows that each record is
 //! sealed once, in order, and opened as it was sealed.
 
+use super::damage::preamble_claiming;
 use super::network::{Authority, Network, Rng, assert_same, message};
 use crate::basic::AuthName;
 use crate::msgr::assembler::{Assembler, Incoming};
@@ -496,20 +497,7 @@ proptest! {
         rest in prop::collection::vec(any::<u8>(), 0..300),
         seed: u64,
     ) {
-        let mut raw = vec![tag, count];
-        for (i, length) in lengths.iter().enumerate() {
-            let claim = match length.index(5) {
-                0 => 0,
-                1 if i == 0 => 41,
-                1 | 2 => length.index(200) as u32,
-                3 => length.index(1 << 27) as u32,
-                _ => length.index(usize::MAX) as u32,
-            };
-            raw.extend(claim.to_le_bytes());
-            raw.extend([8, 0]);
-        }
-        raw.extend([flags, 0]);
-        raw.extend(types::crc32c::update(0, &raw).to_le_bytes());
+        let mut raw = preamble_claiming(tag, count, &lengths, flags);
         raw.resize(80, 0);
         let mut toy = Toy::new(5);
         let code = toy.seal(&mut raw).unwrap();
