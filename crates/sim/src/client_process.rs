@@ -32,11 +32,12 @@ pub const POOL: &str = "sim";
 pub enum Purpose {
     /// Makes the pool, then gives the commands that it is told to give.
     Operate,
-    /// Makes an erasure-coded pool with `k` data and `m` parity shards, then gives the commands that it is told to
-    /// give.
+    /// Makes an erasure-coded pool with `k` data and `m` parity shards, in which parts of objects may be overwritten if
+    /// `overwrites` is set, then gives the commands that it is told to give.
     OperateCoded {
         k: u8,
         m: u8,
+        overwrites: bool,
     },
     Work(Workload),
     /// Asks monitors one question at a time.
@@ -153,7 +154,7 @@ impl ClientProcess {
             wrong: None,
         };
         process.objecter.start(&mut process.port.messenger, io.now());
-        if let Purpose::OperateCoded { k, m } = process.purpose {
+        if let Purpose::OperateCoded { k, m, .. } = process.purpose {
             let words = format!("\"k={k}\", \"m={m}\", \"plugin=isa\"");
             let json = format!(
                 "{{\"prefix\": \"osd erasure-code-profile set\", \"name\": \"coding\", \"profile\": [{words}]}}"
@@ -375,11 +376,18 @@ impl ClientProcess {
             if reply.result < 0 && !may_try_again && !is_gone {
                 self.wrong.get_or_insert(format!("command {json} fails: {} {}", reply.result, reply.status));
             }
-            if let Purpose::OperateCoded { .. } = self.purpose
+            if let Purpose::OperateCoded { overwrites, .. } = self.purpose
                 && !self.is_done
             {
                 // The profile is made first, then the pool.
                 match json.contains("erasure-code-profile") {
+                    false if overwrites && json.contains("pool create") => self.command(
+                        io,
+                        format!(
+                            "{{\"prefix\": \"osd pool set\", \"pool\": \"{POOL}\", \"var\": \"allow_ec_overwrites\", \
+                             \"val\": \"true\"}}"
+                        ),
+                    ),
                     true => self.command(
                         io,
                         format!(

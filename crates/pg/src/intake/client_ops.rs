@@ -470,6 +470,8 @@ impl Pg {
         let op = &self.ops.ops[&number];
         let connected = self.watches.connected(&op.object, op.reqid.name, op.session);
         let layout = self.core.protection().stripes();
+        let pool = cx.map.pools.get(&self.core.id.pool.base());
+        let may_overwrite = layout.is_none() || pool.is_some_and(|p| p.flags.contains(PoolFlags::EC_OVERWRITES));
         let notify_id = self.watches.next_notify_id(cx.map.epoch);
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
         op.times.run(cx.now);
@@ -486,6 +488,7 @@ impl Pg {
             next_version: self.core.log.next_version(cx.map.epoch),
             last_user_version: self.core.info.last_user_version,
             layout,
+            may_overwrite,
             connected: &connected,
             notify_id,
             snap: op.op.snap,
