@@ -78,7 +78,7 @@ impl Pg {
         }
     }
 
-    /// What the object was has come.
+    /// The former state of the object has come.
     pub(crate) fn former_came(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         self.pulls.forget(object);
         if let Some(Some(way)) = self.peering.going_back.get_mut(object) {
@@ -113,7 +113,7 @@ impl Pg {
         history.members.iter().filter_map(had).min().filter(|_| recorded != Epoch(0))
     }
 
-    /// Whether it is certain that nobody was answered for what was done to the object last.
+    /// Returns true if it is certain that no client was answered for the object's newest update.
     pub(crate) fn is_unanswered(&self, whoami: OsdId, object: &ObjectId) -> bool {
         let newest = self.newest_of(object).map(|entry| entry.version);
         newest.is_some_and(|newest| self.answered_until(whoami).is_some_and(|answered| answered < newest))
@@ -142,7 +142,7 @@ impl Pg {
         if !self.core.missing.contains_key(object)
             && let Some(newest) = self.newest_of(object).map(|entry| entry.version)
         {
-            // What cannot be read here is replaced: until all is done this OSD lacks the object.
+            // The unreadable object here is replaced: until all is done this OSD lacks it.
             self.core.missing.insert(object.clone(), newest);
             let steps = vec![missing_step(object, newest)];
             cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);

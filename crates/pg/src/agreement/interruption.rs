@@ -46,7 +46,7 @@ impl Pg {
 
     /// As primary: ends the interval, and begins another one once there is a map that this OSD has not seen.
     pub(crate) fn begin_with_newer_map(&mut self, cx: &mut Context<'_>, why: &str) {
-        // What has not begun yet has lost nothing.
+        // An interval that has not begun yet has lost nothing.
         if self.is_loading() || self.awaits_map() {
             return;
         }
@@ -60,7 +60,7 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// Whether the group's next interval begins with the next map.
+    /// Returns true if the group's next interval begins with the next map.
     pub(crate) fn awaits_map(&self) -> bool {
         self.peering.awaits_map()
     }

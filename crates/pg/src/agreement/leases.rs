@@ -27,7 +27,7 @@ pub(crate) struct Leases {
     held: BTreeMap<OsdId, HeldLease>,
     /// Until when promises to others last.
     promised: BTreeMap<OsdId, Duration>,
-    /// Whom to ask at the end of the turn.
+    /// OSDs to ask for leases at the end of the turn.
     wanted: BTreeSet<OsdId>,
     /// Groups with reads that wait.
     pub waiting: BTreeSet<PgId>,
@@ -47,7 +47,7 @@ pub struct ReplicaReadCounts {
     pub served: u64,
 }
 
-/// What one grantor has granted this OSD.
+/// A lease that one grantor has granted this OSD.
 #[derive(Debug, Default)]
 struct HeldLease {
     until: Duration,
@@ -61,7 +61,7 @@ impl Leases {
         self.started.get_or_insert(now);
     }
 
-    /// Whether `grantor` lets this OSD answer reads. Asks for it in time.
+    /// Returns true if `grantor` lets this OSD answer reads. Notes in time that it is to be asked for more.
     pub fn holds(&mut self, grantor: OsdId, now: Duration) -> bool {
         let held = self.held.entry(grantor).or_default();
         let asked_lately = held.asked_at.is_some_and(|at| now < at + ASK_AGAIN);
@@ -93,7 +93,7 @@ impl Leases {
         self.shared.iter().map(|(osd, until)| (*osd, *until - now)).collect()
     }
 
-    /// Those to be asked now.
+    /// Takes the OSDs to be asked now.
     pub fn take_wanted(&mut self, now: Duration) -> BTreeSet<OsdId> {
         for osd in &self.wanted {
             self.held.entry(*osd).or_default().asked_at = Some(now);
@@ -150,7 +150,7 @@ impl Leases {
     }
 }
 
-/// What is added to a span that was measured by another clock.
+/// Returns `span`, which was measured by another clock, with a tenth added: clocks' rates may differ by that much.
 pub(crate) fn by_another_clock(span: Duration) -> Duration {
     if mutant::is(Mutant::ClocksAgree) { span } else { span + span / 10 }
 }

@@ -1,9 +1,9 @@
-//! What the primary knows of the other members of the acting set while the group is peered.
+//! The primary's knowledge of the other members of the acting set while the group is peered.
 
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
 
-/// What a member's part in the interval is.
+/// A member's part in the interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     /// It has the whole log, and gets every update: no client is answered without it.
@@ -49,7 +49,7 @@ impl Members {
         self.0.get(&osd).is_some_and(|member| member.standing == Standing::Serving && member.missing.is_empty())
     }
 
-    /// Those that serve and lack the object.
+    /// Returns the members that lack the object.
     pub fn lacking(&self, object: &ObjectId) -> Vec<OsdId> {
         let lacks = |(osd, member): (&OsdId, &Member)| member.missing.contains_key(object).then_some(*osd);
         self.0.iter().filter_map(lacks).collect()
@@ -84,7 +84,7 @@ impl Members {
         self.0.values().map(|member| member.missing.len()).sum()
     }
 
-    /// What the member has of the object turned out to be bad.
+    /// Notes that the member's copy of the object turned out to be bad.
     pub fn lost(&mut self, osd: OsdId, object: ObjectId, version: EVersion) {
         if let Some(member) = self.0.get_mut(&osd) {
             member.missing.insert(object, version);
@@ -102,12 +102,12 @@ impl Members {
         self.0.iter().map(|(osd, member)| (*osd, member.standing))
     }
 
-    /// Whether no more can be added to those that serve.
+    /// Returns true if all members serve, so that none can be added.
     pub fn all_serve(&self) -> bool {
         self.0.values().all(|member| member.standing == Standing::Serving)
     }
 
-    /// Those that updates are sent to.
+    /// Returns the members that updates are sent to.
     pub fn receiving(&self) -> impl Iterator<Item = (OsdId, Standing)> {
         self.iter().filter(|(_, standing)| *standing != Standing::Behind)
     }

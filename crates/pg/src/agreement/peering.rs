@@ -112,7 +112,7 @@ impl Pg {
         }
         if cx.now >= self.peering.retry_at {
             if let Phase::Remapping = self.peering.phase {
-                // Who was to lead may be gone, too.
+                // The OSD that was to lead may be gone, too.
                 self.choose_log(cx);
             }
             self.ask_again(cx);
@@ -126,7 +126,7 @@ impl Pg {
         }
     }
 
-    /// Whether this member takes updates from `osd` in the interval that began at `since`.
+    /// Returns true if this member takes updates from `osd` in the interval that began at `since`.
     pub(crate) fn follows(&self, osd: OsdId, since: Epoch) -> bool {
         self.peering.joined == Some((osd, since))
     }
@@ -168,7 +168,7 @@ impl Pg {
         Some(self.core.member_state())
     }
 
-    /// Whether this member has the authoritative log durably, in the interval that it has joined.
+    /// Returns true if this member has the authoritative log durably, in the interval that it has joined.
     pub(crate) fn has_started(&self) -> bool {
         let joined = self
             .peering
@@ -198,7 +198,7 @@ impl Pg {
             }
             self.members_changed(cx);
         }
-        // What it has is not told by one that is no member: it stays one that is waited for until this OSD has that
+        // An OSD that says it is no member has told nothing of what it has: it is waited for until this OSD has that
         // map, too.
         let (Phase::Gathering { waiting, .. }, Some(state)) = (&mut self.peering.phase, state) else { return };
         if waiting.remove(&osd) {
@@ -224,7 +224,7 @@ impl Pg {
         let Some(holder) = self.lease_holder().filter(|_| !mutant::is(Mutant::NoLeaseWait)) else { return };
         if holder == cx.whoami {
             let shares = cx.shared.leases.shares(cx.now).into_iter().map(|(osd, span)| (Some(osd), cx.now + span));
-            // What it let others before this start matters only if it has not led since.
+            // Reads that it let others answer before this start matter only if it has not led since.
             let came_up = cx.map.osd(holder).map_or(Epoch(0), |osd| osd.info.up_from);
             let led_before = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started < came_up);
             let unknown = led_before.then(|| (None, cx.now + cx.shared.leases.promises(cx.now).0));
@@ -234,7 +234,7 @@ impl Pg {
             let shares = self.peering.shares.remove(&holder).unwrap_or_default();
             return self.wait_out_shares(cx, &shares);
         }
-        // Whom it let read it let read no longer than it may itself.
+        // Others read by the holder's leave no longer than the holder itself may.
         let (unknown, promises) = cx.shared.leases.promises(cx.now);
         let own = promises.iter().filter(|(osd, _)| *osd == holder).map(|(_, span)| *span).max();
         let own = cx.now + own.unwrap_or_default().max(unknown);
@@ -370,8 +370,8 @@ impl Pg {
         }
     }
 
-    /// Whether the group does not serve, and will not before something befalls an OSD or an object comes: operations
-    /// wait with their clients. While it is on its way to serving they wait here.
+    /// Returns true if the group does not serve, and will not before something befalls an OSD or an object comes:
+    /// operations wait with their clients. Operations of a group on its way to serving wait here.
     pub(crate) fn turns_clients_away(&self, cx: &Context<'_>) -> bool {
         match self.peering.phase {
             Phase::Down | Phase::Incomplete | Phase::Premerge => true,
@@ -405,7 +405,7 @@ impl Pg {
         osds
     }
 
-    /// Whether the monitors are asked to have somebody act who does not.
+    /// Returns true if the monitors are asked to let an OSD act that does not act now.
     pub(crate) fn asks_for_others(&self) -> bool {
         let asked = self.peering.temp_asked.as_deref().unwrap_or_default();
         asked.iter().any(|osd| osd.is_some() && !self.core.interval.acting.contains(osd))
@@ -458,8 +458,8 @@ impl Pg {
         }
     }
 
-    /// What a member whose log ends at `since` needs of this log: the entries after that, or, if this log does not have
-    /// that update, all.
+    /// Returns the part of this log that a member whose log ends at `since` needs: the entries after that, or, if this
+    /// log does not have that update, all.
     pub(crate) fn entries_for(&self, since: EVersion) -> PgLogEntries {
         let (pg, info) = (self.core.pg_interval(), self.core.info.clone());
         let after = if self.core.log.contains(since) { since } else { self.core.log.tail() };
@@ -522,11 +522,11 @@ impl Pg {
             steps.push(Step::Remove { object });
         }
         for (object, version) in merged.missing {
-            // What was taken back here is here as it was before.
+            // An object whose update was taken back here is what it was before.
             if version <= merged.common && undone.contains(&object) {
                 continue;
             }
-            // What is not here yet comes by backfill.
+            // An object that is not here yet comes by backfill.
             if self.core.info.covers(&object) {
                 if !mutant::is(Mutant::MissingNotDurable) {
                     steps.push(missing_step(&object, version));
@@ -544,7 +544,7 @@ impl Pg {
         }
         self.core.info.last_update = self.core.log.head();
         if !self.core.protection().keeps_undo() {
-            // What of its shard an erasure-coded group's member has kept to take updates back is its own affair.
+            // State that a member of an erasure-coded group keeps to take updates back is its own affair.
             self.core.info.rolled_forward = self.core.info.rolled_forward.max(theirs.rolled_forward);
         }
         self.core.info.rolled_forward = self.core.info.rolled_forward.min(self.core.info.last_update);
@@ -693,13 +693,13 @@ impl Pg {
         self.recover(cx);
     }
 
-    /// Those that have the whole log: this primary first.
+    /// Returns the members that have the whole log, this primary first.
     pub(crate) fn serving(&self, cx: &Context<'_>) -> Vec<OsdId> {
         let serves = |osd: &OsdId| self.members.standing(*osd) == Some(Standing::Serving);
         std::iter::once(cx.whoami).chain(self.core.others(cx.whoami).into_iter().filter(serves)).collect()
     }
 
-    /// Whether reads may be answered: every serving member has promised that nobody else serves.
+    /// Returns true if reads may be answered: every serving member has promised that nobody else serves.
     pub(crate) fn may_read(&mut self, cx: &mut Context<'_>) -> bool {
         let mut holds = true;
         if mutant::is(Mutant::ReadsWithoutLease) {
@@ -716,13 +716,13 @@ impl Pg {
         holds
     }
 
-    /// Whether the monitors have recorded, in this interval, that the member serves.
+    /// Returns true if the monitors have recorded, in this interval, that the member serves.
     pub(crate) fn is_recorded(&self, osd: OsdId) -> bool {
         let current = |history: &&PgHistory| history.last_epoch_started == self.core.interval.since;
         self.peering.history.iter().filter(current).any(|history| history.members.contains(&osd))
     }
 
-    /// Whether the member (this primary too) has the log and all objects durably.
+    /// Returns true if the member (this primary too) has the log and all objects durably.
     pub(crate) fn lacks_nothing(&self, osd: OsdId, whoami: OsdId) -> bool {
         match osd == whoami {
             true => self.core.missing.is_empty() && self.pulls.are_durable(),
@@ -749,8 +749,8 @@ impl Pg {
         let is_ready = is_enough || mutant::is(Mutant::MinSizeIgnored);
         if is_ready && (!self.peering.is_peered() || self.adopted_are_kept(cx)) {
             if self.peering.is_peered() {
-                // Who is to leave the group stays in it until as many others serve as there should be: the record that
-                // is asked for now does not name it any more.
+                // An OSD that is to leave the group stays in it until as many others serve as there should be. Once it
+                // leaves, the record that is asked for here does not name it any more.
                 if self.serving_copies() < usize::from(self.core.interval.shape.size) {
                     self.consider_temp(cx);
                 }

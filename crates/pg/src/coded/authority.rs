@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use types::{EVersion, Epoch, OsdId};
 use wire::nacre::mon::PgHistory;
 
-/// Who served, with which shard.
+/// Returns the OSDs that served last, each with its shard.
 fn served(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
     history.members.iter().copied().zip(history.member_shards.iter().copied())
 }
@@ -80,7 +80,7 @@ impl Pg {
             false => holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a }),
             true => holders.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a }),
         };
-        // Who served before, and has a shard that others lack, may lead with the log of those that served last.
+        // An OSD that served before, and has a shard that others lack, may lead with the log of OSDs that served last.
         let may_lead = leads || self.core.stored && self.core.info.complete;
         match shortest {
             Some((osd, _, version, since)) if may_lead && shards.len() >= k => {
@@ -93,9 +93,9 @@ impl Pg {
         }
     }
 
-    /// Whether so many of those that served last are given up that the others' shards are too few, and those others are
-    /// here: they know at least what was changed. Shards of those that served before are taken then, too. Objects that
-    /// changed since may be lost.
+    /// Returns true if so many of the OSDs that served last are given up that the shards of the others are too few, and
+    /// those others are here: they know at least what was changed. Shards of OSDs that served before are taken then,
+    /// too. Objects that changed since may be lost.
     fn goes_on_with_shards_left(&self, cx: &Context<'_>, history: &PgHistory) -> bool {
         let since = history.last_epoch_started;
         let (gone, there): (Vec<_>, Vec<_>) = served(history).partition(|(osd, _)| is_given_up(cx.map, *osd, since));

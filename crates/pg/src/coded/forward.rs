@@ -12,7 +12,7 @@ use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
 
 impl Pg {
-    /// What is to be removed now that updates up to `committed` will stay.
+    /// Returns steps that remove states kept for taking back updates up to `committed`, which will stay now.
     pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
         let from = self.core.info.rolled_forward;
         if !self.core.protection().keeps_undo() || committed <= from {
@@ -23,7 +23,7 @@ impl Pg {
         entries.filter_map(|entry| entry.undo.forget(&entry.object, entry.version)).collect()
     }
 
-    /// What it takes to take updates back up to `rolled_forward` is kept no longer.
+    /// Forgets how to take back updates up to `rolled_forward`.
     pub(crate) fn undo_ends(&mut self, rolled_forward: EVersion) {
         if self.core.protection().keeps_undo() {
             self.core.log.will_stay(self.core.info.rolled_forward, rolled_forward);
@@ -64,7 +64,8 @@ impl Pg {
         cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
     }
 
-    /// What takes back these updates, oldest first, here. Gives the objects that then are what they were before.
+    /// Returns steps that take back these updates, oldest first, on this OSD, and the objects that are then what they
+    /// were before.
     pub(crate) fn undo_steps(&self, taken_back: &[LogEntry]) -> (Vec<Step>, BTreeSet<ObjectId>) {
         let (mut steps, mut undone, mut lost) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for entry in taken_back.iter().rev().filter(|entry| entry.kind != LogKind::Unchanged) {
@@ -88,7 +89,7 @@ impl Pg {
         (steps, undone)
     }
 
-    /// What other shards' log entries say of undoing does not hold here.
+    /// Takes what other shards' log entries say of undoing out of them: it does not hold here.
     pub(crate) fn as_lost(&self, entries: &mut [LogEntry]) {
         if self.core.protection().keeps_undo() && !mutant::is(Mutant::UndoOfOthersKept) {
             entries.iter_mut().filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);

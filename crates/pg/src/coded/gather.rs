@@ -28,14 +28,15 @@ pub(crate) struct Gather {
     /// The range that is read of each shard.
     offset: u64,
     len: u64,
-    /// Who was asked for which shard, and until when those may answer that are no members and may go unnoticed.
+    /// Sources that were asked, with the shard. A source that is no member may go unnoticed, so it may answer until
+    /// then.
     asked: BTreeMap<(OsdId, usize), Option<Duration>>,
     got: BTreeMap<usize, Bytes>,
     attrs: BTreeMap<Bytes, Bytes>,
-    /// Those that turned out not to have it, and of those the ones whose shard is damaged.
+    /// Sources that turned out not to have the shard, and of these the OSDs whose shard is damaged.
     tried: BTreeSet<(OsdId, usize)>,
     bad: BTreeSet<OsdId>,
-    /// Not from what this OSD has as a member.
+    /// The OSD whose shard as a member is not to be read.
     but: Option<OsdId>,
 }
 
@@ -263,7 +264,7 @@ impl Pg {
 static EMPTY: Bytes = Bytes::new();
 
 impl Gather {
-    /// What was wanted, of the shards that have come; `None` if they do not agree.
+    /// Returns the bytes that were wanted, of the shards that have come; `None` if these do not agree.
     fn bytes(&self, pool: &PoolCode) -> Option<Rope> {
         let len = self.got.values().next().map_or(0, Bytes::len);
         if self.got.values().any(|bytes| bytes.len() != len) {

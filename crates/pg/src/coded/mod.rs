@@ -107,7 +107,7 @@ impl Coded {
 #[derive(Debug, Default)]
 pub(crate) struct CodedReads {
     made: u64,
-    /// Those that have ended.
+    /// Reads that have ended.
     pub done: VecDeque<(LookupId, Result<Rope, ReadError>)>,
 }
 

@@ -21,17 +21,17 @@ use store::{LookupId, ReadError};
 use types::{Epoch, ObjectId, OsdId};
 use wire::Rope;
 
-/// Who is no member may be gone without a new interval. It is waited for so long.
+/// Time that an OSD that is no member has to answer: it may go without a new interval.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Whoever did not have something, or did not answer, is asked again after this.
+/// Time after which an OSD that did not have something, or did not answer, is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// What a primary knows of them.
+/// A primary's knowledge of OSDs that served before.
 #[derive(Debug, Default)]
 pub(crate) struct OldShards {
-    /// Who is up, and since when.
+    /// OSDs that are up, with the shard that each had, and since when.
     there: BTreeMap<(OsdId, u8), Epoch>,
-    /// Of these, and of members that might have had an object, those that do not.
+    /// OSDs of `there`, and members, that might have had a shard of an object and do not.
     not_there: BTreeMap<ObjectId, BTreeSet<(OsdId, usize)>>,
     ask_again_at: Option<Duration>,
 }
@@ -52,7 +52,7 @@ impl OldShards {
 }
 
 impl Pg {
-    /// Who might have had a shard of an object does not.
+    /// Notes that an OSD that might have had a shard of an object does not.
     pub(crate) fn is_not_there(&mut self, cx: &Context<'_>, object: ObjectId, osd: OsdId, shard: usize) {
         self.coded.old_shards.not_there.entry(object).or_default().insert((osd, shard));
         self.coded.old_shards.ask_again_at.get_or_insert(cx.now + ASK_AGAIN_AFTER);

@@ -18,13 +18,13 @@ use wire::{Decode, Rope};
 #[derive(Debug)]
 pub(crate) struct Rebuild {
     version: EVersion,
-    /// What lies before is here.
+    /// Offset in the shard up to which it is computed.
     next: u64,
-    /// Of the object, from another shard: they are the same on all.
+    /// Attributes of the object, from another shard: they are the same on all.
     pub attrs: BTreeMap<Bytes, Bytes>,
     content: Content,
     pub waits_for: Option<LookupId>,
-    /// Clients' latency does not allow more for the moment.
+    /// Set while clients' latency allows no more.
     held: bool,
 }
 
@@ -45,8 +45,8 @@ impl Pg {
         self.rebuild_on(cx, object);
     }
 
-    /// Whether the next piece may be computed now. What a client waits for is, and so is everything while a further
-    /// failure would cost data or service.
+    /// Returns true if the next piece may be computed now. A client that waits for the object is a reason, and so is a
+    /// group that a further failure would cost data or service.
     fn may_rebuild_now(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
         if self.ops_wait_for(object) || self.is_at_risk() {
             return true;
@@ -104,7 +104,7 @@ impl Pg {
         Ok(())
     }
 
-    /// What was computed is not taken. Where it is known why, it is computed anew, of other shards.
+    /// Drops a computed shard that is wrong. If the shards that made it so are known, it is computed anew, of others.
     fn rebuilt_wrong(&mut self, cx: &mut Context<'_>, object: &ObjectId, rebuild: &Rebuild, wrong: Wrong) {
         tracing::error!(pg = %self.core.id, %object, "what was computed of its shards is not taken: {wrong}");
         let digests = Digests::among(&rebuild.attrs).unwrap_or_default();

@@ -22,7 +22,8 @@ pub(crate) struct Serve {
     attrs: Option<BTreeMap<Bytes, Bytes>>,
 }
 
-/// What is asked for, as far as it is here in that version, and its attributes, if they are wanted.
+/// Reads the bytes that `asked` names, as far as they are here in that version, and the object's attributes into
+/// `attrs`, if they are wanted.
 pub(super) fn read_shard(
     store: &mut Store,
     asked: &ShardRead,

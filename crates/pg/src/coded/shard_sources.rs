@@ -57,7 +57,7 @@ pub(crate) fn instance(
     }
 }
 
-/// Who a [`Source`] is, the best last.
+/// A [`Source`]'s standing, the best last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Standing {
     /// It served with that shard before, and does not act for it in this interval. What it sends tells whether it has
@@ -78,7 +78,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Whether this is not what `osd` has as a member.
+    /// Returns true unless this is the shard that `osd` has as a member.
     pub fn is_not_of(&self, osd: Option<OsdId>) -> bool {
         Some(self.osd) != osd || self.standing == Standing::ServedBefore
     }
@@ -114,7 +114,8 @@ impl Pg {
         sources
     }
 
-    /// The same, and those that served before with a shard; without those that turned out not to have what they might.
+    /// Returns [`shard_sources`](Self::shard_sources) and OSDs that served before with a shard; without those that
+    /// turned out not to have what they might.
     pub(crate) fn all_sources(&self, object: &ObjectId) -> Vec<Source> {
         let mut sources = self.shard_sources(object);
         let old_shards = &self.coded.old_shards;

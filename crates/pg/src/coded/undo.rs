@@ -66,13 +66,13 @@ impl Undo {
         }
     }
 
-    /// What is to be removed once the update will stay.
+    /// Returns the step that removes what was kept back, to be carried out once the update will stay.
     pub(crate) fn forget(&self, object: &ObjectId, version: EVersion) -> Option<Step> {
         let keeps = matches!(self, Undo::KeptBack | Undo::Overwritten { .. });
         keeps.then(|| Step::Remove { object: kept_back(object, version) })
     }
 
-    /// What makes the object what it was before the update. `None`: this shard cannot.
+    /// Returns the steps that make the object what it was before the update. `None`: this shard cannot.
     pub(crate) fn steps(&self, object: &ObjectId, version: EVersion) -> Option<Vec<Step>> {
         let object = || object.clone();
         match self {
@@ -110,7 +110,7 @@ impl Undo {
     }
 }
 
-/// What makes the object's attributes what they were.
+/// Returns the steps that make the object's attributes what they were.
 fn former_attrs(object: &ObjectId, attrs: &[(Bytes, Option<Bytes>)]) -> impl Iterator<Item = Step> {
     attrs.iter().map(|(name, value)| match value {
         Some(value) => Step::SetAttr { object: object.clone(), name: name[..].to_vec(), value: value.clone() },
