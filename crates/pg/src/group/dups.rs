@@ -17,15 +17,15 @@ use types::{EVersion, FastMap, ObjectId, PoolId, ReqId, Utime};
 /// Dups that a group keeps at most: Ceph's default of `osd_pg_log_dups_tracked`.
 pub const DUPS_MAX: usize = 3000;
 
-/// What a dup takes of memory, in bytes, with its place in the index, without outputs.
+/// Memory that a dup takes, in bytes, with its place in the index, without outputs.
 const DUP_BYTES: usize = 160;
 
 /// How many dups a group may keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DupsLimit {
-    /// Of so many updates before the log's tail.
+    /// Updates before the log's tail that dups may be of.
     pub updates: usize,
-    /// What they may take of memory.
+    /// Memory that dups may take.
     pub bytes: usize,
 }
 
@@ -50,7 +50,7 @@ struct Dup {
 }
 
 impl Dup {
-    /// What is kept of a log entry; `None` of one that no client asked for.
+    /// Returns the dup of a log entry; `None` if no client asked for the update.
     fn of(entry: &LogEntry) -> Option<Dup> {
         (entry.reqid.tid != 0).then(|| Dup {
             version: entry.version,

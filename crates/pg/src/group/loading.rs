@@ -45,7 +45,7 @@ impl Pg {
         Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
     }
 
-    /// Whether the group waits for others to be split or merged.
+    /// Returns true if the group waits for others to be split or merged.
     pub(crate) fn waits_for_others(&self) -> bool {
         self.loading.as_ref().is_some_and(|loading| matches!(loading.part, Part::Others))
     }
@@ -58,7 +58,7 @@ impl Pg {
         }
     }
 
-    /// Whether the group's table is not in memory yet.
+    /// Returns true if the group's table is not in memory yet.
     pub(crate) fn is_loading(&self) -> bool {
         self.loading.is_some()
     }
@@ -97,7 +97,7 @@ impl Pg {
         Ok(())
     }
 
-    /// Whether the table's reading waits for the store.
+    /// Returns true if the table's reading waits for the store.
     pub(crate) fn waits_for_lookup(&self) -> bool {
         self.loading.as_ref().is_some_and(|loading| loading.waits_for.is_some())
     }

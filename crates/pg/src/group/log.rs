@@ -20,7 +20,7 @@ const fn trim_batch(entries_min: usize) -> usize {
     entries_min / 4
 }
 
-/// What an update did.
+/// Kind of change that an update made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogKind {
     /// The object was created or changed.
@@ -75,7 +75,7 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    /// The same, without what it takes to take the update back, which may be large.
+    /// Returns a copy of the entry without `undo`, which may be large.
     pub(crate) fn without_undo(&self) -> LogEntry {
         LogEntry {
             version: self.version,
@@ -100,8 +100,8 @@ impl LogEntry {
 }
 
 impl LogEntry {
-    /// What stays of an update when its object belongs to another group from now on: that there was one. Versions'
-    /// counters have no gaps.
+    /// Returns the entry that stays of an update whose object belongs to another group from now on. It says only that
+    /// there was an update, as versions' counters have no gaps.
     pub(crate) fn placeholder(&self) -> LogEntry {
         LogEntry {
             version: self.version,
@@ -119,7 +119,7 @@ impl LogEntry {
         }
     }
 
-    /// Whether the update makes `other` void.
+    /// Returns true if the update makes `other` void.
     pub(crate) fn voids(&self, other: &LogEntry) -> bool {
         let is_void = self.voids != EVersion::ZERO && self.voids <= other.version && other.version < self.version;
         is_void && self.object == other.object
@@ -271,7 +271,7 @@ impl PgLog {
         EVersion { epoch, version: self.head().version + 1 }
     }
 
-    /// Whether the entry follows the head: its counter is the next one, and its epoch does not go back.
+    /// Returns true if the entry follows the head: its counter is the next one, and its epoch does not go back.
     pub fn may_append(&self, entry: &LogEntry) -> bool {
         let head = self.head();
         Some(entry.version.version) == head.version.checked_add(1) && entry.version.epoch >= head.epoch
@@ -361,7 +361,7 @@ impl PgLog {
         }
     }
 
-    /// Whether `version` is an update of this log's history, as far as the log reaches back.
+    /// Returns true if `version` is an update of this log's history, as far as the log reaches back.
     pub fn contains(&self, version: EVersion) -> bool {
         version == self.tail || self.get(version.version).is_some_and(|e| e.version == version)
     }
@@ -554,7 +554,7 @@ mod tests {
         assert_eq!(log.rewind(EVersion::new(1, 4)), std::slice::from_ref(&goes_back));
         assert_eq!(known(&log), [1, 2, 3, 4]);
         log.append(goes_back.clone());
-        // The same once they are trimmed, and read again from the table.
+        // Void requests stay unknown once they are trimmed, and once they are read again from the table.
         log.trim_to(EVersion::new(2, 5), 0);
         assert_eq!(known(&log), [1, 3]);
         let mut read = PgLog::starting_at(EVersion::new(2, 5));

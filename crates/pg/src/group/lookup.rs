@@ -1,4 +1,4 @@
-//! What the store's lookups mean to a placement group.
+//! Meaning of the store's lookups to a placement group.
 
 use store::btree::Damage;
 use store::{Lookup, LookupId};

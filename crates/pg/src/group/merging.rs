@@ -51,7 +51,7 @@ fn no_table() -> Step {
     Step::PgRemoveRange { begin: Bytes::new(), end: PG_KEYS_END }
 }
 
-/// Whether the table is of all objects that are group `target`'s in a pool of `pg_num` groups.
+/// Returns true if the table is of all objects that are group `target`'s in a pool of `pg_num` groups.
 fn covers(table: &Pg, target: PgId, pg_num: u32) -> bool {
     let written = table.core.info.pg_num;
     written != 0 && osdmap::split_bits(target.seed, written) <= osdmap::split_bits(target.seed, pg_num)
@@ -106,7 +106,8 @@ fn rest_missing<'a>(infos: impl Iterator<Item = &'a PgInfo> + Clone, pg_num: u32
     vec![no_table(), ScrubMark::default().step(), common_info(infos, pg_num).step()]
 }
 
-/// What groups that become one have in common; the log is empty, and the member answers for no object.
+/// Returns the information that groups which become one have in common. The log is empty, and the member answers for no
+/// object.
 fn common_info<'a>(infos: impl IntoIterator<Item = &'a PgInfo, IntoIter: Clone>, pg_num: u32) -> PgInfo {
     let infos = infos.into_iter();
     let mut stats = PgStats::default();
@@ -126,7 +127,7 @@ fn common_info<'a>(infos: impl IntoIterator<Item = &'a PgInfo, IntoIter: Clone>,
     }
 }
 
-/// What is known of scrubs of the whole: what is known of that part which was scrubbed longer ago.
+/// Returns the mark of the whole, each of whose times is that of the part which was scrubbed longer ago.
 fn common_mark([a, b]: [&ScrubMark; 2]) -> ScrubMark {
     let older = |x: (Utime, EVersion), y: (Utime, EVersion)| if x.0 <= y.0 { x } else { y };
     let (light_at, light_version) = older((a.light_at, a.light_version), (b.light_at, b.light_version));

@@ -1,4 +1,4 @@
-//! What a placement group keeps about an object beside the object's bytes.
+//! A placement group's record of an object, beside the object's bytes.
 
 use crate::group::digests::Digests;
 use crate::group::snap_set::{Overlaps, SnapSet};
@@ -45,11 +45,11 @@ pub struct ObjectInfo {
     pub alloc_hint_flags: u32,
     /// Of an object of an erasure-coded pool, of which each store has a shard only: how long the object is.
     pub size_bytes: Option<u64>,
-    /// Who watches the object, by the cookie of the watch and the client.
+    /// Watchers of the object, by the cookie of the watch and the client.
     pub watchers: BTreeMap<(u64, EntityName), WatchInfo>,
-    /// Its states that snapshots preserve. Those themselves have none.
+    /// States of the object that snapshots preserve. These states themselves have none.
     pub snap_set: SnapSet,
-    /// Of what the object holds, as far as they are known.
+    /// Digests of the object's content, as far as they are known.
     pub digests: Digests,
 }
 

@@ -37,14 +37,14 @@ pub(crate) struct Pg {
     pub(crate) peering: Peering,
     pub(crate) replication: Replication,
     pub(crate) ops: ClientOps,
-    /// As a member that is not the primary.
+    /// Reads that this OSD answers as a member that is not the primary.
     pub(crate) replica_reads: ReplicaReads,
     pub(crate) members: Members,
     pub(crate) pushes: Pushes,
     pub(crate) pulls: Pulls,
-    /// What comes from other members.
+    /// Objects that come from other members piece by piece.
     pub(crate) receiving: Receiving,
-    /// What the primary compares.
+    /// As member: a question of the primary, which compares objects, while it is being answered.
     pub(crate) scan: Option<Scan>,
     /// As primary: objects that members lack and that cannot be read here nor elsewhere, though by the logs they are
     /// here; in which version, as far as that is known.
@@ -55,21 +55,21 @@ pub(crate) struct Pg {
     pub(crate) forced: Forced,
     /// Objects for which there was no room.
     pub(crate) sent_back: SentBack,
-    /// What has been brought to where it was missing.
+    /// Objects that have been brought to where they were missing.
     pub(crate) recovered: Recovered,
     pub(crate) scrub: Scrub,
     pub(crate) snap_trim: SnapTrim,
-    /// What is unfound has changed, and what waited for that goes on in the next turn.
+    /// Set when other objects are unfound than before. Whatever waited for that goes on in the next turn.
     pub(crate) unfound_changed: bool,
     /// Reads over several shards, in erasure-coded pools.
     pub(crate) coded: Coded,
-    /// Of the objects' watchers, as primary.
+    /// As primary: watchers of the objects.
     pub(crate) watches: Watches,
     /// How many watches this primary has removed.
     pub(crate) watch_removals: i32,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
-    /// What the last report was made of.
+    /// Result of [`served_so_far`](Pg::served_so_far) when the last report was made.
     pub(crate) reported: (EVersion, PgStats, ReadCounters),
 }
 
@@ -200,7 +200,7 @@ impl Pg {
         let replication = std::mem::take(&mut self.replication);
         if stays_primary {
             self.ops.begin_anew(cx, replication.into_ops());
-            // Who holds back what is of the whole group goes on with it until the group serves.
+            // Backoffs of single objects end. Backoffs of the whole group stand until it serves.
             cx.shared.backoffs.release_objects(self.core.id.base(), cx.map.epoch, |_| true);
         } else {
             cx.outbox.interrupted.extend(replication.sessions());
@@ -259,7 +259,7 @@ impl Pg {
         waiting.chain(queued).chain(self.replication.ops())
     }
 
-    /// The same as they are shown.
+    /// Returns the [`unanswered`](Pg::unanswered) operations as they are shown.
     pub(crate) fn ops_in_flight(&self) -> impl Iterator<Item = (OpSample, OpState)> {
         let (waiting, queued) = self.ops.unanswered();
         let id = self.core.id;
@@ -269,12 +269,12 @@ impl Pg {
         waiting.chain(queued).chain(in_flight)
     }
 
-    /// What was served up to now, by the log and the counters.
+    /// Returns the service up to now, by the log and the counters.
     fn served_so_far(&self) -> (EVersion, PgStats, ReadCounters) {
         (self.core.log.head(), self.core.info.stats, self.reads)
     }
 
-    /// Whether reads or updates were served since the last report.
+    /// Returns true if reads or updates were served since the last report.
     pub(crate) fn has_served(&self) -> bool {
         self.reported != self.served_so_far()
     }

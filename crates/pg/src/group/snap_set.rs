@@ -24,7 +24,7 @@ impl ObjectClone {
     }
 }
 
-/// What is known of an object's snapshots; kept with its present state.
+/// Snapshots of an object, as far as they are known; kept with its present state.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SnapSet {
     /// The newest snapshot that a writer of the object knew.

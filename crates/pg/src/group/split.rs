@@ -64,7 +64,7 @@ impl Pg {
         self.core.missing = missing;
         steps.extend(gone.keys().map(found_step));
         self.core.info.last_backfill = cursor_within(self.core.info.last_backfill.take(), &range);
-        // What scrubs of the whole group tell of its parts: where an error is, is not known.
+        // Errors that scrubs of the whole group found may lie in any of its parts: it is not known where.
         self.scrub.set_mark(self.scrub.mark().counted_anew());
         steps.push(self.scrub.mark().step());
         steps.push(self.core.info.step());

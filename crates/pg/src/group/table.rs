@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use types::{EVersion, ObjectId};
 use wire::{Decode, DecodeError};
 
-/// What a group's table says, checked as a whole.
+/// Content of a group's table, checked as a whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgTable {
     pub info: PgInfo,

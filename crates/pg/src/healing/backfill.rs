@@ -49,7 +49,7 @@ impl Pg {
         self.push_on(cx, osd);
     }
 
-    /// Whether a member that is backfilled has the object as it is now.
+    /// Returns true if a member that is backfilled has the object as it is now.
     pub(crate) fn is_copied(&self, osd: OsdId, object: &ObjectId) -> bool {
         self.pushes.get(&osd).is_some_and(|queue| {
             let backfill = queue.backfill.as_ref();
@@ -58,8 +58,9 @@ impl Pg {
         })
     }
 
-    /// What nobody has keeps nothing else waiting: a member that is backfilled notes it durably as missing, before it
-    /// is told that it has been brought everything. Once it is found it is sent like anything that a member lacks.
+    /// Takes objects that nobody has out of a member's queue, so that they keep nothing else waiting. The member, which
+    /// is backfilled, notes each durably as missing, before it is told that it has been brought everything. Once such
+    /// an object is found it is sent like any other that a member lacks.
     fn pass_unfound(&mut self, cx: &mut Context<'_>, to: OsdId) {
         let pg = self.core.pg_interval();
         let waiting = self.pushes.get(&to).into_iter().flat_map(|queue| &queue.queue);
@@ -68,7 +69,8 @@ impl Pg {
         for (object, has, version) in unfound.collect::<Vec<_>>() {
             self.pushes.get_mut(&to).expect("just seen").take(&object);
             if has == Has::Version(version) {
-                // It has been found: there. Of one shard more what could not be computed may be.
+                // The object has been found, with that member. In an erasure-coded pool this shard may be enough to
+                // compute it.
                 if !self.core.protection().is_whole_on_each() {
                     self.unreadable.remove(&object);
                 }
@@ -98,7 +100,7 @@ impl Pg {
         let (_, range_end) = self.core.range();
         let head = self.core.log.head();
         self.pass_unfound(cx, to);
-        // What comes here soon can be neither compared nor sent yet.
+        // An object that comes here soon can be neither compared nor sent yet.
         let waits = self.can_pull_any() || self.unreadable.values().any(Option::is_none);
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         let Some(backfill) = queue.backfill.as_mut().filter(|_| queue.queue.is_empty() && !waits) else {
@@ -112,7 +114,7 @@ impl Pg {
             }
             return Ok(false);
         }
-        // What is on its way may be sent back for want of room.
+        // An object on its way may be sent back for want of room.
         let first = queue.unacked.keys().next().map(ObjectId::before_all_states);
         let before = first.as_ref().unwrap_or(&backfill.compared).min(&backfill.compared);
         if backfill.told < *before {
@@ -131,7 +133,7 @@ impl Pg {
         // At this moment it is decided which objects are compared: what is created before `compared` from now on
         // reaches the member as an update.
         let compared = end.or_else(|| listed.end.clone());
-        // What nobody has is not listed here.
+        // Objects that are missing here, as nobody has them, are not listed here.
         let unlisted = compared.as_ref().unwrap_or(&range_end);
         let unlisted = self.core.missing.range(..unlisted).map(|(object, _)| object);
         let unlisted =

@@ -104,7 +104,7 @@ impl ObjectReading {
         }
     }
 
-    /// The same, of which another shard than this OSD's is sent.
+    /// Makes this a reading of which another shard than this OSD's is sent, in pieces of `piece_bytes`.
     pub fn of_shard(self, shard: usize, piece_bytes: u64) -> ObjectReading {
         let size = self.stat.size_bytes;
         let runs = (0..size.div_ceil(piece_bytes)).map(|i| (i * piece_bytes, piece_bytes.min(size - i * piece_bytes)));
@@ -118,7 +118,7 @@ impl ObjectReading {
         Some((self.object.clone(), version, Wanted::Shard { shard, offset, len, attrs: false }))
     }
 
-    /// What the object information says of what is read.
+    /// Returns the digests that the object information names for the content.
     pub fn digests(&self) -> &Digests {
         &self.digests
     }

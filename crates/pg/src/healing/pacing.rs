@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Beginning with every multiple of this since 1970, nothing is sent for a while.
 const SLOT_EVERY: Duration = Duration::from_secs(4);
 const SLOT: Duration = Duration::from_millis(160);
-/// What was on its way when the slot began is over then.
+/// Time after which pieces that were on their way when the slot began have arrived.
 const SLOT_SETTLES: Duration = Duration::from_millis(60);
 /// After so long without anything sent, times are quiet again.
 const QUIET_AFTER: Duration = Duration::from_millis(500);
@@ -51,7 +51,7 @@ impl Level {
     }
 }
 
-/// What is known at present.
+/// Present state of the pacing, as it is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacingView {
     /// Absent if nothing limits what this OSD sends.
@@ -118,7 +118,7 @@ impl Pacing {
         }
     }
 
-    /// Whether a piece may be sent now; if not, when to ask again.
+    /// Returns `Ok` if a piece may be sent now; else the time at which to ask again.
     pub fn may_send(&mut self) -> Result<(), Duration> {
         let in_slot = self.in_slot();
         if in_slot < SLOT && self.has_clients() {
@@ -170,7 +170,8 @@ impl Pacing {
         known(&self.quiet) && self.last_answered.is_some_and(|at| self.now.saturating_sub(at) < NOBODY_AFTER)
     }
 
-    /// Whether what is answered now says how long operations take by themselves; `None`: neither that nor the contrary.
+    /// Returns `Some(true)` if operations that are answered now take as long as they do by themselves, `Some(false)` if
+    /// healing slows them down, `None` if neither is certain.
     fn is_quiet(&self) -> Option<bool> {
         if self.is_over() {
             return Some(true);
@@ -206,9 +207,9 @@ impl Pacing {
             _ => 1.25,
         };
         if factor < 1.0 {
-            // What was allowed beyond what is possible says nothing.
+            // A rate that was allowed beyond what is possible says nothing.
             self.rate = self.rate.min(reached.max(RATE_MIN)) * factor;
-            // What comes now is measured at the new rate.
+            // Operations that are answered from now on are measured at the new rate.
             self.busy.iter_mut().for_each(|level| level.count = level.count.min(ENOUGH));
         } else if limits {
             self.rate *= factor;

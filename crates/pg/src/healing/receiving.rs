@@ -20,14 +20,14 @@ use types::{EVersion, ObjectId, OsdId};
 /// First byte of the keys, in the group's table, of objects of which only some has come.
 pub(crate) const RECEIVED_PREFIX: u8 = b'r';
 
-/// What has come of one object.
+/// Pieces of one object that have come, as far as later ones must go on with them.
 #[derive(Clone, Debug)]
 struct Received {
     from: OsdId,
     version: EVersion,
     pieces: u32,
     content: Content,
-    /// As the first piece told them.
+    /// Digests that the first piece told.
     digests: Digests,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Receiving {
     objects: BTreeMap<ObjectId, Received>,
 }
 
-/// What is known of the content of what has come.
+/// Content that has come of an object, as far as it is known, with the object's digests.
 #[derive(Debug)]
 pub(crate) struct Digested {
     content: Content,
@@ -66,7 +66,7 @@ pub(super) fn drop_steps(object: &ObjectId) -> [Step; 2] {
 }
 
 impl Receiving {
-    /// Whether the piece goes on with what has come of its object.
+    /// Returns `Ok` if the piece goes on with the part of its object that has come.
     pub fn follows(&self, from: OsdId, push: &PgPush) -> Result<(), OutOfOrder> {
         if push.first || mutant::is(Mutant::PiecesInAnyOrder) {
             return Ok(());
@@ -77,8 +77,8 @@ impl Receiving {
         if goes_on || push.piece == 0 && before.from == from { Ok(()) } else { Err(OutOfOrder) }
     }
 
-    /// What has come of an object with this piece, which goes on with what is here. `shard`: this is that shard of an
-    /// erasure-coded object.
+    /// Adds this piece, which goes on with what is here, to the part of its object that has come. `shard`: this is that
+    /// shard of an erasure-coded object.
     ///
     /// Errors: all has come, and is not what its digests say.
     pub fn with_piece(&self, push: &PgPush, shard: Option<u8>) -> Result<Digested, Wrong> {

@@ -65,7 +65,7 @@ impl Pg {
         }
     }
 
-    /// What could not be read is tried again: who may have it has come.
+    /// Tries again to read objects that could not be read: an OSD that may have them has come.
     pub(crate) fn try_unreadable_again(&mut self, cx: &mut Context<'_>) {
         self.unreadable.clear();
         self.pulls.tried.clear();
@@ -74,30 +74,31 @@ impl Pg {
         cx.cause(self.core.id, Effect::RunObjects { from, until });
     }
 
-    /// Whether the object is here, so that it can be sent.
+    /// Returns true if the object is here, so that it can be sent.
     pub(crate) fn is_readable(&self, object: &ObjectId) -> bool {
         !self.core.missing.contains_key(object) && !self.unreadable.contains_key(object)
     }
 
-    /// Whether something that is missing here is on its way, or can be had.
+    /// Returns true if something that is missing here is on its way, or can be had.
     pub(crate) fn can_pull_any(&self) -> bool {
         let can = |(object, version): (&ObjectId, &EVersion)| self.source_of(object, *version).is_some();
         !self.pulls.in_flight.is_empty() || self.core.missing.iter().any(can)
     }
 
-    /// Whether another member should have this version of an object.
+    /// Returns true if another member should have this version of an object.
     pub(crate) fn is_elsewhere(&self, object: &ObjectId, version: EVersion) -> bool {
         self.peering.may_recover() && self.source_of(object, version).is_some()
     }
 
-    /// What is here of an object, which others have, cannot be read: it is missing here from now on.
+    /// Notes that this OSD's copy of an object which others have cannot be read: the object is missing here from now
+    /// on.
     pub(crate) fn object_damaged(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
         self.is_damaged_here(cx, object, version);
         self.members_changed(cx);
         self.recover(cx);
     }
 
-    /// What could not be read here and nobody else had is fetched, as somebody turns out to have it.
+    /// Fetches objects that could not be read here and that nobody else had, as somebody turns out to have them.
     fn fetch_unreadable(&mut self, cx: &mut Context<'_>) {
         if self.unreadable.is_empty() || !self.core.protection().is_whole_on_each() {
             return;
@@ -126,7 +127,8 @@ impl Pg {
         }
     }
 
-    /// Whether an operation on the object may start, as far as it is where it must be. If not, it gets there first.
+    /// Returns true if an operation on the object may start, as far as the object is where it must be. If it is not, it
+    /// is brought there first.
     pub(crate) fn is_where_needed(&mut self, cx: &mut Context<'_>, object: &ObjectId, may_write: bool) -> bool {
         if self.unreadable.contains_key(object) {
             return false;
@@ -160,7 +162,7 @@ impl Pg {
             queue.hurry(object);
             self.push_on(cx, *osd);
         }
-        // What is being read for one already does not go on at recovery's pace either.
+        // A reading of the object that has begun for a member does not go on at recovery's pace either.
         let held = self.pushes.iter().filter(|(_, queue)| queue.reads(object)).map(|(osd, _)| *osd);
         for osd in held.collect::<Vec<_>>() {
             self.pushes.get_mut(&osd).expect("just seen").reading_is_urgent = true;
@@ -263,7 +265,7 @@ impl Pg {
         self.object_is_here(cx, &object);
     }
 
-    /// What was missing here is here, though not durably yet: it can be read, and sent to others.
+    /// Notes that an object which was missing here is here, though not durably yet: it can be read, and sent to others.
     fn pulled(&mut self, cx: &mut Context<'_>, object: &ObjectId, bytes: u64) {
         self.recovered.add(bytes);
         self.pulls.forget(object);
@@ -283,7 +285,8 @@ impl Pg {
         }
     }
 
-    /// What was missing here is here durably: others may get another version, and nobody is kept for having this one.
+    /// Notes that an object which was missing here is here durably: others may get another version, and nobody is kept
+    /// for having this one.
     fn pull_durable(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         if !self.pulls.settled(object) {
             return;
@@ -341,8 +344,8 @@ impl Pg {
         }
     }
 
-    /// Whether clients' latency allows that something is sent now. What a client waits for is, and so is everything
-    /// while a further failure would cost data or service.
+    /// Returns true if clients' latency allows that something is sent now. An object that a client waits for is always
+    /// sent, and so is everything while a further failure would cost data or service.
     fn may_send_now(&mut self, cx: &mut Context<'_>, to: OsdId) -> bool {
         let queue = &self.pushes[&to];
         // Also when it must wait for the rest of another.
@@ -447,7 +450,7 @@ impl Pg {
         }
     }
 
-    /// What is to be sent next cannot be read.
+    /// Acts on an object, next to be sent, that cannot be read.
     fn push_failed(&mut self, cx: &mut Context<'_>, to: OsdId, why: &str) {
         let pg = self.core.pg_interval();
         let is_primary = self.core.is_primary(cx.whoami);
@@ -584,7 +587,7 @@ impl Pg {
         if let Some(object) = &object {
             self.pull_durable(cx, object);
         }
-        // What this OSD has computed itself needs no acknowledgement.
+        // An object that this OSD has computed itself needs no acknowledgement.
         if from != cx.whoami {
             let pg = self.core.pg_interval();
             cx.send_osd(from, PgPushAck { pg, object, stored: true });
@@ -661,7 +664,7 @@ impl Pg {
         self.members.set_standing(osd, Standing::Serving);
         self.scrub.tell_mark(&self.core, cx, osd);
         if !self.core.protection().is_whole_on_each() && self.is_active() {
-            // What could not be read without its shards can be now.
+            // Objects that could not be read without the member's shards can be now.
             let (from, until) = self.core.range();
             cx.cause(self.core.id, Effect::RunObjects { from, until });
         }

@@ -17,18 +17,18 @@ use wire::Rope;
 /// From when something could not be read, or all was tried, to when it is tried again.
 const REREAD_AFTER: Duration = Duration::from_secs(60);
 
-/// What came of a step.
+/// Outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reread {
     /// There is more to read.
     Some,
     Whole,
-    /// It is shorter than it should be.
+    /// The object is shorter than it should be.
     Bad,
 }
 
 impl Pg {
-    /// What is here of an object cannot be read, and it is missing for that.
+    /// Has an object read again while it is unfound: it is missing here because this OSD's copy cannot be read.
     pub(crate) fn reread_if_unfound(&mut self, cx: &Context<'_>, object: &ObjectId) {
         self.rereading.damaged.insert(object.clone());
         self.reread_later(cx);

@@ -1,4 +1,4 @@
-//! Who may heal now: an OSD lets a few groups at a time bring objects from it as their primary, and a few to it, those
+//! Turns to heal: an OSD lets a few groups at a time bring objects from it as their primary, and a few to it, the ones
 //! that need it most first.
 
 use crate::messages::PgInterval;
@@ -16,7 +16,7 @@ struct Slots<K> {
     came: u64,
 }
 
-/// What has changed for whom.
+/// A slot that was given or taken away, which its holder is to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     /// This OSD's group may heal, as far as this OSD is concerned; or no longer.
@@ -94,7 +94,7 @@ impl<K: Ord + Copy> Slots<K> {
 }
 
 impl Reservations {
-    /// Those of one of so many shards of an OSD.
+    /// Returns the reservations of one of so many shards of an OSD, with its part of the slots.
     pub fn of_shards(shards: usize) -> Reservations {
         let mut reservations = Reservations::default();
         reservations.set_slots(Tuning::default().healing_groups.div_ceil(shards));
@@ -139,7 +139,7 @@ impl Reservations {
         self.remote.forget(|(pg, _)| pg.pgid.base() == pgid.base());
     }
 
-    /// What must be told.
+    /// Gives slots out anew, and returns the changes that must be told.
     pub fn settle(&mut self) -> Vec<Change> {
         let local = self.local.settle().into_iter().map(|(pgid, granted)| Change::Local { pgid, granted });
         let remote = self.remote.settle().into_iter();

@@ -15,7 +15,7 @@ use types::{ObjectId, OsdId};
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 impl Pg {
-    /// Whether objects are not to be brought to an OSD, as far as it is known how full it is.
+    /// Returns true if objects are not to be brought to an OSD, as far as it is known how full it is.
     pub(crate) fn is_too_full(&self, cx: &Context<'_>, osd: OsdId, work: Work) -> bool {
         let has = |state| cx.map.osd(osd).is_some_and(|osd| osd.state.contains(state));
         let by_map = match work {
@@ -29,7 +29,7 @@ impl Pg {
     pub(crate) fn try_full_again(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         self.sent_back.until.retain(|_, until| now < *until);
-        // What is under way stops where an OSD has become full.
+        // Work that is under way stops where an OSD has become full.
         if self.blocked != Blocked::default() || self.healing.work().is_some() {
             self.recover(cx);
         }

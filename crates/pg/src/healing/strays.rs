@@ -179,7 +179,7 @@ impl Removal {
 }
 
 impl Pg {
-    /// Whether the copy that another OSD has is needed by nobody.
+    /// Returns true if nobody needs the copy that another OSD has.
     pub(crate) fn needs_no_copy_of(&self, whoami: OsdId, osd: OsdId, shard: Option<u8>) -> bool {
         let is_clean = self.core.is_primary(whoami) && self.state_bits(whoami) & pg_state::CLEAN != 0;
         let nobody_served_before = self.peering.history.as_ref().is_some_and(|history| history.past.is_empty());

@@ -7,7 +7,7 @@ use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 
-/// What a primary tells operators of its group.
+/// State of a group, as its primary tells it to operators.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgView {
     pub pgid: PgId,
@@ -27,11 +27,11 @@ pub struct PgView {
     pub misplaced: u64,
     pub unfound: Vec<(ObjectId, EVersion)>,
     pub members: Vec<MemberView>,
-    /// Those that are down and without which the group cannot serve.
+    /// OSDs that are down and without which the group cannot serve.
     pub blocked_by: Vec<OsdId>,
 }
 
-/// What the primary knows of another member.
+/// The primary's knowledge of another member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberView {
     pub osd: OsdId,
@@ -74,7 +74,7 @@ impl Pg {
         lacking.into_keys()
     }
 
-    /// Whether nobody who is there, this primary included, can supply the object as it should be.
+    /// Returns true if nobody who is there, this primary included, can supply the object as it should be.
     pub(crate) fn is_unfound(&self, object: &ObjectId) -> bool {
         if self.pulls.source_in_flight(object).is_some() {
             return false;
@@ -99,8 +99,8 @@ impl Pg {
         self.unfound().count() as u64
     }
 
-    /// What members lack cannot be read here, and nobody else has it. Clients hold back what is for it, other objects
-    /// go on without it, and it is looked at again from time to time.
+    /// Notes that an object which members lack cannot be read here, and that nobody else has it. Its operations wait
+    /// with their clients, other objects go on without it, and it is looked at again from time to time.
     pub(crate) fn cannot_be_read(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: Option<EVersion>) {
         tracing::error!(pg = %self.core.id, %object, ?version, "nobody has it so that it can be read");
         self.unreadable.insert(object.clone(), version);
@@ -179,7 +179,7 @@ impl Pg {
         self.goes_on_soon(cx);
     }
 
-    /// What is unfound has changed: recovery goes on with that in the next turn, as this one is within the run of an
+    /// Has recovery go on in the next turn, as other objects are unfound than before. This turn is within the run of an
     /// operation, or of recovery itself.
     pub(crate) fn goes_on_soon(&mut self, cx: &mut Context<'_>) {
         self.unfound_changed = true;

@@ -18,7 +18,7 @@ pub struct OpCount {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct OpCounts {
     pub reads: OpCount,
-    /// Those that may change something.
+    /// Operations that may change something.
     pub updates: OpCount,
 }
 
@@ -40,7 +40,7 @@ impl OpCount {
 }
 
 impl OpCounts {
-    /// Those of this shard and of another.
+    /// Returns the counts of this shard and of another together.
     #[must_use]
     pub fn and(self, other: OpCounts) -> OpCounts {
         OpCounts { reads: self.reads.and(other.reads), updates: self.updates.and(other.updates) }

@@ -1,4 +1,4 @@
-//! What members of a group tell of their part in an update.
+//! Times that members of a group tell of their part in an update.
 
 use std::time::Duration;
 use store::CommitTimes;
@@ -53,7 +53,7 @@ pub(crate) struct MemberTimes {
 }
 
 impl MemberTimes {
-    /// What there is to tell now that the update is durable, if anything.
+    /// Returns the times to tell now that the update is durable: if the primary wants them, or the update was slow.
     pub fn hops(&self, times: &CommitTimes) -> Option<MemberHops> {
         let is_slow = times.durable.saturating_sub(self.began) >= SLOW;
         let us = |from: Duration, to: Duration| u32::try_from(to.saturating_sub(from).as_micros()).unwrap_or(u32::MAX);

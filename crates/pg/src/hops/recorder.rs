@@ -49,9 +49,9 @@ pub(crate) struct Recorder {
     floor_us: u32,
 }
 
-/// What is known about an update's way to the other members.
+/// An update's way to the other members, as far as it is known.
 pub(crate) struct Replicated<'a> {
-    /// Who acknowledged last, if it was not this OSD.
+    /// The OSD that acknowledged last, if it was not this one.
     pub last_member: Option<OsdId>,
     pub acks: &'a [MemberAck],
 }
@@ -71,7 +71,7 @@ impl Recorder {
         }
     }
 
-    /// Whether an operation that has come is to be kept.
+    /// Returns true if an operation that has come is to be kept.
     pub fn chooses(&mut self, reqid: &ReqId) -> bool {
         self.seen = self.seen.saturating_add(1);
         // Fibonacci hashing: the upper bits of the product are well mixed.

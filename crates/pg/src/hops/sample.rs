@@ -175,8 +175,8 @@ impl OpSample {
     pub fn hops(&self) -> Vec<(Hop, u32)> {
         let mut hops = Vec::with_capacity(Hop::ALL.len());
         let mut at = 0;
-        // What an operation started anew did before, it did in vain: stamps that lie behind are of no stretch of their
-        // own.
+        // An operation that started anew did in vain what it had done before: a stamp that lies behind `at` ends no
+        // stretch of its own.
         let mut until = |hop: Hop, stamp: Stamp| {
             if stamp.happened() {
                 hops.push((hop, stamp.0.saturating_sub(at)));
