@@ -8,7 +8,7 @@ use store::CommitTimes;
 pub struct Stamp(pub u32);
 
 impl Stamp {
-    /// What has not happened (yet).
+    /// Stamp of an event that has not happened (yet).
     pub const NEVER: Stamp = Stamp(u32::MAX);
 
     pub fn happened(self) -> bool {
@@ -97,7 +97,7 @@ impl OpTimes {
         self.blocked = self.stamp(now);
     }
 
-    /// What a run was blocked by is there: an object's bytes, or metadata.
+    /// Notes that the object's bytes (`is_data`), or the metadata, that blocked a run are there.
     pub fn unblocked(&mut self, now: Duration, is_data: bool) {
         if self.blocked.happened() {
             let waited = self.stamp(now).0.saturating_sub(self.blocked.0);

@@ -78,7 +78,7 @@ impl Pg {
         if is_osds(op.session) {
             return self.ask_later(cx, &op);
         }
-        // Who is gone sends it again by another session.
+        // A client that is gone sends the request again by another session.
         if cx.clients.contains_key(&op.session) {
             let (id, pg_num) = (self.core.id.base(), self.core.interval.shape.pg_num);
             let range = (osdmap::pg_range(id, pg_num).0, osdmap::pg_cursor_end(id, pg_num));
@@ -144,7 +144,7 @@ impl Pg {
             return self.answer_error(cx, &op, errno);
         }
         if op.is_group_op() {
-            // What is missing would not be listed; and what is listed must be what there is.
+            // A listing would lack objects that are missing here, and it must be of the present state.
             if !self.core.missing.is_empty() || !self.may_read(cx) {
                 return self.ops.waiting.push_back(op);
             }
@@ -153,7 +153,7 @@ impl Pg {
         if op.may_write {
             let known =
                 self.core.log.find_request(&op.reqid).filter(|_| !mutant::is(Mutant::ResendApplied)).map(Box::new);
-            // What was trimmed is never taken back; what is newer may have been.
+            // An update that the log has trimmed is never taken back. A newer one may have been.
             let before = op.repeated.take().filter(|entry| entry.version <= self.core.log.tail());
             op.repeated = known.or(before);
             // To answer that an update is done while members lack the object would promise more than is true.
@@ -203,7 +203,7 @@ impl Pg {
         self.answer_update(cx, op, reply, None);
     }
 
-    /// The same for an update that all members have.
+    /// Sends an operation's answer, with its way to all members if it is an update; the operation is over.
     pub(crate) fn answer_update(
         &mut self,
         cx: &mut Context<'_>,
@@ -221,7 +221,7 @@ impl Pg {
         cx.send_client(op.session, op.tid, reply);
     }
 
-    /// Whether operations on the object are not answered yet.
+    /// Returns true if operations on the object are not answered yet.
     pub(crate) fn ops_wait_for(&self, object: &ObjectId) -> bool {
         self.ops.objects.get(object).is_some_and(|queue| !queue.queue.is_empty())
     }
@@ -558,7 +558,7 @@ impl Pg {
         self.queue_own(cx, op.recording(record));
     }
 
-    /// What no snapshot needs any more of an object is removed, as an update like any other.
+    /// Queues the update that removes states of an object which no snapshot needs any more.
     pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
         let op = ClientOp { trim: Some(Trim::default()), may_write: true, ..op };
@@ -574,8 +574,8 @@ impl Pg {
         self.run_object(cx, &object);
     }
 
-    /// What nobody has of an object is given up, before anything else is done to the object, as an update like any
-    /// other.
+    /// Queues the update that gives up states of an object which nobody has, before anything else that is to be done to
+    /// the object.
     pub(crate) fn queue_give_up(&mut self, cx: &mut Context<'_>, object: ObjectId, lost: BTreeMap<ObjectId, EVersion>) {
         let queue = self.ops.objects.entry(object.clone()).or_default();
         let asked = queue.queue.iter().find(|number| self.ops.ops[*number].give_up.is_some());
@@ -596,8 +596,8 @@ impl Pg {
         self.run_object(cx, &object);
     }
 
-    /// Whether all that is not lost of an object of which something is given up is here. What is not lost after all
-    /// stays.
+    /// Returns true if all states of the object that are not lost are here, where some are given up. A state that is
+    /// found after all stays.
     fn rest_is_here(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         let head = op.object.clone();
@@ -654,7 +654,7 @@ impl Pg {
         if may_write {
             self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
         } else if !self.may_read(cx) || self.lacks_any(number) {
-            // What it has read so far may not be the newest any more, or is being replaced.
+            // The state that it has read so far may not be the newest any more, or is being replaced.
             self.read_anew(cx, number);
         } else {
             match self.run_op(cx, number) {
@@ -667,15 +667,15 @@ impl Pg {
         self.run_object(cx, &object);
     }
 
-    /// Whether the object, or the state of it that an operation needs, is missing here.
+    /// Returns true if the object, or the state of it that an operation needs, is missing here.
     fn lacks_any(&self, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         let states = &op.progress.at_hand;
         self.core.missing.contains_key(&op.object) || states.iter().any(|state| self.core.missing.contains_key(state))
     }
 
-    /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read
-    /// begins anew.
+    /// Has a read whose object is damaged here begin anew, if another member has the object, which is then fetched from
+    /// there. Returns false if nothing better can be had.
     fn fetch_instead(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         if op.may_write || op.is_group_op() {
@@ -699,7 +699,8 @@ impl Pg {
             self.run_object(cx, &head);
             return true;
         }
-        // What the store would have to look up again the operation knows: nothing changes an object while it is read.
+        // The operation knows the version, which the store would have to look up again: nothing changes an object while
+        // it is read.
         let stat = op.progress.answers.known_stat();
         let version = stat.and_then(|stat| ObjectInfo::of(stat).ok()).map(|info| info.version);
         let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) else {
@@ -726,7 +727,7 @@ impl Pg {
         true
     }
 
-    /// What a read has seen so far does not count; it goes back to where it was.
+    /// Takes a read back to where it was: its reading so far does not count.
     fn read_anew(&mut self, cx: &mut Context<'_>, number: u64) {
         self.ops.restart(cx, number);
         let queue = self.ops.objects.get_mut(&self.ops.ops[&number].object).expect("its operation waited");
@@ -868,18 +869,18 @@ impl Pg {
     }
 }
 
-/// Whether a run came to its end.
+/// Outcome of a run.
 enum Ran {
     Ended,
     Blocked,
-    /// As an update for which there is no room at present.
+    /// The run is that of an update for which there is no room at present.
     HasNoRoom,
     /// A state of the object is not where it is needed.
     Lacks(ObjectId),
 }
 
-/// Whether an operation can wait with its client. What is known to have been carried out stays: the log may not know it
-/// any more when it comes again.
+/// Returns true if an operation can wait with its client. A request that is known to have been carried out stays here:
+/// the log may not know it any more when it comes again.
 fn holds_back(cx: &Context<'_>, op: &ClientOp) -> bool {
     let is_clients = op.session != NO_SESSION && !op.is_upkeep() && op.repeated.is_none();
     is_clients && cx.clients.get(&op.session).is_none_or(|client| client.takes_backoffs)
@@ -889,7 +890,7 @@ fn held_back<'a>(epoch: Epoch, op: &ClientOp, object: &'a ObjectId) -> HeldBack<
     HeldBack { session: op.session, pgid: op.op.pgid, object, epoch }
 }
 
-/// What is refused before it is executed.
+/// Returns the error with which an operation is refused before it is executed; `None` if it is not.
 fn refusal(op: &ClientOp, limits: &Limits) -> Option<Errno> {
     const NAME_BYTES_MAX: usize = 2048;
     const NAMESPACE_BYTES_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! What the store has answered to one operation, kept over its runs.
+//! The store's answers to one operation, kept over its runs.
 
 use crate::copy::CopySource;
 use crate::group::lookup::{NoAnswer, ready};
@@ -24,21 +24,21 @@ const LISTING_BYTES_MAX: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub struct Answers {
     stat: Option<Option<Arc<ObjectStat>>>,
-    /// The object information in it.
+    /// The object information in `stat`.
     info: Option<Arc<ObjectInfo>>,
     /// The state of the object that a snapshot preserves and that is read, or gone back to.
     clone: Option<(ObjectId, Option<Arc<ObjectStat>>)>,
     answers: Vec<(Question, Answer)>,
     /// Lookups that the present run has made so far, the first one of the object's state left out.
     made: usize,
-    /// What the present run has asked for and somebody else than the store must find out.
+    /// Question of the present run that somebody else than the store must answer.
     wanted: Option<Question>,
-    /// What the present run's answers and outputs take in memory, and may at most.
+    /// Memory that the present run's answers and outputs take, in bytes, and its limit.
     bytes: usize,
     bytes_max: usize,
 }
 
-/// What a lookup is about.
+/// Subject of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Question {
     Extents(ObjectId, (u64, u64)),
@@ -71,24 +71,24 @@ impl Answers {
         self.wanted = None;
     }
 
-    /// What the last run's answers and outputs take in memory, those included that are on their way.
+    /// Returns the memory of the last run's answers and outputs, with the ones that are on their way.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// So many bytes more are going to be in memory. EMSGSIZE: they are too many.
+    /// Counts so many bytes more that are going to be in memory. Errors: EMSGSIZE if they are too many.
     pub(super) fn take(&mut self, bytes: u64) -> Result<(), Errno> {
         self.check(bytes)?;
         self.bytes += bytes as usize;
         Ok(())
     }
 
-    /// EMSGSIZE: there is no room for so many bytes more.
+    /// Errors: EMSGSIZE if there is no room for so many bytes more.
     pub(super) fn check(&self, bytes: u64) -> Result<(), Errno> {
         if bytes > self.room() { Err(Errno::EMSGSIZE) } else { Ok(()) }
     }
 
-    /// The same for keys and values of an omap. Alone, they may take what they need.
+    /// Counts keys and values of an omap that are going to be in memory. Alone, they may take what they need.
     fn take_omap(&mut self, bytes: usize) {
         self.bytes = self.bytes_max.min(self.bytes + bytes * OMAP_COPIES);
     }
@@ -172,7 +172,7 @@ impl Answers {
         Ok(value)
     }
 
-    /// What cannot be known now is not known in a later run either: it would be taken for the answer to something else.
+    /// Keeps the damage that a lookup met as its answer. Without it, a later answer would be taken for this lookup's.
     fn keep_damage(&mut self, question: &Question, why: &NoAnswer) {
         if let NoAnswer::Damaged(damage) = why {
             self.answers.push((question.clone(), Answer::Damaged(damage.clone())));
@@ -204,7 +204,7 @@ impl Answers {
         self.answer(Question::Header(object.clone()), known, || store.omap_header(object), Answer::Header)
     }
 
-    /// Those of `keys` that the omap has. `None`: their values are too large to be given.
+    /// Returns the entries of `keys` that the omap has. `None`: their values are too large to be given.
     pub(super) fn omap_get(
         &mut self,
         store: &mut Store,
@@ -303,7 +303,7 @@ impl Answers {
         }
     }
 
-    /// What the last run lacked is being gathered, or fetched.
+    /// Notes that the data which the last run lacked is being gathered, or fetched.
     pub fn waits_for_data(&mut self, id: LookupId) {
         let question = self.wanted.take().expect("the last run has asked for something");
         self.answers.push((question, Answer::Data(id, None)));
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(ask_header(&mut answers, b"a"), Ok(Bytes::from_static(b"a")));
         assert_eq!(ask_extents(&mut answers, 0, Lookup::Ready(vec![(0, 1)])), Ok(vec![(0, 1)]));
         assert_eq!(ask_extents(&mut answers, 50, pending()), Err(NoAnswer::Pending(LookupId(5))));
-        // What is known is not asked for again; another question is, and all behind it.
+        // A question that was answered is not asked again; another one in its place is, and all behind it.
         answers.rewind(1000);
         assert_eq!(ask_header(&mut answers, b"b"), Ok(Bytes::from_static(b"a")));
         assert_eq!(ask_extents(&mut answers, 7, Lookup::Ready(vec![(7, 3)])), Ok(vec![(7, 3)]));

@@ -99,7 +99,7 @@ fn is_user_attr(stored: &[u8]) -> bool {
     stored.first() == Some(&USER_ATTR_PREFIX)
 }
 
-/// What clients call a stored attribute; `None`: it is not theirs.
+/// Returns the client's name of a stored attribute; `None` if it is no client's.
 fn user_name(stored: &[u8]) -> Option<Bytes> {
     match stored.split_first() {
         Some((&USER_ATTR_PREFIX, name)) => Some(own(name)),
@@ -171,7 +171,7 @@ impl Execution<'_> {
         Ok(attrs.filter_map(|(name, value)| Some((user_name(name)?, value.clone()))).collect())
     }
 
-    /// Whether the object's attributes stay within their limit with this one.
+    /// Returns true if the object's attributes stay within their limit with this one.
     fn attr_fits(&mut self, name: &[u8], value_bytes: usize) -> bool {
         let limit = self.limits.attrs_bytes;
         if self.attr_sizes.at_most.is_none() {

@@ -21,7 +21,7 @@ fn parts(op: &Op) -> Result<(&'static Method, Bytes), Errno> {
     Ok((method, data.slice(input_at..input_at + args.indata_len as usize)))
 }
 
-/// Whether an operation may change its object: by what its steps are, or by what the methods do that they call.
+/// Returns true if an operation may change its object: by its steps, or by the methods that they call.
 pub(crate) fn may_write(op: &OsdOp) -> bool {
     let calls_writer = |op: &Op| op.code == OpCode::CALL && parts(op).is_ok_and(|(method, _)| method.writes);
     op.may_write() || op.ops.iter().any(calls_writer)
@@ -64,7 +64,7 @@ impl Execution<'_> {
 /// The object as a method sees it.
 struct Target<'a, 'b> {
     run: &'a mut Execution<'b>,
-    /// What the method was ended for.
+    /// The stop for which the method was ended before it was done.
     waits_for: Option<OpStop>,
 }
 

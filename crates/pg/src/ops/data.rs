@@ -164,7 +164,7 @@ impl Execution<'_> {
         if want.len() as u64 != range.len {
             return Err(Errno::EINVAL.into());
         }
-        // What is not there reads as zeros.
+        // Bytes that are not there read as zeros.
         let have = if self.exists && range.len > 0 { self.read_range(range)?.to_vec() } else { Vec::new() };
         let differing = (0..want.len()).find(|&i| want[i] != have.get(i).copied().unwrap_or(0));
         match differing {
@@ -261,7 +261,7 @@ impl Execution<'_> {
     }
 
     pub(super) fn remove(&mut self) {
-        // What earlier steps of this operation did to the object is gone with it.
+        // Changes that earlier steps of this operation made to the object are gone with it.
         self.void_steps();
         let object = self.object();
         self.changed.insert(0, self.size);

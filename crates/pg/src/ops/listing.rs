@@ -34,7 +34,7 @@ pub(crate) enum ListError {
 /// A listing as far as it has come: where lookups must be waited for, it goes on from there.
 #[derive(Debug, Default)]
 pub struct ListingRun {
-    /// What lies before has been looked at. `None`: nothing yet.
+    /// The object from which the listing goes on; all before it have been looked at. `None`: nothing yet.
     from: Option<ObjectId>,
     objects: Vec<ObjectId>,
     /// Objects whose attributes were looked at.

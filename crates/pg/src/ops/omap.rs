@@ -96,7 +96,7 @@ impl Execution<'_> {
                 self.must_exist()?;
                 let keys: BTreeSet<Bytes> = r.get()?;
                 let object = self.object();
-                // What is too long to be there need not be removed.
+                // A key that is too long to be there need not be removed.
                 let keys = keys.iter().filter(|key| check_key(key).is_ok()).map(|key| own(key)).collect();
                 self.push(Step::OmapRemove { object, keys });
                 done()
@@ -137,8 +137,8 @@ impl Execution<'_> {
             return Err(Errno::EMSGSIZE.into());
         }
         let max = max.min(self.limits.omap_entries) as usize;
-        // What is behind the empty key does not include it, and nothing is before it: so one more is asked for, for its
-        // sake.
+        // A page behind the empty key must not include it, but the store's page does, as nothing is before it: so one
+        // more entry is asked for.
         let from_first = usize::from(after.is_empty());
         let from = (after, prefix);
         let (mut entries, mut more) =

@@ -19,7 +19,8 @@ use wire::Writer;
 use wire::basic::IntervalSet;
 use wire::messages::{Op, OpArgs};
 
-/// Whether an update with these snapshots may be carried out.
+/// Checks that an update with these snapshots may be carried out. Errors: EOLDSNAPC if the object knows newer ones,
+/// EINVAL if they are not valid.
 pub(super) fn check_context(request: &Request<'_>, known: &SnapSet) -> Result<(), Errno> {
     if !request.may_write {
         return Ok(());
@@ -33,7 +34,7 @@ pub(super) fn check_context(request: &Request<'_>, known: &SnapSet) -> Result<()
     }
 }
 
-/// What of the object a request is about.
+/// Returns the state of the object that a request is about.
 pub(super) fn resolve(request: &Request<'_>, is_there: bool, known: &SnapSet) -> Result<AtSnap, Errno> {
     match request.snap {
         SnapId::HEAD | SnapId::DIR => Ok(AtSnap::Head),
@@ -152,7 +153,7 @@ impl Execution<'_> {
         let object = self.object();
         let size = match self.request.layout {
             None => stat.size_bytes,
-            // What is here is a shard.
+            // The size that is here is a shard's.
             Some(_) => ObjectInfo::of(&stat).ok().and_then(|info| info.size_bytes).ok_or_else(|| {
                 tracing::error!(object = %clone, "object information does not tell how long the object is");
                 Errno::EIO
@@ -162,7 +163,7 @@ impl Execution<'_> {
         changed.insert(0, size.max(self.size));
         changed.subtract(&known.overlap_with_head(clone.snap));
         self.changed.union(&changed);
-        // What earlier steps of this operation did to the object is gone.
+        // Changes that earlier steps of this operation made to the object are gone.
         self.void_steps();
         self.push(Step::Clone { from: clone.clone(), to: object.clone() });
         self.push(Step::RemoveAttr { object, name: SNAPS_ATTR.to_vec() });

@@ -24,7 +24,7 @@ pub const CHECK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
 
 /// Never more than this: comparing 32 MiB with their checksums takes 3 to 5 ms of CPU time, and reading them as much.
 const BYTES_PER_SECOND_MAX: u64 = 32 << 20;
-/// What an object or a group costs beside its bytes, so that many small ones do not take more CPU time than large ones.
+/// Cost of an object or a group beside its bytes, so that many small ones do not take more CPU time than large ones.
 const VISIT_BYTES: u64 = 64 << 10;
 /// One read. A turn then takes some ten microseconds more.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -82,7 +82,7 @@ impl Decode for CheckMark {
     }
 }
 
-/// What the walk has done since the OSD started.
+/// Work that the walk has done since the OSD started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CheckCounts {
     pub objects: u64,
@@ -319,7 +319,7 @@ impl BackgroundCheck {
             }
             mark.show(cx, pg);
         }
-        // What a deep scrub has read lately need not be read again.
+        // Data that a deep scrub has read lately need not be read again.
         let since = (cx.unix_zero + cx.now).saturating_sub(self.period + self.period / 2);
         let is_due = |pg: &Pg| pg.scrub.mark().deep_at.is_zero() || pg.scrub.mark().deep_at.to_unix() < since;
         let present = pgs.iter().filter(|(_, pg)| pg.core.stored && !pg.is_loading() && is_due(pg));
@@ -367,7 +367,7 @@ impl BackgroundCheck {
     }
 }
 
-/// What a whole round costs.
+/// Returns the cost of a whole round, in bytes.
 fn all_bytes(cx: &Context<'_>, pgs: &BTreeMap<PgId, Pg>) -> u64 {
     let usage = cx.store.usage();
     usage.data_bytes + (usage.objects + pgs.len() as u64) * VISIT_BYTES

@@ -53,9 +53,9 @@ pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64,
         w.u64(size_bytes);
         w.put(&info.mtime);
         match object.is_clone() {
-            // Who has locked it for writing.
+            // The request that has locked the object for writing: none.
             false => w.put(&ReqId::default()),
-            // Which snapshots it belongs to; that is said elsewhere.
+            // Snapshots that it belongs to: none, they are told elsewhere.
             true => w.count(0),
         }
         w.u64(info.truncate_seq.into());

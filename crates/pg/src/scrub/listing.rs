@@ -1,4 +1,4 @@
-//! What `rados list-inconsistent-obj` and `list-inconsistent-snapset` get.
+//! Answers to `rados list-inconsistent-obj` and `list-inconsistent-snapset`.
 
 use super::ceph_forms::{self, INFO_ATTR, SNAP_SET_ATTR};
 use super::map::ObjectScan;
@@ -168,7 +168,7 @@ impl<'a> Shown<'a> {
         selected.zip(size(copy)).is_some_and(|(selected, size)| selected != size)
     }
 
-    /// Whether it has the object in the version that was selected.
+    /// Returns true if the copy is of the version that was selected.
     fn is_of_selected_version(&self, copy: &CopyState) -> bool {
         let version = |copy: &CopyState| copy.info.as_ref().map(|info| info.version);
         copy.info.is_some() && self.selected.and_then(version) == version(copy)

@@ -1,4 +1,4 @@
-//! What is kept durably of a group's scrubs.
+//! The durable record of a group's scrubs.
 
 use bytes::Bytes;
 use store::Step;

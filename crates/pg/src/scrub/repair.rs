@@ -26,12 +26,12 @@ pub enum KeepCopyError {
     Changed,
 }
 
-/// What comes of an operator's choice.
+/// Outcome of an operator's choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kept {
     /// The other copies are replaced.
     Replaces,
-    /// No copy was what its digest says. Those of the chosen one are recorded: a deep scrub replaces the others.
+    /// No copy was what its digest says. The digests of the chosen one are recorded: a deep scrub replaces the others.
     Recorded,
 }
 

@@ -21,7 +21,7 @@ use types::{EVersion, ObjectId, OsdId, Utime};
 use wire::nacre::mon::{PgScrubReport, pg_state};
 use wire::{Decode, Rope};
 
-/// What a visit to an object costs beside its bytes.
+/// Cost of a visit to an object beside its bytes.
 const VISIT_BYTES: u64 = 16 << 10;
 /// A chunk's updates are held no longer than this; then they go on, and the chunk is begun again later.
 const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
@@ -35,11 +35,11 @@ const FINDING_ATTRS_BYTES: usize = 1 << 20;
 /// Tells whether an update of an object in a range, given by its begin and end, is on its way.
 pub(crate) type InFlight<'a> = dyn Fn(&ObjectId, &ObjectId) -> bool + 'a;
 
-/// What is to be done.
+/// Order for a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScrubOrder {
     pub deep: bool,
-    /// Also what is not proven is repaired, as the verdict says.
+    /// Repairs findings that are not proven, too, as their verdicts say.
     pub repair: bool,
     /// An operator wants it: at once and faster.
     pub ordered: bool,
@@ -52,9 +52,9 @@ pub(crate) struct Scrub {
     run: Option<Box<Run>>,
     /// Ranges that are read here, by the primary that asked; this OSD's own among them.
     scans: BTreeMap<OsdId, Scan>,
-    /// What is wrong and not repaired, as the last scrub of this interval found it; `None`: there was none.
+    /// Objects that are wrong and not repaired, as the last scrub of this interval found them; `None`: there was none.
     pub(super) findings: Option<BTreeMap<ObjectId, Finding>>,
-    /// States of objects that do not go with the others, as that scrub found them.
+    /// States of objects that do not go with the others, as the last scrub found them.
     pub(super) snap_findings: BTreeMap<ObjectId, SnapFinding>,
     rounds: u64,
     /// Blocks here that the background check has found bad.
@@ -71,7 +71,7 @@ struct Run {
     state: State,
     head: EVersion,
     found: BTreeMap<ObjectId, Finding>,
-    /// Of attributes in them.
+    /// Bytes of attributes in `found`.
     attr_bytes: usize,
     families: Families,
     snaps_found: BTreeMap<ObjectId, SnapFinding>,
@@ -79,11 +79,11 @@ struct Run {
     unmarked_bytes: u64,
     /// Objects before the cursor and their bytes, if the run began with the first.
     counted: Option<Counted>,
-    /// What the last chunk has cost, in bytes, until the schedule takes it.
+    /// Cost of the last chunk, in bytes, until the schedule takes it.
     cost: Option<u64>,
 }
 
-/// What is in a group.
+/// Counts of a group's objects.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     objects: i64,
@@ -101,18 +101,18 @@ enum State {
     Ended,
 }
 
-/// What a run says to the schedule.
+/// State of a run, as the schedule sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunState {
     None,
     Busy,
-    /// The next chunk may begin; what the last one cost, in bytes.
+    /// The next chunk may begin; the last one's cost, in bytes.
     Between(u64),
     Ended,
 }
 
 impl Scrub {
-    /// What is kept durably of the group's scrubs.
+    /// Returns the durable record of the group's scrubs.
     pub fn mark(&self) -> &ScrubMark {
         &self.mark
     }
@@ -190,7 +190,7 @@ impl Scrub {
         }
     }
 
-    /// Whether a chunk is on its way.
+    /// Returns true if a chunk is on its way.
     pub fn is_busy(&self) -> bool {
         self.run.as_ref().is_some_and(|run| !matches!(run.state, State::Between | State::Ended))
     }
@@ -208,7 +208,7 @@ impl Scrub {
     }
 }
 
-/// Whether what the finding's verdict says is done.
+/// Returns true if the finding's verdict is carried out.
 fn acts(finding: &Finding, order: ScrubOrder) -> bool {
     finding.verdict != Verdict::Undecided && (finding.proven || order.repair)
 }
@@ -297,7 +297,7 @@ impl Scrub {
                 return cx.wait(id, Waiter::Scrub { pgid: core.id });
             }
             Err(NoAnswer::Damaged(damage)) => {
-                // What the others have there is not known to be wanted.
+                // Objects that the others have there may not be wanted: nothing tells.
                 tracing::error!(pg = %core.id, "scrub: the list of objects cannot be read: {damage}");
                 run.cursor.shallow_errors += 1;
                 return self.ended(core, cx);
@@ -679,7 +679,7 @@ impl Scrub {
             (mark.omap_keys, mark.omap_bytes) = (found_up_to.omap_keys, found_up_to.omap_bytes);
             mark.undecided = found_up_to.undecided;
         } else if mark.deep_errors > 0 {
-            // What only a deep scrub sees is still there.
+            // Errors that only a deep scrub sees are still there.
             let before = self.findings.take().unwrap_or_default();
             let deep = before.into_iter().filter(|(_, finding)| finding.counts().1 > 0);
             for (object, finding) in deep {

@@ -123,7 +123,7 @@ impl Scan {
                 return Ok(false);
             }
             let reading = self.reading.take().expect("just seen");
-            // What is listed may turn out to be gone.
+            // A listed object may turn out to be gone.
             if reading.stat.is_some() {
                 self.is_scanned(reading.finished(self.asked.deep));
             }

@@ -14,9 +14,9 @@ pub const LIGHT_SCRUB_PERIOD: Duration = Duration::from_secs(86_400);
 
 /// Scrubs that nobody ordered read no faster than this, unless everything could then not be read in time.
 const BYTES_PER_SECOND: u64 = 4 << 20;
-/// The bound on that.
+/// Bound on a faster pace, where everything could else not be read in time.
 const BYTES_PER_SECOND_MAX: u64 = 32 << 20;
-/// Those that an operator has ordered.
+/// Pace of scrubs that an operator has ordered.
 const ORDERED_BYTES_PER_SECOND: u64 = 64 << 20;
 /// How often it is looked whether a group is due; more often if groups are due more often than anybody would want.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -221,7 +221,7 @@ fn spread(id: PgId, period: Duration) -> Duration {
     period / 2 + period / 2 * part / 1024
 }
 
-/// Whether flags let groups be scrubbed though nobody has ordered it.
+/// Returns true if flags let groups be scrubbed though nobody has ordered it.
 fn may(cx: &Context<'_>, id: PgId, deep: bool) -> bool {
     let (of_map, of_pool) = match deep {
         true => (OsdMapFlags::NODEEP_SCRUB, PoolFlags::NODEEP_SCRUB),

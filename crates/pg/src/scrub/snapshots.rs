@@ -1,4 +1,4 @@
-//! Whether the states of an object that snapshots preserve are those that the object knows of.
+//! Comparison of the states of an object that snapshots preserve with the states that the object knows of.
 //!
 //! Objects come in their order: states that snapshots preserve, oldest first, then the present one, which lists them. A
 //! chunk may end between them, and updates may come between chunks: of an object that has changed meanwhile nothing is
@@ -8,7 +8,7 @@ use crate::group::object_info::ObjectInfo;
 use crate::group::snap_set::SnapSet;
 use types::{EVersion, ObjectId, SnapId};
 
-/// What is wrong; bits are those of librados (`inconsistent_snapset_t`).
+/// Errors of states at snapshots; bits are those of librados (`inconsistent_snapset_t`).
 pub mod snap_error {
     /// The present state lists a state that is not there.
     pub const CLONE_MISSING: u64 = 1 << 2;
@@ -26,10 +26,10 @@ pub struct SnapFinding {
     pub object: ObjectId,
     /// Bits of [`snap_error`].
     pub errors: u64,
-    /// Of a present state: those that it does not list, and those that it lists and that are not there.
+    /// Of a present state: states that it does not list, and states that it lists and that are not there.
     pub extra: Vec<SnapId>,
     pub missing: Vec<SnapId>,
-    /// What a present state lists.
+    /// Snapshots that a present state lists.
     pub known: Option<SnapSet>,
 }
 
@@ -57,7 +57,7 @@ struct Family {
 pub(super) enum Seen<'a> {
     Is(&'a ObjectInfo, u64),
     Nothing,
-    /// What it is, or whether it is there, is not known.
+    /// The state is not known, nor if it is there.
     Unknown,
 }
 

@@ -15,7 +15,7 @@ use types::{PgId, PoolId};
 /// Shards of an OSD at most.
 pub const SHARDS_MAX: usize = 16;
 
-/// Whether an OSD can have so many shards: a power of two, [`SHARDS_MAX`] at most.
+/// Returns true if an OSD can have so many shards: a power of two, [`SHARDS_MAX`] at most.
 pub fn can_be_shards(count: usize) -> bool {
     count.is_power_of_two() && count <= SHARDS_MAX
 }
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(grown.of(pg(1, 1)), None);
         grown.follow(&map_with_pool(1, 4));
         assert_eq!(homes(&grown, 1, 4), [Some(1); 4]);
-        // The same after a restart with a table that was not split yet.
+        // Groups stay there also after a restart with a table that was not split yet.
         let mut restarted = Homes::found(&[vec![], vec![pg(1, 0)]]).unwrap();
         restarted.follow(&map_with_pool(1, 4));
         assert_eq!(homes(&restarted, 1, 4), [Some(1); 4]);
@@ -184,7 +184,7 @@ mod tests {
         found.follow(&map_with_pool(1, 8));
         assert_eq!(homes(&found, 1, 4), [Some(0), Some(1), Some(0), Some(1)]);
         assert_eq!((found.for_import(pg(1, 6)), found.for_import(pg(1, 7))), (0, 1));
-        // What group 4 has is of no group with another low bit.
+        // Objects of group 4 belong to no group with another low bit.
         let mut some = Homes::found(&[vec![], vec![pg(1, 4)]]).unwrap();
         some.follow(&map_with_pool(1, 8));
         assert_eq!((homes(&some, 1, 2), some.for_import(pg(1, 1))), (vec![Some(1), Some(0)], 0));

@@ -29,7 +29,7 @@ pub enum MapError {
 /// Maps in the order in which they come into force.
 pub(crate) struct Maps {
     current: Arc<OsdMap>,
-    /// Those that have come and are not in force yet, in order.
+    /// Maps that have come and are not in force yet, in order.
     coming: VecDeque<Coming>,
     /// The last changes that are in force, without gaps.
     changes: BTreeMap<Epoch, Bytes>,
@@ -115,7 +115,7 @@ impl Maps {
         Some(map.clone())
     }
 
-    /// Whether a map has come that is not in force yet.
+    /// Returns true if a map has come that is not in force yet.
     pub fn is_coming(&self) -> bool {
         !self.coming.is_empty()
     }
@@ -195,7 +195,7 @@ impl Maps {
         }
     }
 
-    /// What brings a client from map `since` nearer to the map in force; `None` if it has that.
+    /// Returns maps that bring a client from map `since` nearer to the map in force; `None` if it has that.
     pub fn message_since(&mut self, since: Epoch) -> Option<messages::OsdMap> {
         if since >= self.epoch() {
             return None;

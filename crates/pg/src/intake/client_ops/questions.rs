@@ -109,7 +109,7 @@ impl Pg {
         }
     }
 
-    /// Whether the removal of a watch is on its way already.
+    /// Returns true if the removal of a watch is on its way already.
     pub(crate) fn is_watch_removed(&self, object: &ObjectId, cookie: u64, client: EntityName) -> bool {
         let removes = |op: &ClientOp| {
             let is_of_watch = op.session == NO_SESSION && op.reqid.name == client;

@@ -17,11 +17,11 @@ use types::{EVersion, Errno, ObjectId, OsdId};
 use wire::Rope;
 use wire::messages::{OpCode, OsdOpReply};
 
-/// A share is asked for again after this time: the primary may have had to ask others first.
+/// Time after which a share is asked for again: the primary may have had to ask others first.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// The same if no read comes meanwhile.
+/// Time after which a share is asked for again if no read comes meanwhile.
 const ASK_IDLE: Duration = Duration::from_millis(300);
-/// For so long after a read a share is kept, so that members answer also where few reads come to each group.
+/// Time for which a share is kept after a read, so that members answer also where few reads come to each group.
 const KEEP: Duration = Duration::from_secs(10);
 
 impl Pg {
@@ -42,7 +42,8 @@ impl Pg {
         self.run_replica_read(cx, number);
     }
 
-    /// Whether this member may answer reads of the object. Asks the primary in time, also for what all members have.
+    /// Returns true if this member may answer reads of the object. Asks the primary in time for a share, and for how
+    /// far all members have updates.
     fn may_read_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
         if self.may_have_share() {
             let has_share = self.has_share(cx);
@@ -56,7 +57,8 @@ impl Pg {
         false
     }
 
-    /// Whether this member has all that the log names, or knows what it lacks, in the interval that it has joined.
+    /// Returns true if this member has all that the log names, or knows what it lacks, in the interval that it has
+    /// joined.
     fn may_have_share(&self) -> bool {
         !self.is_loading() && self.core.protection().is_whole_on_each() && self.core.info.complete && self.has_started()
     }
@@ -87,13 +89,13 @@ impl Pg {
         }
     }
 
-    /// Whether an update behind `version` concerns the object or one of its states.
+    /// Returns true if an update behind `version` concerns the object or one of its states.
     fn changed_after(&self, object: &ObjectId, version: EVersion) -> bool {
         let is_of = |other: &ObjectId| {
             (other.hash, &other.name, &other.nspace, &other.key)
                 == (object.hash, &object.name, &object.nspace, &object.key)
         };
-        // If the log does not reach back so far nobody knows.
+        // A log that does not reach back so far cannot tell.
         self.core.log.after(version).is_none_or(|mut entries| entries.any(|entry| is_of(&entry.object)))
     }
 
@@ -136,7 +138,7 @@ impl Pg {
     ) -> Option<()> {
         let began_at = *self.replica_reads.running.get(&number)?;
         let op = &self.ops.ops[&number];
-        // What it has seen so far and what is there now must be one state.
+        // The state that it has read so far must be the present one.
         let is_spoiled = matches!(data, Some(Err(_)))
             || self.changed_after(&op.object, began_at)
             || self.lacks_any(number)
@@ -173,7 +175,7 @@ impl Pg {
                     op.times.executed(cx.now);
                     return self.answer_read(cx, op, effects);
                 }
-                // What cannot be read here can perhaps be read elsewhere.
+                // An object that cannot be read here can perhaps be read elsewhere.
                 Run::Wants(_) | Run::Done(_) | Run::Gather { .. } | Run::Copy(_) => {
                     return self.replica_read_refused(cx, number);
                 }
@@ -188,7 +190,7 @@ impl Pg {
         self.send_to_primary(cx, &op);
     }
 
-    /// What this member reads for clients may not be so any more.
+    /// Refuses all reads on their way: the states that this member reads for clients may not be the newest any more.
     pub(crate) fn refuse_replica_reads(&mut self, cx: &mut Context<'_>) {
         for number in self.replica_reads.running.keys().copied().collect::<Vec<_>>() {
             self.replica_read_refused(cx, number);
@@ -226,7 +228,7 @@ fn is_plain_read(code: OpCode) -> bool {
     PLAIN.contains(&code)
 }
 
-/// Whether bytes or metadata are damaged here.
+/// Returns true if bytes or metadata are damaged here.
 fn is_unreadable(effects: &Effects) -> bool {
     let eio = Errno::EIO.as_result();
     effects.result == eio || effects.ops.iter().any(|op| op.rval == eio)
