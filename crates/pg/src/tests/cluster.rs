@@ -50,44 +50,45 @@ pub(super) struct Cluster {
     changes: BTreeMap<Epoch, Bytes>,
     nodes: Vec<Node>,
     in_transit: VecDeque<(OsdId, OsdId, Envelope)>,
-    /// Messages from the one to the other stay in transit.
+    /// Pairs of OSDs; messages from the one to the other stay in transit.
     pub cut: BTreeSet<(OsdId, OsdId)>,
-    /// Device requests of these stay queued.
+    /// OSDs whose device requests stay queued.
     pub stuck_disks: BTreeSet<OsdId>,
-    /// These may stop by themselves; those that have.
+    /// OSDs that may stop by themselves, and the ones that have.
     pub may_stop: BTreeSet<OsdId>,
     pub stopped: BTreeSet<OsdId>,
     pub answers: Vec<Answer>,
-    /// What watchers and notifiers were told.
+    /// Messages to watchers and notifiers.
     pub told: Vec<(SessionId, WatchNotify)>,
-    /// What clients were asked to hold back, or let send again.
+    /// Messages that asked clients to hold back, or let them send again.
     backoffs: Vec<(SessionId, OsdBackoff)>,
     /// Maps that sessions were sent, by their newest epoch.
     pub shared: Vec<(SessionId, Epoch)>,
-    /// From which epoch OSDs have asked for maps.
+    /// Epochs from which OSDs have asked for maps.
     pub wanted: Vec<(OsdId, Epoch)>,
     started: BTreeMap<PgId, PgHistory>,
-    /// Since when the pool has how many groups.
+    /// Numbers of the pool's groups, by the epoch since which they hold.
     pg_nums: BTreeMap<Epoch, u32>,
-    /// Since when groups that were split have the objects that they have.
+    /// Epochs since which groups that were split have the objects that they have.
     ranges_since: BTreeMap<PgId, Epoch>,
-    /// Objects that have been pushed, and to whom.
+    /// Objects that have been pushed, and their receivers.
     pub pushed: Vec<(OsdId, ObjectId)>,
-    /// The snapshots that clients' operations tell, and what their reads look at.
+    /// Snapshots that clients' operations tell, and the one that reads look at.
     pub snaps: SnapContext,
     pub snap: SnapId,
     /// Acting sets that primaries have asked for.
     pub temps: Vec<Vec<OsdId>>,
     now: Duration,
     sessions: u64,
-    /// What nodes are made of.
+    /// Seed that nodes are made of.
     seed: u64,
     limits: Limits,
     /// A primary has asked for a newer map, which nobody has been sent.
     newer_maps_wait: bool,
-    /// What the next question for the group's history is answered with, as it was in that epoch.
+    /// Answer to the next question for the group's history, as it was in that epoch.
     pub old_history: Option<(Epoch, PgHistory)>,
-    /// What OSDs hand on to shards other than their first stays queued until a step takes it, or all is let happen.
+    /// Set if input that OSDs hand on to shards other than their first stays queued until a step takes it, or all is
+    /// let happen.
     pub queues_wait: bool,
 }
 
@@ -96,12 +97,12 @@ fn addrs(osd: OsdId) -> EntityAddrVec {
 }
 
 impl Cluster {
-    /// `osds` OSDs that are up in epoch 1, and a pool whose one group is on the first three.
+    /// Makes a cluster of `osds` OSDs that are up in epoch 1, and a pool whose one group is on the first three.
     pub fn new(osds: i32) -> Cluster {
         Cluster::seeded(osds, 7)
     }
 
-    /// The same, with other lookups that wait.
+    /// Makes a cluster as [`Cluster::new`] does, in which other lookups wait.
     pub fn seeded(osds: i32, seed: u64) -> Cluster {
         Cluster::limited(osds, seed, Limits::default())
     }
@@ -110,12 +111,12 @@ impl Cluster {
         Cluster::of_pool(osds, seed, limits, shards_of_tests(), PgPool::replicated(COPIES, 1, 0))
     }
 
-    /// The same, where every OSD has so many shards and the pool so many groups.
+    /// Makes a cluster in which every OSD has so many shards and the pool so many groups.
     pub fn of_shards(osds: i32, seed: u64, shards: usize, pg_num: u32) -> Cluster {
         Cluster::of_pool(osds, seed, Limits::default(), shards, PgPool::replicated(COPIES, pg_num, 0))
     }
 
-    /// The same, where it takes many turns to find out where the groups of a map are.
+    /// Makes a cluster in which it takes many turns to find out where the groups of a map are.
     pub fn slow_to_place(osds: i32, seed: u64, pg_num: u32) -> Cluster {
         let limits = Limits { placing_work: 2, ..Limits::default() };
         Cluster::of_pool(osds, seed, limits, shards_of_tests(), PgPool::replicated(COPIES, pg_num, 0))
@@ -130,7 +131,7 @@ impl Cluster {
         Cluster::coded_of(3, seed, limits)
     }
 
-    /// The same with more OSDs, which are not in the acting set.
+    /// Makes a cluster as [`Cluster::coded`] does, with more OSDs, which are not in the acting set.
     pub fn coded_of(osds: i32, seed: u64, limits: Limits) -> Cluster {
         let pool = PgPool {
             kind: PoolKind::ERASURE,
@@ -229,7 +230,7 @@ impl Cluster {
         self.nodes[osd.0 as usize].front().map().epoch
     }
 
-    /// Whether the group serves on its primary, as the newest map has it.
+    /// Returns true if the group serves on its primary, as the newest map has it.
     pub fn is_active(&self, primary: OsdId) -> bool {
         self.nodes[primary.0 as usize].pg_is_active(PG)
     }
@@ -315,7 +316,7 @@ impl Cluster {
         PgId { seed: osdmap::split_parent(hash, *pg_num), ..PG }
     }
 
-    /// Whether all groups serve on this OSD.
+    /// Returns true if all groups serve on this OSD.
     pub fn all_active(&self, primary: OsdId) -> bool {
         self.map.pools[&POOL].pgs(POOL).all(|pg| self.nodes[primary.0 as usize].pg_is_active(pg))
     }
@@ -432,7 +433,7 @@ impl Cluster {
         session
     }
 
-    /// What a session was asked since this was asked last.
+    /// Takes the backoffs that a session was sent since they were taken last.
     pub fn backoffs_said(&mut self, session: SessionId) -> Vec<OsdBackoff> {
         self.backoffs.extract_if(.., |(to, _)| *to == session).map(|(_, message)| message).collect()
     }
@@ -454,7 +455,7 @@ impl Cluster {
         self.ask_of(osd, session, tid, epoch, attempt, (HASH, OBJECT), op);
     }
 
-    /// The same of another object, by its hash and name.
+    /// Sends one step on another object, given by its hash and name, as [`ask`](Cluster::ask) does.
     #[allow(clippy::too_many_arguments, reason = "they are what a request is")]
     pub fn ask_of(
         &mut self,
@@ -469,7 +470,7 @@ impl Cluster {
         self.send_op(osd, session, tid, epoch, (attempt, OpFlags::ONDISK), object, vec![op]);
     }
 
-    /// The same, as a first attempt, with a flag.
+    /// Sends one step on an object, given by its hash and name, with a flag, as a first attempt.
     #[allow(clippy::too_many_arguments, reason = "they are what a request is")]
     pub fn ask_flagged(
         &mut self,
@@ -484,13 +485,13 @@ impl Cluster {
         self.send_op(osd, session, tid, epoch, (0, OpFlags::ONDISK | flag), object, vec![op]);
     }
 
-    /// Several steps as one operation.
+    /// Sends several steps as one operation.
     pub fn ask_all(&mut self, osd: OsdId, session: SessionId, tid: u64, ops: Vec<Op>) {
         let epoch = self.map.epoch;
         self.send_op(osd, session, tid, epoch, (0, OpFlags::ONDISK), (HASH, OBJECT), ops);
     }
 
-    /// The same with flags, and as an attempt that is not the first one.
+    /// Sends several steps as one operation, with flags, as an attempt that is not the first one.
     pub fn ask_again(
         &mut self,
         osd: OsdId,
@@ -554,7 +555,7 @@ impl Cluster {
         self.answers.iter().filter(of).map(shown).collect()
     }
 
-    /// What a reader that comes now sees, on the primary of the newest map.
+    /// Returns the content that a reader who comes now sees on the primary of the newest map.
     pub fn content(&mut self, primary: OsdId) -> String {
         const TID: u64 = 1_000_000;
         self.answers.retain(|answer| answer.tid != TID);
@@ -567,7 +568,7 @@ impl Cluster {
         }
     }
 
-    /// What a reader sees if the group moves, and the first of `acting` is the primary.
+    /// Returns the content that a reader sees if the group moves, and the first of `acting` is the primary.
     pub fn content_by(&mut self, acting: &[OsdId]) -> String {
         self.move_group(&acting.iter().map(|osd| osd.0).collect::<Vec<_>>());
         self.all_hear();
@@ -589,7 +590,7 @@ impl Cluster {
                 Output::ToOsd { osd: to, envelope } => self.in_transit.push_back((osd, to, envelope)),
                 Output::ToMonitor { envelope } => self.monitor_hears(osd, &envelope),
                 Output::NeedMaps { from } => self.wanted.push((osd, from)),
-                // What comes behind it is never said.
+                // Outputs that come behind it are never seen.
                 Output::Fatal(_) if self.may_stop.contains(&osd) => {
                     self.stopped.insert(osd);
                     break;
@@ -770,7 +771,7 @@ impl Cluster {
         }
     }
 
-    /// The same, as far as it takes no time.
+    /// Lets everything happen that may, as far as it takes no time.
     pub fn settle_now(&mut self) {
         loop {
             let mut any =
@@ -799,7 +800,7 @@ impl Cluster {
         self.now
     }
 
-    /// So much later; nothing happens meanwhile.
+    /// Lets time pass in which nothing happens.
     pub fn later(&mut self, time: Duration) {
         self.now += time;
     }
@@ -811,7 +812,7 @@ impl Cluster {
         self.turn(osd);
     }
 
-    /// So much later: what stays unanswered is said again.
+    /// Lets time pass, after which messages that stay unanswered are sent again.
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
         (0..self.nodes.len() as i32).for_each(|osd| self.tick(OsdId(osd)));
@@ -865,7 +866,7 @@ impl Cluster {
         self.started.insert(PG, history);
     }
 
-    /// What the monitors know of the group.
+    /// Returns the monitors' record of the group.
     pub fn history(&self) -> PgHistory {
         self.started[&PG].clone()
     }

@@ -43,7 +43,7 @@ fn spoiled(seed: u64) -> (Cluster, SessionId) {
         cluster.settle();
         assert_eq!(cluster.answers_to(tid), [(session, 0, String::new())]);
     }
-    // What comes behind an update tells that it stays.
+    // Members are told meanwhile that the updates will stay.
     cluster.pass(Duration::from_secs(2));
     cluster.put_on_devices();
     for (hash, name) in OBJECTS {
@@ -131,7 +131,7 @@ fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
     };
     write(&mut cluster, A, session, 0, 0);
     write(&mut cluster, A, session, 1, 1);
-    // What comes behind an update tells that it stays.
+    // Members are told meanwhile that the update will stay.
     cluster.pass(Duration::from_secs(2));
     cluster.down(&[A]);
     let other = cluster.connect(B);

@@ -48,7 +48,7 @@ fn fewer_than_min_size_do_not_serve() {
 
 #[test]
 fn an_update_that_nobody_else_has_is_taken_back() {
-    // Whether the object was there before, and whether others change it.
+    // The object was there before or not, and others change it or not.
     for (existed, changed) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut cluster = Cluster::new(3);
         let session = cluster.connect(A);

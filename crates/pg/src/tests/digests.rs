@@ -42,7 +42,7 @@ fn found(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> (ObjectInfo, D
     let info = ObjectInfo::of(&stat).expect("it has information");
     let mut data = DataDigest::default();
     if stat.size_bytes > 0 {
-        // What is read is asked for twice: the second time it is in memory.
+        // The read waits for the device; asked again, it finds the bytes in memory.
         cluster.store(osd).set_block_cache_bytes(1 << 20);
         let bytes = cluster.ready(osd, |store| store.read(object, 0, stat.size_bytes));
         data.add_once(0, &Rope::from(bytes.to_vec()));
@@ -56,7 +56,7 @@ fn found(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> (ObjectInfo, D
     (info, digests)
 }
 
-/// What an object's information says of it. It is right.
+/// Returns the digests in an object's information, and checks that they are right.
 fn known(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> (Option<u32>, Option<u32>) {
     let (ObjectInfo { digests: told, .. }, is) = found(cluster, osd, object);
     assert!(told.data.is_none_or(|data| Some(data) == is.data), "{object}: {told:x?}, {is:x?}");
@@ -382,7 +382,7 @@ fn shards_known(cluster: &mut Cluster) -> Vec<u32> {
 fn coded(limits: Limits) -> Client {
     let mut client = Client::of(Cluster::coded_limited(3, limits));
     assert_eq!(client.result(vec![Op::write_full(vec![7; 20_000])]), 0);
-    // What comes behind an update tells that it stays.
+    // Members are told meanwhile that the update will stay.
     client.cluster.pass(Duration::from_secs(2));
     client
 }

@@ -123,7 +123,7 @@ fn what_they_take_is_limited() {
         assert_eq!(after[1], format!("{}1,", before[1]), "too old to be known");
         after[1].clone_from(&before[1]);
         assert_eq!(after, before);
-        // What is removed here is removed from the tables as well.
+        // Dups that are removed from memory are removed from the tables as well.
         for osd in [A, B] {
             let entries = cluster.ready(osd, |store| store.pg_list(PG, b"l", b"m", 1000));
             assert!(entries.len() < 250, "{} entries", entries.len());

@@ -1,4 +1,5 @@
-//! What nobody has any more is given up on an operator's word; what snapshots preserve of it stays, and goes with them.
+//! States of objects that nobody has any more are given up on an operator's word. The states that snapshots preserve
+//! stay, and go with them.
 
 use super::cluster::{Cluster, PG, POOL};
 use crate::group::object_info::ObjectInfo;
@@ -61,7 +62,7 @@ fn written_in(mut cluster: Cluster) -> Cluster {
         cluster.snaps = SnapContext { seq: SnapId(snap), snaps };
         write(&mut cluster, letter);
     }
-    // What comes behind an update tells that it stays.
+    // Members are told meanwhile that the updates will stay.
     cluster.pass(Duration::from_secs(2));
     cluster.put_on_devices();
     ALL.into_iter().for_each(|osd| cluster.remember(osd));
@@ -137,8 +138,8 @@ fn stored(cluster: &mut Cluster, osd: OsdId) -> Vec<ObjectId> {
     cluster.ready(osd, |store| store.list(&from, &until, 100))
 }
 
-/// What is left on all members, once the group is clean: the primary counts it, and it is read at each snapshot as
-/// told.
+/// Checks the states that are left on all members, once the group is clean: the primary counts them, and they are read
+/// at each snapshot as told.
 fn check(cluster: &mut Cluster, states: &[SnapId], contents: [Option<char>; 3]) {
     assert_eq!(bits(cluster, A), WELL);
     let wanted: Vec<ObjectId> = states.iter().map(|snap| state(*snap)).collect();
@@ -229,7 +230,7 @@ fn all_that_is_lost_of_an_object_goes_at_once() {
         ask(&mut cluster, A, snap);
         heal(&mut cluster);
     }
-    // What is read at a snapshot waits for the head, too.
+    // Reads at a snapshot wait for the head, too.
     let found = unfound(&mut cluster);
     assert!(found >= 1);
     for _ in 0..3 {
@@ -249,7 +250,7 @@ fn what_is_elsewhere_is_waited_for() {
     heal(&mut cluster);
     let waits = ask(&mut cluster, A, SnapId(2));
     assert_eq!((answer(&cluster, waits), unfound(&mut cluster)), (None, 1), "which state it is the head says");
-    // What snapshot 2 preserves turns out to be bad on the primary, and comes from another member only later.
+    // The state of snapshot 2 turns out to be bad on the primary, and comes from another member only later.
     cluster.cut = [(B, A), (C, A)].into();
     spoil(&mut cluster, A, SnapId(2));
     find_bad(&mut cluster, &state(SnapId(2)));

@@ -38,7 +38,7 @@ fn with_an_update_that_one_alone_has() -> Cluster {
     with_an_update_that_one_alone_has_behind(&SnapContext::default())
 }
 
-/// The same, where the client took snapshots between the two.
+/// Makes the cluster of [`with_an_update_that_one_alone_has`], whose client took snapshots between the two updates.
 fn with_an_update_that_one_alone_has_behind(snaps: &SnapContext) -> Cluster {
     let mut cluster = Cluster::new(3);
     let mut pool = cluster.map.pools[&POOL].clone();
@@ -108,7 +108,7 @@ fn what_is_lost_with_the_disk_of_the_one_that_had_it_goes_back() {
         assert_eq!(cluster.answers_to(2).len(), 1);
         let expected = text(1) + &text(2);
         assert_eq!(cluster.content(C), expected);
-        // Who had the lost state comes back with its disk after all.
+        // The OSD that had the lost state comes back with its disk after all.
         cluster.mark_up(0);
         cluster.update_all();
         for acting in [[A, B, C], [B, C, A]] {

@@ -1,4 +1,4 @@
-//! What is damaged is fetched from where it is sound, and what is not needed any more is removed.
+//! Damaged objects are fetched from where they are sound, and copies that are not needed any more are removed.
 
 use super::cluster::{Cluster, PG, POOL};
 use crate::ops::Limits;

@@ -16,7 +16,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What is known of one operation.
+/// Returns the sample of one operation.
 fn sample(cluster: &mut Cluster, tid: u64) -> OpSample {
     let shard = cluster.shard(A);
     shard.recent_ops().find(|op| op.reqid.tid == tid).cloned().expect("with few operations each is kept")
@@ -124,7 +124,7 @@ fn a_member_that_was_slow_tells_without_being_asked() {
     assert_eq!(members, [(C, 400_000)], "the other one was quick");
 }
 
-/// What was said before hops were told is said as it was, and understood as before.
+/// Acknowledgements that tell no hops have the bytes that they had before there were hops, and are understood.
 #[test]
 fn acknowledgements_without_hops_are_those_of_version_1() {
     let group = PgInterval { pgid: PG, since: Epoch(7) };

@@ -1,4 +1,4 @@
-//! What a client waits for does not go at the pace that recovery keeps for clients' sake.
+//! Objects that clients wait for do not go at the pace that recovery keeps for clients' sake.
 
 use super::cluster::Cluster;
 use bytes::Bytes;
@@ -8,8 +8,8 @@ use wire::messages::Op;
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 const C: OsdId = OsdId(2);
-/// So many writes make an object that is sent in two pieces, of which the first is more than goes at once while there
-/// are clients.
+/// Writes that make an object which is sent in two pieces. The first piece is more than goes at once while there are
+/// clients.
 const LARGE_WRITES: usize = 20;
 const WRITE: usize = 64 << 10;
 
@@ -44,7 +44,7 @@ fn comes_back(osd: OsdId, primary: OsdId) -> Cluster {
     cluster
 }
 
-/// Whether at least the first piece was sent.
+/// Returns true if at least the first piece was sent.
 fn has_gone(cluster: &Cluster, n: u32) -> bool {
     cluster.pushed.iter().any(|(_, object)| object.name.as_ref() == name(n))
 }

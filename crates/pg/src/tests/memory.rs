@@ -1,4 +1,4 @@
-//! What clients' operations hold is bounded.
+//! Memory that clients' operations hold is bounded.
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
 use super::steps::Client;

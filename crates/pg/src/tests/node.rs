@@ -17,7 +17,7 @@ type Input = Box<dyn FnOnce(&mut Shard, Duration)>;
 pub(super) struct Part {
     pub shard: Shard,
     pub device: SimDevice,
-    /// What the first shard has handed on to this one.
+    /// Input that the first shard has handed on to this one.
     inbox: VecDeque<Input>,
 }
 
@@ -156,12 +156,12 @@ impl Node {
         Ok(())
     }
 
-    /// Whether a map has come that is not in force yet.
+    /// Returns true if a map has come that is not in force yet.
     pub fn follows_maps(&self) -> bool {
         self.parts.iter().any(|part| part.shard.newest_epoch() > part.shard.map().epoch)
     }
 
-    /// What came before its map goes on once that is in force.
+    /// Goes on with messages that came before their map, once that is in force.
     fn take_early(&mut self, now: Duration) {
         let epoch = self.front().map().epoch;
         for Early { from, envelope, .. } in self.early.extract_if(.., |early| early.needed <= epoch).collect::<Vec<_>>()
@@ -264,7 +264,7 @@ impl Node {
                 let envelope = as_one.send(shard, &map, osd, envelope, now).expect("well-formed");
                 envelope.map(|envelope| Output::ToOsd { osd, envelope })
             }
-            // What a shard lacks that is behind the first one is on its way to it.
+            // Maps that the first shard has and another one lacks are on their way to it.
             (Output::NeedMaps { from }, _) if shard > 0 && from <= map.epoch => None,
             (output, _) => Some(output),
         });

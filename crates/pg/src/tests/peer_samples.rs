@@ -344,7 +344,7 @@ fn sample(message: impl Into<PeerMessage>) -> Sample {
     message.into()
 }
 
-/// What OSDs say to each other as clients do.
+/// Returns the messages that OSDs send each other as clients do.
 fn as_clients() -> Vec<(&'static str, Sample)> {
     let pgid = SPgId { pg: PG, shard: 0 };
     let op = OsdOp::new(pgid, 0x1234, Epoch(5), Locator::default(), bytes("copied"), vec![Op::stat()]);

@@ -105,7 +105,7 @@ fn scrub(cluster: &mut Cluster, deep: bool, repair: bool) -> ScrubMark {
 
 /// Bytes of an object, read from the device.
 fn bytes(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> Vec<u8> {
-    // What is read is asked for twice: the second time it is in memory.
+    // The read waits for the device; asked again, it finds the bytes in memory.
     cluster.store(osd).set_block_cache_bytes(1 << 20);
     cluster.store(osd).drop_block_cache();
     let bytes = ready(cluster, osd, |store| store.read(object, 0, 60_000)).to_vec();

@@ -142,7 +142,7 @@ impl Written {
         self.cluster.update_all();
     }
 
-    /// What clients read of every object at every snapshot if `primary` leads, `others` being the other members.
+    /// Checks what clients read of every object at every snapshot if `primary` leads, `others` being the other members.
     fn check(&mut self, primary: OsdId, others: [OsdId; 2]) {
         self.move_group(&[primary.0, others[0].0, others[1].0]);
         self.heal();
@@ -172,7 +172,7 @@ impl Written {
         }
     }
 
-    /// What a store has: objects with their information.
+    /// Returns the objects that a store has, with their information.
     fn stored(&mut self, osd: OsdId) -> BTreeMap<ObjectId, ObjectInfo> {
         let (from, until) = pg_range(super::cluster::PG, 1);
         self.cluster.remember(osd);
@@ -401,7 +401,7 @@ fn stale_and_wrong_contexts_are_told() {
         (503, 2, vec![3], OpFlags::default(), Errno::EINVAL.as_result()),
         (504, 5, vec![3, 4], OpFlags::default(), Errno::EINVAL.as_result()),
         (505, 5, vec![4, 0], OpFlags::default(), Errno::EINVAL.as_result()),
-        // What no snapshot is called.
+        // Snapshots never have these numbers.
         (506, SnapId::HEAD.0, vec![4], OpFlags::default(), Errno::EINVAL.as_result()),
         (507, SnapId::DIR.0, vec![4], OpFlags::default(), Errno::EINVAL.as_result()),
         (508, SnapId::HEAD.0, vec![], OpFlags::default(), Errno::EINVAL.as_result()),

@@ -144,7 +144,7 @@ fn who_does_not_answer_in_time_is_named() {
     let [(session, complete)] = &told[..] else { panic!("{told:?}") };
     assert_eq!((*session, complete.result), (notifier, Errno::ETIMEDOUT.as_result()));
     assert_eq!(replies(complete).timeouts, [(4001, 11)]);
-    // What comes too late is for nobody.
+    // An answer that comes too late is for nobody.
     assert_eq!(w.ask(a, Op::notify_ack(id, 11, Bytes::new())), 0);
     assert!(w.told().is_empty());
 }
@@ -205,7 +205,7 @@ fn watches_survive_another_primary_and_do_not_wait_for_ever() {
     let a = w.client(4001);
     assert_eq!(w.watchers(), [(4001, 11), (4002, 12)]);
     assert_eq!(w.ask(a, Op::watch(11, Watch::RECONNECT, 0)), 0);
-    // Who has not come back yet is waited for.
+    // A watcher that has not come back yet is waited for.
     let notifier = w.client(4003);
     assert_eq!(w.ask(notifier, Op::notify(77, 60, bytes("x"))), 0);
     let told = w.told();

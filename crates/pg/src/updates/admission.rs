@@ -1,4 +1,4 @@
-//! Whether an update may be carried out, as far as room goes: decided before anybody has it.
+//! Admission of updates, as far as room goes: decided before anybody has the update.
 //!
 //! Updates that store nothing new, deletes above all, are always admitted.
 
@@ -15,7 +15,7 @@ use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, OsdId};
 use wire::messages::OpFlags;
 
 impl Pg {
-    /// `wait` is kept for when the update is tried again.
+    /// Decides if an update may be carried out. `wait` is kept for when the update is tried again.
     pub(crate) fn admit_update(
         &mut self,
         cx: &mut Context<'_>,
@@ -105,7 +105,7 @@ impl Context<'_> {
         self.store.room_bytes().saturating_sub(self.shared.rooms.promised_bytes())
     }
 
-    /// Whether this OSD has room for so much, beside what it has promised others.
+    /// Returns true if this OSD has room for so much, beside what it has promised others.
     pub fn has_own_room(&mut self, bytes: u64) -> bool {
         self.own_room_bytes() >= bytes
     }

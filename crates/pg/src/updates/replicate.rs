@@ -148,7 +148,7 @@ impl Pg {
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
         let submitted = match effects.is_removal {
-            // What erasure-coded groups keep of the object for a moment is small.
+            // State that erasure-coded groups keep of the object for a moment is small.
             true => cx.submit_owed(transaction, then),
             false => cx.submit(transaction, then),
         };
@@ -185,7 +185,7 @@ impl Pg {
         let receiving: Vec<_> = self.members.receiving().collect();
         let changed = || others.iter().map(|other| &other.object).chain([&entry.object]);
         for (osd, standing) in receiving {
-            // What the update builds on must be there whole.
+            // Objects that the update builds on must be there whole.
             let mut needed = changed().chain(&effects.sources);
             let is_copied = needed.all(|object| self.is_copied(osd, object)) && !mutant::is(Mutant::UpdatesNotSent);
             let later = standing == Standing::Backfilling && !is_copied;
@@ -246,7 +246,7 @@ impl Pg {
         }
         let mut forgotten = 0;
         if log_tail != self.core.log.tail() {
-            // What is trimmed stays in the table as long as its requests are remembered.
+            // Entries that are trimmed stay in the table as long as their requests are remembered.
             forgotten = self.core.log.forgotten_by(log_tail, cx.dups_limit);
             if forgotten > 0 {
                 let (begin, end) = log_keys_through(forgotten);
@@ -294,7 +294,7 @@ impl Pg {
         let mut entries = std::mem::take(&mut message.others);
         entries.push(message.entry);
         if message.steps.is_empty() {
-            // What is not carried out here cannot be taken back here.
+            // An update that is not carried out here cannot be taken back here.
             self.as_lost(&mut entries);
         }
         let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };

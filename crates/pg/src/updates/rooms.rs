@@ -21,35 +21,35 @@ const WINDOW_BYTES_MAX: u64 = 512 << 20;
 /// Members are asked again no sooner.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a primary knows of a member.
+/// The window that a member has promised this primary.
 #[derive(Debug, Default)]
 struct Window {
     bytes: u64,
-    /// When it was told; nothing was, if never.
+    /// Time at which the window was told; `None`: it never was.
     told: Option<Duration>,
     asked: Option<Duration>,
-    /// The member's map then.
+    /// Epoch of the member's map when the window was told.
     epoch: Epoch,
-    /// On their way, and not acknowledged.
+    /// Bytes on their way to the member, and not acknowledged.
     in_flight: u64,
 }
 
-/// What a member has promised a primary.
+/// The window that this member has promised a primary.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
-    /// The largest window that the primary may still believe in.
+    /// Bytes of the largest window that the primary may still believe in.
     bytes: u64,
-    /// The one told last, under this number.
+    /// Bytes of the window that was told last, under this number.
     latest: u64,
     number: u64,
     confirmed: bool,
 }
 
-/// Whether an update can be sent.
+/// Outcome of the question if an update can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fit {
     Fits,
-    /// Not now.
+    /// The update cannot be sent now.
     Waits,
     /// It takes more than the whole window, which the member has told since then, by a map that is not newer than this
     /// OSD's.
@@ -140,7 +140,7 @@ impl Rooms {
 
     // ---- as primary ----
 
-    /// Whether an update that takes so many bytes can be sent to a member. `since`: when it was first tried.
+    /// Tells if an update that takes so many bytes can be sent to a member. `since`: when it was first tried.
     pub fn fit(&mut self, member: OsdId, bytes: u64, since: Duration) -> Fit {
         let window = self.windows.entry(member).or_default();
         if window.told.is_some() && window.in_flight + bytes <= window.bytes {
@@ -153,7 +153,7 @@ impl Rooms {
         }
     }
 
-    /// Whether the member is to be asked now for how much it has room.
+    /// Returns true if the member is to be asked now for how much it has room.
     pub fn asks(&mut self, member: OsdId) -> bool {
         let window = self.windows.entry(member).or_default();
         let asks = window.asked.is_none_or(|at| self.now >= at + ASK_EVERY);
@@ -163,7 +163,7 @@ impl Rooms {
         asks
     }
 
-    /// Whether the member has said for how much it has room.
+    /// Returns true if the member has said for how much it has room.
     pub fn knows(&self, member: OsdId) -> bool {
         self.windows.get(&member).is_some_and(|window| window.told.is_some())
     }
@@ -225,7 +225,7 @@ impl Rooms {
     /// A primary knows its window.
     pub fn seen(&mut self, primary: OsdId, message: &RoomSeen) {
         if let Some(promise) = self.promises.get_mut(&primary).filter(|promise| promise.number == message.number) {
-            // What was theirs may be this OSD's own part now.
+            // Room that the primary had may be this OSD's own part now.
             self.has_come |= promise.bytes > promise.latest;
             (promise.bytes, promise.confirmed) = (promise.latest, true);
         }
@@ -242,8 +242,8 @@ impl Rooms {
         self.promises.values().map(|promise| promise.bytes).sum()
     }
 
-    /// What of the room those get who have no more than an even part. Whoever has more has it until less is confirmed,
-    /// which one that is about to be found dead never does: the others share what is left.
+    /// Returns the room of each primary that has no more than an even part. A primary that has more keeps it until less
+    /// is confirmed, which one that is about to be found dead never does: the others share the room that is left.
     fn share(&self, room_bytes: u64, even: u64, parts: usize) -> u64 {
         let (mut left, mut others) = (room_bytes, parts);
         for promise in self.promises.values().filter(|promise| promise.bytes > even) {
@@ -286,7 +286,7 @@ impl Rooms {
                 || is_short && bytes < promise.latest
                 || is_tick
                     && (bytes > promise.latest + promise.latest / 4
-                        // What is brought here finds room only in the part that nobody is promised.
+                        // Objects that are brought here find room only in the part that nobody is promised.
                         || bytes < promise.latest - promise.latest / 8
                         || !promise.confirmed
                         || wanted == 0 && bytes < promise.latest);

@@ -1,4 +1,4 @@
-//! What no snapshot needs any more is removed.
+//! States of objects that no snapshot needs any more are removed.
 //!
 //! The map names the snapshots that were removed. The primary of a group that is clean takes the clones that were made
 //! for such a snapshot from the store's list of them, and has their objects changed, a few at a time, each by an update
@@ -24,9 +24,9 @@ const PAGE_OBJECTS: usize = 128;
 /// Pages listed in one turn at most, empty ones included; and pages that are full.
 const PAGES: usize = 32;
 const FULL_PAGES: usize = 2;
-/// When what could not be trimmed is tried again.
+/// Time after which a state that could not be trimmed is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
-/// When it goes on.
+/// Time between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Pg {
@@ -39,7 +39,7 @@ impl Pg {
         }
     }
 
-    /// Whether it has, or waits for, its turn.
+    /// Returns true if the group has its turn, or waits for it.
     pub(crate) fn wants_to_trim(&self) -> bool {
         self.trim_bits() != 0
     }
@@ -194,7 +194,7 @@ impl Pg {
         }
     }
 
-    /// What no snapshot needs any more of an object could not be removed.
+    /// Notes that states of an object which no snapshot needs any more could not be removed.
     pub(crate) fn trim_failed(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         tracing::error!(pg = %self.core.id, %object, "what removed snapshots have left of it stays: it will be tried again");
         if let Some(run) = &mut self.snap_trim.run {

@@ -6,7 +6,7 @@ use types::PgId;
 /// Groups of an OSD, as their primary, that do so at the same time.
 const GROUPS_MAX: usize = 2;
 
-/// Who has a turn, and who waits for one.
+/// Groups that have a turn, and groups that wait for one.
 #[derive(Debug, Default)]
 pub(crate) struct TrimTurns {
     running: BTreeSet<PgId>,
@@ -14,7 +14,7 @@ pub(crate) struct TrimTurns {
 }
 
 impl TrimTurns {
-    /// Whether it is the group's turn now; if not, it waits.
+    /// Returns true if it is the group's turn now; if not, it waits.
     pub fn ask(&mut self, pgid: PgId) -> bool {
         if self.running.contains(&pgid) || self.running.len() < GROUPS_MAX {
             self.waiting.remove(&pgid);

@@ -1,4 +1,4 @@
-//! What a group does about watches.
+//! A group's part in watches and notifications.
 
 use super::watches::{NotifyRequest, Told};
 use crate::context::Context;
@@ -45,7 +45,7 @@ impl Pg {
                     Vec::new()
                 }
                 WatchEffect::Ended { cookie, watcher, object_removed } => {
-                    // Who has ended it knows.
+                    // A client that has ended its own watch knows.
                     let is_news = object_removed || op.session == NO_SESSION;
                     self.watches.end(object, &(cookie, watcher), is_news)
                 }
@@ -127,7 +127,7 @@ impl Pg {
         self.client_op(cx, op);
     }
 
-    /// Whether an operation of our own has become needless since it was asked for: its client is back.
+    /// Returns true if an operation of our own has become needless since it was asked for: its client is back.
     pub(crate) fn is_needless(&self, op: &ClientOp, now: Duration) -> bool {
         let [Op { args: OpArgs::Watch(watch), .. }] = &op.op.ops[..] else { return false };
         op.session == NO_SESSION && !self.watches.is_overdue(&op.object, &(watch.cookie, op.reqid.name), now)

@@ -1,4 +1,4 @@
-//! What is kept durably of a watch.
+//! The durable record of a watch.
 
 use types::{EntityName, ObjectId};
 use wire::{Decode, DecodeError, Encode, EntityAddr, Reader, Writer};

@@ -10,7 +10,8 @@ use wire::messages::{NotifyReplies, WatchNotify, WatchNotifyOp};
 use wire::msgr::SessionId;
 use wire::{Encode, EntityAddr, Rope, Target};
 
-/// What a notification holds beside its payload and the answers to it, and for each watch whose answer is awaited.
+/// Memory of a notification beside its payload and the answers to it, and memory for each watch whose answer is
+/// awaited.
 const NOTIFY_BYTES: usize = 512;
 const AWAITED_BYTES: usize = 64;
 
@@ -24,11 +25,11 @@ pub(crate) type Told = (SessionId, WatchNotify);
 struct Watch {
     timeout: Duration,
     addr: EntityAddr,
-    /// Over which its client can be reached.
+    /// Session over which the client can be reached.
     session: Option<SessionId>,
-    /// From when on the client is taken for gone. `None`: not as long as its session lasts.
+    /// Time from which on the client is taken for gone. `None`: not as long as its session lasts.
     deadline: Option<Duration>,
-    /// When its removal was asked for last.
+    /// Time when its removal was asked for last.
     removal_asked: Option<Duration>,
 }
 
@@ -43,7 +44,7 @@ struct Notify {
     object: ObjectId,
     session: SessionId,
     notifier: EntityName,
-    /// The notifier's.
+    /// Cookie of the notifier.
     cookie: u64,
     version: u64,
     payload: Bytes,
@@ -51,7 +52,7 @@ struct Notify {
     /// Watches whose answer is awaited.
     awaited: BTreeSet<WatchKey>,
     replies: BTreeMap<(u64, u64), Bytes>,
-    /// What it takes of memory.
+    /// Memory that the notification takes, in bytes.
     held_bytes: usize,
 }
 
@@ -62,20 +63,20 @@ pub(crate) struct NotifyRequest {
     pub session: SessionId,
     pub notifier: EntityName,
     pub cookie: u64,
-    /// Of the object, as clients see it.
+    /// Version of the object, as clients see it.
     pub version: u64,
     pub timeout: Duration,
     pub payload: Bytes,
 }
 
-/// All of a group.
+/// All watches and notifications of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     objects: BTreeMap<ObjectId, BTreeMap<WatchKey, Watch>>,
     notifies: BTreeMap<u64, Notify>,
-    /// How many notifications there were.
+    /// Count of the notifications that there were.
     notify_count: u32,
-    /// What they take of memory.
+    /// Memory that the notifications take, in bytes.
     held_bytes: usize,
 }
 
@@ -115,17 +116,17 @@ impl Watches {
         self.objects.is_empty() && self.notifies.is_empty()
     }
 
-    /// What notifications take of memory: their payloads, and the answers that have come.
+    /// Returns the memory that notifications take: their payloads, and the answers that have come.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// What the largest notification takes of memory; 0: there is none.
+    /// Returns the memory that the largest notification takes; 0: there is none.
     pub fn largest_bytes(&self) -> usize {
         self.notifies.values().map(|notify| notify.held_bytes).max().unwrap_or(0)
     }
 
-    /// What the next notification is called: never the same again by this start of this OSD.
+    /// Returns the id of the next notification: it is never given again by this start of this OSD.
     pub fn next_notify_id(&self, epoch: Epoch) -> u64 {
         u64::from(epoch.0) << 32 | u64::from(self.notify_count.wrapping_add(1))
     }
@@ -364,7 +365,7 @@ impl Watches {
         overdue
     }
 
-    /// Whether the watch's client is still silent.
+    /// Returns true if the watch's client is still silent.
     pub fn is_overdue(&self, object: &ObjectId, key: &WatchKey, now: Duration) -> bool {
         let watch = self.objects.get(object).and_then(|watches| watches.get(key));
         watch.is_some_and(|watch| watch.is_overdue(now))
