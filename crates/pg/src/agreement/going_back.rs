@@ -71,7 +71,7 @@ impl Pg {
         self.peering.going_back.get(object)?.as_ref().map(|way| way.to)
     }
 
-    /// Somebody has what the object should be after all.
+    /// Has the object not go back, as somebody has what it should be after all.
     pub(crate) fn need_not_go_back(&mut self, object: &ObjectId) {
         if self.pulls.source_in_flight(object).is_none() {
             self.peering.going_back.remove(object);
@@ -122,7 +122,7 @@ impl Pg {
     /// How the object can go back, if it is certain that nobody was answered for what was done to it last.
     fn way_back(&self, whoami: OsdId, object: &ObjectId) -> Option<Way> {
         let answered = self.answered_until(whoami)?;
-        // Its clones come and go with it.
+        // Clones of the object come and go with it.
         let void = self.core.log.entries().filter(|entry| entry.version > answered && entry.kind != LogKind::Unchanged);
         let void: Vec<&LogEntry> = void.filter(|entry| entry.object.head_of() == *object).collect();
         let first = void.iter().find(|entry| entry.object == *object)?;

@@ -22,16 +22,16 @@ const ASK_AGAIN: Duration = Duration::from_millis(300);
 /// One OSD's leases.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    /// When this OSD started: what it promised before, it does not know.
+    /// Time when this OSD started. It does not know what it promised before.
     started: Option<Duration>,
     held: BTreeMap<OsdId, HeldLease>,
-    /// Until when promises to others last.
+    /// Times until which promises to others last.
     promised: BTreeMap<OsdId, Duration>,
     /// OSDs to ask for leases at the end of the turn.
     wanted: BTreeSet<OsdId>,
     /// Groups with reads that wait.
     pub waiting: BTreeSet<PgId>,
-    /// Until when others may read by what this OSD has shared with them.
+    /// Times until which others may read by what this OSD has shared with them.
     shared: BTreeMap<OsdId, Duration>,
     /// Reads that came here though others lead the groups.
     pub replica_reads: ReplicaReadCounts,
@@ -71,7 +71,8 @@ impl Leases {
         now < held.until
     }
 
-    /// For how long `grantors` all let this OSD answer reads still; none if one does not. Asks for it in time.
+    /// Returns for how long `grantors` all let this OSD answer reads still; `None` if one does not. Notes in time that
+    /// they are to be asked for more.
     pub fn left(&mut self, grantors: impl Iterator<Item = OsdId>, now: Duration) -> Option<Duration> {
         let mut left = LEASE;
         for grantor in grantors {
@@ -87,7 +88,7 @@ impl Leases {
         *until = (now + by_another_clock(span)).max(*until);
     }
 
-    /// For how long those with whom it was shared may read still.
+    /// Returns for how long members that a lease was shared with may read still.
     pub fn shares(&mut self, now: Duration) -> Vec<(OsdId, Duration)> {
         self.shared.retain(|_, until| *until > now);
         self.shared.iter().map(|(osd, until)| (*osd, *until - now)).collect()
@@ -122,9 +123,9 @@ impl Leases {
         true
     }
 
-    /// This OSD's clock may have stood still while that of others went on, so their promises may have ended: it holds
-    /// no lease any more, and what it asked for before counts for nothing. What it has promised lasts longer than it
-    /// has to.
+    /// Ends all leases that this OSD holds. Its clock may have stood still while that of others went on, so their
+    /// promises may have ended; questions that it asked before count for nothing. Its own promises last longer than
+    /// they have to.
     pub fn end_held(&mut self) {
         self.held.clear();
         self.shares_wanted.clear();

@@ -33,8 +33,8 @@ impl Pg {
         waited_for.copied().collect()
     }
 
-    /// All that served last are given up: of those that served before, the one with the newest log leads. Updates that
-    /// it does not have are lost, whoever was answered for them. Gives whether the group goes on.
+    /// Lets the OSD with the newest log lead, of those that served before, if all that served last are given up.
+    /// Updates that it does not have are lost, whoever was answered for them. Returns true if the group goes on so.
     pub(crate) fn goes_on_with_what_is_left(&mut self, cx: &mut Context<'_>, history: &PgHistory) -> bool {
         let since = history.last_epoch_started;
         if history.members.is_empty() || !history.members.iter().all(|osd| is_given_up(cx.map, *osd, since)) {

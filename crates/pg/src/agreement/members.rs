@@ -6,15 +6,15 @@ use types::{EVersion, ObjectId, OsdId};
 /// A member's part in the interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// It has the whole log, and gets every update: no client is answered without it.
+    /// The member has the whole log, and gets every update: no client is answered without it.
     Serving,
-    /// Its log does not meet the authoritative one. It may still have objects that others lack.
+    /// The member's log does not meet the authoritative one. It may still have objects that others lack.
     Behind,
-    /// It is backfilled. It has the whole log and gets every update, those of objects that it does not have yet as log
-    /// entries only.
+    /// The member is backfilled. It has the whole log and gets every update, those of objects that it does not have yet
+    /// as log entries only.
     Backfilling,
-    /// Everything has been copied, and no client is answered without it from now on. It serves once it has durably what
-    /// clients were answered for before, up to this version.
+    /// The member has got copies of everything, and no client is answered without it from now on. It serves once it has
+    /// durably what clients were answered for before, up to this version.
     Backfilled(EVersion),
 }
 
@@ -64,12 +64,12 @@ impl Members {
         self.0.get(&osd).into_iter().flat_map(|member| member.missing.keys())
     }
 
-    /// In which version members lack the object, if any does.
+    /// Returns the version in which members lack the object, if any does.
     pub fn wanted(&self, object: &ObjectId) -> Option<EVersion> {
         self.0.values().find_map(|member| member.missing.get(object).copied())
     }
 
-    /// All that members lack; once for each that does.
+    /// Returns all objects that members lack; each once for every member that does.
     pub fn all_missing(&self) -> impl Iterator<Item = &ObjectId> {
         self.0.values().flat_map(|member| member.missing.keys())
     }

@@ -131,7 +131,7 @@ impl Pg {
         self.peering.joined == Some((osd, since))
     }
 
-    /// Since when this member has followed `primary`, if it does.
+    /// Returns the epoch since which this member has followed `primary`, if it does.
     pub(crate) fn joined_since(&self, primary: OsdId) -> Option<Epoch> {
         self.peering.joined.filter(|(osd, _)| *osd == primary).map(|(_, since)| since)
     }
@@ -192,7 +192,7 @@ impl Pg {
             return;
         }
         if self.peering.readers.remove(&osd).is_some() {
-            // It has seen that it does not lead any more, or follows another primary.
+            // The OSD has seen that it does not lead any more, or follows another primary.
             if self.lease_holder() == Some(osd) {
                 self.wait_out_shares(cx, &spans_until(shares, cx.now));
             }
@@ -263,7 +263,7 @@ impl Pg {
             self.peering.readers.insert(osd, until);
             cx.agenda.wakes.insert((until, self.core.id));
             if cx.map.is_up(osd) {
-                // It may know already that it does not lead, or is no member, any more.
+                // The OSD may know already that it does not lead, or is no member, any more.
                 let pg = self.core.pg_interval();
                 cx.outbox.queries.entry(osd).or_default().push((pg, self.core.interval.agreed()));
             }
@@ -336,7 +336,7 @@ impl Pg {
         }
     }
 
-    /// This primary leads, with the log of `osd`, which may be itself.
+    /// Starts as the one that leads, with the log of `osd`, which may be this primary itself.
     pub(crate) fn start_with_log_of(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if osd == cx.whoami {
             return self.start_members(cx);
@@ -346,7 +346,7 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// Nobody in the acting set has what is needed.
+    /// Acts where nobody in the acting set has what is needed.
     fn cannot_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let is_elsewhere = |osd: &&OsdId| cx.map.is_up(**osd) && !self.core.interval.acting.contains(osd);
         if let Some(osd) = history.members.iter().find(is_elsewhere).copied() {
@@ -587,7 +587,7 @@ impl Pg {
         cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
     }
 
-    /// This primary has the authoritative log; every other member gets it.
+    /// Gives the authoritative log, which this primary has, to every other member.
     pub(crate) fn start_members(&mut self, cx: &mut Context<'_>) {
         self.joins_interval();
         let is_new = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started == Epoch(0));
@@ -784,7 +784,8 @@ impl Pg {
         let Some((members, recovered)) = &self.peering.record_asked else { return };
         let is_newer = self.peering.record.is_some_and(|record| history.last_epoch_started > record);
         if is_newer && history.last_epoch_started < self.core.interval.since {
-            // It was recorded late, after this primary had asked: others may have been answered by those that it names.
+            // The interval was recorded late, after this primary had asked: others may have been answered by its
+            // members.
             return self.begin_with_newer_map(cx, "another interval was recorded meanwhile");
         }
         if !is_ours || history.members != *members {

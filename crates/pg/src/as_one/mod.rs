@@ -34,10 +34,10 @@ pub struct AsOne {
     taken: TakenWindows,
 }
 
-/// Where a message of another OSD goes.
+/// Destination of a message of another OSD.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Delivery {
-    /// To these shards, each its own.
+    /// Goes to these shards, each its own message.
     Shards(Vec<(usize, Envelope)>),
     /// Nowhere before this map has come: it is about a group that is in no earlier one.
     Later(Epoch),

@@ -10,7 +10,7 @@ const DIFFERENT_MAPS: Epoch = Epoch(u32::MAX);
 /// The window that a primary was told.
 #[derive(Debug)]
 struct Given {
-    /// When the primary came up to whom that was said.
+    /// Epoch in which the primary came up that was told.
     up_from: Epoch,
     /// The window that each shard wants told.
     by: Vec<Option<RoomTold>>,

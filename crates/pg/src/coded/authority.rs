@@ -1,4 +1,4 @@
-//! Which log is an erasure-coded group's, and which OSDs should act for which shard.
+//! Choice of an erasure-coded group's log, and of the OSDs that should act for its shards.
 //!
 //! Every OSD that the record names has every update that a client was answered for. What one of those that are here
 //! does not have was therefore not answered: the shortest of their logs is the group's. So none of them lacks what it
@@ -28,8 +28,8 @@ pub(super) fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId,
     history.past.iter().copied().zip(history.past_shards.iter().copied())
 }
 
-/// Since when an OSD has been up, and the group's last service: as long as neither changes, it does not find a shard
-/// that it lacked.
+/// Returns the epoch since which an OSD has been up, and that of the group's last service. As long as neither changes,
+/// the OSD does not find a shard that it lacked.
 fn life_of(cx: &Context<'_>, osd: OsdId, history: &PgHistory) -> (Epoch, Epoch) {
     (cx.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from), history.last_epoch_started)
 }
@@ -64,7 +64,7 @@ impl Pg {
         }
         let leads = holders.first().is_some_and(|(osd, ..)| *osd == cx.whoami);
         let shards: BTreeSet<u8> = holders.iter().map(|(_, shard, ..)| *shard).collect();
-        // Where some served longer than others, theirs is the log; what the others do not have, their shards lack.
+        // Holders that served longer than others have the group's log. Others' shards lack what their logs lack.
         holders.retain(|(.., since)| !is_left || *since == newest);
         let is_whole = |holder: &(OsdId, u8, EVersion, Epoch)| holder.2 >= rolled_forward;
         let whole: BTreeSet<u8> =
@@ -114,8 +114,9 @@ impl Pg {
         }
     }
 
-    /// This primary does not have what it takes, or too few do: those that served last are to act, each for its shard,
-    /// but for those that are known to have come back without it: an empty OSD that took the place of a lost one.
+    /// Has the OSDs that served last act, each for its shard, as this primary does not have what it takes, or too few
+    /// do. OSDs that are known to have come back without their shard are left out: an empty one that took the place of
+    /// a lost one.
     fn let_holders_act(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let mut wanted = vec![OsdId::NONE; usize::from(self.core.interval.shape.size)];
         let is_left = self.goes_on_with_shards_left(cx, history);
@@ -144,7 +145,7 @@ impl Pg {
     /// nobody does; and where all is healed, whom the map wants, each for the shard that it has.
     pub(crate) fn consider_coded_temp(&mut self, cx: &mut Context<'_>) {
         if self.is_active() && !self.replication.is_brought_to_stay() {
-            // It is considered again once it is.
+            // The acting set is considered again once the updates are.
             return;
         }
         let up = &self.core.interval.up;

@@ -117,7 +117,7 @@ struct ShardExtent {
 }
 
 impl ShardWrites {
-    /// All that is done on one shard: `steps` are those that all have in common.
+    /// Returns all steps of one shard: `steps`, which all shards have in common, and its own writes.
     pub fn of(&self, steps: &[Step], shard: Option<u8>) -> Vec<Step> {
         let mut steps = steps.to_vec();
         let of_shard = |extent: &ShardExtent| {

@@ -74,7 +74,7 @@ pub(crate) struct Encoded {
     pub new_bytes: usize,
 }
 
-/// All shards of `data`, which begins with a stripe and is filled up with zeros to the end of its last one.
+/// Returns all shards of `data`, which begins with a stripe and is filled up with zeros to the end of its last one.
 pub(crate) fn encode(code: &Code, layout: &StripeLayout, data: &Rope) -> Encoded {
     let in_blocks = layout.unit_bytes().is_multiple_of(BLOCK_BYTES as u64);
     match data.len() > COPIED_BYTES_MAX && in_blocks {

@@ -30,7 +30,7 @@ impl Pg {
         }
     }
 
-    /// As primary, now and then: members that get no updates learn that the last ones will stay.
+    /// As primary, now and then: tells members that get no updates that the last ones will stay.
     pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
         let committed = self.replication.committed();
         if !self.core.protection().keeps_undo() || self.coded.told_forward >= committed {
@@ -45,7 +45,7 @@ impl Pg {
         self.roll_forward(cx, committed);
     }
 
-    /// As member: the primary says that updates will stay.
+    /// As member: takes the primary's word that updates will stay.
     pub(crate) fn forward_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &RollForward) {
         if self.follows(from, message.pg.since) {
             self.roll_forward(cx, message.committed);
@@ -106,7 +106,7 @@ impl Pg {
         }
     }
 
-    /// Nothing of what was kept back is needed any more.
+    /// Removes all that was kept back, as nothing of it is needed any more.
     pub(crate) fn drop_kept_back(&self, cx: &mut Context<'_>) {
         if self.core.protection().keeps_undo() {
             let pg = types::PgId { pool: self.core.id.pool.kept_back(), seed: self.core.id.seed };

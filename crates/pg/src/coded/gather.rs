@@ -252,7 +252,7 @@ impl Pg {
         }
     }
 
-    /// Nothing that was being read is wanted any more.
+    /// Forgets all reads under way, as nothing of them is wanted any more.
     pub(crate) fn forget_gathers(&mut self, cx: &mut Context<'_>) {
         for id in self.coded.gathers.keys() {
             cx.agenda.waiters.remove(id);

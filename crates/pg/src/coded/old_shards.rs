@@ -85,11 +85,11 @@ impl Pg {
 pub(crate) struct OldShardRead {
     to: OsdId,
     asked: StrayRead,
-    /// Once they were read.
+    /// Attributes of the object, once they were read.
     attrs: Option<BTreeMap<Bytes, Bytes>>,
 }
 
-/// Such reads of an OSD.
+/// Reads of old shards that an OSD answers.
 pub(crate) type OldShardReads = BTreeMap<LookupId, OldShardRead>;
 
 impl Context<'_> {

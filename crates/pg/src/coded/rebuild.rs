@@ -94,7 +94,7 @@ impl Pg {
         }
     }
 
-    /// All has been computed. Errors: it is not what its digest says.
+    /// Checks a shard that has been computed whole. Errors: it is not what its digest says.
     fn is_rebuilt(&mut self, object: &ObjectId, rebuild: &Rebuild, shard_bytes: u64) -> Result<(), Wrong> {
         let digests = Digests::among(&rebuild.attrs).unwrap_or_default();
         if !mutant::is(Mutant::ReceiverTrusts) {
@@ -132,7 +132,7 @@ impl Pg {
         }
         let mut rebuild = coded.rebuilds.remove(object).expect("just seen");
         if self.pulls.source_in_flight(object) != Some(cx.whoami) {
-            // It was given up.
+            // The object was given up.
             return;
         }
         let info = rebuild.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());

@@ -18,7 +18,7 @@ pub(crate) struct Serve {
     to: OsdId,
     since: Epoch,
     asked: ShardRead,
-    /// Once they were read.
+    /// Attributes of the object, once they were read.
     attrs: Option<BTreeMap<Bytes, Bytes>>,
 }
 

@@ -1,4 +1,4 @@
-//! Which shard an OSD has in an interval, and who has which shard of an object.
+//! Shards of OSDs in an interval, and sources of the shards of an object.
 
 use super::protection::Protection;
 use crate::agreement::members;
@@ -20,7 +20,7 @@ fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
 }
 
 impl Interval {
-    /// Which shard the OSD has, or is brought to have; `None` in replicated pools and for others.
+    /// Returns the shard that the OSD has, or is brought to have; `None` in replicated pools and for others.
     pub(crate) fn shard_of(&self, osd: OsdId) -> Option<u8> {
         match self.shape.protection {
             Protection::Copies => None,
@@ -60,12 +60,12 @@ pub(crate) fn instance(
 /// A [`Source`]'s standing, the best last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Standing {
-    /// It served with that shard before, and does not act for it in this interval. What it sends tells whether it has
-    /// the version.
+    /// The OSD served with that shard before, and does not act for it in this interval. Its answer tells if it has the
+    /// version.
     ServedBefore,
-    /// A member that may have the newest version, as what it sends tells.
+    /// The OSD is a member that may have the newest version, as its answer tells.
     Member,
-    /// It has the newest version by its log.
+    /// The OSD has the newest version by its log.
     Known,
 }
 
@@ -85,7 +85,7 @@ impl Source {
 }
 
 impl Pg {
-    /// All members that may have a shard of the object as it is now.
+    /// Returns all members that may have a shard of the object as it is now.
     pub(crate) fn shard_sources(&self, object: &ObjectId) -> Vec<Source> {
         use members::Standing::{Backfilled, Backfilling, Behind, Serving};
         let mut sources = Vec::new();
@@ -154,7 +154,7 @@ impl Pg {
         members.iter().filter_map(|osd| self.core.interval.shard_of(*osd)).collect()
     }
 
-    /// As primary: a shard of an object turned out to be bad. It is missing there from now on.
+    /// As primary: notes that a shard of an object turned out to be bad. It is missing there from now on.
     pub(crate) fn shard_is_bad(
         &mut self,
         cx: &mut Context<'_>,

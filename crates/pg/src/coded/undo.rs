@@ -50,7 +50,7 @@ impl ShardRange {
     }
 }
 
-/// Where a shard keeps what an object was before its update `version`.
+/// Returns the name under which a shard keeps what an object was before its update `version`.
 pub fn kept_back(object: &ObjectId, version: EVersion) -> ObjectId {
     ObjectId { pool: object.pool.kept_back(), snap: SnapId(version.version), ..object.clone() }
 }

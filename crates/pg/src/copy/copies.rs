@@ -21,7 +21,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(3);
 /// Time after which a fetch ends: two objects that are copied into each other would wait for each other for ever.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
-/// Which object is copied.
+/// The object that is copied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopySource {
     pub name: Bytes,
@@ -56,7 +56,7 @@ struct Copying {
 pub(crate) struct Copies {
     questions: u64,
     running: BTreeMap<LookupId, Copying>,
-    /// To be asked as soon as possible.
+    /// Fetches that are to be asked for as soon as possible.
     due: VecDeque<LookupId>,
 }
 
@@ -188,7 +188,7 @@ impl Copies {
         let (&id, copy) = self.running.iter_mut().find(|(_, copy)| is_meant(copy))?;
         let (asked_at, _) = copy.asked.take().expect("just seen");
         if reply.result == Errno::EAGAIN.as_result() {
-            // Its group does not serve, or nobody has it. No answer has this number.
+            // The source's group does not serve, or nobody has it. No answer has this number.
             copy.asked = Some((asked_at, 0));
             return None;
         }

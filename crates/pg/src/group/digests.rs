@@ -18,10 +18,10 @@ use wire::{Decode, DecodeError, Reader, Rope, Writer};
 /// Digests of one object, as far as they are known.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Digests {
-    /// Of replicated objects.
+    /// Digest of a replicated object's bytes.
     pub data: Option<u32>,
     pub omap: Option<u32>,
-    /// Of erasure-coded objects: of each shard, in their order; none if they are not known.
+    /// Digests of an erasure-coded object's shards, in their order; none if they are not known.
     pub shards: Vec<u32>,
 }
 
@@ -86,8 +86,9 @@ impl Digests {
         }
     }
 
-    /// They stand behind everything else of object information, in whichever version that is, and take no room where
-    /// none is known: software that knows of none passes over them, and makes object information without.
+    /// Writes the digests. They stand behind everything else of object information, in whichever version that is, and
+    /// take no room where none is known: software that knows of none passes over them, and makes object information
+    /// without.
     pub(crate) fn encode(&self, w: &mut Writer) {
         if self.are_unknown() {
             return;

@@ -41,7 +41,7 @@ impl DupsLimit {
 struct Dup {
     version: EVersion,
     reqid: ReqId,
-    /// Of the object: groups that split share dups out by it.
+    /// Pool and hash of the object: groups that split share dups out by them.
     pool: PoolId,
     hash: u32,
     user_version: u64,
@@ -150,13 +150,13 @@ impl Dups {
         self.dups.iter().rev().map(|dup| (dup.version.version, dup_bytes(&dup.op_results)))
     }
 
-    /// All, oldest first, as log entries.
+    /// Returns all dups, oldest first, as log entries.
     pub(crate) fn entries(&self) -> impl Iterator<Item = LogEntry> {
         self.dups.iter().map(Dup::entry)
     }
 }
 
-/// Of the requests that groups remember a merged one keeps so many. They are written in one transaction.
+/// Requests that a merged group keeps of those that its parts remember. They are written in one transaction.
 const MERGED_MAX: usize = 4 * DUPS_MAX;
 
 /// The requests that two logs remember, as entries, oldest first, for a log that begins at the counter `start`: they

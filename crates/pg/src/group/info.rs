@@ -32,8 +32,8 @@ pub struct PgInfo {
     /// False while this member is backfilled: the primary brings what is here to what the others have, object by
     /// object.
     pub complete: bool,
-    /// Of a member that is not complete: objects before this one are as the log and the missing ones say. Of the others
-    /// nothing is known, whatever is here. `None`: of no object is anything known.
+    /// Set for a member that is not complete: objects before this one are as the log and the missing ones say. Nothing
+    /// is known of the others, whatever is here. `None`: nothing is known of any object.
     pub last_backfill: Option<ObjectId>,
     /// Epoch in which the pool was made.
     pub created: Epoch,

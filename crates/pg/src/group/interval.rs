@@ -106,7 +106,7 @@ impl Interval {
             }
     }
 
-    /// All copies that the pool asks for have an OSD that is up.
+    /// Returns true if all copies that the pool asks for have an OSD that is up.
     pub fn is_full(&self) -> bool {
         self.acting.len() >= usize::from(self.shape.size) && self.acting.iter().all(|osd| osd.is_some())
     }

@@ -50,7 +50,7 @@ impl Pg {
         self.loading.as_ref().is_some_and(|loading| matches!(loading.part, Part::Others))
     }
 
-    /// That is done; whether this one has a table now. [`Pg::load`] must follow.
+    /// Notes that the others are split or merged; `is_stored`: this group has a table now. [`Pg::load`] must follow.
     pub(crate) fn others_done(&mut self, is_stored: bool) {
         self.core.stored = is_stored;
         if let Some(loading) = &mut self.loading {

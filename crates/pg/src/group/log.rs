@@ -69,8 +69,8 @@ pub struct LogEntry {
     pub undo: Undo,
     /// Shards that the update left as they were. Always none as long as objects are written in whole stripes only.
     pub skipped: Skipped,
-    /// Of an update by which the object goes back to what it was: the object's updates from this one on are void, and
-    /// nobody was answered for them ([`crate::agreement::going_back`]). Zero: none are.
+    /// Set for an update by which the object goes back to what it was: the object's updates from this one on are void,
+    /// and nobody was answered for them ([`crate::agreement::going_back`]). Zero: none are.
     pub voids: EVersion,
 }
 
@@ -372,8 +372,8 @@ impl PgLog {
         self.contains(version).then(|| self.entries.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)))
     }
 
-    /// Where the log should begin: once there are a batch more entries than `entries_min`, behind all but those, but
-    /// never behind an entry after `keep_after`. The present tail if nothing should go.
+    /// Returns where the log should begin: once there are a batch more entries than `entries_min`, behind all but
+    /// those, but never behind an entry after `keep_after`. It is the present tail if nothing should go.
     pub fn trim_target(&self, keep_after: EVersion, entries_min: usize) -> EVersion {
         let is_hasty = mutant::is(Mutant::LogTrimmedEarly);
         let entries_min = if is_hasty { 4 } else { entries_min };

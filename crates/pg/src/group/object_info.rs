@@ -43,7 +43,7 @@ pub struct ObjectInfo {
     pub expected_object_bytes: u64,
     pub expected_write_bytes: u64,
     pub alloc_hint_flags: u32,
-    /// Of an object of an erasure-coded pool, of which each store has a shard only: how long the object is.
+    /// Size of an object of an erasure-coded pool, of which each store has a shard only.
     pub size_bytes: Option<u64>,
     /// Watchers of the object, by the cookie of the watch and the client.
     pub watchers: BTreeMap<(u64, EntityName), WatchInfo>,

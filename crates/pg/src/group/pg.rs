@@ -137,7 +137,7 @@ impl Pg {
         }
     }
 
-    /// This OSD is no member any more.
+    /// Leaves the group: this OSD is no member any more.
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
         cx.outbox.interrupted.extend(self.replication.sessions());
         self.drop_parts(cx);
@@ -299,7 +299,7 @@ impl Pg {
             return;
         }
         if self.is_loading() {
-            // Nothing is known to report; it follows.
+            // A group that is loading knows nothing to report; the report follows.
             return;
         }
         self.report_sequence += 1;

@@ -1,4 +1,4 @@
-//! Which states of an object snapshots preserve.
+//! States of an object that snapshots preserve.
 
 use types::SnapId;
 use wire::basic::IntervalSet;
@@ -35,7 +35,7 @@ pub struct SnapSet {
     pub is_whiteout: bool,
 }
 
-/// Where an object's content at a snapshot is.
+/// Place of an object's content at a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtSnap {
     Head,
@@ -45,12 +45,12 @@ pub enum AtSnap {
 }
 
 impl SnapSet {
-    /// Nothing that would have to be kept.
+    /// Returns true if there is nothing that would have to be kept.
     pub fn is_empty(&self) -> bool {
         *self == SnapSet::default()
     }
 
-    /// Where the content at `snap` is.
+    /// Returns the place of the content at `snap`.
     pub fn at(&self, snap: SnapId) -> AtSnap {
         if snap > self.seq {
             return AtSnap::Head;
@@ -75,7 +75,8 @@ impl SnapSet {
         self.clones.push(ObjectClone { id, snaps, size_bytes, overlap });
     }
 
-    /// These ranges of the present state have changed. Gives how many bytes the newest clone has for itself by that.
+    /// Notes that these ranges of the present state have changed. Returns the bytes that the newest clone then has for
+    /// itself and had not before.
     pub fn head_changed(&mut self, changed: &IntervalSet) -> u64 {
         let Some(newest) = self.clones.last_mut() else { return 0 };
         let before = newest.overlap.size();
@@ -129,7 +130,7 @@ impl Encode for SnapSet {
 /// How what clones share is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Overlaps {
-    /// As Ceph has interval sets: until version 4 of object information.
+    /// Form of Ceph's interval sets, until version 4 of object information.
     Plain,
     Compact,
 }

@@ -22,7 +22,7 @@ pub struct PgTable {
     pub missing: BTreeMap<ObjectId, EVersion>,
     /// How far the background check has come.
     pub check: CheckMark,
-    /// When it was scrubbed, and what came of it.
+    /// Times of scrubs, and what came of them.
     pub scrub: ScrubMark,
 }
 

@@ -24,7 +24,7 @@ use store::{LookupId, Transaction};
 use types::{ObjectId, OsdId};
 
 impl Pg {
-    /// As primary: the member is backfilled, from this cursor on.
+    /// As primary: begins to backfill the member, from this cursor on.
     pub(crate) fn begin_backfill(&mut self, osd: OsdId, from: Option<ObjectId>) {
         let from = from.unwrap_or_else(|| self.core.range().0);
         tracing::info!(pg = %self.core.id, %osd, %from, "is backfilled");
@@ -93,8 +93,8 @@ impl Pg {
         }
     }
 
-    /// All that was queued has been sent to a member that is backfilled: goes one step on. `Ok(false)`: something must
-    /// come first.
+    /// Goes one step on with a member that is backfilled, to which all that was queued has been sent. `Ok(false)`:
+    /// something must come first.
     pub(crate) fn backfill_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.core.pg_interval();
         let (_, range_end) = self.core.range();
@@ -210,7 +210,7 @@ impl Pg {
                     return cx.wait(id, Waiter::Scan { pgid: self.core.id });
                 }
                 Err(NoAnswer::Damaged(damage)) => {
-                    // It cannot be told apart what is here and what is not: no basis for a copy.
+                    // Objects that are here cannot be told from objects that are not: no basis for a copy.
                     tracing::error!(pg = %self.core.id, "cannot list what is here, so it cannot be backfilled: {damage}");
                     self.scan = None;
                 }

@@ -40,7 +40,7 @@ impl Pg {
         }
     }
 
-    /// Which share of the group's range lies before a cursor.
+    /// Returns the share of the group's range that lies before a cursor.
     fn share_before(&self, cursor: &ObjectId) -> f64 {
         let (begin, end) = self.core.range();
         if *cursor <= begin {

@@ -42,7 +42,7 @@ pub(crate) struct ObjectReading {
     omap_header: Option<Bytes>,
     /// Bytes that have come for the next piece.
     data: Option<(u64, Rope)>,
-    /// Of the pieces so far.
+    /// Content of the pieces so far.
     content: Option<Content>,
     digests: Digests,
     /// In erasure-coded pools: it is this shard that is sent. All are equally long and have the same attributes.
@@ -50,7 +50,7 @@ pub(crate) struct ObjectReading {
 }
 
 impl PgPush {
-    /// That an object is not there.
+    /// Makes the message that an object is not there.
     pub(crate) fn absent(pg: PgInterval, object: ObjectId) -> PgPush {
         PgPush { absent: true, first: true, last: true, ..PgPush::empty(pg, object) }
     }
@@ -76,7 +76,7 @@ impl PgPush {
 }
 
 impl ObjectReading {
-    /// Which version it is, if that can be told.
+    /// Returns the object's version, if that can be told.
     pub fn version(&self) -> Option<EVersion> {
         ObjectInfo::of(&self.stat).ok().map(|info| info.version)
     }

@@ -13,9 +13,9 @@ const SLOT_EVERY: Duration = Duration::from_secs(4);
 const SLOT: Duration = Duration::from_millis(160);
 /// Time after which pieces that were on their way when the slot began have arrived.
 const SLOT_SETTLES: Duration = Duration::from_millis(60);
-/// After so long without anything sent, times are quiet again.
+/// Time without anything sent after which times are quiet again.
 const QUIET_AFTER: Duration = Duration::from_millis(500);
-/// After so long without an operation there are no clients to speak of.
+/// Time without an operation after which there are no clients to speak of.
 const NOBODY_AFTER: Duration = Duration::from_secs(1);
 const ADJUST_EVERY: Duration = Duration::from_millis(250);
 /// Clients may wait longer by this factor: above the second the rate falls, below the first it grows.
@@ -24,7 +24,7 @@ const DISTURBED: f64 = 1.25;
 /// Bytes per second. The least brings 1 TiB to its place in 9 hours where five others send.
 const RATE_MIN: f64 = (8 << 20) as f64;
 const RATE_MAX: f64 = (8u64 << 30) as f64;
-/// Where it begins while there are clients.
+/// Rate at the beginning, while there are clients.
 const RATE_FIRST: f64 = (32 << 20) as f64;
 /// An object costs as much as so many bytes, beside its bytes.
 const OBJECT_BYTES: u64 = 16 << 10;
@@ -67,7 +67,7 @@ pub(crate) struct Pacing {
     unix_zero: Duration,
     quiet: [Level; KINDS],
     busy: [Level; KINDS],
-    /// When something was sent last, and when an operation was answered last.
+    /// Times when something was sent last, and when an operation was answered last.
     last_sent: Option<Duration>,
     last_answered: Option<Duration>,
     adjusted: Duration,

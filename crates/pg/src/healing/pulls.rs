@@ -24,7 +24,7 @@ pub(super) struct Pull {
 }
 
 impl Pulls {
-    /// From whom the object is pulled.
+    /// Returns the OSD from which the object is pulled.
     pub fn source_in_flight(&self, object: &ObjectId) -> Option<OsdId> {
         self.in_flight.get(object).map(|pull| pull.source)
     }

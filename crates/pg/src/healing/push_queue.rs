@@ -53,7 +53,7 @@ impl PushQueue {
         self.urgent.iter().any(|object| self.queue.contains_key(object))
     }
 
-    /// Nothing is left to be sent, and nothing will be.
+    /// Returns true if nothing is left to be sent, and nothing will be.
     pub fn is_done(&self) -> bool {
         self.backfill.is_none() && self.queue.is_empty() && self.reading.is_none() && self.unacked.is_empty()
     }

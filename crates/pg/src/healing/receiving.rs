@@ -48,7 +48,7 @@ pub(crate) struct Digested {
 #[derive(Debug)]
 pub(crate) struct OutOfOrder;
 
-/// Where pieces of an object wait for the rest.
+/// Returns the name under which pieces of an object wait for the rest.
 fn in_part(object: &ObjectId) -> ObjectId {
     match mutant::is(Mutant::ReceivedInPlace) {
         true => object.clone(),
@@ -118,12 +118,12 @@ impl Receiving {
         self.objects.insert(object, part);
     }
 
-    /// Nothing more is taken of the object. Whether some of it had come.
+    /// Takes nothing more of the object. Returns true if some of it had come.
     pub fn forget(&mut self, object: &ObjectId) -> bool {
         self.objects.remove(object).is_some()
     }
 
-    /// Nothing more is taken of any object. Gives the steps that drop all that has come.
+    /// Takes nothing more of any object. Returns the steps that drop all that has come.
     pub(super) fn forget_all(&mut self) -> Vec<Step> {
         std::mem::take(&mut self.objects).keys().flat_map(drop_steps).collect()
     }

@@ -52,7 +52,7 @@ impl Pg {
         }
     }
 
-    /// It is this group's turn: what members lack is to be sent.
+    /// Queues what members lack, as it is this group's turn.
     pub(crate) fn queue_missing(&mut self) {
         let since = self.core.interval.since;
         let members: Vec<OsdId> = self.members.iter().map(|(osd, _)| osd).collect();
@@ -177,13 +177,13 @@ impl Pg {
     pub(crate) fn source_of(&self, object: &ObjectId, version: EVersion) -> Option<OsdId> {
         let tried = |osd: &OsdId| self.pulls.tried.get(object).is_some_and(|tried| tried.contains(osd));
         if !self.core.protection().is_whole_on_each() {
-            // This OSD computes its shard of what others have.
+            // The primary computes its own shard, of others' ones.
             let whoami = self.core.interval.primary.filter(|osd| !tried(osd));
             return whoami.filter(|osd| self.can_decode(object, Some(*osd)));
         }
         let has = |(osd, standing): &(OsdId, Standing)| match standing {
             Standing::Serving => !self.members.lacking(object).contains(osd),
-            // Its log says little, but what it sends tells its version.
+            // The member's log says little, but what it sends tells its version.
             Standing::Behind => self.peering.told.get(osd).is_some_and(|told| {
                 let info = told.info.as_ref().filter(|info| info.covers(object));
                 info.is_some_and(|info| info.last_update >= version) && !told.missing.contains_key(object)
@@ -261,7 +261,7 @@ impl Pg {
         if self.peering.is_peered() {
             self.members_changed(cx);
         }
-        // Others are asked, or what waits for it does so with its clients.
+        // Other members are asked, or operations that need the object wait with their clients.
         self.object_is_here(cx, &object);
     }
 
@@ -306,7 +306,7 @@ impl Pg {
 
     // ---- what others lack ----
 
-    /// As member: the primary lacks objects.
+    /// As member: sends objects that the primary lacks.
     pub(crate) fn pull_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgPull) {
         if !self.follows(from, message.pg.since) {
             return;
@@ -348,7 +348,7 @@ impl Pg {
     /// sent, and so is everything while a further failure would cost data or service.
     fn may_send_now(&mut self, cx: &mut Context<'_>, to: OsdId) -> bool {
         let queue = &self.pushes[&to];
-        // Also when it must wait for the rest of another.
+        // A piece is urgent also when it must wait for the rest of another object.
         let is_urgent = queue.reading.is_some() && queue.reading_is_urgent || queue.has_urgent();
         if is_urgent || self.core.is_primary(cx.whoami) && self.is_at_risk() {
             return true;
@@ -443,7 +443,7 @@ impl Pg {
             queue.reading = Some(reading);
             return self.push_failed(cx, to, &why.to_string());
         };
-        // It is computed anew of the others, and that begins when the first of these is known to be bad.
+        // The shard is computed anew of the others, and that begins when the first of these is known to be bad.
         queue.want(object.clone());
         if !self.sources_are_bad(cx, &object, version, &wrong) {
             self.cannot_be_read(cx, &object, Some(version));
@@ -618,7 +618,7 @@ impl Pg {
         }
         self.members.has_now(from, &object);
         if !self.core.protection().is_whole_on_each() {
-            // Of one shard more what could not be computed may be.
+            // An object that could not be computed may be, with one shard more.
             self.unreadable.remove(&object);
         }
         if self.is_active() {
@@ -650,7 +650,8 @@ impl Pg {
         self.replication.need(osd, head);
         let until = match self.core.protection().keeps_undo() && !mutant::is(Mutant::BroughtTooEarly) {
             false => self.replication.committed(),
-            // It has objects whole as updates made them that perhaps not all have, and could not take these back.
+            // The member has objects whole as updates made them that perhaps not all have, and could not take these
+            // back.
             true => self.core.log.head(),
         };
         match self.replication.is_settled_on(osd, until) {

@@ -14,7 +14,7 @@ use store::{LookupId, ReadError, Transaction};
 use types::ObjectId;
 use wire::Rope;
 
-/// From when something could not be read, or all was tried, to when it is tried again.
+/// Time from when something could not be read, or all was tried, to when it is tried again.
 const REREAD_AFTER: Duration = Duration::from_secs(60);
 
 /// Outcome of a step.
@@ -80,7 +80,7 @@ impl Pg {
     /// Goes on to where a lookup must be waited for, or the round ends.
     fn reread_on(&mut self, cx: &mut Context<'_>) {
         while let Some(object) = self.rereading.objects.last().cloned() {
-            // It may have been given up, or come from elsewhere.
+            // The object may have been given up, or come from elsewhere.
             match if self.is_reread(&object) { self.reread_step(cx, &object) } else { Ok(Reread::Bad) } {
                 Ok(Reread::Some) => continue,
                 Ok(Reread::Whole) => self.was_read(cx, &object),
@@ -113,7 +113,7 @@ impl Pg {
             if missing.is_some_and(|wanted| ObjectInfo::of(&stat).ok().map(|info| info.version) != Some(*wanted)) {
                 return Ok(Reread::Bad);
             }
-            // Where it is missing here, it is what is here that may be well.
+            // Where the object is missing here, this OSD's own copy is read, which may be well again.
             let lacks = self.members.lacking(object).first().copied().filter(|_| missing.is_none());
             let shard = lacks.and_then(|osd| self.core.interval.shard_of(osd));
             let reading = ObjectReading::new(object.clone(), stat);

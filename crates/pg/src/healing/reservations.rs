@@ -11,7 +11,7 @@ use types::{OsdId, PgId};
 struct Slots<K> {
     count: usize,
     held: BTreeMap<K, u64>,
-    /// With the order in which they came.
+    /// Requests that wait, with their priority and the order in which they came.
     waiting: BTreeMap<K, (u64, u64)>,
     came: u64,
 }
@@ -37,9 +37,9 @@ pub struct ReservationsView {
 /// One OSD's reservations.
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
-    /// Of groups whose primary this OSD is.
+    /// Slots for groups whose primary this OSD is.
     local: Slots<PgId>,
-    /// Of groups of other primaries.
+    /// Slots for groups of other primaries.
     remote: Slots<(PgInterval, OsdId)>,
 }
 
@@ -112,7 +112,7 @@ impl Reservations {
         (self.local.view(|pgid| *pgid), self.remote.view(remote))
     }
 
-    /// This OSD's group wants to heal.
+    /// Asks for a slot for this OSD's group, which wants to heal.
     pub fn ask(&mut self, pgid: PgId, priority: u64) {
         self.local.ask(pgid, priority);
     }
@@ -123,7 +123,7 @@ impl Reservations {
 
     /// Another primary wants to bring objects here.
     pub fn ask_for(&mut self, primary: OsdId, pg: PgInterval, priority: u64) {
-        // Of a group there is one primary at a time; of an erasure-coded one, each names its own shard.
+        // A group has one primary at a time. Primaries of an erasure-coded one name their own shards.
         let group = pg.pgid.base();
         self.remote.forget(|(other, by)| other.pgid.base() == group && (*other, *by) != (pg, primary));
         self.remote.ask((pg, primary), priority);

@@ -11,7 +11,7 @@ use osdmap::OsdState;
 use std::time::Duration;
 use types::{ObjectId, OsdId};
 
-/// Nothing is sent for so long to an OSD that had no room.
+/// Time for which nothing is sent to an OSD that had no room.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 impl Pg {
@@ -35,7 +35,7 @@ impl Pg {
         }
     }
 
-    /// As receiver: there is no room for a piece of an object (is it the last?).
+    /// As receiver: sends back a piece of an object for which there is no room (is it the last?).
     pub(crate) fn send_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, last: bool) {
         tracing::debug!(pg = %self.core.id, %from, %object, "is not taken: there is no room");
         cx.store.want_room();
@@ -56,7 +56,7 @@ impl Pg {
         }
     }
 
-    /// As sender: the receiver had no room for the object.
+    /// As sender: notes that the receiver had no room for the object.
     pub(crate) fn was_sent_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
         let is_primary = self.core.is_primary(cx.whoami);
         let queue = self.pushes.get_mut(&from).expect("the caller has seen it");

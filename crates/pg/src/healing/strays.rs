@@ -38,7 +38,7 @@ pub(crate) struct Strays {
 
 #[derive(Debug)]
 struct Removal {
-    /// That the copy is none any more is kept.
+    /// Set once the group's information says that this copy answers for no object.
     is_marked: bool,
     from: ObjectId,
     end: ObjectId,
@@ -96,7 +96,7 @@ impl Strays {
         self.removing.entry(pgid).or_insert(removal);
     }
 
-    /// This OSD has become a member again, or the group is gone.
+    /// Drops copies that are no strays any more: this OSD has become a member again, or the group is gone.
     pub fn keep_only(&mut self, is_stray: impl Fn(&PgId) -> bool) {
         self.removing.retain(|pgid, _| is_stray(pgid));
     }
@@ -145,7 +145,7 @@ enum Slice {
 impl Removal {
     fn slice(&mut self, cx: &mut Context<'_>, pg: PgId) -> Result<Slice, NoAnswer> {
         if !self.is_marked {
-            // Before anything goes: should this OSD become a member again, it answers for no object.
+            // The mark is set before anything goes: should this OSD become a member again, it answers for no object.
             let kept = ready(cx.store.pg_get(pg, &INFO_KEY))?;
             let info = kept.map(|kept| PgInfo::from_slice(&kept)).transpose();
             let mut steps = Vec::new();

@@ -1,4 +1,4 @@
-//! When a group heals: what it has to do, and whether it is its turn.
+//! Turns of a group to heal: what it has to do, and when it may.
 //!
 //! A group first needs a slot of its own OSD, then one of each member that it brings objects to, asked for one after
 //! the other in the order of their numbers, so that no two groups wait for each other. What a client waits for needs
@@ -94,7 +94,7 @@ impl Pg {
             self.queue_report(cx);
         }
         if wanted.is_none() && blocked == Blocked::default() && self.is_active() {
-            // All is done.
+            // All work is done.
             self.forced = Forced::default();
         }
         let (work, targets) = wanted.map_or((None, Vec::new()), |(work, targets)| (Some(work), targets));
@@ -139,7 +139,7 @@ impl Pg {
         }
     }
 
-    /// This OSD's own slot has come, or is gone.
+    /// Acts on this OSD's own slot, which has come or is gone.
     pub(crate) fn local_slot(&mut self, cx: &mut Context<'_>, granted: bool) {
         if self.healing.work.is_none() {
             return;
@@ -186,7 +186,7 @@ impl Pg {
         }
     }
 
-    /// As member: the primary wants to bring objects here.
+    /// As member: asks for a slot for the primary, which wants to bring objects here.
     pub(crate) fn slot_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserve) {
         if self.follows(from, message.pg.since) {
             cx.shared.reservations.ask_for(from, message.pg, message.priority);

@@ -35,10 +35,10 @@ pub struct PgView {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberView {
     pub osd: OsdId,
-    /// It has the whole log, and no client is answered without it.
+    /// True if the member has the whole log, and no client is answered without it.
     pub serves: bool,
     pub missing: u64,
-    /// While it is backfilled: objects before this one have been compared.
+    /// Set while the member is backfilled: objects before this one have been compared.
     pub backfill: Option<ObjectId>,
 }
 
@@ -62,8 +62,8 @@ impl Pg {
         unfound.filter_map(|object| Some((object, self.wanted_version(object)?)))
     }
 
-    /// Of an erasure-coded group: objects of which perhaps so many members lack their shard that the others' are too
-    /// few.
+    /// Returns objects of an erasure-coded group of which perhaps so many members lack their shard that the others' are
+    /// too few.
     fn lacked_by_many(&self) -> impl Iterator<Item = &ObjectId> {
         let mut lacking: BTreeMap<&ObjectId, usize> = BTreeMap::new();
         if !self.core.protection().is_whole_on_each() {
@@ -162,7 +162,7 @@ impl Pg {
         Ok(count)
     }
 
-    /// These are given up by the update that comes now.
+    /// Notes that these objects are given up by the update that comes now.
     pub(crate) fn is_given_up(&mut self, cx: &mut Context<'_>, lost: &BTreeMap<ObjectId, EVersion>) {
         for (object, version) in lost {
             tracing::warn!(pg = %self.core.id, %object, %version, "is given up: nobody has it");

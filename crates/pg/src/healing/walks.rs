@@ -30,7 +30,7 @@ pub(super) struct Listed {
     pub(super) end: Option<ObjectId>,
 }
 
-/// As member: what the primary wants to know.
+/// As member: the primary's question of which objects are here, while it is being answered.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(super) primary: OsdId,

@@ -9,7 +9,7 @@ pub struct OpCount {
     /// Bytes that came with them, and that were sent with their answers.
     pub in_bytes: u64,
     pub out_bytes: u64,
-    /// From when they came until their answers were ready, of all together.
+    /// Time from when they came until their answers were ready, of all together.
     pub took: Duration,
 }
 
@@ -27,7 +27,7 @@ impl OpCount {
         *self = self.and(OpCount { ops: 1, in_bytes, out_bytes, took });
     }
 
-    /// Of both together.
+    /// Returns the counts of both together.
     #[must_use]
     pub fn and(self, other: OpCount) -> OpCount {
         OpCount {
@@ -46,7 +46,7 @@ impl OpCounts {
         OpCounts { reads: self.reads.and(other.reads), updates: self.updates.and(other.updates) }
     }
 
-    /// Of all kinds together.
+    /// Returns the counts of all kinds together.
     pub fn all(&self) -> OpCount {
         self.reads.and(self.updates)
     }

@@ -162,7 +162,7 @@ impl Recorder {
         }
     }
 
-    /// All that were answered so far.
+    /// Returns the counts of all operations that were answered so far.
     pub fn counts(&self) -> OpCounts {
         self.counts
     }

@@ -37,16 +37,18 @@ impl WaitReasons {
     }
 }
 
-/// When what happened to an operation. Small and copied with it: every operation has this, whether it is kept or not.
+/// Times of what happened to an operation. Small and copied with it: every operation has this, whether it is kept or
+/// not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OpTimes {
     /// The first byte of its message came.
     pub began: Duration,
     /// The message was whole.
     pub whole: Stamp,
-    /// Its first run began.
+    /// Stamp of the beginning of its first run.
     pub started: Stamp,
-    /// Its last run ended: a read has its bytes, an update is with the store and on its way to the other members.
+    /// Stamp of the end of its last run: a read has its bytes, an update is with the store and on its way to the other
+    /// members.
     pub executed: Stamp,
     /// The update's writes went to this OSD's device, were done, and were made durable.
     pub handed_over: Stamp,

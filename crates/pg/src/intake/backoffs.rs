@@ -56,7 +56,7 @@ type Ranges = BTreeMap<ObjectId, Backoff>;
 pub(crate) struct Backoffs {
     of_groups: BTreeMap<SPgId, BTreeMap<SessionId, Ranges>>,
     last_id: u64,
-    /// To be sent, in this order.
+    /// Messages to send, in this order.
     out: Vec<(SessionId, OsdBackoff)>,
     counts: BackoffCounts,
 }
@@ -130,7 +130,7 @@ impl Backoffs {
     pub fn hold_object(&mut self, request: HeldBack<'_>, lacks: ObjectId) {
         match covering(self.ranges_of(request), request.object) {
             Some((true, backoff)) => (backoff.lacks, backoff.ends) = (Some(lacks), false),
-            // It ends, and the request comes again.
+            // The group's backoff ends, and the request comes again.
             Some((false, _)) => {}
             None => self.begin(request, request.object.clone(), request.object.clone(), Some(lacks)),
         }
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(said(&mut backoffs), [(A, BackoffOp::Unblock, 101)]);
         assert!(!backoffs.drops(A, &op(PG, "z")));
         assert_eq!(backoffs.counts(), BackoffCounts { standing: 0, begun: 1, dropped: 4 });
-        // Once acknowledged it ends at once.
+        // A backoff that has ended and is then acknowledged goes at once.
         backoffs.hold_group(request(A, &object("a")), range());
         let [(_, block)] = &backoffs.take_messages()[..] else { panic!("one message") };
         ack(&mut backoffs, A, block);

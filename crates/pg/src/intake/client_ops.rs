@@ -59,8 +59,9 @@ impl Pg {
         }
     }
 
-    /// If the group will not serve soon, what waits for it does so with its clients from now on, as far as these can be
-    /// asked for that. All that a session has sent goes, as what follows would come first otherwise.
+    /// Has operations that wait for the group wait with their clients from now on, as far as these can be asked for
+    /// that, if the group will not serve soon. All that a session has sent goes, as what follows would come first
+    /// otherwise.
     pub(crate) fn hold_clients_back(&mut self, cx: &mut Context<'_>) {
         if self.ops.waiting.is_empty() || !self.turns_clients_away(cx) {
             return;
@@ -87,9 +88,9 @@ impl Pg {
         }
     }
 
-    /// If nobody has the state `lacks` of an object, operations that need it wait with their clients, as far as these
-    /// can be asked for that: all if it is the present state, else what has been sent by whom the first one is of.
-    /// Returns whether any does.
+    /// Has operations that need the state `lacks` of an object wait with their clients, if nobody has it, as far as
+    /// these can be asked for that: all if it is the present state, else all that the first one's client has sent.
+    /// Returns true if any does.
     fn hold_object_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, lacks: &ObjectId) -> bool {
         if !self.is_unfound(lacks) {
             return false;
@@ -242,7 +243,7 @@ impl Pg {
             };
             let is_held = may_write && self.scrub.holds(object);
             if queue.front_blocked {
-                // It may wait for what is asked here.
+                // The operation that is blocked may wait for what is asked here.
                 return self.run_questions(cx, object);
             }
             if must_wait || is_held {
@@ -460,7 +461,7 @@ impl Pg {
         if op.session == NO_SESSION {
             return self.is_needless(op, cx.now).then_some(Errno::ECANCELED);
         }
-        // Its client was locked out while it waited.
+        // The operation's client was locked out while it waited.
         cx.map.is_blocklisted(&op.caller.addr).then_some(Errno::EBLOCKLISTED)
     }
 
@@ -659,7 +660,7 @@ impl Pg {
         } else {
             match self.run_op(cx, number) {
                 Ran::Ended => self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1,
-                // Only now it is known which state of the object it needs, and that one is missing.
+                // The state of the object that it needs is known only now, and is missing.
                 Ran::Lacks(_) => self.read_anew(cx, number),
                 Ran::Blocked | Ran::HasNoRoom => {}
             }
@@ -684,8 +685,8 @@ impl Pg {
         let head = op.object.clone();
         let object = op.progress.at_hand.first().unwrap_or(&head).clone();
         if !self.core.protection().is_whole_on_each() {
-            // Of shards that cannot be read others were read already. If they are not where they might have been, it
-            // waits.
+            // Some shards cannot be read, and others in their place were read already. A read waits if they are not
+            // where they might have been.
             let is_lost = !self.can_decode(&object, None);
             if is_lost {
                 self.read_anew(cx, number);
@@ -712,8 +713,8 @@ impl Pg {
         true
     }
 
-    /// Nobody who acts has what a read wants and is damaged here, but others are asked for, who may: it is tried again
-    /// when they act, or for so long.
+    /// Has a read tried again, as nobody who acts has what is damaged here, but others are asked for, who may: when
+    /// they act, or for so long.
     fn waits_for_members(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let asks_for_others = self.asks_for_others();
         let op = self.ops.ops.get_mut(&number).expect("operation is known");

@@ -7,10 +7,10 @@ use types::EVersion;
 /// A member's knowledge of its right to answer reads in the interval that it has joined. It is not the primary.
 #[derive(Debug, Default)]
 pub(crate) struct ReplicaReads {
-    /// Until when it may.
+    /// Time until which it may answer reads.
     pub(super) until: Duration,
     pub(super) asked_at: Option<Duration>,
-    /// When a client wanted to read last.
+    /// Time when a client wanted to read last.
     pub(super) wanted_at: Option<Duration>,
     /// All members have all updates up to here durably.
     pub(super) committed: EVersion,

@@ -83,7 +83,7 @@ pub(crate) fn first_tid(shard: usize) -> u64 {
     shard as u64 * TIDS_PER_SHARD
 }
 
-/// Which shard has asked what this answers.
+/// Returns the shard that has asked the question which this answers.
 pub(crate) fn shard_that_asked(envelope: &Envelope) -> usize {
     (envelope.header.tid / TIDS_PER_SHARD) as usize
 }

@@ -16,7 +16,7 @@ use types::PoolId;
 use wire::messages::{OsdOp, OsdOpReply};
 use wire::{DecodeError, Envelope, Message, Target};
 
-/// Which shards of the receiving OSD a message is for.
+/// Shards of the receiving OSD that a message is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// The home of the group that the message names in its first field.

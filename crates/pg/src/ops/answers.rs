@@ -43,9 +43,9 @@ pub struct Answers {
 enum Question {
     Extents(ObjectId, (u64, u64)),
     Header(ObjectId),
-    /// With the bytes of values for which there is room.
+    /// Keys, with the bytes of values for which there is room.
     Values(ObjectId, Vec<Bytes>, usize),
-    /// Behind a key and with a prefix, at most so many entries and bytes.
+    /// Page behind a key and with a prefix, of at most so many entries and bytes.
     Page(ObjectId, Bytes, Bytes, (usize, usize)),
     Data(ObjectId, (u64, u64)),
     Copy(CopySource),
@@ -60,7 +60,7 @@ enum Answer {
     Page(Vec<(Bytes, Bytes)>, bool),
     /// Bytes of the object; `None` while they are on their way.
     Data(LookupId, Option<Result<Rope, ReadError>>),
-    /// It cannot be known. The operation may go on without.
+    /// The answer cannot be known. The operation may go on without.
     Damaged(Damage),
 }
 
@@ -262,7 +262,7 @@ impl Answers {
             }
             lookup => {
                 let bytes = ready(lookup).inspect_err(|why| self.keep_damage(&question, why))?;
-                // Its id is never asked for.
+                // The lookup's id is never asked for.
                 self.answers.push((question, Answer::Data(LookupId(0), Some(Ok(bytes.clone())))));
                 Ok(Ok(bytes))
             }

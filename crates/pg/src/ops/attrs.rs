@@ -66,7 +66,7 @@ fn leading_number(text: &[u8]) -> u64 {
 /// How long an object's attributes are, as the steps so far have left them; as far as that had to be known.
 #[derive(Debug, Default)]
 pub(super) struct AttrSizes {
-    /// All together, nothing subtracted that is replaced or removed: mostly that need not be known.
+    /// Bytes of all attributes together, nothing subtracted that is replaced or removed: mostly that need not be known.
     at_most: Option<usize>,
     /// Clients' attributes by their stored names, and the sum.
     exact: Option<(BTreeMap<Vec<u8>, usize>, usize)>,
@@ -165,7 +165,7 @@ impl Execution<'_> {
         Ok(self.attrs_before()?.and_then(|attrs| attrs.get(&user_attr(name)).cloned()))
     }
 
-    /// All clients' attributes before the operation. Errors: see [`Execution::attrs_before`].
+    /// Returns all clients' attributes before the operation. Errors: see [`Execution::attrs_before`].
     pub(super) fn user_attrs_before(&self) -> Result<BTreeMap<Bytes, Bytes>, Errno> {
         let attrs = self.attrs_before()?.into_iter().flat_map(Attrs::iter);
         Ok(attrs.filter_map(|(name, value)| Some((user_name(name)?, value.clone()))).collect())
@@ -194,7 +194,7 @@ impl Execution<'_> {
         bytes - by_name.get(&user_attr(name)).copied().unwrap_or(0) + value_bytes <= limit
     }
 
-    /// All clients' attributes as the steps so far have left them.
+    /// Returns all clients' attributes as the steps so far have left them.
     pub(super) fn user_attrs(&self) -> BTreeMap<Bytes, Bytes> {
         let mut attrs = self.user_attrs_before().unwrap_or_default();
         for step in self.steps() {

@@ -137,10 +137,10 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         let extents = match self.request.layout {
-            // Other than with reads, nothing is not everything.
+            // A length of zero reads nothing; with other reads it means everything.
             _ if range.len == 0 => Default::default(),
             None => self.data_extents(range)?,
-            // Which ranges hold data is not known of the whole: it is one range.
+            // Ranges that hold data are not known of the whole object, so it is one range.
             Some(_) => Some(self.clip(range)).filter(|(_, len)| *len > 0).into_iter().collect(),
         };
         if extents.values().sum::<u64>() > self.answers.room() {
@@ -326,7 +326,7 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         self.check_end(0, range.len)?;
-        // With no bytes, too: a shard then is not what it was.
+        // A write of no bytes changes the object, too: a shard then is not what it was.
         if self.exists && (self.size > 0 || self.request.layout.is_some()) {
             // Cutting first frees the old blocks and spares reading the last one back.
             self.truncate(0);

@@ -146,10 +146,10 @@ pub struct OpResult {
 pub struct OtherChange {
     pub object: ObjectId,
     pub kind: LogKind,
-    /// Its version before; zero if it was absent.
+    /// Version of the state before; zero if it was absent.
     pub prior_version: EVersion,
     pub user_version: u64,
-    /// Nobody has what it was.
+    /// True if nobody has what the state was.
     pub is_lost: bool,
 }
 
@@ -186,7 +186,7 @@ pub struct Effects {
     pub touched: bool,
     /// The object is absent afterwards.
     pub deleted: bool,
-    /// Nothing new is stored: the object is removed, or what snapshots have preserved.
+    /// True if nothing new is stored: the object is removed, or what snapshots have preserved.
     pub is_removal: bool,
     /// States of the object that come or go with this, each with a version of its own: they follow each other, and the
     /// object's own comes behind them.
@@ -419,9 +419,9 @@ impl Execution<'_> {
         &self.steps[self.first_step..]
     }
 
-    /// All that the operation did to the object so far is replaced by what comes now.
+    /// Voids all that the operation did to the object so far: it is replaced by what comes now.
     pub fn void_steps(&mut self) {
-        // They stay where they are: a method of a class that fails takes this back.
+        // Void steps stay where they are: a method of a class that fails takes this back.
         self.first_step = self.steps.len();
         self.attr_sizes = AttrSizes::default();
     }
@@ -456,7 +456,7 @@ impl Execution<'_> {
     /// Returns true if this operation has already replaced or removed what the object was before, so that lookups in
     /// the store would show what is gone.
     pub fn was_removed(&self) -> bool {
-        // It has replaced all before it.
+        // A removal that comes first has replaced all before it.
         matches!(self.steps().first(), Some(Step::Remove { .. }))
     }
 
@@ -721,8 +721,7 @@ fn run_steps(
         run.given = rval.max(0);
         effects.result = run.given;
     }
-    // Of what changes something, outputs are kept for when the client asks again. As in Ceph all steps are carried out
-    // first.
+    // Outputs of an update are kept for when the client asks again. As in Ceph all steps are carried out first.
     let is_bounded = request.may_write && request.return_vec && run.modified;
     let is_too_long = |op: &&mut OpResult| is_bounded && op.outdata.len() > limits.write_reply_bytes;
     let overflow = Errno::EOVERFLOW.as_result();

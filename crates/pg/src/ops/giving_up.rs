@@ -36,7 +36,7 @@ pub(crate) struct GiveUp {
 struct Kept {
     version: EVersion,
     size_bytes: u64,
-    /// For which snapshots it was made, newest first.
+    /// Snapshots that it was made for, newest first.
     snaps: Vec<SnapId>,
 }
 
@@ -73,7 +73,7 @@ impl GiveUp {
         self.look_again();
     }
 
-    /// Only states for which `is_lost` says so are lost; others have been found since.
+    /// Takes states out of the lost ones unless `is_lost` says so: they have been found since.
     pub fn keep(&mut self, is_lost: impl Fn(&ObjectId) -> bool) {
         let before = self.lost.len();
         self.lost.retain(|state, _| is_lost(state));

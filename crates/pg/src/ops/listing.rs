@@ -17,7 +17,7 @@ pub const ALL_NAMESPACES: &[u8] = b"\x01";
 /// One page.
 #[derive(Debug)]
 pub struct Listing {
-    /// Where the next page begins; the next group's beginning if there is none.
+    /// Beginning of the next page; the next group's beginning if there is none.
     pub next: ObjectId,
     pub objects: Vec<ObjectId>,
     /// The group has no objects behind this page.
@@ -44,7 +44,7 @@ pub struct ListingRun {
 /// An attribute that listed objects must have.
 #[derive(Debug)]
 pub(crate) struct ListFilter {
-    /// As the store calls it.
+    /// Name of the attribute as the store has it.
     pub attr: Bytes,
     pub value: Bytes,
 }

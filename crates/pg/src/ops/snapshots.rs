@@ -76,7 +76,8 @@ impl Execution<'_> {
             steps = vec![
                 Step::Clone { from: object, to: clone.clone() },
                 Step::SetAttr { object: clone.clone(), name: OBJECT_INFO_ATTR.to_vec(), value: info.to_bytes() },
-                // By which it is found when these snapshots go. It stays as it is when some of them do.
+                // The store finds the clone by this attribute when these snapshots go. It stays as it is when some of
+                // them do.
                 Step::SetAttr { object: clone.clone(), name: SNAPS_ATTR.to_vec(), value: snaps_value },
             ];
             effects.others.push(OtherChange {
@@ -119,7 +120,7 @@ impl Execution<'_> {
     /// Makes the object what it was at a snapshot; removes it, if it was not there.
     pub(super) fn roll_back(&mut self, op: &Op) -> StepOutput {
         let OpArgs::Snap(snap) = op.args else { return Err(Errno::EINVAL.into()) };
-        // Where it was is told by what the object was before this operation.
+        // The object's information before this operation tells where the state was.
         let before = self.info_before.clone();
         let known = &before.snap_set;
         let is_there = self.before.is_some() || known.is_whiteout;
@@ -228,7 +229,7 @@ pub(crate) fn trim(
             Err(_) => return damaged(),
         };
         info.snap_set.remove_clone(snap);
-        // It may have been given up before.
+        // The state may have been given up before.
         if let Some(stat) = stat {
             let prior_version = ObjectInfo::of(&stat).map(|info| info.version).unwrap_or_default();
             let kind = LogKind::Delete;

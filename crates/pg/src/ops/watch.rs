@@ -44,7 +44,7 @@ pub enum WatchEffect {
         timeout_s: u32,
         payload: Bytes,
     },
-    /// Of one watch of the client, or without a cookie of all of them.
+    /// Answers a notification for one watch of the client, or without a cookie for all of them.
     Ack {
         notify_id: u64,
         cookie: Option<u64>,

@@ -19,7 +19,7 @@ use wire::{Decode, DecodeError, Encode, Reader, Rope, Target, Writer};
 /// Key of the [`CheckMark`] in a group's table.
 pub const CHECK_KEY: Bytes = Bytes::from_static(b"check");
 
-/// Everything is read once in this time.
+/// Time in which everything is read once.
 pub const CHECK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
 
 /// Never more than this: comparing 32 MiB with their checksums takes 3 to 5 ms of CPU time, and reading them as much.
@@ -36,7 +36,7 @@ const MARK_PART: u64 = 64;
 const STEPS: usize = 8;
 /// A walk that has fallen behind does not make up for more than this.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
-/// When there is nothing to check, it is looked again after this time.
+/// Time after which it is looked again, when there was nothing to check.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -145,7 +145,7 @@ impl BackgroundCheck {
         self.counts
     }
 
-    /// When there is something to do, if not for a lookup.
+    /// Returns the time when there is something to do, if not for a lookup.
     pub fn next_wake(&self) -> Option<Duration> {
         (self.period > Duration::ZERO && self.waits_for.is_none()).then_some(self.next_at)
     }
@@ -233,7 +233,7 @@ impl BackgroundCheck {
                 reading.data = Some((offset, len));
                 let done = match cx.store.verify(&reading.object, offset, len) {
                     Lookup::Pending(id) => return Err(id),
-                    // From memory, where it is until it is on the device: that is for the next round.
+                    // Bytes that are in memory, until they are on the device, are for the next round.
                     Lookup::Ready(_) => Ok(()),
                     Lookup::Damaged(damage) => {
                         pieces.clear();

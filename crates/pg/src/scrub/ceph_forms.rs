@@ -16,7 +16,7 @@ pub(super) const SNAP_SET_ATTR: &[u8] = b"snapset";
 /// Bits of `object_info_t::flag_t`.
 mod flag {
     pub const WHITEOUT: u32 = 1 << 1;
-    /// Of every object that is in no cache.
+    /// Flag of every object that is in no cache.
     pub const DIRTY: u32 = 1 << 2;
     pub const OMAP: u32 = 1 << 3;
     pub const DATA_DIGEST: u32 = 1 << 4;
@@ -60,7 +60,7 @@ pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64,
         }
         w.u64(info.truncate_seq.into());
         w.u64(info.truncate_size);
-        // It is not lost.
+        // The object is not lost.
         w.bool(false);
         w.count(watchers_by_name.len());
         for (client, (cookie, watch)) in watchers_by_name {
@@ -76,7 +76,7 @@ pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64,
             put_watch(w, *cookie, watch);
         }
         w.u32(flags);
-        // When the OSD changed it: not kept apart from the client's time.
+        // Time when the OSD changed it: not kept apart from the client's time.
         w.put(&info.mtime);
         w.u32(data.unwrap_or(NO_DIGEST));
         w.u32(omap.unwrap_or(NO_DIGEST));

@@ -109,7 +109,7 @@ fn encode(finding: &Finding, role: impl Fn(OsdId) -> (bool, Option<u8>)) -> Vec<
                 w.put(&shown.attrs(copy));
                 w.u64(scan.size_bytes);
                 let is_readable = scan.metadata_error.is_none() && scan.read_error.is_none();
-                // Of an OSD that computes none, that of no omap is known all the same.
+                // The digest of no omap is known also if the OSD computes none.
                 let other = if has_omap(scan) { scan.omap_crc } else { SEED };
                 let omap = scan.omap_digest.unwrap_or(other);
                 for digest in [Some(omap).filter(|_| is_readable), scan.data_crc] {

@@ -18,7 +18,7 @@ pub(crate) const RECORD_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 /// Digests to be recorded of one object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Record {
-    /// Of another version the digests say nothing.
+    /// Version of the object; the digests say nothing of another one.
     pub version: EVersion,
     pub digests: Digests,
 }

@@ -29,7 +29,7 @@ const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
 const MARK_BYTES: u64 = 64 << 20;
 /// Findings kept for `list-inconsistent-obj`.
 const FINDINGS_MAX: usize = 1024;
-/// Of attributes that are kept with them.
+/// Bytes of attributes that are kept with findings.
 const FINDING_ATTRS_BYTES: usize = 1 << 20;
 
 /// Tells whether an update of an object in a range, given by its begin and end, is on its way.
@@ -91,7 +91,7 @@ struct Counted {
     bytes: i64,
 }
 
-/// Where the present chunk is. From `Settling` on, updates of its objects are held.
+/// State of the present chunk. From `Settling` on, updates of its objects are held.
 #[derive(Debug)]
 enum State {
     Between,
@@ -134,7 +134,7 @@ impl Scrub {
 
     /// Tells whether updates of the object must wait.
     pub fn holds(&self, object: &ObjectId) -> bool {
-        // With one state of an object all are held, as an update may change several.
+        // Updates of all states of an object are held together, as one may change several.
         let held = self.run.as_ref().and_then(|run| run.held());
         held.is_some_and(|(from, until)| from <= object && *object < behind_whole(until))
     }
@@ -460,7 +460,7 @@ impl Scrub {
             unreachable!("its members have answered")
         };
         let held = (run.cursor.next.clone(), behind_whole(&until));
-        // As far as all have looked.
+        // The chunk ends where all members have looked.
         let until = maps.values().filter_map(|map| map.until.clone()).chain([until]).min().expect("there is one");
         let mut cost = 0;
         for (osd, map) in &maps {
@@ -473,7 +473,7 @@ impl Scrub {
         }
         let (from, order) = (run.cursor.next.clone(), run.order);
         let mut objects: BTreeMap<ObjectId, BTreeMap<OsdId, ObjectScan>> = BTreeMap::new();
-        // Of one that cannot list what it has, nothing is known; it is compared when its metadata is repaired.
+        // A member that cannot list its objects tells nothing; it is compared when its metadata is repaired.
         let known: Vec<OsdId> = maps.iter().filter(|(_, map)| map.list_error.is_none()).map(|(osd, _)| *osd).collect();
         for (osd, map) in maps {
             if osd == cx.whoami {
@@ -534,7 +534,7 @@ impl Scrub {
             let info = good.as_ref().and_then(|(_, info)| ObjectInfo::from_slice(info.as_ref()?).ok());
             let seen = match (&good, &info) {
                 (Some((size, _)), Some(info)) if is_known => Seen::Is(info, info.size_bytes.unwrap_or(*size)),
-                // It is nowhere, or removed now.
+                // The object is nowhere, or removed now.
                 (None, _) if is_known => Seen::Nothing,
                 _ => Seen::Unknown,
             };
@@ -592,7 +592,7 @@ impl Scrub {
             verdict = ?finding.verdict, reason = finding.reason, "scrub: copies are not equal and whole");
         let acts = acts(&finding, order);
         let run = self.run.as_mut().expect("the caller runs it");
-        // Of those that are replaced, others may still be bad: ones whose metadata is damaged.
+        // Copies beside the ones that are replaced may still be bad: ones whose metadata is damaged.
         let left = acts && finding.copies.values().any(|copy| copy.errors & super::verdict::copy_error::STAT != 0);
         if acts {
             run.repaired += shallow + deep;
@@ -656,7 +656,7 @@ impl Scrub {
         self.keep_mark(core, cx);
     }
 
-    /// All objects were compared.
+    /// Ends a scrub that has compared all objects.
     fn ended(&mut self, core: &mut Core, cx: &mut Context<'_>) {
         let run = self.run.as_mut().expect("the caller runs it");
         run.state = State::Ended;

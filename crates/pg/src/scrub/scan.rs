@@ -30,7 +30,7 @@ const STEPS: usize = 16;
 #[derive(Debug)]
 pub(super) enum Progress {
     Waits(LookupId),
-    /// It goes on in another turn.
+    /// The scan goes on in another turn.
     Later,
     Done(ScrubMap),
 }
@@ -43,7 +43,7 @@ pub(super) struct Scan {
     listed: Option<VecDeque<ObjectId>>,
     reading: Option<Reading>,
     bytes_read: u64,
-    /// Of attributes in the map.
+    /// Bytes of attributes in the map.
     attr_bytes: usize,
     map: ScrubMap,
 }

@@ -1,4 +1,4 @@
-//! Which group of a shard is scrubbed, and when. One at a time, by byte budget.
+//! Schedule of a shard's scrubs: which group is scrubbed, and when. One at a time, by byte budget.
 
 use super::mark::ScrubMark;
 use super::run::{RunState, ScrubOrder};
@@ -24,15 +24,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(250);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// When a group that this OSD leads is scrubbed next. Times are since 1970.
+/// Time of the next scrub of a group that this OSD leads. Times are since 1970.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScrubView {
     pub pgid: PgId,
-    /// It is looked at from this time on.
+    /// Time from which on the group is looked at.
     pub at: Duration,
-    /// By this time at the latest, as far as there is nothing else to do.
+    /// Time of the scrub at the latest, as far as there is nothing else to do.
     pub by: Duration,
-    /// An operator has ordered it.
+    /// True if an operator has ordered it.
     pub ordered: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ScrubSchedule {
     current: Option<(PgId, ScrubOrder)>,
     /// No chunk, and no look for a group, before.
     next_at: Duration,
-    /// Since when the present group cannot be scrubbed.
+    /// Time since which the present group cannot be scrubbed.
     stuck_since: Option<Duration>,
 }
 
@@ -70,7 +70,8 @@ impl ScrubSchedule {
         }
     }
 
-    /// When there is something to do. Whether a group is due is looked with the ticks that there are anyway.
+    /// Returns the time when there is something to do. Groups that are due are looked for with the ticks that there are
+    /// anyway.
     pub fn next_wake(&self) -> Option<Duration> {
         (self.current.is_some() || !self.ordered.is_empty()).then_some(self.next_at)
     }
@@ -193,7 +194,7 @@ impl ScrubSchedule {
                 continue;
             }
             if pg.scrub.mark().light_at.is_zero() && pg.scrub.mark().deep_at.is_zero() {
-                // It was just made.
+                // The group was just made.
                 let now = Utime::from_unix(now);
                 let made = ScrubMark { light_at: now, deep_at: now, clean_at: now, ..pg.scrub.mark().clone() };
                 pg.scrub.set_mark(made);

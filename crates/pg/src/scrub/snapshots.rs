@@ -14,7 +14,7 @@ pub mod snap_error {
     pub const CLONE_MISSING: u64 = 1 << 2;
     /// There is a state that the present one does not list, or no present one.
     pub const HEADLESS: u64 = 1 << 5;
-    /// It is longer or shorter than the present state says.
+    /// A state is longer or shorter than the present state says.
     pub const SIZE_MISMATCH: u64 = 1 << 6;
     /// There are states that the present one does not list.
     pub const EXTRA_CLONES: u64 = 1 << 9;
@@ -45,9 +45,9 @@ struct Family {
     head: ObjectId,
     /// The group's version when the first of them was seen.
     since: EVersion,
-    /// With the size of each.
+    /// Clones that were seen, with their sizes.
     clones: Vec<(SnapId, u64)>,
-    /// Of one it is not known what it is.
+    /// True if it is not known what one of the states is.
     unknown: bool,
     /// The present one, if it was seen.
     known: Option<SnapSet>,
@@ -65,7 +65,7 @@ pub(super) enum Seen<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Families {
     family: Option<Family>,
-    /// Of this object not all states will be seen.
+    /// Object of which not all states will be seen.
     passed_over: Option<ObjectId>,
 }
 
@@ -98,7 +98,7 @@ impl Families {
         ended
     }
 
-    /// All states of the last object were seen.
+    /// Judges the last object, of which all states were seen.
     pub fn end(&mut self, has_changed: impl Fn(&ObjectId, EVersion) -> bool) -> Vec<SnapFinding> {
         match self.family.take() {
             Some(family) if !family.unknown => {

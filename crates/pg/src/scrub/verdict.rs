@@ -85,7 +85,7 @@ pub enum Verdict {
     Replace { bad: Vec<OsdId>, version: EVersion },
     /// The object was removed; these still have it.
     Remove { bad: Vec<OsdId> },
-    /// Which copy is good cannot be told, or there is none.
+    /// The good copy cannot be told, or there is none.
     Undecided,
 }
 
@@ -109,21 +109,22 @@ pub struct Finding {
     /// The copy whose object information is taken for the object's; `None`: there is none that could be.
     pub selected: Option<OsdId>,
     pub verdict: Verdict,
-    /// It follows from checksums, the log or a majority that agrees on the version; else an operator must order it. How
-    /// many copies of one version are equal proves nothing: what went wrong on one may have gone wrong on others.
+    /// True if the verdict follows from checksums, the log or a majority that agrees on the version; else an operator
+    /// must order it. How many copies of one version are equal proves nothing: what went wrong on one may have gone
+    /// wrong on others.
     pub proven: bool,
     pub reason: &'static str,
 }
 
-/// Which shards of an object members have, and how many it takes to compute the others. Of replicated objects none, and
-/// one copy.
+/// Shards of an object that members have, and the number that it takes to compute the others. For replicated objects
+/// none, and one copy.
 pub struct Shards<'a> {
     pub of: &'a dyn Fn(OsdId) -> Option<u8>,
     pub needed: usize,
 }
 
 impl Shards<'_> {
-    /// Of replicated objects.
+    /// Value for replicated objects.
     pub const NONE: Shards<'static> = Shards { of: &|_| None, needed: 1 };
 }
 
@@ -319,7 +320,7 @@ impl Finding {
         Ok(Choice::Replace(Finding { verdict, reason, selected: Some(osd), ..self.clone() }))
     }
 
-    /// Of an object that the log says is in this version, or does not name.
+    /// Judges an object that the log says is in this version, or does not name.
     fn judge_version(mut self, primary: OsdId, logged: Option<EVersion>, needed: usize) -> Option<Finding> {
         let versions: Vec<EVersion> =
             self.copies.values().filter_map(|copy| copy.info.as_ref()).map(|i| i.version).collect();

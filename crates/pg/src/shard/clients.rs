@@ -101,8 +101,8 @@ impl Shard {
         }
         let id = self.instance(op.pgid.pg);
         let Some(pg) = self.pgs.get_mut(&id) else { return };
-        // Not our operation, or sent to another primary: the newer map just shared has the client send it where it
-        // belongs.
+        // An operation that is not ours, or was sent to another primary: the newer map just shared has the client send
+        // it where it belongs.
         let elsewhere = !pg.core.is_primary(self.host.whoami);
         let may_write = ops::may_write(&op);
         let reads_anywhere = op.flags.has(OpFlags::BALANCE_READS) || op.flags.has(OpFlags::LOCALIZE_READS);

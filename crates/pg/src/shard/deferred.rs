@@ -17,7 +17,7 @@ pub(super) enum Deferred {
         op: Box<OsdOp>,
         times: OpTimes,
     },
-    /// Behind what the client sent before.
+    /// An acknowledgement, behind what the client sent before.
     Ack {
         session: SessionId,
         ack: Box<OsdBackoff>,

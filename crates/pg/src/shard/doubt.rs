@@ -11,7 +11,7 @@ use wire::Decode;
 impl Shard {
     /// Another OSD looks for groups. What is not known yet is answered later, or when it asks again.
     pub(super) fn sought(&mut self, from: OsdId, message: PgSought) {
-        // With an older map this OSD may still serve.
+        // A primary with an older map may still serve.
         if message.epoch > self.host.maps.epoch() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Which of an OSD's shards has which placement group.
+//! Homes of placement groups: which of an OSD's shards has which group.
 //!
 //! The number of shards `n` is a power of two. Groups of a pool whose numbers agree in their low bits, so many that
 //! they tell `n` numbers apart, have one home: as long as a pool has `n` groups and more, splits and merges stay within
@@ -32,11 +32,11 @@ pub struct TwoHomes {
 #[derive(Clone, Debug)]
 pub struct Homes {
     shards: usize,
-    /// Where there was data at the start, by pool and low bits.
+    /// Shards that had data at the start, by pool and low bits.
     found: BTreeMap<(PoolId, u32), usize>,
-    /// Of these groups, those that others may have to be split from that have homes of their own.
+    /// Shards of groups with data from which others may have to be split that have homes of their own.
     undivided: BTreeMap<(PoolId, u32), usize>,
-    /// Of the pools of the map in force: homes by low bits, of as many groups as the pool has had.
+    /// Homes in the pools of the map in force, by low bits, of as many groups as the pool has had.
     pools: BTreeMap<PoolId, Vec<usize>>,
 }
 
@@ -107,7 +107,7 @@ impl Homes {
         }
     }
 
-    /// Where a group's table is that it may not have been split from yet.
+    /// Returns the shard with the table from which a group may not have been split yet.
     fn may_be_in(&self, pool: PoolId, low: u32) -> Option<usize> {
         ancestors(low).find_map(|seed| self.undivided.get(&(pool, seed)).copied())
     }
@@ -116,7 +116,7 @@ impl Homes {
         (pool.0.unsigned_abs() as usize).wrapping_add(low as usize) % self.shards
     }
 
-    /// Where a group is to be put that a tool brings, when no map is known.
+    /// Returns the shard for a group that a tool brings, when no map is known.
     pub fn for_import(&self, pg: PgId) -> usize {
         let (pool, low) = self.key(pg);
         let found = self.found.get(&(pool, low)).copied();

@@ -41,7 +41,7 @@ pub(crate) struct Maps {
 /// A map that is not in force yet.
 struct Coming {
     epoch: Epoch,
-    /// Of the next one and the newest; that of others is made again when it is needed, since maps are large.
+    /// The next map and the newest one; others are made again when they are needed, since maps are large.
     map: Option<Arc<OsdMap>>,
     sent: SentMap,
     skipped_since: Option<Epoch>,

@@ -62,9 +62,9 @@ pub struct Shard {
     /// All that groups are lent.
     host: Host,
     pgs: BTreeMap<PgId, Pg>,
-    /// Where clients reach this OSD: the map must show it up there.
+    /// Addresses where clients reach this OSD: the map must show it up there.
     addrs: Option<EntityAddrVec>,
-    /// Of the map in force; empty while those of the next one are made from it.
+    /// Placements of the map in force; empty while those of the next one are made from it.
     mapping: PgMapping,
     /// Placements of the map that comes into force next.
     placing: Option<MappingUpdate>,
@@ -83,11 +83,11 @@ pub struct Shard {
     strays: Strays,
     /// Pools that this OSD cannot serve, which it has said.
     unserved: BTreeSet<PoolId>,
-    /// Of erasure-coded groups: which shard this OSD has.
+    /// Erasure-coded groups as clients name them, with the shard that this OSD has.
     shards: BTreeMap<PgId, PgId>,
     splits: Splits,
     merges: Merges,
-    /// Which of the OSD's shards this is.
+    /// Number of this shard among the OSD's.
     index: usize,
     homes: Homes,
     /// The other OSDs of all groups that this OSD, with all its shards, is a member of.
@@ -128,7 +128,7 @@ impl Shard {
         Shard { host: self.host.of_part(index, homes.shards()), index, homes, ..self }
     }
 
-    /// Which shard of the OSD has which group, by the map in force.
+    /// Returns the homes of groups on the OSD's shards, by the map in force.
     pub fn homes(&self) -> &Homes {
         &self.homes
     }
@@ -143,7 +143,7 @@ impl Shard {
         self.host.maps.current()
     }
 
-    /// Of the newest map that has come, in force or not yet.
+    /// Returns the epoch of the newest map that has come, in force or not yet.
     pub fn newest_epoch(&self) -> Epoch {
         self.host.maps.newest_epoch()
     }
@@ -194,7 +194,7 @@ impl Shard {
         self.client_bytes() + self.intake.unsent_bytes < self.host.limits.client_bytes
     }
 
-    /// Everything gathered so far, in order.
+    /// Takes everything gathered so far, in order.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.host.outbox.outputs)
     }
@@ -256,7 +256,7 @@ impl Shard {
         self.host.shared.recorder.sent(at);
     }
 
-    /// To be called about once a second: repeats what stays unanswered.
+    /// Repeats what stays unanswered. To be called about once a second.
     pub fn tick(&mut self) {
         let pgs = &self.pgs;
         self.host.shared.trim_turns.retain(|id| pgs.get(id).is_some_and(Pg::wants_to_trim));
@@ -320,9 +320,10 @@ impl Shard {
         }
     }
 
-    /// This OSD is about to end: serves no group any more, and has the store write a checkpoint, so that the next start
-    /// replays nothing. What is not answered is forgotten; what was given to the store still becomes durable. From now
-    /// on, only [`Shard::end_turn`] and the device's results may be told, until the store is idle.
+    /// Prepares for the OSD's end: serves no group any more, and has the store write a checkpoint, so that the next
+    /// start replays nothing. Operations that are not answered are forgotten; changes that were given to the store
+    /// still become durable. From now on, only [`Shard::end_turn`] and the device's results may be told, until the
+    /// store is idle.
     pub fn retire(&mut self) {
         self.host.shared.backoffs.forget_all();
         for mut pg in std::mem::take(&mut self.pgs).into_values() {
@@ -370,12 +371,12 @@ impl Shard {
         self.host.shared.pacing.view()
     }
 
-    /// When a group wants to be looked at again.
+    /// Returns the time when a group wants to be looked at again.
     pub(crate) fn group_wake(&self) -> Option<Duration> {
         self.host.agenda.wakes.first().into_iter().chain(self.host.agenda.sends_later.first()).map(|(at, _)| *at).min()
     }
 
-    /// When a turn is due though nothing happens.
+    /// Returns the time when a turn is due though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
         let check = self.may_check().then(|| self.check.next_wake()).flatten();
         let groups = self.group_wake();
@@ -534,19 +535,19 @@ impl Shard {
 
 #[cfg(test)]
 impl Shard {
-    /// As a restart does.
+    /// Forgets the background check, as a restart does.
     pub(crate) fn forget_check(&mut self, period: Duration) {
         self.check = BackgroundCheck::new();
         self.check.set_period(period);
     }
 
-    /// As a primary does that members of its group's past must help.
+    /// Wants an acting set, as a primary does that members of its group's past must help.
     pub(crate) fn want_temp(&mut self, pgid: PgId, osds: Vec<OsdId>) {
         let id = self.instance(pgid);
         self.with_group(id, |pg, cx| pg.want_temp(cx, osds));
     }
 
-    /// As a read that meets a bad block does.
+    /// Notes that an object is damaged, as a read that meets a bad block does.
     pub(crate) fn object_damaged(&mut self, pgid: PgId, object: &types::ObjectId, version: types::EVersion) {
         let id = self.instance(pgid);
         self.with_group(id, |pg, cx| pg.object_damaged(cx, object, version));

@@ -184,7 +184,7 @@ impl Shard {
     /// Copies that this OSD has are not needed, says one that leads their groups.
     fn unneeded_told(&mut self, from: OsdId, message: PgUnneeded) {
         let PgUnneeded { epoch, groups } = message;
-        // With an older map it is not known whether this OSD is to have them again; it asks once more.
+        // With a map older than the primary's this OSD does not know if it is to have them again; it asks once more.
         let groups = groups.into_iter().filter(|_| epoch <= self.host.maps.epoch());
         for pgid in groups.filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
             let leads = self.mapping.get(pgid.base()).is_some_and(|placed| placed.acting_primary == Some(from));
@@ -238,7 +238,8 @@ impl Shard {
                     true => None,
                     false => pg.join(&mut self.host.context(), from, pg_interval, &agreed),
                 },
-                // Not a member (any more): that alone is news to one that waits for a lease of this OSD to end.
+                // An OSD that is no member (any more) says only that. It is news to one that waits for a lease of this
+                // OSD to end.
                 None => {
                     strange.extend((!mutant::is(Mutant::StrangerHasNothing)).then_some(pg_interval));
                     Some(MemberState::default())

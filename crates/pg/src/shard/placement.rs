@@ -121,7 +121,7 @@ impl Shard {
         }
         let left: Vec<_> = self.pgs.keys().filter(|id| members.get(&id.base()) != Some(*id)).copied().collect();
         for id in left {
-            // Not a member any more: the data stays, should this OSD be chosen again.
+            // The group's data stays, should this OSD be chosen as a member again.
             let mut pg = self.pgs.remove(&id).expect("just seen");
             pg.leave(&mut self.host.context());
             self.host.outbox.reports.remove(&id);
@@ -165,7 +165,7 @@ impl Shard {
         }
     }
 
-    /// This OSD takes part in a group. Gives the group if it is new here: its table must be loaded then.
+    /// Makes this OSD take part in a group. Returns the group if it is new here: its table must be loaded then.
     fn place(&mut self, id: PgId, placed: &UpActing, shape: PoolShape, advance: &Advance) -> Option<PgId> {
         let interval = || Interval {
             since: advance.map.epoch,
@@ -190,7 +190,7 @@ impl Shard {
                 pg.start_interval_among_members(&mut self.host.context(), interval());
             }
             Some(pg) => {
-                // If it is as it was before the maps that were not seen, it may be the same.
+                // An interval that is as it was before the maps that were not seen may be the same one.
                 if !pg.core.interval.continues(id, placed, shape) {
                     pg.core.not_before = began;
                 }

@@ -1,4 +1,4 @@
-//! Which groups of this OSD are to be split or merged, and when.
+//! Groups of this OSD that are to be split or merged, and when.
 //!
 //! Groups in memory are split as the map comes into force that says so, before their new intervals begin. Tables that
 //! are not in memory, or not yet, are read first; groups that come of them wait for that. Tables that are to be merged
@@ -82,7 +82,7 @@ impl Shard {
                 }
                 in_memory => {
                     if in_memory.is_some_and(|pg| !pg.is_loading()) {
-                        // It has more objects now, of which nothing is known until tables are read.
+                        // The group has more objects now, of which nothing is known until tables are read.
                         self.put_away(id);
                     }
                     self.splits.unexamined.insert(id);
@@ -97,7 +97,7 @@ impl Shard {
         let map = self.host.maps.current().clone();
         let pgs = &self.pgs;
         self.splits.reading.retain(|id, _| !pgs.contains_key(id));
-        // Until the OSD is shown it cannot be told which groups it is a member of.
+        // The OSD cannot tell which groups it is a member of until the map shows it.
         if self.splits.unexamined.is_empty() || !self.is_shown_by(&map) {
             return;
         }
@@ -125,7 +125,7 @@ impl Shard {
     pub(super) fn read_stray(&mut self, id: PgId) {
         let Some(pg) = self.splits.reading.get_mut(&id) else { return };
         if let Err(error) = pg.load(&mut self.host.context()) {
-            // Nobody counts on it; should this OSD become a member, it says the same again.
+            // Nobody counts on the group; should this OSD become a member, it says the same again.
             tracing::error!("{error}");
         } else if pg.is_loading() {
             return;

@@ -30,7 +30,7 @@ impl Shard {
         self.host.shared.tuning
     }
 
-    /// All groups, ordered.
+    /// Returns all groups, ordered.
     pub fn group_views(&self) -> Vec<GroupView> {
         let whoami = self.host.whoami;
         let view = |pg: &crate::group::pg::Pg| GroupView {

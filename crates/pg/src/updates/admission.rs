@@ -100,7 +100,7 @@ impl Pg {
 }
 
 impl Context<'_> {
-    /// For how much this OSD has room, beside what it has promised others.
+    /// Returns the bytes for which this OSD has room, beside what it has promised others.
     fn own_room_bytes(&mut self) -> u64 {
         self.store.room_bytes().saturating_sub(self.shared.rooms.promised_bytes())
     }

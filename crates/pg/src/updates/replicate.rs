@@ -164,7 +164,7 @@ impl Pg {
             tracing::warn!(pg = %self.core.id, object = %op.object, "update refused by the store: {e}");
             let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.map.epoch);
             self.answer(cx, &op, reply);
-            // Nothing was in flight after all.
+            // Nothing of the update is in flight after all.
             self.update_done(cx, &op.object);
             if op.trim.is_some() {
                 self.trim_failed(cx, &op.object);

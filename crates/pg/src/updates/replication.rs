@@ -16,7 +16,7 @@ pub(super) struct UpdateInFlight {
     /// Kept whole: if the interval ends and this OSD stays primary, it starts anew.
     pub(super) op: ClientOp,
     pub(super) reply: OsdOpReply,
-    /// Of members that told how long it took them.
+    /// Acknowledgements of members that told how long it took them.
     pub(super) acks: Vec<MemberAck>,
     /// Effects on watches when it is durable.
     pub(super) watch: Vec<WatchEffect>,
@@ -32,8 +32,8 @@ pub(crate) struct Replication {
     pub(super) needed: BTreeSet<OsdId>,
     /// How far all of these are.
     pub(super) committed: EVersion,
-    /// Of erasure-coded groups: up to here members may have been brought objects whole, which they could not take back.
-    /// Until that is committed, those must stay who can.
+    /// Version up to which members of an erasure-coded group may have been brought objects whole, which they could not
+    /// take back. Until that is committed, members that can must stay.
     pub(super) brought: EVersion,
 }
 
@@ -61,7 +61,7 @@ impl Replication {
         self.brought <= self.committed || mutant::is(Mutant::BroughtTooEarly)
     }
 
-    /// From now on no client is answered without `osd`, which has everything up to `durable`.
+    /// Has no client answered without `osd` from now on, which has everything up to `durable`.
     pub fn need(&mut self, osd: OsdId, durable: EVersion) {
         let known = self.durable.entry(osd).or_default();
         *known = durable.max(*known);

@@ -51,8 +51,8 @@ pub(crate) enum Fit {
     Fits,
     /// The update cannot be sent now.
     Waits,
-    /// It takes more than the whole window, which the member has told since then, by a map that is not newer than this
-    /// OSD's.
+    /// The update takes more than the whole window, which the member has told since then, by a map that is not newer
+    /// than this OSD's.
     TooLarge,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Rooms {
     asking: BTreeSet<OsdId>,
     /// Room when windows were last looked at.
     settled_bytes: u64,
-    /// In which epoch each OSD came up that something is known of.
+    /// Epochs in which OSDs came up of which something is known.
     up_from: BTreeMap<OsdId, Epoch>,
 }
 
@@ -168,7 +168,7 @@ impl Rooms {
         self.windows.get(&member).is_some_and(|window| window.told.is_some())
     }
 
-    /// For how much a member has said it has room.
+    /// Returns the window that a member has told.
     pub fn window_bytes(&self, member: OsdId) -> u64 {
         self.windows.get(&member).map_or(0, |window| window.bytes)
     }
@@ -252,8 +252,8 @@ impl Rooms {
         even.min(left / others.max(1) as u64)
     }
 
-    /// To be called at the end of a turn, with the store's room. What primaries must be told, before updates that came
-    /// in this turn are acknowledged: with an acknowledgement a primary may send as much again.
+    /// Returns what primaries must be told, before updates that came in this turn are acknowledged: with an
+    /// acknowledgement a primary may send as much again. To be called at the end of a turn, with the store's room.
     pub fn settle(&mut self, room_bytes: u64, is_tick: bool) -> Vec<(OsdId, RoomTold)> {
         let is_tick = is_tick | std::mem::take(&mut self.shares_anew);
         let is_short = self.promised_bytes() > room_bytes;

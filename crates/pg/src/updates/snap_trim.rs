@@ -174,7 +174,7 @@ impl Pg {
         if is_full { Page::Full } else { Page::Last }
     }
 
-    /// All is done.
+    /// Ends a run in which all is done.
     fn end_trim(&mut self, cx: &mut Context<'_>) {
         let run = self.snap_trim.run.take().expect("there is something to end");
         let has_failed = run.has_failed;
@@ -209,7 +209,7 @@ impl Pg {
         if run.in_flight.remove(&object) && trim.more {
             run.objects.push_front(object);
         }
-        // From here, as this may come from within the run of an operation.
+        // The walk goes on by a wake, as this may be within the run of an operation.
         cx.agenda.wakes.insert((cx.now, self.core.id));
     }
 }

@@ -19,9 +19,9 @@ pub(crate) struct SnapTrim {
     /// Removed snapshots of which nothing is left in the group.
     pub(super) done: IntervalSet,
     pub(super) run: Option<TrimRun>,
-    /// Of the last run something is left that could not be removed: it is not tried again before.
+    /// Time before which what the last run could not remove is not tried again.
     pub(super) not_before: Duration,
-    /// Other groups of this OSD have their turn.
+    /// True if other groups of this OSD have their turn.
     pub(super) waits: bool,
     /// Objects and clones that were listed, of all there are in the group or of those that were made for a snapshot.
     pub listed: u64,

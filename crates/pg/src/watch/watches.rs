@@ -158,7 +158,7 @@ impl Watches {
         }
     }
 
-    /// All watches, as operators see them.
+    /// Returns all watches, as operators see them.
     pub fn views(&self) -> impl Iterator<Item = WatchView> {
         self.objects.iter().flat_map(|(object, watches)| {
             watches.iter().map(|((cookie, watcher), watch)| WatchView {

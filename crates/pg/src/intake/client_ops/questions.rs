@@ -62,7 +62,7 @@ impl Pg {
             }
         }
         let left: Vec<u64> = self.ops.ops.iter().filter(|(_, op)| is_needless(op)).map(|(number, _)| *number).collect();
-        // All are dropped before anything runs: what runs may be one of them, and would end.
+        // All questions are dropped before anything runs: a run may be one of them, and would end.
         let mut objects = BTreeSet::new();
         for number in left {
             let object = self.ops.ops[&number].object.clone();

@@ -222,7 +222,7 @@ fn is_plain_read(code: OpCode) -> bool {
         OpCode::OMAPGETHEADER,
         OpCode::OMAPGETVALSBYKEYS,
         OpCode::OMAP_CMP,
-        // Of methods that only read.
+        // Calls of methods that only read.
         OpCode::CALL,
     ];
     PLAIN.contains(&code)
