@@ -296,6 +296,7 @@ mod tests {
             osds: Some(7),
             copies: Some(2),
             coding: None,
+            overwrites: false,
             shards: Some(4),
             mixes: vec![Mix::Clocks, Mix::LongAbsences],
         };

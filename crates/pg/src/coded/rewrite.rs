@@ -31,7 +31,7 @@ pub(crate) struct Rewrite {
     kept: u64,
     size: u64,
     /// New bytes by their offset. They do not overlap, and none is empty.
-    runs: BTreeMap<u64, Run>,
+    runs: BTreeMap<u64, NewBytes>,
     /// Old bytes that were wanted.
     old: BTreeMap<u64, Rope>,
     /// Old bytes are those of the state of the object that a step clones.
@@ -39,24 +39,24 @@ pub(crate) struct Rewrite {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Run {
+enum NewBytes {
     Data(Rope),
     Zeros(u64),
 }
 
-impl Run {
+impl NewBytes {
     fn len(&self) -> u64 {
         match self {
-            Run::Data(data) => data.len() as u64,
-            Run::Zeros(len) => *len,
+            NewBytes::Data(data) => data.len() as u64,
+            NewBytes::Zeros(len) => *len,
         }
     }
 
     /// Returns its part from the byte `from` on, `len` bytes long.
-    fn part(&self, from: u64, len: u64) -> Run {
+    fn part(&self, from: u64, len: u64) -> NewBytes {
         match self {
-            Run::Data(data) => Run::Data(data.slice(from as usize, len as usize)),
-            Run::Zeros(_) => Run::Zeros(len),
+            NewBytes::Data(data) => NewBytes::Data(data.slice(from as usize, len as usize)),
+            NewBytes::Zeros(_) => NewBytes::Zeros(len),
         }
     }
 }
@@ -90,8 +90,8 @@ impl Rewrite {
                 Step::Remove { .. } => new.replace(0, false),
                 Step::Clone { .. } => new.replace(clone_bytes, true),
                 Step::Truncate { size, .. } => new.truncate(*size),
-                Step::Zero { offset, len, .. } => new.put(*offset, Run::Zeros(*len)),
-                Step::Write { offset, data, .. } => new.put(*offset, Run::Data(data.clone())),
+                Step::Zero { offset, len, .. } => new.put(*offset, NewBytes::Zeros(*len)),
+                Step::Write { offset, data, .. } => new.put(*offset, NewBytes::Data(data.clone())),
                 Step::CloneRange { .. } | Step::Xor { .. } => unreachable!("no operation makes these of its object"),
                 _ => {}
             }
@@ -111,19 +111,19 @@ impl Rewrite {
             // The rest of the last stripe had bytes, and is zeros now.
             let had_until = self.layout.padded_bytes(size).min(self.size.max(self.base));
             self.size = size;
-            self.lay(size, Run::Zeros(had_until - size));
+            self.lay(size, NewBytes::Zeros(had_until - size));
         }
         self.size = size;
     }
 
-    fn put(&mut self, offset: u64, run: Run) {
+    fn put(&mut self, offset: u64, run: NewBytes) {
         let end = offset + run.len();
         self.make_way(offset, end);
         self.lay(offset, run);
         self.size = self.size.max(end);
     }
 
-    fn lay(&mut self, offset: u64, run: Run) {
+    fn lay(&mut self, offset: u64, run: NewBytes) {
         if run.len() > 0 {
             self.runs.insert(offset, run);
         }
@@ -150,7 +150,7 @@ impl Rewrite {
     pub fn punched(&self) -> impl Iterator<Item = Range<u64>> {
         let stripe = self.layout.stripe_bytes();
         self.runs.iter().filter_map(move |(at, run)| {
-            let Run::Zeros(len) = run else { return None };
+            let NewBytes::Zeros(len) = run else { return None };
             // Behind the object's end nothing is left of a stripe.
             let end = if at + len >= self.size { self.layout.padded_bytes(at + len) } else { at + len };
             let (start, end) = (self.layout.padded_bytes(*at), end - end % stripe);
@@ -176,8 +176,8 @@ impl Rewrite {
         for (at, run) in &self.runs {
             let end = at + run.len();
             match run {
-                Run::Data(_) => add(*at..end),
-                Run::Zeros(_) => {
+                NewBytes::Data(_) => add(*at..end),
+                NewBytes::Zeros(_) => {
                     // Zeros behind what there was change nothing.
                     let end = end.min(self.layout.padded_bytes(self.kept));
                     let whole = punched.next_if(|whole| *at <= whole.start && whole.start < end.max(*at));
@@ -231,7 +231,7 @@ impl Rewrite {
     /// wanted that were not given.
     pub fn stripes(&self) -> Vec<Stripes> {
         let mut old = Rewrite { runs: BTreeMap::new(), old: BTreeMap::new(), ..self.clone() };
-        let in_runs = |(at, bytes): (&u64, &Rope)| (*at, Run::Data(bytes.clone()));
+        let in_runs = |(at, bytes): (&u64, &Rope)| (*at, NewBytes::Data(bytes.clone()));
         old.runs = self.old.iter().map(in_runs).collect();
         // The new bytes over the old ones.
         let mut all = old;
@@ -254,14 +254,14 @@ impl Rewrite {
             assert!(at == from || at >= self.kept, "old bytes {at}..{from} are wanted and not there");
             add_zeros(&mut data, from - at);
             match run.part(from - start, until - from) {
-                Run::Data(bytes) => data.append(bytes),
-                Run::Zeros(len) => add_zeros(&mut data, len),
+                NewBytes::Data(bytes) => data.append(bytes),
+                NewBytes::Zeros(len) => add_zeros(&mut data, len),
             }
             at = until;
         }
         assert!(at == end || at >= self.kept, "old bytes {at}..{end} are wanted and not there");
         add_zeros(&mut data, end - at);
-        let within = |(at, run): (&u64, &Run)| (*at).max(range.start)..(at + run.len()).min(range.end);
+        let within = |(at, run): (&u64, &NewBytes)| (*at).max(range.start)..(at + run.len()).min(range.end);
         let changed = self.runs.iter().map(within).filter(|part| !part.is_empty()).collect();
         Stripes { offset: range.start, data, changed }
     }

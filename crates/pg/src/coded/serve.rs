@@ -25,7 +25,7 @@ pub(crate) struct Serve {
     read: ReadBeside,
 }
 
-/// The parts of an object beside its data that were read, once they were.
+/// The parts of an object beside its data that a read has found so far.
 #[derive(Debug, Default)]
 pub(super) struct ReadBeside {
     pub attrs: Option<BTreeMap<Bytes, Bytes>>,
@@ -52,7 +52,8 @@ impl ReadBeside {
     }
 }
 
-/// What is asked for, as far as it is here in that version, and its attributes, if they are wanted.
+/// Reads the bytes that `asked` names, as far as they are here in that version, and the object's attributes and
+/// omap into `beside`, if they are wanted.
 pub(super) fn read_shard(
     store: &mut Store,
     asked: &ShardRead,
@@ -81,7 +82,7 @@ pub(super) fn read_shard(
 }
 
 impl Pg {
-    /// The primary of the interval wants bytes of this shard.
+    /// Reads bytes of this shard for the primary of the interval.
     pub(crate) fn shard_read(&mut self, cx: &mut Context<'_>, from: OsdId, message: ShardRead) {
         if self.follows(from, message.pg.since) {
             self.serve(cx, from, message);
@@ -110,7 +111,7 @@ impl Pg {
         }
     }
 
-    /// A lookup that a read waited for is done.
+    /// Goes on with a read whose lookup is done.
     pub(crate) fn serve_lookup_done(
         &mut self,
         cx: &mut Context<'_>,

@@ -72,14 +72,14 @@ impl ShardRange {
     /// A step of the store clones at most 128 MiB.
     const BYTES_MAX: u64 = 64 << 20;
 
-    /// The parts of a range, each so short that one step copies it.
+    /// Returns the parts of a range, each so short that one step copies it.
     pub(crate) fn pieces(range: Range<u64>) -> impl Iterator<Item = ShardRange> {
         let end = range.end;
         let piece = move |offset: u64| ShardRange { offset, len: Self::BYTES_MAX.min(end - offset) };
         range.step_by(Self::BYTES_MAX as usize).map(piece)
     }
 
-    /// The step that makes the target's bytes in this range those of the source, which must exist.
+    /// Returns the step that makes the target's bytes in this range those of the source, which must exist.
     fn copied(self, source: &ObjectId, target: &ObjectId) -> Step {
         Step::CloneRange {
             source: source.clone(),
@@ -91,13 +91,13 @@ impl ShardRange {
     }
 }
 
-/// Where a shard keeps what an object was before its update `version`.
+/// Returns the name under which a shard keeps what an object was before its update `version`.
 pub fn kept_back(object: &ObjectId, version: EVersion) -> ObjectId {
     ObjectId { pool: object.pool.kept_back(), snap: SnapId(version.version), ..object.clone() }
 }
 
 impl Undo {
-    /// Steps that are carried out together with the update, before its own.
+    /// Returns the steps that are carried out together with the update, before its own.
     pub(crate) fn prepare(&self, object: &ObjectId, version: EVersion) -> Vec<Step> {
         let kept = || kept_back(object, version);
         match self {
@@ -107,7 +107,7 @@ impl Undo {
         }
     }
 
-    /// What is to be removed once the update will stay.
+    /// Returns the step that removes what was kept back, to be carried out once the update will stay.
     pub(crate) fn forget(&self, object: &ObjectId, version: EVersion) -> Option<Step> {
         let keeps = match self {
             Undo::KeptBack => true,
@@ -117,7 +117,7 @@ impl Undo {
         keeps.then(|| Step::Remove { object: kept_back(object, version) })
     }
 
-    /// What makes the object what it was before the update. `None`: this shard cannot.
+    /// Returns the steps that make the object what it was before the update. `None`: this shard cannot.
     pub(crate) fn steps(&self, object: &ObjectId, version: EVersion) -> Option<Vec<Step>> {
         let object = || object.clone();
         match self {
@@ -161,7 +161,7 @@ impl Undo {
     }
 }
 
-/// What makes the object's attributes what they were.
+/// Returns the steps that make the object's attributes what they were.
 fn former_attrs(object: &ObjectId, attrs: &[(Bytes, Option<Bytes>)]) -> impl Iterator<Item = Step> {
     attrs.iter().map(|(name, value)| match value {
         Some(value) => Step::SetAttr { object: object.clone(), name: name[..].to_vec(), value: value.clone() },

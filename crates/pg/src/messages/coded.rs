@@ -15,12 +15,12 @@ pub struct ShardRead {
     /// Pairs the answer with the question.
     pub read: u64,
     pub object: ObjectId,
-    /// Only this version counts.
+    /// Version that is wanted; no other one counts.
     pub version: EVersion,
     /// A range of the shard; what lies beyond its end is left out.
     pub offset: u64,
     pub len: u64,
-    /// The attributes, too.
+    /// True if the attributes are wanted, too.
     pub attrs: bool,
     /// Entries of the omap behind this key, too; with the empty key all from the first on, and the header.
     pub omap_after: Option<Bytes>,
@@ -49,7 +49,7 @@ message!(StrayRead = PeerKind::StrayRead.number(), version 2 {
 });
 
 impl StrayRead {
-    /// The question as a member would be asked it.
+    /// Returns the question as a member would be asked it.
     pub fn as_shard_read(&self) -> ShardRead {
         let StrayRead { pg, read, ref object, version, offset, len, attrs, ref omap_after } = *self;
         let (object, omap_after) = (object.clone(), omap_after.clone());
@@ -61,9 +61,9 @@ impl StrayRead {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShardReadOutcome {
     Read,
-    /// That version is not here.
+    /// The version is not here.
     Absent,
-    /// It is here, and cannot be read.
+    /// The version is here, and cannot be read.
     Bad,
 }
 
@@ -73,7 +73,7 @@ pub struct ShardReadReply {
     pub pg: PgInterval,
     pub read: u64,
     pub outcome: ShardReadOutcome,
-    /// If they were asked for.
+    /// Attributes of the object, if they were asked for.
     pub attrs: BTreeMap<Bytes, Bytes>,
     /// If it was asked for.
     pub omap: Option<OmapPage>,

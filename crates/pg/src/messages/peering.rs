@@ -85,11 +85,11 @@ impl Decode for MemberState {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgNotify {
     pub groups: Vec<(PgInterval, MemberState)>,
-    /// For how many microseconds promises that the sender may have made before it started can last.
+    /// Microseconds that promises which the sender may have made before it started can last.
     pub unknown_promises: u64,
-    /// For how many microseconds its promises to other OSDs last.
+    /// Microseconds that its promises to other OSDs last.
     pub promises: Vec<(OsdId, u64)>,
-    /// For how many microseconds others may read in groups that the sender leads or led ([`super::lease::ReadShare`]).
+    /// Microseconds that others may read in groups that the sender leads or led ([`super::lease::ReadShare`]).
     pub shares: Vec<(OsdId, u64)>,
     /// Members of `groups` of which the sender is no member by its map, so that what it has of them is not told.
     pub strange: Vec<PgInterval>,
@@ -155,7 +155,7 @@ pub struct PgLogEntries {
     /// The receiver drops its log, takes this one that begins behind `after`, and answers for no object any more: it is
     /// backfilled.
     pub start_over: bool,
-    /// To one that starts over: requests of updates up to `after`, as entries.
+    /// Requests of updates up to `after`, as entries, for a receiver that starts over.
     pub dups: Vec<LogEntry>,
 }
 
@@ -201,7 +201,7 @@ message!(PgInterrupted = PeerKind::PgInterrupted.number(), version 1 { pg });
 pub struct PgSought {
     /// The asker's map: whoever has not seen it may still serve.
     pub epoch: Epoch,
-    /// As clients name them, whatever shard a copy is of.
+    /// Groups as clients name them, whatever shard a copy is of.
     pub groups: Vec<PgId>,
 }
 
@@ -220,9 +220,9 @@ message!(PgFound = PeerKind::PgFound.number(), version 1 { epoch, groups });
 /// One copy of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundCopy {
-    /// Of erasure-coded pools.
+    /// The shard, in erasure-coded pools.
     pub shard: Option<u8>,
-    /// It answers for all objects.
+    /// True if the copy answers for all objects.
     pub complete: bool,
     pub last_epoch_started: Epoch,
     pub last_update: EVersion,

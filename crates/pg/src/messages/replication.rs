@@ -16,7 +16,8 @@ use wire::{DecodeError, Header, Message, Reader, Rope, Writer};
 pub struct RepOp {
     pub pg: PgInterval,
     pub entry: LogEntry,
-    /// Of states of the object that come or go with the update. They come before its own entry and follow each other.
+    /// Entries of states of the object that come or go with the update. They come before its own entry and follow each
+    /// other.
     pub others: Vec<LogEntry>,
     /// The group's information after the update.
     pub info: PgInfo,

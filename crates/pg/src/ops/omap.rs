@@ -15,7 +15,7 @@ use wire::messages::{Op, OpCode};
 /// Bytes of former entries of an omap that a log entry keeps at most, to take its update back.
 const KEPT_OMAP_BYTES_MAX: usize = 64 << 10;
 
-/// Errors: ENAMETOOLONG, where the store has no room for such a key.
+/// Checks a key. Errors: ENAMETOOLONG, where the store has no room for it.
 fn check_key(key: &[u8]) -> Result<(), Errno> {
     if key.len() > OMAP_KEY_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
 }
@@ -101,7 +101,7 @@ impl Execution<'_> {
                 self.must_exist()?;
                 let keys: BTreeSet<Bytes> = r.get()?;
                 let object = self.object();
-                // What is too long to be there need not be removed.
+                // A key that is too long to be there need not be removed.
                 let keys = keys.iter().filter(|key| check_key(key).is_ok()).map(|key| own(key)).collect();
                 self.push(Step::OmapRemove { object, keys });
                 done()
@@ -119,8 +119,8 @@ impl Execution<'_> {
         }
     }
 
-    /// In erasure-coded pools: what the operation changes of the object's omap, as it was before. All shards have the
-    /// same.
+    /// Returns, in an erasure-coded pool, the part of the object's omap that the operation changes, as it was before.
+    /// All shards have the same omap.
     pub(super) fn omap_before(&mut self) -> Result<OmapBefore, OpStop> {
         let has_omap = self.before.as_ref().is_some_and(|before| before.has_omap);
         if self.request.layout.is_none() || self.stored_before.is_none() {
@@ -159,7 +159,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The header as it was before the operation.
+    /// Returns the header as it was before the operation.
     pub(super) fn omap_header_before(&mut self) -> Result<Bytes, OpStop> {
         if self.was_removed() || self.before.is_none() {
             return Ok(Bytes::new());
@@ -167,8 +167,8 @@ impl Execution<'_> {
         Ok(self.answers.omap_header(self.store, self.request.object)?)
     }
 
-    /// Entries behind `after` whose keys begin with `prefix`, as they were before the operation; and whether there
-    /// are more.
+    /// Returns the entries behind `after` whose keys begin with `prefix`, as they were before the operation; and true
+    /// if there are more.
     pub(super) fn omap_entries(
         &mut self,
         after: &[u8],
@@ -182,8 +182,8 @@ impl Execution<'_> {
             return Err(Errno::EMSGSIZE.into());
         }
         let max = max.min(self.limits.omap_entries) as usize;
-        // What is behind the empty key does not include it, and nothing is before it: so one more is asked for, for its
-        // sake.
+        // A page behind the empty key must not include it, but the store's page does, as nothing is before it: so one
+        // more entry is asked for.
         let from_first = usize::from(after.is_empty());
         let from = (after, prefix);
         let (mut entries, mut more) =
@@ -198,8 +198,8 @@ impl Execution<'_> {
         Ok((entries, more))
     }
 
-    /// True: the object has an omap, or gets one by this operation. In Ceph it also has one that was emptied key by
-    /// key.
+    /// Returns true if the object has an omap, or gets one by this operation. In Ceph it also has one that was emptied
+    /// key by key.
     fn may_have_omap(&mut self) -> Result<bool, OpStop> {
         let gives =
             |step: &Step| matches!(step, Step::OmapSet { .. } | Step::OmapSetHeader { .. } | Step::Clone { .. });

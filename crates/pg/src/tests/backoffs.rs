@@ -22,7 +22,7 @@ fn append(cluster: &mut Cluster, session: SessionId, tid: u64, attempt: i32) {
     cluster.settle();
 }
 
-/// The one thing that a session was told since this was asked last.
+/// Returns the one thing that a session was told since this was asked last.
 fn one(cluster: &mut Cluster, session: SessionId) -> OsdBackoff {
     match &cluster.backoffs_said(session)[..] {
         [message] => message.clone(),
@@ -48,7 +48,7 @@ fn clients_of_a_group_with_too_few_members_hold_back_until_there_are_enough() {
     append(&mut cluster, patient, 2, 0);
     cluster.acknowledge(A, patient, &block);
     assert!(cluster.backoffs_said(patient).is_empty() && cluster.client_bytes(A) == 0);
-    // Who cannot be asked is waited with.
+    // A client that cannot be asked to hold back waits here.
     append(&mut cluster, other, 11, 0);
     assert!(cluster.backoffs_said(other).is_empty() && cluster.client_bytes(A) > 0);
     cluster.pass(Duration::from_secs(60));
@@ -188,7 +188,7 @@ fn a_primary_that_leads_no_more_lets_its_clients_go() {
     }
 }
 
-/// A read of an object that finds that nobody has it.
+/// Reads an object, and so finds that nobody has it.
 fn lose_object(cluster: &mut Cluster, n: u32) {
     for osd in [A, B, C] {
         spoil(cluster, osd, n);
@@ -271,7 +271,7 @@ fn osds_that_copy_are_told_to_ask_later_where_clients_are_asked_to_hold_back() {
 fn an_unfound_object_is_let_go_when_somebody_brings_it() {
     let mut cluster = filled(4, 3);
     move_group(&mut cluster, &[0, 1, 3]);
-    // So short that nobody looks for copies that are not needed any more.
+    // The time is too short for anybody to look for copies that are not needed any more.
     cluster.settle();
     for osd in [A, B, OsdId(3)] {
         cluster.put_on_device(osd);
@@ -448,7 +448,7 @@ fn an_osd_of_several_shards_is_acknowledged_to_the_one_that_asked() {
     let said = cluster.backoffs_said(session);
     assert_eq!(said.iter().filter(|message| message.op == BackoffOp::Unblock).count(), 8);
     assert_eq!(said.iter().map(|message| message.id).collect::<std::collections::BTreeSet<_>>(), ids);
-    // Those that were not acknowledged end with the session on every shard.
+    // No shard keeps a request in memory.
     assert_eq!(cluster.client_bytes(A), 0);
 }
 

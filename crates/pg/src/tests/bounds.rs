@@ -1,4 +1,4 @@
-//! What one operation may make of bytes, whatever it is that makes them.
+//! Bounds on the bytes that one operation may make, whatever it is that makes them.
 
 use super::cluster::{Cluster, POOL};
 use super::steps::Client;
@@ -131,7 +131,7 @@ fn what_is_copied_counts_for_the_operation_that_copies() {
     assert_eq!(client.cluster.client_bytes(A), 0);
 }
 
-/// An update, and what its client is told when it asks again.
+/// Carries out an update, and returns what its client is told then and when it asks again.
 fn twice(client: &mut Client, flags: OpFlags, ops: Vec<Op>) -> [OsdOpReply; 2] {
     client.tid += 1;
     let tid = client.tid;
@@ -161,7 +161,7 @@ fn outputs_are_kept_for_repeats_only_where_they_are_wanted_and_short() {
     let [first, again] = twice(&mut client, OpFlags::default(), fails());
     assert_eq!((first.result, steps(&first)), (exists, full));
     assert_eq!((again.result, steps(&again)), (exists, vec![(0, 0), (0, 0), (exists, 0)]));
-    // What succeeds.
+    // An update that succeeds.
     let call = |method| vec![Op::call_method("hello", method, b""), Op::set_xattr(b"a", b"b")];
     let [first, again] = twice(&mut client, OpFlags::RETURNVEC, call("write_return_data"));
     assert_eq!((first.result, steps(&first)), (0, vec![(42, 18), (0, 0)]));

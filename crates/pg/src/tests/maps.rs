@@ -7,8 +7,8 @@ use types::{Epoch, OsdId};
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 
-/// A cluster of three in which A has missed `count` maps; in the first of them B became the primary, in the second A
-/// again if `back`.
+/// Makes a cluster of three in which A has missed `count` maps; in the first of them B became the primary, in the
+/// second A again if `back`.
 fn behind(count: u32, back: bool) -> Cluster {
     let mut cluster = Cluster::new(3);
     cluster.move_group(&[1, 0, 2]);
@@ -146,7 +146,7 @@ fn where_maps_are_gone_operations_that_clients_do_not_send_again_are_taken() {
     cluster.settle();
     assert!(cluster.is_active(A));
     assert_eq!(cluster.answers_to(1).len(), 1);
-    // What was sent before to the other primary still comes again.
+    // An operation that was sent before, to the other primary, still comes again.
     cluster.append(A, session, 2, Epoch(2));
     cluster.settle();
     assert!(cluster.answers_to(2).is_empty());

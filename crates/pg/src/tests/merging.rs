@@ -114,7 +114,7 @@ fn requests_are_known_in_the_merged_group() {
         }
     }
     assert_eq!(contents(&mut cluster, A), expected(&[1000, 2000]));
-    // Those that other members lead know them, too.
+    // Groups that other members lead know them, too.
     cluster.move_group(&[1, 0, 2]);
     cluster.update_all();
     cluster.settle();

@@ -1,4 +1,4 @@
-//! What beacons tell of groups.
+//! Reports of groups in beacons.
 
 use super::cluster::Cluster;
 use types::{Epoch, OsdId};

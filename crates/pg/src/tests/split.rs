@@ -39,7 +39,7 @@ pub(super) fn append_all(cluster: &mut Cluster, osd: OsdId, first_tid: u64) {
     }
 }
 
-/// What a reader that comes now sees.
+/// Returns the content that a reader who comes now sees.
 pub(super) fn content(cluster: &mut Cluster, osd: OsdId, hash: u32) -> String {
     const TID: u64 = 2_000_000;
     cluster.answers.retain(|answer| answer.tid != TID);

@@ -1,4 +1,4 @@
-//! What the steps of clients' operations give.
+//! Results and outputs of the steps of clients' operations.
 
 use super::cluster::{Cluster, HASH, OBJECT, POOL};
 use crate::ops::Limits;
@@ -250,7 +250,7 @@ fn attributes_of_an_object_are_bounded_together() {
     let too_large = Errno::EFBIG.as_result();
     assert_eq!(client.result(vec![set("a", 600), set("b", 400)]), 0);
     assert_eq!(client.result(vec![set("c", 1)]), too_large);
-    // What is replaced, or removed before, does not count.
+    // A value that is replaced, or removed before, does not count.
     assert_eq!(client.result(vec![set("a", 599), set("c", 1)]), 0);
     assert_eq!(client.result(vec![set("b", 401)]), too_large);
     assert_eq!(client.result(vec![Op::rm_xattr(b"b"), set("d", 400)]), 0);

@@ -64,7 +64,7 @@ fn updates_keep_their_order_and_reads_see_those_before_them() {
             }
         }
         cluster.settle();
-        // What was lost on its way between intervals is said again.
+        // Messages that were lost on their way between intervals are sent again.
         cluster.pass(Duration::from_secs(4));
         assert!(cluster.is_active(A), "seed {seed}");
         for (tid, expected) in reads {

@@ -60,7 +60,7 @@ impl Watched {
         std::mem::take(&mut self.cluster.told)
     }
 
-    /// (client, cookie) of all watchers, as the primary lists them.
+    /// Returns (client, cookie) of all watchers, as the primary lists them.
     fn watchers(&mut self) -> Vec<(i64, u64)> {
         let session = self.client(4999);
         let tid = self.send(session, Op::list_watchers());
@@ -144,7 +144,7 @@ fn who_does_not_answer_in_time_is_named() {
     let [(session, complete)] = &told[..] else { panic!("{told:?}") };
     assert_eq!((*session, complete.result), (notifier, Errno::ETIMEDOUT.as_result()));
     assert_eq!(replies(complete).timeouts, [(4001, 11)]);
-    // What comes too late is for nobody.
+    // An answer that comes too late is for nobody.
     assert_eq!(w.ask(a, Op::notify_ack(id, 11, Bytes::new())), 0);
     assert!(w.told().is_empty());
 }
@@ -205,7 +205,7 @@ fn watches_survive_another_primary_and_do_not_wait_for_ever() {
     let a = w.client(4001);
     assert_eq!(w.watchers(), [(4001, 11), (4002, 12)]);
     assert_eq!(w.ask(a, Op::watch(11, Watch::RECONNECT, 0)), 0);
-    // Who has not come back yet is waited for.
+    // A watcher that has not come back yet is waited for.
     let notifier = w.client(4003);
     assert_eq!(w.ask(notifier, Op::notify(77, 60, bytes("x"))), 0);
     let told = w.told();
@@ -292,7 +292,7 @@ impl Watched {
         );
     }
 
-    /// The session with a member ends once the update that was just asked for is on its way there.
+    /// Ends the session with a member once the update that was just asked for is on its way there.
     fn interrupt(&mut self) {
         let member = OsdId(1);
         let mut picks = 0..10_000;
@@ -303,7 +303,7 @@ impl Watched {
         self.cluster.settle();
     }
 
-    /// A notification completes at once, and brings answers of these watchers.
+    /// Checks that a notification completes at once, and brings answers of these watchers.
     fn reaches(&mut self, watchers: &[(SessionId, u64, i64)]) {
         self.told();
         let notifier = self.client(4003);

@@ -62,11 +62,11 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What is known of one notification.
+/// One notification, as the model has seen it.
 #[derive(Default)]
 struct Seen {
     deadline: Duration,
-    /// Who watched when it came, and has neither answered nor ended since.
+    /// Watches that were there when it came, and have neither answered nor ended since.
     awaited: BTreeSet<(u64, u64)>,
     answered: BTreeSet<(u64, u64)>,
     told: BTreeSet<(u64, u64)>,
