@@ -42,7 +42,7 @@ pub struct Extent {
 
 /// The omap of an object before an update.
 pub(crate) enum OmapBefore {
-    /// What the update changes of it; nothing, of most updates.
+    /// Entries that the update changes; none, of most updates.
     Changed(FormerOmap),
     /// That is more than is kept with the log.
     TooMuch,

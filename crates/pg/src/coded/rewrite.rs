@@ -21,7 +21,7 @@ use store::Step;
 use types::ObjectId;
 use wire::Rope;
 
-/// What an update makes of the bytes of one object. Offsets are logical.
+/// The bytes of one object after an update, as far as the update changes them. Offsets are logical.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rewrite {
     layout: StripeLayout,
@@ -55,6 +55,7 @@ impl NewBytes {
     /// Returns its part from the byte `from` on, `len` bytes long.
     fn part(&self, from: u64, len: u64) -> NewBytes {
         match self {
+            // It fits: the part lies within data that is in memory.
             NewBytes::Data(data) => NewBytes::Data(data.slice(from as usize, len as usize)),
             NewBytes::Zeros(_) => NewBytes::Zeros(len),
         }
@@ -271,13 +272,14 @@ impl Rewrite {
         self.layout.padded_bytes(self.kept)
     }
 
-    /// Tells whether all that is written follows upon what is there, so that digests of shards can be kept up.
+    /// Tells whether all that is written follows upon what is there and reaches to the object's end, so that digests of
+    /// shards can be kept up.
     pub fn only_appends(&self) -> bool {
         let encoded = self.encoded();
         self.punched().next().is_none()
             && match &encoded[..] {
                 [] => true,
-                [range] => range.start == self.old_end(),
+                [range] => range.start == self.old_end() && range.end == self.layout.padded_bytes(self.size),
                 _ => false,
             }
     }
@@ -294,6 +296,7 @@ fn add_zeros(data: &mut Rope, mut bytes: u64) {
     static ZEROS: [u8; 65536] = [0; 65536];
     while bytes > 0 {
         let now = bytes.min(ZEROS.len() as u64);
+        // It fits: no more than there are zeros.
         data.push(bytes::Bytes::from_static(&ZEROS[..now as usize]));
         bytes -= now;
     }
@@ -362,7 +365,7 @@ mod tests {
             drawn in proptest::collection::vec(step(), 0..6),
         ) {
             let (mut bytes, mut steps) = (before.clone(), Vec::new());
-            // What the object holds without what the runs bring.
+            // The object's content without what the runs bring.
             let mut base = before.clone();
             for mut step in drawn {
                 if let Step::Zero { offset, len, .. } = &mut step {
@@ -419,7 +422,8 @@ mod tests {
                     prop_assert!(new == old || stripes.changed.iter().any(|part| part.contains(&at)), "{}", at);
                 }
                 shards[place].copy_from_slice(&content);
-                prop_assert!(!only_appends || stripes.offset == padded(&base).len() as u64);
+                let is_rest = stripes.offset == padded(&base).len() as u64 && end == padded(&bytes).len() as u64;
+                prop_assert!(!only_appends || is_rest);
             }
             prop_assert_eq!(shards, padded(&bytes));
         }

@@ -45,7 +45,7 @@ impl FormerOmap {
         self.entries.is_empty() && self.header.is_none()
     }
 
-    /// What makes the omap of the object what it was.
+    /// Returns the steps that make the omap of the object what it was.
     fn steps(&self, object: &ObjectId) -> impl Iterator<Item = Step> + use<> {
         let (mut set, mut removed) = (Vec::new(), Vec::new());
         for (key, value) in &self.entries {
