@@ -58,7 +58,7 @@ impl Pg {
         has_room && !self.is_unfound(object)
     }
 
-    /// How many of those that serve have the object durably.
+    /// Returns how many of the serving members have the object durably.
     fn copies_of(&self, object: &ObjectId) -> usize {
         let has = |(osd, standing): &(_, _)| *standing == Standing::Serving && !self.members.lacks(*osd, object);
         let own = !self.core.missing.contains_key(object) && !self.pulls.is_settling(object);

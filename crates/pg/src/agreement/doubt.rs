@@ -81,7 +81,7 @@ impl Pg {
         true
     }
 
-    /// OSDs that are down and may have what others do not.
+    /// Returns the OSDs that are down and may have what others do not.
     pub(crate) fn waits_in_doubt(&self, map: &OsdMap) -> Vec<OsdId> {
         if !self.is_behind() || self.peering.doubt.settled {
             return Vec::new();
@@ -91,7 +91,7 @@ impl Pg {
         map.osds().map(|(osd, _)| osd).filter(is_waited_for).collect()
     }
 
-    /// An OSD has told what it has of the group.
+    /// Takes what an OSD has told that it has of the group.
     pub(crate) fn found_at(&mut self, cx: &mut Context<'_>, osd: OsdId, epoch: Epoch, copies: Vec<FoundCopy>) {
         // An older answer is dropped: the OSD may have changed its copy since.
         if epoch >= self.core.interval.since && self.core.is_primary(cx.whoami) {
@@ -114,7 +114,7 @@ impl Pg {
         self.gathered(cx);
     }
 
-    /// The record is told anew while the group serves: the operator may have confirmed it.
+    /// Takes the record that was told anew while the group serves: the operator may have confirmed it.
     pub(crate) fn doubt_told(&mut self, told: &PgHistory) {
         if let Some(history) = &mut self.peering.history
             && history.last_epoch_started == told.last_epoch_started
@@ -124,9 +124,9 @@ impl Pg {
     }
 }
 
-/// The record as it should be, by all copies that there are.
+/// Returns the record as it should be, by all copies that there are.
 ///
-/// `k`: of erasure-coded groups, how many shards it takes.
+/// `k`: shards that an erasure-coded group takes.
 fn by_copies(record: &PgHistory, copies: &FoundCopies, k: Option<usize>) -> PgHistory {
     let whole = || copies.iter().filter(|(_, copy)| copy.complete && copy.last_epoch_started > Epoch(0));
     let started: BTreeSet<Epoch> = whole().map(|(_, copy)| copy.last_epoch_started).collect();

@@ -26,7 +26,8 @@ use store::{Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, ReqId};
 
 impl Pg {
-    /// Has the object go back, if nobody has what it should be and it can. Whether something is on its way to that end.
+    /// Has the object go back, if nobody has what it should be and it can. Returns true if something is on its way to
+    /// that end.
     pub(crate) fn goes_back(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
         if self.pulls.source_in_flight(object).is_some() {
             return self.former_version(object).is_some();
@@ -66,7 +67,7 @@ impl Pg {
         true
     }
 
-    /// The version that the object goes back to, while a member is asked for it.
+    /// Returns the version that the object goes back to, while a member is asked for it.
     pub(crate) fn former_version(&self, object: &ObjectId) -> Option<EVersion> {
         self.peering.going_back.get(object)?.as_ref().map(|way| way.to)
     }
@@ -78,7 +79,7 @@ impl Pg {
         }
     }
 
-    /// The former state of the object has come.
+    /// Goes on once the former state of the object has come.
     pub(crate) fn former_came(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         self.pulls.forget(object);
         if let Some(Some(way)) = self.peering.going_back.get_mut(object) {
@@ -87,7 +88,7 @@ impl Pg {
         self.members_changed(cx);
     }
 
-    /// A member does not have what the object was.
+    /// Notes that a member does not have the former state of the object.
     pub(crate) fn former_is_not_there(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         self.pulls.forget(object);
         self.members_changed(cx);
@@ -99,8 +100,8 @@ impl Pg {
         }
     }
 
-    /// The newest update for which a client may have been answered, as those tell who served last. `None`: nobody can
-    /// tell.
+    /// Returns the newest update for which a client may have been answered, as OSDs that served last tell. `None`:
+    /// nobody can tell.
     fn answered_until(&self, whoami: OsdId) -> Option<EVersion> {
         let history = self.peering.history.as_ref()?;
         let recorded = history.last_epoch_started;
@@ -119,7 +120,7 @@ impl Pg {
         newest.is_some_and(|newest| self.answered_until(whoami).is_some_and(|answered| answered < newest))
     }
 
-    /// How the object can go back, if it is certain that nobody was answered for what was done to it last.
+    /// Returns the way back of the object, if it is certain that nobody was answered for what was done to it last.
     fn way_back(&self, whoami: OsdId, object: &ObjectId) -> Option<Way> {
         let answered = self.answered_until(whoami)?;
         // Clones of the object come and go with it.
@@ -156,7 +157,7 @@ impl Pg {
         self.core.log.entries().rev().find(|entry| entry.object == *object && entry.kind != LogKind::Unchanged)
     }
 
-    /// The former state, which is here, gets a new version. Members get that as a log entry, and lack the object until
+    /// Gives the former state, which is here, a new version. Members get that as a log entry, and lack the object until
     /// it is sent to them.
     fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, former: Option<ObjectInfo>) -> bool {
         let Some(Some(way)) = self.peering.going_back.remove(object) else { return false };
@@ -234,7 +235,7 @@ impl Pg {
         true
     }
 
-    /// The object's clones that void updates made, with their versions.
+    /// Returns the object's clones that void updates made, with their versions.
     fn void_clones(&self, object: &ObjectId, from: EVersion) -> BTreeMap<ObjectId, EVersion> {
         let mut clones = BTreeMap::new();
         for entry in self.core.log.entries().filter(|entry| entry.version >= from && entry.object.is_clone()) {
@@ -249,7 +250,7 @@ impl Pg {
         clones
     }
 
-    /// The member lacks the object no more.
+    /// Notes that the member lacks the object no more.
     fn has_now(&mut self, osd: OsdId, object: &ObjectId) {
         self.members.has_now(osd, object);
         if let Some(queue) = self.pushes.get_mut(&osd) {
@@ -257,7 +258,8 @@ impl Pg {
         }
     }
 
-    /// An update came by which objects go back: what is here of them is not what they are now.
+    /// Notes that objects go back by an update that has come: what is here of them is not what they are now. Returns
+    /// the steps that note it durably.
     pub(crate) fn lacks_what_goes_back(&mut self, entries: &[LogEntry]) -> Vec<Step> {
         let mut steps = Vec::new();
         for entry in entries {

@@ -16,7 +16,7 @@ use mutant::Mutant;
 use types::OsdId;
 
 impl Pg {
-    /// The session with another OSD has ended, and what was on its way between the two is lost.
+    /// Acts on the end of the session with another OSD, by which what was on its way between the two is lost.
     pub(crate) fn session_ended(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if self.core.is_primary(cx.whoami) {
             if self.core.others(cx.whoami).contains(&osd) {
@@ -37,7 +37,7 @@ impl Pg {
         cx.send_osd(primary, PgInterrupted { pg });
     }
 
-    /// A member does not follow in this interval any more.
+    /// Begins anew, as a member does not follow in this interval any more.
     pub(crate) fn interrupted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgInterrupted) {
         if message.pg.since == self.core.interval.since && self.core.is_primary(cx.whoami) {
             self.session_ended(cx, from);

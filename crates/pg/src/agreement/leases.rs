@@ -82,7 +82,7 @@ impl Leases {
         (left > Duration::ZERO).then_some(left)
     }
 
-    /// `member` may read for this `span` of its own clock.
+    /// Notes that `member` may read for this `span` of its own clock.
     pub fn share(&mut self, member: OsdId, span: Duration, now: Duration) {
         let until = self.shared.entry(member).or_default();
         *until = (now + by_another_clock(span)).max(*until);
@@ -102,14 +102,14 @@ impl Leases {
         std::mem::take(&mut self.wanted)
     }
 
-    /// `holder` asks, with its `stamp`; this OSD has the map `epoch`.
+    /// Grants `holder` a lease, which it asked for with its `stamp`; this OSD has the map `epoch`.
     pub fn grant(&mut self, holder: OsdId, stamp: u64, epoch: Epoch, now: Duration) -> LeaseGrant {
         let promise = if mutant::is(Mutant::ClocksAgree) { LEASE } else { PROMISE };
         self.promised.insert(holder, now + promise);
         LeaseGrant { stamp, epoch }
     }
 
-    /// The answer has come. Whether it counts at once.
+    /// Takes a grant that has come. Returns true if it counts at once.
     pub fn granted(&mut self, grantor: OsdId, grant: &LeaseGrant, epoch: Epoch) -> bool {
         let held = self.held.entry(grantor).or_default();
         let Some(asked_at) = held.asked_at.filter(|at| at.as_micros() == u128::from(grant.stamp)) else { return false };
@@ -131,7 +131,7 @@ impl Leases {
         self.shares_wanted.clear();
     }
 
-    /// The groups follow the map `epoch` now.
+    /// Has leases count that wait for the map `epoch`, which the groups follow now.
     pub fn follow_map(&mut self, epoch: Epoch) {
         for held in self.held.values_mut() {
             if let Some((_, until)) = held.later.take_if(|(needed, _)| *needed <= epoch) {
@@ -140,7 +140,8 @@ impl Leases {
         }
     }
 
-    /// How long promises to each OSD last still; and those that may have been made before this OSD started.
+    /// Returns how long promises to each OSD last still; and first, how long promises that may have been made before
+    /// this OSD started do.
     pub fn promises(&self, now: Duration) -> (Duration, Vec<(OsdId, Duration)>) {
         let mut unknown = self.started.map_or(PROMISE, |at| (at + PROMISE).saturating_sub(now));
         if mutant::is(Mutant::PromisesForgotten) {

@@ -59,7 +59,7 @@ impl Members {
         self.0.get(&osd).is_some_and(|member| member.missing.contains_key(object))
     }
 
-    /// Objects that the member lacks.
+    /// Returns the objects that the member lacks.
     pub fn missing(&self, osd: OsdId) -> impl Iterator<Item = &ObjectId> {
         self.0.get(&osd).into_iter().flat_map(|member| member.missing.keys())
     }
@@ -74,7 +74,7 @@ impl Members {
         self.0.values().flat_map(|member| member.missing.keys())
     }
 
-    /// Objects that members lack in a version behind this one.
+    /// Returns the objects that members lack in a version behind this one.
     pub fn missing_after(&self, version: EVersion) -> impl Iterator<Item = &ObjectId> {
         let missing = self.0.values().flat_map(|member| &member.missing);
         missing.filter(move |(_, wanted)| **wanted > version).map(|(object, _)| object)
@@ -91,7 +91,7 @@ impl Members {
         }
     }
 
-    /// The member has the object now.
+    /// Notes that the member has the object now.
     pub fn has_now(&mut self, osd: OsdId, object: &ObjectId) {
         if let Some(member) = self.0.get_mut(&osd) {
             member.missing.remove(object);

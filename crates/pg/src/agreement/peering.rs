@@ -42,7 +42,7 @@ use wire::{Encode, Target};
 const RETRY_AFTER: Duration = Duration::from_secs(3);
 
 impl Pg {
-    /// The first step of an interval.
+    /// Takes the first step of an interval.
     pub(crate) fn begin_peering(&mut self, cx: &mut Context<'_>) {
         self.peering.interval_ended();
         self.members.clear();
@@ -54,7 +54,7 @@ impl Pg {
         self.ask(cx);
     }
 
-    /// (Re)sends what the present phase waits for.
+    /// Sends, or sends again, what the present phase waits for.
     fn ask(&mut self, cx: &mut Context<'_>) {
         self.peering.retry_at = cx.now + RETRY_AFTER;
         let pg = self.core.pg_interval();
@@ -92,7 +92,7 @@ impl Pg {
         }
     }
 
-    /// Time has passed.
+    /// Goes on as time has passed.
     pub(crate) fn peering_tick(&mut self, cx: &mut Context<'_>) {
         match self.peering.phase {
             // The members of the record may have come up without being in the acting set.
@@ -136,7 +136,8 @@ impl Pg {
         self.peering.joined.filter(|(osd, _)| *osd == primary).map(|(_, since)| since)
     }
 
-    /// The primary of an interval asks what this member has. `None` if the map says something else about the group.
+    /// Joins the interval of a primary that asks what this member has. Returns that, or `None` if the map says
+    /// something else about the group.
     pub(crate) fn join(
         &mut self,
         cx: &mut Context<'_>,
@@ -177,8 +178,9 @@ impl Pg {
         joined && self.peering.started == Some(true)
     }
 
-    /// A member has told what it has (`None`: that it is no member, by a map that this OSD is to have, too), and, each
-    /// for how many microseconds: whom it may have promised that nobody else serves, and whom it may have let read.
+    /// Takes what a member has told. `state`: what it has (`None`: it is no member, by a map that this OSD is to have,
+    /// too). `promises`, `shares`: OSDs that it may have promised that nobody else serves, and OSDs that it may have
+    /// let read, each with microseconds.
     pub(crate) fn member_told(
         &mut self,
         cx: &mut Context<'_>,
@@ -212,7 +214,7 @@ impl Pg {
         }
     }
 
-    /// The primary that served last, if it is known.
+    /// Returns the primary that served last, if it is known.
     pub(crate) fn lease_holder(&self) -> Option<OsdId> {
         self.peering.history.as_ref()?.members.first().copied()
     }
@@ -270,9 +272,8 @@ impl Pg {
         }
     }
 
-    /// The monitors have told what they knew in `epoch`. What they knew before this interval began is no answer: the
-    /// group may have served elsewhere since. It answers a question of an earlier interval, and newer maps have
-    /// overtaken it.
+    /// Takes what the monitors knew in `epoch`. What they knew before this interval began is no answer: the group may
+    /// have served elsewhere since. It answers a question of an earlier interval, and newer maps have overtaken it.
     pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, epoch: Epoch, told: PgHistory) {
         if epoch < self.core.interval.since && !mutant::is(Mutant::OldRecordTaken) {
             return;
@@ -326,8 +327,8 @@ impl Pg {
         }
     }
 
-    /// The authoritative log is that of `osd`: a primary that answers for its objects gets it, another one lets `osd`
-    /// lead.
+    /// Goes by the log of `osd`, which is the authoritative one: a primary that answers for its objects gets it,
+    /// another one lets `osd` lead.
     pub(crate) fn go_by_log_of(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if osd == cx.whoami || self.core.stored && self.core.info.complete {
             self.start_with_log_of(cx, osd);
@@ -357,7 +358,7 @@ impl Pg {
         }
     }
 
-    /// Nor can anybody who is up.
+    /// Acts where nobody in the acting set can lead, nor anybody else who is up.
     pub(crate) fn nobody_can_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let since = history.last_epoch_started;
         let any_down = history.members.iter().any(|osd| is_missed(cx.map, *osd, since));
@@ -389,8 +390,8 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// `first`, and all others that are in the acting or up set or may have something that is needed. Those that the
-    /// record names come before the rest, as clients and tools see no more OSDs than the pool has copies.
+    /// Returns `first`, and all others that are in the acting or up set or may have something that is needed. OSDs that
+    /// the record names come before the rest, as clients and tools see no more OSDs than the pool has copies.
     pub(crate) fn with_past_members<'a>(&'a self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
         let past = |history: &'a PgHistory| history.past.iter().filter(|_| !mutant::is(Mutant::PastIgnored));
         let history = self.peering.history.iter();
@@ -450,7 +451,7 @@ impl Pg {
         }
     }
 
-    /// The primary wants this member's log.
+    /// Sends the primary this member's log.
     pub(crate) fn log_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgLogGet) {
         if self.follows(from, message.pg.since) {
             let entries = self.entries_for(message.since);
@@ -468,7 +469,7 @@ impl Pg {
         PgLogEntries { pg, after, entries, info, start_over: false, dups: Vec::new() }
     }
 
-    /// A log: the authoritative one, if this is the primary; or the one to start over with.
+    /// Takes a log: the authoritative one, if this is the primary; or the one to start over with.
     pub(crate) fn log_came(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgLogEntries) {
         let as_primary = matches!(self.peering.phase, Phase::GettingLog { from: best } if best == from)
             && message.pg.since == self.core.interval.since;
@@ -617,7 +618,7 @@ impl Pg {
         cx.submit_or_stop(Transaction { pg: self.core.id, steps }, then);
     }
 
-    /// The primary has the authoritative log.
+    /// Brings this member's log to the authoritative one, which the primary has sent.
     pub(crate) fn start_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgStart) {
         if !self.follows(from, message.pg.since) {
             return;
@@ -646,7 +647,7 @@ impl Pg {
         }
     }
 
-    /// [`Pg::remember_start`] is durable here.
+    /// Tells the primary that [`Pg::remember_start`] is durable here.
     pub(crate) fn start_remembered(&mut self, cx: &mut Context<'_>, primary: OsdId, since: Epoch) {
         let (pg, missing) = (PgInterval { pgid: self.core.id, since }, self.core.missing.clone());
         if primary == cx.whoami {
@@ -730,12 +731,13 @@ impl Pg {
         }
     }
 
-    /// Members have got further: the group acts on it once this input is handled.
+    /// Has the group act, once this input is handled, on members that have got further.
     pub(crate) fn members_changed(&self, cx: &mut Context<'_>) {
         cx.cause(self.core.id, Effect::MembersChanged);
     }
 
-    /// Members have got further: the group serves if they are enough, and the monitors are told what they should know.
+    /// Acts on members that have got further: the group serves if they are enough, and the monitors are told what they
+    /// should know.
     pub(crate) fn follow_members(&mut self, cx: &mut Context<'_>) {
         if !matches!(self.peering.phase, Phase::Active | Phase::Peered | Phase::Recording | Phase::Premerge) {
             return;
@@ -775,7 +777,7 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// The monitors have recorded who serves.
+    /// Takes the monitors' record of who serves.
     pub(crate) fn recorded(&mut self, cx: &mut Context<'_>, history: PgHistory) {
         if !self.core.is_primary(cx.whoami) {
             return;
@@ -816,7 +818,7 @@ impl Pg {
         self.members_changed(cx);
     }
 
-    /// The state, as Ceph names it.
+    /// Returns the bits of the group's state, as Ceph names it.
     pub(crate) fn state_bits(&self, whoami: OsdId) -> u64 {
         let undersized = match self.peering.may_recover() {
             true => self.serving_copies() < usize::from(self.core.interval.shape.size),

@@ -29,7 +29,7 @@ impl LeaseGrants {
         LeaseGrants { shards, grants: BTreeMap::new() }
     }
 
-    /// A shard has granted a lease. Gives the OSD's grant if that was the last one.
+    /// Takes a lease that a shard has granted. Returns the OSD's grant if that was the last one.
     pub fn granted(&mut self, shard: usize, holder: OsdId, grant: &LeaseGrant, now: Duration) -> Option<LeaseGrant> {
         let key = (holder, grant.stamp);
         let new = || Grant { by: vec![false; self.shards], epoch: Epoch(0), begun: now };

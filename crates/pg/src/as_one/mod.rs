@@ -49,7 +49,7 @@ impl AsOne {
         AsOne { shards, leases: LeaseGrants::new(shards), given, taken }
     }
 
-    /// A message has come from another OSD.
+    /// Returns where a message of another OSD goes.
     ///
     /// Errors: it is malformed.
     pub fn deliver(
@@ -86,7 +86,7 @@ impl AsOne {
         }))
     }
 
-    /// A shard has a message for another OSD. Gives the message that is to be sent, if any.
+    /// Takes a shard's message for another OSD. Returns the message that is to be sent, if any.
     ///
     /// Errors: it is none of the table, or malformed.
     pub fn send(

@@ -35,7 +35,7 @@ fn life_of(cx: &Context<'_>, osd: OsdId, history: &PgHistory) -> (Epoch, Epoch) 
 }
 
 impl Pg {
-    /// The group has served before; what the monitors and the members know is known.
+    /// Chooses the log of a group that has served before, once what the monitors and the members know is known.
     pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let own = (cx.whoami, self.core.member_state());
         let states = std::iter::once((&own.0, &own.1)).chain(&self.peering.told);
@@ -104,7 +104,7 @@ impl Pg {
         !gone.is_empty() && are_here && shards.len() < self.core.protection().needed()
     }
 
-    /// The log of those that served last does not meet this primary's.
+    /// Acts where the log of OSDs that served last does not meet this primary's.
     pub(crate) fn coded_log_does_not_meet(&mut self, cx: &mut Context<'_>) {
         let history = self.peering.history.clone().expect("gathered before");
         match history.members.contains(&cx.whoami) {

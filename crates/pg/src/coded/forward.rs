@@ -12,7 +12,7 @@ use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
 
 impl Pg {
-    /// Returns steps that remove states kept for taking back updates up to `committed`, which will stay now.
+    /// Returns the steps that remove states kept for taking back updates up to `committed`, which will stay now.
     pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
         let from = self.core.info.rolled_forward;
         if !self.core.protection().keeps_undo() || committed <= from {
@@ -64,8 +64,8 @@ impl Pg {
         cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
     }
 
-    /// Returns steps that take back these updates, oldest first, on this OSD, and the objects that are then what they
-    /// were before.
+    /// Returns the steps that take back these updates, oldest first, on this OSD, and the objects that are then what
+    /// they were before.
     pub(crate) fn undo_steps(&self, taken_back: &[LogEntry]) -> (Vec<Step>, BTreeSet<ObjectId>) {
         let (mut steps, mut undone, mut lost) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for entry in taken_back.iter().rev().filter(|entry| entry.kind != LogKind::Unchanged) {
@@ -96,8 +96,8 @@ impl Pg {
         }
     }
 
-    /// An entry of the log as other members are told of it: what this one needs to take the update back is its own
-    /// affair.
+    /// Returns an entry of the log as other members are told of it: what this one needs to take the update back is its
+    /// own affair.
     pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {
         let is_whole = !self.core.protection().keeps_undo() || entry.kind == LogKind::Unchanged;
         match is_whole || mutant::is(Mutant::UndoOfOthersKept) {
@@ -115,7 +115,7 @@ impl Pg {
         }
     }
 
-    /// The information of a transaction in which the log begins at `log_tail`.
+    /// Returns the information of a transaction in which the log begins at `log_tail`.
     pub(crate) fn info_with(&self, info: &PgInfo, log_tail: EVersion, committed: EVersion) -> PgInfo {
         let rolled_forward = info.rolled_forward.max(committed);
         PgInfo { log_tail, rolled_forward, ..info.clone() }

@@ -171,7 +171,7 @@ impl Pg {
         self.coded.own_answers.are_taken = false;
     }
 
-    /// Reads that wait for too long for somebody who is no member go on without.
+    /// Has reads go on without a source that is no member and that they have waited for too long.
     pub(crate) fn gathers_wait_no_longer(&mut self, cx: &mut Context<'_>) {
         let mut ended = Vec::new();
         for (id, gather) in &mut self.coded.gathers {
@@ -189,7 +189,7 @@ impl Pg {
         self.take_own_answers(cx);
     }
 
-    /// A shard's bytes have come.
+    /// Takes a shard's bytes that have come.
     pub(crate) fn shard_read_came(&mut self, cx: &mut Context<'_>, from: OsdId, reply: ShardReadReply) {
         self.shard_came(cx, from, reply);
         self.take_own_answers(cx);

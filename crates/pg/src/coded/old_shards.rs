@@ -93,7 +93,8 @@ pub(crate) struct OldShardRead {
 pub(crate) type OldShardReads = BTreeMap<LookupId, OldShardRead>;
 
 impl Context<'_> {
-    /// A primary wants bytes of a shard that this OSD does not act for. Gives the answer, if it is there already.
+    /// Reads bytes of a shard that this OSD does not act for, as a primary wants. Returns the answer, if it is there
+    /// already.
     pub(crate) fn old_shard_wanted(&mut self, to: OsdId, mut asked: StrayRead) -> Option<ShardReadReply> {
         // The shard that it names is the one that this OSD had.
         let pool = asked.pg.pgid.pool;
@@ -123,7 +124,8 @@ impl Context<'_> {
         read_shard(self.store, &asked, is_missing, &mut read.attrs)
     }
 
-    /// A lookup that such a read waited for is done. Gives who is to have an answer, if there is one now.
+    /// Goes on with a read of an old shard, whose lookup is done. Returns the answer and who is to have it, if there is
+    /// one now.
     pub(crate) fn old_shard_lookup_done(
         &mut self,
         id: LookupId,

@@ -22,8 +22,8 @@ impl Proof {
         Proof { version, sent: BTreeMap::new() }
     }
 
-    /// Bytes of a shard from `offset` on have come, of that version of the object. It counts as long as nothing lies
-    /// between.
+    /// Adds bytes of a shard from `offset` on that have come, of that version of the object. They count as long as
+    /// nothing lies between.
     pub fn add(&mut self, version: EVersion, source: (OsdId, usize), offset: u64, bytes: &Rope) {
         if self.version != version {
             *self = Proof::of(version);
@@ -51,7 +51,8 @@ impl Pg {
         self.coded.proofs.remove(object);
     }
 
-    /// A shard that was computed is not what its digest says. Gives the sources whose own is not either.
+    /// Returns the sources whose shard is not what its digest says, after a shard that was computed of them is not
+    /// either.
     pub(crate) fn wrong_sources(&mut self, object: &ObjectId, version: EVersion, digests: &Digests) -> Vec<OsdId> {
         let Some(proof) = self.coded.proofs.remove(object) else { return Vec::new() };
         // All shards are equally long.

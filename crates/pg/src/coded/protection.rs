@@ -25,7 +25,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// Errors: an erasure-coded pool whose code is not known here.
+    /// Returns the protection of a pool's objects. Errors: an erasure-coded pool whose code is not known here.
     pub fn of(map: &OsdMap, pool: &PgPool) -> Result<Protection, CodingError> {
         Ok(Coding::of(map, pool)?.map_or(Protection::Copies, Protection::Shards))
     }

@@ -62,7 +62,7 @@ impl Pg {
         }
     }
 
-    /// A client waits for the object.
+    /// Goes on at once with an object that a client waits for.
     pub(crate) fn hurry_rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         let rebuild = self.coded.rebuilds.get(object);
         if rebuild.is_some_and(|rebuild| rebuild.held) {
@@ -118,7 +118,7 @@ impl Pg {
         self.object_is_here(cx, object);
     }
 
-    /// Bytes have come, or cannot be had.
+    /// Goes on with bytes that have come, or cannot be had.
     pub(crate) fn rebuild_read(
         &mut self,
         cx: &mut Context<'_>,

@@ -51,7 +51,7 @@ pub(super) fn read_shard(
 }
 
 impl Pg {
-    /// The primary of the interval wants bytes of this shard.
+    /// Reads bytes of this shard for the primary of the interval.
     pub(crate) fn shard_read(&mut self, cx: &mut Context<'_>, from: OsdId, message: ShardRead) {
         if self.follows(from, message.pg.since) {
             self.serve(cx, from, message);
@@ -80,7 +80,7 @@ impl Pg {
         }
     }
 
-    /// A lookup that a read waited for is done.
+    /// Goes on with a read whose lookup is done.
     pub(crate) fn serve_lookup_done(
         &mut self,
         cx: &mut Context<'_>,

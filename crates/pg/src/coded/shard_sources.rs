@@ -10,7 +10,7 @@ use mutant::Mutant;
 use std::collections::BTreeSet;
 use types::{ObjectId, OsdId, PgId};
 
-/// [`osdmap::shard_of`].
+/// Returns [`osdmap::shard_of`].
 fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
     if mutant::is(Mutant::PlacesAreShards) {
         let place = |osds: &[OsdId]| osds.iter().position(|other| *other == osd && osd.is_some());
@@ -28,7 +28,7 @@ impl Interval {
         }
     }
 
-    /// The acting set that an erasure-coded group should come to: each OSD that the map wants, for its shard.
+    /// Returns the acting set that an erasure-coded group should come to: each OSD that the map wants, for its shard.
     pub(crate) fn shards_to_be(&self) -> Vec<OsdId> {
         match mutant::is(Mutant::PlacesAreShards) {
             true => self.up.clone(),
@@ -37,7 +37,7 @@ impl Interval {
     }
 }
 
-/// The instance of a group that `whoami` has by these sets.
+/// Returns the instance of a group that `whoami` has by these sets.
 pub(crate) fn instance(
     id: PgId,
     acting: &[OsdId],
@@ -137,7 +137,7 @@ impl Pg {
         shards.len() >= self.core.protection().needed()
     }
 
-    /// How many copies, or different shards, serve.
+    /// Returns how many copies, or different shards, serve.
     pub(crate) fn serving_copies(&self) -> usize {
         let serving = self.members.iter().filter(|(_, standing)| *standing == members::Standing::Serving);
         match self.core.protection() {
@@ -149,7 +149,7 @@ impl Pg {
         }
     }
 
-    /// Shards of the members, in their order; none in replicated pools.
+    /// Returns the shards of the members, in their order; none in replicated pools.
     pub(crate) fn shards_of(&self, members: &[OsdId]) -> Vec<u8> {
         members.iter().filter_map(|osd| self.core.interval.shard_of(*osd)).collect()
     }

@@ -38,7 +38,7 @@ pub struct ShardRange {
 }
 
 impl ShardRange {
-    /// The step that makes the target's bytes in this range those of the source, which must exist.
+    /// Returns the step that makes the target's bytes in this range those of the source, which must exist.
     fn copied(self, source: &ObjectId, target: &ObjectId) -> Step {
         Step::CloneRange {
             source: source.clone(),
@@ -56,7 +56,7 @@ pub fn kept_back(object: &ObjectId, version: EVersion) -> ObjectId {
 }
 
 impl Undo {
-    /// Steps that are carried out together with the update, before its own.
+    /// Returns the steps that are carried out together with the update, before its own.
     pub(crate) fn prepare(&self, object: &ObjectId, version: EVersion) -> Vec<Step> {
         let kept = || kept_back(object, version);
         match self {

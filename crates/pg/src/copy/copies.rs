@@ -161,7 +161,7 @@ impl Copies {
         self.running.values().map(|copy| copy.bytes).fold(0, usize::saturating_add)
     }
 
-    /// The next question of this OSD, with its transaction id and the OSD that it goes to.
+    /// Returns the next question of this OSD, with its transaction id and the OSD that it goes to.
     pub fn poll(&mut self, whoami: OsdId, map: &OsdMap, now: Duration) -> Option<(OsdId, u64, OsdOp)> {
         while let Some(id) = self.due.pop_front() {
             let Some(copy) = self.running.get_mut(&id) else { continue };
@@ -182,7 +182,7 @@ impl Copies {
         None
     }
 
-    /// An answer has come. Gives what the fetch has ended with, if it has.
+    /// Takes an answer that has come. Returns what the fetch has ended with, if it has.
     pub fn answered(&mut self, tid: u64, reply: &OsdOpReply) -> Option<(LookupId, Rope)> {
         let is_meant = |copy: &Copying| copy.asked.is_some_and(|(_, question)| question == tid);
         let (&id, copy) = self.running.iter_mut().find(|(_, copy)| is_meant(copy))?;

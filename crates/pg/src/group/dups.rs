@@ -30,7 +30,7 @@ pub struct DupsLimit {
 }
 
 impl DupsLimit {
-    /// The limit of each of so many groups.
+    /// Returns the limit of each of so many groups.
     pub(crate) fn shared(limits: &Limits, groups: usize) -> DupsLimit {
         DupsLimit { updates: limits.dups_max, bytes: limits.dups_bytes / groups.max(1) }
     }
@@ -85,7 +85,7 @@ impl Dup {
     }
 }
 
-/// Bytes of memory that the request of `entry` takes once it is a dup.
+/// Returns the bytes of memory that the request of `entry` takes once it is a dup.
 pub(crate) fn dup_bytes(op_results: &[(i32, Bytes)]) -> usize {
     DUP_BYTES + op_results.iter().map(|(_, output)| size_of::<(i32, Bytes)>() + output.len()).sum::<usize>()
 }
@@ -109,7 +109,7 @@ impl Dups {
         self.dups.push_back(dup);
     }
 
-    /// The newest dup of a request, as a log entry with what answers it.
+    /// Returns the newest dup of a request, as a log entry with what answers it.
     pub(crate) fn find(&self, reqid: &ReqId) -> Option<LogEntry> {
         let counter = *self.by_request.get(reqid)?;
         let index = self.dups.binary_search_by_key(&counter, |dup| dup.version.version).ok()?;
@@ -159,9 +159,9 @@ impl Dups {
 /// Requests that a merged group keeps of those that its parts remember. They are written in one transaction.
 const MERGED_MAX: usize = 4 * DUPS_MAX;
 
-/// The requests that two logs remember, as entries, oldest first, for a log that begins at the counter `start`: they
-/// get the counters before it. Those that are in the logs still are all kept; of older ones the newest of each log,
-/// until there are [`MERGED_MAX`] that take `bytes_max`.
+/// Returns the requests that two logs remember, as entries, oldest first, for a log that begins at the counter `start`:
+/// they get the counters before it. Requests that are in the logs still are all kept; of older ones the newest of each
+/// log, until there are [`MERGED_MAX`] that take `bytes_max`.
 ///
 /// How many a group may keep otherwise is looked at when it trims its log next: dups of groups that are merged again
 /// and again can be of updates that were made just before.

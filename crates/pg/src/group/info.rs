@@ -59,8 +59,8 @@ impl PgInfo {
         }
     }
 
-    /// The newest update that this member can have got as one that serves, in the interval that the record names or
-    /// before.
+    /// Returns the newest update that this member can have got as one that serves, in the interval that the record
+    /// names or before.
     pub fn had_itself(&self, recorded: Epoch) -> EVersion {
         if self.own_in == recorded { self.own_until } else { self.last_update }
     }

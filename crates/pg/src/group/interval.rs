@@ -18,7 +18,7 @@ pub struct PoolShape {
 }
 
 impl PoolShape {
-    /// Errors: an erasure-coded pool whose code is not known here.
+    /// Returns the shape of a pool. Errors: an erasure-coded pool whose code is not known here.
     pub fn of(map: &OsdMap, pool: &PgPool) -> Result<PoolShape, CodingError> {
         let protection = Protection::of(map, pool)?;
         let (pg_num, pg_num_pending) = (pool.pg_num, pool.pg_num_pending);

@@ -23,7 +23,7 @@ use wire::Decode;
 const PAGE_ENTRIES: usize = 64;
 
 impl Pg {
-    /// A group that the store has. Its interval can be started; [`Pg::load`] must follow.
+    /// Makes a group that the store has. Its interval can be started; [`Pg::load`] must follow.
     pub(crate) fn stored(id: PgId, interval: Interval) -> Pg {
         let loading = Loading { part: Part::Info, waits_for: None, queries: BTreeMap::new(), to_merge: false };
         let mut pg = Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) };
@@ -31,15 +31,15 @@ impl Pg {
         pg
     }
 
-    /// A table that the store has, to be read by [`Pg::load`] and then merged with others.
+    /// Makes a table that the store has, to be read by [`Pg::load`] and then merged with others.
     pub(crate) fn to_be_merged(id: PgId, interval: Interval) -> Pg {
         let mut pg = Pg::stored(id, interval);
         pg.loading.as_mut().expect("just made").to_merge = true;
         pg
     }
 
-    /// A group that comes of others whose tables must be read and split, or merged, first. [`Pg::others_done`] must
-    /// follow.
+    /// Makes a group that comes of others whose tables must be read and split, or merged, first. [`Pg::others_done`]
+    /// must follow.
     pub(crate) fn waiting_for_others(id: PgId, interval: Interval) -> Pg {
         let loading = Loading { part: Part::Others, waits_for: None, queries: BTreeMap::new(), to_merge: false };
         Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
@@ -102,8 +102,8 @@ impl Pg {
         self.loading.as_ref().is_some_and(|loading| loading.waits_for.is_some())
     }
 
-    /// A lookup is done. Whether the table's reading waited for it: if the group was left and has come back meanwhile,
-    /// another one is waited for.
+    /// Notes that a lookup is done. Returns true if the table's reading waited for it: if the group was left and has
+    /// come back meanwhile, another one is waited for.
     pub(crate) fn load_waited_for(&mut self, id: LookupId) -> bool {
         let waited = self.loading.as_mut().filter(|loading| loading.waits_for == Some(id));
         waited.is_some_and(|loading| loading.waits_for.take().is_some())
@@ -129,7 +129,7 @@ impl Pg {
         }
     }
 
-    /// Reads one page of the table. Gives what comes next; `None` if nothing does.
+    /// Reads one page of the table. Returns the part that comes next; `None` if nothing does.
     fn load_part(&mut self, store: &mut Store, part: &Part) -> Result<Option<Part>, LoadStop> {
         let pg = self.core.id;
         let damaged = |what, source| LoadStop::Failed(LoadError::Damaged { pg, what, source });
@@ -211,7 +211,7 @@ impl Pg {
     }
 }
 
-/// The first key behind another: that key with a zero byte.
+/// Returns the first key behind another: that key with a zero byte.
 fn behind(key: &Bytes) -> Bytes {
     [key, &[0][..]].concat().into()
 }

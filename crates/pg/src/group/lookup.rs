@@ -12,7 +12,7 @@ pub(crate) enum NoAnswer {
     Damaged(Damage),
 }
 
-/// A lookup's value, if there is one.
+/// Returns a lookup's value, if there is one.
 pub(crate) fn ready<T>(lookup: Lookup<T>) -> Result<T, NoAnswer> {
     match lookup {
         Lookup::Ready(value) => Ok(value),

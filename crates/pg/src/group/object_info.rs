@@ -16,7 +16,7 @@ pub const OBJECT_INFO_ATTR: &[u8] = b"oi";
 /// First byte of the store names of clients' attributes.
 pub const USER_ATTR_PREFIX: u8 = b'_';
 
-/// The store's name for a client's attribute.
+/// Returns the store's name for a client's attribute.
 pub fn user_attr(name: &[u8]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(name.len() + 1);
     stored.push(USER_ATTR_PREFIX);
@@ -54,7 +54,7 @@ pub struct ObjectInfo {
 }
 
 impl ObjectInfo {
-    /// The object information among `stat`'s attributes.
+    /// Returns the object information among `stat`'s attributes.
     ///
     /// Errors: what is stored is not one; the object is then damaged.
     pub fn of(stat: &ObjectStat) -> Result<ObjectInfo, DecodeError> {

@@ -81,7 +81,7 @@ pub(crate) struct ReadCounters {
 }
 
 impl Pg {
-    /// A group of which this OSD has nothing yet.
+    /// Makes a group of which this OSD has nothing yet.
     pub(crate) fn absent(id: PgId, interval: Interval) -> Pg {
         Pg {
             coded: Coded::new(interval.shape.protection),
@@ -122,7 +122,7 @@ impl Pg {
         self.peering.is_active()
     }
 
-    /// The pool is gone, and the group with it.
+    /// Destroys the group, as its pool is gone.
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
         cx.shared.reservations.forget(self.core.id);
         cx.shared.rooms.forget(self.core.id);
@@ -147,16 +147,16 @@ impl Pg {
         self.drop_ops(cx);
     }
 
-    /// Clients have nothing to expect of this OSD any more, and are told so by the map.
+    /// Drops clients' operations: they have nothing to expect of this OSD any more, and are told so by the map.
     fn drop_ops(&mut self, cx: &mut Context<'_>) {
         self.ops.drop_all(cx);
         let held_back = cx.shared.backoffs.release(self.core.id.base(), cx.map.epoch);
         cx.outbox.interrupted.extend(held_back);
     }
 
-    /// A new interval begins. Ceph's clients send an operation again only if the group's primary or its range of
-    /// objects has changed; where this OSD stays primary, what is not answered starts anew here, and what did become
-    /// durable is then found in the log. Otherwise it is forgotten.
+    /// Begins a new interval. Ceph's clients send an operation again only if the group's primary or its range of
+    /// objects has changed; where this OSD stays primary, operations that are not answered start anew here, and updates
+    /// that did become durable are then found in the log. Otherwise they are forgotten.
     ///
     /// `began` is the epoch in which clients may have seen the interval begin: earlier than its first epoch here if
     /// maps were skipped. To drop what they sent since would be to drop it for ever.
@@ -165,7 +165,7 @@ impl Pg {
         self.begin_interval(cx, interval, began);
     }
 
-    /// A new interval begins with the same sets, of which clients see nothing.
+    /// Begins a new interval with the same sets, of which clients see nothing.
     pub(crate) fn start_interval_among_members(&mut self, cx: &mut Context<'_>, interval: Interval) {
         self.begin_interval(cx, interval, self.core.primary_since);
     }
@@ -177,7 +177,7 @@ impl Pg {
         }
     }
 
-    /// The interval has ended and none begins yet, of which clients see nothing.
+    /// Ends the interval while none begins yet, of which clients see nothing.
     pub(crate) fn end_interval_among_members(&mut self, cx: &mut Context<'_>) {
         self.end_interval(cx, self.core.interval.clone(), self.core.primary_since);
     }
@@ -225,7 +225,7 @@ impl Pg {
         self.snap_trim.forget();
     }
 
-    /// The group's interval goes on though the pool has another number of groups.
+    /// Goes on with the interval though the pool has another number of groups.
     pub(crate) fn continue_interval(&mut self, shape: PoolShape) {
         self.core.interval.shape = shape;
         if !self.is_loading() {
@@ -233,7 +233,7 @@ impl Pg {
         }
     }
 
-    /// The group takes its part in its interval; what it has is known.
+    /// Takes the group's part in its interval, once what it has is known.
     pub(crate) fn enter_interval(&mut self, cx: &mut Context<'_>) {
         self.begin_peering(cx);
         self.queue_report(cx);
@@ -253,7 +253,7 @@ impl Pg {
         }
     }
 
-    /// Operations that are not answered.
+    /// Returns the operations that are not answered.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = &ClientOp> {
         let (waiting, queued) = self.ops.unanswered();
         waiting.chain(queued).chain(self.replication.ops())

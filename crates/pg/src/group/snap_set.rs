@@ -18,7 +18,7 @@ pub struct ObjectClone {
 }
 
 impl ObjectClone {
-    /// Bytes that no newer state has.
+    /// Returns the bytes that no newer state has.
     pub fn own_bytes(&self) -> u64 {
         self.size_bytes.saturating_sub(self.overlap.size())
     }
@@ -63,12 +63,12 @@ impl SnapSet {
         }
     }
 
-    /// Bytes that clones have for themselves.
+    /// Returns the bytes that clones have for themselves.
     pub fn clone_bytes(&self) -> u64 {
         self.clones.iter().map(ObjectClone::own_bytes).sum()
     }
 
-    /// The present state becomes the clone of `snaps`, newest first, which were taken up to `id`.
+    /// Makes the present state the clone of `snaps`, newest first, which were taken up to `id`.
     pub fn add_clone(&mut self, id: SnapId, snaps: Vec<SnapId>, size_bytes: u64) {
         let mut overlap = IntervalSet::new();
         overlap.insert(0, size_bytes);
@@ -84,7 +84,7 @@ impl SnapSet {
         before - newest.overlap.size()
     }
 
-    /// Ranges in which the present state and the clone are known to be the same.
+    /// Returns the ranges in which the present state and the clone are known to be the same.
     pub fn overlap_with_head(&self, clone: SnapId) -> IntervalSet {
         let mut newer = self.clones.iter().skip_while(|known| known.id < clone);
         let mut overlap = newer.next().map(|clone| clone.overlap.clone()).unwrap_or_default();
@@ -101,7 +101,7 @@ impl SnapSet {
         }
     }
 
-    /// The oldest clone that one of `removed` belongs to.
+    /// Returns the oldest clone that one of `removed` belongs to.
     pub fn find_removed(&self, removed: &IntervalSet) -> Option<SnapId> {
         let is_removed = |clone: &&ObjectClone| clone.snaps.iter().any(|snap| removed.contains(snap.0));
         self.clones.iter().find(is_removed).map(|clone| clone.id)
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(SnapSet::decode(&mut Reader::new(&bytes), Overlaps::Compact), Ok(known));
     }
 
-    /// A byte of an object with many states, as a list of its contents from the oldest to the present one.
+    /// Returns a byte of an object with many states, as a list of its contents from the oldest to the present one.
     fn overlaps(states: &[Vec<u8>]) -> Vec<IntervalSet> {
         let same = |old: &Vec<u8>, new: &Vec<u8>| {
             let end = old.len().min(new.len());

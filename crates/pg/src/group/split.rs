@@ -18,7 +18,7 @@ use types::{EVersion, ObjectId, PgId};
 use wire::{Encode, Target};
 
 impl Pg {
-    /// Brings the group's table, which was written when the pool had `info.pg_num` groups, to `pg_num` groups. Gives
+    /// Brings the group's table, which was written when the pool had `info.pg_num` groups, to `pg_num` groups. Returns
     /// the groups whose tables have come of it; they are in the store now.
     ///
     /// The tables of the new ones are written before this one's, those that new ones would come of last: should the OSD
@@ -72,7 +72,7 @@ impl Pg {
         children
     }
 
-    /// The table of a group that has come of this one.
+    /// Returns the table of a group that has come of this one.
     fn child_table(&self, child: PgId, stats: PgStats) -> Vec<Step> {
         let range = osdmap::pg_range(child, self.core.info.pg_num);
         let last_backfill = cursor_within(self.core.info.last_backfill.clone(), &range);
@@ -109,7 +109,7 @@ fn within(object: &ObjectId, (begin, end): &(ObjectId, ObjectId)) -> bool {
     begin <= object && object < end
 }
 
-/// A cursor of backfill as it stands in a part of the group.
+/// Returns a cursor of backfill as it stands in a part of the group.
 fn cursor_within(cursor: Option<ObjectId>, (begin, end): &(ObjectId, ObjectId)) -> Option<ObjectId> {
     cursor.filter(|cursor| cursor > begin).map(|cursor| cursor.min(end.clone()))
 }

@@ -83,8 +83,7 @@ impl Pg {
         }
     }
 
-    /// A member that is backfilled does not get this change of an object: it gets the object, if the walk has passed
-    /// it.
+    /// Has a member that is backfilled get the object instead of this change of it, if the walk has passed the object.
     pub(crate) fn copy_later(&mut self, osd: OsdId, object: &ObjectId) {
         if let Some(queue) = self.pushes.get_mut(&osd)
             && queue.backfill.as_ref().is_some_and(|backfill| *object < backfill.compared)
@@ -158,7 +157,7 @@ impl Pg {
         Ok(true)
     }
 
-    /// A member has told which objects it has.
+    /// Takes the objects that a member has told it has.
     pub(crate) fn scanned(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgObjects) {
         let queue = self.pushes.get_mut(&from).filter(|queue| queue.since == message.pg.since);
         let Some(backfill) = queue.and_then(|queue| queue.backfill.as_mut()) else { return };
@@ -172,7 +171,7 @@ impl Pg {
 
     // ---- as member ----
 
-    /// The primary wants to know what is here.
+    /// Lists what is here, as the primary wants to know.
     pub(crate) fn scan_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgScan) {
         if !self.follows(from, message.pg.since) {
             return;
@@ -218,7 +217,7 @@ impl Pg {
         }
     }
 
-    /// The primary has told how far this member is like the others.
+    /// Takes the primary's word of how far this member is like the others.
     pub(crate) fn backfilled(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgBackfilled) {
         if self.follows(from, message.pg.since) && !self.core.info.complete {
             self.core.info.last_backfill = Some(message.before);

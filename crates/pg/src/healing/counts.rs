@@ -5,7 +5,7 @@ use crate::group::pg::Pg;
 use types::ObjectId;
 
 impl Pg {
-    /// Copies that are lacking, and copies that are only not where they should be.
+    /// Counts copies that are lacking, and copies that are only not where they should be.
     pub(crate) fn degraded_and_misplaced(&self) -> (u64, u64) {
         let objects = self.core.info.stats.objects.max(0) as u64;
         let size = u64::from(self.core.interval.shape.size);
@@ -24,7 +24,7 @@ impl Pg {
         (nowhere + coming.iter().sum::<u64>() + missing, left.iter().sum())
     }
 
-    /// Objects that a member that is backfilled does not have yet, about: objects lie evenly in their order.
+    /// Returns about how many objects a member that is backfilled does not have yet: objects lie evenly in their order.
     fn left_for(&self, osd: types::OsdId, standing: Standing) -> Option<u64> {
         let objects = self.core.info.stats.objects.max(0) as u64;
         match standing {

@@ -81,7 +81,7 @@ impl ObjectReading {
         ObjectInfo::of(&self.stat).ok().map(|info| info.version)
     }
 
-    /// Bytes that were asked for have come.
+    /// Takes bytes that were asked for.
     pub fn data_came(&mut self, bytes: Rope) {
         let offset = self.extents.as_ref().and_then(|extents| extents.front()).expect("a run was being read").0;
         self.data = Some((offset, bytes));
@@ -111,7 +111,7 @@ impl ObjectReading {
         ObjectReading { extents: Some(runs.collect()), omap_after: None, shard: Some(shard), ..self }
     }
 
-    /// Bytes of a shard that must be gathered before the next piece.
+    /// Returns the bytes of a shard that must be gathered before the next piece.
     pub fn wants_shard(&self) -> Option<(ObjectId, EVersion, Wanted)> {
         let (shard, version) = (self.shard?, self.version()?);
         let &(offset, len) = self.extents.as_ref()?.front().filter(|_| self.data.is_none())?;
@@ -123,7 +123,7 @@ impl ObjectReading {
         &self.digests
     }
 
-    /// The next piece; or why the object is not sent.
+    /// Returns the next piece; or why the object is not sent.
     pub fn next_piece(&mut self, cx: &mut Context<'_>, pg: PgInterval) -> Result<Result<PgPush, Unsound>, NoAnswer> {
         let size_bytes = self.stat.size_bytes;
         let (first, piece_bytes) = (self.pieces == 0, cx.limits.piece_bytes);

@@ -106,7 +106,7 @@ impl Pacing {
         self.unix_zero = at_zero;
     }
 
-    /// A client's operation was answered.
+    /// Counts a client's operation that was answered.
     pub fn answered(&mut self, took: Duration, bytes: u64, is_update: bool) {
         let kind = usize::from(is_update) + 2 * usize::from(bytes > LARGE_BYTES);
         let value = took.as_secs_f64().max(1e-6).ln();
@@ -140,7 +140,7 @@ impl Pacing {
         Err(self.now + Duration::from_secs_f64(-self.tokens / self.rate).max(Duration::from_micros(500)))
     }
 
-    /// A piece was sent.
+    /// Counts a piece that was sent.
     pub fn sent(&mut self, bytes: u64, is_last: bool) {
         let cost = bytes + if is_last { OBJECT_BYTES } else { 0 };
         self.sent += cost;
@@ -184,7 +184,7 @@ impl Pacing {
         }
     }
 
-    /// How much longer operations take than in quiet times; `None` if that is not known.
+    /// Returns how much longer operations take than in quiet times; `None` if that is not known.
     fn disturbance(&self) -> Option<f64> {
         let known = self.busy.iter().zip(&self.quiet).filter(|(b, q)| b.count >= ENOUGH && q.count >= ENOUGH);
         let (weight, sum) = known.fold((0.0, 0.0), |(weight, sum), (busy, quiet)| {

@@ -29,12 +29,12 @@ impl Pulls {
         self.in_flight.get(object).map(|pull| pull.source)
     }
 
-    /// The object is pulled from `source`.
+    /// Notes that the object is pulled from `source`.
     pub fn comes_from(&mut self, object: &ObjectId, source: OsdId) {
         self.in_flight.insert(object.clone(), Pull { source, urgent: true });
     }
 
-    /// A client waits for the object, which is pulled. Gives who is to be told.
+    /// Notes that a client waits for the object, which is pulled. Returns the OSD that is to be told.
     pub(super) fn hurry(&mut self, object: &ObjectId) -> Option<OsdId> {
         let pull = self.in_flight.get_mut(object).filter(|pull| !pull.urgent)?;
         pull.urgent = true;
@@ -60,7 +60,7 @@ impl Pulls {
         self.settling.contains_key(object)
     }
 
-    /// An object that has come once is durable in that. Tells whether it is in all.
+    /// Notes that an object that has come is durable in that. Returns true if it is so each time that it came.
     pub(super) fn settled(&mut self, object: &ObjectId) -> bool {
         let Some(times) = self.settling.get_mut(object) else { return false };
         *times -= 1;

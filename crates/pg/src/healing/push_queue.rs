@@ -64,14 +64,14 @@ impl PushQueue {
         }
     }
 
-    /// The object is to be sent, if it is not on its way.
+    /// Notes that the object is to be sent, if it is not on its way.
     pub fn want(&mut self, object: ObjectId) {
         if !self.is_on_its_way(&object) {
             self.queue.insert(object, Has::Unknown);
         }
     }
 
-    /// The next object that can be sent.
+    /// Returns the next object that can be sent.
     pub fn next(&self, only_urgent: bool, can: impl Fn(&ObjectId) -> bool) -> Option<(&ObjectId, Has)> {
         let urgent = self.urgent.iter().filter_map(|object| self.queue.get_key_value(object));
         urgent

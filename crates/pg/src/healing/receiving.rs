@@ -60,7 +60,7 @@ fn received_key(object: &ObjectId) -> Bytes {
     object_key(RECEIVED_PREFIX, object)
 }
 
-/// The steps that drop the part that has come of an object.
+/// Returns the steps that drop the part that has come of an object.
 pub(super) fn drop_steps(object: &ObjectId) -> [Step; 2] {
     [Step::Remove { object: in_part(object) }, Step::PgRemove { key: received_key(object) }]
 }
@@ -111,7 +111,7 @@ impl Receiving {
         self.objects.insert(object.clone(), part);
     }
 
-    /// Some of the object had come before this OSD started.
+    /// Notes that some of the object had come before this OSD started.
     pub fn left(&mut self, object: ObjectId) {
         let (content, digests) = (Content::new(b""), Digests::default());
         let part = Received { from: OsdId::NONE, version: EVersion::ZERO, pieces: 0, content, digests };
@@ -129,8 +129,8 @@ impl Receiving {
     }
 }
 
-/// The steps that a piece takes: into the object itself if it comes in one piece, else beside it; with the last one to
-/// its place.
+/// Returns the steps that a piece takes: into the object itself if it comes in one piece, else beside it; with the last
+/// one to its place.
 pub(crate) fn piece_steps(push: PgPush) -> Vec<Step> {
     let PgPush { object, first, last, absent, size_bytes, attrs, omap_header, omap, runs, data, .. } = push;
     let mut steps = Vec::new();

@@ -173,7 +173,7 @@ impl Pg {
 
     // ---- what the primary lacks ----
 
-    /// A member that should have what is missing here, and was not asked in vain before.
+    /// Returns a member that should have what is missing here, and was not asked in vain before.
     pub(crate) fn source_of(&self, object: &ObjectId, version: EVersion) -> Option<OsdId> {
         let tried = |osd: &OsdId| self.pulls.tried.get(object).is_some_and(|tried| tried.contains(osd));
         if !self.core.protection().is_whole_on_each() {
@@ -228,7 +228,7 @@ impl Pg {
         }
     }
 
-    /// A client waits for what is pulled.
+    /// Tells the source of what is pulled that a client waits for it.
     fn hurry_pull(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         let source = self.pulls.hurry(object);
         match (self.core.protection(), source) {
@@ -243,7 +243,7 @@ impl Pg {
         }
     }
 
-    /// A member turned out not to have what the primary lacks.
+    /// Notes that a member turned out not to have what the primary lacks.
     pub(crate) fn pull_failed(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
         if self.former_version(&object).is_some() {
             return self.former_is_not_there(cx, &object);
@@ -356,14 +356,15 @@ impl Pg {
         cx.may_heal_now(self.core.id)
     }
 
-    /// Clients' latency may allow more by now.
+    /// Goes on sending, as clients' latency may allow more by now.
     pub(crate) fn send_on(&mut self, cx: &mut Context<'_>) {
         let receivers: Vec<OsdId> = self.pushes.keys().copied().collect();
         receivers.into_iter().for_each(|osd| self.push_on(cx, osd));
         self.rebuild_held(cx);
     }
 
-    /// One step: begin an object, send a piece, or go on with what is backfilled. `Ok(false)`: nothing can be sent.
+    /// Takes one step: begins an object, sends a piece, or goes on with what is backfilled. `Ok(false)`: nothing can be
+    /// sent.
     fn push_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.core.pg_interval();
         let is_primary = self.core.is_primary(cx.whoami);
@@ -432,7 +433,7 @@ impl Pg {
         Ok(true)
     }
 
-    /// The last piece of what is sent cannot be right.
+    /// Acts on the last piece of what is sent, which cannot be right.
     fn push_is_wrong(&mut self, cx: &mut Context<'_>, to: OsdId, why: Unsound) {
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         let reading = queue.reading.take().expect("it is being read");
@@ -482,7 +483,7 @@ impl Pg {
         }
     }
 
-    /// A lookup for pushes to `to` is done.
+    /// Goes on with pushes to `to`, whose lookup is done.
     pub(crate) fn push_lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -503,7 +504,7 @@ impl Pg {
         self.push_on(cx, to);
     }
 
-    /// A piece has come. The acknowledgement follows when it is durable.
+    /// Takes a piece that has come. The acknowledgement follows when it is durable.
     pub(crate) fn pushed(&mut self, cx: &mut Context<'_>, from: OsdId, push: PgPush) {
         let since = push.pg.since;
         let as_primary = self.core.is_primary(cx.whoami) && since == self.core.interval.since;
@@ -579,7 +580,7 @@ impl Pg {
         }
     }
 
-    /// A pushed object, or everything, is durable here.
+    /// Acts on a pushed object, or everything, being durable here.
     pub(crate) fn push_durable(&mut self, cx: &mut Context<'_>, from: OsdId, since: Epoch, object: Option<ObjectId>) {
         if since != self.core.interval.since {
             return;
@@ -594,7 +595,7 @@ impl Pg {
         }
     }
 
-    /// A member has an object, or everything.
+    /// Notes that a member has an object, or everything.
     pub(crate) fn push_acked(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgPushAck) {
         let Some(queue) = self.pushes.get_mut(&from) else { return };
         if queue.since != message.pg.since {
@@ -638,7 +639,7 @@ impl Pg {
         }
     }
 
-    /// A member that was behind has everything up to `head`, and gets every update since.
+    /// Notes that a member that was behind has everything up to `head`, and gets every update since.
     fn all_copied(&mut self, cx: &mut Context<'_>, osd: OsdId, head: EVersion) {
         if !self.is_active() {
             self.replication.need(osd, head);
@@ -660,7 +661,7 @@ impl Pg {
         }
     }
 
-    /// A member has everything durably that clients were answered for.
+    /// Lets a member serve, which has everything durably that clients were answered for.
     pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
         self.scrub.tell_mark(&self.core, cx, osd);

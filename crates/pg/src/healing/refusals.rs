@@ -21,7 +21,7 @@ impl SentBack {
         self.refused.contains(object)
     }
 
-    /// A piece was taken: the object is sent from its beginning.
+    /// Notes that a piece was taken: the object is sent from its beginning.
     pub fn taken(&mut self, object: &ObjectId) {
         self.refused.remove(object);
     }

@@ -38,7 +38,7 @@ impl Pg {
         self.unreadable.contains_key(object) || self.rereading.damaged.contains(object) && self.is_unfound(object)
     }
 
-    /// Something cannot be read.
+    /// Has objects that cannot be read looked at again after a while.
     pub(crate) fn reread_later(&mut self, cx: &Context<'_>) {
         if self.rereading.reading.is_none() && self.rereading.objects.is_empty() {
             self.rereading.next_at.get_or_insert(cx.now + REREAD_AFTER);
@@ -55,7 +55,7 @@ impl Pg {
         }
     }
 
-    /// A lookup is done; for data reads, with its outcome.
+    /// Goes on with a lookup that is done; for data reads, with its outcome.
     pub(crate) fn reread_lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -137,7 +137,7 @@ impl Pg {
         })
     }
 
-    /// The object can be sent after all.
+    /// Notes that the object can be sent after all.
     fn was_read(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         tracing::warn!(pg = %self.core.id, %object, "can be read again");
         self.unreadable.remove(object);

@@ -121,7 +121,7 @@ impl Reservations {
         self.local.forget(|key| *key == pgid);
     }
 
-    /// Another primary wants to bring objects here.
+    /// Asks for a slot for another primary, which wants to bring objects here.
     pub fn ask_for(&mut self, primary: OsdId, pg: PgInterval, priority: u64) {
         // A group has one primary at a time. Primaries of an erasure-coded one name their own shards.
         let group = pg.pgid.base();
@@ -133,7 +133,7 @@ impl Reservations {
         self.remote.forget(|key| *key == (pg, primary));
     }
 
-    /// The group's interval has ended.
+    /// Forgets the group, whose interval has ended.
     pub fn forget(&mut self, pgid: PgId) {
         self.local.forget(|key| *key == pgid);
         self.remote.forget(|(pg, _)| pg.pgid.base() == pgid.base());
@@ -147,7 +147,7 @@ impl Reservations {
         local.chain(remote).collect()
     }
 
-    /// Groups that hold a slot as primary, and for other primaries.
+    /// Returns how many groups hold a slot as primary, and for which other primaries groups do.
     #[cfg(test)]
     pub fn held(&self) -> (usize, std::collections::BTreeSet<OsdId>) {
         (self.local.held.len(), self.remote.held.keys().map(|(_, primary)| *primary).collect())

@@ -25,7 +25,7 @@ impl Pg {
         by_map || self.sent_back.holds(osd, cx.now)
     }
 
-    /// About once a second: what waited for room may go on.
+    /// Goes on, about once a second, with what waited for room.
     pub(crate) fn try_full_again(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         self.sent_back.until.retain(|_, until| now < *until);

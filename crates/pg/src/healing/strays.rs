@@ -87,7 +87,7 @@ impl Strays {
         }
     }
 
-    /// The group's primary says that this copy is not needed.
+    /// Begins to remove this copy, of which the group's primary says that it is not needed.
     pub fn remove(&mut self, map: &OsdMap, pgid: PgId) {
         let Some(pool) = map.pools.get(&pgid.pool.base()) else { return };
         let (from, end) = osdmap::pg_range(pgid, pool.pg_num);

@@ -112,7 +112,7 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// An operator wants recovery, or backfill, of this group before others', or not any more.
+    /// Has recovery, or backfill, of this group go before others', as an operator wants, or not any more.
     pub(crate) fn force(&mut self, cx: &mut Context<'_>, backfill: bool, cancel: bool) {
         match backfill {
             true => self.forced.backfill = !cancel,
@@ -171,7 +171,7 @@ impl Pg {
         }
     }
 
-    /// A member has given a slot, or takes it back.
+    /// Takes a slot that a member has given, or takes back.
     pub(crate) fn slot_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserved) {
         if message.pg.since != self.core.interval.since || !self.healing.local {
             return;

@@ -54,7 +54,7 @@ pub enum GiveUpError {
 }
 
 impl Pg {
-    /// Objects that nobody who is there can supply, each in the version that is wanted.
+    /// Returns the objects that nobody who is there can supply, each in the version that is wanted.
     pub(crate) fn unfound(&self) -> impl Iterator<Item = (&ObjectId, EVersion)> {
         let own = self.core.missing.keys().chain(self.unreadable.keys());
         let objects: BTreeSet<&ObjectId> = own.chain(self.lacked_by_many()).collect();
@@ -62,8 +62,8 @@ impl Pg {
         unfound.filter_map(|object| Some((object, self.wanted_version(object)?)))
     }
 
-    /// Returns objects of an erasure-coded group of which perhaps so many members lack their shard that the others' are
-    /// too few.
+    /// Returns the objects of an erasure-coded group of which perhaps so many members lack their shard that the others'
+    /// are too few.
     fn lacked_by_many(&self) -> impl Iterator<Item = &ObjectId> {
         let mut lacking: BTreeMap<&ObjectId, usize> = BTreeMap::new();
         if !self.core.protection().is_whole_on_each() {
@@ -89,7 +89,7 @@ impl Pg {
         }
     }
 
-    /// The version in which members, or this primary, lack the object, as far as it is known.
+    /// Returns the version in which members, or this primary, lack the object, as far as it is known.
     pub(crate) fn wanted_version(&self, object: &ObjectId) -> Option<EVersion> {
         let unreadable = || self.unreadable.get(object).copied().flatten();
         self.core.missing.get(object).copied().or_else(unreadable).or_else(|| self.members.wanted(object))
@@ -144,7 +144,7 @@ impl Pg {
         }
     }
 
-    /// On the operator's word: what nobody has is given up, as updates like any other. Gives how many objects and
+    /// Gives up what nobody has, on the operator's word, by updates like any others. Returns how many objects and
     /// states of objects that is. They go once what else there is of their objects is here.
     pub(crate) fn give_up_unfound(&mut self, cx: &mut Context<'_>) -> Result<usize, GiveUpError> {
         if !self.is_active() {

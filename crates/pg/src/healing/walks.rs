@@ -54,7 +54,7 @@ impl Backfill {
 }
 
 impl Scan {
-    /// One lookup. `Ok(false)`: all is known.
+    /// Takes one lookup's step. `Ok(false)`: all is known.
     pub(super) fn step(&mut self, cx: &mut Context<'_>, range_end: &ObjectId) -> Result<bool, NoAnswer> {
         let Some(names) = &mut self.names else {
             // Objects that the primary does not come to before its own list is full are listed once more.
@@ -76,9 +76,9 @@ impl Scan {
     }
 }
 
-/// A page of objects that does not end between two states of an object, so that what follows builds on nothing that was
-/// before. The last page of a range, which is shorter than `count`, is left as it is. With it, where the next one
-/// begins.
+/// Returns a page of objects that does not end between two states of an object, so that what follows builds on nothing
+/// that was before; and where the next one begins. The last page of a range, which is shorter than `count`, is left as
+/// it is.
 pub(super) fn whole_objects(
     cx: &mut Context<'_>,
     (from, until): (&ObjectId, &ObjectId),
@@ -100,7 +100,7 @@ pub(super) fn whole_objects(
     Ok((page, Some(begin)))
 }
 
-/// The cursor right behind an object.
+/// Returns the cursor right behind an object.
 pub(crate) fn behind(object: &ObjectId) -> ObjectId {
     ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
 }

@@ -20,7 +20,7 @@ pub enum OpState {
 }
 
 impl OpSample {
-    /// How long it has taken, or had by `now` if it is not answered.
+    /// Returns how long it has taken, or had by `now` if it is not answered.
     pub fn age_us(&self, now: Duration) -> u64 {
         match self.answered.happened() {
             true => self.total_us().into(),

@@ -82,7 +82,7 @@ impl Recorder {
         chosen
     }
 
-    /// To be called about once a second.
+    /// Adapts how many operations are chosen, by the last second, and drops old minutes. To be called once a second.
     pub fn tick(&mut self, now: Duration) {
         let mut shift = 0;
         while self.per_second > 0 && self.seen >> shift > self.per_second {
@@ -105,7 +105,7 @@ impl Recorder {
         }
     }
 
-    /// An operation is being answered. Costs nearly nothing unless it was chosen or is slow.
+    /// Records an operation that is being answered. Costs nearly nothing unless it was chosen or is slow.
     pub fn answered(
         &mut self,
         now: Duration,
@@ -132,7 +132,7 @@ impl Recorder {
         self.fresh.push(sample);
     }
 
-    /// Answers so far have been given to the network.
+    /// Notes that answers so far have been given to the network.
     pub fn sent(&mut self, at: Duration) {
         if self.fresh.is_empty() {
             return;
@@ -167,17 +167,18 @@ impl Recorder {
         self.counts
     }
 
-    /// One in how many operations is chosen at present.
+    /// Returns one in how many operations is chosen at present.
     pub fn one_in(&self) -> u64 {
         1 << self.shift.min(63)
     }
 
-    /// Operations that were chosen, oldest first.
+    /// Returns the operations that were chosen, oldest first.
     pub fn recent(&self) -> impl DoubleEndedIterator<Item = &OpSample> {
         self.recent.iter()
     }
 
-    /// The slowest of the last minutes, minute by minute, in each the slowest first. Chosen ones may be among them.
+    /// Returns the slowest of the last minutes, minute by minute, in each the slowest first. Chosen ones may be among
+    /// them.
     pub fn slowest(&self) -> impl Iterator<Item = &OpSample> {
         self.slowest.iter().flat_map(|minute| &minute.ops)
     }

@@ -88,7 +88,7 @@ impl OpTimes {
         Stamp(u32::try_from(us).unwrap_or(u32::MAX).min(u32::MAX - 1))
     }
 
-    /// A run begins.
+    /// Notes that a run begins.
     pub fn run(&mut self, now: Duration) {
         if !self.started.happened() {
             self.started = self.stamp(now);

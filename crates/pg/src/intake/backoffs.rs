@@ -73,7 +73,7 @@ pub(crate) struct HeldBack<'a> {
     pub epoch: Epoch,
 }
 
-/// The backoff in whose range an object is.
+/// Returns the backoff in whose range an object is.
 fn covering<'a>(ranges: &'a mut Ranges, object: &ObjectId) -> Option<(bool, &'a mut Backoff)> {
     let (begin, backoff) = ranges.range_mut(..=object).next_back()?;
     let is_single = *begin == backoff.end;
@@ -111,7 +111,7 @@ impl Backoffs {
         is_held
     }
 
-    /// A request is dropped, and its client asked to send nothing for its group, whose objects are those in `range`.
+    /// Drops a request, and asks its client to send nothing for its group, whose objects are those in `range`.
     pub fn hold_group(&mut self, request: HeldBack<'_>, range: (ObjectId, ObjectId)) {
         let ranges = self.ranges_of(request);
         if let Some((_, backoff)) = covering(ranges, request.object) {
@@ -126,7 +126,7 @@ impl Backoffs {
         self.begin(request, begin, end, None);
     }
 
-    /// A request is dropped, and its client asked to send nothing for its object, of which this state is lacking.
+    /// Drops a request, and asks its client to send nothing for its object, of which this state is lacking.
     pub fn hold_object(&mut self, request: HeldBack<'_>, lacks: ObjectId) {
         match covering(self.ranges_of(request), request.object) {
             Some((true, backoff)) => (backoff.lacks, backoff.ends) = (Some(lacks), false),
@@ -151,7 +151,7 @@ impl Backoffs {
         ranges.expect("the caller has looked").insert(begin, backoff);
     }
 
-    /// A client has understood what it is to hold back: nothing that it sent before is still to come.
+    /// Notes that a client has understood what it is to hold back: nothing that it sent before is still to come.
     pub fn acknowledged(&mut self, session: SessionId, ack: &OsdBackoff, epoch: Epoch) {
         let ranges = self.of_groups.get_mut(&ack.pgid).and_then(|sessions| sessions.get_mut(&session));
         let backoff = ranges.and_then(|ranges| ranges.get_mut(&ack.begin)).filter(|backoff| backoff.id == ack.id);
@@ -202,7 +202,7 @@ impl Backoffs {
         emptied.for_each(drop);
     }
 
-    /// A client is gone, and what it was asked for with its session.
+    /// Forgets a client that is gone, and what it was asked for with its session.
     pub fn session_ended(&mut self, session: SessionId) {
         self.of_groups.retain(|_, sessions| {
             sessions.remove(&session);
@@ -211,7 +211,7 @@ impl Backoffs {
         self.out.retain(|(to, _)| *to != session);
     }
 
-    /// The OSD ends, and all sessions with it.
+    /// Forgets all sessions, as the OSD ends.
     pub fn forget_all(&mut self) {
         self.of_groups.clear();
         self.out.clear();

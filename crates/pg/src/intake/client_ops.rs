@@ -40,7 +40,7 @@ use wire::{Decode, Rope};
 const MEMBERS_WAIT: Duration = Duration::from_secs(30);
 
 impl Pg {
-    /// A client's operation has come; this OSD is the primary.
+    /// Takes a client's operation; this OSD is the primary.
     pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         // In erasure-coded pools the objects of each shard are named apart.
@@ -116,7 +116,7 @@ impl Pg {
         !held.is_empty()
     }
 
-    /// Clients are let send again what they hold back for want of objects that are there, or can be had.
+    /// Lets clients send again what they hold back for want of objects that are there, or can be had.
     pub(crate) fn release_found(&mut self, cx: &mut Context<'_>) {
         let id = self.core.id.base();
         if cx.shared.backoffs.any_for_objects(id) {
@@ -124,12 +124,12 @@ impl Pg {
         }
     }
 
-    /// The group's pool is not full any more from this map on.
+    /// Notes that the group's pool is not full any more from this map on.
     pub(crate) fn full_ended(&mut self, epoch: Epoch) {
         self.ops.full_ended(epoch);
     }
 
-    /// The group has become active: what waited may start.
+    /// Starts operations that waited for the group, which has become active.
     pub(crate) fn start_waiting_ops(&mut self, cx: &mut Context<'_>) {
         for op in std::mem::take(&mut self.ops.waiting) {
             self.start_op(cx, op);
@@ -317,7 +317,7 @@ impl Pg {
         true
     }
 
-    /// Memory has been given back: what waits for it may start.
+    /// Starts operations that waited for memory, as some has been given back.
     pub(crate) fn memory_came(&mut self, cx: &mut Context<'_>) {
         for object in std::mem::take(&mut self.ops.wait_for_memory) {
             self.run_object(cx, &object);
@@ -453,7 +453,7 @@ impl Pg {
         }
     }
 
-    /// Why an operation is not carried out any more, though it was to be when it came.
+    /// Returns why an operation is not carried out any more, though it was to be when it came.
     fn lapse(&self, cx: &Context<'_>, op: &ClientOp) -> Option<Errno> {
         if op.is_upkeep() {
             return None;
@@ -522,7 +522,7 @@ impl Pg {
         }
     }
 
-    /// The snapshots that an update must preserve: the client's, or those of the whole pool.
+    /// Returns the snapshots that an update must preserve: the client's, or those of the whole pool.
     fn snaps_of(&self, cx: &Context<'_>, number: u64) -> SnapContext {
         let op = &self.ops.ops[&number];
         if !op.may_write || op.session == NO_SESSION {
@@ -539,12 +539,12 @@ impl Pg {
         }
     }
 
-    /// The group's pool, if snapshots are taken of it as a whole.
+    /// Returns the group's pool, if snapshots are taken of it as a whole.
     fn pool_with_snaps<'a>(&self, cx: &Context<'a>) -> Option<&'a PgPool> {
         cx.map.pools.get(&self.core.id.pool.base()).filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS))
     }
 
-    /// An operation on an object that no client asks for.
+    /// Makes an operation on an object that no client asks for.
     pub(crate) fn own_op(&self, cx: &Context<'_>, object: &ObjectId, reqid: ReqId, ops: Vec<Op>) -> ClientOp {
         let pgid = SPgId { pg: self.core.id, shard: NO_SHARD };
         let name = Bytes::copy_from_slice(&object.name);
@@ -566,7 +566,7 @@ impl Pg {
         self.queue_own(cx, op);
     }
 
-    /// An operation that the group itself asks for takes its turn on its object.
+    /// Queues an operation that the group itself asks for, on its object.
     pub(crate) fn queue_own(&mut self, cx: &mut Context<'_>, op: ClientOp) {
         let object = op.object.clone();
         self.ops.hold(cx, &op);
@@ -621,7 +621,7 @@ impl Pg {
         are_here
     }
 
-    /// A lookup that an operation waited for is done; for data reads, with its outcome.
+    /// Goes on with an operation whose lookup is done; for data reads, with the outcome.
     pub(crate) fn op_lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -736,13 +736,13 @@ impl Pg {
         queue.queue.insert(usize::from(queue.front_blocked), number);
     }
 
-    /// Reads of the object are tried again when leases come, or with the next tick.
+    /// Has reads of the object tried again when leases come, or with the next tick.
     fn wait_to_read(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         self.ops.wait_to_read.insert(object);
         cx.shared.leases.waiting.insert(self.core.id);
     }
 
-    /// Reads that wait for leases, or for members, are tried again.
+    /// Tries reads again that wait for leases, or for members.
     pub(crate) fn lease_came(&mut self, cx: &mut Context<'_>) {
         if !self.is_active() {
             return;
@@ -753,7 +753,7 @@ impl Pg {
         self.start_waiting_ops(cx);
     }
 
-    /// There may be room for what waits for it.
+    /// Tries updates again that wait for room, as some may have come.
     pub(crate) fn room_came(&mut self, cx: &mut Context<'_>) {
         for object in std::mem::take(&mut self.ops.wait_for_room) {
             self.run_object(cx, &object);
@@ -765,7 +765,7 @@ impl Pg {
         cx.cause(self.core.id, Effect::ObjectIsHere(object.head_of()));
     }
 
-    /// An update of an object is durable everywhere.
+    /// Notes that an update of an object is durable everywhere.
     pub(crate) fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         let queue = self.ops.objects.get_mut(object).expect("an update of the object was in flight");
         queue.updates_in_flight -= 1;
@@ -795,7 +795,7 @@ impl Pg {
         self.answer(cx, &op, reply);
     }
 
-    /// Listing and other operations on the group as a whole.
+    /// Carries out a listing, or another operation on the group as a whole.
     fn run_group_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.run(cx.now);
         op.times.executed(cx.now);
@@ -942,7 +942,7 @@ pub(crate) fn fill_results(reply: &mut OsdOpReply, results: Vec<ops::OpResult>) 
     }
 }
 
-/// The answer to a request that the log says has been carried out.
+/// Returns the answer to a request that the log says has been carried out.
 fn reply_from_log(op: &ClientOp, entry: &LogEntry, cx: &Context<'_>) -> OsdOpReply {
     let mut reply = OsdOpReply::to(&op.op, entry.result, cx.map.epoch);
     for (slot, (rval, outdata)) in reply.ops.iter_mut().zip(&entry.op_results) {

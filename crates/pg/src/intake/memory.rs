@@ -60,7 +60,7 @@ impl Held {
         self.has_come |= bytes > 0;
     }
 
-    /// An operation takes so much more.
+    /// Counts so much more that an operation takes.
     pub fn take(&mut self, share: Share, bytes: usize) {
         self.add(bytes);
         self.taken[share as usize] += bytes;
@@ -82,12 +82,12 @@ impl Held {
         }
     }
 
-    /// Operations of a group wait for memory.
+    /// Notes that operations of a group wait for memory.
     pub fn wait(&mut self, group: PgId) {
         self.waiting.insert(group);
     }
 
-    /// The groups whose operations may start now, perhaps.
+    /// Takes the groups whose operations may start now, perhaps.
     pub fn take_waiting(&mut self) -> BTreeSet<PgId> {
         match std::mem::take(&mut self.has_come) {
             true => std::mem::take(&mut self.waiting),
@@ -96,7 +96,7 @@ impl Held {
     }
 }
 
-/// Bytes that an operation will bring into memory, as far as its steps tell.
+/// Returns the bytes that an operation will bring into memory, as far as its steps tell.
 pub(crate) fn output_bytes(ops: &[Op]) -> usize {
     let of = |op: &Op| match (op.code, &op.args) {
         (OpCode::READ | OpCode::SPARSE_READ, OpArgs::Extent(Extent { length, .. }))

@@ -228,7 +228,7 @@ impl ClientOps {
         (self.waiting.iter(), self.ops.values())
     }
 
-    /// Keeps an operation until it ends. Gives its number.
+    /// Keeps an operation until it ends. Returns its number.
     pub(super) fn keep(&mut self, op: ClientOp) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
@@ -236,13 +236,13 @@ impl ClientOps {
         number
     }
 
-    /// An operation has come.
+    /// Counts an operation that has come.
     pub(super) fn hold(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
         self.held_bytes += op.held_bytes();
         cx.shared.held.add(op.held_bytes());
     }
 
-    /// An operation that has started takes so many bytes more.
+    /// Counts so many bytes more that an operation takes which has started.
     pub(super) fn take(&mut self, cx: &mut Context<'_>, number: u64, bytes: usize) {
         let op = self.ops.get_mut(&number).expect("operation is known");
         op.taken_bytes += bytes;
@@ -250,7 +250,7 @@ impl ClientOps {
         self.count_taken(cx, share, bytes);
     }
 
-    /// An update that is about to be on its way takes so many bytes more.
+    /// Counts so many bytes more that an update takes which is about to be on its way.
     pub fn take_on_its_way(&mut self, cx: &mut Context<'_>, op: &mut ClientOp, bytes: usize) {
         op.taken_bytes += bytes;
         self.count_taken(cx, op.share(), bytes);
@@ -262,7 +262,7 @@ impl ClientOps {
         cx.shared.held.take(share, bytes);
     }
 
-    /// An operation that has started waits again as if it had not.
+    /// Has an operation that has started wait again as if it had not.
     pub(super) fn restart(&mut self, cx: &mut Context<'_>, number: u64) {
         let op = self.ops.get_mut(&number).expect("operation is known");
         op.progress = LookupProgress::default();
@@ -311,14 +311,14 @@ impl ClientOps {
         !goes_on
     }
 
-    /// The pool is not full any more from this map on.
+    /// Notes that the pool is not full any more from this map on.
     pub fn full_ended(&mut self, epoch: Epoch) {
         // A client that has not come back since the last time will not.
         self.turned_away.retain(|_, until| until.is_none());
         self.turned_away.values_mut().for_each(|until| *until = Some(epoch));
     }
 
-    /// An operation has been answered, or dropped.
+    /// Gives back what an operation held that has been answered, or dropped.
     pub fn release(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
         self.held_bytes -= op.held_bytes();
         self.taken_bytes[op.share() as usize] -= op.taken_bytes;

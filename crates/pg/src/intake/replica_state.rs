@@ -19,13 +19,13 @@ pub(crate) struct ReplicaReads {
 }
 
 impl ReplicaReads {
-    /// Another interval has been joined.
+    /// Forgets the share, as another interval has been joined.
     pub fn forget_share(&mut self) {
         (self.until, self.asked_at, self.committed) = (Duration::ZERO, None, EVersion::ZERO);
         self.wanted_at = None;
     }
 
-    /// The clock may have stood still: a share may be over, and so may one that is on its way.
+    /// Ends the share, as the clock may have stood still: it may be over, and so may one that is on its way.
     pub fn end_share(&mut self) {
         (self.until, self.asked_at) = (Duration::ZERO, None);
     }

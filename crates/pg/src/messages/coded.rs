@@ -42,7 +42,7 @@ pub struct StrayRead {
 message!(StrayRead = PeerKind::StrayRead.number(), version 1 { pg, read, object, version, offset, len, attrs });
 
 impl StrayRead {
-    /// The question as a member would be asked it.
+    /// Returns the question as a member would be asked it.
     pub fn as_shard_read(&self) -> ShardRead {
         let StrayRead { pg, read, ref object, version, offset, len, attrs } = *self;
         ShardRead { pg, read, object: object.clone(), version, offset, len, attrs }

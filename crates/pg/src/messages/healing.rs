@@ -111,7 +111,7 @@ impl Message for PgPush {
     }
 }
 
-/// Entries are kept; they must not pin the frame they came in.
+/// Copies entries that are kept: they must not pin the frame they came in.
 fn own_map<C: FromIterator<(Bytes, Bytes)>>(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> C {
     entries.into_iter().map(|(k, v)| (Bytes::copy_from_slice(&k), Bytes::copy_from_slice(&v))).collect()
 }

@@ -65,7 +65,7 @@ enum Answer {
 }
 
 impl Answers {
-    /// A run begins, whose answers and outputs may take so many bytes.
+    /// Begins a run, whose answers and outputs may take so many bytes.
     pub(super) fn rewind(&mut self, bytes_max: usize) {
         (self.made, self.bytes, self.bytes_max) = (0, 0, bytes_max);
         self.wanted = None;
@@ -83,7 +83,7 @@ impl Answers {
         Ok(())
     }
 
-    /// Errors: EMSGSIZE if there is no room for so many bytes more.
+    /// Checks that there is room for so many bytes more. Errors: EMSGSIZE if there is not.
     pub(super) fn check(&self, bytes: u64) -> Result<(), Errno> {
         if bytes > self.room() { Err(Errno::EMSGSIZE) } else { Ok(()) }
     }
@@ -93,17 +93,17 @@ impl Answers {
         self.bytes = self.bytes_max.min(self.bytes + bytes * OMAP_COPIES);
     }
 
-    /// Bytes for which there is room.
+    /// Returns the bytes for which there is room.
     pub(super) fn room(&self) -> u64 {
         (self.bytes_max - self.bytes) as u64
     }
 
-    /// Bytes of keys and values for which there is room.
+    /// Returns the bytes of keys and values for which there is room.
     fn omap_room(&self) -> usize {
         (self.bytes_max - self.bytes) / OMAP_COPIES
     }
 
-    /// The object as the operation found it.
+    /// Returns the object as the operation found it.
     pub(super) fn stat(&mut self, store: &mut Store, object: &ObjectId) -> Result<Option<Arc<ObjectStat>>, NoAnswer> {
         if self.stat.is_none() {
             self.stat = Some(ready(store.stat(object))?);
@@ -111,7 +111,7 @@ impl Answers {
         Ok(self.stat.clone().expect("just set"))
     }
 
-    /// The object information in `stat`, which is what [`Self::stat`] gave.
+    /// Returns the object information in `stat`, which is what [`Self::stat`] gave.
     pub(super) fn info(&mut self, stat: &ObjectStat) -> Result<Arc<ObjectInfo>, DecodeError> {
         if self.info.is_none() {
             self.info = Some(Arc::new(ObjectInfo::of(stat)?));
@@ -119,7 +119,7 @@ impl Answers {
         Ok(self.info.clone().expect("just set"))
     }
 
-    /// The object at a snapshot, of which one operation needs one.
+    /// Returns the object at a snapshot, of which one operation needs one.
     pub(super) fn clone_stat(
         &mut self,
         store: &mut Store,
@@ -135,7 +135,7 @@ impl Answers {
         }
     }
 
-    /// The object, or the state of it that is read, as the operation has found it, if it has and there is one.
+    /// Returns the object, or the state of it that is read, as the operation has found it, if it has and there is one.
     pub fn known_stat(&self) -> Option<&ObjectStat> {
         match &self.clone {
             Some((_, stat)) => stat.as_deref(),
@@ -143,7 +143,7 @@ impl Answers {
         }
     }
 
-    /// The next answer, if it is there. What answers something else is forgotten, with all behind it.
+    /// Returns the next answer, if it is there. An answer to something else is forgotten, with all behind it.
     fn known(&mut self, question: &Question) -> Option<&Answer> {
         let at = self.made;
         self.made += 1;
@@ -154,7 +154,7 @@ impl Answers {
         self.answers.get(at).map(|(_, answer)| answer)
     }
 
-    /// The next answer: one that is there, as `known` finds it, or else the store's, kept as `keep` says.
+    /// Returns the next answer: one that is there, as `known` finds it, or else the store's, kept as `keep` says.
     fn answer<T: Clone>(
         &mut self,
         question: Question,
@@ -179,7 +179,7 @@ impl Answers {
         }
     }
 
-    /// Ranges (offset, length) within `offset .. offset + len` that hold data. EMSGSIZE: they are too many.
+    /// Returns ranges (offset, length) within `offset .. offset + len` that hold data. EMSGSIZE: they are too many.
     pub(super) fn extents(
         &mut self,
         store: &mut Store,
@@ -223,8 +223,8 @@ impl Answers {
         Ok(values)
     }
 
-    /// At most `max` entries behind `after` that begin with `prefix`, as many as there is room for, and whether there
-    /// are more.
+    /// Returns at most `max` entries behind `after` that begin with `prefix`, as many as there is room for; and true if
+    /// there are more.
     pub(super) fn omap_list(
         &mut self,
         store: &mut Store,
@@ -244,7 +244,7 @@ impl Answers {
         Ok((entries, more))
     }
 
-    /// The bytes `offset .. offset + len`, clipped to the object's size.
+    /// Returns the bytes `offset .. offset + len`, clipped to the object's size.
     pub(super) fn read(
         &mut self,
         store: &mut Store,
@@ -269,8 +269,8 @@ impl Answers {
         }
     }
 
-    /// The bytes `offset .. offset + len` of an object whose shards lie on several OSDs. `None`: they must be gathered,
-    /// and [`Answers::waits_for_data`] must name that.
+    /// Returns the bytes `offset .. offset + len` of an object whose shards lie on several OSDs. `None`: they must be
+    /// gathered, and [`Answers::waits_for_data`] must name that.
     pub(super) fn gathered(
         &mut self,
         object: &ObjectId,
@@ -279,8 +279,8 @@ impl Answers {
         self.found_out(Question::Data(object.clone(), range))
     }
 
-    /// An object that is copied, as [`crate::copy::Copied::into_rope`] makes it. `None`: it must be fetched, and
-    /// [`Answers::waits_for_data`] must name that.
+    /// Returns an object that is copied, as [`crate::copy::Copied::into_rope`] makes it. `None`: it must be fetched,
+    /// and [`Answers::waits_for_data`] must name that.
     pub(super) fn copied(&mut self, source: &CopySource) -> Result<Option<Result<Rope, ReadError>>, NoAnswer> {
         self.found_out(Question::Copy(source.clone()))
     }
@@ -309,7 +309,7 @@ impl Answers {
         self.answers.push((question, Answer::Data(id, None)));
     }
 
-    /// A data read has ended. Nothing happens if it is none of these.
+    /// Keeps the outcome of a data read that has ended. Nothing happens if it is none of these.
     pub fn read_done(&mut self, id: LookupId, result: Result<Rope, ReadError>) {
         let waiting = self.answers.iter_mut().find_map(|(_, answer)| match answer {
             Answer::Data(read, bytes @ None) if *read == id => Some(bytes),

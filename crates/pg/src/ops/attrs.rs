@@ -46,8 +46,8 @@ impl Comparison {
     }
 }
 
-/// The number that a text begins with, as C's `strtoull` reads it: 0 if there is none, the largest if it is larger, and
-/// with a minus what is missing to 2^64.
+/// Returns the number that a text begins with, as C's `strtoull` reads it: 0 if there is none, the largest if it is
+/// larger, and with a minus what is missing to 2^64.
 fn leading_number(text: &[u8]) -> u64 {
     let text = text.trim_ascii_start();
     let (is_negative, digits) = match text.split_first() {
@@ -73,7 +73,7 @@ pub(super) struct AttrSizes {
 }
 
 impl AttrSizes {
-    /// A step is added.
+    /// Counts a step that is added.
     pub fn follow(&mut self, step: &Step) {
         if let (Some(at_most), Step::SetAttr { value, .. }) = (&mut self.at_most, step) {
             *at_most += value.len();
@@ -148,8 +148,8 @@ impl Execution<'_> {
         }
     }
 
-    /// The attributes as they were before the operation: as in Ceph its own steps do not see what its steps do to them.
-    /// What stays in name of an object that was removed has none.
+    /// Returns the attributes as they were before the operation: as in Ceph its own steps do not see what its steps do
+    /// to them. An object that was removed and stays in name has none.
     ///
     /// Errors: ENOENT if there was nothing.
     fn attrs_before(&self) -> Result<Option<&Attrs>, Errno> {
@@ -160,7 +160,7 @@ impl Execution<'_> {
         }
     }
 
-    /// A client's attribute before the operation. Errors: see [`Execution::attrs_before`].
+    /// Returns a client's attribute before the operation. Errors: see [`Execution::attrs_before`].
     pub(super) fn attr_before(&self, name: &[u8]) -> Result<Option<Bytes>, Errno> {
         Ok(self.attrs_before()?.and_then(|attrs| attrs.get(&user_attr(name)).cloned()))
     }

@@ -8,7 +8,7 @@ use types::{Errno, Utime};
 use wire::Rope;
 use wire::messages::{Op, OpArgs, OpCode, OsdOp};
 
-/// The class and method that a step calls, and its input. EINVAL if the lengths do not fit what there is.
+/// Returns the class and method that a step calls, and its input. EINVAL if the lengths do not fit what there is.
 fn parts(op: &Op) -> Result<(&'static Method, Bytes), Errno> {
     let OpArgs::Call(args) = op.args else { return Err(Errno::EINVAL) };
     let (class_len, method_len) = (usize::from(args.class_len), usize::from(args.method_len));
@@ -27,7 +27,7 @@ pub(crate) fn may_write(op: &OsdOp) -> bool {
     op.may_write() || op.ops.iter().any(calls_writer)
 }
 
-/// Why an operation cannot be carried out because of what it calls.
+/// Returns why an operation cannot be carried out because of what it calls.
 pub(crate) fn refused_call(op: &OsdOp) -> Option<Errno> {
     op.ops.iter().filter(|op| op.code == OpCode::CALL).find_map(|op| parts(op).err())
 }
@@ -54,7 +54,7 @@ impl Execution<'_> {
 }
 
 impl Execution<'_> {
-    /// Counts what a method gives, unless it is what it has read since there were `bytes_before`.
+    /// Counts the output of a method, unless it is what it has read since there were `bytes_before`.
     fn take_output(&mut self, len: usize, bytes_before: usize) -> Result<(), Errno> {
         let read = self.answers.bytes() - bytes_before;
         self.answers.take(len.saturating_sub(read) as u64)
@@ -69,7 +69,7 @@ struct Target<'a, 'b> {
 }
 
 impl Target<'_, '_> {
-    /// A step's outcome as methods have them.
+    /// Returns a step's outcome as methods have them.
     fn outcome<T>(&mut self, result: Result<T, OpStop>) -> Result<T, cls::Stop> {
         match result {
             Ok(value) => Ok(value),

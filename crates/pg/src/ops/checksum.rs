@@ -13,7 +13,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Bytes of one checksum.
+    /// Returns the bytes of one checksum.
     fn bytes(&self) -> u64 {
         match self {
             Kind::XxHash32(_) | Kind::Crc32c(_) => 4,

@@ -27,7 +27,7 @@ fn range(op: &Op) -> Result<Range, OpStop> {
     Ok(Range { offset, len: length, truncate_size, truncate_seq })
 }
 
-/// A pattern so many times, in pieces that share its memory: few, however short it is.
+/// Returns a pattern so many times, in pieces that share its memory: few, however short it is.
 fn repeated(pattern: Bytes, times: u64) -> Rope {
     const PIECE_BYTES: usize = 64 << 10;
     let in_piece = ((PIECE_BYTES / pattern.len()) as u64).clamp(1, times);
@@ -89,7 +89,7 @@ impl Execution<'_> {
         (range.offset, len.min(size.saturating_sub(range.offset)))
     }
 
-    /// Bytes as they were before the operation; to the end if `len` is 0.
+    /// Returns bytes as they were before the operation; to the end if `len` is 0.
     pub(super) fn read_before(&mut self, offset: u64, len: u64) -> Result<Rope, OpStop> {
         if self.before.is_none() {
             return Ok(Rope::new());
@@ -121,7 +121,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The ranges of `range` that hold data, as a map from offset to length.
+    /// Returns the ranges of `range` that hold data, as a map from offset to length.
     fn data_extents(&mut self, range: Range) -> Result<std::collections::BTreeMap<u64, u64>, OpStop> {
         let (offset, len) = self.clip(range);
         if len == 0 {
@@ -299,7 +299,7 @@ impl Execution<'_> {
         done()
     }
 
-    /// In erasure-coded pools what is written must begin where the object ends, at a stripe.
+    /// Checks, in an erasure-coded pool, that what is written begins where the object ends, at a stripe.
     fn check_stripe(&self, range: Range) -> Result<(), OpStop> {
         let Some(layout) = self.request.layout else { return Ok(()) };
         let end = if self.exists { self.size } else { 0 };
@@ -310,7 +310,7 @@ impl Execution<'_> {
         }
     }
 
-    /// A write that knows of a truncation newer than the object's carries it out first.
+    /// Carries out a truncation that a write knows of, if it is newer than the object's.
     fn follow_truncation(&mut self, range: Range) {
         if range.truncate_seq > self.info.truncate_seq {
             if self.exists && self.size > range.truncate_size {

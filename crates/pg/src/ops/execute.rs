@@ -154,7 +154,7 @@ pub struct OtherChange {
 }
 
 impl OtherChange {
-    /// How a shard takes it back.
+    /// Returns how a shard takes the change back.
     pub fn undo(&self) -> Undo {
         match self.kind {
             _ if self.is_lost => Undo::Lost,
@@ -371,7 +371,7 @@ impl Execution<'_> {
         (self.user_modified, self.modified) = (user_modified, modified);
     }
 
-    /// A number that no other operation gets: what request it is, mixed.
+    /// Returns a number that no other operation gets: what request it is, mixed.
     pub fn random(&mut self) -> u64 {
         self.randoms += 1;
         let EVersion { epoch, version } = self.request.next_version;
@@ -399,8 +399,8 @@ impl Execution<'_> {
         self.touch();
     }
 
-    /// The object counts as written, though perhaps with what was there before: it gets a version, and a snapshot
-    /// keeps its own state of it.
+    /// Counts the object as written, though perhaps with what was there before: it gets a version, and a snapshot keeps
+    /// its own state of it.
     pub fn touch(&mut self) {
         (self.modified, self.user_modified) = (true, true);
     }
@@ -573,7 +573,7 @@ impl Execution<'_> {
     }
 }
 
-/// The version so many updates after `version`.
+/// Returns the version so many updates after `version`.
 pub(crate) fn after(version: EVersion, updates: usize) -> EVersion {
     EVersion { version: version.version + updates as u64, ..version }
 }
@@ -733,7 +733,7 @@ fn run_steps(
     Run::Done(run.finish(effects).unwrap_or_else(failed))
 }
 
-/// A client's bytes, in memory of their own: what is kept must not pin a whole frame.
+/// Copies a client's bytes into memory of their own: what is kept must not pin a whole frame.
 pub(super) fn own(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }

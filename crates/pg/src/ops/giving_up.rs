@@ -67,7 +67,7 @@ impl GiveUp {
         GiveUp { lost, snaps, ..GiveUp::default() }
     }
 
-    /// More of the object is lost than was known.
+    /// Adds states of the object that are lost beside the known ones.
     pub fn also(&mut self, lost: BTreeMap<ObjectId, EVersion>) {
         self.lost.extend(lost);
         self.look_again();
@@ -174,7 +174,7 @@ impl GiveUp {
         }
     }
 
-    /// The present state is there, and lists what is lost no more.
+    /// Takes lost states out of the list of the present state, which is there.
     fn without_clones(
         &self,
         request: &Request<'_>,

@@ -59,8 +59,8 @@ impl ListFilter {
 }
 
 impl ListingRun {
-    /// Up to `max` objects of the group `pg` of a pool of `pg_num` groups, from `cursor` on, in namespace `nspace`,
-    /// that pass the filter. If that must wait, to be called again with the same arguments.
+    /// Lists up to `max` objects of the group `pg` of a pool of `pg_num` groups, from `cursor` on, in namespace
+    /// `nspace`, that pass the filter. If that must wait, to be called again with the same arguments.
     pub(crate) fn run(
         &mut self,
         store: &mut Store,
@@ -115,13 +115,13 @@ impl ListingRun {
     }
 }
 
-/// The first possible position behind `object`.
+/// Returns the first possible position behind `object`.
 fn just_behind(object: &ObjectId) -> ObjectId {
     ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
 }
 
 impl Listing {
-    /// The page as the reply's output carries it.
+    /// Returns the page as the reply's output carries it.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new(Target::default());
         w.versioned(1, 1, |w| {

@@ -10,7 +10,7 @@ use wire::Reader;
 use wire::Rope;
 use wire::messages::{Op, OpCode};
 
-/// Errors: ENAMETOOLONG, where the store has no room for such a key.
+/// Checks a key. Errors: ENAMETOOLONG, where the store has no room for it.
 fn check_key(key: &[u8]) -> Result<(), Errno> {
     if key.len() > OMAP_KEY_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
 }
@@ -114,7 +114,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The header as it was before the operation.
+    /// Returns the header as it was before the operation.
     pub(super) fn omap_header_before(&mut self) -> Result<Bytes, OpStop> {
         if self.was_removed() || self.before.is_none() {
             return Ok(Bytes::new());
@@ -122,8 +122,8 @@ impl Execution<'_> {
         Ok(self.answers.omap_header(self.store, self.request.object)?)
     }
 
-    /// Entries behind `after` whose keys begin with `prefix`, as they were before the operation; and whether there
-    /// are more.
+    /// Returns the entries behind `after` whose keys begin with `prefix`, as they were before the operation; and true
+    /// if there are more.
     pub(super) fn omap_entries(
         &mut self,
         after: &[u8],
@@ -153,8 +153,8 @@ impl Execution<'_> {
         Ok((entries, more))
     }
 
-    /// True: the object has an omap, or gets one by this operation. In Ceph it also has one that was emptied key by
-    /// key.
+    /// Returns true if the object has an omap, or gets one by this operation. In Ceph it also has one that was emptied
+    /// key by key.
     fn may_have_omap(&mut self) -> Result<bool, OpStop> {
         let gives =
             |step: &Step| matches!(step, Step::OmapSet { .. } | Step::OmapSetHeader { .. } | Step::Clone { .. });

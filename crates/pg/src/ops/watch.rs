@@ -135,7 +135,7 @@ impl Execution<'_> {
         done()
     }
 
-    /// The object is being removed.
+    /// Ends all watches of the object, which is being removed.
     pub(super) fn end_all_watches(&mut self) {
         if self.info.watchers.is_empty() {
             return;
@@ -168,7 +168,7 @@ pub(crate) fn watch_effects_of(ops: &[Op], client: EntityName, addr: EntityAddr)
     ops.iter().filter_map(of).collect()
 }
 
-/// The first eight bytes of arguments whose layout depends on the client's age.
+/// Returns the first eight bytes of arguments whose layout depends on the client's age.
 fn first_number(args: &OpArgs) -> u64 {
     match args {
         OpArgs::Notify { cookie } => *cookie,

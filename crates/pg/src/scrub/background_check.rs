@@ -174,7 +174,7 @@ impl BackgroundCheck {
         self.next_at = self.next_at.max(cx.now.saturating_sub(BEHIND_MAX)) + cost;
     }
 
-    /// A lookup is done; for data reads, with its outcome.
+    /// Goes on with a lookup that is done; for data reads, with its outcome.
     pub fn lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -192,7 +192,7 @@ impl BackgroundCheck {
         }
     }
 
-    /// The group has other objects now: it is read from its beginning.
+    /// Forgets how far the group was read, as it has other objects now: it is read from its beginning.
     pub fn forget(&mut self, pgid: PgId) {
         self.walk.take_if(|walk| walk.pgid == pgid);
         if let Some(mark) = self.marks.get_mut(&pgid) {
@@ -200,7 +200,7 @@ impl BackgroundCheck {
         }
     }
 
-    /// One step. Gives what it costs, in bytes.
+    /// Takes one step. Returns its cost, in bytes.
     fn step(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) -> Result<u64, LookupId> {
         // A group that was left or changes its range meanwhile is begun anew when it is its turn again.
         let here = |pg: &&Pg| pg.core.stored && !pg.is_loading();
@@ -334,7 +334,7 @@ impl BackgroundCheck {
         Ok(0)
     }
 
-    /// A piece has been read. Gives what that costs.
+    /// Takes a piece that has been read. Returns its cost, in bytes.
     fn piece_read(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>, result: Result<(), ReadError>) -> u64 {
         // The group may be gone.
         let Some(walk) = &mut self.walk else { return 0 };

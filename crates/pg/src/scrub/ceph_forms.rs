@@ -26,7 +26,7 @@ mod flag {
 /// A digest that is not known.
 const NO_DIGEST: u32 = u32::MAX;
 
-/// `object_info_t`. The size is that of the whole object.
+/// Returns Ceph's `object_info_t`. The size is that of the whole object.
 pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64, has_omap: bool) -> Vec<u8> {
     let object = ObjectId { pool: object.pool.base(), ..object.clone() };
     let locator =
@@ -95,7 +95,7 @@ fn put_watch(w: &mut Writer, cookie: u64, watch: &WatchInfo) {
     });
 }
 
-/// `SnapSet`.
+/// Returns Ceph's `SnapSet`.
 pub(super) fn snap_set(known: &SnapSet) -> Vec<u8> {
     let mut w = Writer::new(Target::default());
     w.versioned(3, 2, |w| {

@@ -64,7 +64,7 @@ impl Scrub {
 }
 
 impl ListArgs {
-    /// The next ones of `all`.
+    /// Returns the next findings of `all`, as many as a page has.
     fn page<'a, T>(&self, all: &'a BTreeMap<ObjectId, T>) -> impl Iterator<Item = &'a T> {
         let (name, nspace, snap) = &self.after;
         let is_last = |object: &ObjectId| object.name == *name && object.nspace == *nspace && object.snap.0 == *snap;
@@ -76,7 +76,7 @@ impl ListArgs {
     }
 }
 
-/// Ceph's `object_id_t`.
+/// Writes Ceph's `object_id_t`.
 fn put_object(w: &mut Writer, object: &ObjectId) {
     w.versioned(1, 1, |w| {
         w.blob(&object.name);
@@ -86,7 +86,7 @@ fn put_object(w: &mut Writer, object: &ObjectId) {
     });
 }
 
-/// Ceph's `inconsistent_obj_t`. `role` tells whether an OSD is the primary, and its shard.
+/// Returns Ceph's `inconsistent_obj_t`. `role` tells whether an OSD is the primary, and its shard.
 fn encode(finding: &Finding, role: impl Fn(OsdId) -> (bool, Option<u8>)) -> Vec<u8> {
     let shown = Shown::of(finding);
     let all_errors = finding.copies.iter().fold(0, |all, (_, copy)| all | shown.copy_errors(copy));
@@ -192,7 +192,7 @@ impl<'a> Shown<'a> {
         errors
     }
 
-    /// The copy's attributes under Ceph's names, object information and what is known of snapshots among them.
+    /// Returns the copy's attributes under Ceph's names, object information and what is known of snapshots among them.
     fn attrs(&self, copy: &CopyState) -> BTreeMap<Bytes, Bytes> {
         let Some(scan) = &copy.scan else { return BTreeMap::new() };
         let mut attrs = match self.errors & (object_error::ATTR_NAME_MISMATCH | object_error::ATTR_VALUE_MISMATCH) {
@@ -221,7 +221,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Ceph's `inconsistent_snapset_t`.
+/// Returns Ceph's `inconsistent_snapset_t`.
 fn encode_snap_finding(finding: &SnapFinding) -> Vec<u8> {
     let mut w = Writer::new(Target::default());
     w.versioned(2, 1, |w| {

@@ -49,7 +49,7 @@ impl ObjectScan {
         }
     }
 
-    /// Bytes of the attributes that it has with it.
+    /// Returns the bytes of the attributes that the scan has with it.
     pub fn attr_bytes(&self) -> usize {
         self.attrs.iter().flatten().map(|(name, value)| name.len() + value.len()).sum()
     }

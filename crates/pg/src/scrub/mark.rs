@@ -51,7 +51,7 @@ impl ScrubMark {
         self.shallow_errors + self.deep_errors
     }
 
-    /// Counts are not certain any more: a light scrub is due, which counts.
+    /// Returns the mark of a group whose counts are not certain any more: a light scrub is due, which counts.
     pub(crate) fn counted_anew(&self) -> ScrubMark {
         ScrubMark { cursor: None, light_at: Utime::ZERO, ..self.clone() }
     }

@@ -23,8 +23,8 @@ pub(crate) struct Record {
     pub digests: Digests,
 }
 
-/// An object of which all copies are as `scan` says: what is to be recorded, and when the object was changed. `None`:
-/// nothing.
+/// Returns what is to be recorded of an object of which all copies are as `scan` says, and when the object was changed.
+/// `None`: nothing.
 pub(super) fn wanted(scan: &ObjectScan, now: Utime, after: Duration) -> Option<(Record, Utime)> {
     let info = ObjectInfo::from_slice(scan.info.as_ref()?).ok()?;
     let digests = Digests { data: scan.data_crc, omap: scan.omap_digest, shards: Vec::new() };

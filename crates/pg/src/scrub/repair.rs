@@ -36,7 +36,7 @@ pub enum Kept {
 }
 
 impl Pg {
-    /// On the operator's word: of an object whose copies differ, as the last scrub found it, that on `osd` is kept.
+    /// Keeps, on the operator's word, the copy on `osd` of an object whose copies differ, as the last scrub found it.
     /// `name`: the object's name, or the whole of what the scrub has called it, if several have that name.
     pub(crate) fn keep_copy(&mut self, cx: &mut Context<'_>, name: &str, osd: OsdId) -> Result<Kept, KeepCopyError> {
         if !self.is_active() {

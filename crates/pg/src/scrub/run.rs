@@ -122,7 +122,7 @@ impl Scrub {
         self.mark = mark;
     }
 
-    /// Takes over what the background check has found. Gives whether that is news.
+    /// Takes over what the background check has found. Returns true if that is news.
     pub(super) fn set_bad_blocks(&mut self, bad_blocks: u64) -> bool {
         std::mem::replace(&mut self.bad_blocks, bad_blocks) != bad_blocks
     }
@@ -139,7 +139,7 @@ impl Scrub {
         held.is_some_and(|(from, until)| from <= object && *object < behind_whole(until))
     }
 
-    /// An update of an object makes that many objects and bytes more.
+    /// Counts an update of an object that makes so many objects and bytes more.
     pub fn object_changed(&mut self, object: &ObjectId, objects: i64, bytes: i64) {
         if let Some(run) = self.run.as_mut().filter(|run| *object < run.cursor.next)
             && let Some(counted) = &mut run.counted
@@ -150,7 +150,7 @@ impl Scrub {
         }
     }
 
-    /// A new interval begins: nothing that was asked counts any more. A deep scrub goes on later where it was.
+    /// Ends questions with their interval: none counts any more. A deep scrub goes on later where it was.
     pub fn interval_ended(&mut self) {
         self.scans.clear();
         self.findings = None;
@@ -195,7 +195,7 @@ impl Scrub {
         self.run.as_ref().is_some_and(|run| !matches!(run.state, State::Between | State::Ended))
     }
 
-    /// How far the run is; takes what its last chunk cost.
+    /// Returns how far the run is; takes what its last chunk cost.
     pub fn run_state(&mut self) -> RunState {
         match &mut self.run {
             None => RunState::None,
@@ -213,7 +213,7 @@ fn acts(finding: &Finding, order: ScrubOrder) -> bool {
     finding.verdict != Verdict::Undecided && (finding.proven || order.repair)
 }
 
-/// How long a whole object is, with what snapshots preserve of it. That is counted with its present state.
+/// Returns how long a whole object is, with what snapshots preserve of it. That is counted with its present state.
 fn object_bytes(scan: &ObjectScan) -> i64 {
     if scan.object.is_clone() {
         return 0;
@@ -222,7 +222,7 @@ fn object_bytes(scan: &ObjectScan) -> i64 {
     (info.size_bytes.unwrap_or(scan.size_bytes) + info.snap_set.clone_bytes()) as i64
 }
 
-/// The end of a range, moved behind all states of the object that it may lie in.
+/// Returns the end of a range, moved behind all states of the object that it may lie in.
 fn behind_whole(until: &ObjectId) -> ObjectId {
     if until.max { until.clone() } else { until.behind_all_states() }
 }
@@ -237,7 +237,7 @@ impl Run {
 }
 
 impl Scrub {
-    /// The schedule has chosen this group.
+    /// Begins a scrub of this group, which the schedule has chosen.
     pub fn begin(&mut self, core: &Core, cx: &mut Context<'_>, order: ScrubOrder) {
         let (begin, end) = osdmap::pg_range(core.id, core.interval.shape.pg_num);
         let cursor = self
@@ -385,7 +385,7 @@ impl Scrub {
         }
     }
 
-    /// A lookup for scrub is done; for data reads, with its outcome.
+    /// Goes on with a lookup that is done; for data reads, with its outcome.
     pub fn lookup_done(
         &mut self,
         core: &mut Core,
@@ -438,7 +438,7 @@ impl Scrub {
 
     // ---- verdicts ----
 
-    /// A member has answered.
+    /// Takes a member's answer.
     pub fn got(&mut self, core: &mut Core, cx: &mut Context<'_>, from: OsdId, answer: ScrubGot) {
         if answer.pg.since != core.interval.since {
             return;
@@ -639,7 +639,7 @@ impl Scrub {
         cx.cause(core.id, Effect::Replace(BadCopies { object, bad, version, reason }));
     }
 
-    /// An operator has decided on an object of which the last scrub had found so many errors.
+    /// Takes an object on which an operator has decided out of the findings, with the errors that the last scrub found.
     pub(super) fn is_decided(
         &mut self,
         core: &Core,

@@ -59,7 +59,7 @@ impl ScrubSchedule {
         *self = ScrubSchedule::default();
     }
 
-    /// An operator wants the group scrubbed. An order that is not carried out yet is widened.
+    /// Orders a scrub of the group for an operator. An order that is not carried out yet is widened.
     pub fn order(&mut self, pgid: PgId, deep: bool, repair: bool, now: Duration) {
         let deep = deep || repair;
         let before = self.ordered.get(&pgid).copied();
@@ -76,12 +76,12 @@ impl ScrubSchedule {
         (self.current.is_some() || !self.ordered.is_empty()).then_some(self.next_at)
     }
 
-    /// The group that is being scrubbed.
+    /// Returns the group that is being scrubbed.
     pub fn current(&self) -> Option<PgId> {
         self.current.map(|(id, _)| id)
     }
 
-    /// The next scrub of a group with this mark; `None` if nobody wants one. `now`: time since 1970.
+    /// Returns the next scrub of a group with this mark; `None` if nobody wants one. `now`: time since 1970.
     pub fn view(&self, id: PgId, mark: &ScrubMark, now: Duration) -> Option<ScrubView> {
         if self.ordered.contains_key(&id) || self.current.is_some_and(|(current, order)| current == id && order.ordered)
         {
@@ -94,7 +94,7 @@ impl ScrubSchedule {
         Some(ScrubView { pgid: id, at, by, ordered: false })
     }
 
-    /// About once a second.
+    /// Looks, about once a second, if a group is due.
     pub fn tick(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
         if let Some(pg) = self.current.and_then(|(id, _)| pgs.get_mut(&id))
             && pg.scrub.tick(&pg.core, cx)
@@ -185,7 +185,7 @@ impl ScrubSchedule {
         }
     }
 
-    /// The group that has waited longest beyond its time.
+    /// Returns the group that has waited longest beyond its time.
     fn due(&self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) -> Option<(PgId, ScrubOrder)> {
         let now = cx.unix_zero + cx.now;
         let mut due: Option<(Duration, PgId, ScrubOrder)> = None;
@@ -216,7 +216,7 @@ impl ScrubSchedule {
     }
 }
 
-/// Between half the period and all of it, so that groups made together are not scrubbed together.
+/// Returns a time between half the period and all of it, so that groups made together are not scrubbed together.
 fn spread(id: PgId, period: Duration) -> Duration {
     let part = id.seed.wrapping_mul(0x9e37_79b9) >> 22;
     period / 2 + period / 2 * part / 1024
@@ -232,7 +232,7 @@ fn may(cx: &Context<'_>, id: PgId, deep: bool) -> bool {
     !cx.map.flags.contains(of_map) && !pool.is_some_and(|pool| pool.flags.contains(of_pool))
 }
 
-/// Bytes per second.
+/// Returns the pace, in bytes per second.
 fn rate(order: ScrubOrder, cx: &Context<'_>, deep: Duration) -> u64 {
     if order.ordered {
         return ORDERED_BYTES_PER_SECOND;

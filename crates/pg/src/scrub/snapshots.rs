@@ -70,8 +70,8 @@ pub(super) struct Families {
 }
 
 impl Families {
-    /// The next state of an object, in a group that is at version `at`. Gives what is wrong with the object before,
-    /// where `has_changed` does not say that it was updated after some version.
+    /// Takes the next state of an object, in a group that is at version `at`. Returns what is wrong with the object
+    /// before, where `has_changed` does not say that it was updated after some version.
     pub fn see(
         &mut self,
         object: &ObjectId,
@@ -111,7 +111,7 @@ impl Families {
         }
     }
 
-    /// Objects up to `until` were not seen.
+    /// Notes that objects up to `until` were not seen.
     pub fn pass_over(&mut self, until: &ObjectId) {
         *self = Families { family: None, passed_over: Some(until.head_of()) };
     }

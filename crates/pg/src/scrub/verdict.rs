@@ -209,7 +209,7 @@ fn content(copy: &CopyState) -> impl PartialEq + use<> {
     copy.scan.as_ref().map(|s| (s.size_bytes, s.info.clone(), s.attrs_crc, s.omap_keys, s.omap_crc, s.data_crc))
 }
 
-/// In what two copies differ.
+/// Returns the differences between two copies, as bits of [`object_error`].
 pub(super) fn differences(copy: &CopyState, other: &CopyState) -> u64 {
     let infos = copy.info.as_ref().zip(other.info.as_ref());
     let snap_sets_differ = infos.is_some_and(|(a, b)| a.snap_set != b.snap_set);
@@ -292,7 +292,7 @@ impl Finding {
         Some(self)
     }
 
-    /// The verdict of an operator, who keeps the copy on `osd`: those that are not like it are bad.
+    /// Returns the choice of an operator who keeps the copy on `osd`: copies that are not like it are bad.
     ///
     /// Errors: that copy cannot be read, or is all that there is.
     pub fn chosen(&self, osd: OsdId) -> Result<Choice, &'static str> {

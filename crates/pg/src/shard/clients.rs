@@ -18,7 +18,7 @@ use wire::msgr::SessionId;
 use wire::{DecodeError, Envelope, Message, Target};
 
 impl Shard {
-    /// A client is connected. `features`: bits that both sides have.
+    /// Notes that a client is connected. `features`: bits that both sides have.
     pub fn client_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr, features: u64) {
         let takes_backoffs = features & RADOS_BACKOFF == RADOS_BACKOFF;
         self.host.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs });
@@ -75,7 +75,7 @@ impl Shard {
         }
     }
 
-    /// Counts of operations that clients have been asked to hold back.
+    /// Returns the counts of operations that clients have been asked to hold back.
     pub fn backoff_counts(&self) -> BackoffCounts {
         self.host.shared.backoffs.counts()
     }

@@ -41,13 +41,13 @@ pub struct Homes {
 }
 
 impl Homes {
-    /// Homes on one shard.
+    /// Returns homes on one shard.
     pub fn one() -> Homes {
         Homes { shards: 1, found: BTreeMap::new(), undivided: BTreeMap::new(), pools: BTreeMap::new() }
     }
 
-    /// Homes on as many shards as there are lists of groups with data. Panics unless that is a power of two, at most
-    /// [`SHARDS_MAX`].
+    /// Returns homes on as many shards as there are lists of groups with data. Panics unless that is a power of two, at
+    /// most [`SHARDS_MAX`].
     pub fn found(groups: &[Vec<PgId>]) -> Result<Homes, TwoHomes> {
         let shards = groups.len();
         assert!(can_be_shards(shards), "{shards} shards");
@@ -74,7 +74,7 @@ impl Homes {
         (pg.pool.base(), pg.seed & (self.shards as u32 - 1))
     }
 
-    /// The shard that has the group; `None` as long as no map has been followed that shows it.
+    /// Returns the shard that has the group; `None` as long as no map has been followed that shows it.
     pub fn of(&self, pg: PgId) -> Option<usize> {
         if self.shards == 1 {
             return Some(0);
@@ -83,7 +83,7 @@ impl Homes {
         self.pools.get(&pool)?.get(low as usize).copied()
     }
 
-    /// A map comes into force.
+    /// Follows a map that comes into force.
     pub fn follow(&mut self, map: &OsdMap) {
         if self.shards == 1 {
             return;

@@ -54,7 +54,7 @@ enum SentMap {
 }
 
 impl SentMap {
-    /// The map itself, `before` being the one before it.
+    /// Returns the map itself, `before` being the one before it.
     fn made(&self, epoch: Epoch, before: &OsdMap) -> Result<OsdMap, MapError> {
         let unreadable = |source| MapError::Decode { epoch: epoch.0, source };
         match self {
@@ -89,7 +89,7 @@ impl Maps {
         }
     }
 
-    /// The map in force.
+    /// Returns the map in force.
     pub fn current(&self) -> &Arc<OsdMap> {
         &self.current
     }
@@ -98,7 +98,7 @@ impl Maps {
         self.current.epoch
     }
 
-    /// The newest map, in force or not.
+    /// Returns the newest map, in force or not.
     fn newest(&self) -> &Arc<OsdMap> {
         self.coming.back().map_or(&self.current, |coming| coming.map.as_ref().expect("the newest one is kept"))
     }
@@ -107,7 +107,7 @@ impl Maps {
         self.newest().epoch
     }
 
-    /// The map that comes into force next.
+    /// Returns the map that comes into force next.
     pub fn next(&mut self) -> Option<Arc<OsdMap>> {
         let Coming { epoch, map, sent, .. } = self.coming.front_mut()?;
         let map =
@@ -138,7 +138,7 @@ impl Maps {
         Some(Advance { before, map: self.current.clone(), skipped_since })
     }
 
-    /// No map comes into force any more.
+    /// Forgets maps that have come: no map comes into force any more.
     pub fn forget_coming(&mut self) {
         self.coming.clear();
     }
@@ -174,7 +174,7 @@ impl Maps {
         self.comes(epoch, SentMap::Whole(blob.clone()), skipped_since)
     }
 
-    /// The map after the newest one has come.
+    /// Takes the map after the newest one.
     fn comes(&mut self, epoch: Epoch, sent: SentMap, skipped_since: Option<Epoch>) -> Result<(), MapError> {
         let map = Arc::new(sent.made(epoch, self.newest())?);
         if self.coming.len() > 1
@@ -195,7 +195,7 @@ impl Maps {
         }
     }
 
-    /// Returns maps that bring a client from map `since` nearer to the map in force; `None` if it has that.
+    /// Returns the maps that bring a client from map `since` nearer to the map in force; `None` if it has that.
     pub fn message_since(&mut self, since: Epoch) -> Option<messages::OsdMap> {
         if since >= self.epoch() {
             return None;

@@ -137,7 +137,7 @@ impl Shard {
         }
     }
 
-    /// A group's tables have become one.
+    /// Goes on with a group whose tables have become one.
     fn merged(&mut self, target: PgId) {
         let is_stored = self.host.store.pgs_contain(target);
         match self.pgs.get_mut(&target) {

@@ -138,7 +138,7 @@ impl Shard {
         self.homes.of(pgid) == Some(self.index)
     }
 
-    /// The map in force; of epoch 0 before the first has come.
+    /// Returns the map in force; of epoch 0 before the first has come.
     pub fn map(&self) -> &Arc<OsdMap> {
         self.host.maps.current()
     }
@@ -157,7 +157,7 @@ impl Shard {
         self.shards.get(&pgid.base()).copied().unwrap_or(pgid)
     }
 
-    /// The other OSDs of all groups that this OSD is a member of, whichever of its shards has them.
+    /// Returns the other OSDs of all groups that this OSD is a member of, whichever of its shards has them.
     pub fn sharing_osds(&self) -> &BTreeSet<OsdId> {
         &self.sharing
     }
@@ -173,13 +173,13 @@ impl Shard {
         map.is_up(self.host.whoami) && self.addrs.as_ref().is_none_or(is_at)
     }
 
-    /// Bytes that client requests hold until they are answered, what they read, copy and write included.
+    /// Returns the bytes that client requests hold until they are answered, what they read, copy and write included.
     pub fn client_bytes(&self) -> usize {
         self.host.client_bytes()
     }
 
-    /// Bytes of answers to clients that the network has not taken yet, to be told before a turn ends: they count as
-    /// held.
+    /// Sets the bytes of answers to clients that the network has not taken yet, to be told before a turn ends: they
+    /// count as held.
     pub fn set_unsent_bytes(&mut self, bytes: usize) {
         self.intake.unsent_bytes = if mutant::is(mutant::Mutant::UnsentUncounted) { 0 } else { bytes };
     }
@@ -213,7 +213,7 @@ impl Shard {
         self.host.store.checkpoint();
     }
 
-    /// The next request for the device.
+    /// Returns the next request for the device.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
         self.host.store.poll_io()
     }
@@ -222,7 +222,7 @@ impl Shard {
         self.host.store.io_done(done);
     }
 
-    /// Time, to be told before other events of a turn.
+    /// Sets the time, to be told before other events of a turn.
     pub fn set_time(&mut self, now: Duration) {
         self.host.now = now;
         self.host.shared.leases.set_time(now);
@@ -231,8 +231,8 @@ impl Shard {
         self.host.store.set_time(now);
     }
 
-    /// The clock of [`Shard::set_time`] may have stood still for a while, of which other OSDs' clocks counted all: no
-    /// read lease and no share of one is held any more. They are asked for again where there is something to read.
+    /// Ends all read leases and shares of them that are held: the clock of [`Shard::set_time`] may have stood still for
+    /// a while, of which other OSDs' clocks counted all. They are asked for again where there is something to read.
     pub fn clock_stood_still(&mut self) {
         if mutant::is(mutant::Mutant::PauseUnnoticed) {
             return;
@@ -297,7 +297,7 @@ impl Shard {
         }
     }
 
-    /// Reads that wait may be answered now.
+    /// Goes on with reads that wait, as they may be answered now.
     fn lease_came(&mut self) {
         for id in std::mem::take(&mut self.host.shared.leases.waiting) {
             self.with_group(id, |pg, cx| pg.lease_came(cx));
@@ -361,12 +361,12 @@ impl Shard {
         self.host.shared.pacing.set_wall_clock(at_zero);
     }
 
-    /// Counts of the background check since the OSD started.
+    /// Returns the counts of the background check since the OSD started.
     pub fn check_counts(&self) -> CheckCounts {
         self.check.counts()
     }
 
-    /// How far clients hold back what is sent to where it is missing.
+    /// Returns how far clients hold back what is sent to where it is missing.
     pub fn pacing_view(&self) -> PacingView {
         self.host.shared.pacing.view()
     }
@@ -385,7 +385,7 @@ impl Shard {
         check.into_iter().chain(groups).chain(scans).chain(self.scrubs.next_wake()).chain(self.strays.next_wake()).min()
     }
 
-    /// Ceph's flag for operators who want their drives to themselves for a while.
+    /// Returns true unless Ceph's flag is set for operators who want their drives to themselves for a while.
     fn may_check(&self) -> bool {
         !self.host.maps.current().flags.contains(OsdMapFlags::NODEEP_SCRUB)
     }

@@ -14,8 +14,8 @@ use types::{Epoch, PgId};
 use wire::messages;
 
 impl Shard {
-    /// Maps from a monitor. They come into force at once, or with [`Shard::follow_maps`] where it takes long to find
-    /// out where groups are.
+    /// Takes maps from a monitor. They come into force at once, or with [`Shard::follow_maps`] where it takes long to
+    /// find out where groups are.
     pub fn osd_maps(&mut self, message: &messages::OsdMap) -> Result<(), MapError> {
         let taken = self.host.maps.take(message);
         if self.placing.is_none() {
@@ -64,7 +64,8 @@ impl Shard {
         self.run_deferred();
     }
 
-    /// A map has come into force. `mapping`: where it has groups, of which CRUSH has placed `computed` anew.
+    /// Acts on a map that has come into force. `mapping`: where it has groups, of which CRUSH has placed `computed`
+    /// anew.
     fn advance(&mut self, advance: &Advance, mapping: PgMapping, computed: usize) {
         let map = &advance.map;
         self.homes.follow(map);
@@ -148,7 +149,7 @@ impl Shard {
         tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), computed, "map in force");
     }
 
-    /// Groups in the store whose pool no longer exists are removed, also those that were not in use here.
+    /// Removes groups in the store whose pool no longer exists, also groups that were not in use here.
     fn destroy_strays_of_gone_pools(&mut self, map: &OsdMap) {
         let gone = |id: &PgId| was_deleted(map, *id);
         let strays: BTreeSet<PgId> = self.host.store.pgs().into_iter().filter(gone).collect();

@@ -28,7 +28,7 @@ impl Splits {
         !self.unexamined.is_empty() && ancestors(id.seed).any(|seed| self.unexamined.contains(&PgId { seed, ..id }))
     }
 
-    /// A group that is read.
+    /// Returns a group that is read.
     pub fn reading(&mut self, id: PgId) -> Option<&mut Pg> {
         self.reading.get_mut(&id)
     }
@@ -38,13 +38,13 @@ impl Splits {
         self.unexamined.contains(&id)
     }
 
-    /// The group's table is to be merged with others first.
+    /// Notes that the group's table is to be merged with others first.
     pub(super) fn await_merge(&mut self, id: PgId) {
         self.unexamined.insert(id);
         self.reading.remove(&id);
     }
 
-    /// The group's table is to become part of another one.
+    /// Forgets the group, whose table is to become part of another one.
     pub(super) fn forget(&mut self, id: PgId) {
         self.unexamined.remove(&id);
         self.reading.remove(&id);
@@ -134,7 +134,7 @@ impl Shard {
         self.table_examined(id);
     }
 
-    /// A group's table is of the map's number of groups now: those that have waited for it go on.
+    /// Goes on with groups that have waited for a group's table, which is of the map's number of groups now.
     pub(super) fn table_examined(&mut self, id: PgId) {
         if !self.splits.unexamined.remove(&id) {
             return;

@@ -22,7 +22,7 @@ fn append(cluster: &mut Cluster, session: SessionId, tid: u64, attempt: i32) {
     cluster.settle();
 }
 
-/// The one thing that a session was told since this was asked last.
+/// Returns the one thing that a session was told since this was asked last.
 fn one(cluster: &mut Cluster, session: SessionId) -> OsdBackoff {
     match &cluster.backoffs_said(session)[..] {
         [message] => message.clone(),
@@ -188,7 +188,7 @@ fn a_primary_that_leads_no_more_lets_its_clients_go() {
     }
 }
 
-/// A read of an object that finds that nobody has it.
+/// Reads an object, and so finds that nobody has it.
 fn lose_object(cluster: &mut Cluster, n: u32) {
     for osd in [A, B, C] {
         spoil(cluster, osd, n);

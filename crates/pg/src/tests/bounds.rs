@@ -131,7 +131,7 @@ fn what_is_copied_counts_for_the_operation_that_copies() {
     assert_eq!(client.cluster.client_bytes(A), 0);
 }
 
-/// An update, and what its client is told when it asks again.
+/// Carries out an update, and returns what its client is told then and when it asks again.
 fn twice(client: &mut Client, flags: OpFlags, ops: Vec<Op>) -> [OsdOpReply; 2] {
     client.tid += 1;
     let tid = client.tid;

@@ -122,7 +122,7 @@ impl Cluster {
         Cluster::of_pool(osds, seed, limits, shards_of_tests(), PgPool::replicated(COPIES, pg_num, 0))
     }
 
-    /// Three OSDs, and a pool with two data shards and a parity shard.
+    /// Makes a cluster of three OSDs, and a pool with two data shards and a parity shard.
     pub fn coded(seed: u64) -> Cluster {
         Cluster::coded_limited(seed, Limits::default())
     }
@@ -143,7 +143,7 @@ impl Cluster {
         Cluster::of_pool(osds, seed, limits, shards_of_tests(), pool)
     }
 
-    /// Four OSDs, and a pool with two data shards and two parity shards.
+    /// Makes a cluster of four OSDs, and a pool with two data shards and two parity shards.
     pub fn coded_wide(seed: u64, limits: Limits) -> Cluster {
         let pool = PgPool {
             kind: PoolKind::ERASURE,
@@ -310,7 +310,7 @@ impl Cluster {
         epoch
     }
 
-    /// The group of an object in a map.
+    /// Returns the group of an object in a map.
     fn group_at(&self, hash: u32, epoch: Epoch) -> PgId {
         let (_, pg_num) = self.pg_nums.range(..=epoch).next_back().expect("from the first map on");
         PgId { seed: osdmap::split_parent(hash, *pg_num), ..PG }
@@ -335,7 +335,8 @@ impl Cluster {
         self.change(|next| next.mark_up(osd, at.clone(), at.clone(), at.clone(), at))
     }
 
-    /// Some OSDs go, and all hear of it. If one was the primary, others wait until it does not answer reads any more.
+    /// Takes some OSDs down, which all hear of. If one was the primary, others wait until it does not answer reads any
+    /// more.
     pub fn down(&mut self, osds: &[OsdId]) {
         for osd in osds {
             self.mark_down(osd.0);
@@ -345,26 +346,26 @@ impl Cluster {
         self.pass(Duration::from_secs(2));
     }
 
-    /// The operator gives up an OSD that is down.
+    /// Gives up an OSD that is down, as the operator.
     pub fn give_up(&mut self, osd: OsdId) -> Epoch {
         let down_at = self.map.osd(osd).expect("it exists").info.down_at;
         self.change(|next| _ = next.new_lost.insert(osd, down_at))
     }
 
-    /// An OSD comes back, and all hear of it.
+    /// Has an OSD come back, which all hear of.
     pub fn up(&mut self, osd: OsdId) {
         self.mark_up(osd.0);
         self.all_hear();
     }
 
-    /// All have the newest map, and time for what follows of it.
+    /// Lets all have the newest map, and time for what follows of it.
     fn all_hear(&mut self) {
         self.update_all();
         self.settle();
         self.pass(Duration::from_secs(4));
     }
 
-    /// The maps `from ..= until`: the first one whole, the others as changes.
+    /// Returns the maps `from ..= until`: the first one whole, the others as changes.
     pub fn message(&self, from: Epoch, until: Epoch) -> messages::OsdMap {
         let changes = self.changes.iter().filter(|(epoch, _)| (from..=until).contains(epoch));
         let mut message = messages::OsdMap {
@@ -380,7 +381,7 @@ impl Cluster {
         message
     }
 
-    /// The map of one epoch, whole, from somebody who keeps nothing older.
+    /// Returns the map of one epoch, whole, from somebody who keeps nothing older.
     pub fn whole(&self, epoch: Epoch) -> messages::OsdMap {
         let mut map = OsdMap::from_slice(&self.first).expect("our own");
         for change in self.changes.range(..=epoch).map(|(_, bytes)| bytes) {
@@ -411,17 +412,17 @@ impl Cluster {
 
     // ---- clients ----
 
-    /// A session of the client with an OSD.
+    /// Opens a session of the client with an OSD.
     pub fn connect(&mut self, osd: OsdId) -> SessionId {
         self.connect_as(osd, CLIENT, EntityAddr::default())
     }
 
-    /// A session of another client.
+    /// Opens a session of another client.
     pub fn connect_as(&mut self, osd: OsdId, client: EntityName, addr: EntityAddr) -> SessionId {
         self.open_session(osd, client, addr, 0)
     }
 
-    /// A session of the client, which can be asked to hold back.
+    /// Opens a session of the client, which can be asked to hold back.
     pub fn connect_patient(&mut self, osd: OsdId) -> SessionId {
         self.open_session(osd, CLIENT, EntityAddr::default(), features::PACIFIC)
     }
@@ -438,7 +439,7 @@ impl Cluster {
         self.backoffs.extract_if(.., |(to, _)| *to == session).map(|(_, message)| message).collect()
     }
 
-    /// The client has read what it is asked, behind all that it has sent.
+    /// Acknowledges what the client is asked, behind all that it has sent.
     pub fn acknowledge(&mut self, osd: OsdId, session: SessionId, block: &OsdBackoff) {
         let ack = OsdBackoff { op: BackoffOp::AckBlock, ..block.clone() }.seal(0, Target::default());
         let now = self.now;
@@ -450,7 +451,7 @@ impl Cluster {
         self.node(osd).tell_all(Duration::ZERO, move |shard, _| shard.client_closed(session));
     }
 
-    /// An operation of a client that has the map `epoch`; its first attempt is number 0.
+    /// Sends an operation of a client that has the map `epoch`; its first attempt is number 0.
     pub fn ask(&mut self, osd: OsdId, session: SessionId, tid: u64, epoch: Epoch, attempt: i32, op: Op) {
         self.ask_of(osd, session, tid, epoch, attempt, (HASH, OBJECT), op);
     }
@@ -536,7 +537,7 @@ impl Cluster {
         self.ask(osd, session, tid, epoch, 0, Op::read(0, 0));
     }
 
-    /// The OSD's shard that has the group.
+    /// Returns the OSD's shard that has the group.
     pub fn shard(&mut self, osd: OsdId) -> &mut Shard {
         &mut self.node(osd).home_mut().shard
     }
@@ -545,7 +546,7 @@ impl Cluster {
         self.nodes[osd.0 as usize].client_bytes()
     }
 
-    /// The answers to one request, oldest first: session, result and output.
+    /// Returns the answers to one request, oldest first: session, result and output.
     pub fn answers_to(&self, tid: u64) -> Vec<(SessionId, i32, String)> {
         let of = |answer: &&Answer| answer.tid == tid;
         let shown = |answer: &Answer| {
@@ -577,7 +578,7 @@ impl Cluster {
 
     // ---- time ----
 
-    /// One turn of one OSD: its outputs go on their way, its device gets its requests.
+    /// Runs one turn of one OSD: its outputs go on their way, its device gets its requests.
     pub fn turn(&mut self, osd: OsdId) {
         if self.stopped.contains(&osd) {
             return;
@@ -805,7 +806,7 @@ impl Cluster {
         self.now += time;
     }
 
-    /// An OSD looks at the time; what it does about it is on its way.
+    /// Has an OSD look at the time; what it does about it is on its way.
     pub fn tick(&mut self, osd: OsdId) {
         let now = self.now;
         self.node(osd).tick(now);
@@ -827,14 +828,14 @@ impl Cluster {
         }
     }
 
-    /// An OSD loses its power: what its disk has not flushed is gone. It starts again, and has no map.
+    /// Cuts an OSD's power: what its disk has not flushed is gone. It starts again, and has no map.
     pub fn lose_power(&mut self, osd: OsdId) {
         let (seed, limits) = (self.seed, self.limits);
         self.node(osd).lose_power(osd, seed, limits);
         self.in_transit.retain(|(from, to, _)| *from != osd && *to != osd);
     }
 
-    /// The session between two OSDs ends, with all that is on its way in it, and both learn it, the first one first.
+    /// Ends the session between two OSDs, with all that is on its way in it. Both learn it, the first one first.
     pub fn end_session(&mut self, first: OsdId, second: OsdId) {
         self.lose(first, second);
         self.lose(second, first);
@@ -845,23 +846,23 @@ impl Cluster {
         }
     }
 
-    /// Kinds of what is in transit from one OSD to another.
+    /// Returns the kinds of messages in transit from one OSD to another.
     pub fn in_transit_kinds(&self, from: OsdId, to: OsdId) -> Vec<u16> {
         let sent = self.in_transit.iter().filter(|(a, b, _)| (*a, *b) == (from, to));
         sent.map(|(.., envelope)| envelope.header.kind).collect()
     }
 
-    /// The monitors know no more of the group than that, and nothing for certain.
+    /// Has the monitors know no more of the group than that, and nothing for certain.
     pub fn fall_back(&mut self, known: PgHistory) {
         self.started.insert(PG, PgHistory { doubt: doubt::BEHIND, ..known });
     }
 
-    /// The operator has confirmed what the monitors know.
+    /// Confirms, as the operator, what the monitors know.
     pub fn confirm(&mut self) {
         self.started.values_mut().for_each(|known| known.doubt = doubt::NONE);
     }
 
-    /// Another interval of the group is recorded, late.
+    /// Records another interval of the group, late.
     pub fn record(&mut self, history: PgHistory) {
         self.started.insert(PG, history);
     }
@@ -877,7 +878,7 @@ impl Cluster {
     }
 }
 
-/// How many shards OSDs of tests have that do not say it: any test can be run with several.
+/// Returns how many shards OSDs of tests have that do not say it: any test can be run with several.
 fn shards_of_tests() -> usize {
     std::env::var("NACRE_TEST_SHARDS").map_or(1, |shards| shards.parse().expect("a number of shards"))
 }

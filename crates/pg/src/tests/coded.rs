@@ -33,7 +33,7 @@ fn is_recovering(cluster: &mut Cluster) -> bool {
     pg(cluster, A).state_bits(A) & pg_state::RECOVERING != 0
 }
 
-/// Both objects are there, and B's shards of them are bad.
+/// Makes a cluster in which both objects are there, and B's shards of them are bad.
 fn spoiled(seed: u64) -> (Cluster, SessionId) {
     let mut cluster = Cluster::coded(seed);
     let session = cluster.connect(A);
@@ -60,7 +60,7 @@ fn read(cluster: &mut Cluster, session: SessionId, tid: u64, object: usize) {
     cluster.ask_of(A, session, tid, Epoch(1), 0, OBJECTS[object], Op::read(0, 0));
 }
 
-/// Everybody has all shards, and knows it.
+/// Returns true if everybody has all shards, and knows it.
 fn is_whole(cluster: &mut Cluster) -> bool {
     [A, B, C].into_iter().all(|osd| pg(cluster, osd).core.missing.is_empty())
         && pg(cluster, A).members.missing_count() == 0
@@ -164,8 +164,8 @@ fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
     assert_eq!(ask(&mut cluster, 12, 1), [(Errno::ENOENT.as_result(), String::new())]);
 }
 
-/// C has, with A alone, the newer state of the second object, and is not in the acting set any more: another OSD has
-/// come for its shard. Nothing is recovered for the moment.
+/// Makes a cluster in which C has, with A alone, the newer state of the second object, and is not in the acting set any
+/// more: another OSD has come for its shard. Nothing is recovered for the moment.
 fn left_by_who_had_it() -> Cluster {
     let mut cluster = Cluster::coded_of(4, 1, Limits::default());
     let session = cluster.connect(A);

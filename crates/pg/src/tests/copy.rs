@@ -18,7 +18,7 @@ struct Copying {
 }
 
 impl Copying {
-    /// Two groups: one's primary is OSD 0, the other's OSD 1.
+    /// Makes two groups: one's primary is OSD 0, the other's OSD 1.
     fn new() -> Copying {
         let mut cluster = Cluster::new(3);
         cluster.split(2);
@@ -38,7 +38,7 @@ impl Copying {
         }
     }
 
-    /// A name whose object is in that group.
+    /// Returns a name whose object is in that group.
     fn name(&self, seed: u32, number: u32) -> Bytes {
         let names = (0..).map(|n| Bytes::from(format!("object-{number}-{n}")));
         let is_there =

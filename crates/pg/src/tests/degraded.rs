@@ -201,7 +201,8 @@ fn who_finds_that_its_clock_stood_still_reads_by_no_lease_from_before() {
     assert_eq!(cluster.answers_to(4), [(session, 0, "1,".to_owned())]);
 }
 
-/// A group whose primary has got an object that it lacked, as a client reads it, and does not have it durably yet.
+/// Makes a group whose primary has got an object that it lacked, as a client reads it, and does not have it durably
+/// yet.
 fn with_a_primary_that_has_just_got_an_object() -> Cluster {
     let mut cluster = Cluster::new(3);
     let pool = cluster.map.pools[&POOL].clone();
@@ -301,7 +302,7 @@ fn what_only_the_primary_has_is_copied_before_the_group_serves() {
     assert!(pushed.contains(&object(3).1) && !pushed.contains(&object(1).1), "{pushed:?}");
 }
 
-/// A group that may serve alone, of which only B has the last update. Gives how many updates were answered.
+/// Makes a group that may serve alone, of which only B has the last update. Returns how many updates were answered.
 fn alone(cluster: &mut Cluster) -> usize {
     let mut pool = cluster.map.pools[&POOL].clone();
     pool.min_size = 1;

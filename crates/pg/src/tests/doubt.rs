@@ -18,8 +18,8 @@ fn append(cluster: &mut Cluster, osd: OsdId, tid: u64) {
     assert_eq!(cluster.answers_to(tid).len(), 1, "{tid} by {osd}");
 }
 
-/// The group served on A and B; then on B and C, then on C and D, each time all that was written was brought to them,
-/// and more was. The monitors know of the first time only, and let A and B act.
+/// Makes a group that served on A and B; then on B and C, then on C and D, each time all that was written was brought
+/// to them, and more was. The monitors know of the first time only, and let A and B act.
 fn moved_on() -> Cluster {
     let mut cluster = Cluster::new(4);
     cluster.move_group(&[0, 1]);

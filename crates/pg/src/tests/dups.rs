@@ -23,7 +23,7 @@ fn ask(cluster: &mut Cluster, osd: OsdId, tid: u64, attempt: i32) {
     cluster.ask_of(osd, session, tid, epoch, attempt, (hash, &name(hash)), op);
 }
 
-/// A cluster whose group has carried out `updates` requests, and a log of 40 entries.
+/// Makes a cluster whose group has carried out `updates` requests, and a log of 40 entries.
 fn written(osds: i32, seed: u64, updates: u64, limits: Limits) -> Cluster {
     let limits = Limits { log_entries_min: 40, backfill_objects: 3, ..limits };
     let mut cluster = Cluster::limited(osds, seed, limits);
@@ -50,7 +50,7 @@ fn contents(cluster: &mut Cluster, osd: OsdId) -> Vec<String> {
     (0..OBJECTS).map(read).collect()
 }
 
-/// Every request comes again, at the primary `osd`: it gets the answer that it had, and nothing changes.
+/// Has every request come again, at the primary `osd`: it gets the answer that it had, and nothing changes.
 fn all_come_again(cluster: &mut Cluster, osd: OsdId, updates: u64) {
     let before = contents(cluster, osd);
     for tid in 1..=updates {

@@ -115,7 +115,8 @@ impl Writer {
     }
 }
 
-/// Many writes at a time until nothing fits; then deletes, and writes again. Which OSD has the least room varies.
+/// Writes many objects at a time until nothing fits; then deletes, and writes again. Which OSD has the least room
+/// varies.
 fn fill_and_go_on(seed: u64) {
     let mut writer = Writer::new(3, seed);
     let tight = OsdId((seed % 4) as i32);

@@ -31,7 +31,7 @@ fn state(snap: SnapId) -> ObjectId {
     ObjectId { snap, ..ObjectId::head(POOL, HASH, b"", NAME) }
 }
 
-/// Requests' numbers, which no two of any test share.
+/// Returns a request's number, which no two of any test share.
 fn next_tid() -> u64 {
     static TID: AtomicU64 = AtomicU64::new(1000);
     TID.fetch_add(1, Ordering::Relaxed)
@@ -46,7 +46,7 @@ fn write(cluster: &mut Cluster, letter: char) -> u64 {
     tid
 }
 
-/// An object that was `a` at snapshot 1, `b` at snapshot 2, and is `c`.
+/// Makes an object that was `a` at snapshot 1, `b` at snapshot 2, and is `c`.
 fn written(seed: u64) -> Cluster {
     written_in(Cluster::seeded(3, seed))
 }
@@ -73,7 +73,7 @@ fn spoil(cluster: &mut Cluster, osd: OsdId, snap: SnapId) {
     cluster.spoil(osd, &state(snap), 4096);
 }
 
-/// A read on the primary finds the object to be bad.
+/// Has a read on the primary find the object to be bad.
 fn find_bad(cluster: &mut Cluster, object: &ObjectId) {
     let stat = cluster.ready(A, |store| store.stat(object)).expect("it is there");
     let version = ObjectInfo::of(&stat).expect("it is whole").version;

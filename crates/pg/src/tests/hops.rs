@@ -26,7 +26,7 @@ fn hop(sample: &OpSample, hop: Hop) -> u32 {
     sample.hops().iter().find(|(name, _)| *name == hop).map_or(0, |(_, us)| *us)
 }
 
-/// The stretches of time follow each other and add up to the whole.
+/// Checks that the stretches of time follow each other and add up to the whole.
 fn hops_add_up(sample: &OpSample) {
     let hops = sample.hops();
     assert!(hops.is_sorted_by_key(|(hop, _)| *hop), "{hops:?}");

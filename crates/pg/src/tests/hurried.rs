@@ -17,7 +17,7 @@ fn name(n: u32) -> Vec<u8> {
     format!("o{n}").into_bytes()
 }
 
-/// Asks for `op` on object `n`, and lets everything happen that takes no time. Gives whether it was answered.
+/// Asks for `op` on object `n`, and lets everything happen that takes no time. Returns true if it was answered.
 fn is_answered(cluster: &mut Cluster, primary: OsdId, n: u32, op: Op) -> bool {
     let session = cluster.connect(primary);
     let tid = 1 + cluster.answers.len() as u64 * 100 + u64::from(n);
@@ -27,8 +27,8 @@ fn is_answered(cluster: &mut Cluster, primary: OsdId, n: u32, op: Op) -> bool {
     cluster.answers.iter().any(|answer| answer.tid == tid)
 }
 
-/// The member has been away while the large objects 0 and 1 and the small one 2 were written, and comes back. Clients
-/// have been served by `primary` at this very moment.
+/// Makes a cluster in which the member has been away while the large objects 0 and 1 and the small one 2 were written,
+/// and comes back. Clients have been served by `primary` at this very moment.
 fn comes_back(osd: OsdId, primary: OsdId) -> Cluster {
     let mut cluster = Cluster::new(3);
     cluster.down(&[osd]);

@@ -7,8 +7,8 @@ use types::{Epoch, OsdId};
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 
-/// A cluster of three in which A has missed `count` maps; in the first of them B became the primary, in the second A
-/// again if `back`.
+/// Makes a cluster of three in which A has missed `count` maps; in the first of them B became the primary, in the
+/// second A again if `back`.
 fn behind(count: u32, back: bool) -> Cluster {
     let mut cluster = Cluster::new(3);
     cluster.move_group(&[1, 0, 2]);

@@ -352,7 +352,7 @@ fn as_clients() -> Vec<(&'static str, Sample)> {
     vec![("osd_op", sample(op)), ("osd_op_reply", sample(reply))]
 }
 
-/// All samples by their names; `objects`: the pool that their objects are of.
+/// Returns all samples by their names; `objects`: the pool that their objects are of.
 pub(super) fn all(objects: PoolId) -> Vec<(&'static str, Sample)> {
     let samples = Samples { objects };
     let parts =

@@ -58,12 +58,12 @@ fn warm_of(cluster: &mut Cluster, osd: OsdId, hash: u32) -> SessionId {
     panic!("{osd} never answers a read");
 }
 
-/// Three members, of which the first has appended 1.
+/// Makes three members, of which the first has appended 1.
 fn cluster() -> (Cluster, SessionId) {
     cluster_of(1)
 }
 
-/// Three members with OSDs of so many shards, of which the first has appended 1.
+/// Makes three members with OSDs of so many shards, of which the first has appended 1.
 fn cluster_of(shards: usize) -> (Cluster, SessionId) {
     let mut cluster = Cluster::of_shards(3, 7, shards, 1);
     let session = cluster.connect(A);
@@ -218,7 +218,7 @@ impl Choices {
     }
 }
 
-/// Two groups on two shards, in each of which the first OSD has appended 1. Also its session.
+/// Makes two groups on two shards, in each of which the first OSD has appended 1. Returns its session, too.
 fn two_groups() -> (Cluster, SessionId) {
     let mut cluster = Cluster::of_shards(3, 7, 2, 2);
     let session = cluster.connect(A);
@@ -231,8 +231,8 @@ fn two_groups() -> (Cluster, SessionId) {
     (cluster, session)
 }
 
-/// The new `primary` changes both objects, whose members were changed in epoch `since`, beside reads at B. After which
-/// time each of the changes was answered.
+/// Has the new `primary` change both objects, whose members were changed in epoch `since`, beside reads at B. Returns
+/// the time after which each of the changes was answered.
 fn changed_beside_reads(cluster: &mut Cluster, primary: OsdId, since: Epoch, at_b: SessionId) -> [Option<Duration>; 2] {
     let begun = cluster.now();
     let session = cluster.connect(primary);

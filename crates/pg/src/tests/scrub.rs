@@ -103,7 +103,7 @@ fn scrub(cluster: &mut Cluster, deep: bool, repair: bool) -> ScrubMark {
     mark
 }
 
-/// Bytes of an object, read from the device.
+/// Returns the bytes of an object, read from the device.
 fn bytes(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> Vec<u8> {
     // The read waits for the device; asked again, it finds the bytes in memory.
     cluster.store(osd).set_block_cache_bytes(1 << 20);
@@ -140,7 +140,7 @@ fn listed(cluster: &mut Cluster) -> Result<usize, Errno> {
 /// good.
 type ToldCopy = (u64, Vec<String>, u64, bool);
 
-/// An object as it is told: its errors, name, version, copies, and the errors of all of them.
+/// Returns an object as it is told: its errors, name, version, copies, and the errors of all of them.
 fn told(inconsistent: &[u8]) -> (u64, String, u64, Vec<ToldCopy>, u64) {
     let mut r = wire::Reader::new(inconsistent);
     let (_, mut r) = r.versioned("inconsistent_obj_t", 2).unwrap();
@@ -348,7 +348,7 @@ fn readable_copies_that_differ_wait_for_a_choice() {
     }
 }
 
-/// The object of the cluster's clients.
+/// Returns the object of the cluster's clients.
 fn clients_object() -> ObjectId {
     ObjectId::head(POOL, 7, b"", b"object")
 }

@@ -28,7 +28,7 @@ struct Model {
 }
 
 impl Model {
-    /// A change is about to happen.
+    /// Keeps the state before a change that is about to happen.
     fn preserve(&mut self, snaps: &SnapContext) {
         for snap in snaps.snaps.iter().filter(|snap| snap.0 > self.seq) {
             self.at.insert(snap.0, self.head.clone());
@@ -185,7 +185,8 @@ impl Written {
         objects.into_iter().zip(infos).collect()
     }
 
-    /// All members have the same, every clone belongs to a snapshot that is there, and the primary has counted right.
+    /// Checks that all members have the same, every clone belongs to a snapshot that is there, and the primary has
+    /// counted right.
     fn check_stores(&mut self, members: [OsdId; 3]) {
         self.heal();
         let stored = self.stored(members[0]);
@@ -209,7 +210,7 @@ impl Written {
 }
 
 impl Written {
-    /// A store has clones listed under all snapshots that they are there for.
+    /// Checks that a store has clones listed under all snapshots that they are there for.
     fn check_lists(&mut self, osd: OsdId, stored: &BTreeMap<ObjectId, ObjectInfo>) {
         if !self.cluster.store(osd).lists_clones() {
             return;

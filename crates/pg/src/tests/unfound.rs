@@ -54,8 +54,8 @@ fn read(cluster: &mut Cluster, primary: OsdId, n: u32) -> Option<(i32, String)> 
     answer(cluster, tid)
 }
 
-/// A read, an update, an overwrite and a removal of the object wait with their client, and the OSD keeps nothing of
-/// them.
+/// Checks that a read, an update, an overwrite and a removal of the object wait with their client, and that the OSD
+/// keeps nothing of them.
 fn all_is_held_back(cluster: &mut Cluster, primary: OsdId, n: u32) {
     let ops = [Op::read(0, 0), appending(1), Op::write_full(Bytes::from_static(b"new")), Op::delete()];
     for (tid, op) in (3_000_000..).zip(ops) {
@@ -82,7 +82,7 @@ fn stored(cluster: &mut Cluster, osd: OsdId) -> Vec<ObjectId> {
     cluster.ready(osd, |store| store.list(&ObjectId::min(), &ObjectId::max(), 1000))
 }
 
-/// A pool of two copies, of which A has the only one; a block of one object is bad there, and D has come.
+/// Makes a pool of two copies, of which A has the only one; a block of one object is bad there, and D has come.
 fn with_a_bad_block_on_the_only_copy() -> Cluster {
     let mut cluster = filled(4, 12);
     let pool = PgPool { size: 2, min_size: 1, ..cluster.map.pools[&POOL].clone() };

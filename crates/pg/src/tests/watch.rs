@@ -60,7 +60,7 @@ impl Watched {
         std::mem::take(&mut self.cluster.told)
     }
 
-    /// (client, cookie) of all watchers, as the primary lists them.
+    /// Returns (client, cookie) of all watchers, as the primary lists them.
     fn watchers(&mut self) -> Vec<(i64, u64)> {
         let session = self.client(4999);
         let tid = self.send(session, Op::list_watchers());
@@ -292,7 +292,7 @@ impl Watched {
         );
     }
 
-    /// The session with a member ends once the update that was just asked for is on its way there.
+    /// Ends the session with a member once the update that was just asked for is on its way there.
     fn interrupt(&mut self) {
         let member = OsdId(1);
         let mut picks = 0..10_000;
@@ -303,7 +303,7 @@ impl Watched {
         self.cluster.settle();
     }
 
-    /// A notification completes at once, and brings answers of these watchers.
+    /// Checks that a notification completes at once, and brings answers of these watchers.
     fn reaches(&mut self, watchers: &[(SessionId, u64, i64)]) {
         self.told();
         let notifier = self.client(4003);

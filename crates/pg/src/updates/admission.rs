@@ -89,7 +89,7 @@ impl Pg {
         growth_bytes(&steps) + data + 2 * BLOCK_BYTES as u64
     }
 
-    /// Members are asked for how much they have room, so that no update has to wait for it.
+    /// Asks members for how much they have room, so that no update has to wait for it.
     pub(crate) fn ask_members_for_room(&mut self, cx: &mut Context<'_>) {
         for (osd, _) in self.members.receiving() {
             if !cx.shared.rooms.knows(osd) {

@@ -34,8 +34,8 @@ pub(crate) struct LoggedTransaction {
     pub rolled_forward: EVersion,
 }
 
-/// The log entry of a state of an object that comes or goes with an update. Only the update's own entry tells whose
-/// request it was.
+/// Returns the log entry of a state of an object that comes or goes with an update. Only the update's own entry tells
+/// whose request it was.
 fn other_entry(other: &OtherChange, version: EVersion, undo: Undo) -> LogEntry {
     LogEntry {
         version,
@@ -220,8 +220,8 @@ impl Pg {
         self.replication.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
     }
 
-    /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
-    /// have become too old. Changes nothing yet: [`Pg::append_logged`] does once the store has accepted.
+    /// Returns the transaction of one update: its steps, its log entry, the information, and the removal of log entries
+    /// that have become too old. Changes nothing yet: [`Pg::append_logged`] does once the store has accepted.
     pub(crate) fn logged_transaction(
         &self,
         cx: &Context<'_>,
@@ -276,7 +276,7 @@ impl Pg {
         (self.core.info.log_tail, self.core.info.rolled_forward) = (log_tail, rolled_forward);
     }
 
-    /// The primary's update has come to this member; its first byte did at `began`.
+    /// Takes the primary's update that has come to this member; its first byte did at `began`.
     pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, mut message: RepOp, began: Duration) {
         if !self.follows(from, message.pg.since) && !mutant::is(Mutant::FollowsAnyone) {
             tracing::debug!(pg = %self.core.id, %from, version = %message.entry.version, "update of another interval ignored");
@@ -312,7 +312,7 @@ impl Pg {
         cx.submit_or_stop(logged.transaction, then);
     }
 
-    /// The update `version` is durable on this OSD, the primary.
+    /// Notes that the update `version` is durable on this OSD, the primary.
     pub(crate) fn own_update_durable(
         &mut self,
         cx: &mut Context<'_>,
@@ -328,7 +328,7 @@ impl Pg {
         self.member_durable(cx, cx.whoami, since, version);
     }
 
-    /// A member tells how long the update `version` took it. It acknowledges the update with the same message.
+    /// Takes a member's word how long the update `version` took it. It acknowledges the update with the same message.
     pub(crate) fn member_hops(
         &mut self,
         now: Duration,
@@ -345,7 +345,7 @@ impl Pg {
         }
     }
 
-    /// A member that was brought everything serves from when it is settled.
+    /// Lets a member that was brought everything serve from when it is settled.
     fn serve_if_settled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
             && self.replication.is_settled_on(osd, until)
@@ -354,7 +354,7 @@ impl Pg {
         }
     }
 
-    /// A member has everything up to `version` durably.
+    /// Notes that a member has everything up to `version` durably.
     pub(crate) fn member_durable(&mut self, cx: &mut Context<'_>, osd: OsdId, since: Epoch, version: EVersion) {
         if since != self.core.interval.since || !self.is_active() && !self.peering.is_peered() {
             return;

@@ -38,7 +38,7 @@ pub(crate) struct Replication {
 }
 
 impl Replication {
-    /// An interval becomes active in which all members are at `head`.
+    /// Begins an active interval in which all members are at `head`.
     pub fn start(&mut self, members: &[OsdId], head: EVersion) {
         self.in_flight.clear();
         self.durable = members.iter().map(|osd| (*osd, head)).collect();
@@ -46,12 +46,12 @@ impl Replication {
         self.committed = head;
     }
 
-    /// How far clients may have been answered.
+    /// Returns how far clients may have been answered.
     pub fn committed(&self) -> EVersion {
         self.committed
     }
 
-    /// A member was brought an object, while the log's head was `head`.
+    /// Notes that a member was brought an object, while the log's head was `head`.
     pub fn brought(&mut self, head: EVersion) {
         self.brought = head;
     }
@@ -78,22 +78,22 @@ impl Replication {
         self.durable.get(&osd).copied().unwrap_or_default()
     }
 
-    /// Clients that wait for updates in flight.
+    /// Returns the sessions of clients that wait for updates in flight.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.in_flight.iter().map(|update| update.op.session)
     }
 
-    /// The operations whose updates are in flight, oldest first.
+    /// Returns the operations whose updates are in flight, oldest first.
     pub fn ops(&self) -> impl Iterator<Item = &ClientOp> {
         self.in_flight.iter().map(|update| &update.op)
     }
 
-    /// The operations whose updates were in flight, oldest first.
+    /// Returns the operations whose updates were in flight, oldest first.
     pub fn into_ops(self) -> impl Iterator<Item = ClientOp> {
         self.in_flight.into_iter().map(|update| update.op)
     }
 
-    /// The update `version`, if it is in flight.
+    /// Returns the update `version`, if it is in flight.
     pub(super) fn find(&mut self, version: EVersion) -> Option<&mut UpdateInFlight> {
         // Some updates have several versions, of which the last one is theirs.
         let index = self.in_flight.binary_search_by(|update| update.version.cmp(&version)).ok()?;

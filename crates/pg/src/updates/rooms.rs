@@ -90,7 +90,8 @@ impl Default for Rooms {
 }
 
 impl Rooms {
-    /// In a cluster whose OSDs have so many shards as this one, among which a primary divides its window.
+    /// Returns the room of an OSD in a cluster whose OSDs have so many shards as this one, among which a primary
+    /// divides its window.
     pub fn of_shards(shards: usize) -> Rooms {
         Rooms {
             window_bytes_max: WINDOW_BYTES_MAX * shards as u64,
@@ -113,7 +114,7 @@ impl Rooms {
         self.now = now;
     }
 
-    /// A new map: what was said to and by OSDs that went down, or started anew, is void.
+    /// Follows a new map: what was said to and by OSDs that went down, or started anew, is void.
     pub fn follow_map(&mut self, map: &OsdMap, sharing: BTreeSet<OsdId>) {
         self.epoch = map.epoch;
         let came_up = |osd: OsdId| map.osd(osd).filter(|_| map.is_up(osd)).map(|osd| osd.info.up_from);
@@ -180,7 +181,7 @@ impl Rooms {
         }
     }
 
-    /// The member has all updates of the group up to this version.
+    /// Notes that the member has all updates of the group up to this version.
     pub fn durable(&mut self, pgid: PgId, member: OsdId, version: EVersion) {
         let Some(sent) = self.in_flight.get_mut(&(pgid, member)) else { return };
         let window = self.windows.get_mut(&member).expect("something was sent");
@@ -193,7 +194,7 @@ impl Rooms {
         }
     }
 
-    /// The group's interval has ended: what was on its way is on no way any more.
+    /// Forgets updates of a group that were on their way, as its interval has ended.
     pub fn forget(&mut self, pgid: PgId) {
         let of_group = (pgid, OsdId(i32::MIN))..=(pgid, OsdId(i32::MAX));
         let members: Vec<OsdId> = self.in_flight.range(of_group).map(|((_, member), _)| *member).collect();
@@ -206,7 +207,7 @@ impl Rooms {
         self.waiting.remove(&pgid);
     }
 
-    /// A member has told how large this OSD's window is.
+    /// Takes the window that a member has told this OSD.
     pub fn told(&mut self, member: OsdId, message: &RoomTold) -> RoomSeen {
         let window = self.windows.entry(member).or_default();
         (window.bytes, window.epoch) = (message.bytes, message.epoch);
@@ -217,12 +218,12 @@ impl Rooms {
 
     // ---- as member ----
 
-    /// A primary wants to know its window.
+    /// Notes that a primary wants to know its window.
     pub fn asked(&mut self, primary: OsdId) {
         self.asking.insert(primary);
     }
 
-    /// A primary knows its window.
+    /// Notes that a primary knows its window.
     pub fn seen(&mut self, primary: OsdId, message: &RoomSeen) {
         if let Some(promise) = self.promises.get_mut(&primary).filter(|promise| promise.number == message.number) {
             // Room that the primary had may be this OSD's own part now.
@@ -231,13 +232,13 @@ impl Rooms {
         }
     }
 
-    /// An update of this OSD's own finds no room beside what others are promised: who has more than an even part is
-    /// told of less.
+    /// Notes that an update of this OSD's own finds no room beside what others are promised: an OSD that has more than
+    /// an even part is told of less.
     pub fn own_part_lacks(&mut self) {
         self.shares_anew = true;
     }
 
-    /// Bytes that others may still send.
+    /// Returns the bytes that others may still send.
     pub fn promised_bytes(&self) -> u64 {
         self.promises.values().map(|promise| promise.bytes).sum()
     }

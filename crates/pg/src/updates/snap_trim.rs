@@ -94,7 +94,7 @@ impl Pg {
         cx.agenda.wakes.insert((cx.now + PAUSE, self.core.id));
     }
 
-    /// The group may not, or need not, trim now. What it has not come to, it begins anew.
+    /// Leaves the turn, as the group may not, or need not, trim now. What it has not come to, it begins anew.
     fn leave_turn(&mut self, cx: &mut Context<'_>) {
         let trim = &mut self.snap_trim;
         if trim.run.as_ref().is_some_and(|run| !run.in_flight.is_empty()) {
@@ -203,7 +203,7 @@ impl Pg {
         }
     }
 
-    /// One update of an object is done; or there was nothing to do.
+    /// Notes that one update of an object is done; or that there was nothing to do.
     pub(crate) fn trimmed(&mut self, cx: &mut Context<'_>, object: ObjectId, trim: Trim) {
         let Some(run) = &mut self.snap_trim.run else { return };
         if run.in_flight.remove(&object) && trim.more {

@@ -25,7 +25,7 @@ impl TrimTurns {
         false
     }
 
-    /// The group is done, or gives up. Gives one that waits, which should ask again.
+    /// Ends the turn of a group that is done, or gives up. Returns one that waits, which should ask again.
     pub fn end(&mut self, pgid: PgId) -> Option<PgId> {
         self.waiting.remove(&pgid);
         if !self.running.remove(&pgid) {

@@ -131,12 +131,13 @@ impl Watches {
         u64::from(epoch.0) << 32 | u64::from(self.notify_count.wrapping_add(1))
     }
 
-    /// Clients connect again, and ask again.
+    /// Forgets all watches and notifications: clients connect again, and ask again.
     pub fn interval_ended(&mut self) {
         *self = Watches { notify_count: self.notify_count, ..Watches::default() };
     }
 
-    /// The object information names these watchers. Those not known yet have not connected in this interval.
+    /// Takes over the watchers that the object information names. Watchers that are not known yet have not connected in
+    /// this interval.
     pub fn learn(
         &mut self,
         object: &ObjectId,
@@ -173,13 +174,13 @@ impl Watches {
         })
     }
 
-    /// Objects that are watched.
+    /// Returns the objects that are watched.
     pub fn objects(&self) -> Vec<ObjectId> {
         self.objects.keys().cloned().collect()
     }
 
-    /// The object information names these watchers and no others: watches that it does not name are no more. Their
-    /// clients are told where they are connected.
+    /// Ends watches that the object information does not name: `watchers` are all that it names. Their clients are told
+    /// where they are connected.
     pub fn end_others(&mut self, object: &ObjectId, watchers: &BTreeMap<WatchKey, WatchInfo>) -> Vec<Told> {
         let known = self.objects.get(object).into_iter().flat_map(BTreeMap::keys);
         let ended: Vec<WatchKey> = known.filter(|key| !watchers.contains_key(key)).copied().collect();
@@ -199,7 +200,8 @@ impl Watches {
         watches.iter().filter(own).map(|((cookie, _), _)| *cookie).collect()
     }
 
-    /// A client watches over `session`, or none if that has ended meanwhile. It is told what it has not answered yet.
+    /// Notes that a client watches over `session`, or over none if that has ended meanwhile. The client is told what it
+    /// has not answered yet.
     pub fn connect(
         &mut self,
         object: &ObjectId,
@@ -226,7 +228,7 @@ impl Watches {
         }
     }
 
-    /// Clients of this session are reached no more.
+    /// Notes that clients of this session are reached no more.
     pub fn session_closed(&mut self, session: SessionId, now: Duration) {
         for watch in self.objects.values_mut().flat_map(BTreeMap::values_mut) {
             if watch.session == Some(session) {
@@ -236,7 +238,7 @@ impl Watches {
         }
     }
 
-    /// A watch is no more. If its client is to be `told`, it hears so where it is connected.
+    /// Ends a watch. If its client is to be `told`, it hears so where it is connected.
     pub fn end(&mut self, object: &ObjectId, key: &WatchKey, told: bool) -> Vec<Told> {
         let Some(watches) = self.objects.get_mut(object) else { return Vec::new() };
         let Some(watch) = watches.remove(key) else { return Vec::new() };
@@ -295,7 +297,7 @@ impl Watches {
         out
     }
 
-    /// A client has answered, for one of its watches or for all.
+    /// Takes a client's answer, for one of its watches or for all.
     pub fn answered(
         &mut self,
         object: &ObjectId,
@@ -341,7 +343,7 @@ impl Watches {
         late.into_iter().filter_map(|id| self.complete(id, true)).collect()
     }
 
-    /// Clients that are locked out count as silent for too long.
+    /// Has clients that are locked out count as silent for too long.
     pub fn lock_out(&mut self, is_locked_out: impl Fn(&EntityAddr) -> bool, now: Duration) {
         for watch in self.objects.values_mut().flat_map(BTreeMap::values_mut) {
             if is_locked_out(&watch.addr) {
@@ -350,7 +352,8 @@ impl Watches {
         }
     }
 
-    /// Watches that are to be removed now, as their clients are silent. Each is given again only after a while.
+    /// Returns the watches that are to be removed now, as their clients are silent. Each is given again only after a
+    /// while.
     pub fn overdue(&mut self, now: Duration) -> Vec<(ObjectId, WatchKey)> {
         const ASK_AGAIN: Duration = Duration::from_secs(30);
         let mut overdue = Vec::new();

@@ -25,7 +25,7 @@ const ASK_IDLE: Duration = Duration::from_millis(300);
 const KEEP: Duration = Duration::from_secs(10);
 
 impl Pg {
-    /// A client's read has come to this OSD, which is not the primary.
+    /// Answers a client's read that has come to this OSD, which is not the primary.
     pub(crate) fn replica_read(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         self.replica_reads.wanted_at = Some(cx.now);
@@ -78,7 +78,7 @@ impl Pg {
         }
     }
 
-    /// Time has passed: a share that is about to end is asked for again if there may be more to read.
+    /// Asks again for a share that is about to end, as time has passed, if there may be more to read.
     pub(crate) fn keep_share(&mut self, cx: &mut Context<'_>) {
         let is_wanted = self.replica_reads.wanted_at.is_some_and(|at| cx.now < at + KEEP);
         if is_wanted && !self.core.is_primary(cx.whoami) && self.may_have_share() {
@@ -99,8 +99,9 @@ impl Pg {
         self.core.log.after(version).is_none_or(|mut entries| entries.any(|entry| is_of(&entry.object)))
     }
 
-    /// The primary: `member` wants to read, too. It may as long as all serving members let this OSD read, if it has
-    /// been recorded as one of them and no more can be added in this interval: who is added later has promised nothing.
+    /// Gives `member`, as primary, a share of the leases by which it wants to read, too. It gets one as long as all
+    /// serving members let this OSD read, if it has been recorded as one of them and no more can be added in this
+    /// interval: a member that is added later has promised nothing.
     pub(crate) fn share_wanted(&mut self, cx: &mut Context<'_>, member: OsdId, wish: ShareWish) -> Option<Share> {
         let may_share = wish.pg.since == self.core.interval.since
             && self.core.is_primary(cx.whoami)
@@ -117,7 +118,7 @@ impl Pg {
         Some(Share { wish, span: span.as_micros() as u64, committed: self.replication.committed() })
     }
 
-    /// The primary lets this member read.
+    /// Takes a share by which the primary lets this member read.
     pub(crate) fn share_told(&mut self, cx: &mut Context<'_>, from: OsdId, share: &Share) {
         // The stamp has whole microseconds, the clock may be finer.
         let stamp = u128::from(share.wish.stamp);
@@ -128,7 +129,7 @@ impl Pg {
         self.keep_share(cx);
     }
 
-    /// A lookup that a read waited for is done. `None`: it is not one that is answered here beside the primary.
+    /// Goes on with a read whose lookup is done. `None`: it is not one that is answered here beside the primary.
     pub(super) fn replica_lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -202,7 +203,7 @@ impl Pg {
     }
 }
 
-/// Steps that ask for nothing but what is stored of the object.
+/// Returns true if the step asks for nothing but what is stored of the object.
 fn is_plain_read(code: OpCode) -> bool {
     const PLAIN: &[OpCode] = &[
         OpCode::READ,

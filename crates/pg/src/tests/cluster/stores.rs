@@ -5,7 +5,7 @@ use store::{Lookup, Memory, Step, Store, Transaction};
 use types::{ObjectId, OsdId};
 
 impl Cluster {
-    /// One turn of an OSD, and all that comes of it.
+    /// Runs one turn of an OSD, and all that comes of it.
     fn run(&mut self, osd: OsdId) {
         self.turn(osd);
         self.settle();
