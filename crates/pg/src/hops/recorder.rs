@@ -1,4 +1,4 @@
-//! Which operations are kept, and for how long.
+//! Choice of the operations that are kept, and for how long.
 
 use super::counts::OpCounts;
 use super::member::MemberAck;

@@ -265,8 +265,8 @@ pub(crate) fn trim(
 }
 
 impl Effects {
-    /// Notes, in an erasure-coded pool, how shards take back what becomes of the object itself, which was as `before`
-    /// says.
+    /// Takes the data out of the steps, in an erasure-coded pool, and notes how shards take back what becomes of the
+    /// object itself, which was as `before` says.
     pub(super) fn separate_shards(&mut self, request: &Request<'_>, before: &ObjectStat, size_bytes: u64) {
         self.change = request
             .layout

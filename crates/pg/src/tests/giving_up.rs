@@ -170,7 +170,7 @@ fn a_lost_head_leaves_what_snapshots_preserve() {
         heal(&mut cluster);
         assert_eq!((answer(&cluster, waits), unfound(&mut cluster)), (None, 1));
         if is_gone {
-            // Not even what it knew of its snapshots is left.
+            // The object's knowledge of its snapshots is not left, either.
             for osd in ALL {
                 cluster.change_store(osd, vec![Step::Remove { object: state(SnapId::HEAD) }]);
             }
