@@ -498,7 +498,7 @@ impl Pg {
         }
     }
 
-    /// Brings log, missing objects and information to the authoritative log; gives the steps that do it in the store.
+    /// Brings log, missing objects and information to the authoritative log; returns the steps that do it in the store.
     fn merge_log(&mut self, after: EVersion, entries: &[LogEntry], theirs: &PgInfo) -> Result<Vec<Step>, NoOverlap> {
         let mut entries = entries.to_vec();
         self.as_lost(&mut entries);
