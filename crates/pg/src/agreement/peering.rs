@@ -751,8 +751,8 @@ impl Pg {
         let is_ready = is_enough || mutant::is(Mutant::MinSizeIgnored);
         if is_ready && (!self.peering.is_peered() || self.adopted_are_kept(cx)) {
             if self.peering.is_peered() {
-                // An OSD that is to leave the group stays in it until as many others serve as there should be. Once it
-                // leaves, the record that is asked for here does not name it any more.
+                // An OSD that is to leave the group stays in it until as many others serve as there should be: the
+                // record that is asked for here does not name it any more.
                 if self.serving_copies() < usize::from(self.core.interval.shape.size) {
                     self.consider_temp(cx);
                 }

@@ -1,5 +1,5 @@
-//! States of objects that nobody has any more are given up on an operator's word. The states that snapshots preserve
-//! stay, and go with them.
+//! States of objects that nobody has any more are given up on an operator's word. States that snapshots preserve
+//! stay, and go with their snapshots.
 
 use super::cluster::{Cluster, PG, POOL};
 use crate::group::object_info::ObjectInfo;
