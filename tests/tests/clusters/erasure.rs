@@ -88,7 +88,7 @@ fn start_osd(cluster: &TestCluster, osd: &str) -> Killed {
     child
 }
 
-fn kill_osd(cluster: &TestCluster, osd: &str) {
+pub(crate) fn kill_osd(cluster: &TestCluster, osd: &str) {
     cluster.signal(&format!("osd.{osd}"), Signal::KILL);
     let started = Instant::now();
     while cluster.ceph_json(&["osd", "info", osd])["up"].as_u64() != Some(0) {

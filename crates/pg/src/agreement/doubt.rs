@@ -195,15 +195,15 @@ mod tests {
             check(&old, &[(0, whole(10)), (1, whole(20)), (2, whole(30)), (3, whole(30))], None),
             (30, vec![2, 3], vec![0, 1])
         );
-        // One that is being filled has not what it takes.
+        // An OSD that is being filled does not have what it takes.
         assert_eq!(check(&old, &[(0, whole(10)), (1, copy(None, false, 40))], None), (10, vec![0], vec![]));
-        // Nobody has as much as those of the record had.
+        // No copy has as much as the copies of the record had.
         assert_eq!(check(&old, &[(2, whole(5))], None), (10, vec![0, 1], vec![]));
         assert_eq!(check(&old, &[], None), (10, vec![0, 1], vec![]));
-        // Nothing was known of it, and there is nothing; or there is.
+        // The record names no member, and there is nothing; or there is a copy.
         assert_eq!(check(&record(&[], 0), &[(2, whole(0))], None), (0, vec![], vec![]));
         assert_eq!(check(&record(&[], 0), &[(2, whole(9))], None), (9, vec![2], vec![]));
-        // It has served, and what is left is part of it: it is not begun anew.
+        // The group has served, and a part of it is left: it is not begun anew.
         assert_eq!(check(&record(&[], 0), &[(2, copy(None, false, 9))], None), (9, vec![], vec![]));
     }
 

@@ -194,7 +194,7 @@ impl Pg {
         info.last_update = version;
         info.stats.clones -= clones.len() as i64;
         info.stats.objects -= clones.len() as i64 + i64::from(former.is_none());
-        // How large the lost state was, nobody knows.
+        // The size of the lost state is not known.
         self.scrub.set_mark(self.scrub.mark().counted_anew());
         let mut own_steps = steps.clone();
         own_steps.push(self.scrub.mark().step());

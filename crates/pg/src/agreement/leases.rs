@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId};
 
-/// How long a holder may rely on a grant, since it asked.
+/// Time for which a holder may rely on a grant, since it asked.
 pub(crate) const LEASE: Duration = Duration::from_millis(1500);
-/// How long a grantor keeps its promise, since it was asked.
+/// Time for which a grantor keeps its promise, since it was asked.
 const PROMISE: Duration = Duration::from_millis(1650);
 /// A question is repeated after this time.
 const ASK_AGAIN: Duration = Duration::from_millis(300);

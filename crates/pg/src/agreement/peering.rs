@@ -498,7 +498,7 @@ impl Pg {
         }
     }
 
-    /// Brings log, missing objects and information to the authoritative log; gives the steps that do it in the store.
+    /// Brings log, missing objects and information to the authoritative log; returns the steps that do it in the store.
     fn merge_log(&mut self, after: EVersion, entries: &[LogEntry], theirs: &PgInfo) -> Result<Vec<Step>, NoOverlap> {
         let mut entries = entries.to_vec();
         self.as_lost(&mut entries);
@@ -751,8 +751,8 @@ impl Pg {
         let is_ready = is_enough || mutant::is(Mutant::MinSizeIgnored);
         if is_ready && (!self.peering.is_peered() || self.adopted_are_kept(cx)) {
             if self.peering.is_peered() {
-                // An OSD that is to leave the group stays in it until as many others serve as there should be. Once it
-                // leaves, the record that is asked for here does not name it any more.
+                // An OSD that is to leave the group stays in it until as many others serve as there should be: the
+                // record that is asked for here does not name it any more.
                 if self.serving_copies() < usize::from(self.core.interval.shape.size) {
                     self.consider_temp(cx);
                 }

@@ -1,4 +1,4 @@
-//! How far a group is on the way to serving.
+//! State of a group on its way to serving.
 
 use crate::agreement::found_copies::Doubt;
 use crate::agreement::ways_back::GoingBack;

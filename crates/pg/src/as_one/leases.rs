@@ -35,7 +35,7 @@ impl LeaseGrants {
         let new = || Grant { by: vec![false; self.shards], epoch: Epoch(0), begun: now };
         let gathered = self.grants.entry(key).or_insert_with(new);
         gathered.by[shard] = true;
-        // It covers the groups that the holder has when it has that map, too.
+        // The lease covers the groups that the holder has when it has that map, too.
         gathered.epoch = gathered.epoch.max(grant.epoch);
         if !gathered.by.iter().all(|granted| *granted) && !mutant::is(Mutant::FirstShardGrants) {
             return None;

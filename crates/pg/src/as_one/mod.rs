@@ -120,7 +120,7 @@ impl AsOne {
         })
     }
 
-    /// To be called about once a second.
+    /// Forgets what has waited for too long. To be called about once a second.
     pub fn tick(&mut self, now: Duration) {
         self.leases.tick(now);
     }

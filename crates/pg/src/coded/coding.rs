@@ -1,4 +1,4 @@
-//! How a pool's objects are coded.
+//! Coding of a pool's objects.
 
 use bytes::Bytes;
 use ec::{Code, Profile, StripeLayout, Technique};

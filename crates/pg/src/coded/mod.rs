@@ -62,7 +62,7 @@ pub(crate) struct Coded {
     /// Proofs of objects of which shards are computed.
     proofs: BTreeMap<ObjectId, Proof>,
     old_shards: OldShards,
-    /// How far members have been told to forget what updates replaced.
+    /// Version up to which members have been told to forget what updates replaced.
     told_forward: EVersion,
     /// Reads that this OSD answers, as member and as primary for itself.
     serves: BTreeMap<LookupId, Serve>,

@@ -6,7 +6,7 @@ use ec::StripeLayout;
 use osdmap::{OsdMap, PgPool};
 use types::OsdId;
 
-/// How a pool keeps its objects though OSDs fail.
+/// Protection of a pool's objects against the failure of OSDs.
 ///
 /// The kinds differ in these matters; the rest of the crate asks about them, or matches the kind where the ways part:
 ///

@@ -11,7 +11,7 @@ use store::Step;
 use types::{EVersion, ObjectId, SnapId};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// How one shard takes one update back.
+/// Way in which one shard takes one update back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Undo {
     /// Nothing has changed; or the pool is replicated, where updates are taken back by copying.
@@ -248,7 +248,7 @@ fn encode_pairs(pairs: &[(Bytes, Option<Bytes>)], w: &mut Writer) {
     }
 }
 
-/// How long the object was on this shard, and attributes that it had.
+/// Length of the object on this shard, and attributes that it had.
 type Former = (u64, Vec<(Bytes, Option<Bytes>)>);
 
 fn decode_former(r: &mut Reader<'_>) -> Result<Former, DecodeError> {

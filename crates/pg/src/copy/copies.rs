@@ -11,7 +11,7 @@ use wire::basic::{Locator, NO_SHARD, SPgId};
 use wire::messages::{Op, OpCode, OpFlags, OsdOp, OsdOpReply, op_flag};
 use wire::{Decode, DecodeError, Reader, Rope};
 
-/// How much of an object's bytes comes in one answer.
+/// Bytes of an object that come in one answer.
 pub(crate) const PIECE_BYTES: u64 = 8 << 20;
 const OMAP_ENTRIES: u64 = 1024;
 /// Result of a step whose output would bring more into memory than one operation may.

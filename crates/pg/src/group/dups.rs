@@ -20,7 +20,7 @@ pub const DUPS_MAX: usize = 3000;
 /// Memory that a dup takes, in bytes, with its place in the index, without outputs.
 const DUP_BYTES: usize = 160;
 
-/// How many dups a group may keep.
+/// Limit on the dups of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DupsLimit {
     /// Updates before the log's tail that dups may be of.

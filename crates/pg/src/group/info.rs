@@ -39,8 +39,8 @@ pub struct PgInfo {
     pub created: Epoch,
     pub last_user_version: u64,
     pub stats: PgStats,
-    /// How many groups the pool had in the interval in which this was written: with it the group's objects are known
-    /// from the store alone. 0: not known (written by a version that did not keep it).
+    /// Number of groups that the pool had in the interval in which this was written: with it the group's objects are
+    /// known from the store alone. 0: not known (written by a version that did not keep it).
     pub pg_num: u32,
     /// Updates up to here will stay, as all who serve had them; in erasure-coded pools nothing is kept any more to take
     /// them back. A lower bound.

@@ -12,7 +12,7 @@ pub struct PoolShape {
     pub size: u8,
     pub min_size: u8,
     pub pg_num: u32,
-    /// How many groups there are to be next; fewer only while some are about to be merged.
+    /// Number of groups that there are to be next; smaller only while some are about to be merged.
     pub pg_num_pending: u32,
     pub protection: Protection,
 }

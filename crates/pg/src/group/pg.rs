@@ -65,7 +65,7 @@ pub(crate) struct Pg {
     pub(crate) coded: Coded,
     /// As primary: watchers of the objects.
     pub(crate) watches: Watches,
-    /// How many watches this primary has removed.
+    /// Count of the watches that this primary has removed.
     pub(crate) watch_removals: i32,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,

@@ -127,7 +127,7 @@ impl Encode for SnapSet {
     }
 }
 
-/// How what clones share is written.
+/// Form in which the ranges that clones share are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Overlaps {
     /// Form of Ceph's interval sets, until version 4 of object information.

@@ -32,7 +32,7 @@ impl Pg {
         assert!(before < pg_num, "pg {} has a table of {before} groups, the map has {pg_num}", self.core.id);
         let of_seed = |seed| PgId { seed, ..self.core.id };
         let is_there = |seed: u32| seed >= before && cx.store.pgs_contain(of_seed(seed));
-        // One that comes of another one which is there already is made where that one is split.
+        // A group that comes of another one which is there already is made where that one is split.
         let is_made = |seed: &u32| is_there(*seed) || ancestors(*seed).any(is_there);
         let mut seeds: Vec<u32> =
             osdmap::split_children(self.core.id.seed, before, pg_num).filter(|seed| !is_made(seed)).collect();
@@ -43,7 +43,7 @@ impl Pg {
         self.drop_parts(cx);
         let stats = self.core.info.stats;
         for child in &children {
-            // Nobody has counted; over all groups the sums stay right.
+            // Nobody has counted the parts; over all groups the sums stay right.
             let share = 1 << (osdmap::split_bits(child.seed, pg_num) - osdmap::split_bits(self.core.id.seed, before));
             let (objects, clones, bytes) = (stats.objects / share, stats.clones / share, stats.bytes / share);
             self.core.info.stats.objects -= objects;

@@ -20,7 +20,7 @@ pub struct PgTable {
     pub dups: Vec<LogEntry>,
     /// Objects that this member lacks, with the versions it should have.
     pub missing: BTreeMap<ObjectId, EVersion>,
-    /// How far the background check has come.
+    /// Progress of the background check.
     pub check: CheckMark,
     /// Times of scrubs, and what came of them.
     pub scrub: ScrubMark,

@@ -1,4 +1,4 @@
-//! How far a group is from having all its copies where they should be.
+//! Counts of the copies that a group lacks, or does not have where they should be.
 
 use crate::agreement::members::Standing;
 use crate::group::pg::Pg;

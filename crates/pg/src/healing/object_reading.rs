@@ -164,7 +164,7 @@ impl ObjectReading {
             piece.attrs = attrs.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect();
             piece.omap_header = self.omap_header.take().expect("asked for above");
         }
-        // From here on nothing is asked for any more: the piece is made.
+        // The piece is made: nothing is asked for from here on.
         self.omap_after = omap_after;
         if let Some((offset, data)) = self.data.take() {
             let (_, len) = runs.pop_front().expect("its bytes were read");

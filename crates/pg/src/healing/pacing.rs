@@ -1,4 +1,4 @@
-//! How fast objects are sent to where they are missing, so that clients hardly feel it.
+//! Pace at which objects are sent to where they are missing, so that clients hardly feel it.
 //!
 //! Every OSD watches how long its clients' operations take and compares times in which objects are on their way with
 //! quiet ones: those before, and a short slot every few seconds in which no OSD sends any. All OSDs keep the same
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_rate_goes_where_clients_hardly_feel_it() {
-        // They take a quarter more at 100 MB/s.
+        // Clients' operations take a quarter longer at 100 MB/s.
         let rate = run(60, 100, 1e9, |load| 1e-3 * (1.0 + load / 400e6));
         assert!((40e6..130e6).contains(&rate), "{rate}");
     }

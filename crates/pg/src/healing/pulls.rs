@@ -60,7 +60,7 @@ impl Pulls {
         self.settling.contains_key(object)
     }
 
-    /// Notes that an object that has come is durable in that. Returns true if it is so each time that it came.
+    /// Notes that an object is durable as it came once. Returns true if it is durable as often as it came.
     pub(super) fn settled(&mut self, object: &ObjectId) -> bool {
         let Some(times) = self.settling.get_mut(object) else { return false };
         *times -= 1;

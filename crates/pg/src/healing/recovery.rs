@@ -118,7 +118,7 @@ impl Pg {
             self.reread_if_unfound(cx, object);
         }
         self.unreadable.remove(object);
-        // Nobody is sent one part of what was here and one of what comes.
+        // A receiver is not sent one part of the former object and one of the new.
         for queue in self.pushes.values_mut() {
             if queue.reading.as_ref().is_some_and(|reading| reading.object == *object) {
                 (queue.reading, queue.waits_for) = (None, None);
@@ -296,7 +296,7 @@ impl Pg {
         }
         let has_all = self.core.missing.is_empty() && self.pulls.are_durable();
         if self.pulls.are_durable() {
-            // Others are backfilled from now on, also if what is still missing here is unfound.
+            // Other members are backfilled from now on, also if what is still missing here is unfound.
             self.recover(cx);
         }
         if has_all || self.peering.is_peered() {
@@ -517,7 +517,7 @@ impl Pg {
                 tracing::error!(pg = %self.core.id, %from, %head, %wanted, "updates are missing");
                 return self.session_ended(cx, from);
             }
-            // Nobody builds on this before the monitors have recorded that this member serves.
+            // The group does not build on this before the monitors have recorded that this member serves.
             self.core.info.complete = true;
             self.core.info.last_backfill = None;
             self.core.info.last_epoch_started = since;

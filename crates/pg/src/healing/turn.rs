@@ -44,8 +44,8 @@ impl Pg {
         let (too_full, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.is_too_full(cx, *osd, Work::Backfill));
         blocked.backfill = !too_full.is_empty();
         // An object that comes here soon can be neither compared nor sent yet, and a member that is behind answers for
-        // nothing once it is backfilled. An object that nobody has is passed, if it is known which version of it is
-        // lacking.
+        // nothing once its backfill has begun. An object that nobody has is passed, if it is known which version of it
+        // is lacking.
         let can_compare = !pulls && self.unreadable.values().all(Option::is_some) && self.pulls.are_durable();
         ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
     }

@@ -1,4 +1,4 @@
-//! How far a comparison of members has come, object by object.
+//! Progress of comparisons of members, object by object.
 
 use crate::context::Context;
 use crate::group::lookup::{NoAnswer, ready};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use store::LookupId;
 use types::{EVersion, ObjectId, OsdId, SnapId};
 
-/// How far a member has been brought.
+/// Progress of a member that is backfilled.
 #[derive(Debug)]
 pub(crate) struct Backfill {
     /// Objects before this one are the same there, or in the queue, or on their way.

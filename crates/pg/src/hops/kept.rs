@@ -1,4 +1,4 @@
-//! How operations that are kept, or not answered yet, are shown.
+//! Operations that are kept, or not answered yet, as they are shown.
 
 use super::sample::OpSample;
 use super::times::OpTimes;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// [`Tuning::complain_after`](crate::Tuning::complain_after) says otherwise.
 pub const COMPLAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// How far an operation has come that is not answered.
+/// Progress of an operation that is not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpState {
     /// The operation waits, as its placement group does not serve.

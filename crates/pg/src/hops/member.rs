@@ -8,7 +8,7 @@ use wire::{Decode, DecodeError, Encode, Reader, Writer};
 /// A member tells how long an update took it, even if nobody asked, from here on.
 pub(crate) const SLOW: Duration = Duration::from_millis(50);
 
-/// How long the steps of an update took on a member that is not the primary, in microseconds of its own clock.
+/// Times that the steps of an update took on a member that is not the primary, in microseconds of its own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemberHops {
     /// Time from the first byte of the message to the last.

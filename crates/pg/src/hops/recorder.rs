@@ -1,4 +1,4 @@
-//! Which operations are kept, and for how long.
+//! Choice of the operations that are kept, and for how long.
 
 use super::counts::OpCounts;
 use super::member::MemberAck;
@@ -82,7 +82,7 @@ impl Recorder {
         chosen
     }
 
-    /// Adapts how many operations are chosen to the last second, and drops old minutes. To be called about once a second.
+    /// Adapts how many operations are chosen, by the last second, and drops old minutes. To be called once a second.
     pub fn tick(&mut self, now: Duration) {
         let mut shift = 0;
         while self.per_second > 0 && self.seen >> shift > self.per_second {

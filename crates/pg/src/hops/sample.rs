@@ -14,23 +14,23 @@ const WHAT_BYTES_MAX: usize = 96;
 /// A stretch of an operation's time on its primary. They follow each other: together they are the whole.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Hop {
-    /// From the first byte of the message to the last.
+    /// The time from the first byte of the message to the last.
     Receive,
-    /// Until it was begun: see [`WaitReasons`]; if there is none, operations on the same object came before.
+    /// The time until it was begun: see [`WaitReasons`]; if there is none, operations on the same object came before.
     Wait,
     /// Metadata that was not in memory.
     Lookup,
     /// Data that was not in memory.
     Read,
-    /// From the update's execution until its writes went to the device: the rest of that turn of the loop, and commits
-    /// before it.
+    /// The time from the update's execution until its writes went to the device: the rest of that turn of the loop, and
+    /// commits before it.
     Queue,
     /// Data and log record on their way to the device.
     Write,
     Flush,
-    /// From when the update was durable here until the last other member had it too.
+    /// The time from when the update was durable here until the last other member had it too.
     Replicas,
-    /// Until the answer was given to the network.
+    /// The time until the answer was given to the network.
     Answer,
 }
 
@@ -68,7 +68,7 @@ pub struct MemberSample {
     pub osd: OsdId,
     /// Stamp of its acknowledgement.
     pub acked: Stamp,
-    /// How long it says that it took. What is left of the time until `acked` went into sending, the network, and
+    /// Times that the member says it took. The rest of the time until `acked` went into sending, the network, and
     /// messages waiting to be read.
     pub hops: MemberHops,
 }

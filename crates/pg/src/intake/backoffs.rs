@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(said(&mut backoffs), [(A, BackoffOp::Unblock, 101)]);
         assert!(!backoffs.drops(A, &op(PG, "z")));
         assert_eq!(backoffs.counts(), BackoffCounts { standing: 0, begun: 1, dropped: 4 });
-        // A backoff that has ended and is then acknowledged goes at once.
+        // A backoff that has been acknowledged ends at once.
         backoffs.hold_group(request(A, &object("a")), range());
         let [(_, block)] = &backoffs.take_messages()[..] else { panic!("one message") };
         ack(&mut backoffs, A, block);

@@ -157,7 +157,7 @@ impl Pg {
             // An update that the log has trimmed is never taken back. A newer one may have been.
             let before = op.repeated.take().filter(|entry| entry.version <= self.core.log.tail());
             op.repeated = known.or(before);
-            // To answer that an update is done while members lack the object would promise more than is true.
+            // An answer that an update is done, while members lack the object, would promise more than is true.
             if op.repeated.is_some() && self.is_where_needed(cx, &op.object, true) {
                 self.answer_repeated(cx, &op);
                 return self.ops.release(cx, &op);
@@ -461,7 +461,7 @@ impl Pg {
         if op.session == NO_SESSION {
             return self.is_needless(op, cx.now).then_some(Errno::ECANCELED);
         }
-        // The operation's client was locked out while it waited.
+        // The operation's client may have been locked out while it waited.
         cx.map.is_blocklisted(&op.caller.addr).then_some(Errno::EBLOCKLISTED)
     }
 

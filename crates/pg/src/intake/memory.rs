@@ -31,7 +31,7 @@ pub(crate) enum Share {
     Osds,
 }
 
-/// How much each share is taken.
+/// Memory that is taken of each share, in bytes.
 pub(crate) type Shares = [usize; 3];
 
 /// Memory that operations hold until they are answered, in bytes.

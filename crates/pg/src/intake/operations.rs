@@ -24,7 +24,7 @@ pub(crate) const NO_SESSION: SessionId = SessionId(u64::MAX);
 /// Memory that an operation takes beside its input.
 pub(crate) const OP_BYTES: usize = 512;
 
-/// How far an operation that waits for lookups has come.
+/// Progress of an operation that waits for lookups.
 #[derive(Debug, Default)]
 pub(super) struct LookupProgress {
     pub(super) waits_for: Option<LookupId>,

@@ -27,7 +27,7 @@ pub struct PgPush {
     pub object: ObjectId,
     /// Version of the object that the piece is of; zero where that cannot be told.
     pub version: EVersion,
-    /// How many pieces came before this one.
+    /// Count of the pieces before this one.
     pub piece: u32,
     pub first: bool,
     pub last: bool,

@@ -17,8 +17,8 @@ pub struct Agreed {
     /// The acting set, in erasure-coded pools followed by the one that they should come to, which tells who is brought
     /// which shard.
     pub sets: Vec<OsdId>,
-    /// How many groups the pool has, and how many there are to be next: they tell which objects are the group's, and
-    /// whether it is about to be merged. `None`: from software that does not tell.
+    /// Numbers of groups that the pool has, and that it is to have next: they tell which objects are the group's, and
+    /// if it is about to be merged. `None`: from software that does not tell.
     pub pg_nums: Option<(u32, u32)>,
 }
 
@@ -196,7 +196,7 @@ pub struct PgInterrupted {
 
 message!(PgInterrupted = PeerKind::PgInterrupted.number(), version 1 { pg });
 
-/// From primaries, to every OSD that is up: what do you have of these groups?
+/// Primary to every OSD that is up: what do you have of these groups?
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgSought {
     /// The asker's map: whoever has not seen it may still serve.
@@ -248,7 +248,7 @@ impl Decode for FoundCopy {
     }
 }
 
-/// To primaries: I have copies of these groups and am no member. Are they needed?
+/// OSD to primary: I have copies of these groups and am no member. Are they needed?
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgStrays {
     /// The asker's map; an older one says nothing.
@@ -258,7 +258,8 @@ pub struct PgStrays {
 
 message!(PgStrays = PeerKind::PgStrays.number(), version 1 { epoch, groups });
 
-/// From primaries: these are not. What the receiver is a member of by now stays.
+/// Primary to an OSD that is no member: these copies are not needed. A copy of which the receiver is a member by now
+/// stays.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgUnneeded {
     /// The primary's map.

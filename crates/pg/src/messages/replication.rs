@@ -86,7 +86,7 @@ impl Message for RepOp {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepOpReply {
     pub durable: Vec<(PgInterval, EVersion)>,
-    /// How long single updates took here: those of which it was wanted, and slow ones.
+    /// Times that single updates took here: updates for which that was wanted, and slow ones.
     pub hops: Vec<((PgInterval, EVersion), MemberHops)>,
 }
 

@@ -10,9 +10,9 @@ use store::{Lookup, LookupId, ObjectStat, ReadError, Store};
 use types::{Errno, ObjectId};
 use wire::{DecodeError, Rope};
 
-/// How often keys and values of an omap are in memory at the most, as they are encoded for their answer.
+/// Copies of an omap's keys and values in memory at the most, as they are encoded for their answer.
 const OMAP_COPIES: usize = 6;
-/// How often the ranges of an object that hold data are, 16 bytes for each.
+/// Copies of the ranges of an object that hold data, in the same way; 16 bytes for each range.
 const EXTENT_COPIES: usize = 4;
 /// Bytes of keys and values that one listing returns at most.
 const LISTING_BYTES_MAX: usize = 4 << 20;

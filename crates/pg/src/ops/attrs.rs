@@ -10,7 +10,7 @@ use types::Errno;
 use wire::Rope;
 use wire::messages::{Op, OpArgs, OpCode, XattrArgs};
 
-/// How a stored value is compared with a client's.
+/// Way in which a stored value is compared with a client's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Comparison {
     Equal,
@@ -63,7 +63,7 @@ fn leading_number(text: &[u8]) -> u64 {
     }
 }
 
-/// How long an object's attributes are, as the steps so far have left them; as far as that had to be known.
+/// Sizes of an object's attributes, as the steps so far have left them; as far as that had to be known.
 #[derive(Debug, Default)]
 pub(super) struct AttrSizes {
     /// Bytes of all attributes together, nothing subtracted that is replaced or removed: mostly that need not be known.

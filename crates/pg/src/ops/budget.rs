@@ -1,4 +1,4 @@
-//! How much an operation's steps write.
+//! Bytes that an operation's steps write.
 
 use store::Step;
 use types::ObjectId;

@@ -183,7 +183,7 @@ impl OtherChange {
 pub struct Effects {
     /// 0 or positive: what the last step gave; negative: the error, and then nothing changes.
     pub result: i32,
-    /// One per step of the request; steps behind an error have none.
+    /// Results of the request's steps, one for each; steps behind an error have none.
     pub ops: Vec<OpResult>,
     /// Steps for the store; none if nothing changes.
     pub steps: Vec<Step>,
@@ -220,7 +220,7 @@ pub struct Effects {
 /// Watchers of an object, by cookie and client.
 pub type Watchers = BTreeMap<(u64, EntityName), WatchInfo>;
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug)]
 pub enum Run {
     Done(Effects),
@@ -343,7 +343,7 @@ pub(super) struct FormerState {
     pub size_bytes: u64,
 }
 
-/// How far a run had come: what a step that fails is taken back to.
+/// State of a run to which it is taken back when a step fails.
 pub(super) struct Mark {
     steps: usize,
     first_step: usize,

@@ -73,7 +73,7 @@ impl GiveUp {
         self.look_again();
     }
 
-    /// Takes states out of the lost ones unless `is_lost` says so: they have been found since.
+    /// Keeps states among the lost ones if `is_lost` says so; the others have been found since.
     pub fn keep(&mut self, is_lost: impl Fn(&ObjectId) -> bool) {
         let before = self.lost.len();
         self.lost.retain(|state, _| is_lost(state));

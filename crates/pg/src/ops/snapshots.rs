@@ -274,8 +274,8 @@ pub(crate) fn trim(
 }
 
 impl Effects {
-    /// Notes, in an erasure-coded pool, how shards take back what becomes of the object itself, which was as `before`
-    /// says.
+    /// Takes the data out of the steps, in an erasure-coded pool, and notes how shards take back what becomes of the
+    /// object itself, which was as `before` says.
     pub(super) fn separate_shards(&mut self, request: &Request<'_>, before: &ObjectStat, size_bytes: u64) {
         self.change = request.layout.map(|layout| {
             let rewrite = Rewrite::of(request.object, &self.steps, size_bytes, 0, layout);

@@ -10,10 +10,10 @@ use wire::messages::op_data::{NotifyAckInput, NotifyInput};
 use wire::messages::{Op, OpArgs, OpCode, Watch};
 use wire::{Decode, EntityAddr};
 
-/// How long a client may be silent before its watch is removed, unless it says otherwise. Ceph's
+/// Time that a client may be silent before its watch is removed, unless it says otherwise. Ceph's
 /// `osd_client_watch_timeout`.
 const WATCH_TIMEOUT_S: u32 = 30;
-/// How long watchers may take to answer, unless the notifier says otherwise. Ceph's `osd_default_notify_timeout`.
+/// Time that watchers may take to answer, unless the notifier says otherwise. Ceph's `osd_default_notify_timeout`.
 const NOTIFY_TIMEOUT_S: u32 = 30;
 
 /// Bytes that one watcher takes in a list of watchers, and in the structures that the list is made of.
@@ -22,7 +22,7 @@ const WATCHER_BYTES: u64 = 100;
 /// Change of watches or notifications that an operation makes once it is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchEffect {
-    /// From now on the client watches over the session that asked. If it `pings`, it must do so to be taken for alive.
+    /// The client watches from now on over the session that asked. If it `pings`, it must do so to be taken for alive.
     Connect {
         cookie: u64,
         info: WatchInfo,

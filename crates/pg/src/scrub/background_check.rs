@@ -26,7 +26,7 @@ pub const CHECK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
 const BYTES_PER_SECOND_MAX: u64 = 32 << 20;
 /// Cost of an object or a group beside its bytes, so that many small ones do not take more CPU time than large ones.
 const VISIT_BYTES: u64 = 64 << 10;
-/// One read. A turn then takes some ten microseconds more.
+/// Bytes of one read. A turn then takes some ten microseconds more.
 const PIECE_BYTES: u64 = 256 << 10;
 const LISTED_OBJECTS: usize = 64;
 /// The mark is written after so many bytes, or this part of everything; and at a group's end.
@@ -40,10 +40,10 @@ const BEHIND_MAX: Duration = Duration::from_secs(1);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// How far a group has been checked.
+/// Progress of the check of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CheckMark {
-    /// How often the group has been read to its end. Groups that come late begin where the others are.
+    /// Count of the times that the group has been read to its end. Groups that come late begin where the others are.
     pub rounds: u64,
     /// Objects before this one have been read in the present round; `None` between rounds.
     pub next: Option<ObjectId>,
@@ -113,7 +113,7 @@ struct Walk {
     unmarked_bytes: u64,
 }
 
-/// One object.
+/// One object that is read.
 #[derive(Debug)]
 struct CheckReading {
     object: ObjectId,

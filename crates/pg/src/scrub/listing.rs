@@ -199,7 +199,7 @@ impl<'a> Shown<'a> {
             0 => BTreeMap::new(),
             _ => scan.attrs.clone().unwrap_or_default(),
         };
-        // One of a client without a name would be taken for object information.
+        // A client's attribute without a name would be taken for object information.
         attrs.retain(|name, _| name.first() == Some(&USER_ATTR_PREFIX) && name.len() > 1);
         let mut add = |name: &'static [u8], value: Bytes| drop(attrs.insert(Bytes::from_static(name), value));
         if let Some(info) = &copy.info {

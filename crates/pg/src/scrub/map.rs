@@ -176,7 +176,7 @@ mod tests {
         });
         let old = w.into_vec();
         assert_eq!(ObjectScan::from_slice(&old), Ok(ObjectScan { attrs: None, omap_digest: None, ..whole.clone() }));
-        // Such an OSD reads what it knows of a newer one's, and passes over what follows.
+        // An OSD of the old version reads what it knows of a newer one's, and passes over what follows.
         let new = whole.to_vec(Target::default());
         let mut r = Reader::new(&new);
         let (head, _) = r.versioned("scan of an object", 1).unwrap();

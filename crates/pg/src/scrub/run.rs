@@ -66,7 +66,7 @@ pub(crate) struct Scrub {
 #[derive(Debug)]
 struct Run {
     order: ScrubOrder,
-    /// How far it is, and what was found up to there. A deep one goes on here.
+    /// Progress of the run, and what was found up to there. A deep one goes on here.
     cursor: ScrubCursor,
     state: State,
     head: EVersion,
@@ -353,7 +353,7 @@ impl Scrub {
 
     // ---- members ----
 
-    /// As member: the primary, which this OSD follows, asks.
+    /// As member: begins to read the range that the primary, which this OSD follows, asks for.
     pub fn wanted(&mut self, core: &mut Core, cx: &mut Context<'_>, from: OsdId, question: ScrubGet) {
         self.begin_scan(core, cx, from, question);
     }
@@ -407,7 +407,7 @@ impl Scrub {
         self.copies_read_on(core, cx, asker);
     }
 
-    /// As member: the primary, which this OSD follows, has scrubbed the group.
+    /// As member: keeps the mark of the primary, which this OSD follows and which has scrubbed the group.
     pub fn done(&mut self, core: &Core, cx: &mut Context<'_>, message: ScrubDone) {
         self.mark = message.mark;
         self.found_sound(message.sound);

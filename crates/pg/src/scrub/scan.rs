@@ -17,7 +17,7 @@ use wire::Rope;
 pub(super) const CHUNK_OBJECTS: usize = 16;
 /// A deep chunk ends behind the object with which it has read so many bytes.
 const CHUNK_BYTES: u64 = 2 << 20;
-/// One read.
+/// Bytes of one read.
 const PIECE_BYTES: u64 = 256 << 10;
 /// Omap entries listed at a time.
 const OMAP_ENTRIES: usize = 512;
@@ -26,7 +26,7 @@ const ATTRS_BYTES: usize = 256 << 10;
 /// Steps that need no device in one turn: some tens of microseconds.
 const STEPS: usize = 16;
 
-/// How far a scan gets in one turn.
+/// Progress of a scan in one turn.
 #[derive(Debug)]
 pub(super) enum Progress {
     Waits(LookupId),

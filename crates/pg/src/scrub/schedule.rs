@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{PgId, Utime};
 
-/// How often a group is scrubbed if nobody says otherwise.
+/// Time between scrubs of a group if nobody says otherwise.
 pub const LIGHT_SCRUB_PERIOD: Duration = Duration::from_secs(86_400);
 
 /// Scrubs that nobody ordered read no faster than this, unless everything could then not be read in time.
@@ -18,7 +18,7 @@ const BYTES_PER_SECOND: u64 = 4 << 20;
 const BYTES_PER_SECOND_MAX: u64 = 32 << 20;
 /// Pace of scrubs that an operator has ordered.
 const ORDERED_BYTES_PER_SECOND: u64 = 64 << 20;
-/// How often it is looked whether a group is due; more often if groups are due more often than anybody would want.
+/// Time between looks for a group that is due; shorter if groups are due more often than anybody would want.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// A group that cannot be scrubbed now, as it recovers, is tried again after this time; and given up after that.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(250);

@@ -10,8 +10,8 @@ use wire::messages::{OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{EntityAddr, Envelope, Message, Target};
 
-/// Other OSDs, and this one, are clients of this OSD over sessions with these numbers; those of real sessions are
-/// counted from below.
+/// First number of the sessions over which other OSDs, and this one, are clients of this OSD; numbers of real sessions
+/// are counted from below.
 const OSD_SESSIONS: u64 = 1 << 62;
 
 fn session_of(osd: OsdId) -> SessionId {

@@ -41,13 +41,13 @@ pub(crate) struct Maps {
 /// A map that is not in force yet.
 struct Coming {
     epoch: Epoch,
-    /// The next map and the newest one; others are made again when they are needed, since maps are large.
+    /// Set for the next map and the newest one; others are made again when they are needed, since maps are large.
     map: Option<Arc<OsdMap>>,
     sent: SentMap,
     skipped_since: Option<Epoch>,
 }
 
-/// How a map was sent.
+/// Form in which a map was sent.
 enum SentMap {
     Change(Bytes),
     Whole(Bytes),

@@ -59,7 +59,7 @@ type RepHops = ((PgInterval, EVersion), MemberHops);
 /// * [`Shard::end_turn`] ends a turn. Then [`Shard::take_outputs`] and [`Shard::poll_io`] give what comes out.
 /// * All else answers questions, or sets something for all groups.
 pub struct Shard {
-    /// All that groups are lent.
+    /// State that all groups are lent.
     host: Host,
     pgs: BTreeMap<PgId, Pg>,
     /// Addresses where clients reach this OSD: the map must show it up there.

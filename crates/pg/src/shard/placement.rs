@@ -153,8 +153,8 @@ impl Shard {
     fn destroy_strays_of_gone_pools(&mut self, map: &OsdMap) {
         let gone = |id: &PgId| was_deleted(map, *id);
         let strays: BTreeSet<PgId> = self.host.store.pgs().into_iter().filter(gone).collect();
-        // How many groups the pool had is not known any more. As the only group of its pool, number 0 spans every
-        // object; the others are left with their tables.
+        // The number of groups that the pool had is not known any more. As the only group of its pool, number 0 spans
+        // every object; the others are left with their tables.
         let whole_pools: BTreeSet<PgId> = strays
             .iter()
             .flat_map(|id| [id.pool].into_iter().chain(id.pool.shard().map(|_| id.pool.kept_back())))

@@ -117,7 +117,7 @@ fn a_new_member_gets_everything_and_goes_on_where_it_was_interrupted() {
     written.heal();
     let before = written.pushed_to(D);
     assert!((12..25).contains(&before.len()), "{}", before.len());
-    // One object that is there, perhaps, and others that are not.
+    // An object that is there, perhaps, and objects that are not.
     written.append(0);
     written.remove(1);
     written.append(31);

@@ -114,7 +114,7 @@ fn a_group_that_goes_while_it_is_read_is_forgotten() {
         cluster.update_all();
         cluster.settle();
         cluster.stuck_disks.clear();
-        // Nobody hears that the copy is here; else it would be removed.
+        // The primary does not hear that the copy is here; else it would be removed.
         cluster.cut = [1, 2, 3].map(|osd| (A, OsdId(osd))).into();
         let read = cluster.shard(A).check_counts().objects;
         pass(&mut cluster, 200);

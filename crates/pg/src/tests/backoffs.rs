@@ -121,7 +121,7 @@ fn a_group_that_stops_again_is_blocked_still() {
     append(&mut cluster, session, 1, 0);
     let block = one(&mut cluster, session);
     cluster.acknowledge(A, session, &block);
-    // Other intervals in which it does not serve, either.
+    // The group does not serve in the next intervals, either.
     cluster.mark_up(1);
     cluster.cut = [(A, B), (B, A)].into();
     cluster.update_all();
@@ -208,7 +208,7 @@ fn ask_of(cluster: &mut Cluster, session: SessionId, tid: u64, attempt: i32, n: 
 fn an_unfound_object_is_held_back_alone_until_it_is_given_up() {
     let mut cluster = filled(3, 3);
     let session = cluster.connect_patient(A);
-    // Of what waits already, too.
+    // Requests that wait already are held back, too.
     for osd in [A, B, C] {
         spoil(&mut cluster, osd, 1);
     }
@@ -283,7 +283,7 @@ fn an_unfound_object_is_let_go_when_somebody_brings_it() {
     let block = one(&mut cluster, session);
     cluster.acknowledge(A, session, &block);
     assert!(block.op == BackoffOp::Block && cluster.backoffs_said(session).is_empty());
-    // It has a copy still.
+    // The OSD that comes back has a copy still.
     move_group(&mut cluster, &[0, 1, 2]);
     heal(&mut cluster);
     assert_eq!(one(&mut cluster, session).op, BackoffOp::Unblock);
@@ -461,7 +461,7 @@ fn an_erasure_coded_group_holds_its_clients_back_too() {
     ask_of(&mut cluster, session, 2, 0, 1, Op::append(vec![b'b'; 8192]));
     let block = one(&mut cluster, session);
     let (begin, end) = (pg_range(PG, 1).0, pg_cursor_end(PG, 1));
-    // As clients name objects, not as the store does that has a shard of them.
+    // Backoffs name objects as clients do, not as the store does that has a shard of them.
     assert_eq!((block.op, &block.begin, &block.end), (BackoffOp::Block, &begin, &end));
     assert_eq!(cluster.client_bytes(A), 0);
     cluster.acknowledge(A, session, &block);
@@ -485,7 +485,7 @@ fn listings_and_watches_are_held_back_like_everything_else() {
     cluster.settle();
     cluster.down(&[B, C]);
     let list = || Op::pg_nls(&ObjectId::min(), 10, 0);
-    // Of the group, whose hash is its number.
+    // The listing is of the group, whose hash is its number.
     cluster.ask_of(A, session, 3, cluster.map.epoch, 0, (0, b""), list());
     cluster.settle();
     let block = one(&mut cluster, session);

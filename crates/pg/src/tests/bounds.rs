@@ -49,7 +49,7 @@ fn what_the_steps_of_an_operation_write_is_bounded_together() {
     assert_eq!(client.result(vec![same(limit / 2), same(limit / 2 + 1)]), TOO_MUCH);
     // 80,000 bytes each, of input some 40.
     assert_eq!(client.result(vec![resize(320_000), resize(320_000)]), TOO_MUCH);
-    // Nobody goes on behind that.
+    // No operation goes on behind that, also if its steps may fail.
     assert_eq!(client.result(vec![lenient(resize(320_000)), lenient(resize(320_000)), Op::stat()]), TOO_MUCH);
     assert_eq!(client.result(vec![same(limit / 2), large(b"k", LIMIT / 2)]), TOO_MUCH);
     assert_eq!(client.result(vec![same(limit / 2), Op::set_xattr(b"a", &vec![1; LIMIT / 2 + 1])]), TOO_MUCH);

@@ -26,7 +26,7 @@ pub(super) const POOL: PoolId = PoolId(1);
 pub(super) const PG: PgId = PgId::new(1, 0);
 pub(super) const FSID: Fsid = Fsid([1; 16]);
 const COPIES: u8 = 3;
-/// Of erasure-coded pools.
+/// Name of the profile of erasure-coded pools.
 const PROFILE: &str = "profile";
 /// The object of all operations, and its hash.
 pub(super) const OBJECT: &[u8] = b"object";
@@ -196,7 +196,7 @@ impl Cluster {
             snaps: SnapContext::default(),
             snap: SnapId::HEAD,
             temps: Vec::new(),
-            // As of a real clock, which has more than whole microseconds.
+            // The time has more than whole microseconds, as that of a real clock.
             now: Duration::from_nanos(1_000_000_137),
             sessions: 0,
             seed,

@@ -100,7 +100,7 @@ fn a_shard_that_was_replaced_is_not_found_bad_by_a_read_from_before() {
         read(&mut cluster, session, 10, 0);
         read(&mut cluster, session, 11, 0);
         cluster.settle();
-        // One has ended, and what replaces the shard is on B, though not durably.
+        // One read has ended, and what replaces the shard is on B, though not durably.
         cluster.stuck_disks.clear();
         for steps in 0.. {
             assert!(steps < 100, "it is found bad");
@@ -155,7 +155,7 @@ fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
         cluster.answers_to(tid).into_iter().map(|(_, result, data)| (result, data)).collect::<Vec<_>>()
     };
     assert_eq!(ask(&mut cluster, 10, 0), [(0, content(0))]);
-    // Of the newer state of the other one a single shard is left.
+    // A single shard is left of the newer state of the other object.
     assert_eq!(ask(&mut cluster, 11, 1), []);
     let view = cluster.shard(A).pg_view(super::cluster::PG).expect("A leads");
     assert_eq!(view.unfound.len(), 1, "{view:?}");

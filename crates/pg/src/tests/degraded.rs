@@ -126,7 +126,7 @@ fn who_was_not_there_when_others_served_does_not_lead() {
     cluster.pass(Duration::from_secs(10));
     assert!(!cluster.is_active(C) && cluster.answers_to(2).is_empty());
     assert!(cluster.temps.is_empty(), "nobody could lead");
-    // One that was there comes back, but is not in the acting set.
+    // An OSD that was there comes back, but is not in the acting set.
     cluster.up(B);
     let temp = cluster.temps.first().expect("another acting set is asked for").clone();
     assert_eq!(temp, [B, C, OsdId(3)]);
@@ -184,7 +184,7 @@ fn who_finds_that_its_clock_stood_still_reads_by_no_lease_from_before() {
     cluster.read(A, session, 2, Epoch(1));
     cluster.settle();
     assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
-    // Also not by one that was asked for before and comes now.
+    // The read is not answered by a lease that was asked for before and comes now, either.
     cluster.later(Duration::from_millis(1000));
     cluster.read(A, session, 3, Epoch(1));
     cluster.turn(A);
@@ -225,7 +225,7 @@ fn with_a_primary_that_has_just_got_an_object() -> Cluster {
     cluster
 }
 
-/// Others have the only copies, so these must not be replaced.
+/// The only copies are on others, so these must not be replaced.
 #[test]
 fn what_the_primary_has_just_got_is_changed_only_once_it_is_durable_there() {
     let mut cluster = with_a_primary_that_has_just_got_an_object();
@@ -344,7 +344,7 @@ fn a_group_waits_for_who_served_last_until_that_one_is_given_up() {
         cluster.append(A, session, 3, cluster.map.epoch);
         cluster.settle();
         if !removed {
-            // It comes back with what it had: that is taken back.
+            // B comes back with what it had: that is taken back.
             cluster.up(B);
             cluster.heal(20);
             assert_eq!(cluster.content_by(&[B, A, C]), "1,3,");

@@ -486,7 +486,7 @@ fn a_shard_that_is_computed_of_a_wrong_one_is_not_taken() {
             let before = shards_known(&mut client.cluster);
             garble_shard(&mut client.cluster, bad, "bad");
             found_bad(&mut client.cluster, |cluster| garble_shard(cluster, wrong, "wrong"));
-            // With one good shard of two that it takes the object is lost, but nothing wrong is taken for it.
+            // The object is lost with one good shard of two that it takes, but nothing wrong is taken for it.
             let stat = client.cluster.ready(bad, |store| store.stat(&shard_object(bad)));
             let is_missing =
                 pg(&mut client.cluster, bad).core.missing.keys().any(|object| *object == shard_object(bad));

@@ -28,7 +28,7 @@ fn moved_on() -> Cluster {
     append(&mut cluster, A, 1);
     let known = cluster.history();
     for (down, acting, leads, tid) in [(0, [1, 2], B, 2), (1, [2, 3], C, 3)] {
-        // As the primary goes on with one that has everything beside it.
+        // The primary goes on with one OSD that has everything beside it.
         cluster.move_group(&[acting[0], acting[1], down]);
         cluster.update_all();
         cluster.heal(3);

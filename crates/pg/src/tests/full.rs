@@ -234,7 +234,7 @@ fn a_full_pool_takes_deletes_and_what_insists() {
         cluster.settle();
     };
     full(&mut writer.cluster, PoolFlags::FULL);
-    // Its client learns from the map that it is to wait.
+    // The client learns from the map that it is to wait.
     let dropped = writer.write(2, 100);
     writer.cluster.pass(Duration::from_secs(3));
     assert_eq!(writer.result(dropped), None);

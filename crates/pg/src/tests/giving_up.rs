@@ -1,5 +1,5 @@
-//! States of objects that nobody has any more are given up on an operator's word. The states that snapshots preserve
-//! stay, and go with them.
+//! States of objects that nobody has any more are given up on an operator's word. States that snapshots preserve
+//! stay, and go with their snapshots.
 
 use super::cluster::{Cluster, PG, POOL};
 use crate::group::object_info::ObjectInfo;
@@ -170,7 +170,7 @@ fn a_lost_head_leaves_what_snapshots_preserve() {
         heal(&mut cluster);
         assert_eq!((answer(&cluster, waits), unfound(&mut cluster)), (None, 1));
         if is_gone {
-            // Not even what it knew of its snapshots is left.
+            // The object's knowledge of its snapshots is not left, either.
             for osd in ALL {
                 cluster.change_store(osd, vec![Step::Remove { object: state(SnapId::HEAD) }]);
             }

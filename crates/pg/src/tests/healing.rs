@@ -212,7 +212,7 @@ fn a_copy_that_is_not_needed_goes_and_one_that_may_be_stays() {
         }
     }
     assert!((1..100).contains(&some), "in slices: {some}");
-    // It is a member again before it is done.
+    // The OSD is a member again before it has removed its copy.
     move_group(&mut cluster, &[0, 1, 2]);
     heal(&mut cluster);
     heal(&mut cluster);

@@ -1,4 +1,4 @@
-//! Where operations' time went, as their primary tells it.
+//! Hops of operations, as their primary tells them.
 
 use super::cluster::{Cluster, PG, appending};
 use crate::hops::{Hop, MemberHops, OpSample, OpState, WaitReasons};

@@ -119,7 +119,7 @@ fn what_not_all_have_is_not_shown() {
     cluster.stuck_disks.clear();
     cluster.settle();
     assert!(answer(&cluster, 2).is_some());
-    // That all have it now the members learn when they ask.
+    // Members learn when they ask that all have the update now.
     for (osd, session, tid) in [(B, at_b, 5), (C, at_c, 6)] {
         cluster.later(Duration::from_millis(150));
         read(&mut cluster, osd, session, tid);
@@ -179,7 +179,7 @@ fn nobody_reads_while_members_may_be_added() {
         cluster.settle();
     }
     cluster.mark_up(2);
-    // It is backfilled, which does not end.
+    // C is backfilled, which does not end.
     cluster.stuck_disks.insert(C);
     cluster.update_all();
     cluster.settle();
@@ -320,7 +320,7 @@ fn reads_never_go_back(shards: usize, seeds: u64) {
                 appends.push(tid);
                 cluster.append(A, primary, tid, epoch);
             } else {
-                // It must see what was answered, or seen, before it was asked.
+                // A read must see what was answered, or seen, before it was asked.
                 let (osd, session) = members[choices.below(3) as usize];
                 read(&mut cluster, osd, session, tid);
                 open.push((tid, osd, least));

@@ -200,7 +200,7 @@ fn what_is_told_of_an_object_is_what_clients_can_read() {
     let good = (0, with(&["_name"]), 60_000, true);
     let copies = vec![good.clone(), (0, with(&["_name", "_new"]), 60_000, false), (good.0, good.1, good.2, false)];
     assert_eq!(of("o3"), (1 << 7 | 1 << 8, "o3".to_owned(), 1, copies, 0));
-    // It is not as long as the information says.
+    // One copy is not as long as the information says.
     let (shorter, good) = (1 << 11 | 1 << 18, (0, info.clone(), 60_000, true));
     let copies = vec![good.clone(), (shorter, info.clone(), 100, false), (0, info, 60_000, false)];
     assert_eq!(of("o4"), (1 << 6, "o4".to_owned(), 1, copies, shorter));

@@ -73,7 +73,7 @@ fn what_one_operation_reads_is_bounded() {
         assert_eq!(client.result(vec![whole(), Op::get_xattrs()]), TOO_MUCH);
         assert_eq!(client.result(vec![Op::get_xattrs(); 3]), TOO_MUCH);
         assert_eq!(client.result(vec![whole(); 40]), TOO_MUCH);
-        // One that may fail leaves the rest what it is.
+        // A step that may fail leaves the rest what it is.
         let mut may_fail = whole();
         may_fail.flags |= op_flag::FAILOK;
         let reply = client.ask(vec![whole(), may_fail, Op::read(0, 5)]);

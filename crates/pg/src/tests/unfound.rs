@@ -234,7 +234,7 @@ fn a_member_that_is_backfilled_and_has_what_is_unfound_brings_it() {
     cluster.update_all();
     heal(&mut cluster);
     cluster.down(&[B, C]);
-    // Its log does not meet A's any more.
+    // The others' log does not meet A's any more after so many updates.
     let session = cluster.connect(A);
     for tid in 100..2500 {
         ask(&mut cluster, A, session, tid, 1, appending(tid));

@@ -160,7 +160,7 @@ impl Pg {
         if let Err(e) = submitted {
             self.core.info = before;
             if let SubmitError::Stopped(reason) = e {
-                // Nobody knows whether the group has the update: its client must ask whoever serves next.
+                // The group may have the update or not: its client must ask whoever serves next.
                 cx.outbox.outputs.push(Output::Fatal(Fatal::StoreStopped(reason)));
                 self.ops.release(cx, &op);
                 return self.update_done(cx, &op.object);

@@ -441,7 +441,7 @@ mod tests {
         }
     }
 
-    /// It was given half of the room, as the only one, and does not answer when two others come.
+    /// One primary was given half of the room, as the only one, and does not answer when two others come.
     #[test]
     fn one_that_does_not_answer_leaves_the_others_a_part() {
         const ROOM: u64 = 240;

@@ -34,7 +34,7 @@ impl Pg {
                 WatchEffect::Connect { cookie, info, pings } => {
                     let session = cx.clients.contains_key(&op.session).then_some(op.session);
                     let told = self.watches.connect(object, (cookie, client), info, session, pings, now);
-                    // The client was locked out while the update was on its way.
+                    // The client may have been locked out while the update was on its way.
                     if cx.map.is_blocklisted(&info.addr) {
                         self.lock_watchers_out(cx);
                     }
