@@ -279,7 +279,8 @@ impl TestCluster {
         self.wait_until_clean(Duration::from_secs(30));
     }
 
-    /// Makes an erasure-coded pool of `k` data and `m` parity shards that takes overwrites, and waits until it is clean.
+    /// Makes an erasure-coded pool of `k` data and `m` parity shards that takes overwrites, and waits until it is
+    /// clean.
     pub fn make_coded_pool(&self, name: &str, pg_num: u32, k: u32, m: u32) {
         let (pg_num, k, m) = (pg_num.to_string(), format!("k={k}"), format!("m={m}"));
         self.ceph(&["osd", "erasure-code-profile", "set", name, &k, &m, "crush-failure-domain=osd"]).ok();

@@ -2,14 +2,15 @@
 
 use crate::erasure::kill_osd;
 use cluster_tests::{
-    Pattern, TestCluster, assert_same_bytes, assert_same_lines, clients_are_here, python, said_by_ceph,
+    Pattern, TestCluster, assert_same_bytes, assert_same_lines, clients_are_here, python, recorded_of_ceph,
+    said_by_ceph,
 };
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// A kind of pool in which images lie. A Ceph's are replicated.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Images {
     Replicated,
     /// Two data shards, one parity shard, and no second pool.
@@ -34,10 +35,13 @@ fn check_as_on_ceph(images: Images, recorded: &str, script: &str, wants_files: b
         arguments.extend(wants_files.then(|| files.to_str().expect("plain path")));
         cluster_tests::run(cluster.command(python(), &arguments), LIMIT).ok()
     };
-    let name = if images == Images::Coded { format!("{recorded}-coded") } else { recorded.to_owned() };
-    let ours = run(TestCluster::start(&name, 3), images);
-    let on_ceph = || run(TestCluster::start_ceph(&format!("{name}-ceph"), 3), Images::Replicated);
-    let cephs = said_by_ceph(recorded, on_ceph);
+    let (ours, cephs) = match images {
+        Images::Replicated => {
+            let on_ceph = || run(TestCluster::start_ceph(&format!("{recorded}-ceph"), 3), Images::Replicated);
+            (run(TestCluster::start(recorded, 3), images), said_by_ceph(recorded, on_ceph))
+        }
+        Images::Coded => (run(TestCluster::start(&format!("{recorded}-coded"), 3), images), recorded_of_ceph(recorded)),
+    };
     assert!(ours.lines().count() > lines, "{ours}");
     assert_same_lines(&ours, &cephs, "left Nacre, right Ceph");
 }
@@ -59,7 +63,7 @@ fn commands_do_what_they_do_on_ceph() {
 }
 
 #[test]
-fn librbd_does_on_an_erasure_coded_pool_what_it_does_on_ceph() {
+fn librbd_does_on_an_erasure_coded_pool_what_a_ceph_does() {
     if !clients_are_here(&["ceph", "python3-rbd"]) {
         return;
     }
@@ -67,7 +71,7 @@ fn librbd_does_on_an_erasure_coded_pool_what_it_does_on_ceph() {
 }
 
 #[test]
-fn commands_do_on_an_erasure_coded_pool_what_they_do_on_ceph() {
+fn commands_do_on_an_erasure_coded_pool_what_a_ceph_does() {
     if !clients_are_here(&["ceph", "rbd"]) {
         return;
     }
@@ -85,8 +89,8 @@ fn what_fio_wrote_into_an_image_it_reads_again() {
     fio_reads_what_it_wrote(&cluster);
 }
 
-/// The same on an image that lies wholly on two data and two parity shards. Then what is read is computed of those that
-/// are left when the OSDs of two shards are gone.
+/// Images that lie wholly on two data and two parity shards hold what fio wrote, too, also when it is computed of the
+/// shards that are left once the OSDs of two are gone.
 #[test]
 fn what_fio_wrote_into_an_erasure_coded_image_it_reads_again() {
     if !clients_are_here(&["ceph", "rbd", "fio"]) {
