@@ -107,8 +107,8 @@ pub struct Workload {
     left: u32,
     pause: RangeInclusive<Duration>,
     objects: Objects,
-    /// The pool is erasure-coded: unless `overwrites` is set, objects are written as a whole and appended to in stripes,
-    /// and have no omap.
+    /// The pool is erasure-coded: unless `overwrites` is set, objects are written as a whole and appended to in
+    /// stripes, and have no omap.
     coded: bool,
     overwrites: bool,
     /// If true, object classes are called.

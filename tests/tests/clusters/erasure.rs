@@ -66,7 +66,7 @@ impl Pool<'_> {
     }
 }
 
-fn osd_command(cluster: &TestCluster, osd: &str) -> Command {
+pub(crate) fn osd_command(cluster: &TestCluster, osd: &str) -> Command {
     let mut command = Command::new(binary());
     command.args(["osd", "--id", osd, "--conf"]).arg(cluster.conf());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

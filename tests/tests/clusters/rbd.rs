@@ -1,8 +1,8 @@
 //! Block images: librbd and the command `rbd` do on Nacre what they do on Ceph.
 
-use crate::erasure::kill_osd;
+use crate::erasure::{kill_osd, osd_command};
 use cluster_tests::{
-    Pattern, TestCluster, assert_same_bytes, assert_same_lines, clients_are_here, python, recorded_of_ceph,
+    Killed, Pattern, TestCluster, assert_same_bytes, assert_same_lines, clients_are_here, python, recorded_of_ceph,
     said_by_ceph,
 };
 use std::time::Duration;
@@ -103,12 +103,13 @@ fn what_fio_wrote_into_an_erasure_coded_image_it_reads_again() {
     let files = ["all", "left"].map(|name| cluster.scratch(name));
     let export = |to: &std::path::Path| rbd(&cluster, &["export", "rbd/mixed", to.to_str().expect("plain path")]);
     export(&files[0]);
+    let mut started = Vec::new();
     for gone in [["0", "1"], ["2", "3"]] {
         gone.iter().for_each(|osd| kill_osd(&cluster, osd));
         export(&files[1]);
         assert_same_bytes(&files[0], &files[1]);
         std::fs::remove_file(&files[1]).expect("it is there");
-        cluster.up();
+        started.extend(gone.map(|osd| Killed(osd_command(&cluster, osd).spawn().expect("nacre runs"))));
         cluster.wait_until_clean(LIMIT);
     }
 }

@@ -1,8 +1,8 @@
 //! The bytes of an object that an update changes, in whole stripes.
 //!
 //! Parity covers a stripe, so an update that brings a part of one needs the rest of it. [`Rewrite::of`] lays the steps
-//! of an update over the object as it was; [`Rewrite::wanted`] tells which old bytes that takes, [`Rewrite::fill`] takes
-//! them, and [`Rewrite::stripes`] gives the new content of all stripes that change.
+//! of an update over the object as it was; [`Rewrite::wanted`] tells which old bytes that takes, [`Rewrite::fill`]
+//! takes them, and [`Rewrite::stripes`] gives the new content of all stripes that change.
 //!
 //! ```text
 //! stripes    |       0       |       1       |       2       |

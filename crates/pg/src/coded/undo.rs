@@ -23,7 +23,8 @@ pub enum Undo {
     /// were as given (`None`: absent).
     Restore { shard_bytes: u64, attrs: Vec<(Bytes, Option<Bytes>)> },
     /// Parts of the object were overwritten, and it may have grown: it was so long on this shard, what it held in these
-    /// ranges is kept back (see [`kept_back`]) at the same offsets, these attributes were as given, and so was its omap.
+    /// ranges is kept back (see [`kept_back`]) at the same offsets, these attributes were as given, and so was its
+    /// omap.
     Overwritten { ranges: Vec<ShardRange>, shard_bytes: u64, attrs: Vec<(Bytes, Option<Bytes>)>, omap: FormerOmap },
     /// The whole object, as it was, is kept back (see [`kept_back`]).
     KeptBack,
