@@ -9,7 +9,8 @@ use super::{Coded, PoolCode};
 use crate::coded::wanted::Wanted;
 use crate::context::Context;
 use crate::group::pg::Pg;
-use crate::messages::coded::{OmapPage, ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
+use crate::messages::PgInterval;
+use crate::messages::coded::{OmapAfter, OmapPage, ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
 use bytes::Bytes;
 use ec::ShardSet;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -134,23 +135,20 @@ impl Pg {
                 continue;
             }
             let best = sources.iter().filter(|source| source.shard == shard).max_by_key(|source| source.standing);
-            let Source { osd, standing, .. } = *best.expect("the plan has only shards that somebody has");
-            let is_old = standing == Standing::ServedBefore;
-            gather.asked.insert((osd, shard), is_old.then(|| cx.now + ANSWER_WITHIN));
-            let attrs = matches!(gather.wanted, Wanted::Shard { attrs: true, .. });
-            let omap_after = match &gather.wanted {
-                Wanted::Shard { omap_after, .. } if gather.asked_for_omap.is_none() => omap_after.clone(),
-                _ => None,
-            };
-            if omap_after.is_some() {
-                gather.asked_for_omap = Some((osd, shard));
-            }
-            let (object, version, offset, len) = (gather.object.clone(), gather.version, gather.offset, gather.len);
-            let read = ShardRead { pg, read: id.0, object, version, offset, len, attrs, omap_after };
-            ask.push((osd, is_old.then_some(shard), read));
+            let source = *best.expect("the plan has only shards that somebody has");
+            ask.push(gather.question(pg, id, source, gather.len, cx.now));
         }
         if plan.is_subset(got) {
-            return self.gather_ended(cx, id, true);
+            if gather.has_omap() {
+                return self.gather_ended(cx, id, true);
+            }
+            // Whoever was asked for it has turned out not to have the object.
+            if gather.asked_for_omap.is_none() {
+                match sources.iter().max_by_key(|source| source.standing) {
+                    Some(source) => ask.push(gather.question(pg, id, *source, 0, cx.now)),
+                    None => return self.gather_ended(cx, id, false),
+                }
+            }
         }
         for (osd, old, message) in ask {
             match old {
@@ -226,8 +224,11 @@ impl Pg {
                     let proof = coded.proofs.entry(object.clone()).or_insert_with(|| Proof::of(gather.version));
                     proof.add(gather.version, (from, shard), offset, &reply.data);
                 }
-                gather.got.insert(shard, reply.data.into_bytes());
-                gather.omap = gather.omap.take().or(reply.omap);
+                gather.got.entry(shard).or_insert_with(|| reply.data.into_bytes());
+                if gather.asked_for_omap == Some((from, shard)) {
+                    // Software that says nothing of an omap has none.
+                    gather.omap = Some(reply.omap.unwrap_or_default());
+                }
                 if gather.attrs.is_empty() {
                     let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
                     gather.attrs = reply.attrs.iter().map(|(name, value)| (own(name), own(value))).collect();
@@ -281,6 +282,37 @@ impl Pg {
 static EMPTY: Bytes = Bytes::new();
 
 impl Gather {
+    /// Notes that a source is asked for `len` bytes of its shard, and for the omap if that is wanted and nobody was
+    /// asked for it. Returns the OSD, the shard if the OSD served with it before, and the question.
+    fn question(
+        &mut self,
+        pg: PgInterval,
+        id: LookupId,
+        Source { osd, shard, standing }: Source,
+        len: u64,
+        now: Duration,
+    ) -> (OsdId, Option<usize>, ShardRead) {
+        let is_old = standing == Standing::ServedBefore;
+        self.asked.insert((osd, shard), is_old.then(|| now + ANSWER_WITHIN));
+        let (attrs, omap_after) = match &self.wanted {
+            Wanted::Shard { attrs, omap_after, .. } => (*attrs, omap_after.clone()),
+            Wanted::Object { .. } => (false, None),
+        };
+        let omap_after = omap_after.filter(|_| self.asked_for_omap.is_none());
+        if omap_after.is_some() {
+            self.asked_for_omap = Some((osd, shard));
+        }
+        let (object, version, offset) = (self.object.clone(), self.version, self.offset);
+        let omap_after = OmapAfter(omap_after);
+        let read = ShardRead { pg, read: id.0, object, version, offset, len, attrs, omap_after };
+        (osd, is_old.then_some(shard), read)
+    }
+
+    /// Tells whether entries of the omap have come, if they are wanted.
+    fn has_omap(&self) -> bool {
+        self.omap.is_some() || !matches!(self.wanted, Wanted::Shard { omap_after: Some(_), .. })
+    }
+
     /// Notes a source that does not have the shard, or does not say so in time.
     fn is_tried(&mut self, holder: (OsdId, usize)) {
         self.tried.insert(holder);

@@ -36,7 +36,7 @@ pub(super) struct ReadBeside {
 impl ReadBeside {
     /// Reads what is asked for of the omap.
     fn read_omap(&mut self, store: &mut Store, asked: &ShardRead, has_omap: bool) -> Result<(), NoAnswer> {
-        let Some(after) = asked.omap_after.as_ref().filter(|_| self.omap.is_none()) else { return Ok(()) };
+        let Some(after) = asked.omap_after.0.as_ref().filter(|_| self.omap.is_none()) else { return Ok(()) };
         if !has_omap {
             self.omap = Some(OmapPage::default());
             return Ok(());

@@ -22,13 +22,31 @@ pub struct ShardRead {
     pub len: u64,
     /// True if the attributes are wanted, too.
     pub attrs: bool,
-    /// Entries of the omap behind this key, too; with the empty key all from the first on, and the header.
-    pub omap_after: Option<Bytes>,
+    pub omap_after: OmapAfter,
 }
 
 message!(ShardRead = PeerKind::ShardRead.number(), version 2 {
     pg, read, object, version, offset, len, attrs, omap_after
 });
+
+/// Entries of an omap that are wanted, too: those behind this key; with the empty key all from the first on, and the
+/// header. Software that does not know of them ends its messages before.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OmapAfter(pub Option<Bytes>);
+
+impl Encode for OmapAfter {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.0);
+    }
+}
+
+impl Decode for OmapAfter {
+    const MIN_BYTES: usize = 0;
+
+    fn decode(r: &mut Reader<'_>) -> Result<OmapAfter, DecodeError> {
+        Ok(OmapAfter(if r.is_empty() { None } else { r.get()? }))
+    }
+}
 
 /// Primary to somebody who served before with a shard that it does not have in the present interval: send me bytes of
 /// that. Answered like [`ShardRead`], whose fields these are, but that `pg` names that shard.
@@ -41,7 +59,7 @@ pub struct StrayRead {
     pub offset: u64,
     pub len: u64,
     pub attrs: bool,
-    pub omap_after: Option<Bytes>,
+    pub omap_after: OmapAfter,
 }
 
 message!(StrayRead = PeerKind::StrayRead.number(), version 2 {
@@ -139,7 +157,7 @@ impl Message for ShardReadReply {
                 other => return Err(DecodeError::Value { what: "outcome of a shard's read", value: other.into() }),
             },
             attrs: r.get::<BTreeMap<Bytes, Bytes>>()?,
-            omap: r.get()?,
+            omap: if r.is_empty() { None } else { r.get()? },
             data: data.clone(),
         })
     }
