@@ -1,6 +1,6 @@
 //! Steps on an object's bytes and on the object as a whole.
 
-use super::execute::{Execution, OpStop, StepOutput, done, output};
+use super::execute::{BytesOfShards, Execution, OpStop, StepOutput, done, output};
 use bytes::Bytes;
 use std::sync::Arc;
 use store::Step;
@@ -111,7 +111,8 @@ impl Execution<'_> {
             None => self.answers.read(self.store, self.request.object, (offset, len))?,
             Some(_) => {
                 let (object, version) = (self.request.object, self.info_before.version);
-                let gather = || OpStop::Gather { object: object.clone(), version, offset, len };
+                let gather =
+                    || OpStop::Gather(Box::new(BytesOfShards { object: object.clone(), version, offset, len }));
                 self.answers.gathered(object, (offset, len))?.ok_or_else(gather)?
             }
         };

@@ -243,17 +243,26 @@ pub enum Run {
 /// Why a step gives no output.
 pub(super) enum OpStop {
     Blocked(LookupId),
-    Gather {
-        object: ObjectId,
-        version: EVersion,
-        offset: u64,
-        len: u64,
-    },
+    Gather(Box<BytesOfShards>),
     Copy(Box<CopySource>),
     Wants(ObjectId),
     Failed(Errno),
     /// A failure whose number is no errno.
     Result(i32),
+}
+
+/// Bytes of a version of an object, or of a state of it, that are to be gathered from its shards.
+pub(super) struct BytesOfShards {
+    pub object: ObjectId,
+    pub version: EVersion,
+    pub offset: u64,
+    pub len: u64,
+}
+
+impl From<BytesOfShards> for Run {
+    fn from(BytesOfShards { object, version, offset, len }: BytesOfShards) -> Run {
+        Run::Gather { object, version, offset, len }
+    }
 }
 
 impl From<Errno> for OpStop {
@@ -544,7 +553,7 @@ impl Execution<'_> {
                     tracing::error!("read failed: {e}");
                     return Err(Errno::EIO.into());
                 }
-                None => return Err(OpStop::Gather { object, version, offset, len }),
+                None => return Err(OpStop::Gather(Box::new(BytesOfShards { object, version, offset, len }))),
             };
             rewrite.fill(offset, if mutant::is(Mutant::OldBytesAsZeros) { zeros(len) } else { bytes });
         }
@@ -751,9 +760,7 @@ fn run_steps(
             Ok(output) => output,
             Err(OpStop::Blocked(id)) => return Run::Blocked(id),
             Err(OpStop::Copy(source)) => return Run::Copy(source),
-            Err(OpStop::Gather { object, version, offset, len }) => {
-                return Run::Gather { object, version, offset, len };
-            }
+            Err(OpStop::Gather(wanted)) => return (*wanted).into(),
             Err(OpStop::Wants(object)) => return Run::Wants(object),
             Err(OpStop::Failed(errno)) => (errno.as_result(), Rope::new()),
             Err(OpStop::Result(result)) => (result, Rope::new()),
@@ -778,7 +785,7 @@ fn run_steps(
     let rewrite = match run.rewrite().and_then(|rewrite| Ok(rewrite.zip(Some(run.omap_before()?)))) {
         Ok(rewrite) => rewrite,
         Err(OpStop::Blocked(id)) => return Run::Blocked(id),
-        Err(OpStop::Gather { object, version, offset, len }) => return Run::Gather { object, version, offset, len },
+        Err(OpStop::Gather(wanted)) => return (*wanted).into(),
         Err(OpStop::Failed(errno)) => return Run::Done(failed(errno)),
         Err(OpStop::Copy(_) | OpStop::Wants(_) | OpStop::Result(_)) => unreachable!("old bytes take none of these"),
     };
