@@ -27,6 +27,7 @@ impl Encode for MonState {
             former_servers,
             manager,
             in_doubt,
+            overrides: _,
         } = self;
         w.versioned(3, 1, |w| {
             w.u64(*applied);
@@ -78,6 +79,7 @@ impl Decode for MonState {
             former_servers: if has_servers { r.get()? } else { Default::default() },
             manager: if has_servers { r.get()? } else { Default::default() },
             in_doubt: if head.version >= 3 { r.bool()? } else { false },
+            overrides: Default::default(),
         })
     }
 }
