@@ -2,9 +2,11 @@
 
 Everything is built once more, into a folder of its own, with deliberate bugs that `NACRE_MUTANT` switches on. For each
 the tests that may meet it run until one fails: first those of its crates, then simulated clusters under fresh seeds,
-for as long as the usual run has, then the kept seeds.
+for as long as the usual run has, then the kept seeds. A run that was stopped goes on where it was, if the crates are
+the same.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -38,10 +40,13 @@ def hunt(words, seeds_s):
     command = [*WHOLE_BUILD, "--features", "sim/mutants,mutant/on", "--target-dir", str(target)]
     programs, binary = build(command)
     programs = {program.label: program for program in programs}
+    journal = Journal(target / "caught.json")
     rows = []
     for number, (name, part) in enumerate(mutants, 1):
         began = time.monotonic()
-        caught = by_whom(name, part, programs, binary, seeds_s)
+        if name not in journal.caught:
+            journal.note(name, by_whom(name, part, programs, binary, seeds_s))
+        caught = journal.caught[name]
         rows.append(f"| `{name}` | {part.lower()} | {caught or 'missed'} |")
         print(f"{number} of {len(mutants)}, {time.monotonic() - began:.0f} s: {rows[-1]}", flush=True)
     missed = sum(row.endswith("| missed |") for row in rows)
@@ -49,6 +54,23 @@ def hunt(words, seeds_s):
     if words == ["all"]:
         write(rows, missed)
     return missed == 0
+
+
+class Journal:
+    """What catches each mutant of these crates, as far as it was tried."""
+
+    def __init__(self, path):
+        self.path = path
+        found = subprocess.run(["git", "rev-parse", "HEAD:crates"], cwd=ROOT, capture_output=True, text=True, check=True)
+        self.crates = found.stdout.strip()
+        self.caught = {}
+        if path.exists():
+            kept = json.loads(path.read_text())
+            self.caught = kept["caught"] if kept["crates"] == self.crates else {}
+
+    def note(self, name, caught):
+        self.caught[name] = caught
+        self.path.write_text(json.dumps({"crates": self.crates, "caught": self.caught}, indent=1))
 
 
 def by_whom(name, part, programs, binary, seeds_s):

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 /// Longest time without a line from the guest while it carries out a command. Programs run many times slower there than
 /// here, as QEMU translates their instructions.
 const SILENCE_MAX: Duration = Duration::from_secs(90);
+/// How often the guest is asked for one answer.
+const ANSWERS_MAX: usize = 3;
 const QEMU: &str = "qemu-system-x86_64";
 
 /// A guest that runs; dropped, it is killed. Its user network lets it reach what this machine's own programs reach.
@@ -127,16 +129,34 @@ impl Guest {
         assert!(line.len() < 4000 && !line.contains('\n'), "no line: {line}");
         self.note(&format!("$ {line}"));
         writeln!(self.commands, "{line}").expect("the guest listens");
+        for _ in 0..ANSWERS_MAX {
+            let (said, status, bytes) = self.answer(line);
+            // Each line ended with a newline.
+            if said.iter().map(|line| line.len() + 1).sum::<usize>() == bytes {
+                assert!(status == 0, "'{line}' ends with status {status}: {said:#?}: {}", self.end_of_console());
+                return said;
+            }
+            self.note("$ again");
+            writeln!(self.commands, "again").expect("the guest listens");
+        }
+        panic!("'{line}': the answer does not come whole: {}", self.end_of_console());
+    }
+
+    /// The lines that the guest's command `line` said, its status, and how many bytes it said in truth: its serial
+    /// port may lose some.
+    #[track_caller]
+    fn answer(&mut self, line: &str) -> (Vec<String>, u32, usize) {
         let mut said = Vec::new();
         loop {
             let heard = self.lines.recv_timeout(SILENCE_MAX);
             let next = heard.unwrap_or_else(|e| panic!("'{line}': {e} after {said:#?}: {}", self.end_of_console()));
             self.note(&next);
-            match next.strip_prefix("= ") {
-                Some("0") => return said,
-                Some(status) => panic!("'{line}' ends with status {status}: {said:#?}: {}", self.end_of_console()),
-                None => said.push(next),
+            let end = next.strip_prefix("= ").and_then(|end| end.split_once(' '));
+            if let Some((status, bytes)) = end {
+                let number = |text: &str| text.trim().parse::<u32>().unwrap_or_else(|e| panic!("'{next}': {e}"));
+                return (said, number(status), number(bytes) as usize);
             }
+            said.push(next);
         }
     }
 

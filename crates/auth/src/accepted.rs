@@ -31,6 +31,8 @@ pub struct Accepted {
     pub connection_secret: Option<ConnectionSecret>,
     /// The time after which the peer must prove itself anew to be accepted again.
     pub expires: Option<Utime>,
+    /// The key that the peer has proven to a monitor.
+    pub(crate) proven: Option<Key>,
     /// The challenge of a monitor's handshake, which a renewed session of the same connection answers again.
     pub(crate) challenge: Option<u64>,
     /// The payload that goes to the peer along with the good news.
@@ -49,6 +51,7 @@ impl Accepted {
             session_key: None,
             connection_secret: None,
             expires: None,
+            proven: None,
             challenge: None,
             payload: Vec::new(),
         }

@@ -22,6 +22,8 @@ use wire::basic::AuthName;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     pub key: Key,
+    /// The key that is to replace the other one. Both are good until then.
+    pub pending_key: Option<Key>,
     pub caps: BTreeMap<String, String>,
 }
 
@@ -52,7 +54,7 @@ pub enum Wrong {
     Entity(String),
     #[error("'{0}' stands before the first '[entity]'")]
     NoEntity(String),
-    #[error("'{0}' is neither 'key' nor 'caps SERVICE'")]
+    #[error("'{0}' is neither 'key', 'pending key' nor 'caps SERVICE'")]
     Name(String),
     #[error("{0}")]
     Key(KeyError),
@@ -94,8 +96,9 @@ impl Keyring {
                         .as_ref()
                         .and_then(|name| sections.get_mut(name))
                         .ok_or_else(|| at(number, Wrong::NoEntity(name.clone())))?;
-                    if name == "key" {
-                        section.key = Some(Key::from_text(&value).map_err(|e| at(number, Wrong::Key(e)))?);
+                    if name == "key" || name == "pending key" {
+                        let key = Some(Key::from_text(&value).map_err(|e| at(number, Wrong::Key(e)))?);
+                        *(if name == "key" { &mut section.key } else { &mut section.pending_key }) = key;
                     } else if let Some(service) = name.strip_prefix("caps ").filter(|s| !s.contains(' ')) {
                         section.caps.insert(service.to_owned(), value);
                     } else if name != "auid" {
@@ -106,7 +109,7 @@ impl Keyring {
             }
         }
         let entries = sections.into_iter().map(|(name, section)| match section.key {
-            Some(key) => Ok((name, Entry { key, caps: section.caps })),
+            Some(key) => Ok((name, Entry { key, pending_key: section.pending_key, caps: section.caps })),
             None => Err(at(section.line, Wrong::NoKey(name))),
         });
         Ok(Keyring { entries: entries.collect::<Result<_, _>>()? })
@@ -118,12 +121,19 @@ impl Keyring {
 
     /// The text, which [`Keyring::parse`] and `ceph-authtool` read.
     pub fn to_text(&self) -> String {
-        let mut out = String::new();
-        for (name, entry) in &self.entries {
-            writeln!(out, "[{name}]\n\tkey = {}", entry.key.to_text().as_str()).expect("writing to a string");
-            for (service, caps) in &entry.caps {
-                writeln!(out, "\tcaps {service} = \"{}\"", quoted(caps)).expect("writing to a string");
-            }
+        self.entries.iter().map(|(name, entry)| entry.to_text(&name.to_string())).collect()
+    }
+}
+
+impl Entry {
+    /// The text of the entity called `name` in a keyring.
+    pub fn to_text(&self, name: &str) -> String {
+        let mut out = format!("[{name}]\n\tkey = {}\n", self.key.to_text().as_str());
+        if let Some(key) = &self.pending_key {
+            writeln!(out, "\tpending key = {}", key.to_text().as_str()).expect("writing to a string");
+        }
+        for (service, caps) in &self.caps {
+            writeln!(out, "\tcaps {service} = \"{}\"", quoted(caps)).expect("writing to a string");
         }
         out
     }
@@ -147,6 +157,7 @@ struct Section {
     /// The line that it begins at.
     line: usize,
     key: Option<Key>,
+    pending_key: Option<Key>,
     caps: BTreeMap<String, String>,
 }
 
@@ -287,7 +298,7 @@ mod tests {
         );
         check("# c\n[client.a]\n", "2: 'client.a' has no key");
         check("[client.a\n", "1: neither '[entity]' nor 'name = value'");
-        check("[client.a]\ncap mon = allow r", "2: 'cap mon' is neither 'key' nor 'caps SERVICE'");
+        check("[client.a]\ncap mon = allow r", "2: 'cap mon' is neither 'key', 'pending key' nor 'caps SERVICE'");
         check("[client.a]\n\\\ncaps mon = \"a", "2: a quote is not closed");
     }
 
@@ -303,12 +314,12 @@ mod tests {
         #[test]
         fn keyrings_read_back(entries in proptest::collection::btree_map(
             "(client|osd|mgr)\\.[a-z0-9.-]{0,8}",
-            (any_key(), proptest::collection::btree_map("mon|osd|mds", "([ -~]{0,20}[!-~])?", 0..3)),
+            (any_key(), proptest::option::of(any_key()), proptest::collection::btree_map("mon|osd|mds", "([ -~]{0,20}[!-~])?", 0..3)),
             0..4,
         )) {
-            let entries = entries.into_iter().map(|(name, (key, caps))| {
+            let entries = entries.into_iter().map(|(name, (key, pending_key, caps))| {
                 let caps = caps.into_iter().map(|(service, caps)| (service, caps.trim().to_owned())).collect();
-                (parse_entity(&name).unwrap(), Entry { key, caps })
+                (parse_entity(&name).unwrap(), Entry { key, pending_key, caps })
             });
             let ring = Keyring { entries: entries.collect() };
             prop_assert_eq!(parse(&ring.to_text()), Ok(ring));

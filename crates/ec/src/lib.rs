@@ -4,7 +4,7 @@
 //! Ceph's `jerasure` and `isa` plugins for equal profiles. No I/O, no threads, no clock.
 //!
 //! * [`Profile`]: a Ceph erasure code profile, checked; start here. It gives a [`Code`] and a [`StripeLayout`].
-//! * [`StripeLayout`]: places of an object's bytes on the data shards.
+//! * [`StripeLayout`]: places of an object's bytes on the data shards. [`Overwrite`]: the parts of one overwrite.
 //! * [`Code`]: parity of data ([`Code::encode`]), parity after a change ([`Code::update`], [`Code::delta`],
 //!   [`Code::add_delta`]), and recovery of lost shards ([`Code::decoder`]).
 //! * [`Technique`]: the families of codes and their matrices.
@@ -32,6 +32,7 @@ mod decoder;
 mod field;
 mod kernel;
 mod matrix;
+mod overwrite;
 pub mod parity_crc;
 mod profile;
 mod shard_set;
@@ -43,6 +44,7 @@ pub use buffers::BufferError;
 pub use code::Code;
 pub use decoder::{DecodeError, Decoder};
 pub use kernel::Kernel;
+pub use overwrite::Overwrite;
 pub use profile::{Profile, ProfileError, STRIPE_UNIT_DEFAULT_BYTES};
 pub use shard_set::{SHARDS_MAX, ShardSet};
 pub use stripe::{OBJECT_BYTES_MAX, Piece, StripeLayout};

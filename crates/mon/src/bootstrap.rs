@@ -1,10 +1,13 @@
 //! The first update of a cluster.
 
-use crate::state::AuthEntry;
+use crate::state::{AuthEntry, MONITORS};
 use crate::update::{Batch, Update};
+use auth::keyring::{Keyring, KeyringError};
+use auth::{Entropy, Key, KeyKind};
 use crush::CrushMap;
 use osdmap::{MonMap, OsdMap};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use types::{Epoch, Fsid, Utime};
 use wire::codec::Release;
@@ -26,6 +29,41 @@ pub struct BootstrapSpec {
     /// Entities to begin with, such as `client.admin`, with their keys.
     pub auth: BTreeMap<String, AuthEntry>,
     pub now: Utime,
+}
+
+/// Entities that every cluster begins with, and their capabilities by service: the monitors, the administrator, and
+/// tools that make new daemons and clients.
+const ENTITIES: &[(&str, &[(&str, &str)])] = &[
+    (MONITORS, &[("mon", "allow *")]),
+    ("client.admin", &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")]),
+    ("client.bootstrap-mds", &[("mon", "allow profile bootstrap-mds")]),
+    ("client.bootstrap-mgr", &[("mon", "allow profile bootstrap-mgr")]),
+    ("client.bootstrap-osd", &[("mon", "allow profile bootstrap-osd")]),
+    ("client.bootstrap-rbd", &[("mon", "allow profile bootstrap-rbd")]),
+    ("client.bootstrap-rbd-mirror", &[("mon", "allow profile bootstrap-rbd-mirror")]),
+    ("client.bootstrap-rgw", &[("mon", "allow profile bootstrap-rgw")]),
+];
+
+/// Returns the entities of a new cluster: those of a keyring, `file` with `text`, and with fresh keys those that every
+/// cluster has.
+///
+/// Errors: the keyring cannot be read.
+pub fn first_entities(
+    keyring: Option<(&Path, &[u8])>,
+    now: Utime,
+    entropy: &mut dyn Entropy,
+) -> Result<BTreeMap<String, AuthEntry>, KeyringError> {
+    let ring = keyring.map(|(file, text)| Keyring::parse(file, text)).transpose()?.unwrap_or_default();
+    let mut entities: BTreeMap<String, AuthEntry> =
+        ring.entries.into_iter().map(|(name, entry)| (name.to_string(), entry.into())).collect();
+    for (name, caps) in ENTITIES {
+        entities.entry((*name).to_owned()).or_insert_with(|| AuthEntry {
+            key: Key::generate(KeyKind::Aes, now, entropy),
+            pending_key: None,
+            caps: caps.iter().map(|(service, caps)| ((*service).to_owned(), (*caps).to_owned())).collect(),
+        });
+    }
+    Ok(entities)
 }
 
 /// Returns the first batch of a cluster's log: its maps and its first options.

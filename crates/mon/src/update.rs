@@ -1,9 +1,10 @@
 //! Content of the log: decided changes.
 
 use crate::state::{AuthEntry, HealthMute, LogEntry, PgRecord};
+use auth::cephx::rotating::RotatingSecrets;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use types::{Fsid, OsdId, PgId, Utime};
+use types::{EntityType, Fsid, OsdId, PgId, Utime};
 use wire::{Decode, DecodeError, Encode, EntityAddrVec, Reader, Writer};
 
 /// One decided change. Applying it never fails and never depends on anything but the state and the update itself:
@@ -46,6 +47,8 @@ pub enum Update {
     Confirmed,
     /// Reason for the changes of options that come with it.
     ConfigNote(String),
+    /// New secrets of a service.
+    ServiceSecrets { service: EntityType, secrets: RotatingSecrets },
 }
 
 /// One record of the log: changes that happen together or not at all.
@@ -107,6 +110,10 @@ impl Encode for Update {
             }),
             Update::Confirmed => tagged(w, 16, |_| ()),
             Update::ConfigNote(note) => tagged(w, 17, |w| w.str(note)),
+            Update::ServiceSecrets { service, secrets } => tagged(w, 18, |w| {
+                w.u8(service.0);
+                w.put(secrets);
+            }),
         }
     }
 }
@@ -140,6 +147,7 @@ impl Decode for Update {
             15 => Update::Manager { name: r.get()?, addrs: r.get()?, since: r.get()? },
             16 => Update::Confirmed,
             17 => Update::ConfigNote(r.get()?),
+            18 => Update::ServiceSecrets { service: EntityType(r.u8()?), secrets: r.get()? },
             tag => return Err(DecodeError::Value { what: "update", value: tag.into() }),
         })
     }

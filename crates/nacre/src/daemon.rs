@@ -1,5 +1,6 @@
 //! `nacre mon` and `nacre osd`: the daemons.
 
+use crate::conf_writer::random_bytes;
 use crate::osd_daemon::{admin_socket, bind_address, monitors};
 use crate::{cli, descriptors, machine};
 use anyhow::{Context, Result, bail};
@@ -66,13 +67,18 @@ fn check_authentication(conf: &ConfFile, who: &Who) -> Result<()> {
     Ok(())
 }
 
-/// The entities of the keyring that clients use, if there is one: the cluster begins knowing them.
+/// The entities that the cluster begins with: those of the keyring that clients use, if there is one, and those that
+/// every cluster has.
 fn first_keys(keyring: Option<String>) -> Result<BTreeMap<String, mon::state::AuthEntry>> {
-    let Some(path) = keyring.filter(|path| std::path::Path::new(path).exists()) else {
-        return Ok(BTreeMap::new());
+    let path = keyring.map(PathBuf::from).filter(|path| path.exists());
+    let text = match &path {
+        Some(path) => std::fs::read(path).with_context(|| format!("cannot read the keyring {}", path.display()))?,
+        None => Vec::new(),
     };
-    let text = std::fs::read(&path).with_context(|| format!("cannot read the keyring {path}"))?;
-    mon::commands::read_keyring(&text).with_context(|| format!("the keyring {path} is damaged"))
+    let mut entropy = random_bytes::<1024>()?.into_iter();
+    let mut fill = |out: &mut [u8]| out.fill_with(|| entropy.next().expect("eight keys have 128 bytes"));
+    let keyring = path.as_deref().map(|path| (path, &text[..]));
+    Ok(mon::bootstrap::first_entities(keyring, Utime::from(std::time::SystemTime::now()), &mut fill)?)
 }
 
 pub fn mon(options: &cli::Mon) -> Result<()> {

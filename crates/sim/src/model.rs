@@ -224,11 +224,10 @@ pub fn apply(object: &mut Snapped, op: OpId, changes: &[Change]) -> Result<(), E
 
 /// True if a change counts as a change of the object, whatever effect it has.
 fn changes_something(state: &State, change: &Change) -> bool {
-    let words = state.as_ref().map(|object| object.content.words());
-    match change {
-        Change::Truncate { words: to } => words.is_some_and(|words| words != *to),
-        Change::Zero { at, .. } => words.is_some_and(|words| *at < words),
-        Change::Create { .. } => state.is_none(),
+    match (change, state) {
+        (Change::Truncate { .. } | Change::Zero { .. }, None) => false,
+        (Change::Zero { at, .. }, Some(object)) => *at < object.content.words(),
+        (Change::OmapClear, Some(object)) => !object.omap.is_empty() || object.count.is_some(),
         _ => true,
     }
 }

@@ -122,6 +122,7 @@ impl MonitorAccept {
             session_key: Some(info.session_key),
             connection_secret,
             expires: Some(info.ticket.expires),
+            proven: Some(entry.key),
             challenge: Some(self.challenge),
             payload,
         })))
@@ -144,21 +145,26 @@ impl MonitorAccept {
     }
 }
 
-/// Finds a peer's entry, and checks the proof of its key.
+/// Finds a peer's entry, and checks the proof of its key. The entry's key is then the one that is proven: a pending key
+/// is good beside the one that it is to replace.
 fn proven_entry(
     view: &MonitorView<'_>,
     name: &AuthName,
     challenge: u64,
     asked: &Authenticate,
 ) -> Result<Entry, Refusal> {
-    let entry = view.entities.find(name).ok_or_else(|| Refusal::UnknownEntity(name.clone()))?;
+    let mut entry = view.entities.find(name).ok_or_else(|| Refusal::UnknownEntity(name.clone()))?;
+    let is_proven = |key: &Key| {
+        let expected = proof(key, challenge, asked.client_challenge);
+        crypto::equal(&expected.to_le_bytes(), &asked.proof.to_le_bytes())
+    };
+    if !is_proven(&entry.key) {
+        let pending = entry.pending_key.take().filter(is_proven);
+        entry.key = pending.ok_or_else(|| Refusal::WrongKey(name.clone()))?;
+    }
     let kind = entry.key.kind();
     if !view.policy.key_kinds.contains(&kind) {
         return Err(Refusal::KeyKind { name: name.clone(), kind });
-    }
-    let expected = proof(&entry.key, challenge, asked.client_challenge);
-    if !crypto::equal(&expected.to_le_bytes(), &asked.proof.to_le_bytes()) {
-        return Err(Refusal::WrongKey(name.clone()));
     }
     Ok(entry)
 }
@@ -307,13 +313,25 @@ impl TicketMaker<'_, '_> {
     }
 }
 
+/// The entry of an accepted peer, with the key that it has proven. A key that was replaced, or whose entity was removed,
+/// is good for nothing from then on.
+fn current_entry(view: &MonitorView<'_>, peer: &Accepted) -> Result<Entry, Refusal> {
+    let mut entry = view.entities.find(&peer.name).ok_or_else(|| Refusal::UnknownEntity(peer.name.clone()))?;
+    let proven = peer.proven.clone().ok_or(Refusal::OutOfTurn)?;
+    if entry.key != proven && entry.pending_key.as_ref() != Some(&proven) {
+        return Err(Refusal::WrongKey(peer.name.clone()));
+    }
+    entry.key = proven;
+    Ok(entry)
+}
+
 /// Answers a request that an accepted peer of `cephx` makes in a message: for tickets, for a new session when its own
 /// grows old, or for a daemon's secrets.
 ///
 /// Errors: what the peer hears is [`Refusal::errno`].
 pub fn requests(view: &mut MonitorView<'_>, peer: &Accepted, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut r = Reader::new(payload);
-    let entry = view.entities.find(&peer.name).ok_or_else(|| Refusal::UnknownEntity(peer.name.clone()))?;
+    let entry = current_entry(view, peer)?;
     match r.u16()? {
         request::TICKETS => {
             let authorizer: Authorizer = r.get()?;

@@ -87,6 +87,7 @@ impl ServiceAccept {
             session_key: Some(session_key),
             connection_secret,
             expires: Some(info.ticket.expires),
+            proven: None,
             challenge: None,
             payload: payload.into_vec(),
         })))

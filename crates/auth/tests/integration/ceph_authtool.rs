@@ -74,7 +74,7 @@ fn what_is_written_the_tool_reads() {
         let key = Key::new(KeyKind::Aes, Utime { sec: 1_795_780_000, nsec: i as u32 }, &[i as u8; 16]).unwrap();
         let caps = ["mon", "osd"].iter().zip(pair).map(|(service, caps)| ((*service).into(), (*caps).into()));
         let name = parse_entity(&format!("client.{i}")).unwrap();
-        ring.entries.insert(name, Entry { key, caps: caps.collect() });
+        ring.entries.insert(name, Entry { key, pending_key: None, caps: caps.collect() });
     }
     let file = TempFile::new("written");
     file.write(&ring.to_text());

@@ -1,12 +1,14 @@
 //! `ceph auth`: entities, their keys and capabilities.
 
+use super::auth_checks::{caps_or_none, changed_name, check_caps, new_name, read_keyring, stored_name};
 use super::command::Command;
 use super::context::{Context, with_status};
-use super::keyring::{self, key_text};
 use super::{Answer, Format, Outcome, Reply, done, refuse};
 use crate::Update;
-use crate::state::AuthEntry;
-use serde_json::{Value, json};
+use crate::state::{AuthEntry, MONITORS};
+use auth::keyring::Entry;
+use auth::{Key, KeyKind};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use types::Errno;
@@ -20,31 +22,49 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("auth print_key {entity:String}", "rx", "print an entity's key", get_key),
     Command::new("auth export {entity:String,req=false}", "rx", "print the keyring of one entity or of all", export),
     Command::new(
-        "auth get-or-create {entity:String} {caps:String,n=N,req=false}",
+        "auth get-or-create {entity:String} {caps:String,n=N,req=false} \
+         {key_type:Choices,strings=aes|aes256k,req=false}",
         "rwx",
         "print an entity's keyring, making the entity if there is none",
         get_or_create,
     ),
     Command::new(
-        "auth get-or-create-key {entity:String} {caps:String,n=N,req=false}",
+        "auth get-or-create-key {entity:String} {caps:String,n=N,req=false} \
+         {key_type:Choices,strings=aes|aes256k,req=false}",
         "rwx",
         "print an entity's key, making the entity if there is none",
         get_or_create_key,
     ),
     Command::new(
-        "auth add {entity:String} {caps:String,n=N,req=false}",
+        "auth get-or-create-pending {entity:String} {key_type:Choices,strings=aes|aes256k,req=false}",
+        "rwx",
+        "print an entity's keyring with the key that is to replace the present one, making that key if there is none",
+        get_or_create_pending,
+    ),
+    Command::new("auth clear-pending {entity:String}", "rwx", "forget an entity's pending key", clear_pending),
+    Command::new("auth commit-pending {entity:String}", "rwx", "make an entity's pending key its key", commit_pending),
+    Command::new(
+        "auth rotate {entity:String} {key_type:Choices,strings=aes|aes256k,req=false}",
+        "rwx",
+        "replace an entity's key by a new one, and print its keyring",
+        rotate,
+    ),
+    Command::new(
+        "auth add {entity:String} {caps:String,n=N,req=false} {key_type:Choices,strings=aes|aes256k,req=false}",
         "rwx",
         "add an entity, with a key from the input or a fresh one",
         add,
     ),
-    Command::new("auth caps {entity:String} {caps:String,n=N}", "rwx", "replace an entity's capabilities", set_caps),
+    Command::new(
+        "auth caps {entity:String} {caps:String,n=N,req=false}",
+        "rwx",
+        "replace an entity's capabilities",
+        set_caps,
+    ),
     Command::new("auth rm {entity:String}", "rwx", "remove an entity", remove),
     Command::new("auth del {entity:String}", "rwx", "remove an entity", remove),
     Command::new("auth import", "rwx", "add or replace the entities of the keyring in the input", import),
 ];
-
-/// Services that have capabilities.
-const SERVICES: &[&str] = &["mon", "osd", "mds", "mgr"];
 
 /// Returns the place of an entity in listings: by type, then by name.
 fn order(entity: &str) -> (usize, &str) {
@@ -53,19 +73,35 @@ fn order(entity: &str) -> (usize, &str) {
     (kinds.iter().position(|known| *known == kind).unwrap_or(kinds.len()), id)
 }
 
-fn is_entity(name: &str) -> bool {
-    name.split_once('.').is_some_and(|(kind, _)| ["mon", "mds", "osd", "client", "mgr"].contains(&kind))
-        && !name.contains(['[', ']', '\n', '"'])
-}
-
 fn sorted<'a>(c: &Context<'a>) -> Vec<(&'a str, &'a AuthEntry)> {
-    let mut entries: Vec<_> = c.state.auth.iter().map(|(entity, entry)| (entity.as_str(), entry)).collect();
+    let listed = c.state.auth.iter().filter(|(entity, _)| *entity != MONITORS);
+    let mut entries: Vec<_> = listed.map(|(entity, entry)| (entity.as_str(), entry)).collect();
     entries.sort_by_key(|(entity, _)| order(entity));
     entries
 }
 
+fn key_text(entry: &AuthEntry) -> String {
+    entry.key.to_text().to_string()
+}
+
 fn as_value(entity: &str, entry: &AuthEntry) -> Value {
-    json!({"entity": entity, "key": key_text(entry), "caps": entry.caps})
+    let mut fields = Map::new();
+    fields.insert("entity".to_owned(), json!(entity));
+    fields.insert("key".to_owned(), json!(key_text(entry)));
+    if let Some(key) = &entry.pending_key {
+        fields.insert("pending_key".to_owned(), json!(*key.to_text()));
+    }
+    fields.insert("caps".to_owned(), json!(entry.caps));
+    Value::Object(fields)
+}
+
+/// Returns entity and keys as a keyring has them, and with `caps` the entity's capabilities.
+fn keyring(entity: &str, entry: &AuthEntry, caps: bool) -> String {
+    let mut entry = Entry::from(entry.clone());
+    if !caps {
+        entry.caps.clear();
+    }
+    entry.to_text(entity)
 }
 
 fn list(c: &Context<'_>) -> Answer {
@@ -86,19 +122,19 @@ fn list(c: &Context<'_>) -> Answer {
 }
 
 fn get(c: &Context<'_>) -> Answer {
-    let entity = c.args.word("entity");
-    if !is_entity(entity) {
-        return refuse(Errno::EINVAL, format!("invalid entity_auth {entity}"));
+    let entity = stored_name(c)?;
+    if entity.is_empty() {
+        return refuse(Errno::EINVAL, "invalid command");
     }
     let Some(entry) = c.state.auth.get(entity) else {
         return refuse(Errno::ENOENT, format!("failed to find {entity} in keyring"));
     };
-    let answer = c.either(|| keyring::write(entity, entry, true), || json!([as_value(entity, entry)]));
+    let answer = c.either(|| keyring(entity, entry, true), || json!([as_value(entity, entry)]));
     with_status(answer, format!("exported keyring for {entity}"))
 }
 
 fn get_key(c: &Context<'_>) -> Answer {
-    let entity = c.args.word("entity");
+    let entity = stored_name(c)?;
     let Some(entry) = c.state.auth.get(entity) else {
         return refuse(Errno::ENOENT, format!("don't have {entity}"));
     };
@@ -106,68 +142,45 @@ fn get_key(c: &Context<'_>) -> Answer {
 }
 
 fn export(c: &Context<'_>) -> Answer {
-    let entries = match c.args.text("entity") {
+    let wanted = c.args.text("entity").filter(|entity| !entity.is_empty());
+    let entries = match wanted {
         None => sorted(c),
-        Some(entity) => match c.state.auth.get_key_value(entity) {
+        Some(_) => match c.state.auth.get_key_value(stored_name(c)?).filter(|(name, _)| *name != MONITORS) {
             Some((name, entry)) => vec![(name.as_str(), entry)],
-            None => return refuse(Errno::ENOENT, format!("no key for {entity}")),
+            // Ceph prints the key that it does not have.
+            None => return refuse(Errno::ENOENT, "no key for auth(key=AAAAAAAAAAAAAAAA)"),
         },
     };
-    let status = match c.args.text("entity") {
+    let status = match wanted {
         None => "exported master keyring".to_owned(),
         Some(_) => format!("export auth(key={})", key_text(entries[0].1)),
     };
-    let text = || entries.iter().map(|(name, entry)| keyring::write(name, entry, true)).collect();
+    let text = || entries.iter().map(|(name, entry)| keyring(name, entry, true)).collect();
     let value = || entries.iter().map(|(name, entry)| as_value(name, entry)).collect();
     with_status(c.either(text, value), &status)
 }
 
-/// Returns the capabilities among the arguments: service, capability, service, capability ...
-fn caps(c: &Context<'_>) -> Result<BTreeMap<String, String>, Reply> {
-    let words = c.args.texts("caps");
-    if !words.len().is_multiple_of(2) {
-        return refuse(Errno::EINVAL, "bad capabilities request; odd number of arguments");
-    }
-    let pairs = words.chunks_exact(2).map(|pair| {
-        check_cap(pair[0], pair[1])?;
-        Ok((pair[0].to_owned(), pair[1].to_owned()))
-    });
-    pairs.collect()
+/// Returns a fresh key, of the kind that the command asks for or else of `kind`.
+fn new_key(c: &Context<'_>, kind: KeyKind) -> Key {
+    let kind = c.args.text("key_type").map_or(kind, |word| word.parse().expect("the signature has the kinds"));
+    let secret = &c.request.random[..kind.secret_bytes()];
+    Key::new(kind, c.request.now, secret).expect("the length is that of the kind")
 }
 
-/// Checks that each clause of a capability allows something or names a profile.
-fn check_cap(service: &str, cap: &str) -> Result<(), Reply> {
-    if !SERVICES.contains(&service) {
-        return refuse(Errno::EINVAL, format!("unknown cap type '{service}'"));
-    }
-    for clause in cap.split([',', ';']) {
-        let first = clause.split([' ', '=']).find(|word| !word.is_empty());
-        if !matches!(first, Some("allow" | "profile")) || cap.contains(['\n', '"']) {
-            let stopped = clause.trim_start();
-            let sentence = format!("{service} capability parse failed, stopped at '{stopped}' of '{cap}'");
-            return refuse(Errno::EINVAL, sentence);
-        }
-    }
-    Ok(())
-}
-
-/// Returns an entry with a fresh key.
+/// Returns an entry with a fresh key, of the kind that every client knows unless another is asked for.
 fn new_entry(c: &Context<'_>, caps: BTreeMap<String, String>) -> AuthEntry {
-    let secret = c.request.random[..16].try_into().expect("32 bytes hold a key");
-    AuthEntry { created: c.request.now, secret, caps }
+    AuthEntry { key: new_key(c, KeyKind::Aes), pending_key: None, caps }
 }
 
 /// Returns the entity's entry, and true if it has to be made.
 fn found_or_new(c: &Context<'_>) -> Result<(String, AuthEntry, bool), Reply> {
-    let entity = c.args.word("entity");
-    if !is_entity(entity) {
-        return refuse(Errno::EINVAL, "bad entity name");
-    }
-    let caps = caps(c)?;
+    let caps = caps_or_none(c)?;
+    let entity = new_name(c)?;
+    let wanted = check_caps(caps)?;
     let Some(entry) = c.state.auth.get(entity) else {
-        return Ok((entity.to_owned(), new_entry(c, caps), true));
+        return Ok((entity.to_owned(), new_entry(c, wanted), true));
     };
-    if let Some((service, _)) = caps.iter().find(|(service, cap)| entry.caps.get(*service) != Some(cap)) {
+    if let Some((service, _)) = wanted.iter().find(|(service, cap)| entry.caps.get(*service) != Some(cap)) {
         return refuse(Errno::EINVAL, format!("key for {entity} exists but cap {service} does not match"));
     }
     Ok((entity.to_owned(), entry.clone(), false))
@@ -175,67 +188,120 @@ fn found_or_new(c: &Context<'_>) -> Result<(String, AuthEntry, bool), Reply> {
 
 fn get_or_create(c: &Context<'_>) -> Answer {
     let (entity, entry, new) = found_or_new(c)?;
-    let answer = c.either(|| keyring::write(&entity, &entry, false), || json!([as_value(&entity, &entry)]));
-    make_if_new(c, answer, entity, entry, new)
+    let answer = c.either(|| keyring(&entity, &entry, false), || json!([as_value(&entity, &entry)]));
+    if new { replace(c, answer, entity, entry) } else { answer }
 }
 
 fn get_or_create_key(c: &Context<'_>) -> Answer {
     let (entity, entry, new) = found_or_new(c)?;
     let answer = c.either(|| format!("{}\n", key_text(&entry)), || json!({"key": key_text(&entry)}));
-    make_if_new(c, answer, entity, entry, new)
+    if new { replace(c, answer, entity, entry) } else { answer }
 }
 
-fn make_if_new(c: &Context<'_>, answer: Answer, entity: String, entry: AuthEntry, new: bool) -> Answer {
+/// Proposes the entry, with the output of `answer`.
+fn replace(c: &Context<'_>, answer: Answer, entity: String, entry: AuthEntry) -> Answer {
     match answer? {
-        Outcome::Reply(reply) if new => c.propose(vec![Update::Auth { entity, entry: Some(entry) }], reply),
+        Outcome::Reply(reply) => c.propose(vec![Update::Auth { entity, entry: Some(entry) }], reply),
         outcome => Ok(outcome),
     }
 }
 
+/// Returns the name and the entry of an entity whose key is to be replaced.
+fn existing<'a>(c: &'a Context<'_>) -> Result<(&'a str, &'a AuthEntry), Reply> {
+    let entity = changed_name(c)?;
+    let Some(entry) = c.state.auth.get(entity) else {
+        return refuse(Errno::ENOENT, format!("entity {entity} does not exist"));
+    };
+    Ok((entity, entry))
+}
+
+/// Answers with the keys of an entity.
+fn keys_of(c: &Context<'_>, entity: &str, entry: &AuthEntry) -> Answer {
+    let keys = AuthEntry { caps: BTreeMap::new(), ..entry.clone() };
+    c.either(|| keyring(entity, &keys, false), || json!([as_value(entity, &keys)]))
+}
+
+fn get_or_create_pending(c: &Context<'_>) -> Answer {
+    let (entity, entry) = existing(c)?;
+    if entry.pending_key.is_some() {
+        return keys_of(c, entity, entry);
+    }
+    let entry = AuthEntry { pending_key: Some(new_key(c, entry.key.kind())), ..entry.clone() };
+    replace(c, keys_of(c, entity, &entry), entity.to_owned(), entry)
+}
+
+fn clear_pending(c: &Context<'_>) -> Answer {
+    let (entity, entry) = existing(c)?;
+    if entry.pending_key.is_none() {
+        return done("");
+    }
+    replace(c, done(""), entity.to_owned(), AuthEntry { pending_key: None, ..entry.clone() })
+}
+
+fn commit_pending(c: &Context<'_>) -> Answer {
+    let (entity, entry) = existing(c)?;
+    let Some(key) = entry.pending_key.clone() else { return done("no pending key") };
+    replace(c, done(""), entity.to_owned(), AuthEntry { key, pending_key: None, caps: entry.caps.clone() })
+}
+
+fn rotate(c: &Context<'_>) -> Answer {
+    let (entity, entry) = existing(c)?;
+    let key = new_key(c, entry.key.kind());
+    let entry = AuthEntry { key, pending_key: None, caps: entry.caps.clone() };
+    let answer = c.either(|| keyring(entity, &entry, true), || json!([as_value(entity, &entry)]));
+    replace(c, answer, entity.to_owned(), entry)
+}
+
 fn add(c: &Context<'_>) -> Answer {
-    let entity = c.args.word("entity");
-    if !is_entity(entity) {
-        return refuse(Errno::EINVAL, "bad entity name");
-    }
-    let mut caps = caps(c)?;
-    let mut wanted = new_entry(c, BTreeMap::new());
-    if !c.request.input.is_empty() {
-        let mut given = read_keyring(c)?;
-        let Some(entry) = given.remove(entity) else {
-            return refuse(Errno::EINVAL, format!("the keyring has no entry for {entity}"));
-        };
-        if caps.is_empty() {
-            caps = entry.caps.clone();
+    let caps = caps_or_none(c)?;
+    let entity = new_name(c)?;
+    let mut given = (!c.request.input.is_empty()).then(|| read_keyring(c, "error decoding keyring")).transpose()?;
+    let mut caps = check_caps(caps)?;
+    let has_key = given.is_some();
+    let key = match given.as_mut().map(|given| given.remove(entity)) {
+        Some(None) => return refuse(Errno::EINVAL, format!("key for {entity} not found in provided keyring")),
+        Some(Some(entry)) if !caps.is_empty() && !entry.caps.is_empty() => {
+            return refuse(Errno::EINVAL, "caps cannot be specified both in keyring and in command");
         }
-        wanted = entry;
-    }
-    wanted.caps = caps;
-    if let Some(entry) = c.state.auth.get(entity) {
-        if let Some((service, _)) = wanted.caps.iter().find(|(service, cap)| entry.caps.get(*service) != Some(cap)) {
+        Some(Some(entry)) => {
+            if caps.is_empty() {
+                caps = entry.caps;
+            }
+            entry.key
+        }
+        None => new_entry(c, BTreeMap::new()).key,
+    };
+    if let Some(known) = c.state.auth.get(entity) {
+        if has_key && known.key != key {
+            return refuse(Errno::EEXIST, format!("entity {entity} exists but key does not match"));
+        }
+        if known.caps.len() != caps.len() {
+            return refuse(Errno::EINVAL, format!("entity {entity} exists but caps do not match"));
+        }
+        if let Some((service, _)) = caps.iter().find(|(service, cap)| known.caps.get(*service) != Some(cap)) {
             return refuse(Errno::EINVAL, format!("entity {entity} exists but cap {service} does not match"));
-        }
-        if !c.request.input.is_empty() && entry.secret != wanted.secret {
-            return refuse(Errno::EINVAL, format!("entity {entity} exists but key does not match"));
         }
         return done("");
     }
-    let reply = Reply::status(format!("added key for {entity}"));
-    c.propose(vec![Update::Auth { entity: entity.to_owned(), entry: Some(wanted) }], reply)
+    let entry = AuthEntry { key, pending_key: None, caps };
+    replace(c, done(format!("added key for {entity}")), entity.to_owned(), entry)
 }
 
 fn set_caps(c: &Context<'_>) -> Answer {
-    let entity = c.args.word("entity");
+    let mut caps = caps_or_none(c)?;
+    let entity = changed_name(c)?;
     let Some(entry) = c.state.auth.get(entity) else {
         return refuse(Errno::ENOENT, format!("couldn't find entry {entity}"));
     };
-    let entry = AuthEntry { caps: caps(c)?, ..entry.clone() };
-    let reply = Reply::status(format!("updated caps for {entity}"));
-    c.propose(vec![Update::Auth { entity: entity.to_owned(), entry: Some(entry) }], reply)
+    // Of two for one service, the first one counts here.
+    caps.reverse();
+    let entry = AuthEntry { caps: check_caps(caps)?, ..entry.clone() };
+    replace(c, done(format!("updated caps for {entity}")), entity.to_owned(), entry)
 }
 
 fn remove(c: &Context<'_>) -> Answer {
-    let entity = c.args.word("entity");
-    if !c.state.auth.contains_key(entity) {
+    let entity = changed_name(c)?;
+    if entity == MONITORS || !c.state.auth.contains_key(entity) {
         return done(format!("entity {entity} does not exist"));
     }
     c.propose(vec![Update::Auth { entity: entity.to_owned(), entry: None }], Reply::status("updated"))
@@ -245,21 +311,10 @@ fn import(c: &Context<'_>) -> Answer {
     if c.request.input.is_empty() {
         return refuse(Errno::EINVAL, "auth import: no data supplied");
     }
-    let entries = read_keyring(c)?;
+    let entries = read_keyring(c, "error decoding keyring ")?;
+    if entries.values().any(|entry| entry.caps.is_empty()) {
+        return refuse(Errno::EINVAL, "auth import: no caps supplied");
+    }
     let updates = entries.into_iter().map(|(entity, entry)| Update::Auth { entity, entry: Some(entry) }).collect();
     c.propose(updates, Reply::status("imported keyring"))
-}
-
-/// Returns the keyring in the command's input, its names and capabilities checked.
-fn read_keyring(c: &Context<'_>) -> Result<BTreeMap<String, AuthEntry>, Reply> {
-    let entries = keyring::read(&c.request.input).map_err(|e| Reply::error(Errno::EINVAL, e.to_string()))?;
-    for (entity, entry) in &entries {
-        if !is_entity(entity) {
-            return refuse(Errno::EINVAL, format!("bad entity name '{entity}'"));
-        }
-        for (service, cap) in &entry.caps {
-            check_cap(service, cap)?;
-        }
-    }
-    Ok(entries)
 }

@@ -14,6 +14,9 @@
 
 mod absent;
 mod auth;
+mod auth_checks;
+#[cfg(test)]
+mod auth_tests;
 mod autoscale;
 mod balancer;
 mod blocklist;
@@ -36,7 +39,6 @@ mod ec_profiles;
 mod field_tests;
 mod force;
 mod health;
-mod keyring;
 mod log;
 mod mgr;
 mod mgr_modules;
@@ -73,7 +75,6 @@ mod text_table;
 mod units;
 mod upmap;
 
-pub use keyring::{KeyringError, read as read_keyring};
 pub use orders::{Asked, Order};
 
 use crate::{MonState, Update, Volatile};

@@ -3,11 +3,11 @@
 use super::arguments::Arguments;
 use super::command::Command;
 use super::context::Context;
-use super::keyring;
 use super::osd_change::{bring_into_being, check_room};
 use super::{Answer, Outcome, Reply, refuse};
 use crate::Update;
 use crate::state::AuthEntry;
+use auth::Key;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use types::{Errno, Fsid, OsdId};
@@ -73,9 +73,9 @@ impl Secrets {
         let Ok(Value::Object(input)) = serde_json::from_slice(&c.request.input) else { return Ok(Secrets::default()) };
         let text = |key: &str| input.get(key).and_then(Value::as_str);
         let device_class = text("crush_device_class").filter(|class| !class.is_empty()).map(str::to_owned);
-        let entry = |text: &str, what: &str| match keyring::read_key(text) {
-            Some((created, secret)) => Ok(AuthEntry { created, secret, caps: Default::default() }),
-            None => refuse(Errno::EINVAL, format!("invalid {what}.")),
+        let entry = |text: &str, what: &str| match Key::from_text(text) {
+            Ok(key) => Ok(AuthEntry { key, pending_key: None, caps: Default::default() }),
+            Err(_) => refuse(Errno::EINVAL, format!("invalid {what}.")),
         };
         let lockbox = match (text("cephx_lockbox_secret"), text("dmcrypt_key")) {
             (None, None) => None,
@@ -91,7 +91,7 @@ impl Secrets {
     fn updates(&self, c: &Context<'_>, osd: OsdId, uuid: Fsid) -> Result<Vec<Update>, Reply> {
         let mut updates = Vec::new();
         let mut keep = |entity: String, key: &AuthEntry, caps: &[(&str, String)]| match c.state.auth.get(&entity) {
-            Some(known) if known.secret != key.secret => {
+            Some(known) if known.key != key.key => {
                 refuse(Errno::EEXIST, format!("entity {entity} exists but key does not match"))
             }
             Some(_) => Ok(()),

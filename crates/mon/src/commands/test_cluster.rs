@@ -145,6 +145,8 @@ impl TestCluster {
     }
 
     fn outcome_with(&self, command: &str, input: Bytes) -> Outcome {
+        let mut random = [9; 32];
+        random[..8].copy_from_slice(&self.state.applied.to_le_bytes());
         let request = Request {
             command,
             input,
@@ -153,7 +155,7 @@ impl TestCluster {
             to_manager: false,
             sessions: &[],
             now: NOW,
-            random: [9; 32],
+            random,
         };
         handle(&self.state, &self.volatile, &request)
     }

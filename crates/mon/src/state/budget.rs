@@ -14,6 +14,8 @@ use wire::{Decode, Encode, Target};
 
 /// Approximate bytes of an entry of a table beside its texts.
 const ENTRY_BYTES: usize = 32;
+/// Approximate bytes of an entity's keys.
+const KEYS_BYTES: usize = 64;
 /// Approximate bytes of a record of a placement group of three copies, or of a line of the cluster log.
 const RECORD_BYTES: usize = 96;
 
@@ -44,7 +46,7 @@ impl MonState {
             table.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES).sum()
         };
         let keys = self.config_keys.iter().map(|(key, value)| key.len() + value.len() + ENTRY_BYTES);
-        let auth = self.auth.iter().map(|(name, entry)| name.len() + texts(&entry.caps) + 2 * ENTRY_BYTES);
+        let auth = self.auth.iter().map(|(name, entry)| name.len() + texts(&entry.caps) + KEYS_BYTES);
         let osds = self.osd_metadata.values().map(texts);
         let mons = self.mon_metadata.values().map(texts);
         let mutes = self.health_mutes.iter().map(|(code, mute)| code.len() + mute.summary.len() + ENTRY_BYTES);
@@ -96,7 +98,7 @@ impl MonState {
             },
             Update::Auth { entity, entry: Some(entry) } if self.auth.get(entity) != Some(entry) => {
                 let caps = entry.caps.iter().map(|(service, caps)| text(service) + caps.len());
-                text(entity) + caps.sum::<usize>()
+                text(entity) + caps.sum::<usize>() + KEYS_BYTES
             }
             Update::HealthMute { code, mute: Some(mute) } if !self.health_mutes.contains_key(code) => {
                 text(code) + mute.summary.len()
@@ -139,6 +141,7 @@ impl MonState {
 mod tests {
     use super::*;
     use crate::state::AuthEntry;
+    use auth::{Key, KeyKind};
 
     fn key(number: usize, bytes: usize) -> Update {
         Update::ConfigKey { key: format!("key{number}"), value: Some(vec![7; bytes].into()) }
@@ -156,7 +159,8 @@ mod tests {
                 &Update::Config { who: "client".to_owned(), name, value: Some("7".repeat(40)) },
             );
             let caps = [("mon".to_owned(), "allow *".to_owned())].into();
-            let entry = AuthEntry { caps, ..AuthEntry::default() };
+            let key = Key::new(KeyKind::Aes, types::Utime::ZERO, &[7; 16]).expect("its length");
+            let entry = AuthEntry { key, pending_key: None, caps };
             state.apply_update(
                 2,
                 types::Utime::ZERO,

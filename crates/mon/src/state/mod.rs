@@ -1,19 +1,20 @@
 //! Everything the cluster decides.
 
-mod auth;
 mod budget;
 mod cluster_log;
 mod config_db;
+mod entities;
 mod manager;
 mod osdmaps;
 mod queries;
 mod records;
 mod snapshot;
+mod tickets;
 
-pub use auth::AuthEntry;
 pub use budget::OverBudget;
 pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
 pub use config_db::{ConfigChange, ConfigDb, ConfigSubject, ConfigVersion};
+pub use entities::{AuthEntry, MONITORS};
 pub use manager::MANAGER_GID;
 pub use osdmaps::OsdMaps;
 pub use records::{HealthMute, ManagerRecord, MonServer, PgRecord};
@@ -21,6 +22,7 @@ pub use wire::messages::{LogEntry, LogPriority};
 
 use crate::pg_numbers::merge_pairs;
 use crate::update::{Batch, Update};
+use auth::cephx::monitor::ServiceSecrets;
 use bytes::Bytes;
 use osdmap::MonMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +45,8 @@ pub struct MonState {
     pub config_keys: BTreeMap<String, Bytes>,
     /// Authentication entities by name (`client.admin`).
     pub auth: BTreeMap<String, AuthEntry>,
+    /// Secrets of services, which seal tickets.
+    pub service_secrets: ServiceSecrets,
     pub osd_metadata: BTreeMap<OsdId, BTreeMap<String, String>>,
     pub mon_metadata: BTreeMap<String, BTreeMap<String, String>>,
     /// Groups that ever served. A group that is not here holds nothing.
@@ -79,6 +83,7 @@ impl Default for MonState {
             config: ConfigDb::default(),
             config_keys: BTreeMap::new(),
             auth: BTreeMap::new(),
+            service_secrets: ServiceSecrets::new(),
             osd_metadata: BTreeMap::new(),
             mon_metadata: BTreeMap::new(),
             pgs: BTreeMap::new(),
@@ -127,6 +132,9 @@ impl MonState {
             Update::ConfigNote(note) => self.config.note(index, stamp, note),
             Update::ConfigKey { key, value } => set(&mut self.config_keys, key, value),
             Update::Auth { entity, entry } => set(&mut self.auth, entity, entry),
+            Update::ServiceSecrets { service, secrets } => {
+                self.service_secrets.insert(*service, secrets.clone());
+            }
             Update::OsdMetadata { osd, metadata } => set(&mut self.osd_metadata, osd, metadata),
             Update::MonMetadata { name, metadata } => set(&mut self.mon_metadata, name, metadata),
             Update::PgActivated(pgs) => {

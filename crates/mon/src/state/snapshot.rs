@@ -1,6 +1,6 @@
 //! The whole state as bytes, which stand for the beginning of the log.
 
-use super::MonState;
+use super::{MonState, tickets};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
 impl Encode for MonState {
@@ -27,9 +27,10 @@ impl Encode for MonState {
             former_servers,
             manager,
             in_doubt,
+            service_secrets,
             overrides: _,
         } = self;
-        w.versioned(3, 1, |w| {
+        w.versioned(4, 1, |w| {
             w.u64(*applied);
             w.put(stamp);
             w.put(fsid);
@@ -50,13 +51,14 @@ impl Encode for MonState {
             w.put(former_servers);
             w.put(manager);
             w.bool(*in_doubt);
+            tickets::put(w, service_secrets);
         });
     }
 }
 
 impl Decode for MonState {
     fn decode(r: &mut Reader<'_>) -> Result<MonState, DecodeError> {
-        let (head, mut r) = r.versioned("monitor state", 3)?;
+        let (head, mut r) = r.versioned("monitor state", 4)?;
         let has_servers = head.version >= 2;
         Ok(MonState {
             applied: r.u64()?,
@@ -79,6 +81,7 @@ impl Decode for MonState {
             former_servers: if has_servers { r.get()? } else { Default::default() },
             manager: if has_servers { r.get()? } else { Default::default() },
             in_doubt: if head.version >= 3 { r.bool()? } else { false },
+            service_secrets: if head.version >= 4 { tickets::get(&mut r)? } else { Default::default() },
             overrides: Default::default(),
         })
     }
@@ -98,7 +101,9 @@ mod tests {
             + MonState::default().former_servers.to_vec(Target::PACIFIC).len()
             + MonState::default().manager.to_vec(Target::PACIFIC).len()
             + size_of::<u64>()
-            + size_of::<bool>();
+            + size_of::<bool>()
+            // The count of services.
+            + size_of::<u32>();
         bytes.truncate(bytes.len() - added);
         let length = (bytes.len() - 6) as u32;
         bytes[0] = 1;

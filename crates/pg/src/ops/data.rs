@@ -193,7 +193,9 @@ impl Execution<'_> {
             OpCode::TRUNCATE => {
                 let size = range(op)?.offset;
                 self.check_end(size, 0)?;
-                self.touched |= self.exists;
+                if self.exists {
+                    self.touch();
+                }
                 if self.exists && size != self.size {
                     self.truncate(size);
                 }
@@ -235,18 +237,15 @@ impl Execution<'_> {
             OpCode::SETALLOCHINT => {
                 let OpArgs::AllocHint(hint) = op.args else { return Err(Errno::EINVAL.into()) };
                 self.ensure_exists();
-                let hint = (hint.expected_object_size, hint.expected_write_size, hint.flags);
-                let info = &self.info;
-                let known = (info.expected_object_bytes, info.expected_write_bytes, info.alloc_hint_flags);
-                if hint != known {
-                    let info = Arc::make_mut(&mut self.info);
-                    (info.expected_object_bytes, info.expected_write_bytes, info.alloc_hint_flags) = hint;
-                    self.modified = true;
-                }
+                let info = Arc::make_mut(&mut self.info);
+                (info.expected_object_bytes, info.expected_write_bytes, info.alloc_hint_flags) =
+                    (hint.expected_object_size, hint.expected_write_size, hint.flags);
                 done()
             }
             OpCode::STARTSYNC => {
-                self.touched = true;
+                if self.exists {
+                    self.touch();
+                }
                 done()
             }
             OpCode::UNDIRTY => done(),

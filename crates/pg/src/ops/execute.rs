@@ -182,7 +182,7 @@ pub struct Effects {
     pub ops: Vec<OpResult>,
     /// What the store must do; empty if nothing changes.
     pub steps: Vec<Step>,
-    /// A step wrote, though it may be what was there before.
+    /// A step wrote, though it may be what was there before: the object gets a version, as in Ceph.
     pub touched: bool,
     /// The object is absent afterwards.
     pub deleted: bool,
@@ -318,8 +318,6 @@ pub(super) struct Execution<'a> {
     pub modified: bool,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// See [`Effects::touched`].
-    pub touched: bool,
     /// What the last step gave; 0 if it failed in spite of which the operation goes on.
     pub given: i32,
     /// Random numbers given out so far.
@@ -398,9 +396,13 @@ impl Execution<'_> {
             self.follow_digests(&step);
             self.steps.push(step);
         }
-        self.modified = true;
-        self.user_modified = true;
-        self.touched = true;
+        self.touch();
+    }
+
+    /// The object counts as written, though perhaps with what was there before: it gets a version, and a snapshot
+    /// keeps its own state of it.
+    pub fn touch(&mut self) {
+        (self.modified, self.user_modified) = (true, true);
     }
 
     /// Digests of what the object holds are what they are after this step, as far as that is known.
@@ -426,7 +428,7 @@ impl Execution<'_> {
 
     /// Creates the object if it is absent.
     pub fn ensure_exists(&mut self) {
-        self.touched = true;
+        self.touch();
         if !self.exists {
             let object = self.object();
             self.push(Step::Touch { object });
@@ -565,7 +567,7 @@ impl Execution<'_> {
         effects.steps_bytes = self.budget.bytes();
         effects.steps = self.steps;
         effects.watch = self.watch;
-        effects.touched = self.touched || self.modified;
+        effects.touched = self.modified;
         Ok(effects)
     }
 }
@@ -685,7 +687,6 @@ fn run_steps(
         modified: false,
         bytes_read: 0,
         bytes_written: 0,
-        touched: false,
         given: 0,
         randoms: 0,
         watch: Vec::new(),
@@ -721,7 +722,7 @@ fn run_steps(
     }
     // Of what changes something, outputs are kept for when the client asks again. As in Ceph all steps are carried out
     // first.
-    let is_bounded = request.may_write && request.return_vec && (run.touched || run.modified);
+    let is_bounded = request.may_write && request.return_vec && run.modified;
     let is_too_long = |op: &&mut OpResult| is_bounded && op.outdata.len() > limits.write_reply_bytes;
     let overflow = Errno::EOVERFLOW.as_result();
     let cut = |op: &mut OpResult| *op = OpResult { rval: overflow, outdata: Rope::new() };

@@ -86,8 +86,10 @@ impl Execution<'_> {
             }
             OpCode::OMAPCLEAR => {
                 self.must_exist()?;
-                let object = self.object();
-                self.push(Step::OmapClear { object });
+                if self.may_have_omap()? {
+                    let object = self.object();
+                    self.push(Step::OmapClear { object });
+                }
                 done()
             }
             OpCode::OMAPRMKEYS => {
@@ -149,6 +151,21 @@ impl Execution<'_> {
             more = true;
         }
         Ok((entries, more))
+    }
+
+    /// True: the object has an omap, or gets one by this operation. In Ceph it also has one that was emptied key by
+    /// key.
+    fn may_have_omap(&mut self) -> Result<bool, OpStop> {
+        let gives =
+            |step: &Step| matches!(step, Step::OmapSet { .. } | Step::OmapSetHeader { .. } | Step::Clone { .. });
+        if self.steps().iter().any(gives) {
+            return Ok(true);
+        }
+        if self.was_removed() || self.before.is_none() {
+            return Ok(false);
+        }
+        let (first, more) = self.answers.omap_list(self.store, self.request.object, (b"", b""), 1)?;
+        Ok(!first.is_empty() || more || !self.omap_header_before()?.is_empty())
     }
 
     pub(super) fn omap_values(&mut self, keys: BTreeSet<Bytes>) -> Result<BTreeMap<Bytes, Bytes>, OpStop> {

@@ -247,6 +247,55 @@ fn a_snapshot_stays_what_the_object_was() {
     written.check_stores([B, A, C]);
 }
 
+/// Writes that change nothing count as in Ceph 16.2.15, which was asked the same: the object gets a version, and the
+/// snapshot a state of its own. Linux's client marks an object as written since the snapshot before it truncates it to
+/// the size that it has, and librbd then calls its map of objects invalid where no snapshot says so.
+#[test]
+fn a_write_that_changes_nothing_is_a_write() {
+    let writes: [(&str, Op, bool); 12] = [
+        ("truncation to the same size", Op::truncate(2), true),
+        ("creation of what is there", Op::create(false), true),
+        ("no bytes", Op::write(1, Bytes::new()), true),
+        ("no bytes at the end", Op::append(Bytes::new()), true),
+        ("the same bytes", Op::write(0, "1,"), true),
+        ("a hint", Op::set_alloc_hint(4096, 4096, 0), true),
+        ("removal of an attribute that is not there", Op::rm_xattr(b"a"), true),
+        ("removal of a key that is not there", Op::omap_rm_keys(&BTreeSet::from([Bytes::from_static(b"a")])), true),
+        ("removal of an omap that is not there", Op::omap_clear(), false),
+        ("zeros behind the end", Op::zero(2, 10), false),
+        ("the same attribute once more", Op::set_xattr(b"b", b"x"), true),
+        ("a question", Op::stat(), false),
+    ];
+    let mut written = Written::new(7);
+    let numbers: Vec<u32> = (1..).take(writes.len()).collect();
+    for n in &numbers {
+        let session = written.cluster.connect(A);
+        let epoch = written.cluster.map.epoch;
+        written.cluster.ask_of(A, session, 100 + u64::from(*n), epoch, 0, (*n, &name(*n)), Op::append("1,"));
+    }
+    written.cluster.settle();
+    written.tid = 1000;
+    written.ask(numbers[10], Op::set_xattr(b"b", b"x"));
+    written.cluster.settle();
+    let versions = |written: &mut Written| -> BTreeMap<Vec<u8>, (u64, usize)> {
+        let stored = written.stored(A);
+        let heads = stored.into_iter().filter(|(object, _)| !object.is_clone());
+        heads.map(|(object, info)| (object.name.to_vec(), (info.user_version, info.snap_set.clones.len()))).collect()
+    };
+    let before = versions(&mut written);
+    written.take_snapshot();
+    for (n, (_, op, _)) in numbers.iter().zip(&writes) {
+        written.ask(*n, op.clone());
+    }
+    written.cluster.settle();
+    let after = versions(&mut written);
+    for (n, (what, _, counts)) in numbers.iter().zip(&writes) {
+        let ((old, _), (new, clones)) = (before[&name(*n)], after[&name(*n)]);
+        assert_eq!((new > old, clones == 1), (*counts, *counts), "{what}: version {old}, then {new}; {clones} clones");
+    }
+    [A, B, C].into_iter().for_each(|osd| assert_eq!(written.stored(osd), written.stored(A)));
+}
+
 #[test]
 fn removed_snapshots_are_trimmed() {
     let mut written = Written::new(7);

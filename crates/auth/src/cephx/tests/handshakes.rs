@@ -242,6 +242,31 @@ fn daemons_get_the_secrets_of_their_service_and_nobody_else_does() {
 }
 
 #[test]
+fn a_pending_key_is_good_beside_the_one_that_it_replaces() {
+    let mut world = World::new();
+    let name = parse_entity("osd.0").unwrap();
+    let mut by_old = world.client("osd.0", Mode::Secure);
+    let pending = Key::generate(KeyKind::Aes, world.now, &mut world.entropy);
+    world.entities.entries.get_mut(&name).unwrap().pending_key = Some(pending.clone());
+    let mut by_new = Client::new(name.clone(), Some(pending.clone()), ClientPolicy::cephx(), &[EntityType::OSD]);
+    let fetch = |world: &mut World, client: &mut Client| {
+        let met = world.join(client).unwrap();
+        let answer = world.monitor(|view| requests(view, &met.server, &Client::secrets_request())).unwrap();
+        assert_eq!(client.open_secrets(&answer).unwrap(), world.secrets[&EntityType::OSD]);
+        met.server
+    };
+    let old_session = fetch(&mut world, &mut by_old);
+    let new_session = fetch(&mut world, &mut by_new);
+    let entry = world.entities.entries.get_mut(&name).unwrap();
+    (entry.key, entry.pending_key) = (pending, None);
+    world.monitor(|view| requests(view, &new_session, &Client::secrets_request())).unwrap();
+    let refusal = world.monitor(|view| requests(view, &old_session, &Client::secrets_request())).unwrap_err();
+    assert_eq!(refusal, Refusal::WrongKey(name.clone()));
+    assert_eq!(refused(world.join(&mut by_old)), Refusal::WrongKey(name));
+    fetch(&mut world, &mut by_new);
+}
+
+#[test]
 fn none_is_for_who_may_and_never_in_place_of_cephx() {
     let mut world = World::new();
     let policy = ClientPolicy { methods: vec![Method::Cephx, Method::None], ..ClientPolicy::cephx() };

@@ -78,7 +78,7 @@ impl World {
             ("osd.0", KeyKind::Aes256k, &[("mon", "allow profile osd")][..]),
         ] {
             let caps = caps.iter().map(|(service, caps)| ((*service).to_owned(), (*caps).to_owned())).collect();
-            let entry = Entry { key: Key::generate(kind, now, &mut entropy), caps };
+            let entry = Entry { key: Key::generate(kind, now, &mut entropy), pending_key: None, caps };
             entities.entries.insert(parse_entity(name).unwrap(), entry);
         }
         let mut world = World {
