@@ -57,7 +57,7 @@ def hunt(words, seeds_s):
 
 
 class Journal:
-    """What catches each mutant of these crates, as far as it was tried."""
+    """The first test or seed that catches each mutant of these crates, as far as they were tried."""
 
     def __init__(self, path):
         self.path = path

@@ -41,6 +41,8 @@ enum Kind {
     Monitors(u32),
     /// A real Ceph.
     Ceph,
+    /// A real Ceph that asks for authentication.
+    CephWithKeys,
     /// The real Ceph that tests share.
     SharedCeph,
 }
@@ -110,6 +112,11 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Ceph)
     }
 
+    /// As [`TestCluster::start_own_ceph`], where clients and daemons prove by keys who they are.
+    pub fn start_ceph_with_keys(name: &str, osds: u32) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::CephWithKeys)
+    }
+
     /// As [`TestCluster::start`], but a daemon that dies is started again.
     pub fn start_supervised(name: &str, osds: u32) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Supervised)
@@ -170,7 +177,7 @@ impl TestCluster {
         };
         let shards = match self.kind {
             Kind::Shards(shards) => Some(shards.to_string()),
-            Kind::Ceph | Kind::SharedCeph => None,
+            Kind::Ceph | Kind::CephWithKeys | Kind::SharedCeph => None,
             // Any of the tests can be run with several.
             _ => std::env::var("NACRE_TEST_SHARDS").ok(),
         };
@@ -183,6 +190,7 @@ impl TestCluster {
             Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
             Kind::At { .. } => (&["--no-restart", "--mons", &mons, "--insecure", "--bind", &address], 90),
             Kind::Ceph | Kind::SharedCeph => (&["--engine", "ceph"], 270),
+            Kind::CephWithKeys => (&["--engine", "ceph", "--cephx"], 270),
         };
         self.nacre(&[&args, at_port, more, &of_shards].concat(), Duration::from_secs(limit)).ok();
     }

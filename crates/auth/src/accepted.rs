@@ -40,6 +40,11 @@ pub struct Accepted {
 }
 
 impl Accepted {
+    /// True if `key` is the one that the peer has proven to a monitor.
+    pub fn proves(&self, key: &Key) -> bool {
+        self.proven.as_ref() == Some(key)
+    }
+
     /// A peer of the method `none`.
     pub(crate) fn unproven(name: AuthName, global_id: u64) -> Accepted {
         Accepted {

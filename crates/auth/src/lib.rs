@@ -9,6 +9,7 @@
 //!   services.
 //! * [`policy`]: methods, modes and kinds of keys that a side allows.
 //! * [`caps`]: what capabilities let somebody do.
+//! * [`messenger`]: handshakes as `wire::msgr` carries them.
 //! * [`secure`]: records of connections in secure mode. [`signature`]: signatures of a handshake.
 //! * [`clock`]: clocks that differ.
 //!
@@ -36,6 +37,7 @@ mod crypto;
 mod entropy;
 pub mod key;
 pub mod keyring;
+pub mod messenger;
 pub mod policy;
 mod refusal;
 pub mod secure;

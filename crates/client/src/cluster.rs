@@ -1,17 +1,18 @@
 //! A connection to a cluster.
 
 use crate::config::Config;
-use crate::driver::Driver;
+use crate::driver::{Authenticated, Driver};
 use crate::error::{ConnectError, Error};
+use crate::login::Login;
 use crate::mon_host::MonHost;
 use crate::objecter::{Answer, CommandReply, MonAnswer, MonRequest, Objecter, Resend, Settings};
 use crate::pool::Pool;
+use auth::cephx::client::Client;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use types::{EntityType, Epoch, Errno, Fsid, OsdId, PoolId, SnapId};
-use wire::basic::AuthName;
+use types::{EntityName, EntityType, Epoch, Errno, Fsid, OsdId, PoolId, SnapId};
 use wire::messages::{PoolOpKind, PoolStat, StatfsReply};
 use wire::msgr::Messenger;
 use wire::{EntityAddrVec, msgr};
@@ -43,8 +44,14 @@ impl Cluster {
             return Err(ConnectError::TimedOut { seconds: 0, tried: "no monitor".into(), why: String::new() });
         }
         let seed = fresh_seed();
+        // Whoever has a key may be a client; OSDs are known by their own kind.
         let kind = if config.who.kind == "osd" { EntityType::OSD } else { EntityType::CLIENT };
-        let messenger = Messenger::new(msgr::Config::client(AuthName::new(kind, config.who.id.clone()), seed));
+        let name = config.who.entity().ok_or_else(|| ConnectError::Name(config.who.to_string()))?;
+        let me = EntityName { kind, num: -1 };
+        let messenger = Messenger::new(msgr::Config { me, ..msgr::Config::client(name.clone(), seed) });
+        let Login { policy, key, .. } = config.login.clone();
+        let client = Client::new(name, key, policy, &[EntityType::OSD]);
+        let messenger = Authenticated::new(messenger, client).map_err(ConnectError::Random)?;
         let settings = Settings {
             mons,
             hostname: std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned(),
@@ -56,7 +63,23 @@ impl Cluster {
         };
         let cluster = Cluster { driver: Arc::new(Driver::start(Box::new(messenger), Objecter::new(settings))) };
         let first_map = cluster.driver.shared.wait_for_map(Epoch(1));
-        match tokio::time::timeout(config.connect_timeout, first_map).await {
+        let reached = async {
+            tokio::select! {
+                biased;
+                map = first_map => Ok(map),
+                errno = cluster.driver.shared.denied() => Err(errno),
+            }
+        };
+        let reached = match tokio::time::timeout(config.connect_timeout, reached).await {
+            Ok(Err(errno)) => {
+                let why = cluster.driver.shared.look(|objecter| objecter.last_mon_failure().to_owned());
+                let (name, key) = (config.who.to_string(), config.login.key_from.clone());
+                return Err(ConnectError::Denied { name, key, errno, why });
+            }
+            Ok(Ok(map)) => Ok(map),
+            Err(elapsed) => Err(elapsed),
+        };
+        match reached {
             Ok(Ok(_)) => Ok(cluster),
             Ok(Err(_)) | Err(_) => {
                 let why = cluster.driver.shared.look(|objecter| objecter.last_mon_failure().to_owned());

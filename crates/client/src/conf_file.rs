@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use wire::basic::AuthName;
 
 /// The reason why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum ConfError {
     Syntax { path: PathBuf, line: usize, reason: &'static str },
     #[error("{path}: option '{key}': '{value}' {reason}")]
     Value { path: PathBuf, key: String, value: String, reason: String },
+    /// The client must prove who it is, and cannot.
+    #[error("{who} has no key: {reason}")]
+    NoKey { who: Who, reason: String },
     #[error("{path} has no option '{key}'")]
     Missing { path: PathBuf, key: String },
 }
@@ -45,6 +49,11 @@ impl Who {
     pub fn parse(name: &str) -> Option<Who> {
         let (kind, id) = name.split_once('.')?;
         (!kind.is_empty() && !id.is_empty()).then(|| Who::new(kind, id))
+    }
+
+    /// The name in authentication. `None`: the kind is none that there is, or the id has characters that none has.
+    pub fn entity(&self) -> Option<AuthName> {
+        auth::keyring::parse_entity(&self.to_string())
     }
 }
 
@@ -131,6 +140,16 @@ impl ConfFile {
         self.get(who, key).ok_or_else(|| ConfError::Missing { path: self.path.clone(), key: key.to_owned() })
     }
 
+    /// Sets an option for `who`, in place of what the file says.
+    pub fn set(&mut self, who: &Who, key: &str, value: &str) {
+        self.sections.entry(who.to_string()).or_default().insert(normalize(key), value.to_owned());
+    }
+
+    /// `text` with variables expanded as in an option's value.
+    pub fn expand(&self, who: &Who, text: &str) -> String {
+        self.expand_at(who, text, 0)
+    }
+
     /// An error that names option `key` with its `value`.
     pub fn bad_value(&self, key: &str, value: &str, reason: impl Into<String>) -> ConfError {
         ConfError::Value { path: self.path.clone(), key: key.into(), value: value.into(), reason: reason.into() }
@@ -144,12 +163,15 @@ impl ConfFile {
     }
 
     fn expanded(&self, who: &Who, key: &str, depth: usize) -> Option<String> {
+        Some(self.expand_at(who, self.raw(who, key)?, depth))
+    }
+
+    fn expand_at(&self, who: &Who, text: &str, depth: usize) -> String {
         // Bound for options that refer to each other in a circle: expansion ends here and leaves the variable as it
         // stands.
         const DEPTH_MAX: usize = 8;
-        let raw = self.raw(who, key)?;
-        let mut out = String::with_capacity(raw.len());
-        let mut rest = raw.as_str();
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
         while let Some(at) = rest.find('$') {
             out.push_str(&rest[..at]);
             let tail = &rest[at + 1..];
@@ -177,7 +199,7 @@ impl ConfFile {
             rest = after;
         }
         out.push_str(rest);
-        Some(out)
+        out
     }
 }
 

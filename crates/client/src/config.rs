@@ -1,8 +1,9 @@
 //! Configuration that a client needs before it can connect.
 
 use crate::conf_file::{ConfError, ConfFile, Who};
+use crate::login::Login;
 use crate::mon_host::{MonHost, parse_mon_host};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Addresses of a cluster's monitors, the client's name, and timeouts.
@@ -11,8 +12,7 @@ pub struct Config {
     /// Name of the connecting client; `client.admin` by default.
     pub who: Who,
     pub mon_hosts: Vec<MonHost>,
-    /// Path of the key file; not read, because the only authentication is `none`.
-    pub keyring: Option<PathBuf>,
+    pub login: Login,
     /// Longest time for connecting: session, monitor map, OSD map.
     pub connect_timeout: Duration,
     /// Longest time for one operation on an object; `None` waits for ever, as Ceph's clients do.
@@ -27,7 +27,7 @@ impl Config {
         Config {
             who: Who::new("client", "admin"),
             mon_hosts,
-            keyring: None,
+            login: Login::unproven(),
             connect_timeout: Duration::from_secs(30),
             op_timeout: None,
             mon_op_timeout: None,
@@ -39,8 +39,8 @@ impl Config {
         Config::from_conf_as(path, &Who::new("client", "admin"))
     }
 
-    /// Reads a `ceph.conf` as `who`. Options read: `mon host`, `keyring`, `client mount timeout`,
-    /// `rados osd op timeout`, `rados mon op timeout` (seconds, 0 for none), `auth client required`.
+    /// Reads a `ceph.conf` as `who`, and the key that it leads to. Options read: `mon host`, `client mount timeout`,
+    /// `rados osd op timeout`, `rados mon op timeout` (seconds, 0 for none), and those of [`Login::from_file`].
     pub fn from_conf_as(path: impl AsRef<Path>, who: &Who) -> Result<Config, ConfError> {
         Config::from_file(&ConfFile::load(path.as_ref())?, who)
     }
@@ -49,14 +49,6 @@ impl Config {
     pub fn from_file(conf: &ConfFile, who: &Who) -> Result<Config, ConfError> {
         let mon_host = conf.require(who, "mon host")?;
         let mon_hosts = parse_mon_host(&mon_host).map_err(|e| conf.bad_value("mon host", &mon_host, e.to_string()))?;
-        if let Some(methods) = conf.get(who, "auth client required") {
-            // A list such as "cephx, none" is accepted: the monitor chooses.
-            let none_allowed = methods.split([',', ' ', ';']).any(|method| method.trim() == "none");
-            if !none_allowed {
-                let reason = "asks for authentication, which this client cannot do yet; only 'none' works";
-                return Err(conf.bad_value("auth client required", &methods, reason));
-            }
-        }
         let seconds = |key: &str| -> Result<Option<Duration>, ConfError> {
             let Some(value) = conf.get(who, key) else { return Ok(None) };
             // Ceph allows a unit; most files give plain seconds.
@@ -71,7 +63,7 @@ impl Config {
         };
         let mut config = Config::new(mon_hosts);
         config.who = who.clone();
-        config.keyring = conf.get(who, "keyring").map(PathBuf::from);
+        config.login = Login::from_file(conf, who)?;
         if let Some(timeout) = seconds("client mount timeout")? {
             config.connect_timeout = timeout;
         }
@@ -97,13 +89,15 @@ mod tests {
         )
         .unwrap();
         assert_eq!(config.mon_hosts, [MonHost::Addr("127.0.0.1:40000".parse().unwrap())]);
-        assert_eq!(config.keyring.as_deref(), Some(Path::new("/k/client.admin.keyring")));
         assert_eq!((config.op_timeout, config.mon_op_timeout), (Some(Duration::from_millis(2500)), None));
         assert_eq!(config.connect_timeout, Duration::from_secs(7));
         for (text, part) in [
             ("[global]\n", "no option 'mon host'"),
             ("[global]\nmon host = x y z:q\n", "'z:q'"),
-            ("[global]\nmon host = 1.2.3.4\nauth client required = cephx\n", "cannot do yet"),
+            (
+                "[global]\nmon host = 1.2.3.4\nauth client required = cephx\nkeyring = /k/$name.keyring\n",
+                "client.admin has no key: there is no keyring: tried /k/client.admin.keyring",
+            ),
             ("[global]\nmon host = 1.2.3.4\nclient mount timeout = soon\n", "not a number"),
         ] {
             let error = read(text).unwrap_err().to_string();

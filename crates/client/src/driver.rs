@@ -5,9 +5,11 @@
 //! Messages to send are collected until the flusher's turn: requests that several tasks make in one turn of the
 //! runtime, or in a few turns while many operations are in flight, then share a system call.
 
+mod authenticated;
 mod requests;
 mod transport;
 
+pub(crate) use authenticated::Authenticated;
 pub(crate) use transport::Transport;
 
 use crate::error::Error;
@@ -52,6 +54,8 @@ const READ_BYTES: usize = 64 << 10;
 const SPARE_BYTES: usize = 32 << 20;
 /// Time limit for establishing a connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for which another monitor may still let a client in that one has refused.
+const DENIED_FOR: Duration = Duration::from_millis(200);
 /// Interval at which the messenger is told that a large payload is still arriving.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Time that a closing connection gets to send its unsent bytes while its socket is full.
@@ -191,6 +195,19 @@ impl Shared {
     /// The number by which the cluster knows this client.
     pub fn global_id(&self) -> u64 {
         self.lock().messenger.global_id()
+    }
+
+    /// The error with which a monitor refused the client, once that has lasted for [`DENIED_FOR`].
+    pub async fn denied(&self) -> types::Errno {
+        let mut last = None;
+        loop {
+            let denied = self.lock().messenger.denied();
+            match denied {
+                Some(errno) if last == denied => return errno,
+                _ => last = denied,
+            }
+            tokio::time::sleep(DENIED_FOR).await;
+        }
     }
 
     async fn request(&self, event: impl FnOnce(&mut Cores, Completion, Duration)) -> Result<Answer, Error> {

@@ -73,6 +73,13 @@ pub enum ConnectError {
     Conf(#[from] ConfError),
     #[error("host name {name} of a monitor cannot be resolved")]
     Resolve { name: String, source: std::io::Error },
+    #[error("'{0}' is no name of a client or daemon: it wants the form 'client.name'")]
+    Name(String),
+    #[error("there is no source of random bytes")]
+    Random(#[source] std::io::Error),
+    /// The monitors do not know the name, it has another key, or they do not allow what the client can do.
+    #[error("the monitors refuse {name} ({errno}), with {key}: {why}")]
+    Denied { name: String, key: String, errno: Errno, why: String },
     #[error("no monitor answered within {seconds} s (tried {tried}){why}")]
     TimedOut { seconds: u64, tried: String, why: String },
 }

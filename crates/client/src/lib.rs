@@ -16,11 +16,11 @@
 //! * [`Watch`], [`Notification`]: watching objects; [`Pool::under`], [`Pool::at_snapshot`]: snapshots.
 //! * [`rbd`]: block images.
 //! * [`objecter`]: the core without I/O, which the simulator runs as well; `driver` carries it out on tokio.
-//! * [`config`], [`conf_file`], [`mon_host`]: where the cluster is.
+//! * [`config`], [`conf_file`], [`mon_host`]: where the cluster is. [`Login`]: how the client proves who it is.
 //! * `in_memory`, in tests: a cluster in this process, with faults between operations, to test images and other users
 //!   of objects.
 //!
-//! Absent: authentication other than `none`, cache tiers.
+//! Absent: cache tiers.
 
 mod cluster;
 pub mod conf_file;
@@ -30,6 +30,7 @@ mod error;
 #[cfg(test)]
 mod in_memory;
 mod listing;
+mod login;
 pub mod mon_host;
 pub mod objecter;
 mod operation;
@@ -43,6 +44,7 @@ pub use conf_file::{ConfError, ConfFile, Who};
 pub use config::Config;
 pub use error::{ConnectError, Error};
 pub use listing::Listing;
+pub use login::Login;
 pub use mon_host::{MON_PORT, MonHost, MonHostError, parse_mon_host};
 pub use objecter::CommandReply;
 pub use operation::{ChecksumKind, Comparison, ObjectStat, Operation, Outcome, Part};

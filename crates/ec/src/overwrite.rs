@@ -122,7 +122,8 @@ mod tests {
                 let in_edges = parts.edges.iter().filter(|edge| edge.contains(&offset)).count();
                 let in_encoded = parts.encoded.contains(&offset);
                 // Each written byte is in one part.
-                prop_assert_eq!(in_edges + usize::from(in_encoded && written.contains(&offset)), usize::from(written.contains(&offset)));
+                let is_written = written.contains(&offset);
+                prop_assert_eq!(in_edges + usize::from(in_encoded && is_written), usize::from(is_written));
                 // A byte that is encoded, and not written, was none of the object's.
                 prop_assert!(!in_encoded || written.contains(&offset) || offset >= size_before);
             }

@@ -12,7 +12,7 @@ use types::{EntityName, EntityType, Epoch, Fsid, OsdId, Utime};
 use wire::basic::AuthName;
 use wire::codec::features;
 use wire::messages as msg;
-use wire::msgr::{Peer, SessionId};
+use wire::msgr::{Peer, Rights, SessionId};
 use wire::nacre::mon::{OsdBeacon, OsdBoot, OsdStats};
 use wire::{EntityAddrVec, Message, Target};
 
@@ -93,6 +93,7 @@ impl Bench {
             addrs: EntityAddrVec::default(),
             features: features::PACIFIC,
             global_id: 4200,
+            rights: Rights::Everything,
             lossy: true,
             global_seq: 0,
         };

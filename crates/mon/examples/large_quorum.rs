@@ -21,7 +21,7 @@ use types::{EntityName, EntityType, Epoch, Fsid, OsdId, Utime};
 use wire::basic::AuthName;
 use wire::codec::features;
 use wire::messages as msg;
-use wire::msgr::{Peer, SessionId};
+use wire::msgr::{Peer, Rights, SessionId};
 use wire::nacre::mon::{OsdBeacon, OsdBoot, OsdFailure, OsdStats};
 use wire::{EntityAddrVec, Envelope, Message, Target};
 
@@ -119,6 +119,7 @@ fn peer(kind: EntityType, num: i64, addrs: EntityAddrVec) -> Peer {
         addrs,
         features: features::PACIFIC,
         global_id,
+        rights: Rights::Everything,
         lossy: true,
         global_seq: 0,
     }

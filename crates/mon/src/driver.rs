@@ -219,6 +219,7 @@ impl Owner {
                     if let Some(role) = self.connections.get(&conn).map(|connection| connection.role) {
                         let messenger = self.messenger_of(role);
                         let taken = messenger.received(conn, &bytes, at.since_start);
+                        messenger.answer_unproven(at.since_start);
                         debug_assert!(taken == bytes.len() || messenger.bulk_wanted(conn).is_none());
                     }
                 }

@@ -9,6 +9,7 @@
 //!   it.
 //! * [`volatile`]: [`Volatile`], facts that are never decided: statistics that OSDs report. [`health`] judges both.
 //! * [`monitor`]: [`Monitor`], messages and time in, messages and appends out.
+//! * [`identity`]: who somebody is, and what he may do.
 //! * [`member`]: [`Member`], a monitor as one of several: it finds out which one decides and which one answers.
 //! * [`commands`]: the commands of `ceph`. [`pools`] (and [`erasure_pools`]): making and deleting pools.
 //! * [`crashes`]: reports of daemons that ended by themselves.
@@ -31,6 +32,7 @@ pub mod daemon;
 pub mod driver;
 pub mod erasure_pools;
 pub mod health;
+pub mod identity;
 pub mod log;
 pub mod member;
 pub mod monitor;

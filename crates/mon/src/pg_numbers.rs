@@ -7,7 +7,7 @@
 //! does the same.
 
 use crate::{MonState, pools};
-use osdmap::{Incremental, OsdMap, PgMergeMeta, PgPool};
+use osdmap::{Incremental, OsdMap, PgMergeMeta, PgPool, TempSet};
 use types::{EVersion, PgId, PoolId};
 
 /// Gives a pool more groups in `incremental`. They begin where their parents are: a parent's stand-in acting set and
@@ -22,7 +22,7 @@ pub(crate) fn split(map: &OsdMap, id: PoolId, pg_num: u32, incremental: &mut Inc
         let (pg, parent) =
             (PgId { pool: id, seed: child }, PgId { pool: id, seed: osdmap::split_parent(child, before) });
         if let Some(osds) = map.pg_temp.get(&parent) {
-            incremental.new_pg_temp.insert(pg, osds.to_vec());
+            incremental.new_pg_temp.insert(pg, osds.clone());
         }
         if let Some(osd) = map.primary_temp.get(&parent) {
             incremental.new_primary_temp.insert(pg, Some(*osd));
@@ -70,7 +70,7 @@ pub(crate) fn merge(map: &OsdMap, id: PoolId, versions: (EVersion, EVersion), in
     for (source, _) in merge_pairs(id, pool.pg_num, pool.pg_num_pending) {
         forget_exceptions(map, source, incremental);
         if map.pg_temp.contains_key(&source) {
-            incremental.new_pg_temp.insert(source, Vec::new());
+            incremental.new_pg_temp.insert(source, TempSet::default());
         }
         if map.primary_temp.contains_key(&source) {
             incremental.new_primary_temp.insert(source, None);
@@ -157,7 +157,7 @@ pub(crate) fn end_orders(map: &OsdMap, id: PoolId, pg_num: u32, incremental: &mu
         let acting = map.pg_to_up_acting(pg).map(|placed| placed.acting).unwrap_or_default();
         let is_full = acting.len() == usize::from(pool.size) && acting.iter().all(|osd| osd.is_some());
         if is_full && map.pg_temp.get(&pg).map_or(&[][..], |osds| osds) != acting {
-            incremental.new_pg_temp.insert(pg, acting);
+            incremental.new_pg_temp.insert(pg, acting.into());
         }
     }
 }

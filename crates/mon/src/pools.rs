@@ -5,7 +5,7 @@ use crate::erasure_pools;
 use crate::update::Update;
 use bytes::Bytes;
 use crush::RuleKind;
-use osdmap::{AutoscaleMode, Incremental, PgPool, PoolFlags};
+use osdmap::{AutoscaleMode, Incremental, PgPool, PoolFlags, TempSet};
 use std::collections::BTreeSet;
 use types::{Errno, PoolId, SnapId, Utime};
 use wire::messages::{PoolOp, PoolOpKind};
@@ -267,7 +267,7 @@ pub fn delete(state: &MonState, id: PoolId, incremental: &mut Incremental) -> Re
     // Entries of the map that concern the pool go with it.
     let of_pool = |pg: &&types::PgId| pg.pool == id;
     for pg in map.pg_temp.keys().filter(of_pool) {
-        incremental.new_pg_temp.insert(*pg, Vec::new());
+        incremental.new_pg_temp.insert(*pg, TempSet::default());
     }
     for pg in map.primary_temp.keys().filter(of_pool) {
         incremental.new_primary_temp.insert(*pg, None);

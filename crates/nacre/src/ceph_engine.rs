@@ -68,7 +68,8 @@ pub fn ceph_conf(layout: &Layout, state: &ClusterState) -> String {
         format!("mon host = {}", mon_host.join(",")),
         format!("mon initial members = {}", ids.join(",")),
     ];
-    lines.extend(["cluster", "service", "client"].map(|side| format!("auth {side} required = none")));
+    let method = if state.cephx { "cephx" } else { "none" };
+    lines.extend(["cluster", "service", "client"].map(|side| format!("auth {side} required = {method}")));
     lines.extend([
         "auth allow insecure global id reclaim = false".into(),
         format!("keyring = {}", quoted(&layout.keyring().display().to_string())),
@@ -212,11 +213,15 @@ mod tests {
         let layout = Layout::new(Path::new("/no where/it's #1")).unwrap();
         let conf = ConfFile::parse(&ceph_conf(&layout, &state), Path::new("ceph.conf")).unwrap();
         let config = client::Config::from_file(&conf, &Who::new("client", "admin")).unwrap();
-        assert_eq!((config.mon_hosts.len(), config.keyring), (1, Some(layout.keyring())));
+        assert_eq!(config.mon_hosts.len(), 1);
+        assert_eq!(conf.get(&Who::new("client", "admin"), "keyring"), Some(layout.keyring().display().to_string()));
         let get = |who: &str, key: &str| conf.get(&Who::parse(who).unwrap(), key).unwrap();
         assert_eq!(get("osd.1", "osd data"), "/no where/it's #1/osd.1");
         assert_eq!(get("osd.1", "bluestore block size"), (1u64 << 30).to_string());
         assert_eq!(get("mon.a", "public addr"), "127.0.0.1:40000");
         assert_eq!(get("mgr.x", "log file"), "/no where/it's #1/log/mgr.x.log");
+        assert_eq!(get("osd.1", "auth cluster required"), "none");
+        let state = crate::state_file::ClusterState { cephx: true, ..state };
+        assert!(ceph_conf(&layout, &state).contains("auth client required = cephx\n"));
     }
 }

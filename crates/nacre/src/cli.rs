@@ -5,6 +5,7 @@ pub mod bench;
 use crate::byte_size::ByteSize;
 use crate::state_file::Engine;
 use clap::{Args, Parser, Subcommand};
+use client::Who;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use types::OsdId;
@@ -104,6 +105,9 @@ pub struct Up {
     /// cluster has]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
+    /// With --engine ceph: clients and daemons prove by keys who they are. [default: as the cluster has, else not]
+    #[arg(long)]
+    pub cephx: bool,
     /// Number of OSDs, each a process with a file of its own. More than the cluster has, which may be running, are
     /// added. [default: 6, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=400))]
@@ -208,6 +212,31 @@ pub struct Target {
     /// A ceph.conf, of this or of a real Ceph cluster; goes before --dir.
     #[arg(long, short = 'c', value_name = "FILE")]
     pub conf: Option<PathBuf>,
+    #[command(flatten)]
+    pub login: Login,
+}
+
+/// Name and key of a client command.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Login {
+    /// Name to log in as. [default: client.admin]
+    #[arg(long, short = 'n', value_name = "client.NAME", conflicts_with = "id", value_parser = parse_name)]
+    pub name: Option<Who>,
+    /// Name to log in as, without the 'client.' before it.
+    #[arg(long, value_name = "NAME", value_parser = parse_id)]
+    pub id: Option<Who>,
+    /// File with the key, in place of those that the ceph.conf names.
+    #[arg(long, value_name = "FILE")]
+    pub keyring: Option<PathBuf>,
+}
+
+fn parse_name(text: &str) -> Result<Who, String> {
+    let who = Who::parse(text).filter(|who| who.entity().is_some());
+    who.ok_or_else(|| "a name has the form 'client.NAME'".to_owned())
+}
+
+fn parse_id(text: &str) -> Result<Who, String> {
+    parse_name(&format!("client.{text}"))
 }
 
 #[derive(Args, Debug, Clone)]

@@ -122,7 +122,8 @@ mod tests {
         let conf = ConfFile::parse(&ceph_conf(&layout, &state), Path::new("ceph.conf")).unwrap();
         let config = client::Config::from_file(&conf, &Who::new("client", "admin")).unwrap();
         assert_eq!(config.mon_hosts.len(), 3);
-        assert_eq!(config.keyring, Some(layout.keyring()));
+        let keyring = conf.get(&Who::new("client", "admin"), "keyring");
+        assert_eq!(keyring, Some(layout.keyring().display().to_string()));
         let get = |who: &str, key: &str| conf.get(&Who::parse(who).unwrap(), key).unwrap();
         assert_eq!(get("osd.1", "osd data"), "/no where/it's #1/osd.1");
         assert_eq!(get("osd.1", "crush location"), "root=default host=host1");

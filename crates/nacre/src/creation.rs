@@ -20,8 +20,11 @@ pub async fn create(layout: &Layout, state: &ClusterState, program: &Path, repor
         .with_context(|| format!("cannot create {}", layout.log_dir().display()))?;
     let mut keyring = admin_keyring()?;
     if state.engine == Engine::Ceph {
-        // Ceph's monitors are made with a key, used or not.
+        // Ceph's monitors are made with a key, used or not. All know everybody's whom the keyring names then.
         keyring += &keyring_of("mon.", &["mon"])?;
+        for daemon in state.daemons().iter().filter(|daemon| state.cephx && !daemon.starts_with("mon.")) {
+            keyring += &keyring_of(daemon, &["mgr", "mon", "osd"])?;
+        }
     }
     write_durably(&layout.keyring(), keyring.as_bytes(), 0o600)?;
     write_durably(&layout.conf(), ceph_conf(layout, state).as_bytes(), 0o644)?;

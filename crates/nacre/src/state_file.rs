@@ -47,6 +47,9 @@ pub struct ClusterState {
     pub version: u32,
     #[serde(default, skip_serializing_if = "Engine::is_nacre")]
     pub engine: Engine,
+    /// Clients and daemons prove who they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cephx: bool,
     pub fsid: String,
     /// False while the cluster is being created: whatever the directory then holds has never been used.
     pub complete: bool,
@@ -213,6 +216,7 @@ pub(crate) mod tests {
         ClusterState {
             version: VERSION,
             engine: Engine::Nacre,
+            cephx: false,
             fsid: "6a0e1b22-7d2f-4b5e-9d1c-2f4b8c6d0e11".into(),
             complete: true,
             osds: 2,

@@ -1,6 +1,7 @@
 //! `nacre status`: a page about a cluster.
 
 use crate::cli;
+use crate::cli::Login;
 use crate::connection::connect;
 use crate::health::{Health, json_command, pool_table};
 use crate::layout::Layout;
@@ -28,7 +29,7 @@ pub fn run(options: &cli::Status) -> Result<u8> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let ask = async {
-                let cluster = connect(layout.conf()).await?;
+                let cluster = connect(&layout.conf(), &Login::default()).await?;
                 let status = json_command(&cluster, json!({"prefix": "status"})).await?;
                 let df = json_command(&cluster, json!({"prefix": "df"})).await?;
                 Ok((status, df))

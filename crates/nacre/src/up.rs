@@ -301,9 +301,13 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
             bail!("--shards is for Nacre's OSDs; with --engine ceph leave it out");
         }
     }
+    if options.cephx && engine.is_nacre() {
+        bail!("--cephx is for --engine ceph: Nacre's own daemons do not ask for authentication yet");
+    }
     Ok(ClusterState {
         version: engine.state_version(),
         engine,
+        cephx: options.cephx,
         fsid: types::Fsid::from_random(random_bytes()?).to_string(),
         complete: true,
         osds,
@@ -331,6 +335,9 @@ pub fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
     }
     if state.engine == Engine::Ceph {
         ceph_engine::require_programs()?;
+    }
+    if options.cephx && !state.cephx {
+        return Err(differs("--cephx", "no authentication".into()));
     }
     if options.osds.is_some_and(|n| n < state.osds) {
         let has =

@@ -81,6 +81,7 @@ impl Link {
     pub fn received(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, bytes: &[u8]) -> usize {
         let Some(&conn) = self.to_messenger.get(&reactor_conn) else { return bytes.len() };
         let taken = self.messenger.received(conn, bytes, io.now());
+        self.messenger.answer_unproven(io.now());
         self.receive_on(io, reactor_conn, conn);
         taken
     }

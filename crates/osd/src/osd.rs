@@ -512,10 +512,8 @@ impl Running {
                 self.client_gone(session);
             }
             msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
-            msgr::Output::Faulted { .. }
-            | msgr::Output::Connect { .. }
-            | msgr::Output::Transmit { .. }
-            | msgr::Output::Close { .. } => {}
+            // The link has seen to the others; clients' sessions are lossy.
+            _ => {}
         }
     }
 
@@ -588,7 +586,8 @@ impl Running {
                 self.peers.faulted(session, reason.is_refusal());
             }
             msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
-            msgr::Output::Connect { .. } | msgr::Output::Transmit { .. } | msgr::Output::Close { .. } => {}
+            // The link has seen to the others.
+            _ => {}
         }
     }
 

@@ -47,7 +47,7 @@ fn main() {
         ("it is out", |inc| inc.mark_out(OsdId(7))),
         ("a group gets a temporary acting set", |inc| {
             let group = PgId { pool: PoolId(1), seed: 3 };
-            inc.new_pg_temp.insert(group, vec![OsdId(1), OsdId(2), OsdId(3)]);
+            inc.new_pg_temp.insert(group, vec![OsdId(1), OsdId(2), OsdId(3)].into());
         }),
         ("a client is blocklisted", |inc| {
             inc.new_blocklist.insert("v2:10.0.0.1:0/5".parse().expect("an address"), stamp(900));

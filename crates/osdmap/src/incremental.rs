@@ -1,6 +1,6 @@
 //! The difference from one epoch's map to the next.
 
-use crate::{OsdMap, OsdMapFlags, OsdState, OsdXInfo, PgPool, WEIGHT_IN};
+use crate::{OsdMap, OsdMapFlags, OsdState, OsdXInfo, PgPool, TempSet, WEIGHT_IN};
 use bytes::Bytes;
 use crush::CrushMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ pub struct Incremental {
     pub new_state: BTreeMap<OsdId, OsdState>,
     pub new_weight: BTreeMap<OsdId, u32>,
     /// Acting sets to stand in; an empty list removes the entry.
-    pub new_pg_temp: BTreeMap<PgId, Vec<OsdId>>,
+    pub new_pg_temp: BTreeMap<PgId, TempSet>,
     /// Primaries to stand in; `None` removes the entry.
     pub new_primary_temp: BTreeMap<PgId, Option<OsdId>>,
     pub new_primary_affinity: BTreeMap<OsdId, u32>,

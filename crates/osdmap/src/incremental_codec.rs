@@ -2,6 +2,7 @@
 //! its content needs.
 
 use crate::map_codec::{get_snaps, put_part};
+use crate::temp_set::{get_further, put_further};
 use crate::{Incremental, OsdMapFlags, OsdState, StretchMode};
 use std::collections::BTreeMap;
 use types::{Epoch, Fsid, OsdId, Utime, crc32c};
@@ -124,6 +125,7 @@ impl Incremental {
                     Some(false) => 2,
                 });
             }
+            put_further(w, &self.new_pg_temp);
         });
     }
 }
@@ -244,7 +246,7 @@ impl Incremental {
                 other => return Err(DecodeError::Value { what: "change of allow_crimson", value: other.into() }),
             };
         }
-        Ok(())
+        get_further(&mut r, &mut self.new_pg_temp)
     }
 }
 

@@ -35,6 +35,7 @@ mod pool_codec;
 mod pool_opts;
 mod shard_orders;
 mod shard_places;
+mod temp_set;
 
 pub use balance::{BalanceLimits, RulePlaces, Spread, UpmapChanges, balance, spread, stale_upmaps};
 pub use error::{ApplyError, PlacementError};
@@ -53,3 +54,4 @@ pub use pool::{AutoscaleMode, PeeringCrush, PgMergeMeta, PgPool, PoolKind, PoolS
 pub use pool_opts::{PoolOpt, PoolOptKey, PoolOpts};
 pub use shard_orders::next_order;
 pub use shard_places::{shard_of, shards_to_be};
+pub use temp_set::TempSet;

@@ -1,6 +1,6 @@
 //! The OSD map and its lookups.
 
-use crate::{OsdInfo, OsdMapFlags, OsdState, OsdXInfo, PgPool, StretchMode};
+use crate::{OsdInfo, OsdMapFlags, OsdState, OsdXInfo, PgPool, StretchMode, TempSet};
 use crush::CrushMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub struct OsdMap {
     /// Weights beside the OSDs, as CRUSH takes them: 16.16, as many as OSDs.
     pub(crate) weights: Vec<u32>,
     /// Acting sets that differ from the computed placement.
-    pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
+    pub pg_temp: BTreeMap<PgId, TempSet>,
     pub primary_temp: BTreeMap<PgId, OsdId>,
     /// Affinity of each OSD; `None` until one is changed.
     pub(crate) primary_affinity: Option<Vec<u32>>,

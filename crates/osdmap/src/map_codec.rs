@@ -1,6 +1,7 @@
 //! Binary form of whole maps: outer version 8; client part 9, or 10 for Reef and later; OSD part 9, or as much newer as
 //! its content needs; checksum.
 
+use crate::temp_set::{get_further, put_further};
 use crate::{Osd, OsdMap, OsdMapFlags, OsdState, StretchMode};
 use crush::CrushMap;
 use std::collections::BTreeMap;
@@ -112,6 +113,7 @@ impl OsdMap {
             if version >= 12 {
                 w.bool(self.allow_crimson);
             }
+            put_further(w, &self.pg_temp);
         });
     }
 
@@ -250,7 +252,7 @@ impl OsdMap {
         if head.version >= 12 {
             self.allow_crimson = r.bool()?;
         }
-        Ok(())
+        get_further(r, &mut self.pg_temp)
     }
 
     /// Reads one value per OSD.

@@ -20,6 +20,15 @@ pub struct UpActing {
     /// OSDs that hold it; differs from `up` while data moves.
     pub acting: Vec<OsdId>,
     pub acting_primary: Option<OsdId>,
+    /// The first so many of `acting` are what clients and tools see.
+    pub shown: usize,
+}
+
+impl UpActing {
+    /// The OSDs that hold it, as far as clients and tools see.
+    pub fn acting_shown(&self) -> &[OsdId] {
+        &self.acting[..self.shown]
+    }
 }
 
 impl OsdMap {
@@ -60,14 +69,25 @@ impl OsdMap {
         let mut up_primary = first(&up);
         self.apply_primary_affinity(pool, pg, &mut up, &mut up_primary);
 
-        let mut acting = self.pg_temp.get(&pg).cloned().unwrap_or_default();
+        let temp = self.pg_temp.get(&pg);
+        let mut acting = temp.map(|temp| temp.shown().to_vec()).unwrap_or_default();
         self.keep(pool, &mut acting, |osd| self.is_up(osd));
         let mut acting_primary = self.primary_temp.get(&pg).copied().or_else(|| first(&acting));
-        if acting.is_empty() {
-            acting.clone_from(&up);
-            acting_primary = acting_primary.or(up_primary);
-        }
-        UpActing { up, up_primary, acting, acting_primary }
+        let shown = match acting.is_empty() {
+            // Clients then take the up set for the acting one, so that OSDs must, too.
+            true => {
+                acting.clone_from(&up);
+                acting_primary = acting_primary.or(up_primary);
+                acting.len()
+            }
+            false => {
+                let shown = acting.len();
+                let further = temp.map(|temp| temp.further()).unwrap_or_default();
+                acting.extend(further.iter().copied().filter(|osd| self.is_up(*osd)));
+                shown
+            }
+        };
+        UpActing { up, up_primary, acting, acting_primary, shown }
     }
 
     /// Returns CRUSH's result for a group, less the OSDs that do not exist; neither exceptions nor OSDs' being up play

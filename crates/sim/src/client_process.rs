@@ -519,7 +519,8 @@ impl ClientProcess {
                         self.objecter.reset(session, reason, link, now);
                     }
                     Output::Refused { reason, .. } | Output::Faulted { reason, .. } => tracing::debug!("{reason}"),
-                    Output::Connect { .. } | Output::Transmit { .. } | Output::Close { .. } => {}
+                    // The port has seen to the others.
+                    _ => {}
                 }
             }
             while let Some(done) = self.objecter.poll_done() {

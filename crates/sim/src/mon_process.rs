@@ -130,7 +130,8 @@ impl MonProcess {
                         self.input(io, Input::Closed { session });
                     }
                     Output::Refused { reason, .. } | Output::Faulted { reason, .. } => tracing::debug!("{reason}"),
-                    Output::Connect { .. } | Output::Transmit { .. } | Output::Close { .. } => {}
+                    // The port has seen to the others.
+                    _ => {}
                 }
             }
             if self.actions.is_empty() {

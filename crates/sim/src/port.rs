@@ -52,10 +52,10 @@ impl Port {
     }
 
     pub fn received(&mut self, io: &impl Io, reactor_conn: reactor::ConnId, bytes: &[u8]) -> usize {
-        match self.to_messenger.get(&reactor_conn) {
-            Some(&conn) => self.messenger.received(conn, bytes, io.now()),
-            None => bytes.len(),
-        }
+        let Some(&conn) = self.to_messenger.get(&reactor_conn) else { return bytes.len() };
+        let taken = self.messenger.received(conn, bytes, io.now());
+        self.messenger.answer_unproven(io.now());
+        taken
     }
 
     /// The messenger's next event. Carries out the messenger's wishes to its transport on the way.

@@ -52,6 +52,13 @@ pub enum Step {
         offset: u64,
         data: Rope,
     },
+    /// Adds `data` to the bytes at `offset`, by exclusive or; the object has zeros where it has no bytes. The object
+    /// grows as by a write. Bytes that cannot be read stay so.
+    Xor {
+        object: ObjectId,
+        offset: u64,
+        data: Rope,
+    },
     /// Makes a range read as zeros, freeing whole blocks; never changes the size.
     Zero {
         object: ObjectId,
@@ -144,6 +151,7 @@ impl Step {
         match self {
             Step::Touch { object }
             | Step::Write { object, .. }
+            | Step::Xor { object, .. }
             | Step::Zero { object, .. }
             | Step::Truncate { object, .. }
             | Step::Remove { object }

@@ -68,7 +68,7 @@ fn where_nobody_listens_connecting_ends_with_a_reason() {
     assert!(error.contains("within 1 s") && error.contains("127.0.0.1:9") && error.contains("refused"), "{error}");
 }
 
-async fn everything(cluster: &Cluster, size: u32) {
+pub(crate) async fn everything(cluster: &Cluster, size: u32) {
     let pool = make_pool(cluster, "live", size).await;
     contents(&pool).await;
     attributes(&pool).await;

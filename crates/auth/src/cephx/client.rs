@@ -42,6 +42,10 @@ pub enum ClientError {
     NoTicket(EntityType),
     #[error("there is no key")]
     NoKey,
+    #[error("another monitor has let us in meanwhile")]
+    OtherMonitor,
+    #[error("the monitor gave id {given}, and we are {own} already")]
+    OtherId { own: u64, given: u64 },
 }
 
 impl From<DecodeError> for ClientError {

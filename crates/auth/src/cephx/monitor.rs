@@ -313,8 +313,8 @@ impl TicketMaker<'_, '_> {
     }
 }
 
-/// The entry of an accepted peer, with the key that it has proven. A key that was replaced, or whose entity was removed,
-/// is good for nothing from then on.
+/// The entry of an accepted peer, with the key that it has proven. A key that was replaced, or whose entity was
+/// removed, is good for nothing from then on.
 fn current_entry(view: &MonitorView<'_>, peer: &Accepted) -> Result<Entry, Refusal> {
     let mut entry = view.entities.find(&peer.name).ok_or_else(|| Refusal::UnknownEntity(peer.name.clone()))?;
     let proven = peer.proven.clone().ok_or(Refusal::OutOfTurn)?;

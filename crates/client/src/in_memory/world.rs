@@ -208,6 +208,7 @@ impl World {
             addrs: EntityAddrVec::empty(),
             features: 0,
             global_id: 0,
+            rights: wire::msgr::Rights::Everything,
             lossy: true,
             global_seq: 0,
         };

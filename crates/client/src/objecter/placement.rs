@@ -1,7 +1,7 @@
 //! The OSD map as the objecter uses it: targets of operations.
 
 use super::request::{Request, Subject};
-use osdmap::{Incremental, OsdMap, OsdMapFlags, PgPool, PoolFlags};
+use osdmap::{Incremental, OsdMap, OsdMapFlags, PgPool, PoolFlags, UpActing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{Epoch, OsdId, PgId, PoolId};
@@ -192,13 +192,12 @@ impl Placement {
 }
 
 fn work_out(map: &OsdMap, pg: PgId, pool: &PgPool) -> GroupTarget {
-    let (up, acting, primary) = match map.pg_to_up_acting(pg) {
-        Ok(placed) => (placed.up, placed.acting, placed.acting_primary),
-        Err(error) => {
-            tracing::warn!(%pg, %error, "group cannot be placed");
-            (Vec::new(), Vec::new(), None)
-        }
-    };
+    let placed = map.pg_to_up_acting(pg).unwrap_or_else(|error| {
+        tracing::warn!(%pg, %error, "group cannot be placed");
+        UpActing::default()
+    });
+    // Further members are none of a client's business, as they are none of a Ceph's clients'.
+    let (acting, primary, up) = (placed.acting_shown().to_vec(), placed.acting_primary, placed.up);
     let shard = if pool.is_erasure() {
         let index = acting.iter().position(|osd| Some(*osd) == primary);
         index.map_or(NO_SHARD, |index| index as i8)

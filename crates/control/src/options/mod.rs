@@ -136,19 +136,19 @@ impl OptionFacts {
 const OWN: &str = "mgr/pg_numbers/careful\tbool\tadvanced\tlive,runtime\ttrue
 mgr/pg_autoscaler/threshold\tfloat\tadvanced\tlive,runtime\t3\t\t1";
 
-struct Table {
+struct OptionTable {
     in_order: Vec<OptionFacts>,
     by_name: BTreeMap<&'static str, usize>,
 }
 
-fn table() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
+fn table() -> &'static OptionTable {
+    static TABLE: OnceLock<OptionTable> = OnceLock::new();
     TABLE.get_or_init(|| {
         let lines = include_str!("facts.tsv").lines().chain(OWN.lines());
         let facts = |line| OptionFacts::from_line(line).unwrap_or_else(|| panic!("'{line}' describes no option"));
         let in_order: Vec<OptionFacts> = lines.map(facts).collect();
         let by_name = in_order.iter().enumerate().map(|(at, option)| (option.name, at)).collect();
-        Table { in_order, by_name }
+        OptionTable { in_order, by_name }
     })
 }
 

@@ -19,6 +19,8 @@ pub enum Use {
 
 /// Options that monitors act on: name, default where it is not Ceph's, effect.
 const HONOURED: &[(&str, Option<&str>, &str)] = &[
+    ("auth_mon_ticket_ttl", None, "Seconds for which a ticket for monitors is good"),
+    ("auth_service_ticket_ttl", None, "Seconds for which a ticket for OSDs and other daemons is good"),
     ("mgr/balancer/active", None, "The balancer moves copies of placement groups"),
     ("mgr/balancer/mode", None, "How the balancer works; upmap and none are known, crush-compat does nothing"),
     ("mgr/balancer/sleep_interval", None, "Seconds between two rounds of the balancer"),

@@ -121,6 +121,7 @@ impl Osd {
                         self.known.bytes.fetch_add(len as u64, Ordering::Relaxed);
                         let now = self.now();
                         self.messenger.received(conn, &buf[..len], now);
+                        self.messenger.answer_unproven(now);
                     }
                     _ => self.lost("closed by the monitor"),
                 },

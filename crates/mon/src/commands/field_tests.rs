@@ -2,6 +2,7 @@
 
 use super::test_cluster::{NOW, TestCluster};
 use super::{Outcome, Request, SessionInfo, handle};
+use crate::identity::Party;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use types::{EntityName, OsdId, Utime};
@@ -273,10 +274,12 @@ fn what_is_not_here_is_said_as_on_a_ceph_without_it() {
 
 /// Asks as somebody else than the tests usually do.
 fn ask(cluster: &TestCluster, command: &str, tell: bool, to_manager: bool, sessions: &[SessionInfo]) -> super::Reply {
+    let who = Party::claimed(&Default::default());
     let request = Request {
         command,
         input: Bytes::new(),
         from: EntityName::client(4123),
+        who: &who,
         tell,
         to_manager,
         sessions,

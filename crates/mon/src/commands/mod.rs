@@ -63,6 +63,7 @@ mod pool_settings;
 mod pools;
 mod progress;
 mod rbd;
+mod rights;
 mod scrub;
 mod services;
 mod spread;
@@ -77,6 +78,7 @@ mod upmap;
 
 pub use orders::{Asked, Order};
 
+use crate::identity::Party;
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
 use bytes::Bytes;
@@ -88,7 +90,7 @@ use wire::EntityAddrVec;
 use wire::messages::CommandReply;
 
 /// One command as it came.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Request<'a> {
     /// The JSON text.
     pub command: &'a str,
@@ -96,6 +98,8 @@ pub struct Request<'a> {
     pub input: Bytes,
     /// The client that sent it.
     pub from: EntityName,
+    /// Name and rights of that client, as far as they are known.
+    pub who: &'a Party,
     /// True if it was sent to this monitor in person (`ceph tell mon.a ...`).
     pub tell: bool,
     /// True if it was sent to the manager.
@@ -125,6 +129,23 @@ pub struct SessionInfo {
 /// Returns true if the answer to a command needs the sessions.
 pub fn asks_for_sessions(command: &str) -> bool {
     ["\"sessions\"", "\"features\""].iter().any(|prefix| command.contains(prefix))
+}
+
+/// Returns a command as logs may have it: without the value of a key, which may be a secret.
+pub fn for_log(command: &str) -> String {
+    match serde_json::from_str::<Value>(command) {
+        Ok(Value::Object(mut fields)) if is_about_keys(&fields) && fields.contains_key("val") => {
+            fields.insert("val".to_owned(), Value::from("..."));
+            Value::Object(fields).to_string()
+        }
+        // A text that is no command may be one nearly.
+        Err(_) if command.contains("config-key") => "\"...\"".to_owned(),
+        _ => command.to_owned(),
+    }
+}
+
+fn is_about_keys(command: &serde_json::Map<String, Value>) -> bool {
+    command.get("prefix").and_then(Value::as_str).is_some_and(|prefix| prefix.starts_with("config-key"))
 }
 
 /// The answer to a command.
@@ -200,6 +221,7 @@ fn answer(state: &MonState, volatile: &Volatile, request: &Request<'_>) -> Answe
     };
     let prefix = command.get("prefix").and_then(Value::as_str);
     let prefix = prefix.ok_or_else(|| invalid("command has no prefix".to_owned()))?;
+    rights::check_tell(request)?;
     if prefix == "get_command_descriptions" {
         return Ok(Outcome::Reply(Reply::output(table::descriptions())));
     }
@@ -208,6 +230,7 @@ fn answer(state: &MonState, volatile: &Volatile, request: &Request<'_>) -> Answe
         true => invalid(format!("No handler found for '{prefix}'")),
         false => invalid("command not known".to_owned()),
     })?;
+    rights::check(request, known, &command)?;
     let format = command.get("format").and_then(Value::as_str).unwrap_or_default();
     let format = Format::from_name(format);
     let args = Arguments::parse(&known.signature, &command).map_err(|e| invalid(format!("{prefix}: {e}")))?;

@@ -4,7 +4,7 @@ use super::command::Command;
 use super::context::{Context, weight, weight_text};
 use super::crush_tree::{self, Node};
 use super::text_table::TextTable;
-use super::{Answer, Reply, osd_tree, units};
+use super::{Answer, Reply, osd_tree, pg_print, units};
 use crush::TreeOptions;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,7 +137,7 @@ impl<'a> Report<'a> {
         }
         let mut pgs: BTreeMap<OsdId, u64> = BTreeMap::new();
         for pg in c.volatile.pgs.values() {
-            let members: BTreeSet<OsdId> = pg.report.up.iter().chain(&pg.report.acting).copied().collect();
+            let members: BTreeSet<OsdId> = pg.report.up.iter().chain(pg_print::acting(c.map(), pg)).copied().collect();
             members.into_iter().filter(|osd| osd.is_some()).for_each(|osd| *pgs.entry(osd).or_default() += 1);
         }
         let summary = Summary::new(c, total, &osds, &space);

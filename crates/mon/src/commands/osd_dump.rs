@@ -70,7 +70,7 @@ fn text(map: &OsdMap) -> String {
         line(format!("pg_upmap_items {pg} {}", osds_text(&flat)));
     }
     for (pg, osds) in &map.pg_temp {
-        line(format!("pg_temp {pg} {}", osds_text(osds)));
+        line(format!("pg_temp {pg} {}", osds_text(osds.shown())));
     }
     for (pg, osd) in &map.primary_temp {
         line(format!("primary_temp {pg} {}", osd.0));
@@ -151,7 +151,7 @@ fn value(map: &OsdMap) -> Value {
         json!({"pgid": pg.to_string(), "mappings": mappings})
     });
     put("pg_upmap_items", upmap_items.collect());
-    let temps = map.pg_temp.iter().map(|(pg, osds)| json!({"pgid": pg.to_string(), "osds": osds_value(osds)}));
+    let temps = map.pg_temp.iter().map(|(pg, osds)| json!({"pgid": pg.to_string(), "osds": osds_value(osds.shown())}));
     put("pg_temp", temps.collect());
     let primaries = map.primary_temp.iter().map(|(pg, osd)| json!({"pgid": pg.to_string(), "osd": osd.0}));
     put("primary_temp", primaries.collect());

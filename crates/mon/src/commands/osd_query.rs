@@ -43,7 +43,8 @@ pub(super) fn remapped_pgs(c: &Context<'_>) -> usize {
     let differs = |pg: PgId| {
         let Ok(place) = c.map().pg_to_up_acting(pg) else { return false };
         let is_erasure = c.map().pool(pg.pool).is_some_and(|pool| pool.is_erasure());
-        place.up != place.acting && !(is_erasure && osdmap::shards_to_be(&place.acting, &place.up) == place.acting)
+        place.up != place.acting_shown()
+            && !(is_erasure && osdmap::shards_to_be(&place.acting, &place.up) == place.acting)
     };
     let mut pgs: Vec<PgId> = c.map().pg_temp.keys().chain(c.map().primary_temp.keys()).copied().collect();
     pgs.sort_unstable();
@@ -182,7 +183,7 @@ fn map_object(c: &Context<'_>) -> Answer {
     let full_name = if nspace.is_empty() { object.to_owned() } else { format!("{nspace}/{object}") };
     let raw = PgId { pool, seed: hash };
     let (up_primary, acting_primary) = (primary_number(place.up_primary), primary_number(place.acting_primary));
-    let (up, acting) = (osds_text(&place.up), osds_text(&place.acting));
+    let (up, acting) = (osds_text(&place.up), osds_text(place.acting_shown()));
     let epoch = c.map().epoch;
     let text = || {
         format!(
@@ -200,7 +201,7 @@ fn map_object(c: &Context<'_>) -> Answer {
             "pgid": pg.to_string(),
             "up": osds_value(&place.up),
             "up_primary": up_primary,
-            "acting": osds_value(&place.acting),
+            "acting": osds_value(place.acting_shown()),
             "acting_primary": acting_primary,
         })
     };

@@ -38,7 +38,7 @@ pub(super) const COMMANDS: &[Command] = &[
         "pg ls-by-osd {osd:OsdName} {pool:Int,req=false} {states:String,n=N,req=false}",
         "r",
         "list the placement groups on an OSD",
-        |c| list_on_osd(c, |pg, osd| pg.report.up.contains(&osd) || pg.report.acting.contains(&osd)),
+        |c| list_on_osd(c, |pg, osd| pg.report.up.contains(&osd) || pg_print::acting(c.map(), pg).contains(&osd)),
     ),
     Command::new(
         "pg ls-by-primary {osd:OsdName} {pool:Int,req=false} {states:String,n=N,req=false}",
@@ -137,7 +137,7 @@ fn map(c: &Context<'_>) -> Answer {
     let place = c.map().pg_to_up_acting(pg).map_err(|e| Reply::error(Errno::EINVAL, e.to_string()))?;
     let epoch = c.map().epoch;
     let text = || {
-        let (up, acting) = (osds_text(&place.up), osds_text(&place.acting));
+        let (up, acting) = (osds_text(&place.up), osds_text(place.acting_shown()));
         format!("osdmap {epoch} pg {raw} ({pg}) -> up {up} acting {acting}\n")
     };
     let value = || {
@@ -146,7 +146,7 @@ fn map(c: &Context<'_>) -> Answer {
             "raw_pgid": raw.to_string(),
             "pgid": pg.to_string(),
             "up": osds_value(&place.up),
-            "acting": osds_value(&place.acting),
+            "acting": osds_value(place.acting_shown()),
         })
     };
     c.either(text, value)
@@ -222,7 +222,7 @@ fn list_text(c: &Context<'_>, pgs: &[&PgStat]) -> String {
             r.last_update.to_string(),
             format!("{}:{}", r.epoch.0, r.sequence),
             members(&r.up),
-            members(&r.acting),
+            members(pg_print::acting(c.map(), pg)),
             scrubbed.light_at.to_string(),
             scrubbed.deep_at.to_string(),
         ]);
@@ -251,8 +251,8 @@ fn dump_stuck(c: &Context<'_>) -> Answer {
     let pgs: Vec<&PgStat> = c.volatile.pgs.values().filter(|pg| is_stuck(pg)).collect();
     let answer = match c.format {
         Format::Plain if pgs.is_empty() => c.text(""),
-        Format::Plain => c.text(pg_print::brief_text(&pgs)),
-        _ => c.value(json!({"pg_ready": true, "stuck_pg_stats": pg_print::brief_values(&pgs)})),
+        Format::Plain => c.text(pg_print::brief_text(c.map(), &pgs)),
+        _ => c.value(json!({"pg_ready": true, "stuck_pg_stats": pg_print::brief_values(c.map(), &pgs)})),
     };
     with_status(answer, "ok")
 }

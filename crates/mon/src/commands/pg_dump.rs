@@ -68,7 +68,7 @@ fn contents_text(c: &Context<'_>) -> String {
         return String::new();
     }
     if only("pgs_brief") {
-        return pg_print::brief_text(&pgs(c));
+        return pg_print::brief_text(c.map(), &pgs(c));
     }
     let (all, sum) = (asks(c, &[]), asks(c, &["sum", "summary"]));
     let mut out = String::new();
@@ -79,7 +79,7 @@ fn contents_text(c: &Context<'_>) -> String {
         out += &pg_print::full_text(c.map(), &pgs(c));
     }
     if asks(c, &["pgs_brief"]) && !all {
-        out += &pg_print::brief_text(&pgs(c));
+        out += &pg_print::brief_text(c.map(), &pgs(c));
     }
     if all {
         out += &format!("\n{}\n{}", pool_rows(c, false), sum_row(c, false));
@@ -133,7 +133,8 @@ fn osd_sum_row(c: &Context<'_>) -> String {
 /// Returns the number of groups of which an OSD holds a copy, and of those whose primary it is.
 fn pg_counts(c: &Context<'_>, osd: OsdId) -> (usize, usize) {
     let pgs = c.volatile.pgs.values();
-    let on = pgs.clone().filter(|pg| pg.report.up.contains(&osd) || pg.report.acting.contains(&osd)).count();
+    let on =
+        pgs.clone().filter(|pg| pg.report.up.contains(&osd) || pg_print::acting(c.map(), pg).contains(&osd)).count();
     (on, pgs.filter(|pg| pg_print::primary(&pg.report.acting) == osd.0).count())
 }
 
@@ -177,7 +178,7 @@ fn contents_value(c: &Context<'_>) -> Value {
     let only = |name: &str| wanted.len() == 1 && wanted[0] == name;
     let pg_stats = || pg_print::values(c.map(), &pgs(c));
     if only("pgs_brief") {
-        return json!({"pg_ready": true, "pg_stats": pg_print::brief_values(&pgs(c))});
+        return json!({"pg_ready": true, "pg_stats": pg_print::brief_values(c.map(), &pgs(c))});
     }
     if only("delta") {
         return json!({"pg_ready": true, "delta": {"pg_stats_delta": delta_value()}});
@@ -243,7 +244,7 @@ fn totals_value(totals: &PgTotals, up: usize, acting: usize) -> Value {
 fn stats_value(c: &Context<'_>, pool: Option<PoolId>) -> Value {
     let pgs = || c.volatile.pgs.values().filter(|pg| pool.is_none_or(|pool| pg.report.pgid.pool == pool));
     let up = pgs().map(|pg| pg.report.up.len()).sum();
-    let acting = pgs().map(|pg| pg.report.acting.len()).sum();
+    let acting = pgs().map(|pg| pg_print::acting(c.map(), pg).len()).sum();
     totals_value(&c.volatile.totals(pool), up, acting)
 }
 

@@ -121,11 +121,19 @@ pub(super) fn scrubbed(map: &OsdMap, report: &PgReport) -> PgScrubReport {
     PgScrubReport { light_at, deep_at, clean_at: scrub.clean_at.max(made), ..scrub }
 }
 
+/// Returns the acting set of a group as a Ceph would tell it: never longer than the pool's size. What a group that
+/// moves keeps beside that is nobody's who places data.
+pub(super) fn acting<'a>(map: &OsdMap, pg: &'a PgStat) -> &'a [OsdId] {
+    let acting = &pg.report.acting[..];
+    let size = map.pool(pg.report.pgid.pool).map_or(acting.len(), |pool| pool.size.into());
+    &acting[..acting.len().min(size)]
+}
+
 /// Returns the totals of one group.
-fn totals(pg: &PgStat) -> PgTotals {
+fn totals(map: &OsdMap, pg: &PgStat) -> PgTotals {
     let mut totals = PgTotals::default();
     totals.add(&pg.report);
-    totals.copies = pg.report.objects.saturating_mul(pg.report.acting.len() as u64);
+    totals.copies = pg.report.objects.saturating_mul(acting(map, pg).len() as u64);
     totals
 }
 
@@ -171,9 +179,9 @@ fn value(map: &OsdMap, pg: &PgStat) -> Value {
         "pin_stats_invalid": false,
         "manifest_stats_invalid": false,
         "snaptrimq_len": r.trim_queue,
-        "stat_sum": sum_value(&totals(pg)),
+        "stat_sum": sum_value(&totals(map, pg)),
         "up": osds_value(&r.up),
-        "acting": osds_value(&r.acting),
+        "acting": osds_value(acting(map, pg)),
         "avail_no_missing": [],
         "object_location_counts": [],
         "blocked_by": osds_value(&r.blocked_by),
@@ -183,14 +191,14 @@ fn value(map: &OsdMap, pg: &PgStat) -> Value {
     })
 }
 
-pub(super) fn brief_values(pgs: &[&PgStat]) -> Value {
+pub(super) fn brief_values(map: &OsdMap, pgs: &[&PgStat]) -> Value {
     let one = |pg: &&PgStat| {
         let r = &pg.report;
         json!({
             "pgid": r.pgid.to_string(),
             "state": pg_state_text(r.state),
             "up": osds_value(&r.up),
-            "acting": osds_value(&r.acting),
+            "acting": osds_value(acting(map, pg)),
             "up_primary": primary(&r.up),
             "acting_primary": primary(&r.acting),
         })
@@ -222,7 +230,7 @@ pub(super) fn totals_cells(t: &PgTotals) -> [String; 10] {
     std::array::from_fn(|i| counts.iter().chain(&more).nth(i).expect("as many as columns").to_string())
 }
 
-pub(super) fn brief_text(pgs: &[&PgStat]) -> String {
+pub(super) fn brief_text(map: &OsdMap, pgs: &[&PgStat]) -> String {
     let columns =
         [("PG_STAT", 'l'), ("STATE", 'R'), ("UP", 'R'), ("UP_PRIMARY", 'R'), ("ACTING", 'R'), ("ACTING_PRIMARY", 'R')];
     let mut table = TextTable::with_columns(&columns);
@@ -233,7 +241,7 @@ pub(super) fn brief_text(pgs: &[&PgStat]) -> String {
             pg_state_text(r.state),
             osds_text(&r.up),
             primary(&r.up).to_string(),
-            osds_text(&r.acting),
+            osds_text(acting(map, pg)),
             primary(&r.acting).to_string(),
         ]);
     }
@@ -262,7 +270,7 @@ pub(super) fn full_text(map: &OsdMap, pgs: &[&PgStat]) -> String {
         let r = &pg.report;
         let scrubbed = scrubbed(map, r);
         let mut cells = vec![r.pgid.to_string()];
-        cells.extend(totals_cells(&totals(pg)));
+        cells.extend(totals_cells(&totals(map, pg)));
         cells.extend([
             pg_state_text(r.state),
             stamp(pg.last_change),
@@ -270,7 +278,7 @@ pub(super) fn full_text(map: &OsdMap, pgs: &[&PgStat]) -> String {
             format!("{}:{}", r.epoch.0, r.sequence),
             osds_text(&r.up),
             primary(&r.up).to_string(),
-            osds_text(&r.acting),
+            osds_text(acting(map, pg)),
             primary(&r.acting).to_string(),
             r.scrub.light_version.to_string(),
             stamp(scrubbed.light_at),

@@ -3,6 +3,7 @@
 use super::command::Command;
 use super::context::{Context, osds_text};
 use super::{Answer, Reply, refuse};
+use osdmap::TempSet;
 use types::{Errno, OsdId, PgId};
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -47,7 +48,7 @@ fn pg_temp(c: &Context<'_>) -> Answer {
     };
     c.change_map(status, |incremental| {
         if !osds.is_empty() || c.map().pg_temp.contains_key(&pg) {
-            incremental.new_pg_temp.insert(pg, osds);
+            incremental.new_pg_temp.insert(pg, osds.into());
         }
     })
 }
@@ -99,5 +100,6 @@ fn repeer(c: &Context<'_>) -> Answer {
             }
         }
     }
-    c.change_map("", |incremental| drop(incremental.new_pg_temp.insert(pg, osds)))
+    let temp = TempSet::showing(osds, usize::from(pool.size));
+    c.change_map("", |incremental| drop(incremental.new_pg_temp.insert(pg, temp)))
 }

@@ -112,18 +112,43 @@ pub(super) fn descriptions() -> String {
     Value::Object(object).to_string()
 }
 
-/// Returns the part of the cluster that a command is about, as `ceph` groups commands.
-fn module(prefix: &str) -> &'static str {
-    let first = prefix.split(' ').next().unwrap_or_default();
-    ["osd", "pg", "auth", "config", "config-key", "mgr", "fs", "mds"]
-        .into_iter()
-        .find(|module| *module == first)
-        .unwrap_or("mon")
+/// Returns the part of the cluster that a command is about, as `ceph` groups commands and as capabilities name it.
+pub(super) fn module(prefix: &str) -> &'static str {
+    let words: Vec<&str> = prefix.split(' ').collect();
+    match words[..] {
+        ["config", "dump"] => "mon",
+        ["config", "show" | "show-with-defaults"] | ["device", ..] => "mgr",
+        ["fs", "dump"] => "mds",
+        ["pg", "repeer"] => "osd",
+        ["service", ..] => "service",
+        [first, ..] => ["osd", "pg", "auth", "config", "config-key", "mgr", "fs", "mds"]
+            .into_iter()
+            .find(|module| *module == first)
+            .unwrap_or("mon"),
+        [] => "mon",
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `tests/recorded/command_rights.tsv` has the commands of Ceph 16.2.15: words, service, rights.
+    #[test]
+    fn commands_need_the_rights_that_ceph_asks_for() {
+        let mut wrong = Vec::new();
+        let mut count = 0;
+        for line in include_str!("../../../../tests/recorded/command_rights.tsv").lines() {
+            let [prefix, service, rights] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let Some(known) = find(prefix) else { continue };
+            count += 1;
+            if (module(prefix), known.command.permissions) != (service, rights) {
+                wrong.push(format!("{line}, here {} {}", module(prefix), known.command.permissions));
+            }
+        }
+        assert!(count > 200, "{count}");
+        assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+    }
 
     #[test]
     fn every_command_is_described() {

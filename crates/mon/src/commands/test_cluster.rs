@@ -2,6 +2,7 @@
 
 use super::{Outcome, Reply, Request, handle};
 use crate::bootstrap::bootstrap;
+use crate::identity::Party;
 use crate::volatile::{IoRates, OsdStat, PgStat, Quorum};
 use crate::{Batch, BootstrapSpec, MonState, Update, Volatile};
 use bytes::Bytes;
@@ -19,6 +20,8 @@ pub(super) const NOW: Utime = Utime { sec: 1_795_262_700, nsec: 0 };
 pub(super) struct TestCluster {
     pub state: MonState,
     pub volatile: Volatile,
+    /// The one who gives the commands.
+    pub who: Party,
 }
 
 impl TestCluster {
@@ -42,7 +45,7 @@ impl TestCluster {
             name: "a".into(),
             ..Volatile::default()
         };
-        TestCluster { state, volatile }
+        TestCluster { state, volatile, who: Party::claimed(&Default::default()) }
     }
 
     /// Makes a cluster with three OSDs, up and in, the first two of class `ssd`.
@@ -147,10 +150,12 @@ impl TestCluster {
     fn outcome_with(&self, command: &str, input: Bytes) -> Outcome {
         let mut random = [9; 32];
         random[..8].copy_from_slice(&self.state.applied.to_le_bytes());
+        let who = self.who.clone();
         let request = Request {
             command,
             input,
             from: EntityName::client(4123),
+            who: &who,
             tell: false,
             to_manager: false,
             sessions: &[],

@@ -1061,7 +1061,7 @@ fn acting_sets_are_set_by_hand_and_groups_peer_anew() {
     let (pg, text) = (PgId::new(2, 0), "2.0");
     let temp = |osds: &[&str]| json!({"prefix": "osd pg-temp", "pgid": text, "id": osds});
     check_status(&mut cluster, temp(&["0", "1"]), "set 2.0 pg_temp mapping to [0,1]");
-    assert_eq!(cluster.state.osdmap().pg_temp[&pg], [OsdId(0), OsdId(1)]);
+    assert_eq!(cluster.state.osdmap().pg_temp[&pg][..], [OsdId(0), OsdId(1)]);
     check_status(&mut cluster, json!({"prefix": "osd pg-temp", "pgid": text}), "done cleaning up pg_temp of 2.0");
     assert!(!cluster.state.osdmap().pg_temp.contains_key(&pg));
     check_error(&mut cluster, temp(&["77"]), -2, "osd.77 does not exist");

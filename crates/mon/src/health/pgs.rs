@@ -163,7 +163,8 @@ fn watch(state: &MonState, volatile: &Volatile, watched: &[Watched]) -> (Vec<Str
                 continue;
             }
             *count += 1;
-            let acting: Vec<String> = pg.report.acting.iter().map(|osd| osd.0.to_string()).collect();
+            let size = state.osdmap().pool(id.pool).map_or(0, |pool| pool.size.into());
+            let acting: Vec<String> = pg.report.acting.iter().take(size).map(|osd| osd.0.to_string()).collect();
             let (text, acting) = (pg_state_text(pg.report.state), acting.join(","));
             line.get_or_insert_with(|| match stuck {
                 Some(stuck) => format!(

@@ -185,9 +185,14 @@ impl Member {
         }
     }
 
-    pub(super) fn accept_link(&mut self, now: Now, session: SessionId, peer: Peer) {
-        self.links.accepted.insert(session, None);
+    pub(super) fn accept_link(&mut self, now: Now, session: SessionId, peer: Peer, out: &mut Vec<Action>) {
         self.monitor.handle(now, monitor::MonitorInput::Opened { session, peer }, &mut self.todo);
+        if !self.monitor.is_monitor(session) {
+            info!("closing a session: its other end says that it is a monitor, and has not proven it");
+            self.monitor.handle(now, monitor::MonitorInput::Closed { session }, &mut self.todo);
+            return out.push(Action::Close { session });
+        }
+        self.links.accepted.insert(session, None);
     }
 
     /// Forgets a session with a monitor that is over.

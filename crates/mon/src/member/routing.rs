@@ -8,6 +8,7 @@
 use super::letters::{Letter, Letters};
 use super::{Action, MANAGER_SESSIONS, Member};
 use crate::bounds::{HANDED_ON_BYTES_MAX, bytes_of};
+use crate::identity::Party;
 use crate::monitor::{self, Now};
 use raft::{ReadId, ServerId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,7 +17,7 @@ use std::time::Duration;
 use tracing::info;
 use types::EntityType;
 use wire::messages as msg;
-use wire::msgr::{Peer, SessionId};
+use wire::msgr::{Peer, Rights, SessionId};
 use wire::nacre::mon as nacre;
 use wire::nacre::quorum::{self as q, Wrapped};
 use wire::{DecodeError, Envelope, Message, Target};
@@ -84,8 +85,15 @@ struct Local {
 
 /// Returns true for messages that a peon answers from its own state.
 fn is_for_own_state(kind: u16) -> bool {
-    [msg::MonGetMap::TYPE, msg::MonSubscribe::TYPE, msg::GetConfig::TYPE, msg::MonGetOsdMap::TYPE, msg::Command::TYPE]
-        .contains(&kind)
+    [
+        msg::Auth::TYPE,
+        msg::MonGetMap::TYPE,
+        msg::MonSubscribe::TYPE,
+        msg::GetConfig::TYPE,
+        msg::MonGetOsdMap::TYPE,
+        msg::Command::TYPE,
+    ]
+    .contains(&kind)
 }
 
 /// Returns true for requests whose answer carries their transaction id.
@@ -107,7 +115,7 @@ impl Member {
             return self.link_opened(now, session, out);
         }
         if peer.name.kind == EntityType::MON {
-            return self.accept_link(now, session, peer);
+            return self.accept_link(now, session, peer, out);
         }
         if self.is_leaderless(now) {
             return out.push(Action::Close { session });
@@ -154,11 +162,12 @@ impl Member {
                 info!("closing a session: its message of type {kind} has {} bytes", bytes_of(&envelope));
                 self.close(now, session, out);
             }
-            nacre::OsdBeacon::TYPE => {
+            nacre::OsdBeacon::TYPE if self.monitor.is_own_beacon(session, &envelope) => {
                 let said = q::OsdSaid { message: Wrapped(envelope.clone()) };
                 self.broadcast(&said.seal(0, Target::PACIFIC), out);
                 self.monitor.handle(now, monitor::MonitorInput::Message { session, envelope }, &mut self.todo);
             }
+            nacre::OsdBeacon::TYPE => {}
             msg::Ping::TYPE => {
                 self.monitor.handle(now, monitor::MonitorInput::Message { session, envelope }, &mut self.todo);
             }
@@ -238,6 +247,7 @@ impl Member {
             global_id: local.peer.global_id,
             global_seq: local.peer.global_seq,
             message: envelope.map(Wrapped),
+            proven: self.monitor.proven(session),
         };
         out.push(Action::Send { session: leader, envelope: message.seal(0, Target::PACIFIC) });
     }
@@ -474,10 +484,16 @@ impl Member {
                     addrs: forward.addrs,
                     features: forward.features,
                     global_id: forward.global_id,
+                    rights: Rights::Everything,
                     lossy: true,
                     global_seq: forward.global_seq,
                 };
-                self.monitor.handle(now, monitor::MonitorInput::Opened { session: id, peer }, &mut self.todo);
+                let identity = match forward.proven {
+                    Some(q::Proven { caps, from }) => Party::vouched_for(&peer.auth_name, caps, from.parse().ok()),
+                    None => Party::claimed(&peer.auth_name),
+                };
+                let input = monitor::MonitorInput::Forwarded { session: id, peer, identity };
+                self.monitor.handle(now, input, &mut self.todo);
                 id
             }
         };

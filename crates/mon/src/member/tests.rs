@@ -65,6 +65,7 @@ fn client(number: u64) -> Peer {
         addrs: EntityAddrVec::default(),
         features: features::PACIFIC,
         global_id: 4000 + number,
+        rights: wire::msgr::Rights::Everything,
         lossy: true,
         global_seq: 0,
     }

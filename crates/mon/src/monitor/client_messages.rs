@@ -5,6 +5,7 @@ use super::proposals::{AnswerKind, CommandRequest, PendingAnswer};
 use super::subscriptions::Subscription;
 use super::{Monitor, MonitorAction, Now};
 use crate::bounds::{COMMAND_INPUT_BYTES_MAX, COMMAND_WORDS_BYTES_MAX, NAME_BYTES_MAX, cut};
+use crate::commands;
 use std::collections::BTreeMap;
 use tracing::{debug, info};
 use types::{Errno, PoolId};
@@ -36,6 +37,9 @@ impl Monitor {
         out: &mut Vec<MonitorAction>,
     ) -> Result<(), DecodeError> {
         let (kind, tid) = (envelope.header.kind, envelope.header.tid);
+        if !self.may_send(session, kind) {
+            return Ok(());
+        }
         if [msg::MonCommand::TYPE, msg::PoolOp::TYPE].contains(&kind)
             && self.late.is_late(&self.sessions[&session], (kind, tid))
         {
@@ -72,6 +76,7 @@ impl Monitor {
                     self.proposals.log_for(session, log.entries);
                 }
             }
+            msg::Auth::TYPE => self.auth_request(now, session, tid, &Message::open(envelope)?, out),
             msg::Ping::TYPE => {
                 let status = self.ping_status();
                 self.send(session, tid, msg::Ping { status: Some(status) }, out);
@@ -113,6 +118,10 @@ impl Monitor {
         cut(&mut known.host, NAME_BYTES_MAX);
         // No subscription has a longer name.
         for (what, wanted) in message.what.into_iter().filter(|(what, _)| what.len() <= NAME_BYTES_MAX) {
+            if !known.may_subscribe(&what) {
+                debug!("{}: has no right to hear of '{what}'", known.identity.name);
+                continue;
+            }
             known.subscriptions.want(&what, Subscription { next: wanted.start, once: wanted.onetime });
         }
         self.publish_to(session, out);
@@ -140,14 +149,23 @@ impl Monitor {
         request: msg::MonCommand,
         out: &mut Vec<MonitorAction>,
     ) {
-        let peer = &self.sessions[&session].peer;
-        let (from, global_seq) = (peer.name, peer.global_seq);
-        debug!(%from, global_seq, tid, cmd = ?request.cmd, leads = self.leads, "command");
+        let known = &self.sessions[&session];
+        let (from, global_seq, who) = (known.peer.name, known.peer.global_seq, Box::new(known.identity.clone()));
+        let cmd = || request.cmd.iter().map(|command| commands::for_log(command)).collect::<Vec<_>>();
+        debug!(%from, global_seq, tid, cmd = ?cmd(), leads = self.leads, "command");
         let wrong_cluster = request.fsid != self.state.fsid;
         let too_large = is_too_large(&request.cmd, &request.input);
         let input = if too_large.is_some() { Default::default() } else { request.input.into_bytes() };
-        let request =
-            CommandRequest { session, tid, from, cmd: request.cmd, input, tell: false, answer: AnswerKind::Monitor };
+        let request = CommandRequest {
+            session,
+            tid,
+            from,
+            who,
+            cmd: request.cmd,
+            input,
+            tell: false,
+            answer: AnswerKind::Monitor,
+        };
         if wrong_cluster {
             return self.refuse(request, Errno::EPERM, "wrong fsid", out);
         }
@@ -168,11 +186,11 @@ impl Monitor {
         out: &mut Vec<MonitorAction>,
     ) {
         let known = &self.sessions[&session];
-        let (from, tell) = (known.peer.name, !known.is_at_manager);
+        let (from, tell, who) = (known.peer.name, !known.is_at_manager, Box::new(known.identity.clone()));
         let wrong_cluster = fsid != self.state.fsid && !fsid.is_zero();
         let too_large = is_too_large(&cmd, &input);
         let input = if too_large.is_some() { Default::default() } else { input.into_bytes() };
-        let request = CommandRequest { session, tid, from, cmd, input, tell, answer };
+        let request = CommandRequest { session, tid, from, who, cmd, input, tell, answer };
         if wrong_cluster {
             return self.refuse(request, Errno::EPERM, "wrong fsid", out);
         }

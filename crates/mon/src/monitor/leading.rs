@@ -9,7 +9,6 @@ use crate::{MonState, volatile::Quorum};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tracing::info;
-use types::EntityType;
 use wire::nacre::mon::OsdBeacon;
 use wire::{Decode, Encode, Target};
 
@@ -84,7 +83,15 @@ impl Monitor {
         let batch = Batch::from_slice(batch).unwrap_or_else(|e| panic!("batch {index}, which is decided: {e}"));
         let before = self.state.osdmap().epoch;
         self.state.apply(index, &batch);
+        self.after(&batch, out);
         self.followed(now, before, out);
+    }
+
+    /// Acts on changes among the entities, which a batch made.
+    pub(super) fn after(&mut self, batch: &Batch, out: &mut Vec<MonitorAction>) {
+        if batch.updates.iter().any(|update| matches!(update, Update::Auth { .. })) {
+            self.judge_anew(out);
+        }
     }
 
     /// Publishes the state after its last batch was applied.
@@ -104,6 +111,7 @@ impl Monitor {
     pub fn install(&mut self, now: Now, state: MonState, out: &mut Vec<MonitorAction>) {
         self.volatile.now = now.wall;
         self.state = MonState { overrides: std::mem::take(&mut self.state.overrides), ..state };
+        self.judge_anew(out);
         self.map_changed(now);
         self.publish(out);
     }
@@ -136,7 +144,7 @@ impl Monitor {
 
     /// Returns true if the session is one with an OSD.
     pub fn is_osd(&self, session: wire::msgr::SessionId) -> bool {
-        self.sessions.get(&session).is_some_and(|known| known.peer.name.kind == EntityType::OSD)
+        self.sessions.get(&session).is_some_and(|known| known.osd().is_some())
     }
 
     /// Takes in the quorum that the leader told.

@@ -2,6 +2,7 @@
 //!
 //! * this file: inputs, actions, and their handlers.
 //! * `proposals.rs`: the way of a change into the log, and the answers once it is applied.
+//! * `authentication.rs`: parties prove who they are. `admission.rs`: who may send which message.
 //! * `client_messages.rs`, `osd_messages.rs`: messages of clients and OSDs.
 //! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs`, `newcomers.rs`
 //!   under it.
@@ -11,6 +12,8 @@
 //! * `publish.rs`: subscriptions.
 //! * `statistics.rs`: sums of OSDs' reports. `health_watch.rs`: alarms that come and go.
 
+mod admission;
+mod authentication;
 mod balancing;
 mod blocklist;
 mod client_messages;
@@ -37,7 +40,10 @@ mod subscriptions;
 #[cfg(test)]
 mod tests;
 
+use crate::identity::Party;
 use crate::{MonState, Volatile};
+use authentication::Authentication;
+pub use authentication::Said;
 use balancing::Balancing;
 use bytes::Bytes;
 use health_watch::KnownAlarms;
@@ -81,6 +87,12 @@ pub enum MonitorInput {
     OpenedAtManager {
         session: SessionId,
         peer: Peer,
+    },
+    /// Another monitor, which knows who is there, passes a session on.
+    Forwarded {
+        session: SessionId,
+        peer: Peer,
+        identity: Party,
     },
     Message {
         session: SessionId,
@@ -137,6 +149,7 @@ pub struct Monitor {
     covered: Covered,
     entropy: Entropy,
     sessions: BTreeMap<SessionId, Session>,
+    authentication: Authentication,
     late: LateRequests,
     proposals: Proposals,
     own_commands: OwnCommands,
@@ -176,6 +189,7 @@ impl Monitor {
             covered: Covered::default(),
             entropy,
             sessions: BTreeMap::new(),
+            authentication: Authentication::default(),
             late: LateRequests::default(),
             proposals: Proposals::default(),
             own_commands: OwnCommands::new(name),
@@ -225,11 +239,19 @@ impl Monitor {
         match input {
             MonitorInput::Opened { session, peer } => {
                 let mut known = Session::new(peer);
+                self.identify(&mut known);
                 known.store = known.osd().and_then(|osd| self.store_of(osd));
                 self.sessions.insert(session, known);
             }
             MonitorInput::OpenedAtManager { session, peer } => {
-                self.sessions.insert(session, Session { is_at_manager: true, ..Session::new(peer) });
+                let mut known = Session { is_at_manager: true, ..Session::new(peer) };
+                self.identify(&mut known);
+                self.sessions.insert(session, known);
+            }
+            MonitorInput::Forwarded { session, peer, identity } => {
+                let mut known = Session { identity: self.believed(identity), ..Session::new(peer) };
+                known.store = known.osd().and_then(|osd| self.store_of(osd));
+                self.sessions.insert(session, known);
             }
             MonitorInput::Closed { session } => {
                 self.sessions.remove(&session);

@@ -12,7 +12,7 @@ use super::proposals::PendingAnswer;
 use super::{Monitor, Now};
 use crate::state::LogPriority;
 use crate::update::Update;
-use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PoolFlags, WEIGHT_IN};
+use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PoolFlags, TempSet, WEIGHT_IN};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tracing::{debug, warn};
@@ -327,8 +327,9 @@ impl Monitor {
                 // The primary asked in another interval; it asks again if it still wants that.
                 continue;
             }
-            if map.pg_temp.get(&pg).map_or(&[][..], |osds| osds) != osds {
-                draft.incremental.new_pg_temp.insert(pg, osds);
+            let temp = TempSet::showing(osds, usize::from(pool.size));
+            if map.pg_temp.get(&pg).cloned().unwrap_or_default() != temp {
+                draft.incremental.new_pg_temp.insert(pg, temp);
             }
         }
     }

@@ -16,7 +16,7 @@ use super::proposals::PendingAnswer;
 
 impl Monitor {
     /// Returns true if the OSD `claimed` is at the other end of `session`. No other party may speak for it.
-    fn speaks_for(&self, session: SessionId, claimed: OsdId) -> bool {
+    pub(super) fn speaks_for(&self, session: SessionId, claimed: OsdId) -> bool {
         let known = &self.sessions[&session];
         let is = known.osd() == Some(claimed);
         if !is {

@@ -10,11 +10,13 @@ use crate::bounds::{
     NAME_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, cut,
 };
 use crate::commands::{self, Asked, Order, Outcome, Reply};
+use crate::identity::Party;
 use crate::pools::{self, PoolOpOutcome};
 use crate::state::{LogEntry, LogPriority};
 use crate::update::{Batch, Update};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 use tracing::{error, info};
 use types::{EntityName, EntityType, Errno, OsdId, PgId};
 use wire::basic::AuthName;
@@ -61,17 +63,25 @@ pub(super) enum AnswerKind {
 }
 
 /// A command with everything that its answer needs.
-#[derive(Debug)]
 pub(super) struct CommandRequest {
     pub session: SessionId,
     pub tid: u64,
     pub from: EntityName,
+    /// The party that sent it, as it was known then.
+    pub who: Box<Party>,
     /// The words as they came; echoed in the answer.
     pub cmd: Vec<String>,
     pub input: Bytes,
     /// True if it came as a message to this monitor in person.
     pub tell: bool,
     pub answer: AnswerKind,
+}
+
+/// Words and input may be secrets.
+impl fmt::Debug for CommandRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "command {} of {} on {:?}", self.tid, self.from, self.session)
+    }
 }
 
 /// An answer to be given once a batch is applied.
@@ -169,6 +179,16 @@ impl Proposals {
         let lines = self.log_lines.iter().filter_map(|(_, answer)| asked(answer.as_ref()?));
         let activations = self.activations.iter().map(|(session, _)| *session);
         waiting.chain(in_flight).chain(lines).chain(activations).collect()
+    }
+
+    /// Drops the requests of a session that wait.
+    pub fn forget(&mut self, session: SessionId) {
+        let is_of = |request: &PendingRequest| match request {
+            PendingRequest::Command(request) => request.session == session,
+            PendingRequest::PoolOp { session: of, .. } => *of == session,
+        };
+        self.waiting.retain(|request| !is_of(request));
+        self.waiting_bytes = self.waiting.iter().map(PendingRequest::bytes).sum();
     }
 
     /// Returns true if no batch is on its way.
@@ -302,6 +322,10 @@ impl Monitor {
     }
 
     pub(super) fn pool_op(&mut self, session: SessionId, tid: u64, op: msg::PoolOp, out: &mut Vec<MonitorAction>) {
+        if !self.sessions[&session].may_change_pool(&self.state, &op) {
+            let code = Errno::EPERM.as_result();
+            return self.answer(PendingAnswer::PoolOp { session, tid, code, data: None }, out);
+        }
         self.wait(PendingRequest::PoolOp { session, tid, op }, out);
     }
 
@@ -326,11 +350,13 @@ impl Monitor {
         let [command] = &request.cmd[..] else {
             return Outcome::Reply(Reply::error(Errno::EINVAL, "a command is one JSON text"));
         };
+        let who = self.sessions.get(&request.session).map_or(&*request.who, |known| &known.identity).clone();
         let sessions = if commands::asks_for_sessions(command) { self.session_infos() } else { Vec::new() };
         let request = commands::Request {
             command,
             input: request.input.clone(),
             from: request.from,
+            who: &who,
             tell: request.tell,
             to_manager: request.answer == AnswerKind::Manager,
             sessions: &sessions,
@@ -409,6 +435,7 @@ impl Monitor {
             updates.push(Update::GlobalIds { below: from });
         }
         self.member_updates(now, &mut updates);
+        self.secret_updates(now, &mut updates);
         // Activations go before map changes, because they are checked against the map as it is now.
         let bytes_of = |update: &Update| update.to_vec(Target::PACIFIC).len();
         let mut bytes: usize = updates.iter().map(bytes_of).sum();
@@ -494,6 +521,7 @@ impl Monitor {
         if self.awaits_merges() {
             self.osd_changes.look(now.since_start);
         }
+        self.after(&in_flight.batch, out);
         self.followed(now, before, out);
         for answer in in_flight.answers {
             self.answer(answer, out);
@@ -556,7 +584,8 @@ impl Monitor {
 
     fn audit_line(&self, now: Now, request: &CommandRequest) -> LogEntry {
         let entity = self.sessions.get(&request.session).map(|s| s.peer.auth_name.to_string()).unwrap_or_default();
-        let message = format!("from='{}' entity='{entity}' cmd={:?}: dispatch", request.from, request.cmd);
+        let cmd: Vec<String> = request.cmd.iter().map(|command| commands::for_log(command)).collect();
+        let message = format!("from='{}' entity='{entity}' cmd={cmd:?}: dispatch", request.from);
         LogEntry { channel: "audit".to_owned(), ..self.log_line(now, LogPriority::INFO, message) }
     }
 

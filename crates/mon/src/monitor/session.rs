@@ -1,6 +1,7 @@
 //! One connected party.
 
 use super::subscriptions::Subscriptions;
+use crate::identity::Party;
 use types::{EntityType, Fsid, OsdId};
 use wire::Target;
 use wire::msgr::Peer;
@@ -9,6 +10,8 @@ use wire::msgr::Peer;
 #[derive(Debug)]
 pub(super) struct Session {
     pub peer: Peer,
+    /// The party at the other end, as it has proven to be, or is believed without.
+    pub identity: Party,
     pub subscriptions: Subscriptions,
     /// True if it came to the manager's address: its messages are for a manager, and are answered as by one.
     pub is_at_manager: bool,
@@ -24,6 +27,7 @@ pub(super) struct Session {
 impl Session {
     pub fn new(peer: Peer) -> Session {
         Session {
+            identity: Party::unknown(&peer.auth_name),
             peer,
             subscriptions: Subscriptions::default(),
             is_at_manager: false,
@@ -33,11 +37,17 @@ impl Session {
         }
     }
 
-    /// Returns the OSD at the other end, if it is one.
+    /// Returns the OSD at the other end, if it is one. Where parties prove who they are, it has proven its name.
     pub fn osd(&self) -> Option<OsdId> {
         let name = self.peer.name;
         let id = i32::try_from(name.num).ok().filter(|id| *id >= 0)?;
-        (name.kind == EntityType::OSD).then_some(OsdId(id))
+        let is_it = self.identity.is_daemon(EntityType::OSD, &id.to_string());
+        (name.kind == EntityType::OSD && is_it).then_some(OsdId(id))
+    }
+
+    /// True if this party is at the other end already.
+    pub fn is_of(&self, identity: &Party) -> bool {
+        identity.global_id() == Some(self.peer.global_id) && self.identity.name == identity.name
     }
 
     pub fn target(&self) -> Target {

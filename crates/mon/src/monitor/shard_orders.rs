@@ -9,7 +9,7 @@ use super::Monitor;
 use super::osd_changes::Draft;
 use crate::pg_numbers::{forget_exceptions, place_as};
 use crate::shard_orders::{Spares, clean_report, goal, is_of};
-use osdmap::{OsdMap, PgPool};
+use osdmap::{OsdMap, PgPool, TempSet};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId};
 
@@ -71,7 +71,7 @@ impl Monitor {
             let incremental = draft.incremental();
             let keep = |order: &[OsdId]| match map.pg_temp.get(&source).map_or(&[][..], |osds| osds) == order {
                 true => None,
-                false => Some((source, order.to_vec())),
+                false => Some((source, TempSet::from(order.to_vec()))),
             };
             match next {
                 // The order is right, but the map expresses it in other terms than that of the target group.

@@ -1,9 +1,11 @@
 //! Entities: who may prove himself to the cluster, and what he may then do.
 
+use auth::cephx::monitor::Entities;
 use auth::keyring::Entry;
 use auth::{Key, KeyKind};
 use std::collections::BTreeMap;
 use types::Utime;
+use wire::basic::AuthName;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// The name of the monitors' own key, which they share. Listings and keyrings of all entities pass over it, and no
@@ -55,6 +57,15 @@ impl Decode for AuthEntry {
         let secret: [u8; 16] = r.array()?;
         let key = Key::new(KeyKind::Aes, created, &secret).expect("keys of kind aes have 16 bytes");
         Ok(AuthEntry { key, pending_key: None, caps: r.get()? })
+    }
+}
+
+/// Entities as handshakes look them up.
+pub(crate) struct KnownEntities<'a>(pub &'a BTreeMap<String, AuthEntry>);
+
+impl Entities for KnownEntities<'_> {
+    fn find(&self, name: &AuthName) -> Option<Entry> {
+        self.0.get(&name.to_string()).cloned().map(Entry::from)
     }
 }
 

@@ -14,10 +14,12 @@ mod tickets;
 pub use budget::OverBudget;
 pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
 pub use config_db::{ConfigChange, ConfigDb, ConfigSubject, ConfigVersion};
+pub(crate) use entities::KnownEntities;
 pub use entities::{AuthEntry, MONITORS};
 pub use manager::MANAGER_GID;
 pub use osdmaps::OsdMaps;
 pub use records::{HealthMute, ManagerRecord, MonServer, PgRecord};
+pub(crate) use tickets::SERVICES;
 pub use wire::messages::{LogEntry, LogPriority};
 
 use crate::pg_numbers::merge_pairs;

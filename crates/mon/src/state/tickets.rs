@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use types::EntityType;
 use wire::{DecodeError, Reader, Writer};
 
+/// Services that have secrets: the monitors themselves, and every kind of daemon.
+pub(crate) const SERVICES: [EntityType; 5] =
+    [EntityType::AUTH, EntityType::MON, EntityType::MDS, EntityType::OSD, EntityType::MGR];
+
 /// Writes the secrets by the services' numbers.
 pub(super) fn put(w: &mut Writer, secrets: &ServiceSecrets) {
     w.count(secrets.len());

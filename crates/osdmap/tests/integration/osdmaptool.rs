@@ -53,7 +53,7 @@ fn our_line(map: &OsdMap, pg: PgId) -> String {
     let raw = map.pg_to_osds_raw(pg).unwrap();
     let raw_primary = raw.iter().copied().find(|osd| *osd != OsdId::NONE);
     let at = map.pg_to_up_acting(pg).unwrap();
-    let (up, acting) = (show(&at.up, at.up_primary), show(&at.acting, at.acting_primary));
+    let (up, acting) = (show(&at.up, at.up_primary), show(at.acting_shown(), at.acting_primary));
     format!("{pg} raw {} up {up} acting {acting}", show(&raw, raw_primary))
 }
 

@@ -4,11 +4,11 @@ use crate::support;
 use crate::support::{Dice, random_increment, small_map, stamp};
 use osdmap::{
     ApplyError, Incremental, MappingUpdate, MgrMap, MonMap, OsdInfo, OsdMap, OsdState, OsdXInfo, PgMapping, PgPool,
-    PoolFlags, UpActing,
+    PoolFlags, TempSet, UpActing,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use types::{Epoch, Fsid, OsdId, PgId, PoolId};
+use types::{Epoch, Fsid, OsdId, PgId, PoolId, Utime};
 use wire::{Decode, Encode, EntityAddr, Target};
 
 fn after_changes(seed: u64, steps: u32) -> OsdMap {
@@ -271,4 +271,43 @@ fn only_what_may_differ_is_placed_again() {
     check("a pool is gone", 0, &|_, inc| {
         inc.old_pools.insert(pool);
     });
+}
+
+/// A group's further members are theirs to know who decode the whole map; they act behind those that clients see, and
+/// only while one of these is up.
+#[test]
+fn further_members_act_behind_those_that_clients_see() {
+    let mut map = small_map();
+    let pool = *map.pools.iter().find(|(_, pool)| pool.can_shift_osds()).expect("one is replicated").0;
+    let pg = PgId { pool, seed: 0 };
+    let [a, b, c, d] = [0, 1, 2, 3].map(OsdId);
+    let plain = map.to_vec(Target::default());
+    let mut inc = Incremental::after(&map, Utime::ZERO);
+    inc.new_pg_temp.insert(pg, TempSet::showing(vec![c, a, b, d], 2));
+    let inc = Incremental::from_slice(&inc.to_vec(Target::default())).expect("it is whole");
+    map.apply(&inc).expect("it fits");
+    let map = OsdMap::from_slice(&map.to_vec(Target::default())).expect("it is whole");
+    assert_eq!((map.pg_temp[&pg].shown(), map.pg_temp[&pg].further()), (&[c, a][..], &[b, d][..]));
+    let down = |map: &OsdMap, osds: &[OsdId]| {
+        let mut map = map.clone();
+        let mut inc = Incremental::after(&map, Utime::ZERO);
+        inc.new_state.extend(osds.iter().map(|osd| (*osd, OsdState::UP)));
+        map.apply(&inc).expect("it fits");
+        let at = map.pg_to_up_acting(pg).expect("it is there");
+        (at.acting_shown().to_vec(), at.acting[at.shown..].to_vec(), at.acting_primary, at.up)
+    };
+    assert_eq!(down(&map, &[]).0, [c, a]);
+    assert_eq!(down(&map, &[c, d]), (vec![a], vec![b], Some(a), down(&map, &[c, d]).3));
+    // A client takes the up set then.
+    let (shown, further, _, up) = down(&map, &[a, c]);
+    assert_eq!((shown, further), (up, vec![]));
+    // Ceph's part of the map has nothing of them, and a map without them is as it was.
+    let mut inc = Incremental::after(&map, Utime::ZERO);
+    inc.new_pg_temp.insert(pg, TempSet::default());
+    let mut without = map.clone();
+    without.apply(&inc).expect("it fits");
+    (without.epoch, without.modified) = Default::default();
+    let mut plain = OsdMap::from_slice(&plain).expect("it is whole");
+    (plain.epoch, plain.modified) = Default::default();
+    assert_eq!(without.to_vec(Target::default()), plain.to_vec(Target::default()));
 }

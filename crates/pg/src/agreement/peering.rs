@@ -26,6 +26,7 @@ use crate::group::info::PgInfo;
 use crate::group::interval::Interval;
 use crate::group::log::{LogEntry, PgLog, log_key, log_key_range};
 use crate::group::missing::{found_step, missing_key_range, missing_step};
+use crate::group::object_info::OBJECT_INFO_ATTR;
 use crate::group::pg::Pg;
 use crate::messages::PgInterval;
 use crate::messages::peering::{Agreed, MemberState, PgLogEntries, PgLogGet, PgStart, PgStarted};
@@ -388,11 +389,13 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// `first`, and all others that are in the acting or up set or may have something that is needed.
+    /// `first`, and all others that are in the acting or up set or may have something that is needed. Those that the
+    /// record names come before the rest, as clients and tools see no more OSDs than the pool has copies.
     pub(crate) fn with_past_members<'a>(&'a self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
         let past = |history: &'a PgHistory| history.past.iter().filter(|_| !mutant::is(Mutant::PastIgnored));
-        let history = self.peering.history.iter().flat_map(|history| history.members.iter().chain(past(history)));
-        let all = self.core.interval.acting.iter().chain(&self.core.interval.up).chain(history);
+        let history = self.peering.history.iter();
+        let all = history.clone().flat_map(|history| &history.members);
+        let all = all.chain(&self.core.interval.acting).chain(&self.core.interval.up).chain(history.flat_map(past));
         let mut osds = vec![first];
         for osd in all.filter(|osd| cx.map.is_up(**osd)) {
             if !osds.contains(osd) {
@@ -498,7 +501,7 @@ impl Pg {
     fn merge_log(&mut self, after: EVersion, entries: &[LogEntry], theirs: &PgInfo) -> Result<Vec<Step>, NoOverlap> {
         let mut entries = entries.to_vec();
         self.as_lost(&mut entries);
-        let merged = merge(&mut self.core.log, after, &entries)?;
+        let merged = merge(&mut self.core.log, after, &entries, self.core.id.pool.shard())?;
         let (mut steps, undone) = match self.core.protection().keeps_undo() {
             true => self.undo_steps(&merged.taken_back),
             false => Default::default(),
@@ -529,6 +532,14 @@ impl Pg {
                     steps.push(missing_step(&object, version));
                 }
                 self.core.missing.insert(object, version);
+            }
+        }
+        for (object, (version, info)) in merged.renewed {
+            if let Some(wanted) = self.core.missing.get_mut(&object) {
+                *wanted = version;
+                steps.push(missing_step(&object, version));
+            } else if self.core.info.covers(&object) {
+                steps.push(Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value: info });
             }
         }
         self.core.info.last_update = self.core.log.head();

@@ -8,6 +8,7 @@
 //! * [`protection`] — start here: what depends on the kind of a pool. [`coding`]: how its objects are coded.
 //!   [`change`]: what an update does to the shards.
 //! * [`undo`]: updates that too few shards have are taken back; until then each shard keeps what it needs for that.
+//!   [`skipped`]: shards that an update leaves as they were.
 //! * [`gather`]: bytes of an object from its shards ([`wanted`]: which), computed where they are missing; [`serve`] is
 //!   the other end; [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard; [`proof`]: which shards
 //!   another one cannot be computed of.
@@ -30,6 +31,7 @@ pub mod protection;
 pub(crate) mod rebuild;
 pub(crate) mod serve;
 pub(crate) mod shard_sources;
+pub mod skipped;
 pub mod undo;
 pub(crate) mod wanted;
 

@@ -1,4 +1,4 @@
-//! What a shard needs to take an update back by itself.
+//! Means by which a shard takes an update back by itself.
 //!
 //! An update that fewer shards have than are needed to read it can be neither completed nor rebuilt: it is taken back
 //! where it is. No client was answered for it. Each shard keeps what that takes with its log entry, until it is known
@@ -21,10 +21,33 @@ pub enum Undo {
     /// The object was appended to, or only its attributes changed: it was so long on this shard, and these attributes
     /// were as given (`None`: absent).
     Restore { shard_bytes: u64, attrs: Vec<(Bytes, Option<Bytes>)> },
+    /// Parts of the object were overwritten, and it may have grown: it was so long on this shard, what it held in these
+    /// ranges is kept back (see [`kept_back`]) at the same offsets, and these attributes were as given.
+    Overwritten { ranges: Vec<ShardRange>, shard_bytes: u64, attrs: Vec<(Bytes, Option<Bytes>)> },
     /// The whole object, as it was, is kept back (see [`kept_back`]).
     KeptBack,
     /// This shard did not carry the update out by itself: the object came otherwise, or not at all.
     Lost,
+}
+
+/// Bytes of an object's shard, from this offset of the shard on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShardRange {
+    pub offset: u64,
+    pub len: u64,
+}
+
+impl ShardRange {
+    /// The step that makes the target's bytes in this range those of the source, which must exist.
+    fn copied(self, source: &ObjectId, target: &ObjectId) -> Step {
+        Step::CloneRange {
+            source: source.clone(),
+            target: target.clone(),
+            source_offset: self.offset,
+            length: self.len,
+            target_offset: self.offset,
+        }
+    }
 }
 
 /// Where a shard keeps what an object was before its update `version`.
@@ -33,14 +56,20 @@ pub fn kept_back(object: &ObjectId, version: EVersion) -> ObjectId {
 }
 
 impl Undo {
-    /// What must be done together with the update, before its own steps.
-    pub(crate) fn prepare(&self, object: &ObjectId, version: EVersion) -> Option<Step> {
-        matches!(self, Undo::KeptBack).then(|| Step::Clone { from: object.clone(), to: kept_back(object, version) })
+    /// Steps that are carried out together with the update, before its own.
+    pub(crate) fn prepare(&self, object: &ObjectId, version: EVersion) -> Vec<Step> {
+        let kept = || kept_back(object, version);
+        match self {
+            Undo::KeptBack => vec![Step::Clone { from: object.clone(), to: kept() }],
+            Undo::Overwritten { ranges, .. } => ranges.iter().map(|range| range.copied(object, &kept())).collect(),
+            Undo::Nothing | Undo::Created | Undo::Restore { .. } | Undo::Lost => Vec::new(),
+        }
     }
 
     /// What is to be removed once the update will stay.
     pub(crate) fn forget(&self, object: &ObjectId, version: EVersion) -> Option<Step> {
-        matches!(self, Undo::KeptBack).then(|| Step::Remove { object: kept_back(object, version) })
+        let keeps = matches!(self, Undo::KeptBack | Undo::Overwritten { .. });
+        keeps.then(|| Step::Remove { object: kept_back(object, version) })
     }
 
     /// What makes the object what it was before the update. `None`: this shard cannot.
@@ -54,10 +83,15 @@ impl Undo {
                 if mutant::is(Mutant::AppendNotUndone) {
                     steps.clear();
                 }
-                steps.extend(attrs.iter().map(|(name, value)| match value {
-                    Some(value) => Step::SetAttr { object: object(), name: name[..].to_vec(), value: value.clone() },
-                    None => Step::RemoveAttr { object: object(), name: name[..].to_vec() },
-                }));
+                steps.extend(former_attrs(&object(), attrs));
+                Some(steps)
+            }
+            Undo::Overwritten { ranges, shard_bytes, attrs } => {
+                let kept = kept_back(&object(), version);
+                let mut steps: Vec<Step> = ranges.iter().map(|range| range.copied(&kept, &object())).collect();
+                steps.push(Step::Truncate { object: object(), size: *shard_bytes });
+                steps.extend(former_attrs(&object(), attrs));
+                steps.push(Step::Remove { object: kept });
                 Some(steps)
             }
             Undo::KeptBack => {
@@ -76,11 +110,20 @@ impl Undo {
     }
 }
 
+/// What makes the object's attributes what they were.
+fn former_attrs(object: &ObjectId, attrs: &[(Bytes, Option<Bytes>)]) -> impl Iterator<Item = Step> {
+    attrs.iter().map(|(name, value)| match value {
+        Some(value) => Step::SetAttr { object: object.clone(), name: name[..].to_vec(), value: value.clone() },
+        None => Step::RemoveAttr { object: object.clone(), name: name[..].to_vec() },
+    })
+}
+
 const NOTHING: u8 = 0;
 const CREATED: u8 = 1;
 const RESTORE: u8 = 2;
 const KEPT_BACK: u8 = 3;
 const LOST: u8 = 4;
+const OVERWRITTEN: u8 = 5;
 
 impl Encode for Undo {
     fn encode(&self, w: &mut Writer) {
@@ -89,12 +132,16 @@ impl Encode for Undo {
             Undo::Created => w.u8(CREATED),
             Undo::Restore { shard_bytes, attrs } => {
                 w.u8(RESTORE);
-                w.u64(*shard_bytes);
-                w.count(attrs.len());
-                for (name, value) in attrs {
-                    w.put(name);
-                    w.put(value);
+                encode_former(*shard_bytes, attrs, w);
+            }
+            Undo::Overwritten { ranges, shard_bytes, attrs } => {
+                w.u8(OVERWRITTEN);
+                w.count(ranges.len());
+                for range in ranges {
+                    w.u64(range.offset);
+                    w.u64(range.len);
                 }
+                encode_former(*shard_bytes, attrs, w);
             }
             Undo::KeptBack => w.u8(KEPT_BACK),
             Undo::Lost => w.u8(LOST),
@@ -106,22 +153,46 @@ impl Decode for Undo {
     const MIN_BYTES: usize = 1;
 
     fn decode(r: &mut Reader<'_>) -> Result<Undo, DecodeError> {
-        // Kept for long: it must not pin what it came in.
-        let own = |bytes: Bytes| Bytes::copy_from_slice(&bytes);
         Ok(match r.u8()? {
             NOTHING => Undo::Nothing,
             CREATED => Undo::Created,
             RESTORE => {
-                let shard_bytes = r.u64()?;
-                let count = r.count("attributes of an undo", 5)?;
-                let attrs = (0..count).map(|_| Ok((own(r.get()?), r.get::<Option<Bytes>>()?.map(own))));
-                Undo::Restore { shard_bytes, attrs: attrs.collect::<Result<_, DecodeError>>()? }
+                let (shard_bytes, attrs) = decode_former(r)?;
+                Undo::Restore { shard_bytes, attrs }
+            }
+            OVERWRITTEN => {
+                let count = r.count("ranges of an undo", 16)?;
+                let ranges = (0..count).map(|_| Ok(ShardRange { offset: r.u64()?, len: r.u64()? }));
+                let ranges = ranges.collect::<Result<_, DecodeError>>()?;
+                let (shard_bytes, attrs) = decode_former(r)?;
+                Undo::Overwritten { ranges, shard_bytes, attrs }
             }
             KEPT_BACK => Undo::KeptBack,
             LOST => Undo::Lost,
             other => return Err(DecodeError::Value { what: "undo code", value: other.into() }),
         })
     }
+}
+
+fn encode_former(shard_bytes: u64, attrs: &[(Bytes, Option<Bytes>)], w: &mut Writer) {
+    w.u64(shard_bytes);
+    w.count(attrs.len());
+    for (name, value) in attrs {
+        w.put(name);
+        w.put(value);
+    }
+}
+
+/// How long the object was on this shard, and attributes that it had.
+type Former = (u64, Vec<(Bytes, Option<Bytes>)>);
+
+fn decode_former(r: &mut Reader<'_>) -> Result<Former, DecodeError> {
+    // Kept for long: it must not pin what it came in.
+    let own = |bytes: Bytes| Bytes::copy_from_slice(&bytes);
+    let shard_bytes = r.u64()?;
+    let count = r.count("attributes of an undo", 5)?;
+    let attrs = (0..count).map(|_| Ok((own(r.get()?), r.get::<Option<Bytes>>()?.map(own))));
+    Ok((shard_bytes, attrs.collect::<Result<_, DecodeError>>()?))
 }
 
 #[cfg(test)]
@@ -134,12 +205,17 @@ mod tests {
     fn undo() -> impl Strategy<Value = Undo> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..9).prop_map(Bytes::from);
         let attrs = proptest::collection::vec((bytes(), proptest::option::of(bytes())), 0..4);
+        let ranges = proptest::collection::vec((any::<u64>(), any::<u64>()), 0..4);
         prop_oneof![
             Just(Undo::Nothing),
             Just(Undo::Created),
             Just(Undo::KeptBack),
             Just(Undo::Lost),
-            (any::<u64>(), attrs).prop_map(|(shard_bytes, attrs)| Undo::Restore { shard_bytes, attrs }),
+            (any::<u64>(), attrs.clone()).prop_map(|(shard_bytes, attrs)| Undo::Restore { shard_bytes, attrs }),
+            (ranges, any::<u64>(), attrs).prop_map(|(ranges, shard_bytes, attrs)| {
+                let ranges = ranges.into_iter().map(|(offset, len)| ShardRange { offset, len }).collect();
+                Undo::Overwritten { ranges, shard_bytes, attrs }
+            }),
         ]
     }
 

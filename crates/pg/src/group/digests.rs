@@ -50,7 +50,7 @@ impl Digests {
                 self.data = (*size == 0 && !is_coded).then_some(SEED);
                 self.shards.clear();
             }
-            Step::Zero { .. } | Step::CloneRange { .. } => {
+            Step::Zero { .. } | Step::CloneRange { .. } | Step::Xor { .. } => {
                 self.data = None;
                 self.shards.clear();
             }

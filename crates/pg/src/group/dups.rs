@@ -5,11 +5,11 @@
 //! they are durable with what made them, and nothing is written twice. A member that starts over gets them with the
 //! log, as entries without what only the log needs.
 
+use crate::coded::skipped::Skipped;
 use crate::coded::undo::Undo;
 use crate::group::log::{LogEntry, LogKind, PgLog};
 use crate::ops::Limits;
 use bytes::Bytes;
-use ec::ShardSet;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use types::{EVersion, FastMap, ObjectId, PoolId, ReqId, Utime};
@@ -79,7 +79,7 @@ impl Dup {
             result: self.result,
             op_results: self.op_results.to_vec(),
             undo: Undo::Nothing,
-            skipped: ShardSet::EMPTY,
+            skipped: Skipped::default(),
             voids: EVersion::ZERO,
         }
     }
@@ -209,7 +209,7 @@ mod tests {
             result: -(version as i32),
             op_results: vec![(1, output)],
             undo: Undo::Nothing,
-            skipped: ShardSet::EMPTY,
+            skipped: Skipped::default(),
             voids: EVersion::ZERO,
         }
     }

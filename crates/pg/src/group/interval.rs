@@ -43,16 +43,29 @@ pub struct Interval {
     pub since: Epoch,
     pub up: Vec<OsdId>,
     pub acting: Vec<OsdId>,
+    /// The first so many of `acting` are what clients see ([`UpActing::acting_shown`]).
+    pub shown: usize,
     /// `None`: nobody is up.
     pub primary: Option<OsdId>,
     pub shape: PoolShape,
 }
 
 impl Interval {
+    /// Returns an interval in which the group has no members.
+    pub fn of_nobody(since: Epoch, shape: PoolShape) -> Interval {
+        Interval { since, up: Vec::new(), acting: Vec::new(), shown: 0, primary: None, shape }
+    }
+
     /// Tells whether the interval goes on under a map that gives these sets, for clients as for us.
     pub fn continues(&self, pg: PgId, placed: &UpActing, shape: PoolShape) -> bool {
+        self.acting == placed.acting && self.looks_the_same(pg, placed, shape)
+    }
+
+    /// Tells whether clients see no other interval begin under a map that gives these sets: they know nothing of
+    /// further members.
+    pub fn looks_the_same(&self, pg: PgId, placed: &UpActing, shape: PoolShape) -> bool {
         self.up == placed.up
-            && self.acting == placed.acting
+            && self.acting[..self.shown] == *placed.acting_shown()
             && self.primary == placed.acting_primary
             && self.shape == PoolShape { pg_num: self.shape.pg_num, pg_num_pending: self.shape.pg_num_pending, ..shape }
             && self.shape.is_same_group(pg, &shape)

@@ -1,6 +1,7 @@
 //! The log of a placement group: its last updates, by which members compare and catch up, and by which repeated
 //! requests are recognised.
 
+use crate::coded::skipped::Skipped;
 use crate::coded::undo::Undo;
 use crate::group::dups::{Dups, DupsLimit, dup_bytes};
 use crate::ops::WRITE_REPLY_BYTES_MAX;
@@ -66,9 +67,8 @@ pub struct LogEntry {
     pub op_results: Vec<(i32, Bytes)>,
     /// In erasure-coded pools: how this shard takes the update back.
     pub undo: Undo,
-    /// Shards that the update left as they were. They have the entry, and what they hold is not older for it. Always
-    /// empty as long as objects are written in whole stripes only.
-    pub skipped: ShardSet,
+    /// Shards that the update left as they were. Always none as long as objects are written in whole stripes only.
+    pub skipped: Skipped,
     /// Of an update by which the object goes back to what it was: the object's updates from this one on are void, and
     /// nobody was answered for them ([`crate::agreement::going_back`]). Zero: none are.
     pub voids: EVersion,
@@ -88,7 +88,7 @@ impl LogEntry {
             result: self.result,
             op_results: self.op_results.clone(),
             undo: Undo::Nothing,
-            skipped: self.skipped,
+            skipped: self.skipped.clone(),
             voids: self.voids,
         }
     }
@@ -114,7 +114,7 @@ impl LogEntry {
             result: 0,
             op_results: Vec::new(),
             undo: Undo::Nothing,
-            skipped: ShardSet::EMPTY,
+            skipped: Skipped::default(),
             voids: EVersion::ZERO,
         }
     }
@@ -133,10 +133,12 @@ impl LogEntry {
 impl Encode for LogEntry {
     fn encode(&self, w: &mut Writer) {
         // Version 2 adds what only erasure-coded pools have: other entries are as they were. Version 3 adds what is
-        // void.
-        let goes_back = self.voids != EVersion::ZERO;
-        let coded = self.undo != Undo::Nothing || !self.skipped.is_empty() || goes_back;
-        w.versioned(1 + u8::from(coded) + u8::from(goes_back), 1, |w| {
+        // void. Version 4 adds what skipped shards take: without it they would be taken for stale.
+        let has_info = !self.skipped.info.is_empty();
+        let goes_back = self.voids != EVersion::ZERO || has_info;
+        let coded = self.undo != Undo::Nothing || !self.skipped.shards.is_empty() || goes_back;
+        let version = 1 + u8::from(coded) + u8::from(goes_back) + u8::from(has_info);
+        w.versioned(version, if has_info { 4 } else { 1 }, |w| {
             w.put(&self.version);
             w.u8(self.kind.code());
             w.put(&self.object);
@@ -148,10 +150,13 @@ impl Encode for LogEntry {
             w.put(&self.op_results);
             if coded {
                 w.put(&self.undo);
-                w.u64(self.skipped.bits());
+                w.u64(self.skipped.shards.bits());
             }
             if goes_back {
                 w.put(&self.voids);
+            }
+            if has_info {
+                w.put(&self.skipped.info);
             }
         });
     }
@@ -161,9 +166,9 @@ impl Decode for LogEntry {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {
-        let (version, mut r) = r.versioned("log entry", 3)?;
+        let (version, mut r) = r.versioned("log entry", 4)?;
         let coded = version.version >= 2;
-        Ok(LogEntry {
+        let mut entry = LogEntry {
             version: r.get()?,
             kind: LogKind::from_code(r.u8()?)?,
             object: r.get()?,
@@ -180,9 +185,16 @@ impl Decode for LogEntry {
                 (0..count).map(|_| Ok((r.i32()?, kept(r.blob()?)))).collect::<Result<_, _>>()?
             },
             undo: if coded { r.get()? } else { Undo::Nothing },
-            skipped: if coded { ShardSet::from_bits(r.u64()?) } else { ShardSet::EMPTY },
+            skipped: match coded {
+                true => Skipped { shards: ShardSet::from_bits(r.u64()?), info: Bytes::new() },
+                false => Skipped::default(),
+            },
             voids: if version.version >= 3 { r.get()? } else { EVersion::ZERO },
-        })
+        };
+        if version.version >= 4 {
+            entry.skipped.info = own(r.blob()?);
+        }
+        Ok(entry)
     }
 }
 
@@ -338,11 +350,15 @@ impl PgLog {
         self.entries.get(usize::try_from(index).ok()?)
     }
 
-    /// Updates after `from` up to `until` will stay: what it takes to take them back is of no use any more.
+    /// Updates after `from` up to `until` will stay: what it takes to take them back is of no use any more. Nor is what
+    /// skipped shards take, but for members that were away meanwhile.
     pub(crate) fn will_stay(&mut self, from: EVersion, until: EVersion) {
         let entries = self.entries.iter_mut().rev().skip_while(|entry| entry.version > until);
         let entries = entries.take_while(|entry| entry.version > from);
-        entries.filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);
+        for entry in entries.filter(|entry| entry.kind != LogKind::Unchanged) {
+            entry.lose_undo();
+            entry.skipped.info = Bytes::new();
+        }
     }
 
     /// Whether `version` is an update of this log's history, as far as the log reaches back.
@@ -455,7 +471,7 @@ mod tests {
             result: 0,
             op_results: vec![(3, Bytes::from_static(b"out"))],
             undo: Undo::Nothing,
-            skipped: ShardSet::EMPTY,
+            skipped: Skipped::default(),
             voids: EVersion::ZERO,
         }
     }
@@ -479,6 +495,25 @@ mod tests {
         assert_eq!(log.after(EVersion::new(3, 3)).unwrap().count(), 2);
         assert!(log.after(EVersion::new(2, 3)).is_none(), "another history's version 3");
         assert_eq!(log.after(EVersion::ZERO).unwrap().count(), 5);
+    }
+
+    #[test]
+    fn what_skipped_shards_take_reads_back_and_goes_once_the_update_will_stay() {
+        let shards: ShardSet = [0, 2].into_iter().collect();
+        let info = Bytes::from_static(b"info");
+        let skips = |info: &Bytes| LogEntry { skipped: Skipped { shards, info: info.clone() }, ..entry(3, 1) };
+        for (version, entry) in [(4, skips(&info)), (2, skips(&Bytes::new()))] {
+            let bytes = entry.to_vec(Target::default());
+            assert_eq!((LogEntry::from_slice(&bytes).unwrap(), bytes[0]), (entry, version));
+        }
+        assert_eq!(skips(&info).skipped.info_for(Some(2)), Some(&info));
+        assert_eq!(skips(&info).skipped.info_for(Some(1)), None, "it is not skipped");
+        assert_eq!(skips(&info).skipped.info_for(None), None, "there are no shards");
+        assert_eq!(skips(&Bytes::new()).skipped.info_for(Some(2)), None, "there is nothing to take");
+        let mut log = PgLog::default();
+        log.append(skips(&info));
+        log.will_stay(EVersion::ZERO, EVersion::new(3, 1));
+        assert_eq!(log.entries().next().unwrap().skipped, Skipped { shards, info: Bytes::new() });
     }
 
     #[test]

@@ -68,6 +68,7 @@ impl Rehome for Step {
         match self {
             Step::Touch { object }
             | Step::Write { object, .. }
+            | Step::Xor { object, .. }
             | Step::Zero { object, .. }
             | Step::Truncate { object, .. }
             | Step::Remove { object }
@@ -127,12 +128,12 @@ rehome! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coded::skipped::Skipped;
     use crate::coded::undo::Undo;
     use crate::group::log::LogKind;
     use crate::messages::PgInterval;
     use crate::messages::replication::RepOp;
     use crate::messages::table::GroupMessage;
-    use ec::ShardSet;
     use types::{EVersion, Epoch, PgId, ReqId, SnapId, Utime};
     use wire::{Header, Message, Reader, Rope, Target, Writer};
 
@@ -151,7 +152,7 @@ mod tests {
             result: 0,
             op_results: Vec::new(),
             undo,
-            skipped: ShardSet::EMPTY,
+            skipped: Skipped::default(),
             voids: EVersion::ZERO,
         };
         let update = |pool, undo: Undo| RepOp {

@@ -33,7 +33,10 @@ impl Message for RepOp {
     fn encode_front(&self, w: &mut Writer) {
         // Version 2 adds the wish, which few updates have: the others are as they were. Version 3 adds entries, without
         // which an update is not whole. Version 4 has such as must be renamed, as other shards' ones.
+        // Version 5 has bytes that are added to an object's.
+        let adds = self.steps.iter().any(|step| matches!(step, Step::Xor { .. }));
         let (version, oldest) = match (self.others.is_empty(), self.hops_wanted) {
+            _ if adds => (5, 5),
             (true, false) => (1, 1),
             (true, true) => (2, 1),
             (false, _) if self.others.iter().all(|entry| entry.undo == Undo::Nothing) => (3, 3),
@@ -57,7 +60,7 @@ impl Message for RepOp {
     fn take_data(&mut self) -> Rope {
         let mut payload = Rope::new();
         for step in &mut self.steps {
-            if let Step::Write { data, .. } = step {
+            if let Step::Write { data, .. } | Step::Xor { data, .. } = step {
                 payload.append(std::mem::take(data));
             }
         }
@@ -65,7 +68,7 @@ impl Message for RepOp {
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<RepOp, DecodeError> {
-        let (version, mut r) = front.versioned("RepOp", 4)?;
+        let (version, mut r) = front.versioned("RepOp", 5)?;
         Ok(RepOp {
             pg: r.get()?,
             entry: r.get()?,

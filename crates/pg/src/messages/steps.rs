@@ -20,6 +20,7 @@ const OMAP_CLEAR: u8 = 11;
 const OMAP_SET_HEADER: u8 = 12;
 const CLONE: u8 = 13;
 const CLONE_RANGE: u8 = 14;
+const XOR: u8 = 15;
 
 /// Writes `steps`; the data of writes is appended to `data`. Steps on the group's own table are not sent: each member
 /// keeps its own. Panics if there is one.
@@ -37,8 +38,8 @@ fn encode_step(step: &Step, w: &mut Writer, payload: &mut Rope) {
     };
     match step {
         Step::Touch { object } => head(TOUCH, object),
-        Step::Write { object, offset, data } => {
-            head(WRITE, object);
+        Step::Write { object, offset, data } | Step::Xor { object, offset, data } => {
+            head(if matches!(step, Step::Xor { .. }) { XOR } else { WRITE }, object);
             w.u64(*offset);
             w.count(data.len());
             payload.append(data.clone());
@@ -123,7 +124,7 @@ fn decode_step(r: &mut Reader<'_>, payload: &Rope, taken: &mut usize) -> Result<
     let object = ObjectId::decode(r)?;
     Ok(match code {
         TOUCH => Step::Touch { object },
-        WRITE => {
+        WRITE | XOR => {
             let (offset, len) = (r.u64()?, r.u32()? as usize);
             let left = payload.len() - *taken;
             if len > left {
@@ -131,7 +132,10 @@ fn decode_step(r: &mut Reader<'_>, payload: &Rope, taken: &mut usize) -> Result<
             }
             let data = payload.slice(*taken, len);
             *taken += len;
-            Step::Write { object, offset, data }
+            match code {
+                WRITE => Step::Write { object, offset, data },
+                _ => Step::Xor { object, offset, data },
+            }
         }
         ZERO => Step::Zero { object, offset: r.u64()?, len: r.u64()? },
         TRUNCATE => Step::Truncate { object, size: r.u64()? },
@@ -181,6 +185,7 @@ mod tests {
             Step::Write { object: object("a"), offset: 5, data: Rope::from(vec![1, 2, 3]) },
             Step::Zero { object: object("a"), offset: 1, len: 2 },
             Step::Write { object: object("b"), offset: 0, data: Rope::from(vec![9; 5000]) },
+            Step::Xor { object: object("b"), offset: 70, data: Rope::from(vec![8; 300]) },
             Step::Truncate { object: object("a"), size: 4 },
             Step::Remove { object: object("c") },
             Step::SetAttr { object: object("a"), name: b"n".to_vec(), value: key() },

@@ -48,7 +48,7 @@ impl Budget {
 
 fn written_bytes(step: &Step) -> usize {
     match step {
-        Step::Write { data, .. } => data.len(),
+        Step::Write { data, .. } | Step::Xor { data, .. } => data.len(),
         Step::SetAttr { value, .. } => value.len(),
         Step::OmapSet { entries, .. } => entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
         Step::OmapSetHeader { header, .. } => header.len(),

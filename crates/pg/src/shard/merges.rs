@@ -79,7 +79,7 @@ impl Shard {
             }
             // Of a pool that cannot be served they stay as they are.
             let Ok(shape) = PoolShape::of(map, pool) else { continue };
-            let interval = Interval { since: map.epoch, up: Vec::new(), acting: Vec::new(), primary: None, shape };
+            let interval = Interval::of_nobody(map.epoch, shape);
             for id in tables.iter().chain([&target]) {
                 self.put_away(*id);
                 self.splits.forget(*id);

@@ -171,6 +171,7 @@ impl Shard {
             since: advance.map.epoch,
             up: placed.up.clone(),
             acting: placed.acting.clone(),
+            shown: placed.shown,
             primary: placed.acting_primary,
             shape,
         };
@@ -183,6 +184,10 @@ impl Shard {
                     true => pg.start_interval_among_members(&mut self.host.context(), interval()),
                     false => pg.continue_interval(shape),
                 }
+            }
+            Some(pg) if advance.skipped_since.is_none() && pg.core.interval.looks_the_same(id, placed, shape) => {
+                pg.core.not_before = began;
+                pg.start_interval_among_members(&mut self.host.context(), interval());
             }
             Some(pg) => {
                 // If it is as it was before the maps that were not seen, it may be the same.

@@ -112,8 +112,7 @@ impl Shard {
             let shape = map.pools.get(&id.pool.base()).and_then(|pool| PoolShape::of(&map, pool).ok());
             match shape.filter(|_| self.host.store.pgs_contain(id)) {
                 Some(shape) => {
-                    let interval =
-                        Interval { since: map.epoch, up: Vec::new(), acting: Vec::new(), primary: None, shape };
+                    let interval = Interval::of_nobody(map.epoch, shape);
                     self.splits.reading.insert(id, Pg::stored(id, interval));
                     self.read_stray(id);
                 }

@@ -7,7 +7,7 @@ use crate::messages::healing::PgPush;
 use crate::ops::Limits;
 use crate::{MapError, Output, Shard};
 use bytes::Bytes;
-use osdmap::{Incremental, OsdMap, PgPool, PoolKind};
+use osdmap::{Incremental, OsdMap, PgPool, PoolKind, TempSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{SimDevice, Store};
@@ -256,7 +256,7 @@ impl Cluster {
         let before = pool.pg_num;
         let changed: Vec<u32> = (0..before).filter(|seed| !osdmap::same_range(*seed, before, pg_num)).collect();
         let of_seed = |seed| PgId { seed, ..PG };
-        let temps: Vec<(PgId, Vec<OsdId>)> = (before..pg_num)
+        let temps: Vec<(PgId, TempSet)> = (before..pg_num)
             .map(|child| {
                 let parent = of_seed(osdmap::split_parent(child, before));
                 (of_seed(child), self.map.pg_temp.get(&parent).expect("placed by hand").clone())
@@ -296,7 +296,7 @@ impl Cluster {
         let of_seed = |seed| PgId { seed, ..PG };
         let epoch = self.change(|next| {
             next.new_pools.insert(POOL, PgPool { pg_num, pg_num_target: pg_num, ..pool });
-            next.new_pg_temp.extend((pg_num..before).map(|seed| (of_seed(seed), Vec::new())));
+            next.new_pg_temp.extend((pg_num..before).map(|seed| (of_seed(seed), TempSet::default())));
         });
         self.pg_nums.insert(epoch, pg_num);
         for source in pg_num..before {

@@ -32,6 +32,7 @@ mod sessions;
 mod snapshots;
 mod split;
 mod steps;
+mod undo;
 mod unfound;
 mod waiting_lookups;
 mod watch;

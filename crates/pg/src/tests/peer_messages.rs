@@ -90,7 +90,7 @@ fn objects_of_another_shard_get_the_names_that_they_have_here() {
             assert_eq!(came, here, "{name}");
         }
     }
-    assert_eq!(renamed, 19, "samples that name objects");
+    assert_eq!(renamed, 20, "samples that name objects");
 }
 
 #[test]

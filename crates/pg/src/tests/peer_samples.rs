@@ -1,6 +1,7 @@
 //! One sample, or several where it has several layouts, of every message between OSDs. No field has its default, where
 //! that leaves a choice.
 
+use crate::coded::skipped::Skipped;
 use crate::coded::undo::Undo;
 use crate::group::info::{PgInfo, PgStats};
 use crate::group::log::{LogEntry, LogKind};
@@ -77,7 +78,10 @@ impl Samples {
             mtime: Utime { sec: 1000, nsec: 17 },
             result: -2,
             op_results: vec![(-3, bytes("output"))],
-            skipped: if undo == Undo::Nothing { ShardSet::EMPTY } else { ShardSet::first(2) },
+            skipped: match undo {
+                Undo::Nothing => Skipped::default(),
+                _ => Skipped { shards: ShardSet::first(2), info: Bytes::new() },
+            },
             voids: if undo == Undo::Lost { version(number - 3) } else { EVersion::ZERO },
             undo,
         }
@@ -119,6 +123,12 @@ impl Samples {
 
     fn state(&self) -> MemberState {
         MemberState { info: Some(self.info()), missing: [(self.object("missing"), version(15))].into() }
+    }
+
+    fn rep_op_that_adds(&self) -> RepOp {
+        let added = Step::Xor { object: self.object("p"), offset: 4096, data: Rope::from(vec![7; 5]) };
+        let written = Step::Write { object: self.object("o"), offset: 3, data: Rope::from(vec![6; 2]) };
+        RepOp { steps: vec![added, written], ..self.rep_op(Vec::new(), false) }
     }
 
     fn rep_op(&self, others: Vec<LogEntry>, hops_wanted: bool) -> RepOp {
@@ -223,6 +233,7 @@ impl Samples {
             ("rep_op, hops wanted", sample(self.rep_op(Vec::new(), true))),
             ("rep_op, other entries", sample(self.rep_op(vec![self.entry(19, Undo::Nothing)], true))),
             ("rep_op, other entries with undo", sample(self.rep_op(entries(), false))),
+            ("rep_op, bytes added", sample(self.rep_op_that_adds())),
             ("rep_op_reply", sample(RepOpReply { durable: durable(), hops: Vec::new() })),
             ("rep_op_reply, hops", sample(RepOpReply { durable: durable(), hops: vec![((pg(), version(20)), hops)] })),
             ("pg_log_get", sample(PgLogGet { pg: pg(), since: version(12) })),

@@ -1,8 +1,9 @@
 //! Watches in a group of three OSDs.
 
-use super::cluster::{Cluster, appending};
+use super::cluster::{Cluster, PG, appending};
 use crate::messages::replication::RepOp;
 use bytes::Bytes;
+use osdmap::TempSet;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityName, Errno, OsdId};
@@ -345,6 +346,23 @@ fn a_watch_counts_though_a_session_of_members_ends_while_it_begins() {
     let b = w.client(4002);
     w.interrupted(b, Op::watch(12, Watch::RECONNECT, 0));
     w.reaches(&[(a, 11, 4001), (b, 12, 4002)]);
+}
+
+/// A member comes that the map shows to no client. Clients connect nothing again, and send nothing again.
+#[test]
+fn clients_that_see_no_interval_begin_keep_watches_and_get_answers() {
+    let mut w = Watched::new();
+    let (a, b) = (w.client(4001), w.client(4002));
+    w.watch(a, 11);
+    let asked = w.send(b, appending(7));
+    let osds = [0, 1, 2, 3].map(OsdId).to_vec();
+    w.cluster.change(|next| drop(next.new_pg_temp.insert(PG, TempSet::showing(osds, 3))));
+    w.cluster.update_all();
+    w.cluster.settle();
+    (0..3).for_each(|_| w.cluster.pass(Duration::from_secs(1)));
+    assert!(w.cluster.is_active(PRIMARY) && w.cluster.map.pg_to_up_acting(PG).is_ok_and(|at| at.acting.len() == 4));
+    assert!(matches!(w.cluster.answers_to(asked)[..], [(_, 0, _)]), "{:?}", w.cluster.answers_to(asked));
+    w.reaches(&[(a, 11, 4001)]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! once every serving member has it durably; so updates end in the order of their versions.
 
 use crate::agreement::members::Standing;
+use crate::coded::skipped::Skipped;
 use crate::coded::undo::Undo;
 use crate::context::{Context, Fatal, OnCommit, Output};
 use crate::group::info::PgInfo;
@@ -17,7 +18,6 @@ use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::{Effects, OpResult, OtherChange, after};
 use crate::updates::replication::UpdateInFlight;
 use bytes::Bytes;
-use ec::ShardSet;
 use mutant::Mutant;
 use std::time::Duration;
 use store::{CommitTimes, Step, SubmitError, Transaction};
@@ -48,7 +48,7 @@ fn other_entry(other: &OtherChange, version: EVersion, undo: Undo) -> LogEntry {
         result: 0,
         op_results: Vec::new(),
         undo,
-        skipped: ShardSet::EMPTY,
+        skipped: Skipped::default(),
         voids: EVersion::ZERO,
     }
 }
@@ -115,7 +115,7 @@ impl Pg {
                 None if kind == LogKind::Unchanged => Undo::Nothing,
                 None => self.core.protection().undo(|| Undo::Lost),
             },
-            skipped: ShardSet::EMPTY,
+            skipped: Skipped::default(),
             voids: EVersion::ZERO,
         });
         let shards = change.map(|change| self.shard_steps(&op.object, &change, &mut steps));
@@ -234,7 +234,7 @@ impl Pg {
         let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.core.log.head() } else { committed };
         if self.core.protection().keeps_undo() {
             let mut before = self.forward_steps(stays);
-            before.extend(entries.iter().filter_map(|entry| entry.undo.prepare(&entry.object, entry.version)));
+            before.extend(entries.iter().flat_map(|entry| entry.undo.prepare(&entry.object, entry.version)));
             steps.splice(0..0, before);
         }
         for entry in entries {

@@ -122,17 +122,17 @@ impl Store {
             Base::Zeros => (None, false),
             Base::Memory { block, damaged } => (Some(block.clone().into_bytes()), *damaged),
             Base::Device { .. } | Base::Merge(_) => {
-                let nothing = Patch { at: 0, data: Rope::new() };
+                let nothing = Patch::over(0, Rope::new());
                 contents.push_merge(base, Some((at..at + len, self.content_of(over))), nothing);
                 return contents;
             }
         };
         match self.content_of(over) {
             Base::Memory { block, damaged } => {
-                let patch = Patch { at, data: block.slice(at, len) };
+                let patch = Patch::over(at, block.slice(at, len));
                 contents.push_block(merged(old.as_deref(), &patch, &self.buffers), damaged || old_damaged);
             }
-            over => contents.push_merge(base, Some((at..at + len, over)), Patch { at: 0, data: Rope::new() }),
+            over => contents.push_merge(base, Some((at..at + len, over)), Patch::over(0, Rope::new())),
         }
         contents
     }

@@ -25,7 +25,10 @@ const _: () = assert!(INLINE_BYTES_MAX as usize + 256 <= crate::btree::INLINE_BY
 impl Store {
     /// Returns true if a step may need a block for bytes that were inline before it. `before`: the steps before it.
     pub(crate) fn may_spill(&self, step: &KeyedStep, before: &[KeyedStep]) -> bool {
-        let (Step::Write { offset, data, .. }, Some(key)) = (&step.step, &step.object) else { return false };
+        let (Step::Write { offset, data, .. } | Step::Xor { offset, data, .. }, Some(key)) = (&step.step, &step.object)
+        else {
+            return false;
+        };
         if *offset == 0 || offset + data.len() as u64 <= INLINE_BYTES_MAX {
             return false;
         }

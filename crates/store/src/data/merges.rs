@@ -14,11 +14,25 @@ use std::ops::Range;
 use types::{AlignedBuf, BufPool, crc32c};
 use wire::Rope;
 
-/// Bytes to put over a block: their offset in the block, and the bytes.
+/// Bytes to put over a block, or to add to it: their offset in the block, and the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Patch {
     pub at: usize,
     pub data: Rope,
+    /// True if they are added by exclusive or.
+    pub is_added: bool,
+}
+
+impl Patch {
+    /// Bytes that replace those of the block.
+    pub fn over(at: usize, data: Rope) -> Patch {
+        Patch { at, data, is_added: false }
+    }
+
+    /// Bytes that are added to those of the block.
+    pub fn added(at: usize, data: Rope) -> Patch {
+        Patch { at, data, is_added: true }
+    }
 }
 
 /// The place of the block's checksum in the merge's transaction.
@@ -135,7 +149,7 @@ impl Merges {
     }
 }
 
-/// Returns a whole block: the base with the patch over it.
+/// Returns a whole block: the base with the patch over it, or added to it.
 pub(crate) fn merged(base: Option<&[u8]>, patch: &Patch, buffers: &BufPool) -> AlignedBuf {
     let mut block = buffers.take(BLOCK as usize);
     match base {
@@ -144,7 +158,11 @@ pub(crate) fn merged(base: Option<&[u8]>, patch: &Patch, buffers: &BufPool) -> A
     }
     let mut at = patch.at;
     for piece in patch.data.pieces() {
-        block.as_mut_slice()[at..at + piece.len()].copy_from_slice(piece);
+        let target = &mut block.as_mut_slice()[at..at + piece.len()];
+        match patch.is_added {
+            true => target.iter_mut().zip(&piece[..]).for_each(|(byte, added)| *byte ^= added),
+            false => target.copy_from_slice(piece),
+        }
         at += piece.len();
     }
     block

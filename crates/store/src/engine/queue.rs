@@ -53,7 +53,9 @@ impl KeyedStep {
             first.map_or(Need::Head(object), |first| Need::Blocks { object, first, end: end.div_ceil(BLOCK) })
         };
         match &self.step {
-            Step::Write { offset, data, .. } => each(blocks(*offset, offset.saturating_add(data.len() as u64))),
+            Step::Write { offset, data, .. } | Step::Xor { offset, data, .. } => {
+                each(blocks(*offset, offset.saturating_add(data.len() as u64)))
+            }
             Step::Zero { offset, len, .. } => each(match blocks(*offset, offset.saturating_add(*len)) {
                 Need::Blocks { object, first, end } => Need::Cut { object, first, end },
                 need => need,

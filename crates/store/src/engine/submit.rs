@@ -69,7 +69,7 @@ impl RoomNeed {
             self.metadata_bytes += snaps * name_bytes(object);
         }
         match step {
-            Step::Write { object, offset, data } => {
+            Step::Write { object, offset, data } | Step::Xor { object, offset, data } => {
                 let blocks = blocks_touched(*offset, data.len() as u64);
                 self.blocks += blocks;
                 let segments = blocks / u64::from(SEGMENT_BLOCKS) + 2;
@@ -224,6 +224,7 @@ impl Store {
             }
             let (what, end) = match step {
                 Step::Write { offset, data, .. } => ("write", offset.saturating_add(data.len() as u64)),
+                Step::Xor { offset, data, .. } => ("addition", offset.saturating_add(data.len() as u64)),
                 Step::Truncate { size, .. } => ("truncation", *size),
                 Step::CloneRange { target_offset, length, .. } => ("clone", target_offset.saturating_add(*length)),
                 _ => ("", 0),
@@ -417,6 +418,7 @@ impl Store {
         let redo = match step {
             Step::Touch { .. } => Redo::Touch { object: object() },
             Step::Write { offset, data, .. } => return self.stage_write(object(), offset, data, staged),
+            Step::Xor { offset, data, .. } => return self.stage_xor(object(), offset, data, staged),
             Step::Zero { offset, len, .. } => return self.stage_zero(object(), offset, len, staged),
             Step::Truncate { size, .. } => return self.stage_truncate(object(), size, staged),
             Step::Remove { .. } => Redo::Remove { object: object() },
@@ -490,7 +492,7 @@ impl Store {
         let mut contents = Contents::default();
         let head_end = (end - first * BLOCK).min(BLOCK) as usize;
         if skip > 0 || head_end < BLOCK_BYTES {
-            let patch = Patch { at: skip, data: data.slice(0, head_end - skip) };
+            let patch = Patch::over(skip, data.slice(0, head_end - skip));
             self.part_of_block(&key, first as u32, patch, &mut contents);
         }
         let tail = (end - last * BLOCK) as usize;
@@ -504,7 +506,7 @@ impl Store {
             contents.push_whole(middle);
         }
         if tail > 0 {
-            let patch = Patch { at: 0, data: data.slice(data.len() - tail, tail) };
+            let patch = Patch::over(0, data.slice(data.len() - tail, tail));
             self.part_of_block(&key, last as u32, patch, &mut contents);
         }
         let size = self.size(&key).max(end);
@@ -556,13 +558,19 @@ impl Store {
         }
         let zeros = Bytes::from(vec![0; (end - begin) as usize]);
         let mut contents = Contents::default();
-        self.part_of_block(&key, block, Patch { at: (begin % BLOCK) as usize, data: zeros.into() }, &mut contents);
+        self.part_of_block(&key, block, Patch::over((begin % BLOCK) as usize, zeros.into()), &mut contents);
         self.put_blocks(key, size, block, contents, staged);
     }
 
     /// Appends to `contents` one block of which only a part is written.
     fn part_of_block(&self, key: &[u8], block: u32, patch: Patch, contents: &mut Contents) {
-        match self.base_of(key, block, patch.at, patch.data.len()) {
+        let base = self.base_of(key, block, patch.at, patch.data.len());
+        self.put_over(base, patch, contents);
+    }
+
+    /// Appends to `contents` one block that is made of `base` and the patch.
+    pub(crate) fn put_over(&self, base: Base, patch: Patch, contents: &mut Contents) {
+        match base {
             Base::Zeros => contents.push_block(merged(None, &patch, &self.buffers), false),
             Base::Memory { block, damaged } => {
                 contents.push_block(merged(Some(&block.into_bytes()), &patch, &self.buffers), damaged)

@@ -491,7 +491,10 @@ impl Bench {
         let object = self.some_object();
         let (offset, len) = self.some_range();
         match self.random.below(24) {
-            0..=7 => Step::Write { object, offset, data: self.some_data(len as usize) },
+            0..=6 => Step::Write { object, offset, data: self.some_data(len as usize) },
+            // Bytes that are added to a bad block make another bad one.
+            7 if !self.aligned_only => Step::Xor { object, offset, data: self.some_data(len as usize) },
+            7 => Step::Write { object, offset, data: self.some_data(len as usize) },
             8 => Step::Zero { object, offset, len },
             9 => Step::Truncate { object, size: if self.random.chance(2) { offset } else { 0 } },
             10 => Step::Remove { object },

@@ -1,5 +1,6 @@
 //! Tests of the whole store over a simulated device, against a naive model.
 
+mod adding;
 mod cached_reads;
 mod checkpoints;
 mod clone_range;

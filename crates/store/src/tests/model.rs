@@ -49,6 +49,14 @@ impl Model {
                     all[offset..offset + data.len()].copy_from_slice(&data.to_vec());
                 }
             }
+            Step::Xor { object: id, offset, data } => {
+                let (to, offset) = (self.object(id), *offset as usize);
+                if !data.is_empty() {
+                    let all = Arc::make_mut(&mut to.data);
+                    all.resize(all.len().max(offset + data.len()), 0);
+                    all[offset..].iter_mut().zip(data.to_vec()).for_each(|(byte, added)| *byte ^= added);
+                }
+            }
             Step::Zero { object: id, offset, len } => {
                 let all = Arc::make_mut(&mut self.object(id).data);
                 let begin = (*offset as usize).min(all.len());

@@ -9,8 +9,9 @@
 //! * Unrequested messages of OSDs: [`OsdMap`], [`WatchNotify`], [`OsdBackoff`].
 //! * Conversation with a monitor: [`MonSubscribe`] and the maps that it brings, [`MonGetVersion`], [`Config`]; commands
 //!   ([`MonCommand`], and [`Command`] to a daemon); pools ([`PoolOp`]), statistics ([`Statfs`], [`GetPoolStats`]), the
-//!   cluster log ([`Log`]).
+//!   cluster log ([`Log`]), tickets ([`Auth`]).
 
+mod auth;
 mod backoff;
 mod command;
 mod config;
@@ -36,6 +37,7 @@ mod stats;
 mod subscribe;
 mod watch;
 
+pub use auth::{Auth, AuthReply};
 pub use backoff::{BackoffOp, OsdBackoff};
 pub use command::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck};
 pub use config::{Config, GetConfig};

@@ -13,6 +13,7 @@ use types::{EntityName, EntityType};
 impl Messenger {
     pub(super) fn client_ident(&mut self, connection: &mut Connection, ident: ClientIdent) -> Result<(), Fault> {
         check_addrs(&ident.addrs)?;
+        check_name(connection, Some(ident.gid))?;
         if !self.my_addrs.contains(&ident.target) {
             let (target, own) = (ident.target, self.my_addrs.clone());
             return Err(Fault::Broken(Cause::OtherTarget { target, own }));
@@ -36,6 +37,7 @@ impl Messenger {
         let existing = self.by_addr.get(&key(connection, &ident.addrs)).copied();
         let Some(id) = existing else { return self.accept_new(connection, policy, ident) };
         let s = &self.sessions[&id];
+        check_owner(connection, s)?;
         if s.peer_global_seq > ident.global_seq {
             return Err(Fault::Stale);
         }
@@ -112,6 +114,7 @@ impl Messenger {
             addrs: ident.addrs,
             features: ident.features_supported & self.config.features,
             global_id: identity.global_id,
+            rights: identity.rights.clone(),
             lossy: s.policy.lossy,
             global_seq: ident.global_seq,
         };
@@ -145,8 +148,12 @@ impl Messenger {
 
     pub(super) fn reconnect(&mut self, connection: &mut Connection, r: SessionReconnect) -> Result<(), Fault> {
         check_addrs(&r.addrs)?;
+        check_name(connection, None)?;
         let found = self.by_addr.get(&key(connection, &r.addrs)).copied();
         let found = found.filter(|id| !self.sessions[id].policy.lossy);
+        if let Some(id) = found {
+            check_owner(connection, &self.sessions[&id])?;
+        }
         let answered = 'answer: {
             let Some(id) = found else {
                 connection.put(&SessionReset { full: true });
@@ -203,4 +210,31 @@ fn check_addrs(addrs: &EntityAddrVec) -> Result<(), Fault> {
         return Err(Fault::Broken(Cause::NoAddress));
     }
     Ok(())
+}
+
+/// Compares what a peer says of itself to what it has proven. Whoever has a key may come as a client; a daemon must be
+/// of the kind that it says, and an OSD of that number.
+fn check_name(connection: &Connection, gid: Option<i64>) -> Result<(), Fault> {
+    let kind = connection.peer_kind;
+    let Some(proven) = connection.proven().filter(|_| kind != EntityType::CLIENT) else { return Ok(()) };
+    let is_number = |gid: i64| kind != EntityType::OSD || proven.id.parse() == Ok(gid);
+    if proven.kind == kind && gid.is_none_or(is_number) {
+        return Ok(());
+    }
+    let claimed = EntityName { kind, num: gid.unwrap_or(-1) };
+    Err(Fault::Broken(Cause::OtherThanProven { claimed, proven: proven.clone() }))
+}
+
+/// A peer that has proven its name may end or go on with its own sessions alone.
+fn check_owner(connection: &Connection, s: &Session) -> Result<(), Fault> {
+    let Some(proven) = connection.proven() else { return Ok(()) };
+    let is_owner = match &s.peer {
+        _ if s.name.kind == EntityType::OSD => proven.id.parse() == Ok(s.name.num),
+        Some(peer) => peer.auth_name == *proven,
+        None => true,
+    };
+    match is_owner {
+        true => Ok(()),
+        false => Err(Fault::Broken(Cause::OtherThanProven { claimed: s.name, proven: proven.clone() })),
+    }
 }

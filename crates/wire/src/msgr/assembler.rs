@@ -1,7 +1,10 @@
 //! From a stream of bytes to frames.
 
+use super::auth::{Open, TAG_BYTES};
 use super::config::limits;
 use super::frame::{self, Ending, FrameError, MessageHeader, Preamble, Tag};
+use super::framing::{HEAD_BYTES, INLINE_BYTES, SEALED_EPILOGUE_BYTES, padded};
+use super::sealed::{self, Opening, SEALED_HEAD_BYTES};
 use crate::{Envelope, Rope};
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -42,6 +45,10 @@ enum Stage {
     /// Segment 1, 2 or 3.
     Segment(usize),
     Epilogue,
+    /// Secure mode: the records of a frame.
+    Head,
+    Rest,
+    Body,
 }
 
 /// Assembles frames from a stream cut anywhere.
@@ -53,7 +60,7 @@ pub(super) struct Assembler {
     stage: Stage,
     /// Bytes of the present stage, if not all of it came at once.
     gathered: Vec<u8>,
-    /// Bytes of a data segment of a block or more, and how much of it is filled.
+    /// Bytes of a data segment, or of a record with one, of a block or more, and how much of it is filled.
     aligned: Option<(AlignedBuf, usize)>,
     established: bool,
     /// Preambles that came.
@@ -67,6 +74,8 @@ pub(super) struct Assembler {
     header: Option<MessageHeader>,
     envelope: Envelope,
     crcs: [u32; 3],
+    /// In secure mode.
+    opening: Option<Opening>,
 }
 
 impl Assembler {
@@ -86,6 +95,7 @@ impl Assembler {
             header: None,
             envelope: Envelope::default(),
             crcs: [0; 3],
+            opening: None,
         }
     }
 
@@ -96,7 +106,7 @@ impl Assembler {
 
     /// Tells whether nothing of the next frame has come.
     pub fn is_between_frames(&self) -> bool {
-        self.stage == Stage::Preamble && self.gathered.is_empty()
+        matches!(self.stage, Stage::Preamble | Stage::Head) && self.gathered.is_empty()
     }
 
     /// The data segment that comes next, if it is to be received in bulk.
@@ -143,6 +153,14 @@ impl Assembler {
                 }
                 Stage::Segment(i) => self.preamble.lengths[i],
                 Stage::Epilogue => frame::EPILOGUE_BYTES,
+                Stage::Head => SEALED_HEAD_BYTES,
+                Stage::Rest => sealed::sealed_rest_bytes(self.preamble.lengths[0]),
+                Stage::Body if self.sealed_body_bytes() >= BLOCK_BYTES => match self.gather_body(input)? {
+                    Gathered::Part => return Ok(None),
+                    Gathered::All(None) => continue,
+                    Gathered::All(message) => return Ok(message),
+                },
+                Stage::Body => self.sealed_body_bytes(),
             };
             let Some(bytes) = gather(&mut self.gathered, input, wanted) else { return Ok(None) };
             if let Some(incoming) = self.stage_done(bytes)? {
@@ -154,7 +172,7 @@ impl Assembler {
     /// The message that is being received: its number among the frames, and how many bytes its segments have. `None`
     /// before its preamble is there.
     pub fn receiving(&self) -> Option<(u64, usize)> {
-        let is_under_way = matches!(self.stage, Stage::First | Stage::Segment(_) | Stage::Epilogue);
+        let is_under_way = matches!(self.stage, Stage::First | Stage::Segment(_) | Stage::Epilogue | Stage::Body);
         let bytes = self.preamble.lengths.iter().sum();
         (is_under_way && self.preamble.tag == Tag::MESSAGE).then_some((self.frames, bytes))
     }
@@ -182,15 +200,9 @@ impl Assembler {
                 return Ok(Some(Incoming::Banner { supported: r.u64()?, required: r.u64()? }));
             }
             Stage::Preamble => {
-                self.preamble = Preamble::parse(&bytes)?;
-                self.frames += 1;
-                let Preamble { tag, lengths, .. } = self.preamble;
-                if tag == Tag::MESSAGE && !self.established {
-                    return Err(FrameError::Tag(tag.0));
-                }
-                if lengths[0] == 0 {
-                    self.stage = Stage::Preamble;
-                    return Ok(Some(Incoming::Control { tag, payload: Bytes::new() }));
+                self.begin(Preamble::parse(&bytes)?)?;
+                if self.preamble.lengths[0] == 0 {
+                    return Ok(Some(Incoming::Control { tag: self.preamble.tag, payload: Bytes::new() }));
                 }
                 self.stage = Stage::First;
             }
@@ -198,24 +210,18 @@ impl Assembler {
                 let (segment, crc) = bytes.split_at(bytes.len() - frame::CRC_BYTES);
                 let stored = u32::from_le_bytes(crc.try_into().expect("a crc has 4 bytes"));
                 frame::check("first segment", stored, crc32c::checksum(segment))?;
-                self.stage = Stage::Preamble;
-                if self.preamble.tag != Tag::MESSAGE {
-                    let payload = match bytes {
-                        Cow::Borrowed(_) => Bytes::copy_from_slice(segment),
-                        Cow::Owned(mut all) => {
-                            all.truncate(all.len() - frame::CRC_BYTES);
-                            all.into()
-                        }
-                    };
-                    return Ok(Some(Incoming::Control { tag: self.preamble.tag, payload }));
-                }
-                self.header = Some(MessageHeader::parse(segment)?);
-                self.crcs = [0; 3];
-                if self.preamble.count == 1 {
-                    return Ok(Some(self.message()));
-                }
-                self.stage = Stage::Segment(1);
+                let segment = match bytes {
+                    Cow::Borrowed(_) => Cow::Borrowed(segment),
+                    Cow::Owned(mut all) => {
+                        all.truncate(all.len() - frame::CRC_BYTES);
+                        Cow::Owned(all)
+                    }
+                };
+                return self.first_segment(segment, Stage::Segment(1));
             }
+            Stage::Head => return self.sealed_head(&bytes),
+            Stage::Rest => return self.sealed_rest(bytes),
+            Stage::Body => return self.sealed_body(bytes),
             Stage::Segment(i) => {
                 self.crcs[i - 1] = crc32c::checksum(&bytes);
                 let segment = match bytes {
@@ -237,6 +243,36 @@ impl Assembler {
                 }
             }
         }
+        Ok(None)
+    }
+
+    /// A frame begins.
+    fn begin(&mut self, preamble: Preamble) -> Result<(), FrameError> {
+        self.preamble = preamble;
+        self.frames += 1;
+        if preamble.tag == Tag::MESSAGE && !self.established {
+            return Err(FrameError::Tag(preamble.tag.0));
+        }
+        Ok(())
+    }
+
+    /// Segment 0 is there. A message that has more segments goes on at `then`.
+    fn first_segment(&mut self, segment: Cow<'_, [u8]>, then: Stage) -> Result<Option<Incoming>, FrameError> {
+        self.stage = if self.opening.is_some() { Stage::Head } else { Stage::Preamble };
+        let tag = self.preamble.tag;
+        if tag != Tag::MESSAGE {
+            let payload = match segment {
+                Cow::Borrowed(segment) => Bytes::copy_from_slice(segment),
+                Cow::Owned(segment) => segment.into(),
+            };
+            return Ok(Some(Incoming::Control { tag, payload }));
+        }
+        self.header = Some(MessageHeader::parse(&segment)?);
+        self.crcs = [0; 3];
+        if self.preamble.count == 1 {
+            return Ok(Some(self.message()));
+        }
+        self.stage = then;
         Ok(None)
     }
 
@@ -286,6 +322,119 @@ impl Assembler {
         };
         self.segment_done(3);
     }
+}
+
+/// Secure mode.
+impl Assembler {
+    /// All frames from here on are records.
+    pub fn secure(&mut self, open: Box<dyn Open>) {
+        assert!(self.is_between_frames(), "the mode changes between frames");
+        self.opening = Some(Opening::new(open));
+        self.stage = Stage::Head;
+    }
+
+    /// Bytes of the third record with its code.
+    fn sealed_body_bytes(&self) -> usize {
+        let segments = self.preamble.lengths[1..].iter().map(|length| padded(*length)).sum::<usize>();
+        segments + SEALED_EPILOGUE_BYTES + TAG_BYTES
+    }
+
+    /// Bytes to leave free in front of the third record, so that data that is to lie aligned does.
+    fn body_lead(&self) -> usize {
+        let [_, front, middle, data] = self.preamble.lengths;
+        let is_aligned = self.block_crcs && data >= BLOCK_BYTES;
+        if is_aligned { (padded(front) + padded(middle)).wrapping_neg() % BLOCK_BYTES } else { 0 }
+    }
+
+    /// The first record is there.
+    fn sealed_head(&mut self, bytes: &[u8]) -> Result<Option<Incoming>, FrameError> {
+        let mut sealed: [u8; SEALED_HEAD_BYTES] = bytes.try_into().expect("the stage has so many bytes");
+        let opening = self.opening.as_mut().expect("this is a stage of secure mode");
+        opening.open("preamble", &mut sealed)?;
+        opening.inline.copy_from_slice(&sealed[frame::PREAMBLE_BYTES..HEAD_BYTES]);
+        let inline = opening.inline;
+        self.begin(Preamble::parse(&sealed[..frame::PREAMBLE_BYTES])?)?;
+        let length = self.preamble.lengths[0];
+        if length > INLINE_BYTES {
+            self.stage = Stage::Rest;
+            return Ok(None);
+        }
+        self.first_segment(Cow::Borrowed(&inline[..length]), Stage::Body)
+    }
+
+    /// The second record is there.
+    fn sealed_rest(&mut self, bytes: Cow<'_, [u8]>) -> Result<Option<Incoming>, FrameError> {
+        let opening = self.opening.as_mut().expect("this is a stage of secure mode");
+        let mut rest = bytes.into_owned();
+        opening.open("first segment", &mut rest)?;
+        let mut segment = opening.inline.to_vec();
+        segment.extend_from_slice(&rest);
+        segment.truncate(self.preamble.lengths[0]);
+        self.first_segment(Cow::Owned(segment), Stage::Body)
+    }
+
+    /// A small third record is there.
+    fn sealed_body(&mut self, bytes: Cow<'_, [u8]>) -> Result<Option<Incoming>, FrameError> {
+        let mut sealed = bytes.into_owned();
+        self.open_body(&mut sealed)?;
+        self.body_opened(Bytes::from(sealed))
+    }
+
+    /// Moves bytes into a large third record, which lies in memory so that its data is aligned. Gives the message, if
+    /// all of it is there and it was not given up.
+    fn gather_body(&mut self, input: &mut &[u8]) -> Result<Gathered, FrameError> {
+        let lead = self.body_lead();
+        let wanted = lead + self.sealed_body_bytes();
+        let (buf, filled) = self.aligned.get_or_insert_with(|| (self.buffers.take(wanted), lead));
+        let take = input.len().min(wanted - *filled);
+        let (head, tail) = input.split_at(take);
+        buf.as_mut_slice()[*filled..*filled + take].copy_from_slice(head);
+        (*filled, *input) = (*filled + take, tail);
+        if *filled < wanted {
+            return Ok(Gathered::Part);
+        }
+        let (mut buf, _) = self.aligned.take().expect("set above");
+        self.open_body(&mut buf.as_mut_slice()[lead..])?;
+        Ok(Gathered::All(self.body_opened(buf.freeze().slice(lead..))?))
+    }
+
+    fn open_body(&mut self, sealed: &mut [u8]) -> Result<(), FrameError> {
+        let opening = self.opening.as_mut().expect("this is a stage of secure mode");
+        opening.open("segments", sealed)
+    }
+
+    /// The third record lies open.
+    fn body_opened(&mut self, body: Bytes) -> Result<Option<Incoming>, FrameError> {
+        self.stage = Stage::Head;
+        let [_, front, middle, data] = self.preamble.lengths;
+        let mut at = 0;
+        let mut next = |length: usize| {
+            let segment = body.slice(at..at + length);
+            at += padded(length);
+            segment
+        };
+        let (front, middle, data) = (next(front), next(middle), next(data));
+        match frame::ending(body[at])? {
+            Ending::Complete => {}
+            Ending::Aborted => return Ok(None),
+        }
+        (self.envelope.front, self.envelope.middle) = (front, middle);
+        let crcs = (self.block_crcs && data.len() >= BLOCK_BYTES).then(|| frame::block_crcs(&data).collect());
+        let data = Rope::from(data);
+        self.envelope.data = match crcs {
+            Some(crcs) => data.with_block_crcs(crcs),
+            None => data,
+        };
+        Ok(Some(self.message()))
+    }
+}
+
+/// State of a large record.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
+enum Gathered {
+    Part,
+    /// All of it, and the message unless its sender gave it up.
+    All(Option<Incoming>),
 }
 
 /// The next `wanted` bytes: straight from `input` if they are all there, else collected in `gathered`.

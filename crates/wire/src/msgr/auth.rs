@@ -1,13 +1,29 @@
-//! Authentication: the step of the handshake that other methods will extend.
+//! Authentication: the seam between handshakes and whoever knows keys.
 //!
-//! A method is a pair of small state machines, [`ServerAuth`] and [`ClientAuth`]. Only `none` exists: it believes
-//! whatever name it is told, signs with zeros, and knows only the crc mode.
+//! The messenger carries payloads and does not read them. It hands each step of a handshake out
+//! ([`super::Messenger::poll_auth`]) and goes on with the answer ([`super::Messenger::answer`]), which may come later:
+//!
+//! ```text
+//! connecting side                                              accepting side
+//! AuthStep::Begin       -> AuthAnswer::Request    -- AUTH_REQUEST -->
+//!                                                              AuthStep::Request -> More, Accepted or Refused
+//! AuthStep::Challenge   -> AuthAnswer::More       <-- AUTH_REPLY_MORE --
+//!                                                 -- AUTH_REQUEST_MORE -->
+//!                                                              AuthStep::More    -> More, Accepted or Refused
+//! AuthStep::BadMethod   -> AuthAnswer::Request    <-- AUTH_BAD_METHOD --  (Refused)
+//! AuthStep::Done        -> AuthAnswer::Connected  <-- AUTH_DONE --        (Accepted)
+//! ```
+//!
+//! Both sides then sign the handshake. In secure mode all frames from the signature on are records.
+//! [`super::Messenger::answer_unproven`] answers all steps by method `none`.
 
+use super::reason::Cause;
+use super::rights::Rights;
 use crate::basic::AuthName;
-use crate::{DecodeError, Encode, Reader, Target, Writer};
 use bytes::Bytes;
 use std::fmt::Debug;
-use types::Errno;
+use std::net::SocketAddr;
+use types::{EntityType, Errno};
 
 /// Numbers of authentication methods.
 pub(super) mod method {
@@ -17,134 +33,121 @@ pub(super) mod method {
 /// Numbers of connection modes.
 pub(super) mod mode {
     pub const CRC: u32 = 1;
+    pub const SECURE: u32 = 2;
 }
 
-/// First byte of a method's first payload: to whom it is addressed.
-mod audience {
-    /// A daemon, which believes what a monitor has vouched for.
-    pub const AUTHORIZER: u8 = 1;
-    /// A monitor, which gives out ids.
-    pub const MON: u8 = 10;
+/// Bytes of a signature.
+pub const SIGNATURE_BYTES: usize = 32;
+/// Bytes of the code behind a record.
+pub const TAG_BYTES: usize = 16;
+
+/// Signatures of a handshake by the secret that both ends know.
+pub trait Sign: Debug + Send {
+    /// The signature of the bytes in these pieces, one behind the other.
+    fn sign(&self, pieces: &[&[u8]]) -> [u8; SIGNATURE_BYTES];
+
+    /// True if `signature` is that of the pieces. The time taken does not tell where it differs.
+    fn verify(&self, pieces: &[&[u8]], signature: &[u8; SIGNATURE_BYTES]) -> bool;
 }
 
-/// Identity of a peer that has authenticated.
+/// A record cannot be sealed, because all nonces of the connection are used, or does not open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a record cannot be sealed or opened")]
+pub struct RecordError;
+
+/// The sending direction of a connection in secure mode.
+pub trait Seal: Debug + Send {
+    /// Encrypts the next record in place and returns the code that goes behind it.
+    fn seal(&mut self, record: &mut [u8]) -> Result<[u8; TAG_BYTES], RecordError>;
+
+    /// True if the connection should be made anew soon.
+    fn is_worn(&self) -> bool;
+}
+
+/// The receiving direction of a connection in secure mode.
+pub trait Open: Debug + Send {
+    /// Decrypts the next record in place. After an error its bytes mean nothing.
+    fn open(&mut self, record: &mut [u8], tag: &[u8; TAG_BYTES]) -> Result<(), RecordError>;
+}
+
+/// Both directions of a connection in secure mode, as one side has them.
+#[derive(Debug)]
+pub struct Records {
+    pub seal: Box<dyn Seal>,
+    pub open: Box<dyn Open>,
+}
+
+/// Secrets of one connection.
+#[derive(Debug, Default)]
+pub struct Keys {
+    /// `None` with a method that gives no secret: signatures are zeros then.
+    pub sign: Option<Box<dyn Sign>>,
+    /// `Some` in secure mode, `None` in crc mode.
+    pub records: Option<Records>,
+}
+
+impl Keys {
+    pub(super) fn mode(&self) -> u32 {
+        if self.records.is_some() { mode::SECURE } else { mode::CRC }
+    }
+}
+
+/// A peer that is let in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Identity {
+pub struct Identity {
     pub name: AuthName,
-    /// 0 asks for a new id.
+    /// True if the peer has proven its name. Method `none` believes what it is told.
+    pub is_proven: bool,
     pub global_id: u64,
-    /// The peer takes us for a monitor.
-    pub to_monitor: bool,
-    pub key: SessionKey,
+    pub rights: Rights,
 }
 
-/// The secret that both ends know after authentication; empty with `none`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct SessionKey;
-
-impl SessionKey {
-    /// The signature of the handshake so far.
-    pub fn signature(&self) -> [u8; 32] {
-        [0; 32]
-    }
-}
-
-/// Answer of the accepting side.
-#[derive(Debug)]
-pub(super) enum ServerStep {
-    /// The payload goes along with the good news.
-    Done { identity: Identity, payload: Bytes },
-    #[allow(dead_code, reason = "for methods of several rounds; `none` has one")]
+/// A step of a handshake that waits for an answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AuthStep {
+    /// We dialled a daemon of this kind, which is there. Answers: [`AuthAnswer::Request`], [`AuthAnswer::Fail`].
+    Begin { to: EntityType },
+    /// The peer asks for more. Answers: [`AuthAnswer::More`], [`AuthAnswer::Fail`].
+    Challenge(Bytes),
+    /// The peer refused our request; `result` is a negative error number. Answers: [`AuthAnswer::Request`],
+    /// [`AuthAnswer::Fail`].
+    BadMethod { method: u32, result: i32, methods: Vec<u32>, modes: Vec<u32> },
+    /// The peer lets us in. Answers: [`AuthAnswer::Connected`], [`AuthAnswer::Fail`].
+    Done { global_id: u64, mode: u32, payload: Bytes },
+    /// A peer that says it is of kind `peer` asks to be let in. `modes`: connection modes, best first. Answers:
+    /// [`AuthAnswer::More`], [`AuthAnswer::Accepted`], [`AuthAnswer::Refused`], [`AuthAnswer::Fail`].
+    Request { peer: EntityType, addr: SocketAddr, method: u32, modes: Vec<u32>, payload: Bytes },
+    /// The peer's answer to [`AuthAnswer::More`]. Answers: as to [`AuthStep::Request`].
     More(Bytes),
-    #[allow(dead_code, reason = "`none` refuses nobody")]
-    Refused(Errno),
 }
 
-/// The accepting side of one method.
-pub(super) trait ServerAuth: Debug + Send {
-    /// The payload of the request, then of each further one.
-    fn step(&mut self, payload: &[u8]) -> Result<ServerStep, DecodeError>;
-}
-
-/// Methods and modes that a server allows.
-pub(super) const ALLOWED_METHODS: [u32; 1] = [method::NONE];
-pub(super) const ALLOWED_MODES: [u32; 1] = [mode::CRC];
-
-/// The accepting side of `method`, unless it is not allowed.
-pub(super) fn server(method: u32) -> Option<Box<dyn ServerAuth>> {
-    match method {
-        method::NONE => Some(Box::new(NoneServer)),
-        _ => None,
-    }
-}
-
+/// Answer to an [`AuthStep`].
 #[derive(Debug)]
-struct NoneServer;
-
-impl ServerAuth for NoneServer {
-    fn step(&mut self, payload: &[u8]) -> Result<ServerStep, DecodeError> {
-        let mut r = Reader::new(payload);
-        let to_monitor = match r.u8()? {
-            audience::MON => true,
-            audience::AUTHORIZER => false,
-            other => return Err(DecodeError::Value { what: "authentication mode", value: other.into() }),
-        };
-        let identity = Identity { name: r.get()?, global_id: r.u64()?, to_monitor, key: SessionKey };
-        Ok(ServerStep::Done { identity, payload: Bytes::new() })
-    }
+pub enum AuthAnswer {
+    /// Our request, with connection modes, best first.
+    Request { method: u32, modes: Vec<u32>, payload: Bytes },
+    /// A further round: our part of it, or our question to the peer.
+    More(Bytes),
+    /// The peer has proven itself to us as far as the method does. `global_id` is ours.
+    Connected { global_id: u64, keys: Keys },
+    /// The peer is let in, and told `payload`. A monitor's client that `wants_id` is given a new one, as soon as there
+    /// is one ([`super::Messenger::set_global_ids`]).
+    Accepted { identity: Identity, wants_id: bool, payload: Bytes, keys: Keys },
+    /// The peer is refused, and told which methods and modes are allowed. It may ask again.
+    Refused { errno: Errno, methods: Vec<u32>, modes: Vec<u32> },
+    /// The connection ends. A lossless session that is to be tried `again` goes on over another one.
+    Fail { cause: Cause, again: bool },
 }
 
-/// The connecting side of one method.
-pub(super) trait ClientAuth: Debug + Send {
-    fn method(&self) -> u32;
-
-    /// Connection modes, best first.
-    fn preferred_modes(&self) -> Vec<u32>;
-
-    /// The first payload.
-    fn request(&mut self) -> Vec<u8>;
-
-    /// The answer to a server that wants more.
-    fn more(&mut self, payload: &[u8]) -> Result<Vec<u8>, DecodeError>;
-
-    /// The server is content.
-    fn done(&mut self, payload: &[u8]) -> Result<SessionKey, DecodeError>;
-}
-
-/// The connecting side, as `name`; `global_id` is 0 as long as no monitor gave one.
-pub(super) fn client(to_monitor: bool, name: &AuthName, global_id: u64) -> Box<dyn ClientAuth> {
-    Box::new(NoneClient { to_monitor, name: name.clone(), global_id })
-}
-
-#[derive(Debug)]
-struct NoneClient {
-    to_monitor: bool,
-    name: AuthName,
-    global_id: u64,
-}
-
-impl ClientAuth for NoneClient {
-    fn method(&self) -> u32 {
-        method::NONE
-    }
-
-    fn preferred_modes(&self) -> Vec<u32> {
-        vec![mode::CRC]
-    }
-
-    fn request(&mut self) -> Vec<u8> {
-        let mut w = Writer::new(Target::PACIFIC);
-        w.u8(if self.to_monitor { audience::MON } else { audience::AUTHORIZER });
-        self.name.encode(&mut w);
-        w.u64(self.global_id);
-        w.into_vec()
-    }
-
-    fn more(&mut self, _: &[u8]) -> Result<Vec<u8>, DecodeError> {
-        Err(DecodeError::Value { what: "further round of authentication 'none'", value: 2 })
-    }
-
-    fn done(&mut self, _: &[u8]) -> Result<SessionKey, DecodeError> {
-        Ok(SessionKey)
-    }
+/// Answers that a handed-out step may get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Asked {
+    /// Our request, the first or another one.
+    Request,
+    /// More of ours.
+    More,
+    /// Our view of the peer that lets us in.
+    Verdict,
+    /// A verdict about a peer that used this method.
+    Peer { method: u32 },
 }

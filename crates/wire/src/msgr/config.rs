@@ -1,5 +1,6 @@
 //! Identity of a messenger, how it treats its peers, and its limits.
 
+use super::rights::Rights;
 use crate::basic::AuthName;
 use crate::codec::features;
 use crate::{EntityAddrVec, Release, Target};
@@ -132,13 +133,15 @@ impl Config {
 pub struct Peer {
     /// For a client the number is its global id.
     pub name: EntityName,
-    /// As it authenticated, for an accepted session; by default for one we dialled.
+    /// As it authenticated, for an accepted session: the name that it has proven, or with method `none` the one that it
+    /// claims. By default for one we dialled.
     pub auth_name: AuthName,
     pub addrs: EntityAddrVec,
     /// Feature bits both sides have.
     pub features: u64,
     /// Given by a monitor when the client first authenticated; 0 for a peer we dialled.
     pub global_id: u64,
+    pub rights: Rights,
     pub lossy: bool,
     /// The peer counts all its connections with this: of two sessions, whoever they are with, that which it opened
     /// later has the higher number. 0 for a peer we dialled.

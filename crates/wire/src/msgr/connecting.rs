@@ -4,6 +4,7 @@ use super::connection::{Connection, Fault};
 use super::control::*;
 use super::messenger::{Messenger, Output, SessionId};
 use super::reason::Cause;
+use super::rights::Rights;
 use super::session::Session;
 use crate::codec::features;
 use crate::msgr::Peer;
@@ -81,6 +82,7 @@ impl Messenger {
             addrs: ident.addrs,
             features: ident.features_supported & self.config.features,
             global_id: 0,
+            rights: Rights::Everything,
             lossy,
             global_seq: 0,
         };

@@ -1,13 +1,14 @@
 //! One transport connection.
 
 use super::assembler::{Assembler, BANNER, BANNER_PAYLOAD_BYTES};
-use super::auth::{ClientAuth, Identity, ServerAuth};
+use super::auth::{Asked, Identity, Keys, Sign};
 use super::control::Control;
 use super::frame::{self, FrameError};
+use super::framing::{Crc, Framing};
 use super::messenger::{ConnId, SessionId};
-use super::reason::Cause;
-use super::session::AckError;
+use super::reason::{AckError, Cause};
 use crate::DecodeError;
+use crate::basic::AuthName;
 use bytes::{Bytes, BytesMut};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -54,17 +55,31 @@ pub(super) enum Phase {
     Dialling,
     Banner,
     Hello,
+    /// The driver's answer to a step of the handshake.
+    Asked(Asked),
     /// The connecting side: the server's verdict.
-    AuthConnecting(Box<dyn ClientAuth>),
+    AuthConnecting,
     /// The accepting side: a request, or with a method begun, a further round.
-    AuthAccepting(Option<Box<dyn ServerAuth>>),
+    AuthAccepting {
+        begun: Option<u32>,
+    },
     /// The accepting side, a monitor: an id for the client, which is then told this.
-    AwaitingId(Bytes),
-    Signature,
+    AwaitingId(Box<(Bytes, Keys)>),
+    /// The peer's signature, by this secret if there is one.
+    Signature(Option<Box<dyn Sign>>),
     /// Idents, or answers to them.
     Ident,
     /// Messages.
     Ready,
+}
+
+/// Bytes that both sides sign: all from the banner on, up to the signatures.
+#[derive(Debug, Default)]
+pub(super) struct Transcript {
+    pub received: Vec<u8>,
+    pub sent: Vec<u8>,
+    /// Signatures follow, or are made and checked.
+    pub is_complete: bool,
 }
 
 #[derive(Debug)]
@@ -82,6 +97,12 @@ pub(super) struct Connection {
     pub heard_at: Duration,
     /// Control frames not yet transmitted.
     pub pending: BytesMut,
+    /// Writes frames in the connection's mode.
+    pub framing: Box<dyn Framing>,
+    /// All bytes of the handshake, until they are signed.
+    pub transcript: Transcript,
+    /// Bytes that came while the driver's answer was awaited.
+    pub held: Vec<u8>,
     /// From the start if we dialled, else once the peer has told who it is.
     pub session: Option<SessionId>,
     /// Once it said so.
@@ -109,6 +130,9 @@ impl Connection {
             frame_began: Duration::ZERO,
             heard_at: Duration::ZERO,
             pending: BytesMut::new(),
+            framing: Box::new(Crc),
+            transcript: Transcript::default(),
+            held: Vec::new(),
             session,
             peer_kind: EntityType(0),
             identity: None,
@@ -119,6 +143,7 @@ impl Connection {
         pending.extend_from_slice(&REVISION_1.to_le_bytes());
         // Required; a peer without it is turned away with a reason instead.
         pending.extend_from_slice(&0u64.to_le_bytes());
+        connection.transcript.sent.extend_from_slice(pending);
         connection
     }
 
@@ -131,8 +156,17 @@ impl Connection {
         self.session.expect("dialled and open connections have a session")
     }
 
+    /// The name that an accepted peer has proven, if its method proves one.
+    pub fn proven(&self) -> Option<&AuthName> {
+        self.identity.as_ref().filter(|identity| identity.is_proven).map(|identity| &identity.name)
+    }
+
     /// Queues a control frame.
     pub fn put<C: Control>(&mut self, control: &C) {
-        frame::put_control(&mut self.pending, C::TAG, |w| control.encode(w));
+        let from = self.pending.len();
+        self.framing.put_control(&mut self.pending, C::TAG, &frame::control_payload(|w| control.encode(w)));
+        if !self.transcript.is_complete {
+            self.transcript.sent.extend_from_slice(&self.pending[from..]);
+        }
     }
 }

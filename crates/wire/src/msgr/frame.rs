@@ -20,7 +20,7 @@ pub(super) const SEGMENTS_MAX: usize = 4;
 pub(super) const MESSAGE_HEADER_BYTES: usize = 41;
 
 /// Epilogue status, low four bits: the sender finished the frame, or gave it up half-way.
-const STATUS_COMPLETE: u8 = 0x0e;
+pub(super) const STATUS_COMPLETE: u8 = 0x0e;
 const STATUS_ABORTED: u8 = 0x01;
 
 const ALIGNMENT: u16 = 8;
@@ -61,6 +61,9 @@ impl Tag {
 pub enum FrameError {
     #[error("{what}: checksum {computed:#010x} does not match {stored:#010x}")]
     Checksum { what: &'static str, stored: u32, computed: u32 },
+    /// A record of secure mode was changed, is not the next one, or is of another connection.
+    #[error("{what}: the record does not open with the connection's key")]
+    NotOpened { what: &'static str },
     #[error("frame of type {0} is unknown or may not come now")]
     Tag(u8),
     #[error("frame of type {tag} with {count} segments")]
@@ -89,7 +92,7 @@ impl FrameError {
     /// Tells whether the bytes were damaged on their way, rather than sent by a peer that does not keep to the
     /// protocol.
     pub fn is_damage(&self) -> bool {
-        matches!(self, FrameError::Checksum { .. })
+        matches!(self, FrameError::Checksum { .. } | FrameError::NotOpened { .. })
     }
 }
 
@@ -146,7 +149,7 @@ impl Preamble {
         Ok(Preamble { tag, count: count.into(), lengths })
     }
 
-    fn put(tag: Tag, count: u8, lengths: [usize; SEGMENTS_MAX], out: &mut BytesMut) {
+    pub fn put(tag: Tag, count: u8, lengths: [usize; SEGMENTS_MAX], out: &mut BytesMut) {
         let mut raw = [0; PREAMBLE_BYTES];
         (raw[0], raw[1]) = (tag.0, count);
         for (i, length) in lengths.into_iter().enumerate().take(count.into()) {
@@ -188,7 +191,7 @@ impl MessageHeader {
         Ok(MessageHeader { seq, ack_seq, flags, header })
     }
 
-    fn write(&self) -> [u8; MESSAGE_HEADER_BYTES] {
+    pub fn write(&self) -> [u8; MESSAGE_HEADER_BYTES] {
         let h = &self.header;
         let mut raw = [0; MESSAGE_HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| raw[at..at + bytes.len()].copy_from_slice(bytes);
@@ -215,10 +218,8 @@ pub(super) enum Ending {
 /// Reads an epilogue and compares its checksums to those of segments 1 to 3.
 pub(super) fn check_epilogue(bytes: &[u8], computed: [u32; 3], count: usize) -> Result<Ending, FrameError> {
     let mut r = Reader::new(bytes);
-    match r.u8()? & 0x0f {
-        STATUS_COMPLETE => {}
-        STATUS_ABORTED => return Ok(Ending::Aborted),
-        other => return Err(FrameError::Status(other)),
+    if let Ending::Aborted = ending(r.u8()?)? {
+        return Ok(Ending::Aborted);
     }
     for (what, computed) in ["front", "middle", "data"].into_iter().zip(computed).take(count - 1) {
         check(what, r.u32()?, computed)?;
@@ -226,15 +227,41 @@ pub(super) fn check_epilogue(bytes: &[u8], computed: [u32; 3], count: usize) -> 
     Ok(Ending::Complete)
 }
 
-/// Appends a control frame with the payload that `body` writes. Addresses in it take their modern form.
-pub(super) fn put_control(out: &mut BytesMut, tag: Tag, body: impl FnOnce(&mut Writer)) {
+/// Reads the status of an epilogue.
+pub(super) fn ending(status: u8) -> Result<Ending, FrameError> {
+    match status & 0x0f {
+        STATUS_COMPLETE => Ok(Ending::Complete),
+        STATUS_ABORTED => Ok(Ending::Aborted),
+        other => Err(FrameError::Status(other)),
+    }
+}
+
+/// Number of a message's segments, and their lengths.
+pub(super) fn segments(envelope: &Envelope) -> (usize, [usize; SEGMENTS_MAX]) {
+    let Envelope { front, middle, data, .. } = envelope;
+    let lengths = [MESSAGE_HEADER_BYTES, front.len(), middle.len(), data.len()];
+    (lengths.iter().rposition(|len| *len > 0).expect("the header is not empty") + 1, lengths)
+}
+
+/// The payload that `body` writes. Addresses in it take their modern form.
+pub(super) fn control_payload(body: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let mut w = Writer::new(Target::PACIFIC);
     body(&mut w);
-    let payload = w.into_vec();
+    w.into_vec()
+}
+
+/// Appends a control frame of crc mode with the payload that `body` writes.
+#[cfg(test)]
+pub(super) fn put_control(out: &mut BytesMut, tag: Tag, body: impl FnOnce(&mut Writer)) {
+    put_control_payload(out, tag, &control_payload(body));
+}
+
+/// Appends a control frame of crc mode.
+pub(super) fn put_control_payload(out: &mut BytesMut, tag: Tag, payload: &[u8]) {
     Preamble::put(tag, 1, [payload.len(), 0, 0, 0], out);
     if !payload.is_empty() {
-        out.extend_from_slice(&payload);
-        out.extend_from_slice(&crc32c::checksum(&payload).to_le_bytes());
+        out.extend_from_slice(payload);
+        out.extend_from_slice(&crc32c::checksum(payload).to_le_bytes());
     }
 }
 
@@ -259,15 +286,19 @@ impl Transmission {
         if piece.len() <= COPY_BYTES {
             return self.small.extend_from_slice(piece);
         }
-        self.rope.push(self.small.split().freeze());
-        self.rope.push(piece.clone());
+        self.put_whole(piece.clone());
     }
 
-    /// Appends the frame of a message.
+    /// Appends a piece without a look at its size.
+    pub fn put_whole(&mut self, piece: Bytes) {
+        self.rope.push(self.small.split().freeze());
+        self.rope.push(piece);
+    }
+
+    /// Appends the frame of a message in crc mode.
     pub fn put_message(&mut self, header: &MessageHeader, envelope: &Envelope) {
         let Envelope { front, middle, data, .. } = envelope;
-        let lengths = [MESSAGE_HEADER_BYTES, front.len(), middle.len(), data.len()];
-        let count = lengths.iter().rposition(|len| *len > 0).expect("the header is not empty") + 1;
+        let (count, lengths) = segments(envelope);
         Preamble::put(Tag::MESSAGE, count as u8, lengths, &mut self.small);
         let raw = header.write();
         self.small.extend_from_slice(&raw);

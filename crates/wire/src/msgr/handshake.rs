@@ -1,7 +1,7 @@
 //! Frames of a connection, up to the idents; and messages.
 
 use super::assembler::Incoming;
-use super::auth::{self, ServerStep, SessionKey};
+use super::auth::{Asked, AuthStep};
 use super::config::limits;
 use super::connection::{Connection, Fault, Phase, REVISION_1};
 use super::control::*;
@@ -12,7 +12,6 @@ use super::timer::Timer;
 use crate::{AddrKind, EntityAddr, Envelope};
 use bytes::Bytes;
 use std::time::Duration;
-use types::{EntityType, Errno};
 
 fn open<C: Control>(payload: &Bytes) -> Result<C, Fault> {
     Ok(C::decode(&mut crate::Reader::shared(payload))?)
@@ -53,39 +52,33 @@ impl Messenger {
             (Phase::Banner, Incoming::Banner { supported, required }) => self.banner(connection, supported, required),
             (phase, Incoming::Control { tag, payload }) => match (phase, tag) {
                 (Phase::Hello, Tag::HELLO) => self.hello(connection, open(&payload)?),
-                (Phase::AuthAccepting(auth @ None), Tag::AUTH_REQUEST) => {
-                    let AuthRequest { method, preferred_modes, payload } = open(&payload)?;
-                    let modes_agree = preferred_modes.iter().any(|mode| auth::ALLOWED_MODES.contains(mode));
-                    let Some(begun) = auth::server(method).filter(|_| modes_agree) else {
-                        self.auth_refused(connection, method, Errno::EOPNOTSUPP);
-                        return Ok(());
-                    };
-                    let step = auth.insert(begun).step(&payload)?;
-                    self.auth_stepped(connection, step)
+                (Phase::AuthAccepting { begun: None }, Tag::AUTH_REQUEST) => {
+                    let (step, asked) = connection.requested(open(&payload)?);
+                    self.ask(connection, step, asked);
+                    Ok(())
                 }
-                (Phase::AuthAccepting(Some(auth)), Tag::AUTH_REQUEST_MORE) => {
-                    let AuthRequestMore { payload } = open(&payload)?;
-                    let step = auth.step(&payload)?;
-                    self.auth_stepped(connection, step)
+                (Phase::AuthAccepting { begun: Some(method) }, Tag::AUTH_REQUEST_MORE) => {
+                    let (AuthRequestMore { payload }, method) = (open(&payload)?, *method);
+                    self.ask(connection, AuthStep::More(payload), Asked::Peer { method });
+                    Ok(())
                 }
-                (Phase::AuthConnecting(auth), Tag::AUTH_REPLY_MORE) => {
+                (Phase::AuthConnecting, Tag::AUTH_REPLY_MORE) => {
                     let AuthReplyMore { payload } = open(&payload)?;
-                    let payload = auth.more(&payload)?.into();
-                    connection.put(&AuthRequestMore { payload });
-                    self.mark_dirty(connection.id);
+                    self.ask(connection, AuthStep::Challenge(payload), Asked::More);
                     Ok(())
                 }
-                (Phase::AuthConnecting(_), Tag::AUTH_BAD_METHOD) => Err(refused(open(&payload)?)),
-                (Phase::AuthConnecting(auth), Tag::AUTH_DONE) => {
-                    let done: AuthDone = open(&payload)?;
-                    if !auth.preferred_modes().contains(&done.mode) {
-                        return Err(Fault::Broken(Cause::Mode(done.mode)));
-                    }
-                    let key = auth.done(&done.payload)?;
-                    self.auth_done(connection, &key, done.global_id);
+                (Phase::AuthConnecting, Tag::AUTH_BAD_METHOD) => {
+                    let AuthBadMethod { method, result, allowed_methods: methods, allowed_modes: modes } =
+                        open(&payload)?;
+                    self.ask(connection, AuthStep::BadMethod { method, result, methods, modes }, Asked::Request);
                     Ok(())
                 }
-                (Phase::Signature, Tag::AUTH_SIGNATURE) => self.signature(connection, &open(&payload)?),
+                (Phase::AuthConnecting, Tag::AUTH_DONE) => {
+                    let AuthDone { global_id, mode, payload } = open(&payload)?;
+                    self.ask(connection, AuthStep::Done { global_id, mode, payload }, Asked::Verdict);
+                    Ok(())
+                }
+                (Phase::Signature(_), Tag::AUTH_SIGNATURE) => self.signature(connection, &open(&payload)?),
                 (Phase::Ident, Tag::CLIENT_IDENT) if !outgoing => self.client_ident(connection, open(&payload)?),
                 (Phase::Ident, Tag::SESSION_RECONNECT) if !outgoing => self.reconnect(connection, open(&payload)?),
                 (Phase::Ident, tag) if outgoing => self.ident_answer(connection, tag, &payload),
@@ -135,7 +128,7 @@ impl Messenger {
             if !self.config.accept.contains_key(&hello.kind) {
                 return Err(Fault::Broken(Cause::NotServed { peer: hello.kind, own: self.me.kind }));
             }
-            connection.phase = Phase::AuthAccepting(None);
+            connection.phase = Phase::AuthAccepting { begun: None };
             return Ok(());
         };
         let dialled = self.sessions[&session].name.kind;
@@ -148,12 +141,7 @@ impl Messenger {
         {
             self.learn_addr(seen);
         }
-        let to_monitor = dialled == EntityType::MON && self.me.kind != EntityType::MON;
-        let mut auth = auth::client(to_monitor, &self.config.auth_name, self.global_id);
-        let (method, preferred_modes, payload) = (auth.method(), auth.preferred_modes(), auth.request().into());
-        connection.put(&AuthRequest { method, preferred_modes, payload });
-        connection.phase = Phase::AuthConnecting(auth);
-        self.mark_dirty(connection.id);
+        self.ask(connection, AuthStep::Begin { to: dialled }, Asked::Request);
         Ok(())
     }
 
@@ -162,82 +150,6 @@ impl Messenger {
         seen.set_port(0);
         let nonce = self.random() as u32;
         self.my_addrs = EntityAddr::new(AddrKind::ANY, seen, nonce).into();
-    }
-
-    /// Says no; the peer may try another method.
-    fn auth_refused(&mut self, connection: &mut Connection, method: u32, errno: Errno) {
-        connection.phase = Phase::AuthAccepting(None);
-        connection.put(&AuthBadMethod {
-            method,
-            result: errno.as_result(),
-            allowed_methods: auth::ALLOWED_METHODS.to_vec(),
-            allowed_modes: auth::ALLOWED_MODES.to_vec(),
-        });
-        self.mark_dirty(connection.id);
-    }
-
-    /// A round of a client's authentication has come to this.
-    fn auth_stepped(&mut self, connection: &mut Connection, step: ServerStep) -> Result<(), Fault> {
-        let (mut identity, payload) = match step {
-            ServerStep::Done { identity, payload } => (identity, payload),
-            ServerStep::More(payload) => {
-                connection.put(&AuthReplyMore { payload });
-                self.mark_dirty(connection.id);
-                return Ok(());
-            }
-            ServerStep::Refused(errno) => {
-                self.auth_refused(connection, auth::method::NONE, errno);
-                return Ok(());
-            }
-        };
-        if identity.to_monitor && !self.config.assigns_global_ids {
-            return Err(Fault::Broken(Cause::TakenForMonitor(identity.name)));
-        }
-        // Monitors among each other have no use for ids, and could have none to give before they know each other.
-        let is_monitor = connection.peer_kind == EntityType::MON;
-        if identity.to_monitor && identity.global_id == 0 && !is_monitor {
-            match self.take_global_id() {
-                Some(id) => identity.global_id = id,
-                None => return self.await_id(connection, identity, payload),
-            }
-        }
-        self.authenticated(connection, identity, payload);
-        Ok(())
-    }
-
-    /// Tells the peer that it is who it says.
-    pub(super) fn authenticated(&mut self, connection: &mut Connection, identity: auth::Identity, payload: Bytes) {
-        connection.put(&AuthDone { global_id: identity.global_id, mode: auth::mode::CRC, payload });
-        connection.put(&AuthSignature(identity.key.signature()));
-        connection.identity = Some(identity);
-        connection.phase = Phase::Signature;
-        self.mark_dirty(connection.id);
-    }
-
-    /// The server has let us in.
-    fn auth_done(&mut self, connection: &mut Connection, key: &SessionKey, global_id: u64) {
-        connection.put(&AuthSignature(key.signature()));
-        connection.phase = Phase::Signature;
-        // Of several monitors that are asked at once, the first gives the number that stays: requests are known by it.
-        if connection.peer_kind == EntityType::MON && self.me.kind != EntityType::MON && self.global_id == 0 {
-            self.global_id = global_id;
-            if self.me.kind == EntityType::CLIENT {
-                self.me.num = global_id as i64;
-            }
-        }
-        self.mark_dirty(connection.id);
-    }
-
-    fn signature(&mut self, connection: &mut Connection, signature: &AuthSignature) -> Result<(), Fault> {
-        let key = connection.identity.as_ref().map(|identity| identity.key.clone()).unwrap_or_default();
-        if signature.0 != key.signature() {
-            return Err(Fault::Broken(Cause::Signature));
-        }
-        connection.phase = Phase::Ident;
-        if connection.outgoing {
-            self.send_ident(connection);
-        }
-        Ok(())
     }
 
     /// A control frame on an open session.
@@ -301,9 +213,4 @@ impl Messenger {
         self.outputs.push_back(Output::Message { session: id, envelope, began });
         Ok(())
     }
-}
-
-fn refused(bad: AuthBadMethod) -> Fault {
-    let AuthBadMethod { method, result, allowed_methods, allowed_modes } = bad;
-    Fault::Broken(Cause::MethodRefused { method, result, methods: allowed_methods, modes: allowed_modes })
 }

@@ -1,7 +1,7 @@
 //! Clients of a monitor that has no ids left: they wait for those that it will get, in order, instead of being turned
 //! away.
 
-use super::auth::Identity;
+use super::auth::{Identity, Keys};
 use super::config::limits;
 use super::connection::{Connection, Fault, Phase};
 use super::messenger::Messenger;
@@ -15,6 +15,7 @@ impl Messenger {
         connection: &mut Connection,
         identity: Identity,
         payload: Bytes,
+        keys: Keys,
     ) -> Result<(), Fault> {
         if self.awaiting_ids.len() >= limits::AWAITING_IDS_MAX {
             let conns = &self.conns;
@@ -24,7 +25,7 @@ impl Messenger {
             return Err(Fault::Lost(Cause::NoIdLeft));
         }
         connection.identity = Some(identity);
-        connection.phase = Phase::AwaitingId(payload);
+        connection.phase = Phase::AwaitingId(Box::new((payload, keys)));
         let deadline = connection.deadline.min(self.now + limits::ID_TIME);
         self.set_deadline(connection, deadline);
         self.awaiting_ids.push_back(connection.id);
@@ -45,9 +46,11 @@ impl Messenger {
 
     fn go_on_with(&mut self, connection: &mut Connection, id: u64) {
         self.set_deadline(connection, self.now + limits::HANDSHAKE_TIME);
-        let Phase::AwaitingId(payload) = &connection.phase else { return };
-        let payload = payload.clone();
+        // Another phase stands in until the client is let in.
+        let phase = std::mem::replace(&mut connection.phase, Phase::Ident);
+        let Phase::AwaitingId(told) = phase else { unreachable!("the caller has looked at the phase") };
+        let (payload, keys) = *told;
         let identity = connection.identity.take().expect("it has authenticated");
-        self.authenticated(connection, Identity { global_id: id, ..identity }, payload);
+        self.let_in(connection, Identity { global_id: id, ..identity }, payload, keys);
     }
 }

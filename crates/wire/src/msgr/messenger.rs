@@ -1,10 +1,11 @@
 //! All sessions of one daemon or client.
 
 use super::assembler::Assembler;
+use super::auth::AuthStep;
 use super::config::{Config, Peer, Policy, limits};
 use super::connection::{Connection, Fault, Phase};
 use super::control::{Ack, Keepalive2};
-use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, put_control};
+use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, control_payload};
 use super::reason::{Cause, OtherEnd, Reason, TransportLoss};
 use super::session::{Link, Session};
 use super::timer::Timer;
@@ -51,7 +52,8 @@ pub enum Output {
 /// All sessions of one daemon or client, as a state machine.
 ///
 /// Transport events go in (`accepted`, `connected`, `received`, `bulk_received`, `closed`, `tick`), and commands
-/// (`connect`, `send`, `close`); after each, drain [`Messenger::poll`]. Draining once per loop turn lets messages of a
+/// (`connect`, `send`, `close`); after each, drain [`Messenger::poll`]. After `received`, first drain
+/// [`Messenger::poll_auth`]. Draining once per loop turn lets messages of a
 /// turn share a `Transmit`. Connections that the messenger does not know (any more) are ignored. The same inputs give
 /// the same outputs.
 ///
@@ -67,6 +69,8 @@ pub struct Messenger {
     /// Sessions that a connecting peer may mean, by its kind and the first of its addresses.
     pub(super) by_addr: BTreeMap<(EntityType, EntityAddr), SessionId>,
     pub(super) outputs: VecDeque<Output>,
+    /// Steps of handshakes to be answered.
+    pub(super) steps: VecDeque<(ConnId, AuthStep)>,
     /// Connections that may have something to transmit.
     dirty: BTreeSet<ConnId>,
     timers: BTreeSet<(Duration, Timer)>,
@@ -100,6 +104,7 @@ impl Messenger {
             sessions: BTreeMap::new(),
             by_addr: BTreeMap::new(),
             outputs: VecDeque::new(),
+            steps: VecDeque::new(),
             dirty: BTreeSet::new(),
             timers: BTreeSet::new(),
             global_ids: VecDeque::new(),
@@ -140,10 +145,19 @@ impl Messenger {
         let mut input = bytes;
         loop {
             let Some(connection) = self.conns.get_mut(&conn) else { return bytes.len() };
+            if let Phase::Asked(_) = connection.phase {
+                self.hold(conn, input);
+                return bytes.len();
+            }
             if connection.assembler.is_between_frames() {
                 connection.frame_began = self.now;
             }
-            let result = match connection.assembler.next(&mut input) {
+            let before = input;
+            let next = connection.assembler.next(&mut input);
+            if !connection.transcript.is_complete {
+                connection.transcript.received.extend_from_slice(&before[..before.len() - input.len()]);
+            }
+            let result = match next {
                 Ok(Some(incoming)) => self.incoming(conn, incoming),
                 Ok(None) => return bytes.len() - input.len(),
                 Err(error) => Err(error.into()),
@@ -329,8 +343,13 @@ impl Messenger {
                 return Some(output);
             }
             let conn = self.dirty.pop_first()?;
-            if let Some(transmit) = self.flush(conn) {
-                return Some(transmit);
+            let transmit = self.flush(conn);
+            // Its last bytes go out before it is closed.
+            if self.conns.get(&conn).is_some_and(|connection| connection.framing.is_worn()) {
+                self.fault(conn, Fault::Lost(Cause::Worn));
+            }
+            if transmit.is_some() {
+                return transmit;
             }
         }
     }
@@ -356,7 +375,7 @@ impl Messenger {
         Some(connection)
     }
 
-    fn advance(&mut self, now: Duration) {
+    pub(super) fn advance(&mut self, now: Duration) {
         self.now = self.now.max(now);
     }
 
@@ -376,20 +395,26 @@ impl Messenger {
             && let Some(s) = connection.session.and_then(|id| self.sessions.get_mut(&id))
         {
             let (lossy, ack_seq) = (s.policy.lossy, s.in_seq);
-            let told = s.out.has_unsent();
+            let (told, framing) = (s.out.has_unsent(), &mut connection.framing);
             s.out.send_all(lossy, |seq, envelope| {
-                t.put_message(&MessageHeader { seq, ack_seq, flags: COMPLETE, header: envelope.header }, envelope);
+                let header = MessageHeader { seq, ack_seq, flags: COMPLETE, header: envelope.header };
+                framing.put_message(&mut t, &header, envelope);
             });
             if told {
                 s.acks.told();
             } else if s.acks.due {
-                put_control(t.small(), Tag::ACK, |w| Ack { seq: ack_seq }.encode(w));
+                framing.put_control(t.small(), Tag::ACK, &control_payload(|w| Ack { seq: ack_seq }.encode(w)));
                 s.acks.told();
             }
         }
         let (data, scratch) = t.finish();
         self.scratch = scratch;
         (!data.is_empty()).then_some(Output::Transmit { conn, data })
+    }
+
+    /// Memory for large records that are sealed.
+    pub(super) fn sealing_buffers(&self) -> BufPool {
+        self.buffers.clone()
     }
 
     pub(super) fn mark_dirty(&mut self, conn: ConnId) {

@@ -1,33 +1,43 @@
-//! msgr v2.1 sessions (crc mode) as a state machine without I/O.
+//! msgr v2.1 sessions, in crc mode and secure mode, as a state machine without I/O.
 //!
 //! * [`Messenger`] — start here: transport events and commands in, [`Output`]s out.
 //! * [`Config`], [`Policy`]: who one is, and how kinds of peers are treated; [`limits`].
+//! * [`AuthStep`], [`AuthAnswer`]: the seam to whoever authenticates; [`Sign`], [`Seal`], [`Open`]: what it gives.
 //! * [`Reason`], [`Cause`]: what sessions and connections end for.
 //!
-//! Inside, from the bytes upwards: `frame` (layout and checksums), `assembler` (stream to frames), `control` (payloads
-//! of control frames), `auth`, `connection`, `session`; then the messenger's own steps in `handshake`, `connecting`,
-//! `accepting` and `id_queue`. Secure mode, compression and msgr v1 are not spoken.
+//! Inside, from the bytes upwards: `frame` (layout and checksums), `framing` (writing in either mode), `assembler`
+//! (stream to frames) with `sealed` (those of secure mode), `control` (payloads of control frames), `connection`,
+//! `session`; then the messenger's own steps in `handshake`, `authenticating`, `connecting`, `accepting` and
+//! `id_queue`. `none` is the method that proves nothing. Compression and msgr v1 are not spoken.
 
 mod accepting;
 mod assembler;
 mod auth;
+mod authenticating;
 mod config;
 mod connecting;
 mod connection;
 mod control;
 mod frame;
+mod framing;
 mod handshake;
 mod id_queue;
 mod messenger;
+mod none;
 mod reason;
+mod rights;
+mod sealed;
 mod session;
 mod timer;
 
+pub use auth::{
+    AuthAnswer, AuthStep, Identity, Keys, Open, RecordError, Records, SIGNATURE_BYTES, Seal, Sign, TAG_BYTES,
+};
 pub use config::{Config, Keepalive, Peer, Policy, limits};
 pub use frame::FrameError;
 pub use messenger::{ConnId, Messenger, Output, SessionId};
-pub use reason::{BreachesTold, Cause, OtherEnd, Reason, TransportLoss};
-pub use session::AckError;
+pub use reason::{AckError, BreachesTold, Cause, OtherEnd, Reason, TransportLoss};
+pub use rights::Rights;
 
 #[cfg(test)]
 mod tests;

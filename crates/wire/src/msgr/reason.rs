@@ -1,7 +1,6 @@
 //! Reasons for which sessions end, connections are lost, and peers are turned away.
 
 use super::frame::FrameError;
-use super::session::AckError;
 use crate::basic::AuthName;
 use crate::messages::kind_name;
 use crate::{DecodeError, EntityAddr, EntityAddrVec};
@@ -43,6 +42,15 @@ impl fmt::Display for TransportLoss {
             TransportLoss::Other(words) => f.write_str(words),
         }
     }
+}
+
+/// An acknowledgement of messages that were never sent, or a repeated denial of acknowledged ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("peer claims to have received up to message {claimed}, possible are {first} to {last}")]
+pub struct AckError {
+    pub(super) claimed: u64,
+    pub(super) first: u64,
+    pub(super) last: u64,
 }
 
 /// Cause of the end of a session or a connection.
@@ -89,6 +97,11 @@ pub enum Cause {
     MethodRefused { method: u32, result: i32, methods: Vec<u32>, modes: Vec<u32> },
     #[error("signature of the handshake does not match")]
     Signature,
+    /// In the words of whoever answers steps of the handshake.
+    #[error("{0}")]
+    Authentication(String),
+    #[error("it says that it is {claimed}, and has proven to be {proven}")]
+    OtherThanProven { claimed: EntityName, proven: AuthName },
 
     // Opening and resuming sessions.
     #[error("none of its addresses ({0}) can be dialled with msgr v2")]
@@ -122,6 +135,8 @@ pub enum Cause {
     RetryUnasked,
 
     // The end of sessions that stand.
+    #[error("the connection's key is worn: another connection takes its place")]
+    Worn,
     #[error("told to wait for its own connection")]
     ToldToWait,
     #[error("replaced by a lossless session")]

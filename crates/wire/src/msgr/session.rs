@@ -2,7 +2,7 @@
 
 use super::config::{Peer, Policy};
 use super::messenger::ConnId;
-use super::reason::{Cause, OtherEnd, Reason};
+use super::reason::{AckError, Cause, OtherEnd, Reason};
 use crate::{EntityAddr, Envelope};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -116,15 +116,6 @@ impl Acks {
     pub fn told(&mut self) {
         (self.messages, self.bytes, self.due) = (0, 0, false);
     }
-}
-
-/// An acknowledgement of messages that were never sent, or a repeated denial of acknowledged ones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("peer claims to have received up to message {claimed}, possible are {first} to {last}")]
-pub struct AckError {
-    claimed: u64,
-    first: u64,
-    last: u64,
 }
 
 /// Messages on their way out: first those sent but not acknowledged (lossless sessions only), then those not sent.

@@ -9,7 +9,7 @@ use super::kind;
 use crate::addr::EntityAddrVec;
 use crate::basic::AuthName;
 use crate::own_message as message;
-use crate::{Decode, DecodeError, Encode, Envelope, Header, Reader, Rope, Writer};
+use crate::{Decode, DecodeError, Encode, Envelope, Header, Message, Reader, Rope, Writer};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityName, Fsid, Utime};
@@ -153,9 +153,67 @@ pub struct Forward {
     pub global_seq: u64,
     /// `None`: the leader is only to know of the session.
     pub message: Option<Wrapped>,
+    /// `None`: nobody proved that `auth_name` is at the other end.
+    pub proven: Option<Proven>,
 }
 
-message!(Forward = kind::MON_FORWARD, version 2 { session, name, auth_name, addrs, features, global_id, global_seq, message });
+/// Rights of a party that has proven its name to the monitor that it is connected to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proven {
+    /// Capabilities for monitors, as text.
+    pub caps: String,
+    /// The address at the other end of the connection; empty: it is not known.
+    pub from: String,
+}
+
+impl Encode for Proven {
+    fn encode(&self, w: &mut Writer) {
+        w.str(&self.caps);
+        w.str(&self.from);
+    }
+}
+
+impl Decode for Proven {
+    const MIN_BYTES: usize = 8;
+
+    fn decode(r: &mut Reader<'_>) -> Result<Proven, DecodeError> {
+        Ok(Proven { caps: r.get()?, from: r.get()? })
+    }
+}
+
+/// Version 2 ended before `proven`.
+impl Message for Forward {
+    const TYPE: u16 = kind::MON_FORWARD;
+
+    fn encode_front(&self, w: &mut Writer) {
+        w.versioned(3, 1, |w| {
+            w.u64(self.session);
+            w.put(&self.name);
+            w.put(&self.auth_name);
+            w.put(&self.addrs);
+            w.u64(self.features);
+            w.u64(self.global_id);
+            w.u64(self.global_seq);
+            w.put(&self.message);
+            w.put(&self.proven);
+        });
+    }
+
+    fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<Forward, DecodeError> {
+        let (head, mut r) = front.versioned("Forward", 3)?;
+        Ok(Forward {
+            session: r.u64()?,
+            name: r.get()?,
+            auth_name: r.get()?,
+            addrs: r.get()?,
+            features: r.u64()?,
+            global_id: r.u64()?,
+            global_seq: r.u64()?,
+            message: r.get()?,
+            proven: if head.version >= 3 { r.get()? } else { None },
+        })
+    }
+}
 
 /// A session of which [`Forward`] told is over.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -223,7 +281,7 @@ message!(OsdSaid = kind::MON_OSD_SAID, version 1 { message });
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Message, Target};
+    use crate::Target;
 
     #[test]
     fn messages_travel_within_messages() {
@@ -242,6 +300,7 @@ mod tests {
             global_id: 4200,
             global_seq: 17,
             message: Some(Wrapped(inner.clone())),
+            proven: Some(Proven { caps: "allow r".to_owned(), from: "10.0.0.1".to_owned() }),
         };
         let sealed = forward.clone().seal(0, Target::PACIFIC);
         assert_eq!(Forward::open(&sealed).unwrap(), forward);

@@ -217,6 +217,7 @@ impl ReceivedAll for Messenger {
         let mut at = 0;
         while at < bytes.len() {
             at += self.received(conn, &bytes[at..], now);
+            self.answer_unproven(now);
             let Some(wanted) = self.bulk_wanted(conn) else { continue };
             let mut bulk = types::AlignedBuf::zeroed(wanted);
             bulk.as_mut_slice().copy_from_slice(&bytes[at..at + wanted]);

@@ -99,13 +99,13 @@ impl MapChange<'_> {
 
     /// Makes the OSDs of `acting` serve the group, led by `primary` or else by the first.
     pub fn acting(&mut self, pg: PgId, acting: &[OsdId], primary: Option<OsdId>) {
-        self.inc.new_pg_temp.insert(pg, acting.to_vec());
+        self.inc.new_pg_temp.insert(pg, acting.iter().copied().collect());
         self.inc.new_primary_temp.insert(pg, primary);
     }
 
     /// Gives the group back to the OSDs that CRUSH chooses.
     pub fn no_pg_temp(&mut self, pg: PgId) {
-        self.inc.new_pg_temp.insert(pg, Vec::new());
+        self.inc.new_pg_temp.insert(pg, Default::default());
     }
 }
 

@@ -125,6 +125,7 @@ impl Harness {
             addrs: EntityAddrVec::default(),
             features: features::PACIFIC,
             global_id: 4200 + session.0,
+            rights: wire::msgr::Rights::Everything,
             lossy: true,
             global_seq: session.0,
         };

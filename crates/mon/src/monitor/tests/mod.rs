@@ -1,5 +1,6 @@
 //! The monitor as a whole, by events.
 
+mod authentication;
 mod balancing;
 mod blocklist;
 mod bounds;

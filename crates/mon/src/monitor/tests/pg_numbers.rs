@@ -55,7 +55,7 @@ fn nothing_moves_when_groups_are_split() {
     h.command(client, r#"{"prefix": "balancer off"}"#);
     let stands_in = PgId::new(1, 7);
     let turned: Vec<OsdId> = h.map().pg_to_up_acting(stands_in).unwrap().acting.into_iter().rev().collect();
-    h.change(|incremental| drop(incremental.new_pg_temp.insert(stands_in, turned)));
+    h.change(|incremental| drop(incremental.new_pg_temp.insert(stands_in, turned.into())));
     let before: Vec<_> = h.map().pgs().map(|pg| h.map().pg_to_up_acting(pg).unwrap()).collect();
     set(&mut h, "pgp_num", 63);
     set(&mut h, "pg_num", 128);
@@ -225,7 +225,7 @@ fn groups_are_merged_once_they_have_stopped() {
     // One of the groups concerned is put elsewhere: they serve again.
     let moved = merging(&h)[0];
     let turned: Vec<OsdId> = h.map().pg_to_up_acting(moved).unwrap().acting.into_iter().rev().collect();
-    h.change(|incremental| drop(incremental.new_pg_temp.insert(moved, turned)));
+    h.change(|incremental| drop(incremental.new_pg_temp.insert(moved, turned.into())));
     h.pass(secs(1));
     assert_eq!((pool(&h).pg_num, pool(&h).pg_num_pending), (48, 48));
     // The pool is to have more groups after all.

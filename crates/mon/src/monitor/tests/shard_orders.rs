@@ -4,7 +4,7 @@ use super::balancing::{CLEAN, live};
 use super::harness::*;
 use super::prelude::*;
 use crate::health::evaluate;
-use osdmap::{PgPool, shards_to_be};
+use osdmap::{PgPool, TempSet, shards_to_be};
 
 const POOL: PoolId = PoolId(1);
 const NO_ROOM: &str = "POOL_PG_MERGE_NO_ROOM";
@@ -50,7 +50,7 @@ fn acting(h: &Harness, seed: u32) -> Vec<OsdId> {
 fn turn(h: &mut Harness, seed: u32) {
     let mut turned = acting(h, seed);
     turned.rotate_left(1);
-    h.change(|incremental| drop(incremental.new_pg_temp.insert(pg(seed), turned)));
+    h.change(|incremental| drop(incremental.new_pg_temp.insert(pg(seed), turned.into())));
 }
 
 /// Has the primary of a group that is to be elsewhere ask for the acting set that has everything.
@@ -139,7 +139,7 @@ fn groups_that_are_in_order_do_not_wait_for_others() {
     while pool(&h).pgp_num > 4 {
         work(&mut h, &sessions);
     }
-    h.change(|incremental| (0..8).for_each(|seed| drop(incremental.new_pg_temp.insert(pg(seed), Vec::new()))));
+    h.change(|incremental| (0..8).for_each(|seed| drop(incremental.new_pg_temp.insert(pg(seed), TempSet::default()))));
     turn(&mut h, 5);
     for _ in 0..20 {
         if !is_stopping(&h) {

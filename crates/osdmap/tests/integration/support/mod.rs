@@ -7,6 +7,7 @@ use crush::{CrushMap, Location, WEIGHT_ONE};
 pub use hierarchies::Dice;
 use osdmap::{
     AutoscaleMode, Incremental, OsdMap, OsdMapFlags, OsdState, OsdXInfo, PgPool, PoolFlags, PoolKind, PoolOptKey,
+    TempSet,
 };
 use std::collections::BTreeMap;
 use types::{Epoch, Fsid, OsdId, PgId, PoolId, Utime};
@@ -152,8 +153,12 @@ fn change_placement(map: &OsdMap, inc: &mut Incremental, dice: &mut Dice) {
     let osds = some_osds(map, size, dice);
     let current = map.pg_to_osds_raw(pg).unwrap_or_default();
     match dice.below(8) {
-        0 | 1 => drop(inc.new_pg_temp.insert(pg, osds)),
-        2 => inc.new_pg_temp.extend(map.pg_temp.keys().next().map(|pg| (*pg, Vec::new()))),
+        0 if map.pools[&pool].can_shift_osds() => {
+            let shown = 1 + dice.below(osds.len().max(1) as u32) as usize;
+            inc.new_pg_temp.insert(pg, TempSet::showing(osds, shown));
+        }
+        0 | 1 => drop(inc.new_pg_temp.insert(pg, osds.into())),
+        2 => inc.new_pg_temp.extend(map.pg_temp.keys().next().map(|pg| (*pg, TempSet::default()))),
         3 => drop(inc.new_primary_temp.insert(pg, osds.first().copied().filter(|_| dice.below(3) > 0))),
         4 => drop(inc.new_pg_upmap.insert(pg, osds)),
         5 => inc.old_pg_upmap.extend(map.pg_upmap.keys().next()),

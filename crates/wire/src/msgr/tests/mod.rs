@@ -5,3 +5,4 @@ mod golden;
 mod handshakes;
 mod lossless;
 mod network;
+mod secure;

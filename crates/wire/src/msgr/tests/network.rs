@@ -38,8 +38,13 @@ struct End {
     gone: bool,
 }
 
+/// Answers steps of a node's handshakes.
+pub type Authority = Box<dyn FnMut(&mut Messenger, Duration)>;
+
 pub struct Node {
     pub messenger: Messenger,
+    /// Method `none` at first.
+    pub authority: Authority,
     pub addr: SocketAddr,
     pub opened: Vec<(SessionId, Peer)>,
     pub resets: Vec<(SessionId, String)>,
@@ -63,6 +68,8 @@ pub struct Network {
     pub chunk_max: usize,
     /// Bytes handed to each node's transport, for limits on chattiness.
     pub transmitted: usize,
+    /// All that node 1 transmits, if it is wanted.
+    pub record: Option<Vec<u8>>,
 }
 
 impl Network {
@@ -75,6 +82,7 @@ impl Network {
             rng: Rng(seed),
             chunk_max: 1 << 16,
             transmitted: 0,
+            record: None,
         }
     }
 
@@ -83,6 +91,7 @@ impl Network {
         let addr = config.my_addrs.front().sockaddr.unwrap_or_else(|| "10.0.0.99:1".parse().unwrap());
         self.nodes.push(Node {
             messenger: Messenger::new(config),
+            authority: Box::new(Messenger::answer_unproven),
             addr,
             opened: Vec::new(),
             resets: Vec::new(),
@@ -121,6 +130,9 @@ impl Network {
                 Output::Connect { conn, to } => self.dial(node, conn, to),
                 Output::Transmit { conn, data } => {
                     self.transmitted += data.len();
+                    if let Some(record) = self.record.as_mut().filter(|_| node == 1) {
+                        record.extend(data.to_vec());
+                    }
                     if let (Some((stream, side)), false) = (self.find(node, conn), self.nodes[node].muted) {
                         let other = &mut self.streams.get_mut(&stream).unwrap()[1 - side];
                         other.inbox.extend(data.to_vec());
@@ -220,7 +232,7 @@ impl Network {
         let take = 1 + self.rng.below(self.chunk_max);
         let end = &mut self.streams.get_mut(&stream).unwrap()[side];
         let (node, conn) = (end.node, end.conn);
-        let messenger = &mut self.nodes[node].messenger;
+        let Node { messenger, authority, .. } = &mut self.nodes[node];
         if end.gone {
             end.inbox.clear();
         } else if end.inbox.is_empty() {
@@ -228,7 +240,7 @@ impl Network {
             messenger.closed(conn, "closed by peer", self.now);
         } else {
             let chunk: Vec<u8> = end.inbox.drain(..take.min(end.inbox.len())).collect();
-            deliver(messenger, end, &chunk, self.now);
+            deliver(messenger, authority, end, &chunk, self.now);
         }
         if self.streams[&stream].iter().all(|end| end.gone) {
             self.streams.remove(&stream);
@@ -271,7 +283,8 @@ impl Network {
         loop {
             let take = rest.len().min(1 + self.rng.below(self.chunk_max));
             let (chunk, tail) = rest.split_at(take);
-            deliver(&mut self.nodes[node].messenger, &mut end, chunk, now);
+            let Node { messenger, authority, .. } = &mut self.nodes[node];
+            deliver(messenger, authority, &mut end, chunk, now);
             rest = tail;
             while let Some(output) = self.nodes[node].messenger.poll() {
                 match output {
@@ -296,7 +309,7 @@ fn has_news(end: &End) -> bool {
 }
 
 /// Hands received bytes to a messenger, as a driver does.
-fn deliver(messenger: &mut Messenger, end: &mut End, mut chunk: &[u8], now: Duration) {
+fn deliver(messenger: &mut Messenger, authority: &mut Authority, end: &mut End, mut chunk: &[u8], now: Duration) {
     while !chunk.is_empty() {
         if let Some((buf, filled)) = &mut end.bulk {
             let take = chunk.len().min(buf.len() - *filled);
@@ -310,6 +323,7 @@ fn deliver(messenger: &mut Messenger, end: &mut End, mut chunk: &[u8], now: Dura
             continue;
         }
         let taken = messenger.received(end.conn, chunk, now);
+        authority(messenger, now);
         chunk = &chunk[taken..];
         if let Some(n) = messenger.bulk_wanted(end.conn) {
             end.bulk = Some((AlignedBuf::zeroed(n), 0));

@@ -1,0 +1,322 @@
+//! Handshakes as [`wire::msgr`] carries them: its traits for our secrets, its answers for our steps.
+
+use crate::accepted::{Accepted, Granted, Step};
+use crate::cephx::client::{Client, ClientError, Connected, MonitorConnect, Request, ServiceConnect};
+use crate::cephx::rotating::RotatingSecrets;
+use crate::cephx::service::{ServiceAccept, ServiceView};
+use crate::clock::TOLERANCE;
+use crate::entropy::Entropy;
+use crate::key::Key;
+use crate::policy::{Method, ServerPolicy};
+use crate::refusal::Refusal;
+use crate::secure::{ConnectionSecret, Opener, Revision, Sealer, Side};
+use crate::signature;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use types::{EntityType, Errno, Utime};
+use wire::msgr::{
+    AuthAnswer, AuthStep, Cause, ConnId, Identity, Keys, Open, RecordError, Records, Rights, SIGNATURE_BYTES, Seal,
+    Sign, TAG_BYTES,
+};
+
+#[derive(Debug)]
+struct Signer(Key);
+
+impl Sign for Signer {
+    fn sign(&self, pieces: &[&[u8]]) -> [u8; SIGNATURE_BYTES] {
+        signature::sign(Some(&self.0), pieces)
+    }
+
+    fn verify(&self, pieces: &[&[u8]], signature: &[u8; SIGNATURE_BYTES]) -> bool {
+        signature::verify(Some(&self.0), pieces, signature)
+    }
+}
+
+impl Seal for Sealer {
+    fn seal(&mut self, record: &mut [u8]) -> Result<[u8; TAG_BYTES], RecordError> {
+        Sealer::seal(self, record).map_err(|_| RecordError)
+    }
+
+    fn is_worn(&self) -> bool {
+        Sealer::is_worn(self)
+    }
+}
+
+impl Open for Opener {
+    fn open(&mut self, record: &mut [u8], tag: &[u8; TAG_BYTES]) -> Result<(), RecordError> {
+        self.open_apart(record, tag).map_err(|_| RecordError)
+    }
+}
+
+/// The secrets of a handshake's outcome. Secure mode follows from a connection's secret.
+fn keys(side: Side, session_key: Option<Key>, connection_secret: Option<&ConnectionSecret>) -> Keys {
+    let records = connection_secret.map(|secret| {
+        let (seal, open) = secret.directions(side, Revision::One);
+        Records { seal: Box::new(seal), open: Box::new(open) }
+    });
+    Keys { sign: session_key.map(|key| -> Box<dyn Sign> { Box::new(Signer(key)) }), records }
+}
+
+/// The answer of an accepting side for a peer at `peer`, and the reason of a refusal, for the log.
+pub fn answer(step: Step, policy: &ServerPolicy, peer: Option<IpAddr>) -> (AuthAnswer, Option<Refusal>) {
+    match step {
+        Step::More(payload) => (AuthAnswer::More(payload.into()), None),
+        Step::Accepted(accepted) => (accept(*accepted), None),
+        Step::Refused(refusal) => {
+            let methods = policy.methods(peer).into_iter().map(Method::number).collect();
+            let modes = policy.modes.iter().map(|mode| mode.number()).collect();
+            (AuthAnswer::Refused { errno: refusal.errno(), methods, modes }, Some(refusal))
+        }
+    }
+}
+
+fn accept(accepted: Accepted) -> AuthAnswer {
+    let rights = match accepted.caps {
+        Granted::Everything => Rights::Everything,
+        Granted::Text(text) => Rights::Caps(text.into()),
+    };
+    let is_proven = accepted.method != Method::None;
+    let identity = Identity { name: accepted.name, is_proven, global_id: accepted.global_id, rights };
+    let keys = keys(Side::Accepting, accepted.session_key, accepted.connection_secret.as_ref());
+    AuthAnswer::Accepted { identity, wants_id: false, payload: accepted.payload.into(), keys }
+}
+
+/// A handshake that goes on.
+#[derive(Debug)]
+enum Handshake {
+    Monitor(MonitorConnect),
+    Service(ServiceConnect),
+}
+
+/// A handshake and the method that was tried.
+#[derive(Debug)]
+struct Attempt {
+    to: EntityType,
+    method: Method,
+    handshake: Handshake,
+}
+
+/// The connecting side of all connections of one party.
+///
+/// Several monitors may be asked at once. The first that lets us in is the one that is spoken with: its id and tickets
+/// are kept, and the others are left alone until its connection ends.
+#[derive(Debug)]
+pub struct Connector {
+    pub client: Client,
+    attempts: BTreeMap<ConnId, Attempt>,
+    /// The connection to the monitor that is spoken with.
+    monitor: Option<ConnId>,
+    /// The error with which a monitor last refused us.
+    denied: Option<Errno>,
+}
+
+impl Connector {
+    pub fn new(client: Client) -> Connector {
+        Connector { client, attempts: BTreeMap::new(), monitor: None, denied: None }
+    }
+
+    /// The error with which a monitor refused our name or key, unless one has let us in since.
+    pub fn denied(&self) -> Option<Errno> {
+        self.denied
+    }
+
+    /// Forgets a connection that ended.
+    pub fn closed(&mut self, conn: ConnId) {
+        self.attempts.remove(&conn);
+        if self.monitor == Some(conn) {
+            self.monitor = None;
+        }
+    }
+
+    /// Answers a step of a connection that we made.
+    pub fn answer(&mut self, conn: ConnId, step: AuthStep, now: Utime, entropy: &mut dyn Entropy) -> AuthAnswer {
+        let answered = match step {
+            AuthStep::Begin { to } => {
+                let method = self.client.method();
+                method.and_then(|method| self.begin(conn, to, method, entropy))
+            }
+            AuthStep::Challenge(payload) => self.challenged(conn, &payload, entropy),
+            AuthStep::BadMethod { method, result, methods, modes } => {
+                return self.refused(conn, method, result, methods, modes, entropy);
+            }
+            AuthStep::Done { global_id, mode, payload } => self.done(conn, global_id, mode, &payload, now),
+            AuthStep::Request { .. } | AuthStep::More(_) => Err(ClientError::OutOfTurn),
+        };
+        answered.unwrap_or_else(|error| {
+            self.attempts.remove(&conn);
+            // A ticket that is missing comes with the next renewal.
+            let again = matches!(error, ClientError::NoTicket(_));
+            AuthAnswer::Fail { cause: Cause::Authentication(error.to_string()), again }
+        })
+    }
+
+    fn begin(
+        &mut self,
+        conn: ConnId,
+        to: EntityType,
+        method: Method,
+        entropy: &mut dyn Entropy,
+    ) -> Result<AuthAnswer, ClientError> {
+        let (handshake, request) = match to {
+            EntityType::MON => {
+                let handshake = self.client.connect_monitor(method)?;
+                let request = handshake.request();
+                (Handshake::Monitor(handshake), request)
+            }
+            service => {
+                let handshake = self.client.connect_service(service, method, entropy)?;
+                let request = handshake.request(entropy);
+                (Handshake::Service(handshake), request)
+            }
+        };
+        self.attempts.insert(conn, Attempt { to, method, handshake });
+        let Request { method, modes, payload } = request;
+        let modes = modes.into_iter().map(|mode| mode.number()).collect();
+        Ok(AuthAnswer::Request { method: method.number(), modes, payload: payload.into() })
+    }
+
+    fn challenged(
+        &mut self,
+        conn: ConnId,
+        payload: &[u8],
+        entropy: &mut dyn Entropy,
+    ) -> Result<AuthAnswer, ClientError> {
+        let attempt = self.attempts.get_mut(&conn).ok_or(ClientError::OutOfTurn)?;
+        let answer = match &mut attempt.handshake {
+            Handshake::Monitor(handshake) => handshake.more(payload, entropy)?,
+            Handshake::Service(handshake) => handshake.more(payload, entropy)?,
+        };
+        Ok(AuthAnswer::More(answer.into()))
+    }
+
+    fn refused(
+        &mut self,
+        conn: ConnId,
+        method: u32,
+        result: i32,
+        methods: Vec<u32>,
+        modes: Vec<u32>,
+        entropy: &mut dyn Entropy,
+    ) -> AuthAnswer {
+        let attempt = self.attempts.remove(&conn);
+        let errno = Errno::from_result(result);
+        if let Some(attempt) = &attempt {
+            let is_other = errno == Some(Errno::EOPNOTSUPP);
+            let other = self.client.other_method(attempt.method, &methods).filter(|_| is_other);
+            if let Some(Ok(answer)) = other.map(|other| self.begin(conn, attempt.to, other, entropy)) {
+                return answer;
+            }
+        }
+        let is_monitor = attempt.as_ref().is_none_or(|attempt| attempt.to == EntityType::MON);
+        let mut again = false;
+        match attempt {
+            Some(Attempt { to, method: Method::Cephx, .. }) if !is_monitor && errno == Some(Errno::EACCES) => {
+                // The daemon may have newer secrets than the ticket, and we none for the next attempt.
+                self.client.forget_ticket(to);
+                again = true;
+            }
+            _ if is_monitor => self.denied = errno.filter(|errno| *errno != Errno::EAGAIN),
+            _ => {}
+        }
+        AuthAnswer::Fail { cause: Cause::MethodRefused { method, result, methods, modes }, again }
+    }
+
+    fn done(
+        &mut self,
+        conn: ConnId,
+        global_id: u64,
+        mode: u32,
+        payload: &[u8],
+        now: Utime,
+    ) -> Result<AuthAnswer, ClientError> {
+        let attempt = self.attempts.remove(&conn).ok_or(ClientError::OutOfTurn)?;
+        let connected = match attempt.handshake {
+            Handshake::Monitor(handshake) => {
+                if self.monitor.is_some() {
+                    return Err(ClientError::OtherMonitor);
+                }
+                let connected = handshake.done(global_id, mode, payload, now)?;
+                // Operations are known by the id: it is the client's for ever.
+                let own = self.client.global_id();
+                if own != 0 && own != connected.global_id {
+                    return Err(ClientError::OtherId { own, given: connected.global_id });
+                }
+                self.client.keep(&connected);
+                (self.monitor, self.denied) = (Some(conn), None);
+                connected
+            }
+            Handshake::Service(handshake) => handshake.done(global_id, mode, payload)?,
+        };
+        let Connected { global_id, session_key, connection_secret, .. } = connected;
+        let keys = keys(Side::Connecting, session_key, connection_secret.as_ref());
+        Ok(AuthAnswer::Connected { global_id, keys })
+    }
+}
+
+/// The accepting side of all connections to one daemon that believes tickets.
+#[derive(Debug)]
+pub struct Acceptor {
+    /// The kind of the daemon, for which tickets must be.
+    pub service: EntityType,
+    pub policy: ServerPolicy,
+    /// The service's secrets, as the monitors gave them; without any, `cephx` is refused for now.
+    pub secrets: RotatingSecrets,
+    handshakes: BTreeMap<ConnId, Pending>,
+}
+
+/// A handshake whose challenge is not answered yet.
+#[derive(Debug)]
+struct Pending {
+    accept: ServiceAccept,
+    peer: IpAddr,
+}
+
+impl Acceptor {
+    pub fn new(service: EntityType, policy: ServerPolicy) -> Acceptor {
+        Acceptor { service, policy, secrets: RotatingSecrets::default(), handshakes: BTreeMap::new() }
+    }
+
+    /// Forgets a connection that ended.
+    pub fn closed(&mut self, conn: ConnId) {
+        self.handshakes.remove(&conn);
+    }
+
+    /// Answers a step of a connection that was made to us, and gives the reason of a refusal, for the log.
+    pub fn answer(
+        &mut self,
+        conn: ConnId,
+        step: AuthStep,
+        now: Utime,
+        entropy: &mut dyn Entropy,
+    ) -> (AuthAnswer, Option<Refusal>) {
+        let (outcome, peer) = match step {
+            AuthStep::Request { addr, method, modes, payload, .. } => {
+                let peer = addr.ip();
+                let (outcome, accept) =
+                    ServiceAccept::begin(&mut self.view(peer, now, entropy), method, &modes, &payload);
+                self.handshakes.extend(accept.map(|accept| (conn, Pending { accept, peer })));
+                (outcome, Some(peer))
+            }
+            AuthStep::More(payload) => match self.handshakes.remove(&conn) {
+                Some(Pending { accept, peer }) => {
+                    (accept.more(&mut self.view(peer, now, entropy), &payload), Some(peer))
+                }
+                None => (Step::Refused(Refusal::OutOfTurn), None),
+            },
+            _ => (Step::Refused(Refusal::OutOfTurn), None),
+        };
+        answer(outcome, &self.policy, peer)
+    }
+
+    fn view<'a>(&'a self, peer: IpAddr, now: Utime, entropy: &'a mut dyn Entropy) -> ServiceView<'a> {
+        ServiceView {
+            service: self.service,
+            policy: &self.policy,
+            secrets: &self.secrets,
+            now,
+            tolerance: TOLERANCE,
+            peer: Some(peer),
+            entropy,
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Parties prove who they are, and get ids and tickets.
+//!
+//! The caller carries a handshake: it hands in what a connection's other end says ([`Monitor::authenticate`]) and says
+//! when the connection is over ([`Monitor::hung_up`]). A peer that is accepted becomes the other end of a session
+//! whose global id is its own. Before a policy is set ([`Monitor::set_auth_policy`]) nobody proves anything.
+
+use super::session::Session;
+use super::{Monitor, MonitorAction, Now};
+use crate::MonState;
+use crate::identity::{Party, Standing};
+use crate::state::{KnownEntities, SERVICES};
+use crate::update::Update;
+use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, requests};
+use auth::cephx::service::{ServiceAccept, ServiceView};
+use auth::clock::TOLERANCE;
+use auth::{Granted, KeyKind, Method, Refusal, ServerPolicy, Step};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::ops::Range;
+use std::time::Duration;
+use tracing::info;
+use types::{EntityType, Utime};
+use wire::messages as msg;
+use wire::msgr::{ConnId, SessionId};
+use wire::nacre::quorum::Proven;
+
+/// Handshakes that go on at a time, or whose sessions have not begun. The oldest is forgotten beyond it: its other end
+/// begins anew.
+const HANDSHAKES_MAX: usize = 20_000;
+/// Least time for which a ticket is good, whatever the options say.
+const TICKET_LIFETIME_MIN: Duration = Duration::from_secs(1);
+
+/// A peer's part of a handshake.
+#[derive(Clone, Copy, Debug)]
+pub enum Said<'a> {
+    /// The number of a method, the peer's connection modes, best first, and the method's first payload.
+    Request { method: u32, modes: &'a [u32], payload: &'a [u8] },
+    /// The answer to [`Step::More`].
+    More(&'a [u8]),
+}
+
+/// The address that a peer has come to. Rights at one are none at the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum At {
+    Monitor,
+    Manager,
+}
+
+impl At {
+    fn of(session: &Session) -> At {
+        if session.is_at_manager { At::Manager } else { At::Monitor }
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum Handshake {
+    Monitor(MonitorAccept),
+    Manager(ServiceAccept),
+    /// The peer is accepted at one of the two addresses, and its session has not begun.
+    Accepted(At, Box<Party>),
+}
+
+/// Handshakes, and what they need beside the state.
+#[derive(Default, Debug)]
+pub(super) struct Authentication {
+    /// Methods that are allowed; `None`: nobody proves anything, and everybody may do everything.
+    policy: Option<ServerPolicy>,
+    /// Handshakes, each with the address at the connection's other end.
+    pub(super) handshakes: BTreeMap<ConnId, (Option<IpAddr>, Handshake)>,
+    /// Ids that this monitor may give.
+    pub(super) ids: VecDeque<Range<u64>>,
+}
+
+impl Authentication {
+    fn next_id(&mut self) -> Option<u64> {
+        while self.ids.front().is_some_and(Range::is_empty) {
+            self.ids.pop_front();
+        }
+        self.ids.front_mut()?.next()
+    }
+
+    /// True if peers have to be accepted before they may do anything.
+    pub fn is_asked_for(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// True if there is a method that needs secrets of services.
+    fn gives_tickets(&self) -> bool {
+        self.policy.as_ref().is_some_and(|policy| policy.cephx)
+    }
+
+    fn keep(&mut self, conn: ConnId, from: Option<IpAddr>, handshake: Handshake) {
+        self.handshakes.insert(conn, (from, handshake));
+        if self.handshakes.len() > HANDSHAKES_MAX {
+            self.handshakes.pop_first();
+        }
+    }
+
+    /// Takes out the accepted peer whose session begins.
+    fn take(&mut self, session: &Session) -> Option<Party> {
+        let (at, peer) = (At::of(session), &session.peer);
+        let is_it = |handshake: &Handshake| match handshake {
+            Handshake::Accepted(came_to, identity) => {
+                *came_to == at && identity.global_id() == Some(peer.global_id) && identity.name == peer.auth_name
+            }
+            _ => false,
+        };
+        let conn = *self.handshakes.iter().rfind(|(_, (_, handshake))| is_it(handshake))?.0;
+        match self.handshakes.remove(&conn)? {
+            (_, Handshake::Accepted(_, identity)) => Some(*identity),
+            _ => None,
+        }
+    }
+}
+
+impl Monitor {
+    /// Sets what parties may use to prove who they are. To be called before [`Monitor::start`].
+    pub fn set_auth_policy(&mut self, policy: ServerPolicy) {
+        self.authentication.policy = Some(policy);
+    }
+
+    /// Takes ids that no other monitor gives, nor anybody else of this one ([`MonitorAction::GlobalIds`]).
+    pub fn take_global_ids(&mut self, ids: Range<u64>) {
+        self.authentication.ids.push_back(ids);
+    }
+
+    /// Returns the count of ids that [`Monitor::authenticate`] can give.
+    pub fn global_ids_left(&self) -> u64 {
+        self.authentication.ids.iter().map(|ids| ids.end.saturating_sub(ids.start)).sum()
+    }
+
+    /// Answers what the other end of a connection, which is at `from`, says to prove who it is.
+    pub fn authenticate(&mut self, now: Now, conn: ConnId, from: Option<IpAddr>, said: Said<'_>) -> Step {
+        let before = self.authentication.handshakes.remove(&conn).map(|(_, handshake)| handshake);
+        let (step, next) = self.with_view(now, from, |view| match (said, before) {
+            (Said::Request { method, modes, payload }, None) => MonitorAccept::begin(view, method, modes, payload),
+            (Said::More(payload), Some(Handshake::Monitor(accept))) => (accept.more(view, payload), None),
+            _ => (Step::Refused(Refusal::OutOfTurn), None),
+        });
+        self.concluded((conn, At::Monitor), from, step, next.map(Handshake::Monitor))
+    }
+
+    /// Answers what the other end of a connection to the manager's address says to prove who it is.
+    pub fn authenticate_at_manager(&mut self, now: Now, conn: ConnId, from: Option<IpAddr>, said: Said<'_>) -> Step {
+        let before = self.authentication.handshakes.remove(&conn).map(|(_, handshake)| handshake);
+        let none = Default::default();
+        let policy = self.authentication.policy.clone().unwrap_or_else(nobody_proves);
+        let mut entropy = fill(&mut self.entropy);
+        let mut view = ServiceView {
+            service: EntityType::MGR,
+            policy: &policy,
+            secrets: self.state.service_secrets.get(&EntityType::MGR).unwrap_or(&none),
+            now: now.wall,
+            tolerance: TOLERANCE,
+            peer: from,
+            entropy: &mut entropy,
+        };
+        let (step, next) = match (said, before) {
+            (Said::Request { method, modes, payload }, None) => ServiceAccept::begin(&mut view, method, modes, payload),
+            (Said::More(payload), Some(Handshake::Manager(accept))) => (accept.more(&mut view, payload), None),
+            _ => (Step::Refused(Refusal::OutOfTurn), None),
+        };
+        drop(entropy);
+        self.concluded((conn, At::Manager), from, step, next.map(Handshake::Manager))
+    }
+
+    /// Keeps the outcome of a step.
+    fn concluded(
+        &mut self,
+        (conn, at): (ConnId, At),
+        from: Option<IpAddr>,
+        step: Step,
+        next: Option<Handshake>,
+    ) -> Step {
+        match (&step, next) {
+            (Step::More(_), Some(next)) => self.authentication.keep(conn, from, next),
+            (Step::Accepted(accepted), _) => {
+                let identity = Party::accepted(accepted, from);
+                // A session that stands may go on over another connection: what its other end proves from now on is
+                // what counts.
+                let mut stands = self.sessions.values_mut().filter(|known| At::of(known) == at);
+                let stands = stands.find(|known| known.is_of(&identity));
+                if let Some(known) = stands {
+                    known.identity = identity.clone();
+                }
+                self.authentication.keep(conn, from, Handshake::Accepted(at, Box::new(identity)));
+            }
+            (Step::Refused(refusal), _) => {
+                let from = from.map_or_else(|| "unknown".to_owned(), |from| from.to_string());
+                info!("a peer at {from} is refused: {refusal}");
+            }
+            (Step::More(_), None) => {}
+        }
+        step
+    }
+
+    /// Forgets the handshake of a connection that is over.
+    pub fn hung_up(&mut self, conn: ConnId) {
+        self.authentication.handshakes.remove(&conn);
+    }
+
+    /// Finds out who is at the other end of a session that begins.
+    pub(super) fn identify(&mut self, session: &mut Session) {
+        session.identity = match self.authentication.take(session) {
+            Some(identity) => identity,
+            None if self.authentication.is_asked_for() => Party::unknown(&session.peer.auth_name),
+            None => Party::claimed(&session.peer.auth_name),
+        };
+    }
+
+    /// Returns what the other end of a session has proven, for the leader.
+    pub fn proven(&self, session: SessionId) -> Option<Proven> {
+        let identity = &self.sessions.get(&session)?.identity;
+        let caps = match &identity.granted {
+            Granted::Text(caps) if identity.standing == Standing::Proven => caps.clone(),
+            _ => return None,
+        };
+        Some(Proven { caps, from: identity.from.map(|from| from.to_string()).unwrap_or_default() })
+    }
+
+    /// Returns another monitor's word on a party, if that monitor asks for proofs as this one does.
+    pub(super) fn believed(&self, identity: Party) -> Party {
+        match identity.standing {
+            Standing::Claimed if self.authentication.is_asked_for() => Party::unknown(&identity.name),
+            _ => identity,
+        }
+    }
+
+    /// Ends the sessions of those whose key was replaced or removed, and renews the rights of the others.
+    pub(super) fn judge_anew(&mut self, out: &mut Vec<MonitorAction>) {
+        let mut ended = Vec::new();
+        for (session, known) in &mut self.sessions {
+            if known.identity.standing != Standing::Proven || known.is_at_manager {
+                continue;
+            }
+            let name = known.identity.name.to_string();
+            let entry = self.state.auth.get(&name);
+            let is_good = entry.is_some_and(|entry| match &known.identity.accepted {
+                Some(accepted) => std::iter::once(&entry.key).chain(&entry.pending_key).any(|key| accepted.proves(key)),
+                None => true,
+            });
+            match entry.and_then(|entry| entry.caps.get("mon")).filter(|_| is_good) {
+                Some(caps) => known.identity.grant(Granted::Text(caps.clone())),
+                None => ended.push(*session),
+            }
+        }
+        for session in ended {
+            self.proposals.forget(session);
+            if let Some(gone) = self.sessions.remove(&session) {
+                info!("{} at {}: closing its session, its key is no longer good", gone.identity.name, gone.peer.addrs);
+                self.volatile.services.closed(session, self.volatile.now);
+                out.push(MonitorAction::Close { session });
+            }
+        }
+    }
+
+    /// Answers a request for tickets or secrets on a session.
+    pub(super) fn auth_request(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        tid: u64,
+        request: &msg::Auth,
+        out: &mut Vec<MonitorAction>,
+    ) {
+        let known = &self.sessions[&session];
+        let (peer, from) = (known.identity.accepted.clone(), known.identity.from);
+        let (global_id, method) = (known.peer.global_id, Method::Cephx.number());
+        let answer = match peer {
+            Some(peer) if request.method == method => {
+                self.with_view(now, from, |view| requests(view, &peer, &request.payload))
+            }
+            _ => Err(Refusal::Method(request.method)),
+        };
+        let reply = match answer {
+            Ok(payload) => {
+                msg::AuthReply { method, result: 0, global_id, payload: payload.into(), status: String::new() }
+            }
+            Err(refusal) => {
+                let peer = &self.sessions[&session].peer;
+                info!("{} at {}: a request for tickets is refused: {refusal}", peer.auth_name, peer.addrs);
+                let result = refusal.errno().as_result();
+                msg::AuthReply { method, result, global_id, payload: Default::default(), status: String::new() }
+            }
+        };
+        self.send(session, tid, reply, out);
+    }
+
+    fn with_view<T>(&mut self, now: Now, from: Option<IpAddr>, part: impl FnOnce(&mut MonitorView<'_>) -> T) -> T {
+        let policy = self.authentication.policy.clone().unwrap_or_else(nobody_proves);
+        let lifetimes = good_for(&self.state, now.wall);
+        let authentication = &mut self.authentication;
+        part(&mut MonitorView {
+            policy: &policy,
+            entities: &KnownEntities(&self.state.auth),
+            secrets: &self.state.service_secrets,
+            lifetimes,
+            new_global_id: &mut || authentication.next_id(),
+            now: now.wall,
+            tolerance: TOLERANCE,
+            peer: from,
+            entropy: &mut fill(&mut self.entropy),
+        })
+    }
+
+    /// For a leader: adds new secrets of services whose present ones grow old.
+    pub(super) fn secret_updates(&mut self, now: Now, updates: &mut Vec<Update>) {
+        if !self.authentication.gives_tickets() {
+            return;
+        }
+        let kinds = self.authentication.policy.as_ref().map(|policy| &policy.key_kinds[..]).unwrap_or_default();
+        let kind = if kinds.contains(&KeyKind::Aes256k) { KeyKind::Aes256k } else { KeyKind::Aes };
+        let lifetimes = lifetimes(&self.state);
+        for service in SERVICES {
+            let mut secrets = self.state.service_secrets.get(&service).cloned().unwrap_or_default();
+            let lifetime = if service == EntityType::AUTH { lifetimes.monitor } else { lifetimes.service };
+            if secrets.rotate(now.wall, lifetime, kind, &mut fill(&mut self.entropy)) {
+                updates.push(Update::ServiceSecrets { service, secrets });
+            }
+        }
+    }
+}
+
+/// The policy where nobody proves anything.
+fn nobody_proves() -> ServerPolicy {
+    ServerPolicy { cephx: false, none: auth::NoneFrom::Everybody, ..ServerPolicy::cephx() }
+}
+
+/// Random bytes of a monitor's source, as many as are wanted.
+fn fill(source: &mut super::Entropy) -> impl FnMut(&mut [u8]) {
+    move |out: &mut [u8]| {
+        for chunk in out.chunks_mut(32) {
+            chunk.copy_from_slice(&source()[..chunk.len()]);
+        }
+    }
+}
+
+/// Returns the times for which tickets are good by the options.
+fn lifetimes(state: &MonState) -> TicketLifetimes {
+    let seconds = |option: &str, default: Duration| {
+        let seconds = state.mon_number::<f64>(option).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        seconds.filter(|lifetime| !lifetime.is_zero()).map_or(default, |lifetime| lifetime.max(TICKET_LIFETIME_MIN))
+    };
+    let default = TicketLifetimes::default();
+    TicketLifetimes {
+        monitor: seconds("auth_mon_ticket_ttl", default.monitor),
+        service: seconds("auth_service_ticket_ttl", default.service),
+    }
+}
+
+/// Returns the times for which tickets of this moment are good: no longer than their secrets are kept, also after an
+/// option was raised.
+fn good_for(state: &MonState, now: Utime) -> TicketLifetimes {
+    let TicketLifetimes { monitor, service } = lifetimes(state);
+    let kept = |services: &[EntityType]| {
+        let secrets = services.iter().filter_map(|service| state.service_secrets.get(service));
+        let newest = secrets.filter_map(|secrets| secrets.find(secrets.range().1));
+        newest.map(|secret| secret.expires.to_unix().saturating_sub(now.to_unix())).min().unwrap_or(Duration::MAX)
+    };
+    let (of_monitors, of_daemons) = (kept(&SERVICES[..1]), kept(&SERVICES[1..]));
+    TicketLifetimes {
+        monitor: monitor.min(of_monitors).max(TICKET_LIFETIME_MIN),
+        service: service.min(of_daemons).max(TICKET_LIFETIME_MIN),
+    }
+}
