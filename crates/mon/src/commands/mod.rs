@@ -87,6 +87,7 @@ use control::{Format, arguments, signature, xml};
 use serde_json::Value;
 use types::{EntityName, Errno, OsdId, Utime};
 use wire::EntityAddrVec;
+use wire::messages::CommandReply;
 
 /// One command as it came.
 #[derive(Clone)]
@@ -171,6 +172,18 @@ impl Reply {
 
     pub fn error(errno: Errno, status: impl Into<String>) -> Reply {
         Reply { code: errno.as_result(), status: status.into(), output: Bytes::new() }
+    }
+}
+
+impl From<CommandReply> for Reply {
+    fn from(reply: CommandReply) -> Reply {
+        Reply { code: reply.result, status: reply.status, output: reply.output.into_bytes() }
+    }
+}
+
+impl From<Reply> for CommandReply {
+    fn from(reply: Reply) -> CommandReply {
+        CommandReply { result: reply.code, status: reply.status, output: reply.output.into() }
     }
 }
 
