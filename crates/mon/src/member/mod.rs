@@ -21,6 +21,7 @@ mod routing;
 mod tests;
 
 pub use crate::bounds::raft_config;
+use crate::identity::Party;
 use crate::log::{Identity, Loaded};
 use crate::monitor::{self, Entropy, Monitor, Now};
 use crate::{MonState, volatile::ClockSample};
@@ -202,7 +203,8 @@ impl Member {
 
     /// Answers a command to this monitor that came by its admin socket.
     pub fn told(&mut self, now: Now, line: &str) -> CommandReply {
-        self.monitor.told(now, EntityName { kind: EntityType::CLIENT, num: 0 }, line).into()
+        let from = EntityName { kind: EntityType::CLIENT, num: 0 };
+        self.monitor.told(now, from, &Party::local_administrator(), line).into()
     }
 
     pub fn monitor(&self) -> &Monitor {

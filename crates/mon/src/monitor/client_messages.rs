@@ -197,7 +197,8 @@ impl Monitor {
         match too_large {
             Some(why) => self.refuse(request, Errno::E2BIG, why, out),
             None if tell => {
-                let reply = self.told(now, from, request.cmd.first().map(String::as_str).unwrap_or_default());
+                let line = request.cmd.first().map(String::as_str).unwrap_or_default();
+                let reply = self.told(now, from, &request.who, line);
                 self.answer(PendingAnswer::Command(request, reply), out);
             }
             None => self.command(now, request, out),

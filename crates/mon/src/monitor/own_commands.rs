@@ -5,6 +5,7 @@
 
 use super::Monitor;
 use crate::commands::{self, Reply};
+use crate::identity::Party;
 use crate::monitor::Now;
 use crate::options;
 use control::counters::{Counters, Measure, Section, counter, no_histograms, schema};
@@ -64,8 +65,11 @@ impl Monitor {
         self.own_commands.settings = settings;
     }
 
-    /// Answers a command to this monitor in person, one JSON object.
-    pub fn told(&mut self, now: Now, from: EntityName, line: &str) -> Reply {
+    /// Answers a command to this monitor in person, one JSON object, as far as `who` has the right to it.
+    pub fn told(&mut self, now: Now, from: EntityName, who: &Party, line: &str) -> Reply {
+        if let Err(refusal) = commands::check_tell(who, line) {
+            return refusal;
+        }
         let told = match table().read(line) {
             Ok(told) => told,
             Err(refusal) => return Reply::error(Errno::EINVAL, refusal.to_string()),
@@ -76,7 +80,7 @@ impl Monitor {
             return reply.into();
         }
         match told.prefix.as_str() {
-            "mon_status" | "quorum_status" | "sessions" | "version" => self.told_in_person(now, from, line),
+            "mon_status" | "quorum_status" | "sessions" | "version" => self.told_in_person(now, (from, who), line),
             "get_command_descriptions" => told.value(&table().descriptions(Vec::new())).into(),
             "help" => told.value(&table().help()).into(),
             "add_bootstrap_peer_hint" | "add_bootstrap_peer_hintv" => self.peer_hint(&told),
@@ -100,12 +104,13 @@ impl Monitor {
     }
 
     /// Has a command answered by the handler that answers it to everybody.
-    fn told_in_person(&mut self, now: Now, from: EntityName, line: &str) -> Reply {
+    fn told_in_person(&mut self, now: Now, (from, who): (EntityName, &Party), line: &str) -> Reply {
         let sessions = if commands::asks_for_sessions(line) { self.session_infos() } else { Vec::new() };
         let request = commands::Request {
             command: line,
             input: Default::default(),
             from,
+            who,
             tell: true,
             to_manager: false,
             sessions: &sessions,
@@ -174,11 +179,16 @@ mod tests {
     use crate::MonState;
     use serde_json::{Value, json};
     use types::{EntityType, Utime};
+    use wire::basic::AuthName;
 
     fn ask(monitor: &mut Monitor, line: Value) -> (i32, String, Value) {
+        ask_as(monitor, &Party::claimed(&Default::default()), line)
+    }
+
+    fn ask_as(monitor: &mut Monitor, who: &Party, line: Value) -> (i32, String, Value) {
         let now = Now { since_start: Default::default(), wall: Utime::ZERO };
         let from = EntityName { kind: EntityType::CLIENT, num: 1 };
-        let Reply { code, status, output } = monitor.told(now, from, &line.to_string());
+        let Reply { code, status, output } = monitor.told(now, from, who, &line.to_string());
         (code, status, serde_json::from_slice(&output).unwrap_or_default())
     }
 
@@ -203,6 +213,37 @@ mod tests {
         assert_eq!(number(&it), Some(50), "a state that comes from the leader ends nothing");
         ask(&mut it, json!({"prefix": "config unset", "var": "mon_max_pg_per_osd"}));
         assert_eq!(number(&it), Some(100));
+    }
+
+    #[test]
+    fn a_monitor_is_told_by_who_has_all_rights_with_monitors_or_the_one_to_that_command() {
+        let mut it = monitor();
+        let name = AuthName::new(EntityType::CLIENT, "x");
+        let set = json!({"prefix": "config set", "var": "mon_max_pg_per_osd", "val": ["50"]});
+        let show = json!({"prefix": "config show"});
+        let cases = [
+            ("allow *", [0, 0]),
+            ("allow rwx", [0, 0]),
+            ("allow rw", [-13, -13]),
+            ("allow profile osd", [-13, -13]),
+            ("allow command \"config show\"", [-13, 0]),
+            ("allow command \"config set\" with var=mon_max_pg_per_osd", [0, -13]),
+            ("allow command \"config set\" with var=mon_max_pool_pg_num", [-13, -13]),
+            ("", [-13, -13]),
+        ];
+        for (caps, expected) in cases {
+            let who = Party::vouched_for(&name, caps.to_owned(), None);
+            for (line, code) in [&set, &show].into_iter().zip(expected) {
+                let (got, status, _) = ask_as(&mut it, &who, line.clone());
+                assert_eq!(got, code, "{caps}: {line}: {status}");
+                assert!(code == 0 || status == "insufficient caps", "{status}");
+            }
+            let was_set = it.state.mon_number::<u64>("mon_max_pg_per_osd") == Some(50);
+            assert_eq!(was_set, expected[0] == 0, "{caps}");
+            ask(&mut it, json!({"prefix": "config unset", "var": "mon_max_pg_per_osd"}));
+        }
+        assert_eq!(ask_as(&mut it, &Party::unknown(&name), show.clone()).0, -13);
+        assert_eq!(ask_as(&mut it, &Party::local_administrator(), show).0, 0);
     }
 
     #[test]

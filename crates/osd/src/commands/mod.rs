@@ -1,8 +1,8 @@
 //! Commands to this OSD: `ceph tell osd.N ...`, and those that come by its admin socket.
 //!
 //! * `table`, below — start here: all commands but those about one group.
-//! * [`Asked`]: a command as it came. [`Work`]: something that a command has the OSD do. Other commands are answered from
-//!   [`Facts`].
+//! * [`Asked`]: a command as it came. [`Work`]: something that a command has the OSD do. Other commands are answered
+//!   from [`Facts`].
 //! * [`groups`]: commands about one placement group. [`perf`]: counters. [`dumps`]: lists. [`op_dump`]: operations.
 //! * [`tuned`]: options that an OSD acts on while it runs.
 

@@ -1,4 +1,5 @@
-//! Running counts of an OSD. Each count that Ceph has, too, has Ceph's name; counts that an OSD does not keep are absent.
+//! Running counts of an OSD. Each count that Ceph has, too, has Ceph's name; counts that an OSD does not keep are
+//! absent.
 
 use super::Facts;
 use control::counters::{Counter, Measure, Section, counter};

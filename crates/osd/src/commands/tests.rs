@@ -1,7 +1,7 @@
 //! Answers beside those of a Ceph 16.2.15.
 //!
-//! `fixtures/answers.jsonl` has a line per command as `ceph tell osd.0` took it: its words, the exit status, the text for
-//! people, and the structure of the answer: `number`, `text` and `bool` stand for values.
+//! `fixtures/answers.jsonl` has a line per command as `ceph tell osd.0` took it: its words, the exit status, the text
+//! for people, and the structure of the answer: `number`, `text` and `bool` stand for values.
 
 use super::*;
 use control::signature::{Kind, Signature};
@@ -30,8 +30,8 @@ const UNKNOWN: &[&str] = &[
     "smart",
 ];
 
-/// Parts of a Ceph's answers that are absent: caches that an OSD does not have. Running counts have an exception of their
-/// own.
+/// Parts of a Ceph's answers that are absent: caches that an OSD does not have. Running counts have an exception of
+/// their own.
 const ABSENT: &[&str] = &["bluestore_onode", "bluestore_buffers"];
 
 fn op(tid: u64, began_s: u64, took_us: Option<u32>) -> OpSample {
