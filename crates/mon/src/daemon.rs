@@ -1,12 +1,13 @@
 //! A monitor as a process: making its store, opening it, running it.
 
 use crate::bootstrap::{BootstrapSpec, bootstrap};
-use crate::driver::{self, DriverError, ManagerEndpoint};
+use crate::driver::{self, Doors, DriverError, ManagerEndpoint};
 use crate::log::{Identity, Loaded, LogError, MemberLog, RedbLog};
 use crate::member::{Member, MemberConfig, MemberError, raft_config};
 use crate::monitor::Entropy;
 use crate::state::{MANAGER_GID, MonState};
 use crate::update::Update;
+use control::Settings;
 use raft::{Membership, ServerId, Snapshot, Stored};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -37,6 +38,10 @@ pub struct MonOptions {
     pub peers: Vec<EntityAddrVec>,
     /// Facts that `ceph mon metadata` shows.
     pub metadata: BTreeMap<String, String>,
+    /// Options that it starts with. [`new_settings`](crate::monitor::own_commands::new_settings) makes them.
+    pub settings: Settings,
+    /// Where programs on this machine may ask the monitor. `None`: nowhere.
+    pub admin_socket: Option<PathBuf>,
 }
 
 /// Reasons why a monitor does not run.
@@ -187,9 +192,11 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
         raft: raft_config(),
     };
     let start = BootClock::start();
-    let member = Member::new(loaded, config, entropy, driver::now(start))?;
+    let mut member = Member::new(loaded, config, entropy, driver::now(start))?;
+    member.set_settings(options.settings.clone());
     let manager = ManagerEndpoint { messenger: manager_messenger, listener: manager_listener };
-    driver::run(member, start, messenger, Box::new(log), listeners, manager, shutdown).await?;
+    let doors = Doors { listeners, manager, admin_socket: options.admin_socket };
+    driver::run(member, start, messenger, Box::new(log), doors, shutdown).await?;
     info!("mon.{name} has stopped");
     Ok(())
 }

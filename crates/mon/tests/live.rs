@@ -57,6 +57,8 @@ impl Cluster {
 
     fn start(&mut self) {
         let options = MonOptions {
+            settings: mon::monitor::own_commands::new_settings("a"),
+            admin_socket: None,
             name: "a".to_owned(),
             data: self.folder.0.clone(),
             bind: Vec::new(),
@@ -234,6 +236,8 @@ fn a_store_is_made_once_and_belongs_to_one_name() {
     assert!(again.to_string().contains("already holds"), "{again}");
     cluster.stop();
     let options = MonOptions {
+        settings: mon::monitor::own_commands::new_settings("a"),
+        admin_socket: None,
         name: "b".to_owned(),
         data: cluster.folder.0.clone(),
         bind: Vec::new(),

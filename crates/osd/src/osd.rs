@@ -1,10 +1,14 @@
 //! The reactor's handler of an OSD.
 
+mod commanding;
+mod from_monitor;
 mod handing_over;
+mod metadata;
 
 use crate::OsdConfig;
 use crate::beacon;
 use crate::clock_watch::ClockWatch;
+use crate::commands::Asker;
 use crate::connection_shares::ConnectionShares;
 use crate::device_files::DeviceFiles;
 use crate::failure::{Failure, NotReady, StorePlace};
@@ -17,6 +21,8 @@ use crate::peers::Peers;
 use crate::run::Stop;
 use crate::shard_making::{limits, make_shard, ready_store, store_memory};
 use crate::shards::{Division, Others, ToWorker};
+use commanding::Commands;
+use metadata::metadata;
 use osdmap::OsdState;
 use pg::Shard;
 use pg::ops::Limits;
@@ -30,8 +36,7 @@ use store::{IoDone, IoId, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
 use wire::messages::{self, Command, Ping, kind_name};
 use wire::msgr::{self, Config, Messenger, SessionId};
-use wire::nacre::mon::{OSD_SHARDS, OsdBoot, OsdFailure, OsdGoingDown, OsdRefused};
-use wire::nacre::{FIRST_KIND, kind};
+use wire::nacre::mon::{OsdBoot, OsdFailure, OsdGoingDown};
 use wire::{DecodeError, EntityAddrVec, Envelope, Message, Target};
 
 /// Numbers of timers.
@@ -90,6 +95,7 @@ struct Running {
     /// Value of [`Limits::message_bytes`].
     message_bytes: usize,
     clock_watch: ClockWatch,
+    commands: Commands,
 }
 
 /// One OSD in one reactor: its first shard, and all work that concerns the OSD as a whole.
@@ -310,6 +316,7 @@ impl Osd {
             disk_wait: DiskWait::default(),
             message_bytes: self.limits.message_bytes,
             clock_watch: ClockWatch::default(),
+            commands: Commands::new(self.config.clone()),
         }));
         self.stop.opened();
         self.tick(io);
@@ -513,7 +520,10 @@ impl Running {
     fn client_message(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, began: Duration) {
         let outcome = match envelope.header.kind {
             messages::OsdOp::TYPE => self.client_op(session, envelope, began),
-            Command::TYPE => Command::open(envelope).map(|command| self.command(io, session, envelope, &command)),
+            Command::TYPE => Command::open(envelope).map(|command| {
+                let asker = Asker::Client { session, tid: envelope.header.tid };
+                self.command(io, asker, command.cmd.first().map(String::as_str).unwrap_or_default());
+            }),
             Ping::TYPE => {
                 let pong = Ping { status: None }.seal(envelope.header.tid, Target::default());
                 self.public.messenger.send(session, pong);
@@ -542,37 +552,6 @@ impl Running {
         self.others.forget_early(session);
         self.others.tell_all(|| ToWorker::ClientClosed { session });
         self.shard.client_closed(session);
-    }
-
-    fn monitor_message(&mut self, envelope: &Envelope) {
-        let outcome = match envelope.header.kind {
-            messages::OsdMap::TYPE => messages::OsdMap::open(envelope).map(|maps| self.maps_came(maps)),
-            messages::MonMap::TYPE => messages::MonMap::open(envelope).and_then(|message| {
-                let map: osdmap::MonMap = wire::Decode::from_slice(&message.map)?;
-                self.monitor.are_now(map.by_rank().map(|mon| mon.addrs.clone()).collect());
-                Ok(())
-            }),
-            kind::OSD_REFUSED => OsdRefused::open(envelope).map(|refused| {
-                if self.refused.as_ref() != Some(&refused.reason) {
-                    tracing::error!("the monitors do not let {} serve: {}", refused.osd, refused.reason);
-                    self.refused = Some(refused.reason);
-                }
-            }),
-            kind::OSD_GOING_DOWN_ACK => {
-                if let Some(leaving) = &mut self.leaving {
-                    leaving.acknowledged();
-                }
-                Ok(())
-            }
-            own if own >= FIRST_KIND => {
-                self.others.tell_all(|| ToWorker::FromMonitor(envelope.clone()));
-                self.shard.monitor_message(envelope)
-            }
-            _ => Ok(()),
-        };
-        if let Err(e) = outcome {
-            tracing::error!(kind = kind_name(envelope.header.kind), "malformed message from a monitor: {e}");
-        }
     }
 
     fn cluster_event(&mut self, event: msgr::Output) {
@@ -624,35 +603,6 @@ impl Running {
         }
         self.beacon_at
     }
-}
-
-/// Metadata that `ceph osd metadata` shows.
-fn metadata(config: &OsdConfig, shards: usize, boot: &OsdBoot) -> BTreeMap<String, String> {
-    let uname = rustix::system::uname();
-    let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
-    let rotational = if config.device_class == "hdd" { "1" } else { "0" };
-    let own = [
-        ("ceph_version", VERSION.to_owned()),
-        ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
-        ("ceph_release", "pacific".to_owned()),
-        ("hostname", text(uname.nodename())),
-        ("kernel_version", text(uname.release())),
-        ("arch", text(uname.machine())),
-        ("os", text(uname.sysname())),
-        ("osd_data", config.devices.main.display().to_string()),
-        ("osd_objectstore", "nacre".to_owned()),
-        (OSD_SHARDS, shards.to_string()),
-        ("front_addr", boot.public_addrs.to_string()),
-        ("back_addr", boot.cluster_addrs.to_string()),
-        ("hb_front_addr", boot.hb_front_addrs.to_string()),
-        ("hb_back_addr", boot.hb_back_addrs.to_string()),
-        ("default_device_class", config.device_class.clone()),
-        ("rotational", rotational.to_owned()),
-        ("journal_rotational", rotational.to_owned()),
-    ];
-    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
-    // Facts about the machine in the configuration replace those found here.
-    own.chain(config.machine.clone()).collect()
 }
 
 impl<I: Io> Handler<I> for Osd {
@@ -738,6 +688,10 @@ impl<I: Io> Handler<I> for Osd {
         run.pump_links(io);
         // The workers begin while this shard does its own part.
         run.others.flush();
+        for (line, answers) in self.stop.take_questions() {
+            run.command(io, Asker::Socket(answers), &line);
+        }
+        run.commands_go_on(io);
         run.maps_go_on();
         if std::mem::take(&mut run.map_is_new) {
             run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, self.heartbeats.as_ref(), now);
@@ -785,7 +739,8 @@ impl<I: Io> Handler<I> for Osd {
         }
         let messengers = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake()];
         let store_work = run.shard.store().wants_turn().then_some(now);
-        let wakes = messengers.into_iter().chain([Some(beacon_at), run.shard.next_wake(), store_work]);
+        let wakes =
+            messengers.into_iter().chain([Some(beacon_at), run.shard.next_wake(), store_work, run.commands.wake()]);
         if let Some(at) = wakes.flatten().min() {
             io.set_timer(at.max(now + Duration::from_millis(1)), MESSENGERS);
         }

@@ -319,6 +319,8 @@ impl Cluster {
             scrub_period: SCRUB_PERIOD,
             unix_zero: Duration::from_secs(1_700_000_000) + self.world.now(),
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
+            settings: osd::new_settings(OsdId(osd as i32)),
+            admin_socket: None,
         }
     }
 

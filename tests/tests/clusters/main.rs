@@ -42,5 +42,6 @@ mod shards;
 mod snapshots;
 mod space;
 mod store_cli;
+mod tell;
 mod watch;
 mod why;
