@@ -32,8 +32,11 @@ impl Default for History {
     }
 }
 
+/// Sets what an option is about.
+type Setter = fn(&mut Tuned, f64);
+
 /// Each option, and what it sets. A value that is out of bounds sets the nearest one within them.
-const OPTIONS: &[(&str, fn(&mut Tuned, f64))] = &[
+const OPTIONS: &[(&str, Setter)] = &[
     ("osd_deep_scrub_interval", |it, value| it.check_period = seconds(value)),
     ("osd_max_backfills", |it, value| it.shards.healing_groups = count(value).max(1)),
     ("osd_op_complaint_time", |it, value| it.shards.complain_after = seconds(value)),
