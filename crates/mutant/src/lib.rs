@@ -128,6 +128,7 @@ mutants! {
     OverwriteNotUndone "overwrite-not-undone" Coding "what an overwrite replaced on a shard does not come back",
     OmapNotUndone "omap-not-undone" Coding "keys of an omap stay what an update made them when it is taken back",
     QuestionsOfAnyProcess "questions-of-any-process" Replication "an OSD that has restarted takes answers to what its former process asked",
+    DifferenceWritten "difference-written" Coding "parity shards become the change of parity instead of changing by it",
     ParityNotWritten "parity-not-written" Coding "an overwrite does not change the parity shards",
     ReceiverTrusts "receiver-trusts" Recovery "sender and receiver of an object do not compare it with its digests",
     RecordedLate "recorded-late" Replication "a digest is recorded though the object has changed since it was read",

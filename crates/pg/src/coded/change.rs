@@ -36,6 +36,8 @@ pub struct CodedChange {
 pub struct Extent {
     pub offset: u64,
     pub data: Rope,
+    /// The change of it, where only that is known: see [`Stripes::difference`].
+    difference: Option<Rope>,
     /// Parts of it outside of which nothing changes, in order.
     changed: Vec<Range<u64>>,
 }
@@ -99,7 +101,7 @@ pub(crate) fn take_data(
     let extents: Vec<Extent> = rewrite
         .stripes()
         .into_iter()
-        .map(|Stripes { offset, data, changed }| Extent { offset, data, changed })
+        .map(|Stripes { offset, data, difference, changed }| Extent { offset, data, difference, changed })
         .collect();
     let old_end = rewrite.old_end();
     let (undo, undo_unwritten) = match before {
@@ -154,19 +156,32 @@ pub(crate) struct ShardWrites {
 
 /// One extent of the object: what each shard writes of it and where, if it does.
 struct ShardExtent {
-    shards: Vec<Option<(u64, Rope)>>,
+    shards: Vec<Option<ShardWrite>>,
+}
+
+/// Bytes that a shard writes from this offset of the shard on, or by which its bytes change (exclusive or).
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct ShardWrite {
+    offset: u64,
+    data: Rope,
+    is_difference: bool,
 }
 
 impl ShardWrites {
     /// Returns all steps of one shard: `steps`, which all shards have in common, and its own writes.
     pub fn of(&self, steps: &[Step], shard: Option<u8>) -> Vec<Step> {
         let mut steps = steps.to_vec();
-        let write = |(offset, data)| Step::Write { object: self.object.clone(), offset, data };
-        steps.extend(self.writes(shard).cloned().map(write));
+        steps.extend(self.writes(shard).cloned().map(|ShardWrite { offset, data, is_difference }| {
+            let object = self.object.clone();
+            match is_difference {
+                true => Step::Xor { object, offset, data },
+                false => Step::Write { object, offset, data },
+            }
+        }));
         steps
     }
 
-    fn writes(&self, shard: Option<u8>) -> impl Iterator<Item = &(u64, Rope)> {
+    fn writes(&self, shard: Option<u8>) -> impl Iterator<Item = &ShardWrite> {
         self.extents.iter().filter_map(move |extent| extent.shards.get(usize::from(shard?))?.as_ref())
     }
 
@@ -178,23 +193,38 @@ impl ShardWrites {
     }
 }
 
-/// The part of one shard's bytes of an extent that it writes, and where.
-fn written(extent: &Extent, layout: &StripeLayout, old_end: u64, shard: usize, bytes: &Rope) -> Option<(u64, Rope)> {
+/// The part of one shard's bytes of an extent that it writes. `bytes`: all of them; where the extent's change is known
+/// only, those of the change.
+fn written(extent: &Extent, layout: &StripeLayout, old_end: u64, shard: usize, bytes: &Rope) -> Option<ShardWrite> {
     let begin = layout.shard_bytes(extent.offset);
     let data_end = layout.padded_bytes(extent.offset + extent.data.len() as u64);
     if data_end > old_end {
         // The shard becomes so long.
-        return Some((begin, bytes.clone()));
+        return Some(ShardWrite { offset: begin, data: bytes.clone(), is_difference: false });
     }
-    let of_shard = |part: &Range<u64>| match shard < layout.k() {
+    let is_data = shard < layout.k();
+    let of_shard = |part: &Range<u64>| match is_data {
         true => layout.shard_range(shard, part.clone()),
         false if mutant::is(Mutant::ParityNotWritten) => 0..0,
         false => layout.parity_range(part.clone()),
     };
     let parts = extent.changed.iter().map(of_shard).filter(|part| !part.is_empty());
     let part = parts.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))?;
-    let (offset, len) = (part.start - begin, part.end - part.start);
-    Some((part.start, bytes.slice(offset as usize, len as usize)))
+    let (offset, len) = ((part.start - begin) as usize, (part.end - part.start) as usize);
+    match (&extent.difference, &extent.changed[..]) {
+        (Some(_), [changed]) if is_data => {
+            let mut data = Rope::new();
+            for piece in layout.pieces(changed.clone()).filter(|piece| piece.shard == shard) {
+                let at = (piece.logical_offset - extent.offset) as usize;
+                data.append(extent.data.slice(at, piece.bytes as usize));
+            }
+            Some(ShardWrite { offset: part.start, data, is_difference: false })
+        }
+        (difference, _) => {
+            let is_difference = difference.is_some() && !mutant::is(Mutant::DifferenceWritten);
+            Some(ShardWrite { offset: part.start, data: bytes.slice(offset, len), is_difference })
+        }
+    }
 }
 
 impl Pg {
@@ -204,7 +234,8 @@ impl Pg {
         let PoolCode { layout, code } = self.coded.code();
         let mut new_bytes = 0;
         let encoded = |extent: &Extent| {
-            let of_extent = encode(code, layout, &extent.data);
+            // Parity of the change is the change of parity.
+            let of_extent = encode(code, layout, extent.difference.as_ref().unwrap_or(&extent.data));
             new_bytes += of_extent.new_bytes;
             if change.only_appends {
                 digest_shards(object, steps, layout.shard_bytes(extent.offset), &of_extent.shards);
@@ -318,18 +349,21 @@ mod tests {
             for range in rewrite.wanted() {
                 rewrite.fill(range.start, zeros(range.end - range.start));
             }
-            let [Stripes { offset, data, changed }] = &rewrite.stripes()[..] else { panic!("one run") };
-            let extent = Extent { offset: *offset, data: data.clone(), changed: changed.clone() };
+            let [Stripes { offset, data, difference, changed }] = &rewrite.stripes()[..] else { panic!("one run") };
+            let (data, difference, changed) = (data.clone(), difference.clone(), changed.clone());
+            let extent = Extent { offset: *offset, data: data.clone(), difference, changed };
             let shard = zeros(layout.shard_bytes(data.len() as u64));
             let part = |of| written(&extent, &layout, rewrite.old_end(), of, &shard);
-            (0..6).map(|of| part(of).map(|(at, data)| (at, data.len()))).collect::<Vec<_>>()
+            (0..6).map(|of| part(of).map(|part| (part.offset, part.data.len(), part.is_difference))).collect::<Vec<_>>()
         };
-        let parity = Some((4096 + 512, 1024));
-        assert_eq!(written_of(16384 + 4096 + 512, 1024, 99_999), [None, parity, None, None, parity, parity]);
-        let (first, second) = (Some((8192 - 512, 512)), Some((4096, 512)));
-        let hull = Some((4096, 4096));
+        let (new, parity) = (Some((4096 + 512, 1024, false)), Some((4096 + 512, 1024, true)));
+        assert_eq!(written_of(16384 + 4096 + 512, 1024, 99_999), [None, new, None, None, parity, parity]);
+        let (first, second) = (Some((8192 - 512, 512, false)), Some((4096, 512, false)));
+        let hull = Some((4096, 4096, true));
         assert_eq!(written_of(16384 + 4096 - 512, 1024, 99_999), [first, second, None, None, hull, hull]);
-        let whole = Some((0, 4096));
+        let whole = Some((4096, 4096, false));
+        assert_eq!(written_of(16384, 16380, 99_999), [whole, whole, whole, Some((4096, 4092, false)), whole, whole]);
+        let whole = Some((0, 4096, false));
         assert_eq!(written_of(3, 4, 0), [whole; 6], "all shards become so long");
     }
 

@@ -69,6 +69,9 @@ pub(crate) struct Stripes {
     pub offset: u64,
     /// Ends with a stripe or with the object.
     pub data: Rope,
+    /// Exclusive or of old and new bytes. If it is there, `data` has zeros for bytes that are not known, all outside of
+    /// what is changed, and parity changes by the parity of this.
+    pub difference: Option<Rope>,
     /// The parts of it that may differ from what was there, in order.
     pub changed: Vec<Range<u64>>,
 }
@@ -191,31 +194,63 @@ impl Rewrite {
         ranges
     }
 
-    /// Returns the old bytes without which the stripes that change are not known: of those, each range is wanted as a
-    /// whole. In order and apart.
+    /// Returns the old bytes that it takes to encode anew: those around what is new in a stripe, or those that are
+    /// replaced, whichever are less. In order and apart.
     pub fn wanted(&self) -> Vec<Range<u64>> {
-        let stripe = self.layout.stripe_bytes();
         let mut wanted: Vec<Range<u64>> = Vec::new();
         for range in self.encoded() {
-            let end = range.end.min(self.kept);
-            let mut at = range.start;
-            let mut add = |gap: Range<u64>| {
-                if gap.is_empty() {
-                    return;
-                }
-                match wanted.last_mut().filter(|last| (last.end - 1) / stripe + 1 >= gap.start / stripe) {
-                    Some(last) => last.end = gap.end,
-                    None => wanted.push(gap),
-                }
-            };
-            let first = self.runs.range(..range.start).next_back().map_or(range.start, |(at, _)| *at);
-            for (start, run) in self.runs.range(first..range.end) {
-                add(at..(*start).clamp(at, end.max(at)));
-                at = at.max(start + run.len());
+            match self.replaced(&range) {
+                Some(replaced) => wanted.extend(Some(replaced).filter(|replaced| !replaced.is_empty())),
+                None => wanted.extend(self.around(&range)),
             }
-            add(at..end.max(at));
         }
-        wanted
+        self.joined(wanted)
+    }
+
+    /// Joins ranges that lie in one stripe, or in stripes that follow each other: one read brings both.
+    fn joined(&self, ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let stripe = self.layout.stripe_bytes();
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match joined.last_mut().filter(|last| (last.end - 1) / stripe + 1 >= range.start / stripe) {
+                Some(last) => last.end = range.end,
+                None => joined.push(range),
+            }
+        }
+        joined
+    }
+
+    /// Returns old bytes of stripes that are encoded anew and are not replaced: with them the stripes are known.
+    fn around(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let end = range.end.min(self.kept);
+        let (mut around, mut at) = (Vec::new(), range.start);
+        let mut add = |gap: Range<u64>| around.extend(Some(gap).filter(|gap| !gap.is_empty()));
+        for (start, run) in self.runs_in(range) {
+            add(at..(*start).clamp(at, end.max(at)));
+            at = at.max(start + run.len());
+        }
+        add(at..end.max(at));
+        around
+    }
+
+    /// Returns old bytes that one run replaces in stripes, if these are less than those around it: with them it is known
+    /// by what parity changes. Behind `kept` old bytes are zeros, unless the update cuts the object.
+    fn replaced(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        if self.kept != self.base || range.end > self.old_end() {
+            return None;
+        }
+        let mut runs = self.runs_in(range);
+        let (start, run) = runs.next().filter(|_| runs.next().is_none())?;
+        let part = (*start).max(range.start)..(start + run.len()).min(range.end);
+        let replaced = part.start..part.end.clamp(part.start, self.kept.max(part.start));
+        let around: u64 = self.joined(self.around(range)).iter().map(|part| part.end - part.start).sum();
+        (replaced.end - replaced.start < around).then_some(replaced)
+    }
+
+    fn runs_in(&self, range: &Range<u64>) -> impl Iterator<Item = (&u64, &NewBytes)> {
+        let before = self.runs.range(..range.start).next_back().filter(|(at, run)| *at + run.len() > range.start);
+        let first = before.map_or(range.start, |(at, _)| *at);
+        self.runs.range(first..range.end)
     }
 
     /// Tells whether old bytes are those of the state of the object that a step clones.
@@ -244,10 +279,12 @@ impl Rewrite {
     }
 
     fn stripes_of(&self, all: &Rewrite, range: Range<u64>) -> Stripes {
+        if let Some(replaced) = self.replaced(&range) {
+            return self.changed_stripes(range, replaced);
+        }
         let end = range.end.min(self.size.max(range.start));
         let (mut data, mut at) = (Rope::new(), range.start);
-        let first = all.runs.range(..range.start).next_back().map_or(range.start, |(at, _)| *at);
-        for (start, run) in all.runs.range(first..range.end) {
+        for (start, run) in all.runs_in(&range) {
             let (from, until) = ((*start).max(range.start), (start + run.len()).min(end));
             if from >= until {
                 continue;
@@ -264,7 +301,36 @@ impl Rewrite {
         add_zeros(&mut data, end - at);
         let within = |(at, run): (&u64, &NewBytes)| (*at).max(range.start)..(at + run.len()).min(range.end);
         let changed = self.runs.iter().map(within).filter(|part| !part.is_empty()).collect();
-        Stripes { offset: range.start, data, changed }
+        Stripes { offset: range.start, data, difference: None, changed }
+    }
+
+    /// Stripes in which one run replaces the old bytes `replaced`, and zeros behind them.
+    fn changed_stripes(&self, range: Range<u64>, replaced: Range<u64>) -> Stripes {
+        let end = range.end.min(self.size.max(range.start));
+        let (start, run) = self.runs_in(&range).next().expect("something changes");
+        // Zeros behind the object's new end were zeros before.
+        let begin = (*start).clamp(range.start, end);
+        let part = begin..(start + run.len()).clamp(begin, end);
+        let new = match run.part(part.start - start, part.end - part.start) {
+            NewBytes::Data(bytes) => bytes,
+            NewBytes::Zeros(len) => zeros(len),
+        };
+        let mut difference = new.to_vec();
+        if !replaced.is_empty() {
+            let (at, old) = self.old.range(..=replaced.start).next_back().expect("old bytes are wanted and not there");
+            // It fits: both lie within bytes that are in memory.
+            let old = old.slice((replaced.start - at) as usize, (replaced.end - replaced.start) as usize).to_vec();
+            difference.iter_mut().zip(&old).for_each(|(new, old)| *new ^= old);
+        }
+        let among_zeros = |bytes: Rope| {
+            let mut all = zeros(part.start - range.start);
+            all.append(bytes);
+            add_zeros(&mut all, end - part.end);
+            all
+        };
+        let changed = vec![part.clone()];
+        let difference = Some(among_zeros(Rope::from(difference)));
+        Stripes { offset: range.start, data: among_zeros(new), difference, changed }
     }
 
     /// Returns the end of the stripes that had bytes before and still do.
@@ -412,10 +478,18 @@ mod tests {
             let mut end = 0;
             for stripes in new.stripes() {
                 prop_assert!(stripes.offset % STRIPE == 0 && stripes.offset >= end && !stripes.data.is_empty());
-                let content = padded(&stripes.data.to_vec());
+                let mut content = padded(&stripes.data.to_vec());
                 end = stripes.offset + content.len() as u64;
                 prop_assert!(end <= shards.len() as u64);
                 let place = stripes.offset as usize..end as usize;
+                if let Some(difference) = &stripes.difference {
+                    let changed = before_runs[place.clone()].iter().zip(padded(&difference.to_vec()));
+                    let changed: Vec<u8> = changed.map(|(old, difference)| old ^ difference).collect();
+                    let [part] = &stripes.changed[..] else { panic!("one part changes") };
+                    let part = (part.start - stripes.offset) as usize..(part.end - stripes.offset) as usize;
+                    prop_assert_eq!(&changed[part.clone()], &content[part]);
+                    content = changed;
+                }
                 // Only what is said to change does.
                 for (at, (new, old)) in content.iter().zip(&before_runs[place.clone()]).enumerate() {
                     let at = stripes.offset + at as u64;
@@ -438,10 +512,13 @@ mod tests {
         let data = |len: usize| vec![7; len];
         assert_eq!(wanted(&[write(16, data(32))], 100), [], "whole stripes");
         assert_eq!(wanted(&[write(96, data(4))], 100), [], "up to the object's end");
-        assert_eq!(wanted(&[write(20, data(4))], 100), [(16, 32)], "one read for both sides");
+        assert_eq!(wanted(&[write(20, data(4))], 100), [(20, 24)], "what is replaced is less than what is around it");
+        assert_eq!(wanted(&[write(18, data(10))], 100), [(18, 28)]);
+        assert_eq!(wanted(&[write(17, data(2)), write(26, data(2))], 100), [(16, 32)], "one read around both");
         assert_eq!(wanted(&[write(20, data(60))], 100), [(16, 20)], "up to a stripe's end");
         assert_eq!(wanted(&[write(4, data(91))], 100), [(0, 4), (95, 96)], "sides far apart");
-        assert_eq!(wanted(&[write(100, data(2))], 100), [(96, 100)], "the rest of the last stripe");
+        assert_eq!(wanted(&[write(100, data(2))], 100), [], "zeros behind the end");
+        assert_eq!(wanted(&[write(98, data(4))], 99), [(98, 99)]);
         assert_eq!(wanted(&[write(200, data(2))], 100), [], "a hole");
         assert_eq!(wanted(&[Step::Truncate { object: object(), size: 20 }], 100), [(16, 20)]);
         assert_eq!(wanted(&[Step::Truncate { object: object(), size: 32 }], 100), []);
