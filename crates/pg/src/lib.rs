@@ -64,5 +64,5 @@ pub use shard::Shard;
 pub use shard::homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
 pub use shard::maps::MapError;
 pub use shard::views::GroupView;
-pub use tuning::Tuning;
+pub use tuning::{ScrubTuning, Tuning};
 pub use watch::WatchView;

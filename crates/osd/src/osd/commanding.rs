@@ -5,13 +5,17 @@ use crate::OsdConfig;
 use crate::commands::op_dump::OpDump;
 use crate::commands::tuned::Tuned;
 use crate::commands::{self, Asked, Asker, Facts, Work, groups};
+use crate::heartbeat::{Board, Pace};
 use crate::shards::{ShardFacts, ToWorker};
 use control::counters::Counters;
 use control::{Settings, Told, everywhere};
 use reactor::Io;
 use serde_json::json;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
+use stdx::TimeZone;
 use types::{EntityName, EntityType, Epoch};
 use wire::basic::AuthName;
 use wire::messages::{self, CommandReply, LogEntry};
@@ -37,6 +41,10 @@ pub(super) struct Commands {
     config: OsdConfig,
     settings: Settings,
     tuned: Option<Tuned>,
+    /// Read when an option asks for the hour.
+    zone: OnceCell<TimeZone>,
+    /// Facts that the heartbeats tell.
+    board: Option<Arc<Board>>,
     counters: Counters,
     /// Oldest map that the monitors have.
     pub oldest_map: Epoch,
@@ -46,10 +54,23 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    pub fn new(config: OsdConfig) -> Commands {
-        let settings = config.settings.clone();
-        let (counters, oldest_map) = (Counters::default(), Epoch::default());
-        Commands { config, settings, tuned: None, counters, oldest_map, waiting: Vec::new(), log_seq: 0 }
+    pub fn new(config: OsdConfig, board: Option<Arc<Board>>) -> Commands {
+        Commands {
+            settings: config.settings.clone(),
+            config,
+            tuned: None,
+            zone: OnceCell::new(),
+            board,
+            counters: Counters::default(),
+            oldest_map: Epoch::default(),
+            waiting: Vec::new(),
+            log_seq: 0,
+        }
+    }
+
+    /// How often other OSDs are asked for signs of life, and how long they have to answer.
+    pub fn pace(&self) -> Pace {
+        self.tuned.map(|tuned| tuned.heartbeats).unwrap_or_default()
     }
 
     /// When a command wants to be looked at again.
@@ -74,7 +95,7 @@ impl Running {
             Ok(Asked::Daemon(told)) => told,
         };
         if let Some(reply) = everywhere::answer(&told, &mut self.commands.settings) {
-            self.tune();
+            self.tune(io);
             return asker.answer(&mut self.public.messenger, reply);
         }
         if let Some(work) = Work::of(&told) {
@@ -177,7 +198,7 @@ impl Running {
             |session: SessionId| clients.get(&session).map(|peer| peer.addrs.front().to_string()).unwrap_or_default();
         let whoami = self.shard.whoami();
         let map = self.shard.map();
-        let Commands { config, settings, tuned, counters, oldest_map, .. } = &mut self.commands;
+        let Commands { config, settings, tuned, counters, oldest_map, board, .. } = &mut self.commands;
         let tuned = tuned.unwrap_or_else(|| Tuned::by(config, settings));
         let shards = self.others.shards();
         let client_bytes = self.shard.client_bytes() + self.others.client_bytes();
@@ -205,25 +226,38 @@ impl Running {
                 history: tuned.history,
                 complain_after: tuned.shards.complain_after,
             },
+            pings: board.as_ref().map(|board| board.ping_times()).unwrap_or_default(),
+            slow_ping: slow_ping(settings),
+            scrubs_at_a_time: tuned.shards.scrubs.at_a_time,
         };
         let reply = commands::answer(&told, &facts, counters);
         asker.answer(&mut self.public.messenger, reply);
     }
 
     /// The monitors give this OSD these options, and no others.
-    pub(super) fn options_came(&mut self, options: &BTreeMap<String, String>) {
+    pub(super) fn options_came(&mut self, io: &impl Io, options: &BTreeMap<String, String>) {
         let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         self.commands.settings.set_from_monitors(options);
-        self.tune();
+        self.tune(io);
     }
 
-    /// Has options take effect that have changed.
-    fn tune(&mut self) {
-        let Commands { config, settings, tuned, .. } = &mut self.commands;
-        let now = Tuned::by(config, settings);
+    /// Has options take effect that have changed, and the hour.
+    pub(super) fn tune(&mut self, io: &impl Io) {
+        let Commands { config, settings, tuned, zone, .. } = &mut self.commands;
+        let now = Tuned::by(config, settings).at(|| zone.get_or_init(TimeZone::of_process), io.wall_clock().to_unix());
         if tuned.replace(now) != Some(now) {
             now.apply(&mut self.shard);
             self.others.tell_all(|| ToWorker::Tune(now));
         }
     }
+}
+
+/// The time of an answer from which on `dump_osd_network` lists it unless it is told another one.
+fn slow_ping(settings: &Settings) -> Duration {
+    let number = |name| settings.number(name).unwrap_or_default();
+    let ms = match number("mon_warn_on_slow_ping_time") {
+        set if set > 0.0 => set,
+        _ => number("osd_heartbeat_grace") * number("mon_warn_on_slow_ping_ratio") * 1000.0,
+    };
+    Duration::from_secs_f64(ms.clamp(0.0, 1e9) / 1000.0)
 }

@@ -381,7 +381,12 @@ impl Shard {
         let groups = self.group_wake();
         let goes_on = !self.host.agenda.scrubs_later.is_empty() || self.host.maps.is_coming();
         let scans = goes_on.then_some(self.host.now);
-        check.into_iter().chain(groups).chain(scans).chain(self.scrubs.next_wake()).chain(self.strays.next_wake()).min()
+        let scrubs = self.scrub_wake();
+        check.into_iter().chain(groups).chain(scans).chain(scrubs).chain(self.strays.next_wake()).min()
+    }
+
+    fn scrub_wake(&self) -> Option<Duration> {
+        self.scrubs.next_wake(self.host.shared.tuning.scrubs.at_a_time)
     }
 
     /// Ceph's flag for operators who want their drives to themselves for a while.
@@ -400,7 +405,7 @@ impl Shard {
         for id in std::mem::take(&mut self.host.agenda.scrubs_later) {
             self.with_group(id, |pg, cx| pg.scrub.read_on(&mut pg.core, cx));
         }
-        if self.scrubs.next_wake().is_some() {
+        if self.scrub_wake().is_some() {
             self.scrubs.run(&mut self.host.context(), &mut self.pgs);
             self.settle();
         }
