@@ -711,6 +711,7 @@ impl<I: Io> Handler<I> for Osd {
         // The rest of the turn gets a new time, so that a long turn shows in the times of its operations.
         run.shard.set_time(io.clock());
         run.shard.end_turn();
+        run.bench_goes_on();
         let left = run.has_left(now);
         if left && run.is_unwanted {
             self.stop.stopped_by_operator();

@@ -61,6 +61,7 @@ pub use scrub::background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMar
 pub use scrub::repair::{KeepCopyError, Kept};
 pub use scrub::schedule::{LIGHT_SCRUB_PERIOD, ScrubView};
 pub use shard::Shard;
+pub use shard::bench::{BENCH_OBJECTS_MAX, BenchError, BenchOrder};
 pub use shard::homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
 pub use shard::maps::MapError;
 pub use shard::views::GroupView;

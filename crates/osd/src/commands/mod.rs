@@ -7,6 +7,7 @@
 //! * [`tuned`]: options that an OSD acts on while it runs.
 
 mod asker;
+pub(crate) mod bench;
 pub(crate) mod dumps;
 pub(crate) mod groups;
 pub(crate) mod op_dump;
@@ -59,6 +60,10 @@ pub(crate) struct Facts<'a> {
 
 /// The commands, beside those that every daemon has.
 const COMMANDS: &[Form] = &[
+    Form::new(
+        "bench {count:Int,req=false} {size:Int,req=false} {object_size:Int,req=false} {object_num:Int,req=false}",
+        "write `count` bytes in blocks of `size` to this OSD's store, and print how fast that went",
+    ),
     Form::new("cache drop", "forget data that was read"),
     Form::new("cache status", "print how much is in caches"),
     Form::new("cluster_log {level:Choices,strings=error} {message:String,n=N}", "write a line to the cluster log"),
@@ -127,6 +132,8 @@ pub(crate) fn read(line: &str) -> Result<Asked, Refusal> {
 /// Something that a command has the OSD do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
+    /// Writes for the time that they take.
+    Bench,
     DropCaches,
     /// A checkpoint of all stores, to be waited for.
     Checkpoint,
@@ -139,6 +146,7 @@ impl Work {
     /// The work that a command asks for. `None`: the command is only answered.
     pub fn of(told: &Told) -> Option<Work> {
         Some(match told.prefix.as_str() {
+            "bench" => Work::Bench,
             "cache drop" | "flush_store_cache" => Work::DropCaches,
             "compact" | "flush_journal" => Work::Checkpoint,
             "flush_pg_stats" | "send_beacon" => Work::Report,

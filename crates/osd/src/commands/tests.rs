@@ -17,7 +17,6 @@ use wire::nacre::mon::pg_state;
 /// Commands of a Ceph that are not known here: those that look into its own store and its own queues, those that break
 /// something for a test, and those for which Nacre has nothing.
 const UNKNOWN: &[&str] = &[
-    "bench",
     "dump_mempools",
     "dump_objectstore_kv_stats",
     "dump_op_pq_state",

@@ -4,11 +4,12 @@ use super::Running;
 use crate::OsdConfig;
 use crate::commands::op_dump::OpDump;
 use crate::commands::tuned::Tuned;
-use crate::commands::{self, Asked, Asker, Facts, Work, groups};
+use crate::commands::{self, Asked, Asker, Facts, Work, bench, groups};
 use crate::heartbeat::{Board, Pace};
 use crate::shards::{ShardFacts, ToWorker};
 use control::counters::Counters;
 use control::{Settings, Told, everywhere};
+use pg::{BenchError, BenchOrder};
 use reactor::Io;
 use serde_json::json;
 use std::cell::OnceCell;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::TimeZone;
-use types::{EntityName, EntityType, Epoch};
+use types::{EntityName, EntityType, Epoch, Errno};
 use wire::basic::AuthName;
 use wire::messages::{self, CommandReply, LogEntry};
 use wire::msgr::SessionId;
@@ -49,6 +50,8 @@ pub(super) struct Commands {
     /// Oldest map that the monitors have.
     pub oldest_map: Epoch,
     waiting: Vec<Waiting>,
+    /// Writes for the time that they take, with who waits for their end.
+    bench: Option<(Asker, Told, BenchOrder)>,
     /// Number of the last line for the cluster log.
     log_seq: u64,
 }
@@ -64,6 +67,7 @@ impl Commands {
             counters: Counters::default(),
             oldest_map: Epoch::default(),
             waiting: Vec::new(),
+            bench: None,
             log_seq: 0,
         }
     }
@@ -115,13 +119,14 @@ impl Running {
 
     fn work(&mut self, io: &impl Io, work: Work, asker: Asker, told: Told) {
         let reply = match work {
+            Work::Bench => return self.begin_bench(asker, told),
             Work::DropCaches => {
                 self.shard.drop_block_cache();
                 self.others.tell_all(|| ToWorker::DropCaches);
                 told.text("")
             }
             Work::Checkpoint if self.commands.waiting.len() == WAITING_MAX => {
-                told.refused(types::Errno::EBUSY, "as many others already wait for that")
+                told.refused(Errno::EBUSY, "as many others already wait for that")
             }
             Work::Checkpoint => {
                 self.shard.write_checkpoint();
@@ -146,9 +151,32 @@ impl Running {
         asker.answer(&mut self.public.messenger, reply);
     }
 
+    fn begin_bench(&mut self, asker: Asker, told: Told) {
+        let begun = bench::order(&told, &self.commands.settings).map_err(|why| told.refused(Errno::EINVAL, why));
+        let begun = begun.and_then(|order| match self.shard.begin_bench(order) {
+            Ok(()) => Ok(order),
+            Err(why) => Err(bench_refused(&told, &why)),
+        });
+        match begun {
+            Ok(order) => self.commands.bench = Some((asker, told, order)),
+            Err(refusal) => asker.answer(&mut self.public.messenger, refusal),
+        }
+    }
+
+    /// Answers who waits for the end of a bench.
+    pub(super) fn bench_goes_on(&mut self) {
+        let Some(result) = self.shard.take_bench_result() else { return };
+        let Some((asker, told, order)) = self.commands.bench.take() else { return };
+        let reply = match result {
+            Ok(took) => told.value(&bench::result(order, took)),
+            Err(why) => bench_refused(&told, &why),
+        };
+        asker.answer(&mut self.public.messenger, reply);
+    }
+
     fn write_cluster_log(&mut self, io: &impl Io, told: &Told) -> CommandReply {
         if !self.monitor.is_open() {
-            return told.refused(types::Errno::EAGAIN, "there is no session with a monitor");
+            return told.refused(Errno::EAGAIN, "there is no session with a monitor");
         }
         self.commands.log_seq += 1;
         let entry = LogEntry {
@@ -250,6 +278,15 @@ impl Running {
             self.others.tell_all(|| ToWorker::Tune(now));
         }
     }
+}
+
+fn bench_refused(told: &Told, why: &BenchError) -> CommandReply {
+    let errno = match why {
+        BenchError::Busy => Errno::EBUSY,
+        BenchError::Room { .. } | BenchError::Store(store::SubmitError::NoSpace { .. }) => Errno::ENOSPC,
+        BenchError::Stops | BenchError::Store(_) => Errno::EIO,
+    };
+    told.refused(errno, why.to_string())
 }
 
 /// The time of an answer from which on `dump_osd_network` lists it unless it is told another one.

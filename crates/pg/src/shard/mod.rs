@@ -3,6 +3,7 @@
 //! The driver hands in messages, device results and time; outcomes are gathered with [`Shard::take_outputs`] and from
 //! the store. A turn ends with [`Shard::end_turn`], which lets the store lay out what the turn has written.
 
+pub(crate) mod bench;
 mod clients;
 pub(crate) mod copying;
 mod deferred;
@@ -36,6 +37,7 @@ use crate::messages::replication::RepOpReply;
 use crate::ops::Limits;
 use crate::scrub::background_check::{BackgroundCheck, CheckCounts};
 use crate::scrub::schedule::ScrubSchedule;
+use bench::{Bench, BenchError};
 use deferred::Deferred;
 use homes::Homes;
 use host::Host;
@@ -75,6 +77,8 @@ pub struct Shard {
     rep_hops: BTreeMap<OsdId, Vec<RepHops>>,
     intake: Intake,
     check: BackgroundCheck,
+    bench: Option<Bench>,
+    bench_result: Option<Result<Duration, BenchError>>,
     scrubs: ScrubSchedule,
     /// A tick has come since room was last looked at.
     room_tick: bool,
@@ -107,6 +111,8 @@ impl Shard {
             rep_hops: BTreeMap::new(),
             intake: Intake::default(),
             check: BackgroundCheck::new(),
+            bench: None,
+            bench_result: None,
             scrubs: ScrubSchedule::default(),
             room_tick: false,
             fullness_told: 0,
@@ -334,6 +340,7 @@ impl Shard {
         self.splits = Splits::default();
         self.merges = Merges::default();
         self.scrubs.stop();
+        self.end_bench(Err(BenchError::Stops));
         self.host.agenda.scrubs_later.clear();
         self.forget_deferred(|_| true);
         self.deferred.clear();
@@ -414,6 +421,7 @@ impl Shard {
     /// Ends a turn: handles what the store has finished, sends what was gathered, and has the store lay out its writes.
     pub fn end_turn(&mut self) {
         self.handle_store_events();
+        self.bench_on();
         self.check_on();
         self.strays.run(&mut self.host.context());
         self.scrub_on();
