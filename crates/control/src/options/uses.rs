@@ -82,6 +82,15 @@ const OF_OSDS: &[(&str, Option<&str>, &str)] = &[
     ("osd_scrub_sleep", None, "Least seconds between two chunks of a scrub"),
 ];
 
+/// Levels of daemons' logs: name, effect.
+const LOGS: &[(&str, &str)] = &[
+    ("debug_bluestore", "Lines in an OSD's log about its store; 10: details, 20: all, 0: only what is wrong"),
+    ("debug_mon", "Lines in a monitor's log; 10: details, 20: all, 0: only what is wrong"),
+    ("debug_ms", "Lines in a daemon's log about connections; 10: details, 20: all, 0: only what is wrong"),
+    ("debug_osd", "Lines in an OSD's log about itself and its groups; 10: details, 20: all, 0: only what is wrong"),
+    ("debug_paxos", "Lines in a monitor's log about agreement; 10: details, 20: all, 0: only what is wrong"),
+];
+
 /// Options that daemons read from `ceph.conf`.
 const CONF: &[(&str, &str)] = &[
     ("admin_socket", "Where programs on its machine ask a daemon (`ceph daemon`); empty: nowhere"),
@@ -130,6 +139,9 @@ pub fn use_of(name: &str) -> Use {
     if let Some((_, default, effect)) = HONOURED.iter().chain(OF_OSDS).find(|(known, ..)| *known == name) {
         return Use::Honoured { default: *default, effect };
     }
+    if let Some((_, effect)) = LOGS.iter().find(|(known, _)| *known == name) {
+        return Use::Honoured { default: None, effect };
+    }
     if let Some((_, effect)) = CONF.iter().find(|(known, _)| *known == name) {
         return Use::Conf { effect };
     }
@@ -163,6 +175,11 @@ impl Use {
 /// Returns the names of options that OSDs act on while they run.
 pub fn honoured_by_osds() -> impl Iterator<Item = &'static str> {
     OF_OSDS.iter().map(|(name, ..)| *name)
+}
+
+/// Returns the names of options that set levels of daemons' logs.
+pub fn honoured_in_logs() -> impl Iterator<Item = &'static str> {
+    LOGS.iter().map(|(name, _)| *name)
 }
 
 /// Returns the names of options that monitors act on.

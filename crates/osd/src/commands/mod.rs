@@ -235,5 +235,5 @@ fn status(facts: &Facts<'_>) -> Value {
 
 /// The settings of an OSD that nobody has set anything for.
 pub fn new_settings(id: OsdId) -> Settings {
-    Settings::new(&id.to_string(), tuned::names())
+    Settings::new(&id.to_string(), tuned::names().chain(control::logs::names()))
 }

@@ -42,6 +42,8 @@ pub(super) struct Commands {
     config: OsdConfig,
     settings: Settings,
     tuned: Option<Tuned>,
+    /// Filter of the log that options ask for.
+    log_filter: String,
     /// Read when an option asks for the hour.
     zone: OnceCell<TimeZone>,
     /// Facts that the heartbeats tell.
@@ -62,6 +64,7 @@ impl Commands {
             settings: config.settings.clone(),
             config,
             tuned: None,
+            log_filter: String::new(),
             zone: OnceCell::new(),
             board,
             counters: Counters::default(),
@@ -271,7 +274,12 @@ impl Running {
 
     /// Has options take effect that have changed, and the hour.
     pub(super) fn tune(&mut self, io: &impl Io) {
-        let Commands { config, settings, tuned, zone, .. } = &mut self.commands;
+        let Commands { config, settings, tuned, log_filter, zone, .. } = &mut self.commands;
+        let filter = control::logs::filter(settings);
+        if filter != *log_filter {
+            config.set_log_filter.iter().for_each(|set| set(&filter));
+            *log_filter = filter;
+        }
         let now = Tuned::by(config, settings).at(|| zone.get_or_init(TimeZone::of_process), io.wall_clock().to_unix());
         if tuned.replace(now) != Some(now) {
             now.apply(&mut self.shard);
