@@ -135,7 +135,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Result of the run that has ended: the time that it took.
+    /// Takes the result of the run that has ended: the time that it took.
     pub fn take_bench_result(&mut self) -> Option<Result<Duration, BenchError>> {
         self.bench_result.take()
     }

@@ -36,12 +36,12 @@ impl Shard {
         self.host.shared.tuning = Tuning { scrubs, ..tuning };
     }
 
-    /// The figures in force.
+    /// Returns the figures in force.
     pub fn tuning(&self) -> Tuning {
         self.host.shared.tuning
     }
 
-    /// All groups, ordered.
+    /// Returns all groups, ordered.
     pub fn group_views(&self) -> Vec<GroupView> {
         let whoami = self.host.whoami;
         let view = |pg: &crate::group::pg::Pg| GroupView {
@@ -68,7 +68,7 @@ impl Shard {
         views
     }
 
-    /// The groups that are being scrubbed.
+    /// Returns the groups that are being scrubbed.
     pub fn scrubs_now(&self) -> impl Iterator<Item = PgId> {
         self.scrubs.running()
     }
@@ -83,7 +83,7 @@ impl Shard {
         leads
     }
 
-    /// Clients that watch objects of groups that this OSD leads.
+    /// Returns the clients that watch objects of groups that this OSD leads.
     pub fn watch_views(&self) -> Vec<WatchView> {
         self.groups().flat_map(|pg| pg.watches.views()).collect()
     }
