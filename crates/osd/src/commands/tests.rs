@@ -322,10 +322,10 @@ fn slow_answers_to_heartbeats_are_listed_slowest_first() {
             "from osd": 0,
             "to osd": 2,
             "interface": "front",
-            "average": {"1min": 40.0, "5min": 40.0, "15min": 40.0},
-            "min": {"1min": 20.0, "5min": 20.0, "15min": 20.0},
-            "max": {"1min": 80.0, "5min": 80.0, "15min": 80.0},
-            "last": 40.0,
+            "average": {"1min": 40, "5min": 40, "15min": 40},
+            "min": {"1min": 20, "5min": 20, "15min": 20},
+            "max": {"1min": 80, "5min": 80, "15min": 80},
+            "last": 40,
         });
         assert_eq!(dump(json!(40)), json!({"threshold": 40, "entries": [slow]}));
     });

@@ -156,9 +156,10 @@ impl Running {
 
     fn begin_bench(&mut self, asker: Asker, told: Told) {
         let begun = bench::order(&told, &self.commands.settings).map_err(|why| told.refused(Errno::EINVAL, why));
-        let begun = begun.and_then(|order| match self.shard.begin_bench(order) {
-            Ok(()) => Ok(order),
-            Err(why) => Err(bench_refused(&told, &why)),
+        let stops = self.leaving.is_some();
+        let begun = begun.and_then(|order| {
+            let begun = if stops { Err(BenchError::Stops) } else { self.shard.begin_bench(order) };
+            begun.map(|()| order).map_err(|why| bench_refused(&told, &why))
         });
         match begun {
             Ok(order) => self.commands.bench = Some((asker, told, order)),
@@ -279,6 +280,10 @@ impl Running {
         if filter != *log_filter {
             config.set_log_filter.iter().for_each(|set| set(&filter));
             *log_filter = filter;
+        }
+        if self.leaving.is_some() {
+            // The stop has ended work that must not begin again.
+            return;
         }
         let now = Tuned::by(config, settings).at(|| zone.get_or_init(TimeZone::of_process), io.wall_clock().to_unix());
         if tuned.replace(now) != Some(now) {

@@ -304,12 +304,15 @@ mod tests {
         pacing.set_time(10 * second);
         assert_eq!(pacing.may_send(), Ok(()));
         pacing.sent(4096, false);
+        pacing.set_time(11 * second);
         assert_eq!(pacing.may_send(), Ok(()), "the object is not whole yet");
         pacing.sent(4096, true);
-        assert_eq!(pacing.may_send(), Err(11 * second));
-        pacing.set_time(11 * second);
+        pacing.set_time(11 * second + second / 2);
+        assert_eq!(pacing.may_send(), Err(12 * second));
+        pacing.set_time(12 * second);
         assert_eq!(pacing.may_send(), Ok(()));
         pacing.sent(4096, true);
+        pacing.set_time(12 * second + second / 2);
         pacing.set_pause(Duration::ZERO);
         assert_eq!(pacing.may_send(), Ok(()), "the operator wants none any more");
     }
