@@ -76,8 +76,11 @@ impl Default for History {
     }
 }
 
+/// Sets what an option is about.
+type Setter = fn(&mut Tuned, f64);
+
 /// Each option, and what it sets. A value that is out of bounds sets the nearest one within them.
-const OPTIONS: &[(&str, fn(&mut Tuned, f64))] = &[
+const OPTIONS: &[(&str, Setter)] = &[
     ("osd_deep_scrub_interval", |it, value| it.check_period = seconds(value)),
     ("osd_heartbeat_grace", |it, value| it.heartbeats.grace = seconds(value).max(Duration::from_secs(1))),
     ("osd_heartbeat_interval", |it, value| it.heartbeats.ask_every = seconds(value).max(Duration::from_secs(1))),
