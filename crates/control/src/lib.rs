@@ -5,6 +5,7 @@
 //! * [`Table`]: the commands that a daemon knows; `signature.rs`, `arguments.rs`: from a command's form to checked
 //!   arguments.
 //! * [`everywhere`]: commands that every daemon answers alike.
+//! * [`logs`]: levels of the log, by options.
 //! * [`counters`]: running counts.
 //! * [`Format`], [`xml`]: printing of answers.
 //! * [`AdminSocket`]: where a daemon takes commands from programs on its own machine.
@@ -13,6 +14,7 @@ pub mod arguments;
 pub mod counters;
 pub mod everywhere;
 mod format;
+pub mod logs;
 pub mod options;
 mod settings;
 pub mod signature;

@@ -42,6 +42,8 @@ pub struct MonOptions {
     pub settings: Settings,
     /// Where programs on this machine may ask the monitor. `None`: nowhere.
     pub admin_socket: Option<PathBuf>,
+    /// Has the log follow a filter of [`control::logs`], beside the one that the process began with. `None`: it stays.
+    pub set_log_filter: Option<fn(&str)>,
 }
 
 /// Reasons why a monitor does not run.
@@ -195,7 +197,8 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
     let mut member = Member::new(loaded, config, entropy, driver::now(start))?;
     member.set_settings(options.settings.clone());
     let manager = ManagerEndpoint { messenger: manager_messenger, listener: manager_listener };
-    let doors = Doors { listeners, manager, admin_socket: options.admin_socket };
+    let (admin_socket, set_log_filter) = (options.admin_socket, options.set_log_filter);
+    let doors = Doors { listeners, manager, admin_socket, set_log_filter };
     driver::run(member, start, messenger, Box::new(log), doors, shutdown).await?;
     info!("mon.{name} has stopped");
     Ok(())

@@ -60,6 +60,7 @@ pub struct Doors {
     pub listeners: Vec<TcpListener>,
     pub manager: ManagerEndpoint,
     pub admin_socket: Option<PathBuf>,
+    pub set_log_filter: Option<fn(&str)>,
 }
 
 enum Event {
@@ -89,6 +90,9 @@ struct Connection {
 
 type LogOrder = (Ticket, Persist);
 
+/// Interval at which options for the log are looked at.
+const LOG_LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// Reasons why a driver ends unasked.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
@@ -111,7 +115,7 @@ pub async fn run(
     let (events_tx, events) = mpsc::channel(EVENTS_MAX);
     let (commits_tx, commits) = mpsc::unbounded_channel();
     let (orders, log_thread) = start_log_thread(log, commits_tx);
-    let Doors { listeners, manager, admin_socket } = doors;
+    let Doors { listeners, manager, admin_socket, set_log_filter } = doors;
     let _admin_socket = admin_socket.and_then(|path| open_admin_socket(&path, events_tx.clone()));
     let mut acceptors = Vec::new();
     for listener in listeners {
@@ -131,6 +135,9 @@ pub async fn run(
         events_tx,
         actions: Vec::new(),
         removed: None,
+        set_log_filter,
+        log_filter: String::new(),
+        log_looked_at: Duration::ZERO,
     };
     owner.settle();
     let result = owner.turn(events, commits, shutdown).await;
@@ -172,9 +179,24 @@ struct Owner {
     actions: Vec<Action>,
     /// Reason why this monitor is no member any more.
     removed: Option<String>,
+    set_log_filter: Option<fn(&str)>,
+    /// Filter of the log that options ask for, and the time at which they were looked at.
+    log_filter: String,
+    log_looked_at: Duration,
 }
 
 impl Owner {
+    /// Has the log follow options that have changed.
+    fn follow_log_levels(&mut self, now: Duration) {
+        let Some(set) = self.set_log_filter.filter(|_| now >= self.log_looked_at + LOG_LOOK_EVERY) else { return };
+        self.log_looked_at = now;
+        let filter = self.member.log_filter();
+        if filter != self.log_filter {
+            set(&filter);
+            self.log_filter = filter;
+        }
+    }
+
     async fn turn(
         &mut self,
         mut events: mpsc::Receiver<Event>,
@@ -234,6 +256,7 @@ impl Owner {
                     self.member.handle(at, Input::Tick, &mut self.actions);
                 }
             }
+            self.follow_log_levels(at.since_start);
             self.settle();
         }
     }

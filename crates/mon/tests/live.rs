@@ -59,6 +59,7 @@ impl Cluster {
         let options = MonOptions {
             settings: mon::monitor::own_commands::new_settings("a"),
             admin_socket: None,
+            set_log_filter: None,
             name: "a".to_owned(),
             data: self.folder.0.clone(),
             bind: Vec::new(),
@@ -238,6 +239,7 @@ fn a_store_is_made_once_and_belongs_to_one_name() {
     let options = MonOptions {
         settings: mon::monitor::own_commands::new_settings("a"),
         admin_socket: None,
+        set_log_filter: None,
         name: "b".to_owned(),
         data: cluster.folder.0.clone(),
         bind: Vec::new(),

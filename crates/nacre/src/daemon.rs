@@ -125,6 +125,7 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
         metadata: monitor_metadata(),
         admin_socket: admin_socket(&own),
         settings: own,
+        set_log_filter: Some(crate::logging::refine),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -137,8 +138,10 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
 fn monitor_options(settings: &Settings<'_>, id: &str) -> control::Settings {
     let mut own = mon::monitor::own_commands::new_settings(id);
     let is_read = |name: &str| {
-        let found = mon::options::find(name).map(|option| mon::options::use_of(option.name));
-        matches!(found, Some(mon::options::Use::Conf { .. }))
+        let found = mon::options::find(name);
+        let is_level = found.is_some_and(|option| control::logs::names().any(|log| log == option.name));
+        let used = found.map(|option| mon::options::use_of(option.name));
+        is_level || matches!(used, Some(mon::options::Use::Conf { .. }))
     };
     for name in settings.conf.keys(&settings.who).into_iter().filter(|name| is_read(name)) {
         let text = settings.conf.get(&settings.who, name).unwrap_or_default();

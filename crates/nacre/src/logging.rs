@@ -3,7 +3,16 @@
 use std::fs::File;
 use std::io::IsTerminal;
 use std::path::Path;
-use tracing_subscriber::EnvFilter;
+use std::sync::OnceLock;
+use tracing_subscriber::{EnvFilter, reload};
+
+/// The filter that the process began with, and how another one comes into force.
+struct Reload {
+    began_with: String,
+    set: Box<dyn Fn(EnvFilter) + Send + Sync>,
+}
+
+static RELOAD: OnceLock<Reload> = OnceLock::new();
 
 /// Logs to standard error, or to `file` (appending); `filter` is the flag or environment variable, `default` a level.
 ///
@@ -16,9 +25,16 @@ pub fn start(filter: Option<&str>, default: &str, file: Option<&Path>) -> anyhow
     match file {
         Some(path) => {
             let file = File::options().create(true).append(true).open(path)?;
-            builder.with_ansi(false).with_writer(file).init();
+            let builder = builder.with_ansi(false).with_writer(file).with_filter_reloading();
+            keep(text, builder.reload_handle());
+            builder.init();
         }
-        None => builder.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init(),
+        None => {
+            let builder = builder.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+            let builder = builder.with_filter_reloading();
+            keep(text, builder.reload_handle());
+            builder.init();
+        }
     }
     // A panic must reach the log even where nobody reads standard error.
     if file.is_some() {
@@ -29,4 +45,21 @@ pub fn start(filter: Option<&str>, default: &str, file: Option<&Path>) -> anyhow
         }));
     }
     Ok(())
+}
+
+fn keep<S: 'static>(text: &str, handle: reload::Handle<EnvFilter, S>) {
+    // A log that is gone needs no filter.
+    let set = Box::new(move |filter| drop(handle.reload(filter)));
+    drop(RELOAD.set(Reload { began_with: text.to_owned(), set }));
+}
+
+/// Has the log follow `filter` beside the filter that the process began with; where both name a part, `filter` counts.
+/// An empty one brings back the beginning.
+pub fn refine(filter: &str) {
+    let Some(Reload { began_with, set }) = RELOAD.get() else { return };
+    match EnvFilter::try_new(format!("{began_with},{filter}")) {
+        Ok(all) => set(all),
+        Err(e) => tracing::warn!("'{filter}' is no log filter: {e}"),
+    }
+    tracing::info!("levels of the log: {began_with} {filter}");
 }

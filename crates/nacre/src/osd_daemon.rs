@@ -107,6 +107,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         kept_ops_per_second: kept_ops.unwrap_or(osd::KEPT_OPS_PER_SECOND),
         admin_socket: admin_socket(&options),
         settings: options,
+        set_log_filter: Some(crate::logging::refine),
     })
 }
 

@@ -47,6 +47,8 @@ pub struct OsdConfig {
     pub settings: Settings,
     /// Where programs on this machine may ask the OSD. `None`: nowhere.
     pub admin_socket: Option<PathBuf>,
+    /// Has the log follow a filter of [`control::logs`], beside the one that the process began with. `None`: it stays.
+    pub set_log_filter: Option<fn(&str)>,
 }
 
 impl OsdConfig {
@@ -78,5 +80,6 @@ pub(crate) fn sample_config(devices: StorePaths) -> OsdConfig {
         kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
         settings: crate::new_settings(OsdId(3)),
         admin_socket: None,
+        set_log_filter: None,
     }
 }

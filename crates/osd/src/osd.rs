@@ -316,7 +316,7 @@ impl Osd {
             disk_wait: DiskWait::default(),
             message_bytes: self.limits.message_bytes,
             clock_watch: ClockWatch::default(),
-            commands: Commands::new(self.config.clone()),
+            commands: Commands::new(self.config.clone(), self.heartbeats.as_ref().map(|it| it.board.clone())),
         }));
         self.stop.opened();
         self.tick(io);
@@ -331,6 +331,7 @@ impl Osd {
         run.cluster.messenger.tick(now);
         run.monitor.hunt(&mut run.public.messenger, now);
         run.asked_from = None;
+        run.tune(io);
         if let Some(as_one) = run.others.as_one() {
             as_one.tick(now);
         }
@@ -344,6 +345,7 @@ impl Osd {
         }
         if let Some(heartbeats) = &self.heartbeats {
             heartbeats.board.set_disk_wait(disk_wait);
+            heartbeats.board.set_pace(run.commands.pace());
         }
         run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, self.heartbeats.as_ref(), now);
         run.report_failures(self.heartbeats.as_mut(), now);
@@ -497,7 +499,7 @@ impl Running {
                 self.clients.insert(session, peer);
             }
             msgr::Output::Message { session, envelope, .. } if self.monitor.is(session) => {
-                self.monitor_message(&envelope)
+                self.monitor_message(io, &envelope)
             }
             msgr::Output::Message { session, envelope, began } => self.client_message(io, session, &envelope, began),
             msgr::Output::Reset { session, reason } if self.monitor.is(session) => {
@@ -709,6 +711,7 @@ impl<I: Io> Handler<I> for Osd {
         // The rest of the turn gets a new time, so that a long turn shows in the times of its operations.
         run.shard.set_time(io.clock());
         run.shard.end_turn();
+        run.bench_goes_on();
         let left = run.has_left(now);
         if left && run.is_unwanted {
             self.stop.stopped_by_operator();

@@ -61,8 +61,9 @@ pub use scrub::background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMar
 pub use scrub::repair::{KeepCopyError, Kept};
 pub use scrub::schedule::{LIGHT_SCRUB_PERIOD, ScrubView};
 pub use shard::Shard;
+pub use shard::bench::{BENCH_OBJECTS_MAX, BenchError, BenchOrder};
 pub use shard::homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
 pub use shard::maps::MapError;
 pub use shard::views::GroupView;
-pub use tuning::Tuning;
+pub use tuning::{ScrubTuning, Tuning};
 pub use watch::WatchView;

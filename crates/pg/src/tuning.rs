@@ -12,10 +12,39 @@ pub struct Tuning {
     pub healing_objects: usize,
     /// An operation that is not answered after this time has waited for too long.
     pub complain_after: Duration,
+    /// Pause behind each object that was sent to where it was missing.
+    pub healing_pause: Duration,
+    pub scrubs: ScrubTuning,
+}
+
+/// Figures of scrubs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScrubTuning {
+    /// Groups of the whole OSD that are scrubbed at a time, as their primary. Zero: no scrub begins, ordered or not.
+    pub at_a_time: usize,
+    /// False: it is no time at which scrubs begin that nobody has ordered.
+    pub in_time: bool,
+    /// A group that was not scrubbed for this long is scrubbed at any time. Zero: none is.
+    pub overdue_after: Duration,
+    /// Least pause between two chunks of a group.
+    pub pause: Duration,
+}
+
+impl Default for ScrubTuning {
+    fn default() -> ScrubTuning {
+        let week = Duration::from_secs(7 * 86_400);
+        ScrubTuning { at_a_time: 1, in_time: true, overdue_after: week, pause: Duration::ZERO }
+    }
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { healing_groups: 3, healing_objects: 16, complain_after: COMPLAIN_AFTER }
+        Tuning {
+            healing_groups: 3,
+            healing_objects: 16,
+            complain_after: COMPLAIN_AFTER,
+            healing_pause: Duration::ZERO,
+            scrubs: ScrubTuning::default(),
+        }
     }
 }

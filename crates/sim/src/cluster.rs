@@ -321,6 +321,7 @@ impl Cluster {
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
             settings: osd::new_settings(OsdId(osd as i32)),
             admin_socket: None,
+            set_log_filter: None,
         }
     }
 

@@ -45,6 +45,7 @@ fn daemons_answer_tell_and_their_admin_sockets() {
     options_have_their_sources(&cluster);
     questions_are_answered_alike(&cluster);
     work_is_done(&cluster);
+    osds_are_measured_and_tuned(&cluster);
     monitors_answer(&cluster);
     sockets_come_and_go(&cluster);
 }
@@ -144,6 +145,18 @@ fn work_is_done(cluster: &TestCluster) {
     }
     let heap = cluster.ceph(&["tell", "osd.0", "heap", "stats"]).failure();
     assert!(heap.contains("ENOTSUP"), "{heap}");
+}
+
+fn osds_are_measured_and_tuned(cluster: &TestCluster) {
+    let bench = cluster.ceph_json(&["tell", "osd.0", "bench", "1048576", "65536"]);
+    assert_eq!((&bench["bytes_written"], &bench["blocksize"]), (&json!(1 << 20), &json!(1 << 16)), "{bench}");
+    assert!(bench["iops"].as_f64().unwrap() > 0.0 && bench["bytes_per_sec"].as_f64().unwrap() > 0.0, "{bench}");
+    let refused = cluster.ceph(&["tell", "osd.0", "bench", "10737418240", "4096"]).failure();
+    assert!(refused.contains("EINVAL") && refused.contains("'osd_bench_small_size_max_iops'"), "{refused}");
+    cluster.ceph(&["tell", "osd.0", "injectargs", "--osd_max_scrubs 3 --debug_osd 20"]).ok();
+    assert_eq!(cluster.ceph_json(&["daemon", "osd.0", "dump_scrub_reservations"])["osd_max_scrubs"], 3);
+    let log = std::fs::read_to_string(cluster.dir().join("log/osd.0.log")).expect("osd.0 has a log");
+    assert!(log.contains("osd=trace,pg=trace"), "the log follows the option");
 }
 
 fn monitors_answer(cluster: &TestCluster) {

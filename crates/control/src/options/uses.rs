@@ -61,14 +61,34 @@ const HONOURED: &[(&str, Option<&str>, &str)] = &[
 /// Options that OSDs act on while they run: name, default where it is not Ceph's, effect.
 const OF_OSDS: &[(&str, Option<&str>, &str)] = &[
     ("osd_deep_scrub_interval", None, "Seconds in which an OSD reads everything that it has; 0: never"),
+    ("osd_heartbeat_grace", Some("7"), "Seconds without an answer after which an OSD is reported to the monitors"),
+    ("osd_heartbeat_interval", Some("2"), "Seconds between two signs of life that an OSD asks another for"),
     ("osd_max_backfills", Some("3"), "Groups that heal at a time on an OSD, as their primary and as a member each"),
+    ("osd_max_scrubs", None, "Groups that an OSD scrubs at a time, as their primary; 0: no scrub begins"),
     ("osd_op_complaint_time", None, "Seconds after which an operation without an answer counts in SLOW_OPS"),
     ("osd_op_history_duration", None, "Seconds for which dump_historic_ops lists an operation"),
     ("osd_op_history_size", None, "Operations that dump_historic_ops lists"),
     ("osd_op_history_slow_op_size", None, "Operations that dump_historic_slow_ops lists"),
     ("osd_op_history_slow_op_threshold", None, "Seconds from which on dump_historic_slow_ops lists an operation"),
     ("osd_recovery_max_active", None, "Objects of a group that go to one member at a time; 0: 16"),
+    ("osd_recovery_sleep", None, "Seconds of pause behind each object that an OSD sends to where it is missing"),
+    ("osd_scrub_begin_hour", None, "Hour of the local day from which on scrubs begin that nobody has ordered"),
+    ("osd_scrub_begin_week_day", None, "Day of the week from which on such scrubs begin; 0: Sunday"),
+    ("osd_scrub_end_hour", None, "Hour of the local day at which the time for such scrubs ends"),
+    ("osd_scrub_end_week_day", None, "Day of the week at which the time for such scrubs ends"),
+    ("osd_scrub_load_threshold", Some("1000"), "Tasks per processor from which on no such scrub begins"),
+    ("osd_scrub_max_interval", None, "Seconds after which a group is scrubbed at any time; 0: never"),
     ("osd_scrub_min_interval", None, "Seconds between two light scrubs of a group; 0: never"),
+    ("osd_scrub_sleep", None, "Least seconds between two chunks of a scrub"),
+];
+
+/// Levels of daemons' logs: name, effect.
+const LOGS: &[(&str, &str)] = &[
+    ("debug_bluestore", "Lines in an OSD's log about its store; 10: details, 20: all, 0: only what is wrong"),
+    ("debug_mon", "Lines in a monitor's log; 10: details, 20: all, 0: only what is wrong"),
+    ("debug_ms", "Lines in a daemon's log about connections; 10: details, 20: all, 0: only what is wrong"),
+    ("debug_osd", "Lines in an OSD's log about itself and its groups; 10: details, 20: all, 0: only what is wrong"),
+    ("debug_paxos", "Lines in a monitor's log about agreement; 10: details, 20: all, 0: only what is wrong"),
 ];
 
 /// Options that daemons read from `ceph.conf`.
@@ -119,6 +139,9 @@ pub fn use_of(name: &str) -> Use {
     if let Some((_, default, effect)) = HONOURED.iter().chain(OF_OSDS).find(|(known, ..)| *known == name) {
         return Use::Honoured { default: *default, effect };
     }
+    if let Some((_, effect)) = LOGS.iter().find(|(known, _)| *known == name) {
+        return Use::Honoured { default: None, effect };
+    }
     if let Some((_, effect)) = CONF.iter().find(|(known, _)| *known == name) {
         return Use::Conf { effect };
     }
@@ -152,6 +175,11 @@ impl Use {
 /// Returns the names of options that OSDs act on while they run.
 pub fn honoured_by_osds() -> impl Iterator<Item = &'static str> {
     OF_OSDS.iter().map(|(name, ..)| *name)
+}
+
+/// Returns the names of options that set levels of daemons' logs.
+pub fn honoured_in_logs() -> impl Iterator<Item = &'static str> {
+    LOGS.iter().map(|(name, _)| *name)
 }
 
 /// Returns the names of options that monitors act on.

@@ -207,6 +207,11 @@ impl Member {
         self.monitor.told(now, from, &Party::local_administrator(), line).into()
     }
 
+    /// Filter of the log that this monitor's options ask for.
+    pub fn log_filter(&mut self) -> String {
+        self.monitor.log_filter()
+    }
+
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }

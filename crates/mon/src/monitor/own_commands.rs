@@ -44,7 +44,8 @@ fn table() -> &'static Table {
 
 /// The settings of the monitor `name` that nobody has set anything for.
 pub fn new_settings(name: &str) -> Settings {
-    Settings::new(&format!("mon.{name}"), options::honoured().filter(|option| !option.starts_with("mgr/")))
+    let observed = options::honoured().filter(|option| !option.starts_with("mgr/"));
+    Settings::new(&format!("mon.{name}"), observed.chain(control::logs::names()))
 }
 
 /// State of a monitor that concerns commands to it in person.
@@ -86,6 +87,12 @@ impl Monitor {
             "add_bootstrap_peer_hint" | "add_bootstrap_peer_hintv" => self.peer_hint(&told),
             _ => self.count(&told),
         }
+    }
+
+    /// Filter of the log that this monitor's options ask for ([`control::logs`]).
+    pub fn log_filter(&mut self) -> String {
+        self.learn_options();
+        control::logs::filter(&self.own_commands.settings)
     }
 
     fn peer_hint(&self, told: &Told) -> Reply {
@@ -244,6 +251,17 @@ mod tests {
         }
         assert_eq!(ask_as(&mut it, &Party::unknown(&name), show.clone()).0, -13);
         assert_eq!(ask_as(&mut it, &Party::local_administrator(), show).0, 0);
+    }
+
+    #[test]
+    fn levels_of_the_log_follow_options() {
+        let mut it = monitor();
+        assert_eq!(it.log_filter(), "");
+        it.state.config.set("mon", "debug_mon", Some("10/10"));
+        assert_eq!(it.log_filter(), "mon=debug");
+        let set = ask(&mut it, json!({"prefix": "config set", "var": "debug_mon", "val": ["20"]}));
+        assert_eq!(set.2, json!({"success": "debug_mon = '20/20' "}));
+        assert_eq!(it.log_filter(), "mon=trace");
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Lists of what an OSD has, under Ceph's names.
 
+use super::Facts;
+use crate::heartbeat::{Network, PingView, Took};
 use crate::shards::ShardFacts;
 use osdmap::OsdMap;
 use pg::{GroupView, ReservationsView};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use types::Utime;
 use wire::nacre::mon::pg_state;
 use wire::{AddrKind, EntityAddr};
@@ -76,9 +79,9 @@ pub(crate) fn reservations(of: &ShardFacts) -> Value {
     json!({"local_reservations": side(&of.reservations.0), "remote_reservations": side(&of.reservations.1)})
 }
 
-/// Each shard scrubs one group at a time, and asks nobody else for leave.
-pub(crate) fn scrub_reservations(of: &ShardFacts, shards: usize) -> Value {
-    json!({"scrubs_local": of.scrubbing, "scrubs_remote": 0, "osd_max_scrubs": shards})
+/// An OSD scrubs so many groups at a time as their primary, and asks nobody else for leave.
+pub(crate) fn scrub_reservations(of: &ShardFacts, at_a_time: usize) -> Value {
+    json!({"scrubs_local": of.scrubbing, "scrubs_remote": 0, "osd_max_scrubs": at_a_time})
 }
 
 pub(crate) fn scrubs(of: &ShardFacts) -> Value {
@@ -127,4 +130,58 @@ pub(crate) fn no_requests() -> Value {
     json!({
         "ops": [], "linger_ops": [], "pool_ops": [], "pool_stat_ops": [], "statfs_ops": [], "command_ops": [],
     })
+}
+
+/// Heartbeats' times are stale when an answer is older than this.
+const STALE_AFTER: Duration = Duration::from_secs(600);
+
+/// The time that other OSDs needed to answer heartbeats, those that took `from` or longer, slowest first.
+pub(crate) fn network(facts: &Facts<'_>, from: Duration) -> Value {
+    let ms = |took: Duration| (took.as_secs_f64() * 1e6).round() / 1e3;
+    let slowest = |view: &PingView| view.over_minutes.iter().map(|took| took.average).max().unwrap_or_default();
+    let mut slow: Vec<&PingView> = facts.pings.iter().filter(|view| slowest(view) >= from).collect();
+    slow.sort_by_key(|view| std::cmp::Reverse(slowest(view)));
+    let entry = |view: &&PingView| {
+        let each = |of: fn(&Took) -> Duration| {
+            let [one, five, fifteen] = view.over_minutes.each_ref().map(|took| ms(of(took)));
+            json!({"1min": one, "5min": five, "15min": fifteen})
+        };
+        json!({
+            "last update": calendar_time(facts.ops.wall.to_unix().saturating_sub(view.age)),
+            "stale": view.age >= STALE_AFTER,
+            "from osd": facts.whoami.0,
+            "to osd": view.osd.0,
+            "interface": match view.network {
+                Network::Back => "back",
+                Network::Front => "front",
+            },
+            "average": each(|took| took.average),
+            "min": each(|took| took.least),
+            "max": each(|took| took.most),
+            "last": ms(view.last),
+        })
+    };
+    json!({"threshold": from.as_millis() as u64, "entries": slow.iter().map(entry).collect::<Vec<_>>()})
+}
+
+/// A time since 1970 in the words of C's `ctime`, in UTC: `Fri Nov 27 20:38:58 2026`.
+fn calendar_time(unix: Duration) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let text = Utime::from_unix(unix).to_string();
+    let month = text[5..7].parse::<usize>().map_or("", |month| MONTHS[month - 1]);
+    let day = text[8..10].trim_start_matches('0');
+    let week_day = DAYS[usize::try_from(unix.as_secs() / 86_400 % 7).expect("below 7")];
+    format!("{week_day} {month} {day:>2} {} {}", &text[11..19], &text[..4])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calendar_times_are_those_of_c() {
+        assert_eq!(calendar_time(Duration::from_secs(1_795_812_800)), "Fri Nov 27 20:53:20 2026");
+        assert_eq!(calendar_time(Duration::ZERO), "Thu Jan  1 00:00:00 1970");
+    }
 }

@@ -7,6 +7,7 @@
 //! * [`tuned`]: options that an OSD acts on while it runs.
 
 mod asker;
+pub(crate) mod bench;
 pub(crate) mod dumps;
 pub(crate) mod groups;
 pub(crate) mod op_dump;
@@ -17,6 +18,7 @@ pub(crate) mod tuned;
 
 pub(crate) use asker::Asker;
 
+use crate::heartbeat::PingView;
 use crate::shards::ShardFacts;
 use control::counters::{self, Counters};
 use control::{Form, Refusal, Settings, Table, Told, everywhere};
@@ -25,6 +27,7 @@ use osdmap::OsdMap;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::time::Duration;
 use types::{Errno, Fsid, OsdId, PgId};
 use wire::messages::CommandReply;
 
@@ -47,10 +50,20 @@ pub(crate) struct Facts<'a> {
     /// Bytes that clients' requests and answers hold, and those that they may.
     pub client_bytes: (u64, u64),
     pub ops: OpDump<'a>,
+    /// The time that other OSDs needed to answer heartbeats.
+    pub pings: Vec<PingView>,
+    /// Answers that took as long or longer count as slow.
+    pub slow_ping: Duration,
+    /// Groups that are scrubbed at a time.
+    pub scrubs_at_a_time: usize,
 }
 
 /// The commands, beside those that every daemon has.
 const COMMANDS: &[Form] = &[
+    Form::new(
+        "bench {count:Int,req=false} {size:Int,req=false} {object_size:Int,req=false} {object_num:Int,req=false}",
+        "write `count` bytes in blocks of `size` to this OSD's store, and print how fast that went",
+    ),
     Form::new("cache drop", "forget data that was read"),
     Form::new("cache status", "print how much is in caches"),
     Form::new("cluster_log {level:Choices,strings=error} {message:String,n=N}", "write a line to the cluster log"),
@@ -65,6 +78,7 @@ const COMMANDS: &[Form] = &[
     Form::new("dump_historic_slow_ops {filterstr:String,n=N,req=false}", "list late operations that were slow"),
     Form::new("dump_op_hops", "print where the time of operations goes"),
     Form::new("dump_ops_in_flight {filterstr:String,n=N,req=false}", "list operations that are not answered yet"),
+    Form::new("dump_osd_network {value:Int,req=false}", "print how long other OSDs took to answer, from these ms on"),
     Form::new("dump_pgstate_history", "print the states of this OSD's groups; former ones are not kept"),
     Form::new("dump_recovery_reservations", "print which groups heal, and which wait for that"),
     Form::new("dump_scrub_reservations", "print how many groups are scrubbed"),
@@ -118,6 +132,8 @@ pub(crate) fn read(line: &str) -> Result<Asked, Refusal> {
 /// Something that a command has the OSD do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
+    /// Writes for the time that they take.
+    Bench,
     DropCaches,
     /// A checkpoint of all stores, to be waited for.
     Checkpoint,
@@ -130,6 +146,7 @@ impl Work {
     /// The work that a command asks for. `None`: the command is only answered.
     pub fn of(told: &Told) -> Option<Work> {
         Some(match told.prefix.as_str() {
+            "bench" => Work::Bench,
             "cache drop" | "flush_store_cache" => Work::DropCaches,
             "compact" | "flush_journal" => Work::Checkpoint,
             "flush_pg_stats" | "send_beacon" => Work::Report,
@@ -162,9 +179,13 @@ pub(crate) fn answer(told: &Told, facts: &Facts<'_>, running: &mut Counters) -> 
         "perf reset" => running.reset(&perf::sections(facts), told.args.word("var")),
         "cache status" => dumps::caches(facts.of_shards),
         "dump_blocklist" => dumps::blocklist(facts.map),
+        "dump_osd_network" => {
+            let from_ms = told.args.int("value").map(|ms| Duration::from_millis(ms.try_into().unwrap_or_default()));
+            dumps::network(facts, from_ms.unwrap_or(facts.slow_ping))
+        }
         "dump_pgstate_history" => dumps::group_states(facts.of_shards),
         "dump_recovery_reservations" => dumps::reservations(facts.of_shards),
-        "dump_scrub_reservations" => dumps::scrub_reservations(facts.of_shards, facts.shards),
+        "dump_scrub_reservations" => dumps::scrub_reservations(facts.of_shards, facts.scrubs_at_a_time),
         "dump_scrubs" => dumps::scrubs(facts.of_shards),
         "dump_watchers" => dumps::watchers(facts.of_shards),
         "get_mapped_pools" => dumps::pools(facts.of_shards),
@@ -214,5 +235,5 @@ fn status(facts: &Facts<'_>) -> Value {
 
 /// The settings of an OSD that nobody has set anything for.
 pub fn new_settings(id: OsdId) -> Settings {
-    Settings::new(&id.to_string(), tuned::names())
+    Settings::new(&id.to_string(), tuned::names().chain(control::logs::names()))
 }

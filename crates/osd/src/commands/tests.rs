@@ -4,6 +4,7 @@
 //! for people, and the structure of the answer: `number`, `text` and `bool` stand for values.
 
 use super::*;
+use crate::heartbeat::{Network, Took};
 use control::signature::{Kind, Signature};
 use op_dump::OpDump;
 use pg::hops::{OpSample, OpState, Stamp, WaitReasons};
@@ -16,11 +17,9 @@ use wire::nacre::mon::pg_state;
 /// Commands of a Ceph that are not known here: those that look into its own store and its own queues, those that break
 /// something for a test, and those for which Nacre has nothing.
 const UNKNOWN: &[&str] = &[
-    "bench",
     "dump_mempools",
     "dump_objectstore_kv_stats",
     "dump_op_pq_state",
-    "dump_osd_network",
     "dump_pg_recovery_stats",
     "getomap",
     "git_version",
@@ -91,6 +90,13 @@ fn shard_facts() -> ShardFacts {
     }
 }
 
+/// A peer whose answers took so long.
+fn ping(osd: OsdId, network: Network, ms: u64) -> PingView {
+    let took = Duration::from_millis(ms);
+    let over_minutes = [Took { average: took, least: took / 2, most: 2 * took }; 3];
+    PingView { osd, network, over_minutes, last: took, age: Duration::from_secs(3) }
+}
+
 /// Hands the facts of an OSD to `with`.
 fn with_facts<T>(of_shards: &ShardFacts, with: impl FnOnce(&Facts<'_>) -> T) -> T {
     let machine = [("devices".to_owned(), "vda,vdb".to_owned())].into();
@@ -116,6 +122,9 @@ fn with_facts<T>(of_shards: &ShardFacts, with: impl FnOnce(&Facts<'_>) -> T) -> 
         sessions: 2,
         client_bytes: (10, 100),
         ops,
+        pings: vec![ping(OsdId(1), Network::Back, 2), ping(OsdId(2), Network::Front, 40)],
+        slow_ping: Duration::from_millis(350),
+        scrubs_at_a_time: 1,
     })
 }
 
@@ -282,8 +291,8 @@ fn each_option_that_is_said_to_have_an_effect_sets_something() {
     for name in names {
         let mut settings = new_settings(OsdId(3));
         assert_eq!(tuned::Tuned::by(&config, &settings), default);
-        let change = settings.set(name, "7").unwrap();
-        assert!(change.contains("'7") && !change.contains("not observed"), "{change}");
+        let change = settings.set(name, "5").unwrap();
+        assert!(change.contains("'5") && !change.contains("not observed"), "{change}");
         assert_ne!(tuned::Tuned::by(&config, &settings), default, "{name}");
         settings.unset(name).unwrap();
         // A value that is the default sets the default.
@@ -291,6 +300,35 @@ fn each_option_that_is_said_to_have_an_effect_sets_something() {
         settings.set_from_monitors([(name, option.default_for(true).as_str())]);
         assert_eq!(tuned::Tuned::by(&config, &settings), default, "{name}");
     }
+}
+
+#[test]
+fn slow_answers_to_heartbeats_are_listed_slowest_first() {
+    let facts = shard_facts();
+    with_facts(&facts, |facts| {
+        let dump = |value: Value| {
+            let line = json!({"prefix": "dump_osd_network", "value": value}).to_string();
+            let Ok(Asked::Daemon(told)) = read(&line) else { panic!("{line}") };
+            let reply = answer(&told, facts, &mut Counters::default());
+            serde_json::from_slice::<Value>(&reply.output.to_vec()).unwrap()
+        };
+        assert_eq!(dump(Value::Null), json!({"threshold": 350, "entries": []}));
+        assert_eq!(dump(json!(-4))["threshold"], 0);
+        let all = dump(json!(0));
+        assert_eq!(all["entries"].as_array().unwrap().iter().map(|it| &it["to osd"]).collect::<Vec<_>>(), [2, 1]);
+        let slow = json!({
+            "last update": "Tue Nov 14 22:13:17 2023",
+            "stale": false,
+            "from osd": 0,
+            "to osd": 2,
+            "interface": "front",
+            "average": {"1min": 40, "5min": 40, "15min": 40},
+            "min": {"1min": 20, "5min": 20, "15min": 20},
+            "max": {"1min": 80, "5min": 80, "15min": 80},
+            "last": 40,
+        });
+        assert_eq!(dump(json!(40)), json!({"threshold": 40, "entries": [slow]}));
+    });
 }
 
 #[test]

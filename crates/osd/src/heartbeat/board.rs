@@ -1,6 +1,6 @@
 //! Facts that the OSD's loop and the heartbeats tell each other.
 
-use super::{PeerAddrs, UNWELL_AFTER};
+use super::{Pace, PeerAddrs, PingView, UNWELL_AFTER};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -22,6 +22,8 @@ struct State {
     silent: BTreeMap<OsdId, Duration>,
     /// Time for which the drive has owed an answer.
     disk_wait: Duration,
+    pace: Pace,
+    ping_times: Vec<PingView>,
     ended: bool,
 }
 
@@ -47,6 +49,24 @@ impl Board {
             with(&state.peers);
         }
         state.epoch
+    }
+
+    /// For the OSD's loop: sets how often peers are asked, and how long they have to answer.
+    pub(crate) fn set_pace(&self, pace: Pace) {
+        self.state().pace = pace;
+    }
+
+    pub(crate) fn pace(&self) -> Pace {
+        self.state().pace
+    }
+
+    /// For the heartbeats: sets the time that peers' answers took.
+    pub(crate) fn set_ping_times(&self, times: Vec<PingView>) {
+        self.state().ping_times = times;
+    }
+
+    pub(crate) fn ping_times(&self) -> Vec<PingView> {
+        self.state().ping_times.clone()
     }
 
     pub(crate) fn set_disk_wait(&self, wait: Duration) {

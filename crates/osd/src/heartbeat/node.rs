@@ -1,6 +1,5 @@
 //! Sockets and messages of the heartbeats.
 
-use super::watch::PING_EVERY;
 use super::{Board, HeartbeatAddrs, Network, Watch};
 use crate::link::Link;
 use crate::pulse_watch::{PulseWatch, Verdict};
@@ -169,8 +168,12 @@ impl HeartbeatNode {
         for port in self.ports.values_mut() {
             port.link.messenger.tick(now);
         }
+        self.watch.pace = self.board.pace();
+        // An interval that was made shorter holds from the next look on.
+        self.ask_at = self.ask_at.min(now + self.watch.pace.ask_every);
         if now >= self.ask_at {
-            self.ask_at = now + PING_EVERY;
+            self.ask_at = now + self.watch.pace.ask_every;
+            self.board.set_ping_times(self.watch.ping_times(now));
             for question in self.watch.tick(now) {
                 let Some(port) = self.ports.get_mut(&question.network) else { continue };
                 let session = port.session(question.osd, &question.addrs, question.connect_anew, now);

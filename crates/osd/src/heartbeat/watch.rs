@@ -1,14 +1,26 @@
 //! Tells whom to ask at what time, and who has been silent too long.
 
+use super::ping_times::{PingTimes, PingView};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::OsdId;
 use wire::EntityAddrVec;
 
-/// Time between two questions to one peer.
-pub(crate) const PING_EVERY: Duration = Duration::from_secs(2);
-/// The shortest grace: a peer that leaves a question unanswered for this long is silent.
-const GRACE_MIN: Duration = Duration::from_secs(7);
+/// How often peers are asked, and how long they have to answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pace {
+    /// Time between two questions to one peer.
+    pub ask_every: Duration,
+    /// The shortest grace: a peer that leaves a question unanswered for this long is silent.
+    pub grace: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { ask_every: Duration::from_secs(2), grace: Duration::from_secs(7) }
+    }
+}
+
 /// A peer that lately needed long for answers gets this many times its longest wait as grace, up to [`GRACE_MAX`].
 const GRACE_TIMES: u32 = 6;
 const GRACE_MAX: Duration = Duration::from_secs(60);
@@ -49,6 +61,7 @@ struct Line {
     /// The longest wait for an answer in the present span of [`SLOWEST_LASTS`] and in the one before.
     slowest: [Duration; 2],
     connected_anew_at: Duration,
+    times: PingTimes,
 }
 
 impl Line {
@@ -56,8 +69,9 @@ impl Line {
         self.unanswered.front().map_or(Duration::ZERO, |ping| now.saturating_sub(ping.counts_from))
     }
 
-    fn grace(&self) -> Duration {
-        (self.slowest[0].max(self.slowest[1]) * GRACE_TIMES).clamp(GRACE_MIN, GRACE_MAX)
+    /// `least`: the shortest grace.
+    fn grace(&self, least: Duration) -> Duration {
+        (self.slowest[0].max(self.slowest[1]) * GRACE_TIMES).clamp(least, GRACE_MAX.max(least))
     }
 
     fn answered(&mut self, sent: Duration, now: Duration) {
@@ -65,7 +79,9 @@ impl Line {
             && ping.sent <= sent
         {
             if ping.sent == sent {
-                self.slowest[0] = self.slowest[0].max(now.saturating_sub(ping.counts_from));
+                let took = now.saturating_sub(ping.counts_from);
+                self.slowest[0] = self.slowest[0].max(took);
+                self.times.add(took, now);
             }
             self.unanswered.pop_front();
         }
@@ -95,6 +111,7 @@ pub(crate) struct Watch {
     peers: BTreeMap<OsdId, Peer>,
     looked_at: Option<Duration>,
     span_began: Duration,
+    pub pace: Pace,
 }
 
 impl Watch {
@@ -112,11 +129,13 @@ impl Watch {
         }
     }
 
-    /// Returns the questions to ask now. The caller calls this every [`PING_EVERY`]. A longer pause shows that this
+    /// Returns the questions to ask now. The caller calls this every [`Pace::ask_every`].
+    /// A longer pause shows that this
     /// process did not run, and the peers are not to blame.
     pub fn tick(&mut self, now: Duration) -> Vec<Question> {
         let since = self.looked_at.replace(now).map_or(Duration::ZERO, |before| now.saturating_sub(before));
-        let lapse = if since > 2 * PING_EVERY { since - PING_EVERY } else { Duration::ZERO };
+        let every = self.pace.ask_every;
+        let lapse = if since > 2 * every { since - every } else { Duration::ZERO };
         let new_span = now >= self.span_began + SLOWEST_LASTS;
         if new_span {
             self.span_began = now;
@@ -157,10 +176,16 @@ impl Watch {
     /// Peers that have been silent too long on one of the networks, each with the time.
     pub fn silent(&self, now: Duration) -> BTreeMap<OsdId, Duration> {
         let of = |peer: &Peer| {
-            let late = peer.lines.values().filter(|line| line.silence(now) >= line.grace());
+            let late = peer.lines.values().filter(|line| line.silence(now) >= line.grace(self.pace.grace));
             late.map(|line| line.silence(now)).max()
         };
         self.peers.iter().filter_map(|(&osd, peer)| Some((osd, of(peer)?))).collect()
+    }
+
+    /// The time that answers took, for each peer and network of which there is a minute's.
+    pub fn ping_times(&self, now: Duration) -> Vec<PingView> {
+        let lines = self.peers.iter().flat_map(|(osd, peer)| peer.lines.iter().map(move |line| (*osd, line)));
+        lines.filter_map(|(osd, (network, line))| line.times.view(osd, *network, now)).collect()
     }
 }
 
@@ -257,5 +282,37 @@ mod tests {
         let anew: Vec<u64> =
             (0..20).step_by(2).filter(|at| watch.tick(secs(*at)).iter().any(|q| q.connect_anew)).collect();
         assert_eq!(anew, [6, 12, 18]);
+    }
+
+    #[test]
+    fn an_operator_s_grace_and_interval_hold() {
+        let mut watch = Watch::default();
+        watch.set_peers(&peers(false, 1));
+        watch.pace = Pace { ask_every: secs(6), grace: secs(20) };
+        for at in (0..60).step_by(6).map(secs) {
+            watch.tick(at);
+        }
+        assert_eq!(watch.silent(secs(19)), BTreeMap::new());
+        assert_eq!(watch.silent(secs(20)), BTreeMap::from([(A, secs(20))]));
+        watch.pace.grace = secs(90);
+        assert_eq!(watch.silent(secs(89)), BTreeMap::new());
+        assert_eq!(watch.silent(secs(90)), BTreeMap::from([(A, secs(90))]));
+    }
+
+    #[test]
+    fn the_time_that_answers_took_is_told_for_each_minute() {
+        let mut watch = Watch::default();
+        watch.set_peers(&peers(true, 1));
+        run(&mut watch, 0, 60, Some(Duration::from_millis(2000)));
+        assert_eq!(watch.ping_times(secs(60)), [], "no minute is over");
+        run(&mut watch, 60, 130, Some(Duration::from_millis(4000)));
+        let views = watch.ping_times(secs(130));
+        assert_eq!(
+            views.iter().map(|view| (view.osd, view.network)).collect::<Vec<_>>(),
+            [(A, Network::Back), (A, Network::Front)]
+        );
+        assert_eq!(views[0].last, secs(4));
+        assert!(views[0].over_minutes[0].average > views[0].over_minutes[1].average, "{views:?}");
+        assert_eq!((views[0].over_minutes[2].least, views[0].over_minutes[2].most), (secs(2), secs(4)));
     }
 }

@@ -4,15 +4,20 @@ use super::Running;
 use crate::OsdConfig;
 use crate::commands::op_dump::OpDump;
 use crate::commands::tuned::Tuned;
-use crate::commands::{self, Asked, Asker, Facts, Work, groups};
+use crate::commands::{self, Asked, Asker, Facts, Work, bench, groups};
+use crate::heartbeat::{Board, Pace};
 use crate::shards::{ShardFacts, ToWorker};
 use control::counters::Counters;
 use control::{Settings, Told, everywhere};
+use pg::{BenchError, BenchOrder};
 use reactor::Io;
 use serde_json::json;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use types::{EntityName, EntityType, Epoch};
+use stdx::TimeZone;
+use types::{EntityName, EntityType, Epoch, Errno};
 use wire::basic::AuthName;
 use wire::messages::{self, CommandReply, LogEntry};
 use wire::msgr::SessionId;
@@ -37,19 +42,42 @@ pub(super) struct Commands {
     config: OsdConfig,
     settings: Settings,
     tuned: Option<Tuned>,
+    /// Filter of the log that options ask for.
+    log_filter: String,
+    /// Read when an option asks for the hour.
+    zone: OnceCell<TimeZone>,
+    /// Facts that the heartbeats tell.
+    board: Option<Arc<Board>>,
     counters: Counters,
     /// Oldest map that the monitors have.
     pub oldest_map: Epoch,
     waiting: Vec<Waiting>,
+    /// Writes for the time that they take, with who waits for their end.
+    bench: Option<(Asker, Told, BenchOrder)>,
     /// Number of the last line for the cluster log.
     log_seq: u64,
 }
 
 impl Commands {
-    pub fn new(config: OsdConfig) -> Commands {
-        let settings = config.settings.clone();
-        let (counters, oldest_map) = (Counters::default(), Epoch::default());
-        Commands { config, settings, tuned: None, counters, oldest_map, waiting: Vec::new(), log_seq: 0 }
+    pub fn new(config: OsdConfig, board: Option<Arc<Board>>) -> Commands {
+        Commands {
+            settings: config.settings.clone(),
+            config,
+            tuned: None,
+            log_filter: String::new(),
+            zone: OnceCell::new(),
+            board,
+            counters: Counters::default(),
+            oldest_map: Epoch::default(),
+            waiting: Vec::new(),
+            bench: None,
+            log_seq: 0,
+        }
+    }
+
+    /// How often other OSDs are asked for signs of life, and how long they have to answer.
+    pub fn pace(&self) -> Pace {
+        self.tuned.map(|tuned| tuned.heartbeats).unwrap_or_default()
     }
 
     /// When a command wants to be looked at again.
@@ -74,7 +102,7 @@ impl Running {
             Ok(Asked::Daemon(told)) => told,
         };
         if let Some(reply) = everywhere::answer(&told, &mut self.commands.settings) {
-            self.tune();
+            self.tune(io);
             return asker.answer(&mut self.public.messenger, reply);
         }
         if let Some(work) = Work::of(&told) {
@@ -94,13 +122,14 @@ impl Running {
 
     fn work(&mut self, io: &impl Io, work: Work, asker: Asker, told: Told) {
         let reply = match work {
+            Work::Bench => return self.begin_bench(asker, told),
             Work::DropCaches => {
                 self.shard.drop_block_cache();
                 self.others.tell_all(|| ToWorker::DropCaches);
                 told.text("")
             }
             Work::Checkpoint if self.commands.waiting.len() == WAITING_MAX => {
-                told.refused(types::Errno::EBUSY, "as many others already wait for that")
+                told.refused(Errno::EBUSY, "as many others already wait for that")
             }
             Work::Checkpoint => {
                 self.shard.write_checkpoint();
@@ -125,9 +154,33 @@ impl Running {
         asker.answer(&mut self.public.messenger, reply);
     }
 
+    fn begin_bench(&mut self, asker: Asker, told: Told) {
+        let begun = bench::order(&told, &self.commands.settings).map_err(|why| told.refused(Errno::EINVAL, why));
+        let stops = self.leaving.is_some();
+        let begun = begun.and_then(|order| {
+            let begun = if stops { Err(BenchError::Stops) } else { self.shard.begin_bench(order) };
+            begun.map(|()| order).map_err(|why| bench_refused(&told, &why))
+        });
+        match begun {
+            Ok(order) => self.commands.bench = Some((asker, told, order)),
+            Err(refusal) => asker.answer(&mut self.public.messenger, refusal),
+        }
+    }
+
+    /// Answers who waits for the end of a bench.
+    pub(super) fn bench_goes_on(&mut self) {
+        let Some(result) = self.shard.take_bench_result() else { return };
+        let Some((asker, told, order)) = self.commands.bench.take() else { return };
+        let reply = match result {
+            Ok(took) => told.value(&bench::result(order, took)),
+            Err(why) => bench_refused(&told, &why),
+        };
+        asker.answer(&mut self.public.messenger, reply);
+    }
+
     fn write_cluster_log(&mut self, io: &impl Io, told: &Told) -> CommandReply {
         if !self.monitor.is_open() {
-            return told.refused(types::Errno::EAGAIN, "there is no session with a monitor");
+            return told.refused(Errno::EAGAIN, "there is no session with a monitor");
         }
         self.commands.log_seq += 1;
         let entry = LogEntry {
@@ -177,7 +230,7 @@ impl Running {
             |session: SessionId| clients.get(&session).map(|peer| peer.addrs.front().to_string()).unwrap_or_default();
         let whoami = self.shard.whoami();
         let map = self.shard.map();
-        let Commands { config, settings, tuned, counters, oldest_map, .. } = &mut self.commands;
+        let Commands { config, settings, tuned, counters, oldest_map, board, .. } = &mut self.commands;
         let tuned = tuned.unwrap_or_else(|| Tuned::by(config, settings));
         let shards = self.others.shards();
         let client_bytes = self.shard.client_bytes() + self.others.client_bytes();
@@ -205,25 +258,56 @@ impl Running {
                 history: tuned.history,
                 complain_after: tuned.shards.complain_after,
             },
+            pings: board.as_ref().map(|board| board.ping_times()).unwrap_or_default(),
+            slow_ping: slow_ping(settings),
+            scrubs_at_a_time: tuned.shards.scrubs.at_a_time,
         };
         let reply = commands::answer(&told, &facts, counters);
         asker.answer(&mut self.public.messenger, reply);
     }
 
     /// The monitors give this OSD these options, and no others.
-    pub(super) fn options_came(&mut self, options: &BTreeMap<String, String>) {
+    pub(super) fn options_came(&mut self, io: &impl Io, options: &BTreeMap<String, String>) {
         let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         self.commands.settings.set_from_monitors(options);
-        self.tune();
+        self.tune(io);
     }
 
-    /// Has options take effect that have changed.
-    fn tune(&mut self) {
-        let Commands { config, settings, tuned, .. } = &mut self.commands;
-        let now = Tuned::by(config, settings);
+    /// Has options take effect that have changed, and the hour.
+    pub(super) fn tune(&mut self, io: &impl Io) {
+        let Commands { config, settings, tuned, log_filter, zone, .. } = &mut self.commands;
+        let filter = control::logs::filter(settings);
+        if filter != *log_filter {
+            config.set_log_filter.iter().for_each(|set| set(&filter));
+            *log_filter = filter;
+        }
+        if self.leaving.is_some() {
+            // The stop has ended work that must not begin again.
+            return;
+        }
+        let now = Tuned::by(config, settings).at(|| zone.get_or_init(TimeZone::of_process), io.wall_clock().to_unix());
         if tuned.replace(now) != Some(now) {
             now.apply(&mut self.shard);
             self.others.tell_all(|| ToWorker::Tune(now));
         }
     }
+}
+
+fn bench_refused(told: &Told, why: &BenchError) -> CommandReply {
+    let errno = match why {
+        BenchError::Busy => Errno::EBUSY,
+        BenchError::Room { .. } | BenchError::Store(store::SubmitError::NoSpace { .. }) => Errno::ENOSPC,
+        BenchError::Stops | BenchError::Store(_) => Errno::EIO,
+    };
+    told.refused(errno, why.to_string())
+}
+
+/// The time of an answer from which on `dump_osd_network` lists it unless it is told another one.
+fn slow_ping(settings: &Settings) -> Duration {
+    let number = |name| settings.number(name).unwrap_or_default();
+    let ms = match number("mon_warn_on_slow_ping_time") {
+        set if set > 0.0 => set,
+        _ => number("osd_heartbeat_grace") * number("mon_warn_on_slow_ping_ratio") * 1000.0,
+    };
+    Duration::from_secs_f64(ms.clamp(0.0, 1e9) / 1000.0)
 }

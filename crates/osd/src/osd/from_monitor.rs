@@ -2,13 +2,14 @@
 
 use super::Running;
 use crate::shards::ToWorker;
+use reactor::Io;
 use wire::messages::{self, kind_name};
 use wire::nacre::mon::OsdRefused;
 use wire::nacre::{FIRST_KIND, kind};
 use wire::{Envelope, Message};
 
 impl Running {
-    pub(super) fn monitor_message(&mut self, envelope: &Envelope) {
+    pub(super) fn monitor_message(&mut self, io: &impl Io, envelope: &Envelope) {
         let outcome = match envelope.header.kind {
             messages::OsdMap::TYPE => messages::OsdMap::open(envelope).map(|maps| self.maps_came(maps)),
             messages::MonMap::TYPE => messages::MonMap::open(envelope).and_then(|message| {
@@ -16,7 +17,9 @@ impl Running {
                 self.monitor.are_now(map.by_rank().map(|mon| mon.addrs.clone()).collect());
                 Ok(())
             }),
-            messages::Config::TYPE => messages::Config::open(envelope).map(|config| self.options_came(&config.options)),
+            messages::Config::TYPE => {
+                messages::Config::open(envelope).map(|config| self.options_came(io, &config.options))
+            }
             kind::OSD_REFUSED => OsdRefused::open(envelope).map(|refused| {
                 if self.refused.as_ref() != Some(&refused.reason) {
                     tracing::error!("the monitors do not let {} serve: {}", refused.osd, refused.reason);

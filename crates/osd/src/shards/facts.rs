@@ -53,7 +53,7 @@ impl ShardFacts {
             groups: shard.group_views(),
             reservations: shard.reservations(),
             scrubs: shard.scrub_views(),
-            scrubbing: usize::from(shard.scrubs_now().is_some()),
+            scrubbing: shard.scrubs_now().count(),
             watches: shard.watch_views(),
             checkpoint_runs: shard.store().checkpoint_is_pending(),
         }

@@ -77,6 +77,9 @@ pub(crate) struct Pacing {
     /// Bytes that may be sent now; below zero after a large piece.
     tokens: f64,
     filled: Duration,
+    /// Pause behind each object, and the end of the present one.
+    pause: Duration,
+    pause_ends: Duration,
 }
 
 impl Default for Pacing {
@@ -93,6 +96,8 @@ impl Default for Pacing {
             rate: RATE_MAX,
             tokens: 0.0,
             filled: Duration::ZERO,
+            pause: Duration::ZERO,
+            pause_ends: Duration::ZERO,
         }
     }
 }
@@ -104,6 +109,11 @@ impl Pacing {
 
     pub fn set_wall_clock(&mut self, at_zero: Duration) {
         self.unix_zero = at_zero;
+    }
+
+    /// Sets the pause behind each object, which an operator wants. A pause that has begun ends at once.
+    pub fn set_pause(&mut self, pause: Duration) {
+        (self.pause, self.pause_ends) = (pause, Duration::ZERO);
     }
 
     /// Counts a client's operation that was answered.
@@ -120,6 +130,9 @@ impl Pacing {
 
     /// Returns `Ok` if a piece may be sent now; else the time at which to ask again.
     pub fn may_send(&mut self) -> Result<(), Duration> {
+        if self.now < self.pause_ends {
+            return Err(self.pause_ends);
+        }
         let in_slot = self.in_slot();
         if in_slot < SLOT && self.has_clients() {
             return Err(self.now + (SLOT - in_slot));
@@ -146,6 +159,9 @@ impl Pacing {
         self.sent += cost;
         self.tokens -= cost as f64;
         self.last_sent = Some(self.now);
+        if is_last {
+            self.pause_ends = self.now + self.pause;
+        }
     }
 
     pub fn view(&self) -> PacingView {
@@ -278,5 +294,26 @@ mod tests {
     fn the_least_is_always_sent() {
         let rate = run(40, 100, 1e9, |load| if load > 0.0 { 1.0 } else { 1e-3 });
         assert!((0.7 * RATE_MIN..1.2 * RATE_MIN).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn an_operator_s_pause_is_kept_behind_each_object_and_not_within_one() {
+        let mut pacing = Pacing::default();
+        let second = Duration::from_secs(1);
+        pacing.set_pause(second);
+        pacing.set_time(10 * second);
+        assert_eq!(pacing.may_send(), Ok(()));
+        pacing.sent(4096, false);
+        pacing.set_time(11 * second);
+        assert_eq!(pacing.may_send(), Ok(()), "the object is not whole yet");
+        pacing.sent(4096, true);
+        pacing.set_time(11 * second + second / 2);
+        assert_eq!(pacing.may_send(), Err(12 * second));
+        pacing.set_time(12 * second);
+        assert_eq!(pacing.may_send(), Ok(()));
+        pacing.sent(4096, true);
+        pacing.set_time(12 * second + second / 2);
+        pacing.set_pause(Duration::ZERO);
+        assert_eq!(pacing.may_send(), Ok(()), "the operator wants none any more");
     }
 }

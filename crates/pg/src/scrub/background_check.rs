@@ -137,8 +137,9 @@ impl BackgroundCheck {
 
     /// Sets the time in which everything is read once. Zero: nothing is read.
     pub fn set_period(&mut self, period: Duration) {
-        self.period = period;
-        self.next_at = Duration::ZERO;
+        if period != self.period {
+            (self.period, self.next_at) = (period, Duration::ZERO);
+        }
     }
 
     pub fn counts(&self) -> CheckCounts {

@@ -1,9 +1,11 @@
-//! Schedule of a shard's scrubs: which group is scrubbed, and when. One at a time, by byte budget.
+//! Schedule of a shard's scrubs: which groups are scrubbed, and when. One at a time unless an operator wants more, each
+//! by a byte budget.
 
 use super::mark::ScrubMark;
 use super::run::{RunState, ScrubOrder};
 use crate::context::Context;
 use crate::group::pg::Pg;
+use crate::tuning::ScrubTuning;
 use osdmap::{OsdMapFlags, PoolFlags};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,6 +38,17 @@ pub struct ScrubView {
     pub ordered: bool,
 }
 
+/// A group that is being scrubbed.
+#[derive(Debug)]
+struct Running {
+    id: PgId,
+    order: ScrubOrder,
+    /// No chunk begins before.
+    next_at: Duration,
+    /// The group cannot be scrubbed since then.
+    stuck_since: Option<Duration>,
+}
+
 /// A shard's scrubs.
 #[derive(Debug, Default)]
 pub(crate) struct ScrubSchedule {
@@ -43,16 +56,21 @@ pub(crate) struct ScrubSchedule {
     light: Duration,
     deep: Duration,
     ordered: BTreeMap<PgId, ScrubOrder>,
-    current: Option<(PgId, ScrubOrder)>,
-    /// No chunk, and no look for a group, before.
-    next_at: Duration,
-    /// Time since which the present group cannot be scrubbed.
-    stuck_since: Option<Duration>,
+    running: Vec<Running>,
+    /// No look for a group that is due before.
+    look_at: Duration,
+    /// No order begins before.
+    orders_at: Duration,
 }
 
 impl ScrubSchedule {
     pub fn set_periods(&mut self, light: Duration, deep: Duration) {
-        (self.light, self.deep, self.next_at) = (light, deep, Duration::ZERO);
+        (self.light, self.deep, self.look_at) = (light, deep, Duration::ZERO);
+    }
+
+    /// Has groups that wait for their next chunk go on.
+    pub fn end_pauses(&mut self, now: Duration) {
+        self.running.iter_mut().for_each(|running| running.next_at = running.next_at.min(now));
     }
 
     pub fn stop(&mut self) {
@@ -65,26 +83,30 @@ impl ScrubSchedule {
         let before = self.ordered.get(&pgid).copied();
         let order = before.unwrap_or(ScrubOrder { deep: false, repair: false, ordered: true });
         self.ordered.insert(pgid, ScrubOrder { deep: order.deep || deep, repair: order.repair || repair, ..order });
-        if self.current.is_none_or(|(_, order)| !order.ordered) {
-            self.next_at = now;
-        }
+        self.orders_at = now;
     }
 
-    /// Returns the time when there is something to do. Groups that are due are looked for with the ticks that there are
-    /// anyway.
-    pub fn next_wake(&self) -> Option<Duration> {
-        (self.current.is_some() || !self.ordered.is_empty()).then_some(self.next_at)
+    /// Returns the time of the next thing to do, where `at_a_time` groups are scrubbed at a time. Groups that are due
+    /// are looked for with the ticks that there are anyway.
+    pub fn next_wake(&self, at_a_time: usize) -> Option<Duration> {
+        let has_room = self.running.len() < at_a_time || self.running.iter().any(|running| !running.order.ordered);
+        let orders = (!self.ordered.is_empty() && has_room).then_some(self.orders_at);
+        self.running.iter().map(|running| running.next_at).chain(orders).min()
     }
 
-    /// Returns the group that is being scrubbed.
-    pub fn current(&self) -> Option<PgId> {
-        self.current.map(|(id, _)| id)
+    /// Returns the groups that are being scrubbed.
+    pub fn running(&self) -> impl Iterator<Item = PgId> {
+        self.running.iter().map(|running| running.id)
+    }
+
+    fn is_running(&self, id: PgId) -> bool {
+        self.running().any(|running| running == id)
     }
 
     /// Returns the next scrub of a group with this mark; `None` if nobody wants one. `now`: time since 1970.
     pub fn view(&self, id: PgId, mark: &ScrubMark, now: Duration) -> Option<ScrubView> {
-        if self.ordered.contains_key(&id) || self.current.is_some_and(|(current, order)| current == id && order.ordered)
-        {
+        let is_ordered = |running: &Running| running.id == id && running.order.ordered;
+        if self.ordered.contains_key(&id) || self.running.iter().any(is_ordered) {
             return Some(ScrubView { pgid: id, at: now, by: now, ordered: true });
         }
         let scrubs = [(mark.light_at, self.light), (mark.deep_at, self.deep)];
@@ -96,91 +118,112 @@ impl ScrubSchedule {
 
     /// Looks, about once a second, if a group is due.
     pub fn tick(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
-        if let Some(pg) = self.current.and_then(|(id, _)| pgs.get_mut(&id))
-            && pg.scrub.tick(&pg.core, cx)
-        {
-            self.next_at = cx.now + TRY_AGAIN_AFTER;
+        for running in &mut self.running {
+            if let Some(pg) = pgs.get_mut(&running.id)
+                && pg.scrub.tick(&pg.core, cx)
+            {
+                running.next_at = cx.now + TRY_AGAIN_AFTER;
+            }
         }
         let is_wanted = self.light > Duration::ZERO || self.deep > Duration::ZERO;
-        if self.current.is_none() && self.ordered.is_empty() && is_wanted && cx.now >= self.next_at {
+        if self.has_room(cx) && self.ordered.is_empty() && is_wanted && cx.now >= self.look_at {
             let periods = [self.light, self.deep].into_iter().filter(|period| !period.is_zero());
             let often = periods.min().unwrap_or(LOOK_EVERY) / 8;
-            self.next_at = cx.now + LOOK_EVERY.min(often);
-            self.current = self.due(cx, pgs);
-            self.start(cx, pgs);
+            self.look_at = cx.now + LOOK_EVERY.min(often);
+            while self.has_room(cx)
+                && let Some((id, order)) = self.due(cx, pgs)
+            {
+                self.start(cx, pgs, id, order);
+            }
         }
     }
 
-    fn start(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
-        if let Some((id, order)) = self.current {
-            (self.next_at, self.stuck_since) = (cx.now, None);
-            let pg = pgs.get_mut(&id).expect("just chosen");
-            pg.scrub.begin(&pg.core, cx, order);
-        }
+    fn has_room(&self, cx: &Context<'_>) -> bool {
+        self.running.len() < cx.shared.tuning.scrubs.at_a_time
     }
 
-    fn end(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
-        if let Some(pg) = self.current.take().and_then(|(id, _)| pgs.get_mut(&id)) {
-            pg.scrub.end(&pg.core, cx);
-        }
-        self.next_at = cx.now;
+    fn start(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>, id: PgId, order: ScrubOrder) {
+        let pg = pgs.get_mut(&id).expect("just chosen");
+        pg.scrub.begin(&pg.core, cx, order);
+        self.running.push(Running { id, order, next_at: cx.now, stuck_since: None });
+    }
+
+    /// Ends the group's scrub. Returns false, as it does not run any more.
+    fn end(&mut self, cx: &mut Context<'_>, pg: &mut Pg) -> bool {
+        pg.scrub.end(&pg.core, cx);
+        (self.look_at, self.orders_at) = (cx.now, cx.now);
+        false
     }
 
     pub fn run(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
-        if self.current.is_some_and(|(_, order)| !order.ordered) && !self.ordered.is_empty() {
-            // An order goes before. What was begun is begun again, a deep scrub where it was.
-            let pg = self.current.and_then(|(id, _)| pgs.get_mut(&id));
-            if let Some(pg) = pg.filter(|pg| !pg.scrub.is_busy()) {
-                pg.scrub.end(&pg.core, cx);
-                self.current = None;
-            }
-        }
-        if self.current.is_none() && !self.ordered.is_empty() && cx.now >= self.next_at {
-            self.ordered.retain(|id, _| pgs.get(id).is_some_and(|pg| pg.core.is_primary(cx.whoami)));
-            let ready = self.ordered.keys().find(|id| pgs[id].may_scrub(cx)).copied();
-            match ready {
-                None => self.next_at = cx.now + TRY_AGAIN_AFTER,
-                Some(id) => {
-                    self.current = self.ordered.remove(&id).map(|order| (id, order));
-                    self.start(cx, pgs);
-                }
-            }
-        }
-        let Some((id, order)) = self.current else { return };
-        let Some(pg) = pgs.get_mut(&id).filter(|pg| pg.core.is_primary(cx.whoami)) else {
-            self.current = None;
+        self.begin_orders(cx, pgs);
+        let mut running = std::mem::take(&mut self.running);
+        running.retain_mut(|running| self.go_on(cx, pgs, running));
+        self.running = running;
+    }
+
+    /// Has orders begin as far as there is room. An order goes before a scrub that nobody ordered. That one is begun
+    /// again later, a deep one where it was.
+    fn begin_orders(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
+        if self.ordered.is_empty() {
             return;
+        }
+        let is_full = !self.has_room(cx);
+        let gives_way = |running: &Running| {
+            !running.order.ordered
+                && (is_full || self.ordered.contains_key(&running.id))
+                && pgs.get(&running.id).is_none_or(|pg| !pg.scrub.is_busy())
         };
+        if let Some(place) = self.running.iter().position(gives_way) {
+            let id = self.running.remove(place).id;
+            if let Some(pg) = pgs.get_mut(&id) {
+                pg.scrub.end(&pg.core, cx);
+            }
+        }
+        while self.has_room(cx) && !self.ordered.is_empty() && cx.now >= self.orders_at {
+            self.ordered.retain(|id, _| pgs.get(id).is_some_and(|pg| pg.core.is_primary(cx.whoami)));
+            let ready = self.ordered.keys().find(|id| pgs[id].may_scrub(cx) && !self.is_running(**id)).copied();
+            match ready.and_then(|id| self.ordered.remove_entry(&id)) {
+                None => self.orders_at = cx.now + TRY_AGAIN_AFTER,
+                Some((id, order)) => self.start(cx, pgs, id, order),
+            }
+        }
+    }
+
+    /// Has one group's scrub go on. Returns false if it has ended.
+    fn go_on(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>, running: &mut Running) -> bool {
+        let Running { id, order, .. } = *running;
+        let Some(pg) = pgs.get_mut(&id).filter(|pg| pg.core.is_primary(cx.whoami)) else { return false };
         match pg.scrub.run_state() {
-            RunState::Busy => {}
-            RunState::Ended => self.end(cx, pgs),
+            RunState::Busy => true,
+            RunState::Ended => self.end(cx, pg),
             RunState::None => {
                 // An interval has ended it.
-                self.current = None;
                 if order.ordered {
                     self.ordered.entry(id).or_insert(order);
                 }
-                self.next_at = cx.now + TRY_AGAIN_AFTER;
+                (self.look_at, self.orders_at) = (cx.now + TRY_AGAIN_AFTER, cx.now + TRY_AGAIN_AFTER);
+                false
             }
             RunState::Between(bytes) => {
                 if bytes > 0 {
-                    let rate = rate(order, cx, self.deep);
-                    self.next_at = cx.now + Duration::from_secs_f64(bytes as f64 / rate as f64);
+                    let takes = Duration::from_secs_f64(bytes as f64 / rate(order, cx, self.deep) as f64);
+                    running.next_at = cx.now + takes.max(cx.shared.tuning.scrubs.pause);
                 }
-                if cx.now < self.next_at {
-                    return;
+                if cx.now < running.next_at {
+                    return true;
                 }
                 if !order.ordered && !may(cx, id, order.deep) {
-                    return self.end(cx, pgs);
+                    return self.end(cx, pg);
                 }
                 if pg.may_scrub(cx) {
-                    self.stuck_since = None;
-                    return pg.scrub.chunk(&mut pg.core, cx, &pg.ops.in_flight());
+                    running.stuck_since = None;
+                    pg.scrub.chunk(&mut pg.core, cx, &pg.ops.in_flight());
+                    return true;
                 }
-                self.next_at = cx.now + TRY_AGAIN_AFTER;
-                if cx.now >= *self.stuck_since.get_or_insert(cx.now) + GIVE_UP_AFTER {
-                    self.end(cx, pgs);
-                }
+                running.next_at = cx.now + TRY_AGAIN_AFTER;
+                let is_given_up = cx.now >= *running.stuck_since.get_or_insert(cx.now) + GIVE_UP_AFTER;
+                if is_given_up { self.end(cx, pg) } else { true }
             }
         }
     }
@@ -188,9 +231,10 @@ impl ScrubSchedule {
     /// Returns the group that has waited longest beyond its time.
     fn due(&self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) -> Option<(PgId, ScrubOrder)> {
         let now = cx.unix_zero + cx.now;
+        let ScrubTuning { in_time, overdue_after, .. } = cx.shared.tuning.scrubs;
         let mut due: Option<(Duration, PgId, ScrubOrder)> = None;
         for (id, pg) in pgs.iter_mut() {
-            if !pg.may_scrub(cx) {
+            if !pg.may_scrub(cx) || self.is_running(*id) {
                 continue;
             }
             if pg.scrub.mark().light_at.is_zero() && pg.scrub.mark().deep_at.is_zero() {
@@ -200,6 +244,10 @@ impl ScrubSchedule {
                 pg.scrub.set_mark(made);
                 pg.scrub.keep_mark(&pg.core, cx);
                 pg.queue_report(cx);
+                continue;
+            }
+            let is_overdue = !overdue_after.is_zero() && pg.scrub.mark().light_at.to_unix() + overdue_after <= now;
+            if !in_time && !is_overdue {
                 continue;
             }
             for (deep, period) in [(true, self.deep), (false, self.light)] {

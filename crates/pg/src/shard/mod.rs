@@ -3,6 +3,7 @@
 //! The driver hands in messages, device results and time; outcomes are gathered with [`Shard::take_outputs`] and from
 //! the store. A turn ends with [`Shard::end_turn`], which lets the store lay out what the turn has written.
 
+pub(crate) mod bench;
 mod clients;
 pub(crate) mod copying;
 mod deferred;
@@ -38,6 +39,7 @@ use crate::messages::route;
 use crate::ops::Limits;
 use crate::scrub::background_check::{BackgroundCheck, CheckCounts};
 use crate::scrub::schedule::ScrubSchedule;
+use bench::{Bench, BenchError};
 use deferred::Deferred;
 use homes::Homes;
 use host::Host;
@@ -77,6 +79,8 @@ pub struct Shard {
     rep_hops: BTreeMap<OsdId, Vec<RepHops>>,
     intake: Intake,
     check: BackgroundCheck,
+    bench: Option<Bench>,
+    bench_result: Option<Result<Duration, BenchError>>,
     scrubs: ScrubSchedule,
     /// A tick has come since room was last looked at.
     room_tick: bool,
@@ -109,6 +113,8 @@ impl Shard {
             rep_hops: BTreeMap::new(),
             intake: Intake::default(),
             check: BackgroundCheck::new(),
+            bench: None,
+            bench_result: None,
             scrubs: ScrubSchedule::default(),
             room_tick: false,
             fullness_told: 0,
@@ -346,6 +352,7 @@ impl Shard {
         self.splits = Splits::default();
         self.merges = Merges::default();
         self.scrubs.stop();
+        self.end_bench(Err(BenchError::Stops));
         self.host.agenda.scrubs_later.clear();
         self.forget_deferred(|_| true);
         self.deferred.clear();
@@ -393,7 +400,12 @@ impl Shard {
         let groups = self.group_wake();
         let goes_on = !self.host.agenda.scrubs_later.is_empty() || self.host.maps.is_coming();
         let scans = goes_on.then_some(self.host.now);
-        check.into_iter().chain(groups).chain(scans).chain(self.scrubs.next_wake()).chain(self.strays.next_wake()).min()
+        let scrubs = self.scrub_wake();
+        check.into_iter().chain(groups).chain(scans).chain(scrubs).chain(self.strays.next_wake()).min()
+    }
+
+    fn scrub_wake(&self) -> Option<Duration> {
+        self.scrubs.next_wake(self.host.shared.tuning.scrubs.at_a_time)
     }
 
     /// Returns true unless Ceph's flag is set for operators who want their drives to themselves for a while.
@@ -412,7 +424,7 @@ impl Shard {
         for id in std::mem::take(&mut self.host.agenda.scrubs_later) {
             self.with_group(id, |pg, cx| pg.scrub.read_on(&mut pg.core, cx));
         }
-        if self.scrubs.next_wake().is_some() {
+        if self.scrub_wake().is_some() {
             self.scrubs.run(&mut self.host.context(), &mut self.pgs);
             self.settle();
         }
@@ -421,6 +433,7 @@ impl Shard {
     /// Ends a turn: handles what the store has finished, sends what was gathered, and has the store lay out its writes.
     pub fn end_turn(&mut self) {
         self.handle_store_events();
+        self.bench_on();
         self.check_on();
         self.strays.run(&mut self.host.context());
         self.scrub_on();

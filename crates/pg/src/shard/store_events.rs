@@ -22,6 +22,7 @@ impl Shard {
     }
 
     fn committed(&mut self, ticket: Ticket) {
+        self.bench_committed(ticket);
         let times = self.host.store.commit_times(ticket);
         while self.host.agenda.commits.front().is_some_and(|(t, ..)| *t <= ticket) {
             let (_, pgid, then) = self.host.agenda.commits.pop_front().expect("just seen");

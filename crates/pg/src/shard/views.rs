@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::healing::reservations::ReservationsView;
 use crate::scrub::schedule::ScrubView;
-use crate::tuning::Tuning;
+use crate::tuning::{ScrubTuning, Tuning};
 use crate::watch::WatchView;
 use types::PgId;
 
@@ -21,8 +21,19 @@ pub struct GroupView {
 impl Shard {
     /// Sets the figures that operators may change, of the OSD with all its shards.
     pub fn set_tuning(&mut self, tuning: Tuning) {
-        self.host.shared.reservations.set_slots(tuning.healing_groups.div_ceil(self.homes.shards()));
-        self.host.shared.tuning = tuning;
+        let shards = self.homes.shards();
+        self.host.shared.reservations.set_slots(tuning.healing_groups.div_ceil(shards));
+        if tuning.healing_pause != self.host.shared.tuning.healing_pause {
+            self.host.shared.pacing.set_pause(tuning.healing_pause);
+            // Groups that wait for the end of a pause look again.
+            let (now, later) = (self.host.now, std::mem::take(&mut self.host.agenda.sends_later));
+            self.host.agenda.sends_later = later.into_iter().map(|(at, id)| (at.min(now), id)).collect();
+        }
+        if tuning.scrubs.pause < self.host.shared.tuning.scrubs.pause {
+            self.scrubs.end_pauses(self.host.now);
+        }
+        let scrubs = ScrubTuning { at_a_time: tuning.scrubs.at_a_time.div_ceil(shards), ..tuning.scrubs };
+        self.host.shared.tuning = Tuning { scrubs, ..tuning };
     }
 
     /// Returns the figures in force.
@@ -57,9 +68,9 @@ impl Shard {
         views
     }
 
-    /// Returns the group that is being scrubbed, if there is one.
-    pub fn scrubs_now(&self) -> Option<PgId> {
-        self.scrubs.current()
+    /// Returns the groups that are being scrubbed.
+    pub fn scrubs_now(&self) -> impl Iterator<Item = PgId> {
+        self.scrubs.running()
     }
 
     /// Has a group that this OSD leads scrubbed. False: it does not lead that group.

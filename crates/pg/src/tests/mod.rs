@@ -3,6 +3,7 @@
 mod backfill;
 mod background_check;
 mod backoffs;
+mod bench;
 mod bounds;
 mod cluster;
 mod coded;

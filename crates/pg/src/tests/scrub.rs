@@ -6,11 +6,12 @@ use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::pg::Pg;
 use crate::scrub::ScrubMark;
 use crate::scrub::repair::{KeepCopyError, Kept};
+use crate::{ScrubTuning, Tuning};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use store::{Lookup, Memory, Step, Store};
-use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
+use types::{EVersion, Epoch, Errno, ObjectId, OsdId, PgId};
 use wire::nacre::mon::{PgScrub, pg_state};
 use wire::{Message, Rope, Target};
 
@@ -477,4 +478,76 @@ fn groups_are_scrubbed_by_themselves_in_their_time() {
     assert_eq!(pg(&mut cluster, A).scrub.mark().repaired, 1);
     let deep = light.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
     assert!((4..=9).contains(&(light.len() - 1)) && (1..=2).contains(&deep), "{light:?}");
+}
+
+fn tune(cluster: &mut Cluster, scrubs: ScrubTuning) {
+    cluster.shard(A).set_tuning(Tuning { scrubs, ..Tuning::default() });
+}
+
+#[test]
+fn as_many_groups_are_scrubbed_at_a_time_as_an_operator_wants() {
+    for at_a_time in [0, 1, 2, 9] {
+        let mut cluster = Cluster::of_shards(3, 7, 1, 4);
+        tune(&mut cluster, ScrubTuning { at_a_time, ..ScrubTuning::default() });
+        let pgs = (0..4).map(|seed| PgId { seed, ..PG }).collect();
+        let order = PgScrub { pgs, deep: true, repair: false }.seal(0, Target::default());
+        cluster.shard(A).monitor_message(&order).unwrap();
+        cluster.turn(A);
+        assert_eq!(cluster.shard(A).scrubs_now().count(), at_a_time.min(4));
+        let scrubbed = |cluster: &mut Cluster| {
+            (0..20).for_each(|_| pass(cluster));
+            cluster.shard(A).groups().filter(|pg| !pg.scrub.mark().deep_at.is_zero()).count()
+        };
+        assert_eq!(scrubbed(&mut cluster), if at_a_time == 0 { 0 } else { 4 });
+        tune(&mut cluster, ScrubTuning::default());
+        assert_eq!(scrubbed(&mut cluster), 4, "an order waits until scrubs are allowed");
+    }
+}
+
+#[test]
+fn scrubs_that_nobody_ordered_keep_to_their_hours_until_a_group_is_overdue() {
+    let mut cluster = filled(7);
+    cluster.shard(A).set_wall_clock(Duration::from_secs(1_700_000_000));
+    cluster.shard(A).set_scrub_periods(Duration::from_secs(100), Duration::ZERO);
+    let tuning = |in_time, overdue_after_s| {
+        let overdue_after = Duration::from_secs(overdue_after_s);
+        ScrubTuning { in_time, overdue_after, ..ScrubTuning::default() }
+    };
+    let light_at = |cluster: &mut Cluster, tens_of_seconds: u32| {
+        for _ in 0..tens_of_seconds {
+            cluster.pass(Duration::from_secs(10));
+            (0..3).for_each(|_| pass(cluster));
+        }
+        pg(cluster, A).scrub.mark().light_at
+    };
+    tune(&mut cluster, tuning(false, 500));
+    let made = light_at(&mut cluster, 5);
+    assert!(made.sec > 1_700_000_000, "{made:?}");
+    assert_eq!(light_at(&mut cluster, 35), made, "it is not the hour");
+    let overdue = light_at(&mut cluster, 20);
+    assert!(overdue > made, "it is overdue");
+    tune(&mut cluster, tuning(false, 0));
+    assert_eq!(light_at(&mut cluster, 80), overdue, "nothing is ever overdue");
+    order(&mut cluster, false, false);
+    let ordered = light_at(&mut cluster, 5);
+    assert!(ordered > overdue, "an order has no hours");
+    assert_eq!(light_at(&mut cluster, 20), ordered);
+    tune(&mut cluster, tuning(true, 0));
+    assert!(light_at(&mut cluster, 5) > ordered, "it is the hour");
+}
+
+#[test]
+fn an_operator_s_pause_is_kept_between_chunks() {
+    let mut cluster = filled(7);
+    let pause = Duration::from_secs(60);
+    tune(&mut cluster, ScrubTuning { pause, ..ScrubTuning::default() });
+    order(&mut cluster, false, false);
+    (0..20).for_each(|_| pass(&mut cluster));
+    assert_ne!(state(&mut cluster) & pg_state::SCRUBBING, 0, "the second of three chunks waits");
+    cluster.pass(pause);
+    (0..20).for_each(|_| pass(&mut cluster));
+    assert_ne!(state(&mut cluster) & pg_state::SCRUBBING, 0, "the third chunk waits");
+    tune(&mut cluster, ScrubTuning::default());
+    (0..5).for_each(|_| pass(&mut cluster));
+    assert_eq!(state(&mut cluster) & pg_state::SCRUBBING, 0, "there is no pause any more");
 }

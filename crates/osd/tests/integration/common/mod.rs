@@ -46,5 +46,6 @@ pub fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
         kept_ops_per_second: osd::KEPT_OPS_PER_SECOND,
         settings: osd::new_settings(OSD),
         admin_socket: None,
+        set_log_filter: None,
     }
 }
