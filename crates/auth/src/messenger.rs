@@ -108,11 +108,18 @@ pub struct Connector {
     monitor: Option<ConnId>,
     /// The error with which a monitor last refused us.
     denied: Option<Errno>,
+    /// True for a monitor: all of them share a key, and it makes its own tickets for the others.
+    is_monitor: bool,
 }
 
 impl Connector {
     pub fn new(client: Client) -> Connector {
-        Connector { client, attempts: BTreeMap::new(), monitor: None, denied: None }
+        Connector { client, attempts: BTreeMap::new(), monitor: None, denied: None, is_monitor: false }
+    }
+
+    /// A monitor that dials other monitors. The key of `client` is the one that all of them share.
+    pub fn among_monitors(client: Client) -> Connector {
+        Connector { is_monitor: true, ..Connector::new(client) }
     }
 
     /// The error with which a monitor refused our name or key, unless one has let us in since.
@@ -132,6 +139,9 @@ impl Connector {
     pub fn answer(&mut self, conn: ConnId, step: AuthStep, now: Utime, entropy: &mut dyn Entropy) -> AuthAnswer {
         let answered = match step {
             AuthStep::Begin { to } => {
+                if self.is_monitor {
+                    self.client.vouch_for_itself(to, now, entropy);
+                }
                 let method = self.client.method();
                 method.and_then(|method| self.begin(conn, to, method, entropy))
             }
@@ -158,7 +168,7 @@ impl Connector {
         entropy: &mut dyn Entropy,
     ) -> Result<AuthAnswer, ClientError> {
         let (handshake, request) = match to {
-            EntityType::MON => {
+            EntityType::MON if !self.is_monitor => {
                 let handshake = self.client.connect_monitor(method)?;
                 let request = handshake.request();
                 (Handshake::Monitor(handshake), request)
