@@ -5,6 +5,7 @@
 //! in the owner's queue, and a peer that does not read is dropped once [`WRITE_QUEUE_BYTES_MAX`] wait for it. Writes
 //! of the log go to a thread of their own, because they wait for the disk.
 
+use crate::handshakes::{Door, Handshakes, Proofs};
 use crate::log::{LogError, MemberLog};
 use crate::member::{Action, Input, MANAGER_SESSIONS, Member};
 use crate::monitor::Now;
@@ -13,6 +14,7 @@ use raft::{Persist, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,6 +55,14 @@ pub struct ManagerEndpoint {
     pub listener: TcpListener,
 }
 
+/// All ways by which others reach the monitor.
+pub struct Doors {
+    pub listeners: Vec<TcpListener>,
+    pub manager: ManagerEndpoint,
+    /// `None`: nobody proves anything.
+    pub proofs: Option<Proofs>,
+}
+
 enum Event {
     Accepted(Role, TcpStream, SocketAddr),
     Dialled(ConnId, std::io::Result<TcpStream>),
@@ -87,20 +97,21 @@ pub enum DriverError {
     Removed(String),
 }
 
-/// Runs the member on `listeners` until `shutdown` completes, its log fails, or it turns out to be no member any more.
+/// Runs the member behind its `doors` until `shutdown` completes, its log fails, or it turns out to be no member any
+/// more.
 /// `start` is the zero of the times that the member knows.
 pub async fn run(
     member: Member,
     start: BootClock,
     messenger: Messenger,
     log: Box<dyn MemberLog + Send>,
-    listeners: Vec<TcpListener>,
-    manager: ManagerEndpoint,
+    doors: Doors,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), DriverError> {
     let (events_tx, events) = mpsc::channel(EVENTS_MAX);
     let (commits_tx, commits) = mpsc::unbounded_channel();
     let (orders, log_thread) = start_log_thread(log, commits_tx);
+    let Doors { listeners, manager, proofs } = doors;
     let mut acceptors = Vec::new();
     for listener in listeners {
         acceptors.push(tokio::spawn(accept(Role::Monitor, listener, events_tx.clone())));
@@ -110,6 +121,7 @@ pub async fn run(
         member,
         messenger,
         manager: manager.messenger,
+        handshakes: proofs.map(Handshakes::new),
         orders,
         start,
         connections: BTreeMap::new(),
@@ -141,6 +153,8 @@ struct Owner {
     messenger: Messenger,
     /// Messenger of the manager's address.
     manager: Messenger,
+    /// `None` if nobody proves anything.
+    handshakes: Option<Handshakes>,
     orders: std::sync::mpsc::Sender<LogOrder>,
     start: BootClock,
     connections: BTreeMap<ConnId, Connection>,
@@ -196,12 +210,13 @@ impl Owner {
                     if let Some(role) = self.connections.get(&conn).map(|connection| connection.role) {
                         let messenger = self.messenger_of(role);
                         let taken = messenger.received(conn, &bytes, at.since_start);
-                        messenger.answer_unproven(at.since_start);
                         debug_assert!(taken == bytes.len() || messenger.bulk_wanted(conn).is_none());
+                        self.answer_steps(role);
                     }
                 }
                 Some(Event::Closed(conn, cause)) => {
                     if let Some(connection) = self.connections.remove(&conn) {
+                        self.hung_up(conn);
                         self.messenger_of(connection.role).closed(conn, cause.as_str(), at.since_start);
                     }
                 }
@@ -221,10 +236,11 @@ impl Owner {
             for action in std::mem::take(&mut self.actions) {
                 self.perform(action);
             }
-            if self.messenger.global_ids_left() < Member::GLOBAL_IDS_LOW {
-                let left = self.messenger.global_ids_left();
+            let left = self.global_ids_left();
+            if left < Member::GLOBAL_IDS_LOW {
                 self.member.handle(now(self.start), Input::GlobalIdsLeft(left), &mut self.actions);
             }
+            self.answer_those_that_wait();
             for role in [Role::Monitor, Role::Manager] {
                 while let Some(output) = self.messenger_of(role).poll() {
                     self.output(role, output);
@@ -233,6 +249,46 @@ impl Owner {
             if self.actions.is_empty() {
                 return;
             }
+        }
+    }
+
+    /// Answers the steps of handshakes that wait for it.
+    fn answer_steps(&mut self, role: Role) {
+        let at = now(self.start);
+        let (messenger, door) = match role {
+            Role::Monitor => (&mut self.messenger, Door::Monitor),
+            Role::Manager => (&mut self.manager, Door::Manager),
+        };
+        match &mut self.handshakes {
+            Some(handshakes) => handshakes.answer_steps(at, self.member.monitor_mut(), messenger, door),
+            None => messenger.answer_unproven(at.since_start),
+        }
+    }
+
+    fn answer_those_that_wait(&mut self) {
+        if let Some(handshakes) = &mut self.handshakes {
+            handshakes.answer_those_that_wait(now(self.start), self.member.monitor_mut(), &mut self.messenger);
+        }
+    }
+
+    fn hung_up(&mut self, conn: ConnId) {
+        if let Some(handshakes) = &mut self.handshakes {
+            handshakes.hung_up(self.member.monitor_mut(), conn);
+        }
+    }
+
+    /// Count of ids that can still be handed out.
+    fn global_ids_left(&self) -> u64 {
+        match self.handshakes {
+            Some(_) => self.member.monitor().global_ids_left(),
+            None => self.messenger.global_ids_left(),
+        }
+    }
+
+    fn take_global_ids(&mut self, ids: Range<u64>) {
+        match self.handshakes {
+            Some(_) => self.member.monitor_mut().take_global_ids(ids),
+            None => self.messenger.set_global_ids(ids),
         }
     }
 
@@ -253,7 +309,7 @@ impl Owner {
             }
             // The thread only goes away after it has reported why.
             Action::Persist { ticket, write } => drop(self.orders.send((ticket, write))),
-            Action::GlobalIds(ids) => self.messenger.set_global_ids(ids),
+            Action::GlobalIds(ids) => self.take_global_ids(ids),
             Action::Stop { reason } => self.removed = Some(reason),
         }
     }
@@ -270,6 +326,7 @@ impl Owner {
         match output {
             Output::Transmit { conn, data } => self.transmit(role, conn, data),
             Output::Close { conn } => {
+                self.hung_up(conn);
                 self.dialling.remove(&conn);
                 if let Some(connection) = self.connections.remove(&conn) {
                     let _ = connection.writes.send(Write::End);
@@ -326,6 +383,7 @@ impl Owner {
         if queued > WRITE_QUEUE_BYTES_MAX {
             warn!("connection {}: {queued} bytes wait to be read by the peer; dropping it", conn.0);
             self.connections.remove(&conn);
+            self.hung_up(conn);
             let elapsed = self.start.elapsed();
             self.messenger_of(role).closed(conn, "the peer does not read", elapsed);
         }
@@ -354,7 +412,10 @@ impl Owner {
                 self.add_connection(Role::Monitor, conn, stream);
                 self.messenger.connected(conn, elapsed);
             }
-            Err(e) => self.messenger.closed(conn, &e, elapsed),
+            Err(e) => {
+                self.hung_up(conn);
+                self.messenger.closed(conn, &e, elapsed);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Configuration that an OSD gets at its start.
 
-use crate::{MemoryShares, StorePaths};
+use crate::{Credentials, MemoryShares, StorePaths};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub struct OsdConfig {
     pub unix_zero: Duration,
     /// About how many operations per second the OSD keeps together with the times of their parts. 0: none.
     pub kept_ops_per_second: u32,
+    /// Proofs that it asks for, and its own; `None`: nobody proves anything.
+    pub login: Option<Credentials>,
 }
 
 impl OsdConfig {

@@ -1,6 +1,8 @@
 //! The reactor's handler of an OSD.
 
 mod handing_over;
+mod metadata;
+mod proving;
 
 use crate::OsdConfig;
 use crate::beacon;
@@ -17,6 +19,7 @@ use crate::peers::Peers;
 use crate::run::Stop;
 use crate::shard_making::{limits, make_shard, ready_store, store_memory};
 use crate::shards::{Division, Others, ToWorker};
+use metadata::metadata;
 use osdmap::OsdState;
 use pg::Shard;
 use pg::ops::Limits;
@@ -30,7 +33,7 @@ use store::{IoDone, IoId, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
 use wire::messages::{self, Command, Ping, kind_name};
 use wire::msgr::{self, Config, Messenger, SessionId};
-use wire::nacre::mon::{OSD_SHARDS, OsdBoot, OsdFailure, OsdGoingDown, OsdRefused};
+use wire::nacre::mon::{OsdBoot, OsdFailure, OsdGoingDown, OsdRefused};
 use wire::nacre::{FIRST_KIND, kind};
 use wire::{DecodeError, EntityAddrVec, Envelope, Message, Target};
 
@@ -285,7 +288,10 @@ impl Osd {
         };
         let id = self.config.id;
         let uuid = store.uuid();
-        let link = |addrs: &EntityAddrVec, seed| Link::new(Messenger::new(Config::osd(id, addrs.clone(), seed)));
+        let login = self.config.login.as_ref();
+        let link = |addrs: &EntityAddrVec, seed, speaks_with_monitors| {
+            Link::proving(Messenger::new(Config::osd(id, addrs.clone(), seed)), login, speaks_with_monitors)
+        };
         let (public_seed, cluster_seed) = (io.random(), io.random());
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
         let shard = make_shard(&self.config, store, self.limits, self.public_addrs.clone()).as_part(0, homes);
@@ -293,8 +299,8 @@ impl Osd {
             shard,
             others,
             uuid,
-            public: link(&self.public_addrs, public_seed),
-            cluster: link(&self.cluster_addrs, cluster_seed),
+            public: link(&self.public_addrs, public_seed, true),
+            cluster: link(&self.cluster_addrs, cluster_seed, false),
             monitor,
             peers: Peers::default(),
             beacon_at: Duration::ZERO,
@@ -323,6 +329,7 @@ impl Osd {
         run.public.messenger.tick(now);
         run.cluster.messenger.tick(now);
         run.monitor.hunt(&mut run.public.messenger, now);
+        run.renew_credentials(io);
         run.asked_from = None;
         if let Some(as_one) = run.others.as_one() {
             as_one.tick(now);
@@ -376,7 +383,8 @@ impl Running {
         }
         // A shard that has not seen that this OSD was down would confuse its promises from before and from afterwards.
         let all_know = self.others.all_follow(map.epoch);
-        if shown || too_early || is_unwell || !all_know || self.leaving.is_some() {
+        let is_blind = config.login.as_ref().is_some_and(|login| !login.are_there());
+        if is_blind || shown || too_early || is_unwell || !all_know || self.leaving.is_some() {
             return;
         }
         self.boot_at = now + Duration::from_secs(1);
@@ -474,6 +482,7 @@ impl Running {
                 let epoch = self.shard.newest_epoch();
                 let from = if epoch == Epoch(0) { epoch } else { epoch.next() };
                 self.monitor.subscribe(&mut self.public.messenger, from);
+                self.renew_credentials(io);
                 self.asked_from = None;
                 self.shard.monitor_connected();
                 self.others.forget_reports();
@@ -483,14 +492,20 @@ impl Running {
             msgr::Output::Opened { session, peer } => {
                 if peer.name.kind == EntityType::CLIENT {
                     let addr = peer.addrs.front();
-                    let (name, features) = (peer.name, peer.features);
-                    self.others.tell_all(|| ToWorker::ClientOpened { session, name, addr, features });
+                    let (name, features, rights) = (peer.name, peer.features, self.public.rights(session));
+                    let opened = || ToWorker::ClientOpened { session, name, addr, features, rights: rights.clone() };
+                    self.others.tell_all(opened);
                     self.shard.client_opened(session, name, addr, features);
+                    if let Some(rights) = rights {
+                        self.shard.limit_client(session, rights);
+                    }
                 }
                 self.clients.insert(session, peer);
             }
             msgr::Output::Message { session, envelope, .. } if self.monitor.is(session) => {
-                self.monitor_message(&envelope)
+                if !self.public.took_tickets(io, &envelope) {
+                    self.monitor_message(&envelope);
+                }
             }
             msgr::Output::Message { session, envelope, began } => self.client_message(io, session, &envelope, began),
             msgr::Output::Reset { session, reason } if self.monitor.is(session) => {
@@ -513,6 +528,7 @@ impl Running {
     fn client_message(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, began: Duration) {
         let outcome = match envelope.header.kind {
             messages::OsdOp::TYPE => self.client_op(session, envelope, began),
+            Command::TYPE if !self.may_command(session) => self.refuse_command(session, envelope),
             Command::TYPE => Command::open(envelope).map(|command| self.command(io, session, envelope, &command)),
             Ping::TYPE => {
                 let pong = Ping { status: None }.seal(envelope.header.tid, Target::default());
@@ -624,35 +640,6 @@ impl Running {
         }
         self.beacon_at
     }
-}
-
-/// Metadata that `ceph osd metadata` shows.
-fn metadata(config: &OsdConfig, shards: usize, boot: &OsdBoot) -> BTreeMap<String, String> {
-    let uname = rustix::system::uname();
-    let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
-    let rotational = if config.device_class == "hdd" { "1" } else { "0" };
-    let own = [
-        ("ceph_version", VERSION.to_owned()),
-        ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
-        ("ceph_release", "pacific".to_owned()),
-        ("hostname", text(uname.nodename())),
-        ("kernel_version", text(uname.release())),
-        ("arch", text(uname.machine())),
-        ("os", text(uname.sysname())),
-        ("osd_data", config.devices.main.display().to_string()),
-        ("osd_objectstore", "nacre".to_owned()),
-        (OSD_SHARDS, shards.to_string()),
-        ("front_addr", boot.public_addrs.to_string()),
-        ("back_addr", boot.cluster_addrs.to_string()),
-        ("hb_front_addr", boot.hb_front_addrs.to_string()),
-        ("hb_back_addr", boot.hb_back_addrs.to_string()),
-        ("default_device_class", config.device_class.clone()),
-        ("rotational", rotational.to_owned()),
-        ("journal_rotational", rotational.to_owned()),
-    ];
-    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
-    // Facts about the machine in the configuration replace those found here.
-    own.chain(config.machine.clone()).collect()
 }
 
 impl<I: Io> Handler<I> for Osd {

@@ -100,6 +100,7 @@ fn osd_config(devices: StorePaths) -> OsdConfig {
         scrub_period: pg::LIGHT_SCRUB_PERIOD,
         unix_zero: Default::default(),
         kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
+        login: None,
     }
 }
 
