@@ -3,6 +3,8 @@
 use crate::cli::{AuthAdd, AuthCaps, AuthName, AuthRotate, ClientRights, Target};
 use crate::connection::with_cluster;
 use anyhow::{Result, bail};
+use auth::caps::{Access, MonCaps, MonRequest, OsdAllows, OsdCaps, OsdGrant};
+use auth::keyring::parse_entity;
 use client::Cluster;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -63,18 +65,32 @@ async fn command(cluster: &Cluster, command: Value) -> Result<String> {
 }
 
 /// Capabilities that let more be done than people mostly mean, each with a sentence.
-fn warnings(caps: &BTreeMap<String, String>) -> Vec<String> {
+fn warnings(name: &str, caps: &BTreeMap<String, String>) -> Vec<&'static str> {
     let mut found = Vec::new();
-    for (kind, text) in caps {
-        if text.contains("allow *") {
-            found.push(format!("'{kind}' has 'allow *': everything may be done there"));
-        } else if kind == "osd" && !text.contains("pool=") && !text.contains("tag ") && !text.is_empty() {
-            found.push("'osd' names no pool: objects of all pools may be used".to_owned());
-        } else if kind == "mon" && text.contains('w') && text.contains("allow rw") {
-            found.push("'mon' has 'allow rw': the cluster may be changed, pools among others".to_owned());
-        }
+    let at_osds: OsdCaps = caps.get("osd").and_then(|text| text.parse().ok()).unwrap_or_default();
+    if at_osds.allow_everything() {
+        found.push("everything may be done with objects of all pools, and OSDs take commands");
+    } else if at_osds.grants().iter().any(is_for_all_pools) {
+        found.push("objects of all pools may be used: the capabilities for 'osd' name no pool");
+    }
+    let at_monitors: MonCaps = caps.get("mon").and_then(|text| text.parse().ok()).unwrap_or_default();
+    let (arguments, who) = (BTreeMap::new(), parse_entity(name).unwrap_or_default());
+    let may = |service, needs| {
+        at_monitors.allows(&who, None, &MonRequest { service, command: "", arguments: &arguments, needs })
+    };
+    if may("auth", Access::RWX) {
+        found.push("keys of all may be read and changed: the capabilities for 'mon' allow everything");
+    } else if may("osd", Access::W) {
+        found.push("the cluster may be changed, pools among others: the capabilities for 'mon' let it write");
     }
     found
+}
+
+fn is_for_all_pools(grant: &OsdGrant) -> bool {
+    match &grant.allows {
+        OsdAllows::Place(place, _) => place.pool.is_none() && place.tag.is_none(),
+        OsdAllows::Profile { pool, .. } => pool.is_none(),
+    }
 }
 
 fn caps_of(entry: &Value) -> BTreeMap<String, String> {
@@ -101,7 +117,7 @@ pub fn add(options: &AuthAdd) -> Result<()> {
         println!("\n# /etc/ceph/ceph.{name}.keyring, which nobody else may read (mode 0600):\n{}", keyring.trim_end());
         let shown: BTreeMap<String, String> =
             caps.iter().map(|(kind, text)| ((*kind).to_owned(), text.clone())).collect();
-        warnings(&shown).iter().for_each(|warning| eprintln!("warning: {warning}"));
+        warnings(&name, &shown).iter().for_each(|warning| eprintln!("warning: {warning}"));
         Ok(())
     })
 }
@@ -123,7 +139,7 @@ pub fn show(options: &AuthName) -> Result<()> {
     with_cluster(&options.target, async |cluster| {
         println!("{}", command(&cluster, json!({"prefix": "auth get", "entity": name})).await?.trim_end());
         for entry in entries(&cluster, json!({"prefix": "auth get", "entity": name, "format": "json"})).await? {
-            warnings(&caps_of(&entry)).iter().for_each(|warning| eprintln!("warning: {warning}"));
+            warnings(&name, &caps_of(&entry)).iter().for_each(|warning| eprintln!("warning: {warning}"));
         }
         Ok(())
     })
@@ -205,7 +221,8 @@ mod tests {
     #[test]
     fn wide_capabilities_are_told() {
         let check = |kind: &str, text: &str, count: usize| {
-            assert_eq!(warnings(&[(kind.to_owned(), text.to_owned())].into()).len(), count, "{kind} {text}");
+            let found = warnings("client.a", &[(kind.to_owned(), text.to_owned())].into());
+            assert_eq!(found.len(), count, "{kind} {text}: {found:?}");
         };
         check("osd", "allow rwx pool=p", 0);
         check("osd", "allow rwx", 1);
@@ -213,6 +230,8 @@ mod tests {
         check("osd", "allow rw tag cephfs data=a", 0);
         check("mon", "allow r", 0);
         check("mon", "allow rw", 1);
+        check("mon", "allow *", 1);
+        check("osd", "profile rbd", 1);
         check("mon", "profile rbd", 0);
     }
 }

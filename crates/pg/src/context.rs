@@ -31,11 +31,12 @@ use wire::{EntityAddr, Envelope, Message, Target};
 /// An order to the driver.
 #[derive(Debug)]
 pub enum Output {
-    /// To a client's session, if it is still there.
+    /// A message to a client's session, if it is still there.
     ToClient { session: SessionId, envelope: Envelope },
-    /// To another OSD, over the session between the two.
+    /// A message to another OSD, over the session between the two.
     ToOsd { osd: OsdId, envelope: Envelope },
-    /// To the monitor this OSD has a session with. Lost if there is none; everything said to monitors is repeated.
+    /// A message to the monitor this OSD has a session with. It is lost if there is none; everything said to monitors
+    /// is repeated.
     ToMonitor { envelope: Envelope },
     /// Maps are missing: subscribe to OSD maps from this epoch on (0: the newest, whole).
     NeedMaps { from: Epoch },
@@ -131,7 +132,7 @@ pub(crate) struct ClientSession {
     pub addr: EntityAddr,
     /// Newest map that it is known to have, or was sent.
     pub epoch: Epoch,
-    /// It can be asked to hold operations back; or, another OSD, to ask later.
+    /// True if the client can be asked to hold operations back; or, if it is another OSD, to ask later.
     pub takes_backoffs: bool,
     /// `None`: it may do everything.
     pub rights: Option<std::sync::Arc<ClientRights>>,
@@ -169,9 +170,9 @@ pub(crate) struct Shared {
 pub(crate) struct Agenda {
     pub commits: VecDeque<(Ticket, PgId, OnCommit)>,
     pub waiters: BTreeMap<LookupId, Waiter>,
-    /// When a group wants to be looked at again.
+    /// Times at which groups want to be looked at again.
     pub wakes: BTreeSet<(Duration, PgId)>,
-    /// When a group may go on sending objects to where they are missing.
+    /// Times at which groups may go on sending objects to where they are missing.
     pub sends_later: BTreeSet<(Duration, PgId)>,
     /// Groups whose scrubs go on in another turn.
     pub scrubs_later: BTreeSet<PgId>,
@@ -272,8 +273,8 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// For transactions that no client can be told about, for which there is room by promise: if they fail, the OSD
-    /// stops.
+    /// Submits a transaction that no client can be told about, and for which there is room by promise: if it fails, the
+    /// OSD stops.
     pub fn submit_or_stop(&mut self, txn: Transaction, then: OnCommit) {
         let pgid = txn.pg;
         if let Err(error) = self.submit_owed(txn, then) {

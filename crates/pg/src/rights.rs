@@ -28,7 +28,7 @@ impl ClientRights {
     pub(crate) fn allow(&self, map: &OsdMap, op: &OsdOp) -> bool {
         let id = op.pgid.pg.pool;
         let (Some(pool), Some(name)) = (map.pool(id), map.pool_name(id)) else { return false };
-        // What is no text can be named by no capability.
+        // Capabilities name texts alone.
         let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).unwrap_or_default();
         let object = if op.locator.key.is_empty() { &op.name } else { &op.locator.key };
         let is_text = std::str::from_utf8(&op.locator.nspace).is_ok();

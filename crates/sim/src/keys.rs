@@ -74,7 +74,7 @@ impl Keys {
 }
 
 /// A client's part in handshakes, and its tickets.
-pub(crate) struct ClientProofs {
+pub struct ClientProofs {
     connector: Connector,
     /// The session with the monitor that is spoken with.
     monitor: Option<SessionId>,

@@ -14,13 +14,14 @@ use std::collections::BTreeSet;
 use types::ObjectId;
 
 impl Pg {
-    /// Whether the objects of such updates are where they must be, but for those that nobody has, can send or has
-    /// room for. Has them brought there, or go back. Erasure-coded groups take over only what all have who served.
+    /// Returns true if the objects of such updates are where they must be, but for objects that nobody has, can send or
+    /// has room for. Has the others copied there, or go back. Erasure-coded groups take over only updates that all OSDs
+    /// that served have.
     pub(crate) fn adopted_are_kept(&mut self, cx: &mut Context<'_>) -> bool {
         if self.core.protection().keeps_undo() || mutant::is(Mutant::AdoptedAtOnce) {
             return true;
         }
-        // For all before, clients were answered.
+        // Clients were answered for all updates up to this one.
         let answered = self.core.info.rolled_forward;
         let own = self.core.missing.iter().filter(|(_, version)| **version > answered).map(|(object, _)| object);
         let others = self.members.missing_after(answered);
@@ -43,12 +44,13 @@ impl Pg {
                 kept = false;
             }
         }
-        // By which objects went back must be in all logs.
+        // Updates by which objects went back must be in all logs.
         let head = self.core.log.head();
         kept && self.serving(cx).into_iter().all(|osd| self.replication.durable_on(osd) >= head)
     }
 
-    /// Whether the object is here or comes, and those that lack it had room when they were sent something last.
+    /// Returns true if the object is here or comes, and the members that lack it had room when they were sent something
+    /// last.
     fn can_be_copied(&self, cx: &Context<'_>, object: &ObjectId) -> bool {
         let own = self.core.missing.contains_key(object).then_some(cx.whoami);
         let has_room =
@@ -56,14 +58,14 @@ impl Pg {
         has_room && !self.is_unfound(object)
     }
 
-    /// How many of those that serve have the object durably.
+    /// Returns how many of the serving members have the object durably.
     fn copies_of(&self, object: &ObjectId) -> usize {
         let has = |(osd, standing): &(_, _)| *standing == Standing::Serving && !self.members.lacks(*osd, object);
         let own = !self.core.missing.contains_key(object) && !self.pulls.is_settling(object);
         usize::from(own) + self.members.iter().filter(has).count()
     }
 
-    /// Whether all that serve have the object durably.
+    /// Returns true if all serving members have the object durably.
     fn is_on_all(&self, object: &ObjectId) -> bool {
         let has = |(osd, standing): (_, Standing)| standing != Standing::Serving || !self.members.lacks(osd, object);
         self.is_readable(object) && !self.pulls.is_settling(object) && self.members.iter().all(has)

@@ -18,7 +18,7 @@ use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::nacre::mon::{PgHistory, doubt};
 
-/// The record is asked for again, to see whether the operator has confirmed it.
+/// Time after which the record is asked for again, to see if the operator has confirmed it.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 impl Pg {
@@ -26,8 +26,9 @@ impl Pg {
         self.peering.history.as_ref().is_some_and(|history| history.doubt == doubt::BEHIND)
     }
 
-    /// Whether it is known who has the group: by the record, or, where that may be behind, by all OSDs that are up. In
-    /// that case the record becomes what they say; else they are asked, at most every `again`.
+    /// Returns true if it is known which OSDs have the group: by the record, or, where that may be behind, by all OSDs
+    /// that are up. In that case the record becomes what they say. OSDs that have not said yet are asked, at most every
+    /// `again`.
     pub(crate) fn knows_who_has_it(&mut self, cx: &mut Context<'_>, again: Duration) -> bool {
         if !self.is_behind() || self.peering.doubt.settled {
             return true;
@@ -80,7 +81,7 @@ impl Pg {
         true
     }
 
-    /// OSDs that are down and may have what others do not.
+    /// Returns the OSDs that are down and may have what others do not.
     pub(crate) fn waits_in_doubt(&self, map: &OsdMap) -> Vec<OsdId> {
         if !self.is_behind() || self.peering.doubt.settled {
             return Vec::new();
@@ -90,16 +91,16 @@ impl Pg {
         map.osds().map(|(osd, _)| osd).filter(is_waited_for).collect()
     }
 
-    /// An OSD has told what it has of the group.
+    /// Takes what an OSD has told that it has of the group.
     pub(crate) fn found_at(&mut self, cx: &mut Context<'_>, osd: OsdId, epoch: Epoch, copies: Vec<FoundCopy>) {
-        // What it had before this interval it may have changed since.
+        // An older answer is dropped: the OSD may have changed its copy since.
         if epoch >= self.core.interval.since && self.core.is_primary(cx.whoami) {
             self.peering.doubt.found.insert(osd, copies);
             self.gathered(cx);
         }
     }
 
-    /// Whether copies may be needed though the record says otherwise.
+    /// Returns true if copies may be needed though the record says otherwise.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.peering.history.as_ref().is_some_and(|history| history.doubt != doubt::NONE)
     }
@@ -113,7 +114,7 @@ impl Pg {
         self.gathered(cx);
     }
 
-    /// The record is told anew while the group serves: the operator may have confirmed it.
+    /// Takes the record that was told anew while the group serves: the operator may have confirmed it.
     pub(crate) fn doubt_told(&mut self, told: &PgHistory) {
         if let Some(history) = &mut self.peering.history
             && history.last_epoch_started == told.last_epoch_started
@@ -123,13 +124,13 @@ impl Pg {
     }
 }
 
-/// The record as it should be, by all copies that there are.
+/// Returns the record as it should be, by all copies that there are.
 ///
-/// `k`: of erasure-coded groups, how many shards it takes.
+/// `k`: shards that an erasure-coded group takes.
 fn by_copies(record: &PgHistory, copies: &FoundCopies, k: Option<usize>) -> PgHistory {
     let whole = || copies.iter().filter(|(_, copy)| copy.complete && copy.last_epoch_started > Epoch(0));
     let started: BTreeSet<Epoch> = whole().map(|(_, copy)| copy.last_epoch_started).collect();
-    // What is said to have been started, and by fewer than it takes, was not recorded: nobody was answered in it.
+    // An epoch that fewer shards name as started than it takes was not recorded: no client was answered in it.
     let is_enough = |since: &Epoch| {
         let shards =
             || whole().filter(|(_, copy)| copy.last_epoch_started >= *since).filter_map(|(_, copy)| copy.shard);
@@ -137,7 +138,8 @@ fn by_copies(record: &PgHistory, copies: &FoundCopies, k: Option<usize>) -> PgHi
     };
     let mut newest = started.into_iter().rev().find(is_enough).unwrap_or_default();
     if newest < record.last_epoch_started {
-        // Those that the record names are gone, or have not what they should have: as ever.
+        // OSDs that the record names are gone, or lack what they should have. The record holds, as it does without
+        // doubt.
         return record.clone();
     }
     let mut history =
@@ -193,15 +195,15 @@ mod tests {
             check(&old, &[(0, whole(10)), (1, whole(20)), (2, whole(30)), (3, whole(30))], None),
             (30, vec![2, 3], vec![0, 1])
         );
-        // One that is being filled has not what it takes.
+        // An OSD that is being filled does not have what it takes.
         assert_eq!(check(&old, &[(0, whole(10)), (1, copy(None, false, 40))], None), (10, vec![0], vec![]));
-        // Nobody has as much as those of the record had.
+        // No copy has as much as the copies of the record had.
         assert_eq!(check(&old, &[(2, whole(5))], None), (10, vec![0, 1], vec![]));
         assert_eq!(check(&old, &[], None), (10, vec![0, 1], vec![]));
-        // Nothing was known of it, and there is nothing; or there is.
+        // The record names no member, and there is nothing; or there is a copy.
         assert_eq!(check(&record(&[], 0), &[(2, whole(0))], None), (0, vec![], vec![]));
         assert_eq!(check(&record(&[], 0), &[(2, whole(9))], None), (9, vec![2], vec![]));
-        // It has served, and what is left is part of it: it is not begun anew.
+        // The group has served, and a part of it is left: it is not begun anew.
         assert_eq!(check(&record(&[], 0), &[(2, copy(None, false, 9))], None), (9, vec![], vec![]));
     }
 

@@ -26,7 +26,8 @@ use store::{Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, ReqId};
 
 impl Pg {
-    /// Has the object go back, if nobody has what it should be and it can. Whether something is on its way to that end.
+    /// Has the object go back, if nobody has what it should be and it can. Returns true if something is on its way to
+    /// that end.
     pub(crate) fn goes_back(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
         if self.pulls.source_in_flight(object).is_some() {
             return self.former_version(object).is_some();
@@ -66,19 +67,19 @@ impl Pg {
         true
     }
 
-    /// The version that the object goes back to, while a member is asked for it.
+    /// Returns the version that the object goes back to, while a member is asked for it.
     pub(crate) fn former_version(&self, object: &ObjectId) -> Option<EVersion> {
         self.peering.going_back.get(object)?.as_ref().map(|way| way.to)
     }
 
-    /// Somebody has what the object should be after all.
+    /// Has the object not go back, as somebody has what it should be after all.
     pub(crate) fn need_not_go_back(&mut self, object: &ObjectId) {
         if self.pulls.source_in_flight(object).is_none() {
             self.peering.going_back.remove(object);
         }
     }
 
-    /// What the object was has come.
+    /// Goes on once the former state of the object has come.
     pub(crate) fn former_came(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         self.pulls.forget(object);
         if let Some(Some(way)) = self.peering.going_back.get_mut(object) {
@@ -87,7 +88,7 @@ impl Pg {
         self.members_changed(cx);
     }
 
-    /// A member does not have what the object was.
+    /// Notes that a member does not have the former state of the object.
     pub(crate) fn former_is_not_there(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         self.pulls.forget(object);
         self.members_changed(cx);
@@ -99,8 +100,8 @@ impl Pg {
         }
     }
 
-    /// The newest update for which a client may have been answered, as those tell who served last. `None`: nobody can
-    /// tell.
+    /// Returns the newest update for which a client may have been answered, as OSDs that served last tell. `None`:
+    /// nobody can tell.
     fn answered_until(&self, whoami: OsdId) -> Option<EVersion> {
         let history = self.peering.history.as_ref()?;
         let recorded = history.last_epoch_started;
@@ -113,16 +114,16 @@ impl Pg {
         history.members.iter().filter_map(had).min().filter(|_| recorded != Epoch(0))
     }
 
-    /// Whether it is certain that nobody was answered for what was done to the object last.
+    /// Returns true if it is certain that no client was answered for the object's newest update.
     pub(crate) fn is_unanswered(&self, whoami: OsdId, object: &ObjectId) -> bool {
         let newest = self.newest_of(object).map(|entry| entry.version);
         newest.is_some_and(|newest| self.answered_until(whoami).is_some_and(|answered| answered < newest))
     }
 
-    /// How the object can go back, if it is certain that nobody was answered for what was done to it last.
+    /// Returns the way back of the object, if it is certain that nobody was answered for what was done to it last.
     fn way_back(&self, whoami: OsdId, object: &ObjectId) -> Option<Way> {
         let answered = self.answered_until(whoami)?;
-        // Its clones come and go with it.
+        // Clones of the object come and go with it.
         let void = self.core.log.entries().filter(|entry| entry.version > answered && entry.kind != LogKind::Unchanged);
         let void: Vec<&LogEntry> = void.filter(|entry| entry.object.head_of() == *object).collect();
         let first = void.iter().find(|entry| entry.object == *object)?;
@@ -142,7 +143,7 @@ impl Pg {
         if !self.core.missing.contains_key(object)
             && let Some(newest) = self.newest_of(object).map(|entry| entry.version)
         {
-            // What cannot be read here is replaced: until all is done this OSD lacks the object.
+            // The unreadable object here is replaced: until all is done this OSD lacks it.
             self.core.missing.insert(object.clone(), newest);
             let steps = vec![missing_step(object, newest)];
             cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
@@ -156,7 +157,7 @@ impl Pg {
         self.core.log.entries().rev().find(|entry| entry.object == *object && entry.kind != LogKind::Unchanged)
     }
 
-    /// The former state, which is here, gets a new version. Members get that as a log entry, and lack the object until
+    /// Gives the former state, which is here, a new version. Members get that as a log entry, and lack the object until
     /// it is sent to them.
     fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, former: Option<ObjectInfo>) -> bool {
         let Some(Some(way)) = self.peering.going_back.remove(object) else { return false };
@@ -193,7 +194,7 @@ impl Pg {
         info.last_update = version;
         info.stats.clones -= clones.len() as i64;
         info.stats.objects -= clones.len() as i64 + i64::from(former.is_none());
-        // How large the lost state was, nobody knows.
+        // The size of the lost state is not known.
         self.scrub.set_mark(self.scrub.mark().counted_anew());
         let mut own_steps = steps.clone();
         own_steps.push(self.scrub.mark().step());
@@ -234,7 +235,7 @@ impl Pg {
         true
     }
 
-    /// The object's clones that void updates made, with their versions.
+    /// Returns the object's clones that void updates made, with their versions.
     fn void_clones(&self, object: &ObjectId, from: EVersion) -> BTreeMap<ObjectId, EVersion> {
         let mut clones = BTreeMap::new();
         for entry in self.core.log.entries().filter(|entry| entry.version >= from && entry.object.is_clone()) {
@@ -249,7 +250,7 @@ impl Pg {
         clones
     }
 
-    /// The member lacks the object no more.
+    /// Notes that the member lacks the object no more.
     fn has_now(&mut self, osd: OsdId, object: &ObjectId) {
         self.members.has_now(osd, object);
         if let Some(queue) = self.pushes.get_mut(&osd) {
@@ -257,7 +258,8 @@ impl Pg {
         }
     }
 
-    /// An update came by which objects go back: what is here of them is not what they are now.
+    /// Notes that objects go back by an update that has come: what is here of them is not what they are now. Returns
+    /// the steps that note it durably.
     pub(crate) fn lacks_what_goes_back(&mut self, entries: &[LogEntry]) -> Vec<Step> {
         let mut steps = Vec::new();
         for entry in entries {

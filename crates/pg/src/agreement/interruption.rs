@@ -16,7 +16,7 @@ use mutant::Mutant;
 use types::OsdId;
 
 impl Pg {
-    /// The session with another OSD has ended, and what was on its way between the two is lost.
+    /// Acts on the end of the session with another OSD, by which what was on its way between the two is lost.
     pub(crate) fn session_ended(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if self.core.is_primary(cx.whoami) {
             if self.core.others(cx.whoami).contains(&osd) {
@@ -27,7 +27,7 @@ impl Pg {
         }
     }
 
-    /// As member: something of the primary's interval has not come.
+    /// As member: follows the primary no longer, as something of its interval has not come.
     pub(crate) fn follow_no_longer(&mut self, cx: &mut Context<'_>, primary: OsdId) {
         let Some(since) = self.joined_since(primary) else { return };
         tracing::info!(pg = %self.core.id, %primary, %since, "does not follow any more: not all of the interval has come");
@@ -37,7 +37,7 @@ impl Pg {
         cx.send_osd(primary, PgInterrupted { pg });
     }
 
-    /// A member does not follow in this interval any more.
+    /// Begins anew, as a member does not follow in this interval any more.
     pub(crate) fn interrupted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgInterrupted) {
         if message.pg.since == self.core.interval.since && self.core.is_primary(cx.whoami) {
             self.session_ended(cx, from);
@@ -46,7 +46,7 @@ impl Pg {
 
     /// As primary: ends the interval, and begins another one once there is a map that this OSD has not seen.
     pub(crate) fn begin_with_newer_map(&mut self, cx: &mut Context<'_>, why: &str) {
-        // What has not begun yet has lost nothing.
+        // An interval that has not begun yet has lost nothing.
         if self.is_loading() || self.awaits_map() {
             return;
         }
@@ -60,7 +60,7 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// Whether the group's next interval begins with the next map.
+    /// Returns true if the group's next interval begins with the next map.
     pub(crate) fn awaits_map(&self) -> bool {
         self.peering.awaits_map()
     }

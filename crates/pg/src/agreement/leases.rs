@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId};
 
-/// How long a holder may rely on a grant, since it asked.
+/// Time for which a holder may rely on a grant, since it asked.
 pub(crate) const LEASE: Duration = Duration::from_millis(1500);
-/// How long a grantor keeps its promise, since it was asked.
+/// Time for which a grantor keeps its promise, since it was asked.
 const PROMISE: Duration = Duration::from_millis(1650);
 /// A question is repeated after this time.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
@@ -22,16 +22,16 @@ const ASK_AGAIN: Duration = Duration::from_millis(300);
 /// One OSD's leases.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    /// When this OSD started: what it promised before, it does not know.
+    /// Time when this OSD started. It does not know what it promised before.
     started: Option<Duration>,
     held: BTreeMap<OsdId, HeldLease>,
-    /// Until when promises to others last.
+    /// Times until which promises to others last.
     promised: BTreeMap<OsdId, Duration>,
-    /// Whom to ask at the end of the turn.
+    /// OSDs to ask for leases at the end of the turn.
     wanted: BTreeSet<OsdId>,
     /// Groups with reads that wait.
     pub waiting: BTreeSet<PgId>,
-    /// Until when others may read by what this OSD has shared with them.
+    /// Times until which others may read by what this OSD has shared with them.
     shared: BTreeMap<OsdId, Duration>,
     /// Reads that came here though others lead the groups.
     pub replica_reads: ReplicaReadCounts,
@@ -47,7 +47,7 @@ pub struct ReplicaReadCounts {
     pub served: u64,
 }
 
-/// What one grantor has granted this OSD.
+/// A lease that one grantor has granted this OSD.
 #[derive(Debug, Default)]
 struct HeldLease {
     until: Duration,
@@ -61,7 +61,7 @@ impl Leases {
         self.started.get_or_insert(now);
     }
 
-    /// Whether `grantor` lets this OSD answer reads. Asks for it in time.
+    /// Returns true if `grantor` lets this OSD answer reads. Notes in time that it is to be asked for more.
     pub fn holds(&mut self, grantor: OsdId, now: Duration) -> bool {
         let held = self.held.entry(grantor).or_default();
         let asked_lately = held.asked_at.is_some_and(|at| now < at + ASK_AGAIN);
@@ -71,7 +71,8 @@ impl Leases {
         now < held.until
     }
 
-    /// For how long `grantors` all let this OSD answer reads still; none if one does not. Asks for it in time.
+    /// Returns for how long `grantors` all let this OSD answer reads still; `None` if one does not. Notes in time that
+    /// they are to be asked for more.
     pub fn left(&mut self, grantors: impl Iterator<Item = OsdId>, now: Duration) -> Option<Duration> {
         let mut left = LEASE;
         for grantor in grantors {
@@ -81,19 +82,19 @@ impl Leases {
         (left > Duration::ZERO).then_some(left)
     }
 
-    /// `member` may read for this `span` of its own clock.
+    /// Notes that `member` may read for this `span` of its own clock.
     pub fn share(&mut self, member: OsdId, span: Duration, now: Duration) {
         let until = self.shared.entry(member).or_default();
         *until = (now + by_another_clock(span)).max(*until);
     }
 
-    /// For how long those with whom it was shared may read still.
+    /// Returns for how long members that a lease was shared with may read still.
     pub fn shares(&mut self, now: Duration) -> Vec<(OsdId, Duration)> {
         self.shared.retain(|_, until| *until > now);
         self.shared.iter().map(|(osd, until)| (*osd, *until - now)).collect()
     }
 
-    /// Those to be asked now.
+    /// Takes the OSDs to be asked now.
     pub fn take_wanted(&mut self, now: Duration) -> BTreeSet<OsdId> {
         for osd in &self.wanted {
             self.held.entry(*osd).or_default().asked_at = Some(now);
@@ -101,14 +102,14 @@ impl Leases {
         std::mem::take(&mut self.wanted)
     }
 
-    /// `holder` asks, with its `stamp`; this OSD has the map `epoch`.
+    /// Grants `holder` a lease, which it asked for with its `stamp`; this OSD has the map `epoch`.
     pub fn grant(&mut self, holder: OsdId, stamp: u64, epoch: Epoch, now: Duration) -> LeaseGrant {
         let promise = if mutant::is(Mutant::ClocksAgree) { LEASE } else { PROMISE };
         self.promised.insert(holder, now + promise);
         LeaseGrant { stamp, epoch }
     }
 
-    /// The answer has come. Whether it counts at once.
+    /// Takes a grant that has come. Returns true if it counts at once.
     pub fn granted(&mut self, grantor: OsdId, grant: &LeaseGrant, epoch: Epoch) -> bool {
         let held = self.held.entry(grantor).or_default();
         let Some(asked_at) = held.asked_at.filter(|at| at.as_micros() == u128::from(grant.stamp)) else { return false };
@@ -122,15 +123,15 @@ impl Leases {
         true
     }
 
-    /// This OSD's clock may have stood still while that of others went on, so their promises may have ended: it holds
-    /// no lease any more, and what it asked for before counts for nothing. What it has promised lasts longer than it
-    /// has to.
+    /// Ends all leases that this OSD holds. Its clock may have stood still while that of others went on, so their
+    /// promises may have ended; questions that it asked before count for nothing. Its own promises last longer than
+    /// they have to.
     pub fn end_held(&mut self) {
         self.held.clear();
         self.shares_wanted.clear();
     }
 
-    /// The groups follow the map `epoch` now.
+    /// Has leases count that wait for the map `epoch`, which the groups follow now.
     pub fn follow_map(&mut self, epoch: Epoch) {
         for held in self.held.values_mut() {
             if let Some((_, until)) = held.later.take_if(|(needed, _)| *needed <= epoch) {
@@ -139,7 +140,8 @@ impl Leases {
         }
     }
 
-    /// How long promises to each OSD last still; and those that may have been made before this OSD started.
+    /// Returns how long promises to each OSD last still; and first, how long promises that may have been made before
+    /// this OSD started do.
     pub fn promises(&self, now: Duration) -> (Duration, Vec<(OsdId, Duration)>) {
         let mut unknown = self.started.map_or(PROMISE, |at| (at + PROMISE).saturating_sub(now));
         if mutant::is(Mutant::PromisesForgotten) {
@@ -150,7 +152,7 @@ impl Leases {
     }
 }
 
-/// What is added to a span that was measured by another clock.
+/// Returns `span`, which was measured by another clock, with a tenth added: clocks' rates may differ by that much.
 pub(crate) fn by_another_clock(span: Duration) -> Duration {
     if mutant::is(Mutant::ClocksAgree) { span } else { span + span / 10 }
 }

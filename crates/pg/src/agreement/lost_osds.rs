@@ -8,18 +8,19 @@ use osdmap::OsdMap;
 use types::{EVersion, Epoch, OsdId};
 use wire::nacre::mon::PgHistory;
 
-/// Whether the operator has given up what an OSD had when it served in the interval that began at `since`.
+/// Returns true if the operator has given up what an OSD had when it served in the interval that began at `since`.
 pub(crate) fn is_given_up(map: &OsdMap, osd: OsdId, since: Epoch) -> bool {
     map.osd(osd).is_none_or(|known| !known.is_up() && known.info.lost_at > since)
 }
 
-/// Whether a group waits for an OSD that served in the interval that began at `since`.
+/// Returns true if a group waits for an OSD that served in the interval that began at `since`.
 pub(crate) fn is_missed(map: &OsdMap, osd: OsdId, since: Epoch) -> bool {
     !map.is_up(osd) && !is_given_up(map, osd, since)
 }
 
 impl Pg {
-    /// Those that the group waits for: they served last, and are down.
+    /// Returns the OSDs that the group waits for: they are down, and served last, or may have what the record does not
+    /// say.
     pub(crate) fn blocked_by(&self, map: &OsdMap) -> Vec<OsdId> {
         if !self.peering.is_down() {
             return self.waits_in_doubt(map);
@@ -32,8 +33,8 @@ impl Pg {
         waited_for.copied().collect()
     }
 
-    /// All that served last are given up: of those that served before, the one with the newest log leads. Updates that
-    /// it does not have are lost, whoever was answered for them. Gives whether the group goes on.
+    /// Lets the OSD with the newest log lead, of those that served before, if all that served last are given up.
+    /// Updates that it does not have are lost, whoever was answered for them. Returns true if the group goes on so.
     pub(crate) fn goes_on_with_what_is_left(&mut self, cx: &mut Context<'_>, history: &PgHistory) -> bool {
         let since = history.last_epoch_started;
         if history.members.is_empty() || !history.members.iter().all(|osd| is_given_up(cx.map, *osd, since)) {

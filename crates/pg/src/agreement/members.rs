@@ -1,20 +1,20 @@
-//! What the primary knows of the other members of the acting set while the group is peered.
+//! The primary's knowledge of the other members of the acting set while the group is peered.
 
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
 
-/// What a member's part in the interval is.
+/// A member's part in the interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// It has the whole log, and gets every update: no client is answered without it.
+    /// The member has the whole log, and gets every update: no client is answered without it.
     Serving,
-    /// Its log does not meet the authoritative one. It may still have objects that others lack.
+    /// The member's log does not meet the authoritative one. It may still have objects that others lack.
     Behind,
-    /// It is backfilled. It has the whole log and gets every update, those of objects that it does not have yet as log
-    /// entries only.
+    /// The member is backfilled. It has the whole log and gets every update, those of objects that it does not have yet
+    /// as log entries only.
     Backfilling,
-    /// Everything has been copied, and no client is answered without it from now on. It serves once it has durably what
-    /// clients were answered for before, up to this version.
+    /// The member has got copies of everything, and no client is answered without it from now on. It serves once it has
+    /// durably what clients were answered for before, up to this version.
     Backfilled(EVersion),
 }
 
@@ -49,7 +49,7 @@ impl Members {
         self.0.get(&osd).is_some_and(|member| member.standing == Standing::Serving && member.missing.is_empty())
     }
 
-    /// Those that serve and lack the object.
+    /// Returns the members that lack the object.
     pub fn lacking(&self, object: &ObjectId) -> Vec<OsdId> {
         let lacks = |(osd, member): (&OsdId, &Member)| member.missing.contains_key(object).then_some(*osd);
         self.0.iter().filter_map(lacks).collect()
@@ -59,22 +59,22 @@ impl Members {
         self.0.get(&osd).is_some_and(|member| member.missing.contains_key(object))
     }
 
-    /// Objects that the member lacks.
+    /// Returns the objects that the member lacks.
     pub fn missing(&self, osd: OsdId) -> impl Iterator<Item = &ObjectId> {
         self.0.get(&osd).into_iter().flat_map(|member| member.missing.keys())
     }
 
-    /// In which version members lack the object, if any does.
+    /// Returns the version in which members lack the object, if any does.
     pub fn wanted(&self, object: &ObjectId) -> Option<EVersion> {
         self.0.values().find_map(|member| member.missing.get(object).copied())
     }
 
-    /// All that members lack; once for each that does.
+    /// Returns all objects that members lack; each once for every member that does.
     pub fn all_missing(&self) -> impl Iterator<Item = &ObjectId> {
         self.0.values().flat_map(|member| member.missing.keys())
     }
 
-    /// Objects that members lack in a version behind this one.
+    /// Returns the objects that members lack in a version behind this one.
     pub fn missing_after(&self, version: EVersion) -> impl Iterator<Item = &ObjectId> {
         let missing = self.0.values().flat_map(|member| &member.missing);
         missing.filter(move |(_, wanted)| **wanted > version).map(|(object, _)| object)
@@ -84,14 +84,14 @@ impl Members {
         self.0.values().map(|member| member.missing.len()).sum()
     }
 
-    /// What the member has of the object turned out to be bad.
+    /// Notes that the member's copy of the object turned out to be bad.
     pub fn lost(&mut self, osd: OsdId, object: ObjectId, version: EVersion) {
         if let Some(member) = self.0.get_mut(&osd) {
             member.missing.insert(object, version);
         }
     }
 
-    /// The member has the object now.
+    /// Notes that the member has the object now.
     pub fn has_now(&mut self, osd: OsdId, object: &ObjectId) {
         if let Some(member) = self.0.get_mut(&osd) {
             member.missing.remove(object);
@@ -102,12 +102,12 @@ impl Members {
         self.0.iter().map(|(osd, member)| (*osd, member.standing))
     }
 
-    /// Whether no more can be added to those that serve.
+    /// Returns true if all members serve, so that none can be added.
     pub fn all_serve(&self) -> bool {
         self.0.values().all(|member| member.standing == Standing::Serving)
     }
 
-    /// Those that updates are sent to.
+    /// Returns the members that updates are sent to.
     pub fn receiving(&self) -> impl Iterator<Item = (OsdId, Standing)> {
         self.iter().filter(|(_, standing)| *standing != Standing::Behind)
     }

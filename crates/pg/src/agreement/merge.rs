@@ -12,7 +12,7 @@ use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, ObjectId};
 
-/// What a merge changes beside the log.
+/// Changes that a merge makes beside those of the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Merged {
     /// The newest update that both logs had.

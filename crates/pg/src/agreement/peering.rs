@@ -42,7 +42,7 @@ use wire::{Encode, Target};
 const RETRY_AFTER: Duration = Duration::from_secs(3);
 
 impl Pg {
-    /// The first step of an interval.
+    /// Takes the first step of an interval.
     pub(crate) fn begin_peering(&mut self, cx: &mut Context<'_>) {
         self.peering.interval_ended();
         self.members.clear();
@@ -54,7 +54,7 @@ impl Pg {
         self.ask(cx);
     }
 
-    /// (Re)sends what the present phase waits for.
+    /// Sends, or sends again, what the present phase waits for.
     fn ask(&mut self, cx: &mut Context<'_>) {
         self.peering.retry_at = cx.now + RETRY_AFTER;
         let pg = self.core.pg_interval();
@@ -92,7 +92,7 @@ impl Pg {
         }
     }
 
-    /// Time has passed.
+    /// Goes on as time has passed.
     pub(crate) fn peering_tick(&mut self, cx: &mut Context<'_>) {
         match self.peering.phase {
             // The members of the record may have come up without being in the acting set.
@@ -112,7 +112,7 @@ impl Pg {
         }
         if cx.now >= self.peering.retry_at {
             if let Phase::Remapping = self.peering.phase {
-                // Who was to lead may be gone, too.
+                // The OSD that was to lead may be gone, too.
                 self.choose_log(cx);
             }
             self.ask_again(cx);
@@ -126,17 +126,18 @@ impl Pg {
         }
     }
 
-    /// Whether this member takes updates from `osd` in the interval that began at `since`.
+    /// Returns true if this member takes updates from `osd` in the interval that began at `since`.
     pub(crate) fn follows(&self, osd: OsdId, since: Epoch) -> bool {
         self.peering.joined == Some((osd, since))
     }
 
-    /// Since when this member has followed `primary`, if it does.
+    /// Returns the epoch since which this member has followed `primary`, if it does.
     pub(crate) fn joined_since(&self, primary: OsdId) -> Option<Epoch> {
         self.peering.joined.filter(|(osd, _)| *osd == primary).map(|(_, since)| since)
     }
 
-    /// The primary of an interval asks what this member has. `None` if the map says something else about the group.
+    /// Joins the interval of a primary that asks what this member has. Returns that, or `None` if the map says
+    /// something else about the group.
     pub(crate) fn join(
         &mut self,
         cx: &mut Context<'_>,
@@ -168,7 +169,7 @@ impl Pg {
         Some(self.core.member_state())
     }
 
-    /// Whether this member has the authoritative log durably, in the interval that it has joined.
+    /// Returns true if this member has the authoritative log durably, in the interval that it has joined.
     pub(crate) fn has_started(&self) -> bool {
         let joined = self
             .peering
@@ -177,8 +178,9 @@ impl Pg {
         joined && self.peering.started == Some(true)
     }
 
-    /// A member has told what it has (`None`: that it is no member, by a map that this OSD is to have, too), and, each
-    /// for how many microseconds: whom it may have promised that nobody else serves, and whom it may have let read.
+    /// Takes what a member has told. `state`: what it has (`None`: it is no member, by a map that this OSD is to have,
+    /// too). `promises`, `shares`: OSDs that it may have promised that nobody else serves, and OSDs that it may have
+    /// let read, each with microseconds.
     pub(crate) fn member_told(
         &mut self,
         cx: &mut Context<'_>,
@@ -192,13 +194,13 @@ impl Pg {
             return;
         }
         if self.peering.readers.remove(&osd).is_some() {
-            // It has seen that it does not lead any more, or follows another primary.
+            // The OSD has seen that it does not lead any more, or follows another primary.
             if self.lease_holder() == Some(osd) {
                 self.wait_out_shares(cx, &spans_until(shares, cx.now));
             }
             self.members_changed(cx);
         }
-        // What it has is not told by one that is no member: it stays one that is waited for until this OSD has that
+        // An OSD that says it is no member has told nothing of what it has: it is waited for until this OSD has that
         // map, too.
         let (Phase::Gathering { waiting, .. }, Some(state)) = (&mut self.peering.phase, state) else { return };
         if waiting.remove(&osd) {
@@ -212,7 +214,7 @@ impl Pg {
         }
     }
 
-    /// The primary that served last, if it is known.
+    /// Returns the primary that served last, if it is known.
     pub(crate) fn lease_holder(&self) -> Option<OsdId> {
         self.peering.history.as_ref()?.members.first().copied()
     }
@@ -224,7 +226,7 @@ impl Pg {
         let Some(holder) = self.lease_holder().filter(|_| !mutant::is(Mutant::NoLeaseWait)) else { return };
         if holder == cx.whoami {
             let shares = cx.shared.leases.shares(cx.now).into_iter().map(|(osd, span)| (Some(osd), cx.now + span));
-            // What it let others before this start matters only if it has not led since.
+            // Reads that it let others answer before this start matter only if it has not led since.
             let came_up = cx.map.osd(holder).map_or(Epoch(0), |osd| osd.info.up_from);
             let led_before = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started < came_up);
             let unknown = led_before.then(|| (None, cx.now + cx.shared.leases.promises(cx.now).0));
@@ -234,7 +236,7 @@ impl Pg {
             let shares = self.peering.shares.remove(&holder).unwrap_or_default();
             return self.wait_out_shares(cx, &shares);
         }
-        // Whom it let read it let read no longer than it may itself.
+        // Others read by the holder's leave no longer than the holder itself may.
         let (unknown, promises) = cx.shared.leases.promises(cx.now);
         let own = promises.iter().filter(|(osd, _)| *osd == holder).map(|(_, span)| *span).max();
         let own = cx.now + own.unwrap_or_default().max(unknown);
@@ -263,16 +265,15 @@ impl Pg {
             self.peering.readers.insert(osd, until);
             cx.agenda.wakes.insert((until, self.core.id));
             if cx.map.is_up(osd) {
-                // It may know already that it does not lead, or is no member, any more.
+                // The OSD may know already that it does not lead, or is no member, any more.
                 let pg = self.core.pg_interval();
                 cx.outbox.queries.entry(osd).or_default().push((pg, self.core.interval.agreed()));
             }
         }
     }
 
-    /// The monitors have told what they knew in `epoch`. What they knew before this interval began is no answer: the
-    /// group may have served elsewhere since. It answers a question of an earlier interval, and newer maps have
-    /// overtaken it.
+    /// Takes what the monitors knew in `epoch`. What they knew before this interval began is no answer: the group may
+    /// have served elsewhere since. It answers a question of an earlier interval, and newer maps have overtaken it.
     pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, epoch: Epoch, told: PgHistory) {
         if epoch < self.core.interval.since && !mutant::is(Mutant::OldRecordTaken) {
             return;
@@ -326,8 +327,8 @@ impl Pg {
         }
     }
 
-    /// The authoritative log is that of `osd`: a primary that answers for its objects gets it, another one lets `osd`
-    /// lead.
+    /// Goes by the log of `osd`, which is the authoritative one: a primary that answers for its objects gets it,
+    /// another one lets `osd` lead.
     pub(crate) fn go_by_log_of(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if osd == cx.whoami || self.core.stored && self.core.info.complete {
             self.start_with_log_of(cx, osd);
@@ -336,7 +337,7 @@ impl Pg {
         }
     }
 
-    /// This primary leads, with the log of `osd`, which may be itself.
+    /// Starts as the one that leads, with the log of `osd`, which may be this primary itself.
     pub(crate) fn start_with_log_of(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if osd == cx.whoami {
             return self.start_members(cx);
@@ -346,7 +347,7 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// Nobody in the acting set has what is needed.
+    /// Acts where nobody in the acting set has what is needed.
     fn cannot_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let is_elsewhere = |osd: &&OsdId| cx.map.is_up(**osd) && !self.core.interval.acting.contains(osd);
         if let Some(osd) = history.members.iter().find(is_elsewhere).copied() {
@@ -357,7 +358,7 @@ impl Pg {
         }
     }
 
-    /// Nor can anybody who is up.
+    /// Acts where nobody in the acting set can lead, nor anybody else who is up.
     pub(crate) fn nobody_can_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let since = history.last_epoch_started;
         let any_down = history.members.iter().any(|osd| is_missed(cx.map, *osd, since));
@@ -370,8 +371,8 @@ impl Pg {
         }
     }
 
-    /// Whether the group does not serve, and will not before something befalls an OSD or an object comes: operations
-    /// wait with their clients. While it is on its way to serving they wait here.
+    /// Returns true if the group does not serve, and will not before something befalls an OSD or an object comes:
+    /// operations wait with their clients. Operations of a group on its way to serving wait here.
     pub(crate) fn turns_clients_away(&self, cx: &Context<'_>) -> bool {
         match self.peering.phase {
             Phase::Down | Phase::Incomplete | Phase::Premerge => true,
@@ -389,8 +390,8 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// `first`, and all others that are in the acting or up set or may have something that is needed. Those that the
-    /// record names come before the rest, as clients and tools see no more OSDs than the pool has copies.
+    /// Returns `first`, and all others that are in the acting or up set or may have something that is needed. OSDs that
+    /// the record names come before the rest, as clients and tools see no more OSDs than the pool has copies.
     pub(crate) fn with_past_members<'a>(&'a self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
         let past = |history: &'a PgHistory| history.past.iter().filter(|_| !mutant::is(Mutant::PastIgnored));
         let history = self.peering.history.iter();
@@ -405,7 +406,7 @@ impl Pg {
         osds
     }
 
-    /// Whether the monitors are asked to have somebody act who does not.
+    /// Returns true if the monitors are asked to let an OSD act that does not act now.
     pub(crate) fn asks_for_others(&self) -> bool {
         let asked = self.peering.temp_asked.as_deref().unwrap_or_default();
         asked.iter().any(|osd| osd.is_some() && !self.core.interval.acting.contains(osd))
@@ -450,7 +451,7 @@ impl Pg {
         }
     }
 
-    /// The primary wants this member's log.
+    /// Sends the primary this member's log.
     pub(crate) fn log_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgLogGet) {
         if self.follows(from, message.pg.since) {
             let entries = self.entries_for(message.since);
@@ -458,8 +459,8 @@ impl Pg {
         }
     }
 
-    /// What a member whose log ends at `since` needs of this log: the entries after that, or, if this log does not have
-    /// that update, all.
+    /// Returns the part of this log that a member whose log ends at `since` needs: the entries after that, or, if this
+    /// log does not have that update, all.
     pub(crate) fn entries_for(&self, since: EVersion) -> PgLogEntries {
         let (pg, info) = (self.core.pg_interval(), self.core.info.clone());
         let after = if self.core.log.contains(since) { since } else { self.core.log.tail() };
@@ -468,7 +469,7 @@ impl Pg {
         PgLogEntries { pg, after, entries, info, start_over: false, dups: Vec::new() }
     }
 
-    /// A log: the authoritative one, if this is the primary; or the one to start over with.
+    /// Takes a log: the authoritative one, if this is the primary; or the one to start over with.
     pub(crate) fn log_came(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgLogEntries) {
         let as_primary = matches!(self.peering.phase, Phase::GettingLog { from: best } if best == from)
             && message.pg.since == self.core.interval.since;
@@ -497,7 +498,7 @@ impl Pg {
         }
     }
 
-    /// Brings log, missing objects and information to the authoritative log; gives the steps that do it in the store.
+    /// Brings log, missing objects and information to the authoritative log; returns the steps that do it in the store.
     fn merge_log(&mut self, after: EVersion, entries: &[LogEntry], theirs: &PgInfo) -> Result<Vec<Step>, NoOverlap> {
         let mut entries = entries.to_vec();
         self.as_lost(&mut entries);
@@ -522,11 +523,11 @@ impl Pg {
             steps.push(Step::Remove { object });
         }
         for (object, version) in merged.missing {
-            // What was taken back here is here as it was before.
+            // An object whose update was taken back here is what it was before.
             if version <= merged.common && undone.contains(&object) {
                 continue;
             }
-            // What is not here yet comes by backfill.
+            // An object that is not here yet comes by backfill.
             if self.core.info.covers(&object) {
                 if !mutant::is(Mutant::MissingNotDurable) {
                     steps.push(missing_step(&object, version));
@@ -544,7 +545,7 @@ impl Pg {
         }
         self.core.info.last_update = self.core.log.head();
         if !self.core.protection().keeps_undo() {
-            // What of its shard an erasure-coded group's member has kept to take updates back is its own affair.
+            // State that a member of an erasure-coded group keeps to take updates back is its own affair.
             self.core.info.rolled_forward = self.core.info.rolled_forward.max(theirs.rolled_forward);
         }
         self.core.info.rolled_forward = self.core.info.rolled_forward.min(self.core.info.last_update);
@@ -587,7 +588,7 @@ impl Pg {
         cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
     }
 
-    /// This primary has the authoritative log; every other member gets it.
+    /// Gives the authoritative log, which this primary has, to every other member.
     pub(crate) fn start_members(&mut self, cx: &mut Context<'_>) {
         self.joins_interval();
         let is_new = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started == Epoch(0));
@@ -617,7 +618,7 @@ impl Pg {
         cx.submit_or_stop(Transaction { pg: self.core.id, steps }, then);
     }
 
-    /// The primary has the authoritative log.
+    /// Brings this member's log to the authoritative one, which the primary has sent.
     pub(crate) fn start_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgStart) {
         if !self.follows(from, message.pg.since) {
             return;
@@ -646,7 +647,7 @@ impl Pg {
         }
     }
 
-    /// [`Pg::remember_start`] is durable here.
+    /// Tells the primary that [`Pg::remember_start`] is durable here.
     pub(crate) fn start_remembered(&mut self, cx: &mut Context<'_>, primary: OsdId, since: Epoch) {
         let (pg, missing) = (PgInterval { pgid: self.core.id, since }, self.core.missing.clone());
         if primary == cx.whoami {
@@ -693,13 +694,13 @@ impl Pg {
         self.recover(cx);
     }
 
-    /// Those that have the whole log: this primary first.
+    /// Returns the members that have the whole log, this primary first.
     pub(crate) fn serving(&self, cx: &Context<'_>) -> Vec<OsdId> {
         let serves = |osd: &OsdId| self.members.standing(*osd) == Some(Standing::Serving);
         std::iter::once(cx.whoami).chain(self.core.others(cx.whoami).into_iter().filter(serves)).collect()
     }
 
-    /// Whether reads may be answered: every serving member has promised that nobody else serves.
+    /// Returns true if reads may be answered: every serving member has promised that nobody else serves.
     pub(crate) fn may_read(&mut self, cx: &mut Context<'_>) -> bool {
         let mut holds = true;
         if mutant::is(Mutant::ReadsWithoutLease) {
@@ -716,13 +717,13 @@ impl Pg {
         holds
     }
 
-    /// Whether the monitors have recorded, in this interval, that the member serves.
+    /// Returns true if the monitors have recorded, in this interval, that the member serves.
     pub(crate) fn is_recorded(&self, osd: OsdId) -> bool {
         let current = |history: &&PgHistory| history.last_epoch_started == self.core.interval.since;
         self.peering.history.iter().filter(current).any(|history| history.members.contains(&osd))
     }
 
-    /// Whether the member (this primary too) has the log and all objects durably.
+    /// Returns true if the member (this primary too) has the log and all objects durably.
     pub(crate) fn lacks_nothing(&self, osd: OsdId, whoami: OsdId) -> bool {
         match osd == whoami {
             true => self.core.missing.is_empty() && self.pulls.are_durable(),
@@ -730,12 +731,13 @@ impl Pg {
         }
     }
 
-    /// Members have got further: the group acts on it once this input is handled.
+    /// Has the group act, once this input is handled, on members that have got further.
     pub(crate) fn members_changed(&self, cx: &mut Context<'_>) {
         cx.cause(self.core.id, Effect::MembersChanged);
     }
 
-    /// Members have got further: the group serves if they are enough, and the monitors are told what they should know.
+    /// Acts on members that have got further: the group serves if they are enough, and the monitors are told what they
+    /// should know.
     pub(crate) fn follow_members(&mut self, cx: &mut Context<'_>) {
         if !matches!(self.peering.phase, Phase::Active | Phase::Peered | Phase::Recording | Phase::Premerge) {
             return;
@@ -749,8 +751,8 @@ impl Pg {
         let is_ready = is_enough || mutant::is(Mutant::MinSizeIgnored);
         if is_ready && (!self.peering.is_peered() || self.adopted_are_kept(cx)) {
             if self.peering.is_peered() {
-                // Who is to leave the group stays in it until as many others serve as there should be: the record that
-                // is asked for now does not name it any more.
+                // An OSD that is to leave the group stays in it until as many others serve as there should be: the
+                // record that is asked for here does not name it any more.
                 if self.serving_copies() < usize::from(self.core.interval.shape.size) {
                     self.consider_temp(cx);
                 }
@@ -775,7 +777,7 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// The monitors have recorded who serves.
+    /// Takes the monitors' record of who serves.
     pub(crate) fn recorded(&mut self, cx: &mut Context<'_>, history: PgHistory) {
         if !self.core.is_primary(cx.whoami) {
             return;
@@ -784,7 +786,8 @@ impl Pg {
         let Some((members, recovered)) = &self.peering.record_asked else { return };
         let is_newer = self.peering.record.is_some_and(|record| history.last_epoch_started > record);
         if is_newer && history.last_epoch_started < self.core.interval.since {
-            // It was recorded late, after this primary had asked: others may have been answered by those that it names.
+            // The interval was recorded late, after this primary had asked: others may have been answered by its
+            // members.
             return self.begin_with_newer_map(cx, "another interval was recorded meanwhile");
         }
         if !is_ours || history.members != *members {
@@ -815,7 +818,7 @@ impl Pg {
         self.members_changed(cx);
     }
 
-    /// The state, as Ceph names it.
+    /// Returns the bits of the group's state, as Ceph names it.
     pub(crate) fn state_bits(&self, whoami: OsdId) -> u64 {
         let undersized = match self.peering.may_recover() {
             true => self.serving_copies() < usize::from(self.core.interval.shape.size),

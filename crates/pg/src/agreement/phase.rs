@@ -1,4 +1,4 @@
-//! How far a group is on the way to serving.
+//! State of a group on its way to serving.
 
 use crate::agreement::found_copies::Doubt;
 use crate::agreement::ways_back::GoingBack;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::nacre::mon::PgHistory;
 
-/// Where the primary is on the way to serving.
+/// The primary's place on the way to serving.
 #[derive(Debug, Default)]
 pub(crate) enum Phase {
-    /// Not the primary.
+    /// This OSD is not the primary.
     #[default]
     Follower,
     /// Waits for a map that this OSD has not seen: what was under way with a member is lost (`interruption`).
@@ -45,7 +45,7 @@ pub(crate) enum Phase {
     Incomplete,
 }
 
-/// Until when something holds for an OSD, as this one's clock has it; or for one that is not known.
+/// Times until which something holds for an OSD, as this one's clock has it; or for one that is not known.
 pub(super) type Spans = BTreeMap<Option<OsdId>, Duration>;
 
 /// One group's way to serving, on its primary; and whom it follows, on other members.
@@ -54,8 +54,8 @@ pub(crate) struct Peering {
     pub(super) phase: Phase,
     /// States of the other members at the interval's beginning.
     pub told: BTreeMap<OsdId, MemberState>,
-    /// Until when their promises to other primaries may last, as this OSD's clock has it; to whom is not known of those
-    /// that were made before a member started.
+    /// Times until which members' promises to other primaries may last, as this OSD's clock has it. Promises that were
+    /// made before a member started are to somebody who is not known.
     pub(super) promised: Spans,
     /// The monitors' last word; or, where that may be behind, what all OSDs have.
     pub history: Option<PgHistory>,
@@ -64,7 +64,7 @@ pub(crate) struct Peering {
     pub doubt: Doubt,
     /// The primary and interval that this member has joined.
     pub(super) joined: Option<(OsdId, Epoch)>,
-    /// This member has the authoritative log of the interval it has joined; the value tells if durably.
+    /// Set when this member has the authoritative log of the interval it has joined; the value tells if durably.
     pub(super) started: Option<bool>,
     /// Acting set that is wanted instead, and the record that is, as last asked for.
     pub(super) temp_asked: Option<Vec<OsdId>>,
@@ -72,9 +72,9 @@ pub(crate) struct Peering {
     pub(super) retry_at: Duration,
     /// Objects that nobody has, and what they can go back to.
     pub going_back: GoingBack,
-    /// Until when others may read that those who were asked let read, as each has told.
+    /// Times until which others may read, by what each member that was asked has told that it let them.
     pub(super) shares: BTreeMap<OsdId, Spans>,
-    /// Until when those that served last may still answer reads: the primary, or whom it let read, too.
+    /// Times until which OSDs that served last may still answer reads: the primary, or members that it let read, too.
     pub(super) readers: BTreeMap<OsdId, Duration>,
     /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch
     /// they have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
@@ -101,7 +101,7 @@ impl Peering {
         matches!(self.phase, Phase::AwaitingMap { .. })
     }
 
-    /// Until when others may answer reads.
+    /// Returns the time until which others may answer reads.
     pub fn others_read_until(&self) -> Duration {
         self.readers.values().copied().max().unwrap_or_default()
     }

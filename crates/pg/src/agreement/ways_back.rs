@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, ObjectId, OsdId};
 
-/// How an object can go back.
+/// Way back of an object to what it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Way {
     /// The version that it goes back to; zero: it was not there.

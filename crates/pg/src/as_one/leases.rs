@@ -29,13 +29,13 @@ impl LeaseGrants {
         LeaseGrants { shards, grants: BTreeMap::new() }
     }
 
-    /// A shard has granted a lease. Gives the OSD's grant if that was the last one.
+    /// Takes a lease that a shard has granted. Returns the OSD's grant if that was the last one.
     pub fn granted(&mut self, shard: usize, holder: OsdId, grant: &LeaseGrant, now: Duration) -> Option<LeaseGrant> {
         let key = (holder, grant.stamp);
         let new = || Grant { by: vec![false; self.shards], epoch: Epoch(0), begun: now };
         let gathered = self.grants.entry(key).or_insert_with(new);
         gathered.by[shard] = true;
-        // It covers the groups that the holder has when it has that map, too.
+        // The lease covers the groups that the holder has when it has that map, too.
         gathered.epoch = gathered.epoch.max(grant.epoch);
         if !gathered.by.iter().all(|granted| *granted) && !mutant::is(Mutant::FirstShardGrants) {
             return None;

@@ -34,10 +34,10 @@ pub struct AsOne {
     taken: TakenWindows,
 }
 
-/// Where a message of another OSD goes.
+/// Destination of a message of another OSD.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Delivery {
-    /// To these shards, each its own.
+    /// Goes to these shards, each its own message.
     Shards(Vec<(usize, Envelope)>),
     /// Nowhere before this map has come: it is about a group that is in no earlier one.
     Later(Epoch),
@@ -49,7 +49,7 @@ impl AsOne {
         AsOne { shards, leases: LeaseGrants::new(shards), given, taken }
     }
 
-    /// A message has come from another OSD.
+    /// Returns where a message of another OSD goes.
     ///
     /// Errors: it is malformed.
     pub fn deliver(
@@ -86,7 +86,7 @@ impl AsOne {
         }))
     }
 
-    /// A shard has a message for another OSD. Gives the message that is to be sent, if any.
+    /// Takes a shard's message for another OSD. Returns the message that is to be sent, if any.
     ///
     /// Errors: it is none of the table, or malformed.
     pub fn send(
@@ -120,7 +120,7 @@ impl AsOne {
         })
     }
 
-    /// To be called about once a second.
+    /// Forgets what has waited for too long. To be called about once a second.
     pub fn tick(&mut self, now: Duration) {
         self.leases.tick(now);
     }

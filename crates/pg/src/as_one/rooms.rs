@@ -10,7 +10,7 @@ const DIFFERENT_MAPS: Epoch = Epoch(u32::MAX);
 /// The window that a primary was told.
 #[derive(Debug)]
 struct Given {
-    /// When the primary came up to whom that was said.
+    /// Epoch in which the primary came up that was told.
     up_from: Epoch,
     /// The window that each shard wants told.
     by: Vec<Option<RoomTold>>,
@@ -31,8 +31,8 @@ impl GivenWindows {
         GivenWindows { shards, to: BTreeMap::new() }
     }
 
-    /// A shard tells a primary its window; `up_from`: in which epoch that OSD came up, if it is. What the OSD tells,
-    /// once every shard has said something.
+    /// Takes the window that a shard tells a primary; `up_from`: the epoch in which that OSD came up, if it is. Returns
+    /// what the OSD tells, once every shard has said something.
     pub fn told(&mut self, shard: usize, primary: OsdId, told: RoomTold, up_from: Option<Epoch>) -> Option<RoomTold> {
         let Some(up_from) = up_from else {
             self.to.remove(&primary);
@@ -62,7 +62,7 @@ impl GivenWindows {
         Some(RoomTold { bytes, number: given.number, epoch })
     }
 
-    /// A primary has seen what it was told. What each shard is to know of that.
+    /// Takes a primary's word that it has seen what it was told. Returns what each shard is to know of that.
     pub fn seen(&mut self, primary: OsdId, seen: &RoomSeen) -> Vec<(usize, RoomSeen)> {
         let given = self.to.get(&primary).filter(|given| given.number == seen.number);
         let told = given.map(|given| given.told.as_slice()).unwrap_or_default();
@@ -89,13 +89,13 @@ impl TakenWindows {
         TakenWindows { shards, from: BTreeMap::new() }
     }
 
-    /// A member has told how large the window is. What each shard is told.
+    /// Takes the window that a member has told. Returns what each shard is told.
     pub fn told(&mut self, member: OsdId, told: &RoomTold) -> RoomTold {
         self.from.insert(member, Taken { number: told.number, seen_by: vec![false; self.shards] });
         RoomTold { bytes: told.bytes / self.shards as u64, ..told.clone() }
     }
 
-    /// A shard has seen its part. What the member is to know, if it was the last one.
+    /// Notes that a shard has seen its part. Returns what the member is to know, if it was the last one.
     pub fn seen(&mut self, shard: usize, member: OsdId, seen: &RoomSeen) -> Option<RoomSeen> {
         let taken = self.from.get_mut(&member).filter(|taken| taken.number == seen.number)?;
         taken.seen_by[shard] = true;

@@ -1,4 +1,4 @@
-//! Which log is an erasure-coded group's, and which OSDs should act for which shard.
+//! Choice of an erasure-coded group's log, and of the OSDs that should act for its shards.
 //!
 //! Every OSD that the record names has every update that a client was answered for. What one of those that are here
 //! does not have was therefore not answered: the shortest of their logs is the group's. So none of them lacks what it
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use types::{EVersion, Epoch, OsdId};
 use wire::nacre::mon::PgHistory;
 
-/// Who served, with which shard.
+/// Returns the OSDs that served last, each with its shard.
 fn served(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
     history.members.iter().copied().zip(history.member_shards.iter().copied())
 }
@@ -28,14 +28,14 @@ pub(super) fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId,
     history.past.iter().copied().zip(history.past_shards.iter().copied())
 }
 
-/// Since when an OSD has been up, and the group's last service: as long as neither changes, it does not find a shard
-/// that it lacked.
+/// Returns the epoch since which an OSD has been up, and that of the group's last service. As long as neither changes,
+/// the OSD does not find a shard that it lacked.
 fn life_of(cx: &Context<'_>, osd: OsdId, history: &PgHistory) -> (Epoch, Epoch) {
     (cx.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from), history.last_epoch_started)
 }
 
 impl Pg {
-    /// The group has served before; what the monitors and the members know is known.
+    /// Chooses the log of a group that has served before, once what the monitors and the members know is known.
     pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let own = (cx.whoami, self.core.member_state());
         let states = std::iter::once((&own.0, &own.1)).chain(&self.peering.told);
@@ -64,7 +64,7 @@ impl Pg {
         }
         let leads = holders.first().is_some_and(|(osd, ..)| *osd == cx.whoami);
         let shards: BTreeSet<u8> = holders.iter().map(|(_, shard, ..)| *shard).collect();
-        // Where some served longer than others, theirs is the log; what the others do not have, their shards lack.
+        // Holders that served longer than others have the group's log. Others' shards lack what their logs lack.
         holders.retain(|(.., since)| !is_left || *since == newest);
         let is_whole = |holder: &(OsdId, u8, EVersion, Epoch)| holder.2 >= rolled_forward;
         let whole: BTreeSet<u8> =
@@ -80,7 +80,7 @@ impl Pg {
             false => holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a }),
             true => holders.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a }),
         };
-        // Who served before, and has a shard that others lack, may lead with the log of those that served last.
+        // An OSD that served before, and has a shard that others lack, may lead with the log of OSDs that served last.
         let may_lead = leads || self.core.stored && self.core.info.complete;
         match shortest {
             Some((osd, _, version, since)) if may_lead && shards.len() >= k => {
@@ -93,9 +93,9 @@ impl Pg {
         }
     }
 
-    /// Whether so many of those that served last are given up that the others' shards are too few, and those others are
-    /// here: they know at least what was changed. Shards of those that served before are taken then, too. Objects that
-    /// changed since may be lost.
+    /// Returns true if so many of the OSDs that served last are given up that the shards of the others are too few, and
+    /// those others are here: they know at least what was changed. Shards of OSDs that served before are taken then,
+    /// too. Objects that changed since may be lost.
     fn goes_on_with_shards_left(&self, cx: &Context<'_>, history: &PgHistory) -> bool {
         let since = history.last_epoch_started;
         let (gone, there): (Vec<_>, Vec<_>) = served(history).partition(|(osd, _)| is_given_up(cx.map, *osd, since));
@@ -104,7 +104,7 @@ impl Pg {
         !gone.is_empty() && are_here && shards.len() < self.core.protection().needed()
     }
 
-    /// The log of those that served last does not meet this primary's.
+    /// Acts where the log of OSDs that served last does not meet this primary's.
     pub(crate) fn coded_log_does_not_meet(&mut self, cx: &mut Context<'_>) {
         let history = self.peering.history.clone().expect("gathered before");
         match history.members.contains(&cx.whoami) {
@@ -114,8 +114,9 @@ impl Pg {
         }
     }
 
-    /// This primary does not have what it takes, or too few do: those that served last are to act, each for its shard,
-    /// but for those that are known to have come back without it: an empty OSD that took the place of a lost one.
+    /// Has the OSDs that served last act, each for its shard, as this primary does not have what it takes, or too few
+    /// do. OSDs that are known to have come back without their shard are left out: an empty one that took the place of
+    /// a lost one.
     fn let_holders_act(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let mut wanted = vec![OsdId::NONE; usize::from(self.core.interval.shape.size)];
         let is_left = self.goes_on_with_shards_left(cx, history);
@@ -144,7 +145,7 @@ impl Pg {
     /// nobody does; and where all is healed, whom the map wants, each for the shard that it has.
     pub(crate) fn consider_coded_temp(&mut self, cx: &mut Context<'_>) {
         if self.is_active() && !self.replication.is_brought_to_stay() {
-            // It is considered again once it is.
+            // The acting set is considered again once the updates are.
             return;
         }
         let up = &self.core.interval.up;

@@ -1,4 +1,4 @@
-//! What one update does to the shards of an object.
+//! Changes that one update makes to the shards of an object.
 
 use super::PoolCode;
 use super::coding::encode;
@@ -16,10 +16,10 @@ use wire::{Decode, Rope};
 /// The part of an update that differs from shard to shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CodedChange {
-    /// The same on all shards.
+    /// Means to take the update back, one for all shards.
     pub undo: Undo,
-    /// What is written, in order and apart from each other. Each begins between stripes. Today there is at most one,
-    /// which reaches to the object's end.
+    /// Bytes that are written, in order and apart from each other. Each extent begins between stripes. Today there is
+    /// at most one, which reaches to the object's end.
     pub extents: Vec<Extent>,
 }
 
@@ -102,7 +102,7 @@ fn digest_shards(object: &ObjectId, steps: &mut [Step], offset: u64, shards: &[R
     *value = info.to_bytes();
 }
 
-/// What is written to each shard.
+/// Bytes that are written to each shard.
 pub(crate) struct ShardWrites {
     object: ObjectId,
     extents: Vec<ShardExtent>,
@@ -117,7 +117,7 @@ struct ShardExtent {
 }
 
 impl ShardWrites {
-    /// All that is done on one shard: `steps` are those that all have in common.
+    /// Returns all steps of one shard: `steps`, which all shards have in common, and its own writes.
     pub fn of(&self, steps: &[Step], shard: Option<u8>) -> Vec<Step> {
         let mut steps = steps.to_vec();
         let of_shard = |extent: &ShardExtent| {
@@ -213,7 +213,7 @@ mod tests {
         check(preserving(write(8192, b"abc")), Some(8192), appended.clone(), &[(8192, b"abc")], 4);
         let trimmed = vec![Step::Remove { object: clone.clone() }, info()];
         check(trimmed, Some(8192), appended, &[], 2);
-        // What is added to a state that was gone back to begins where that one ends.
+        // Bytes that are added to a state that was gone back to begin where that one ends.
         let back = || Step::Clone { from: clone.clone(), to: object() };
         check(vec![back(), write(16384, b"abc"), info()], Some(5), Undo::KeptBack, &[(16384, b"abc")], 2);
         check(vec![back(), info()], None, Undo::Created, &[], 2);

@@ -1,4 +1,4 @@
-//! How a pool's objects are coded.
+//! Coding of a pool's objects.
 
 use bytes::Bytes;
 use ec::{Code, Profile, StripeLayout, Technique};
@@ -31,7 +31,7 @@ pub enum CodingError {
 }
 
 impl Coding {
-    /// `None` for replicated pools.
+    /// Returns the coding of a pool's objects; `None` for replicated pools.
     pub fn of(map: &OsdMap, pool: &PgPool) -> Result<Option<Coding>, CodingError> {
         if !pool.is_erasure() {
             return Ok(None);
@@ -49,7 +49,7 @@ impl Coding {
         Ok(Some(Coding { technique: profile.technique(), k: k as u8, m: m as u8, unit_bytes }))
     }
 
-    /// Data shards: so many shards of an object, whichever, give the others.
+    /// Returns the number of data shards: so many shards of an object, whichever, give the others.
     pub fn k(&self) -> usize {
         self.k.into()
     }
@@ -74,7 +74,7 @@ pub(crate) struct Encoded {
     pub new_bytes: usize,
 }
 
-/// All shards of `data`, which begins with a stripe and is filled up with zeros to the end of its last one.
+/// Returns all shards of `data`, which begins with a stripe and is filled up with zeros to the end of its last one.
 pub(crate) fn encode(code: &Code, layout: &StripeLayout, data: &Rope) -> Encoded {
     let in_blocks = layout.unit_bytes().is_multiple_of(BLOCK_BYTES as u64);
     match data.len() > COPIED_BYTES_MAX && in_blocks {
@@ -83,7 +83,7 @@ pub(crate) fn encode(code: &Code, layout: &StripeLayout, data: &Rope) -> Encoded
     }
 }
 
-/// Bytes of a stripe unit, and of each shard of `data`.
+/// Returns the bytes of a stripe unit, and of each shard of `data`.
 fn sizes(layout: &StripeLayout, data: &Rope) -> (usize, usize) {
     (layout.unit_bytes() as usize, layout.shard_bytes(data.len() as u64) as usize)
 }
@@ -109,8 +109,8 @@ fn encode_copied(code: &Code, layout: &StripeLayout, data: &Rope) -> Encoded {
     Encoded { shards: shards.into_iter().map(|shard| with_block_crcs(shard.freeze().into())).collect(), new_bytes: 0 }
 }
 
-/// Data shards are made of the stripe units as they lie in `data`. Only units that it has in several pieces, or in
-/// part, are copied. Parity is computed stripe by stripe.
+/// Encodes `data` into shards that share its memory: data shards are made of the stripe units as they lie in it. Only
+/// units that it has in several pieces, or in part, are copied. Parity is computed stripe by stripe.
 fn encode_shared(code: &Code, layout: &StripeLayout, data: &Rope) -> Encoded {
     let (unit_bytes, shard_bytes) = sizes(layout, data);
     let mut of_parity: Vec<AlignedBuf> = (0..code.m()).map(|_| AlignedBuf::zeroed(shard_bytes)).collect();
@@ -137,7 +137,7 @@ struct Units {
 }
 
 impl Units {
-    /// The next unit, filled up with zeros. What is copied for it adds to `new_bytes`.
+    /// Returns the next unit, filled up with zeros. Bytes that are copied for it are added to `new_bytes`.
     fn next(&mut self, new_bytes: &mut usize) -> Bytes {
         if let Some(front) = self.rest.front_mut().filter(|front| front.len() >= self.unit_bytes) {
             let unit = front.split_to(self.unit_bytes);
@@ -160,16 +160,17 @@ impl Units {
     }
 }
 
-/// A shard with the checksums of its blocks. One look at its bytes then serves its digest, the frame in which it goes
-/// to its OSD, and the store.
+/// Returns a shard with the checksums of its blocks. One look at its bytes then serves its digest, the frame in which
+/// it goes to its OSD, and the store.
 fn with_block_crcs(shard: Rope) -> Rope {
     // Pieces are of whole blocks, except perhaps the last.
     let crcs: Arc<[u32]> = shard.pieces().flat_map(|piece| piece.chunks(BLOCK_BYTES)).map(crc32c::checksum).collect();
     shard.with_block_crcs(crcs)
 }
 
-/// The bytes `offset .. offset + len` of an object, of data shards' bytes from `shard_offset` on. `shard(i)`: those of
-/// data shard i. Much shares their memory. Panics if they do not reach so far: whoever has read them has seen to that.
+/// Returns the bytes `offset .. offset + len` of an object, made of data shards' bytes from `shard_offset` on.
+/// `shard(i)`: bytes of data shard i. Much shares their memory. Panics if they do not reach so far: whoever has read
+/// them has seen to that.
 pub(crate) fn assemble<'a>(
     layout: &StripeLayout,
     (offset, len): (u64, u64),

@@ -12,7 +12,7 @@ use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
 
 impl Pg {
-    /// What is to be removed now that updates up to `committed` will stay.
+    /// Returns the steps that remove states kept for taking back updates up to `committed`, which will stay now.
     pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
         let from = self.core.info.rolled_forward;
         if !self.core.protection().keeps_undo() || committed <= from {
@@ -23,14 +23,14 @@ impl Pg {
         entries.filter_map(|entry| entry.undo.forget(&entry.object, entry.version)).collect()
     }
 
-    /// What it takes to take updates back up to `rolled_forward` is kept no longer.
+    /// Forgets how to take back updates up to `rolled_forward`.
     pub(crate) fn undo_ends(&mut self, rolled_forward: EVersion) {
         if self.core.protection().keeps_undo() {
             self.core.log.will_stay(self.core.info.rolled_forward, rolled_forward);
         }
     }
 
-    /// As primary, now and then: members that get no updates learn that the last ones will stay.
+    /// As primary, now and then: tells members that get no updates that the last ones will stay.
     pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
         let committed = self.replication.committed();
         if !self.core.protection().keeps_undo() || self.coded.told_forward >= committed {
@@ -45,7 +45,7 @@ impl Pg {
         self.roll_forward(cx, committed);
     }
 
-    /// As member: the primary says that updates will stay.
+    /// As member: takes the primary's word that updates will stay.
     pub(crate) fn forward_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &RollForward) {
         if self.follows(from, message.pg.since) {
             self.roll_forward(cx, message.committed);
@@ -64,7 +64,8 @@ impl Pg {
         cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
     }
 
-    /// What takes back these updates, oldest first, here. Gives the objects that then are what they were before.
+    /// Returns the steps that take back these updates, oldest first, on this OSD, and the objects that are then what
+    /// they were before.
     pub(crate) fn undo_steps(&self, taken_back: &[LogEntry]) -> (Vec<Step>, BTreeSet<ObjectId>) {
         let (mut steps, mut undone, mut lost) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for entry in taken_back.iter().rev().filter(|entry| entry.kind != LogKind::Unchanged) {
@@ -88,15 +89,15 @@ impl Pg {
         (steps, undone)
     }
 
-    /// What other shards' log entries say of undoing does not hold here.
+    /// Takes what other shards' log entries say of undoing out of them: it does not hold here.
     pub(crate) fn as_lost(&self, entries: &mut [LogEntry]) {
         if self.core.protection().keeps_undo() && !mutant::is(Mutant::UndoOfOthersKept) {
             entries.iter_mut().filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);
         }
     }
 
-    /// An entry of the log as other members are told of it: what this one needs to take the update back is its own
-    /// affair.
+    /// Returns an entry of the log as other members are told of it: what this one needs to take the update back is its
+    /// own affair.
     pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {
         let is_whole = !self.core.protection().keeps_undo() || entry.kind == LogKind::Unchanged;
         match is_whole || mutant::is(Mutant::UndoOfOthersKept) {
@@ -105,7 +106,7 @@ impl Pg {
         }
     }
 
-    /// Nothing of what was kept back is needed any more.
+    /// Removes all that was kept back, as nothing of it is needed any more.
     pub(crate) fn drop_kept_back(&self, cx: &mut Context<'_>) {
         if self.core.protection().keeps_undo() {
             let pg = types::PgId { pool: self.core.id.pool.kept_back(), seed: self.core.id.seed };
@@ -114,7 +115,7 @@ impl Pg {
         }
     }
 
-    /// The information of a transaction in which the log begins at `log_tail`.
+    /// Returns the information of a transaction in which the log begins at `log_tail`.
     pub(crate) fn info_with(&self, info: &PgInfo, log_tail: EVersion, committed: EVersion) -> PgInfo {
         let rolled_forward = info.rolled_forward.max(committed);
         PgInfo { log_tail, rolled_forward, ..info.clone() }

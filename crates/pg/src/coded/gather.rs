@@ -28,14 +28,15 @@ pub(crate) struct Gather {
     /// The range that is read of each shard.
     offset: u64,
     len: u64,
-    /// Who was asked for which shard, and until when those may answer that are no members and may go unnoticed.
+    /// Sources that were asked, with the shard. A source that is no member may go unnoticed, so it may answer until
+    /// then.
     asked: BTreeMap<(OsdId, usize), Option<Duration>>,
     got: BTreeMap<usize, Bytes>,
     attrs: BTreeMap<Bytes, Bytes>,
-    /// Those that turned out not to have it, and of those the ones whose shard is damaged.
+    /// Sources that turned out not to have the shard, and of these the OSDs whose shard is damaged.
     tried: BTreeSet<(OsdId, usize)>,
     bad: BTreeSet<OsdId>,
-    /// Not from what this OSD has as a member.
+    /// The OSD whose shard as a member is not to be read.
     but: Option<OsdId>,
 }
 
@@ -170,7 +171,7 @@ impl Pg {
         self.coded.own_answers.are_taken = false;
     }
 
-    /// Reads that wait for too long for somebody who is no member go on without.
+    /// Has reads go on without a source that is no member and that they have waited for too long.
     pub(crate) fn gathers_wait_no_longer(&mut self, cx: &mut Context<'_>) {
         let mut ended = Vec::new();
         for (id, gather) in &mut self.coded.gathers {
@@ -188,7 +189,7 @@ impl Pg {
         self.take_own_answers(cx);
     }
 
-    /// A shard's bytes have come.
+    /// Takes a shard's bytes that have come.
     pub(crate) fn shard_read_came(&mut self, cx: &mut Context<'_>, from: OsdId, reply: ShardReadReply) {
         self.shard_came(cx, from, reply);
         self.take_own_answers(cx);
@@ -251,7 +252,7 @@ impl Pg {
         }
     }
 
-    /// Nothing that was being read is wanted any more.
+    /// Forgets all reads under way, as nothing of them is wanted any more.
     pub(crate) fn forget_gathers(&mut self, cx: &mut Context<'_>) {
         for id in self.coded.gathers.keys() {
             cx.agenda.waiters.remove(id);
@@ -263,7 +264,7 @@ impl Pg {
 static EMPTY: Bytes = Bytes::new();
 
 impl Gather {
-    /// What was wanted, of the shards that have come; `None` if they do not agree.
+    /// Returns the bytes that were wanted, of the shards that have come; `None` if these do not agree.
     fn bytes(&self, pool: &PoolCode) -> Option<Rope> {
         let len = self.got.values().next().map_or(0, Bytes::len);
         if self.got.values().any(|bytes| bytes.len() != len) {

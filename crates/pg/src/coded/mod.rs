@@ -53,17 +53,17 @@ use wire::Rope;
 pub(crate) struct Coded {
     /// The code of an erasure-coded pool.
     code: Option<PoolCode>,
-    /// As primary.
+    /// Reads of this OSD as primary.
     gathers: BTreeMap<LookupId, Gather>,
     /// Answers that this OSD gives itself to gathers, until these have taken them.
     own_answers: OwnAnswers,
     rebuilds: BTreeMap<ObjectId, Rebuild>,
-    /// Of objects of which shards are computed.
+    /// Proofs of objects of which shards are computed.
     proofs: BTreeMap<ObjectId, Proof>,
     old_shards: OldShards,
-    /// How far members have been told to forget what updates replaced.
+    /// Version up to which members have been told to forget what updates replaced.
     told_forward: EVersion,
-    /// As member, and as primary for itself.
+    /// Reads that this OSD answers, as member and as primary for itself.
     serves: BTreeMap<LookupId, Serve>,
 }
 
@@ -107,7 +107,7 @@ impl Coded {
 #[derive(Debug, Default)]
 pub(crate) struct CodedReads {
     made: u64,
-    /// Those that have ended.
+    /// Reads that have ended.
     pub done: VecDeque<(LookupId, Result<Rope, ReadError>)>,
 }
 

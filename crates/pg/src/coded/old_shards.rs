@@ -21,17 +21,17 @@ use store::{LookupId, ReadError};
 use types::{Epoch, ObjectId, OsdId};
 use wire::Rope;
 
-/// Who is no member may be gone without a new interval. It is waited for so long.
+/// Time that an OSD that is no member has to answer: it may go without a new interval.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// Whoever did not have something, or did not answer, is asked again after this.
+/// Time after which an OSD that did not have something, or did not answer, is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// What a primary knows of them.
+/// A primary's knowledge of OSDs that served before.
 #[derive(Debug, Default)]
 pub(crate) struct OldShards {
-    /// Who is up, and since when.
+    /// OSDs that are up, with the shard that each had, and since when.
     there: BTreeMap<(OsdId, u8), Epoch>,
-    /// Of these, and of members that might have had an object, those that do not.
+    /// OSDs of `there`, and members, that might have had a shard of an object and do not.
     not_there: BTreeMap<ObjectId, BTreeSet<(OsdId, usize)>>,
     ask_again_at: Option<Duration>,
 }
@@ -52,7 +52,7 @@ impl OldShards {
 }
 
 impl Pg {
-    /// Who might have had a shard of an object does not.
+    /// Notes that an OSD that might have had a shard of an object does not.
     pub(crate) fn is_not_there(&mut self, cx: &Context<'_>, object: ObjectId, osd: OsdId, shard: usize) {
         self.coded.old_shards.not_there.entry(object).or_default().insert((osd, shard));
         self.coded.old_shards.ask_again_at.get_or_insert(cx.now + ASK_AGAIN_AFTER);
@@ -85,15 +85,16 @@ impl Pg {
 pub(crate) struct OldShardRead {
     to: OsdId,
     asked: StrayRead,
-    /// Once they were read.
+    /// Attributes of the object, once they were read.
     attrs: Option<BTreeMap<Bytes, Bytes>>,
 }
 
-/// Such reads of an OSD.
+/// Reads of old shards that an OSD answers.
 pub(crate) type OldShardReads = BTreeMap<LookupId, OldShardRead>;
 
 impl Context<'_> {
-    /// A primary wants bytes of a shard that this OSD does not act for. Gives the answer, if it is there already.
+    /// Reads bytes of a shard that this OSD does not act for, as a primary wants. Returns the answer, if it is there
+    /// already.
     pub(crate) fn old_shard_wanted(&mut self, to: OsdId, mut asked: StrayRead) -> Option<ShardReadReply> {
         // The shard that it names is the one that this OSD had.
         let pool = asked.pg.pgid.pool;
@@ -123,7 +124,8 @@ impl Context<'_> {
         read_shard(self.store, &asked, is_missing, &mut read.attrs)
     }
 
-    /// A lookup that such a read waited for is done. Gives who is to have an answer, if there is one now.
+    /// Goes on with a read of an old shard, whose lookup is done. Returns the answer and who is to have it, if there is
+    /// one now.
     pub(crate) fn old_shard_lookup_done(
         &mut self,
         id: LookupId,

@@ -1,4 +1,4 @@
-//! Which of the shards that another one was computed of are not what they should be.
+//! Search for bad shards among those that another one was computed of.
 //!
 //! A shard that was computed and is not what its digest says shows that one of its sources is bad, not which. So what
 //! sources send of an object is digested on the way, and compared with their own digests then.
@@ -22,8 +22,8 @@ impl Proof {
         Proof { version, sent: BTreeMap::new() }
     }
 
-    /// Bytes of a shard from `offset` on have come, of that version of the object. It counts as long as nothing lies
-    /// between.
+    /// Adds bytes of a shard from `offset` on that have come, of that version of the object. They count as long as
+    /// nothing lies between.
     pub fn add(&mut self, version: EVersion, source: (OsdId, usize), offset: u64, bytes: &Rope) {
         if self.version != version {
             *self = Proof::of(version);
@@ -51,15 +51,16 @@ impl Pg {
         self.coded.proofs.remove(object);
     }
 
-    /// A shard that was computed is not what its digest says. Gives the sources whose own is not either.
+    /// Returns the sources whose shard is not what its digest says, after a shard that was computed of them is not
+    /// either.
     pub(crate) fn wrong_sources(&mut self, object: &ObjectId, version: EVersion, digests: &Digests) -> Vec<OsdId> {
         let Some(proof) = self.coded.proofs.remove(object) else { return Vec::new() };
-        // All are equally long.
+        // All shards are equally long.
         let shard_bytes = proof.sent.values().map(DataDigest::end).max().unwrap_or(0);
         proof.wrong(version, digests, shard_bytes)
     }
 
-    /// These shards are bad. Whether others can do without any of them.
+    /// Notes that these shards are bad. Returns true if at least one of them is missing now: others can do without it.
     pub(crate) fn sources_are_bad(
         &mut self,
         cx: &mut Context<'_>,

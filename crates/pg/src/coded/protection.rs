@@ -6,7 +6,7 @@ use ec::StripeLayout;
 use osdmap::{OsdMap, PgPool};
 use types::OsdId;
 
-/// How a pool keeps its objects though OSDs fail.
+/// Protection of a pool's objects against the failure of OSDs.
 ///
 /// The kinds differ in these matters; the rest of the crate asks about them, or matches the kind where the ways part:
 ///
@@ -25,7 +25,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// Errors: an erasure-coded pool whose code is not known here.
+    /// Returns the protection of a pool's objects. Errors: an erasure-coded pool whose code is not known here.
     pub fn of(map: &OsdMap, pool: &PgPool) -> Result<Protection, CodingError> {
         Ok(Coding::of(map, pool)?.map_or(Protection::Copies, Protection::Shards))
     }

@@ -18,13 +18,13 @@ use wire::{Decode, Rope};
 #[derive(Debug)]
 pub(crate) struct Rebuild {
     version: EVersion,
-    /// What lies before is here.
+    /// Offset in the shard up to which it is computed.
     next: u64,
-    /// Of the object, from another shard: they are the same on all.
+    /// Attributes of the object, from another shard: they are the same on all.
     pub attrs: BTreeMap<Bytes, Bytes>,
     content: Content,
     pub waits_for: Option<LookupId>,
-    /// Clients' latency does not allow more for the moment.
+    /// Set while clients' latency allows no more.
     held: bool,
 }
 
@@ -45,8 +45,8 @@ impl Pg {
         self.rebuild_on(cx, object);
     }
 
-    /// Whether the next piece may be computed now. What a client waits for is, and so is everything while a further
-    /// failure would cost data or service.
+    /// Returns true if the next piece may be computed now. A client that waits for the object is a reason, and so is a
+    /// group that a further failure would cost data or service.
     fn may_rebuild_now(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
         if self.ops_wait_for(object) || self.is_at_risk() {
             return true;
@@ -62,7 +62,7 @@ impl Pg {
         }
     }
 
-    /// A client waits for the object.
+    /// Goes on at once with an object that a client waits for.
     pub(crate) fn hurry_rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         let rebuild = self.coded.rebuilds.get(object);
         if rebuild.is_some_and(|rebuild| rebuild.held) {
@@ -94,7 +94,7 @@ impl Pg {
         }
     }
 
-    /// All has been computed. Errors: it is not what its digest says.
+    /// Checks a shard that has been computed whole. Errors: it is not what its digest says.
     fn is_rebuilt(&mut self, object: &ObjectId, rebuild: &Rebuild, shard_bytes: u64) -> Result<(), Wrong> {
         let digests = Digests::among(&rebuild.attrs).unwrap_or_default();
         if !mutant::is(Mutant::ReceiverTrusts) {
@@ -104,7 +104,7 @@ impl Pg {
         Ok(())
     }
 
-    /// What was computed is not taken. Where it is known why, it is computed anew, of other shards.
+    /// Drops a computed shard that is wrong. If the shards that made it so are known, it is computed anew, of others.
     fn rebuilt_wrong(&mut self, cx: &mut Context<'_>, object: &ObjectId, rebuild: &Rebuild, wrong: Wrong) {
         tracing::error!(pg = %self.core.id, %object, "what was computed of its shards is not taken: {wrong}");
         let digests = Digests::among(&rebuild.attrs).unwrap_or_default();
@@ -118,7 +118,7 @@ impl Pg {
         self.object_is_here(cx, object);
     }
 
-    /// Bytes have come, or cannot be had.
+    /// Goes on with bytes that have come, or cannot be had.
     pub(crate) fn rebuild_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -132,7 +132,7 @@ impl Pg {
         }
         let mut rebuild = coded.rebuilds.remove(object).expect("just seen");
         if self.pulls.source_in_flight(object) != Some(cx.whoami) {
-            // It was given up.
+            // The object was given up.
             return;
         }
         let info = rebuild.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());

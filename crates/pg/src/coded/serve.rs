@@ -18,11 +18,12 @@ pub(crate) struct Serve {
     to: OsdId,
     since: Epoch,
     asked: ShardRead,
-    /// Once they were read.
+    /// Attributes of the object, once they were read.
     attrs: Option<BTreeMap<Bytes, Bytes>>,
 }
 
-/// What is asked for, as far as it is here in that version, and its attributes, if they are wanted.
+/// Reads the bytes that `asked` names, as far as they are here in that version, and the object's attributes into
+/// `attrs`, if they are wanted.
 pub(super) fn read_shard(
     store: &mut Store,
     asked: &ShardRead,
@@ -50,7 +51,7 @@ pub(super) fn read_shard(
 }
 
 impl Pg {
-    /// The primary of the interval wants bytes of this shard.
+    /// Reads bytes of this shard for the primary of the interval.
     pub(crate) fn shard_read(&mut self, cx: &mut Context<'_>, from: OsdId, message: ShardRead) {
         if self.follows(from, message.pg.since) {
             self.serve(cx, from, message);
@@ -79,7 +80,7 @@ impl Pg {
         }
     }
 
-    /// A lookup that a read waited for is done.
+    /// Goes on with a read whose lookup is done.
     pub(crate) fn serve_lookup_done(
         &mut self,
         cx: &mut Context<'_>,

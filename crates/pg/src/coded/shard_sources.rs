@@ -1,4 +1,4 @@
-//! Which shard an OSD has in an interval, and who has which shard of an object.
+//! Shards of OSDs in an interval, and sources of the shards of an object.
 
 use super::protection::Protection;
 use crate::agreement::members;
@@ -10,7 +10,7 @@ use mutant::Mutant;
 use std::collections::BTreeSet;
 use types::{ObjectId, OsdId, PgId};
 
-/// [`osdmap::shard_of`].
+/// Returns [`osdmap::shard_of`].
 fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
     if mutant::is(Mutant::PlacesAreShards) {
         let place = |osds: &[OsdId]| osds.iter().position(|other| *other == osd && osd.is_some());
@@ -20,7 +20,7 @@ fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
 }
 
 impl Interval {
-    /// Which shard the OSD has, or is brought to have; `None` in replicated pools and for others.
+    /// Returns the shard that the OSD has, or is brought to have; `None` in replicated pools and for others.
     pub(crate) fn shard_of(&self, osd: OsdId) -> Option<u8> {
         match self.shape.protection {
             Protection::Copies => None,
@@ -28,7 +28,7 @@ impl Interval {
         }
     }
 
-    /// The acting set that an erasure-coded group should come to: each OSD that the map wants, for its shard.
+    /// Returns the acting set that an erasure-coded group should come to: each OSD that the map wants, for its shard.
     pub(crate) fn shards_to_be(&self) -> Vec<OsdId> {
         match mutant::is(Mutant::PlacesAreShards) {
             true => self.up.clone(),
@@ -37,7 +37,7 @@ impl Interval {
     }
 }
 
-/// The instance of a group that `whoami` has by these sets.
+/// Returns the instance of a group that `whoami` has by these sets.
 pub(crate) fn instance(
     id: PgId,
     acting: &[OsdId],
@@ -57,15 +57,15 @@ pub(crate) fn instance(
     }
 }
 
-/// Who a [`Source`] is, the best last.
+/// A [`Source`]'s standing, the best last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Standing {
-    /// It served with that shard before, and does not act for it in this interval. What it sends tells whether it has
-    /// the version.
+    /// The OSD served with that shard before, and does not act for it in this interval. Its answer tells if it has the
+    /// version.
     ServedBefore,
-    /// A member that may have the newest version, as what it sends tells.
+    /// The OSD is a member that may have the newest version, as its answer tells.
     Member,
-    /// It has the newest version by its log.
+    /// The OSD has the newest version by its log.
     Known,
 }
 
@@ -78,14 +78,14 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Whether this is not what `osd` has as a member.
+    /// Returns true unless this is the shard that `osd` has as a member.
     pub fn is_not_of(&self, osd: Option<OsdId>) -> bool {
         Some(self.osd) != osd || self.standing == Standing::ServedBefore
     }
 }
 
 impl Pg {
-    /// All members that may have a shard of the object as it is now.
+    /// Returns all members that may have a shard of the object as it is now.
     pub(crate) fn shard_sources(&self, object: &ObjectId) -> Vec<Source> {
         use members::Standing::{Backfilled, Backfilling, Behind, Serving};
         let mut sources = Vec::new();
@@ -114,7 +114,8 @@ impl Pg {
         sources
     }
 
-    /// The same, and those that served before with a shard; without those that turned out not to have what they might.
+    /// Returns [`shard_sources`](Self::shard_sources) and OSDs that served before with a shard; without those that
+    /// turned out not to have what they might.
     pub(crate) fn all_sources(&self, object: &ObjectId) -> Vec<Source> {
         let mut sources = self.shard_sources(object);
         let old_shards = &self.coded.old_shards;
@@ -136,7 +137,7 @@ impl Pg {
         shards.len() >= self.core.protection().needed()
     }
 
-    /// How many copies, or different shards, serve.
+    /// Returns how many copies, or different shards, serve.
     pub(crate) fn serving_copies(&self) -> usize {
         let serving = self.members.iter().filter(|(_, standing)| *standing == members::Standing::Serving);
         match self.core.protection() {
@@ -148,12 +149,12 @@ impl Pg {
         }
     }
 
-    /// Shards of the members, in their order; none in replicated pools.
+    /// Returns the shards of the members, in their order; none in replicated pools.
     pub(crate) fn shards_of(&self, members: &[OsdId]) -> Vec<u8> {
         members.iter().filter_map(|osd| self.core.interval.shard_of(*osd)).collect()
     }
 
-    /// As primary: a shard of an object turned out to be bad. It is missing there from now on.
+    /// As primary: notes that a shard of an object turned out to be bad. It is missing there from now on.
     pub(crate) fn shard_is_bad(
         &mut self,
         cx: &mut Context<'_>,

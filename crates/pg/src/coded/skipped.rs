@@ -18,7 +18,8 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// The object information that a shard takes that the update skips. `None`: the update is to be carried out there.
+    /// Returns the object information that a shard takes that the update skips. `None`: the update is to be carried out
+    /// there.
     pub(crate) fn info_for(&self, shard: Option<u8>) -> Option<&Bytes> {
         let skips = shard.is_some_and(|shard| self.shards.contains(shard.into()));
         Some(&self.info).filter(|info| skips && !info.is_empty())

@@ -10,7 +10,7 @@ use store::Step;
 use types::{EVersion, ObjectId, SnapId};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// How one shard takes one update back.
+/// Way in which one shard takes one update back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Undo {
     /// Nothing has changed; or the pool is replicated, where updates are taken back by copying.
@@ -38,7 +38,7 @@ pub struct ShardRange {
 }
 
 impl ShardRange {
-    /// The step that makes the target's bytes in this range those of the source, which must exist.
+    /// Returns the step that makes the target's bytes in this range those of the source, which must exist.
     fn copied(self, source: &ObjectId, target: &ObjectId) -> Step {
         Step::CloneRange {
             source: source.clone(),
@@ -50,13 +50,13 @@ impl ShardRange {
     }
 }
 
-/// Where a shard keeps what an object was before its update `version`.
+/// Returns the name under which a shard keeps what an object was before its update `version`.
 pub fn kept_back(object: &ObjectId, version: EVersion) -> ObjectId {
     ObjectId { pool: object.pool.kept_back(), snap: SnapId(version.version), ..object.clone() }
 }
 
 impl Undo {
-    /// Steps that are carried out together with the update, before its own.
+    /// Returns the steps that are carried out together with the update, before its own.
     pub(crate) fn prepare(&self, object: &ObjectId, version: EVersion) -> Vec<Step> {
         let kept = || kept_back(object, version);
         match self {
@@ -66,13 +66,13 @@ impl Undo {
         }
     }
 
-    /// What is to be removed once the update will stay.
+    /// Returns the step that removes what was kept back, to be carried out once the update will stay.
     pub(crate) fn forget(&self, object: &ObjectId, version: EVersion) -> Option<Step> {
         let keeps = matches!(self, Undo::KeptBack | Undo::Overwritten { .. });
         keeps.then(|| Step::Remove { object: kept_back(object, version) })
     }
 
-    /// What makes the object what it was before the update. `None`: this shard cannot.
+    /// Returns the steps that make the object what it was before the update. `None`: this shard cannot.
     pub(crate) fn steps(&self, object: &ObjectId, version: EVersion) -> Option<Vec<Step>> {
         let object = || object.clone();
         match self {
@@ -110,7 +110,7 @@ impl Undo {
     }
 }
 
-/// What makes the object's attributes what they were.
+/// Returns the steps that make the object's attributes what they were.
 fn former_attrs(object: &ObjectId, attrs: &[(Bytes, Option<Bytes>)]) -> impl Iterator<Item = Step> {
     attrs.iter().map(|(name, value)| match value {
         Some(value) => Step::SetAttr { object: object.clone(), name: name[..].to_vec(), value: value.clone() },
@@ -183,7 +183,7 @@ fn encode_former(shard_bytes: u64, attrs: &[(Bytes, Option<Bytes>)], w: &mut Wri
     }
 }
 
-/// How long the object was on this shard, and attributes that it had.
+/// Length of the object on this shard, and attributes that it had.
 type Former = (u64, Vec<(Bytes, Option<Bytes>)>);
 
 fn decode_former(r: &mut Reader<'_>) -> Result<Former, DecodeError> {

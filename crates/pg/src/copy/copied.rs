@@ -1,4 +1,4 @@
-//! What a copy takes over from its source.
+//! The content that a copy takes over from its source.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use wire::{Decode, DecodeError, Encode, Reader, Rope, Target, Writer};
 /// An object's content.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Copied {
-    /// As clients see it.
+    /// Version of the source as clients see it.
     pub version: u64,
     pub mtime: Utime,
     pub attrs: BTreeMap<Bytes, Bytes>,
@@ -46,7 +46,8 @@ impl Decode for Head {
 }
 
 impl Copied {
-    /// How it is handed to the operation that waits for it, as if it had been read: the data last. In memory only.
+    /// Returns the form in which a copy is handed to the operation that waits for it, as if it had been read: the data
+    /// last. It is in memory only.
     pub fn into_rope(outcome: Result<Copied, i32>) -> Rope {
         let (result, copied) = match outcome {
             Ok(copied) => (0, copied),
@@ -60,7 +61,7 @@ impl Copied {
         rope
     }
 
-    /// What [`Copied::into_rope`] has made; or the negative error number.
+    /// Reads the form that [`Copied::into_rope`] makes. Errors: the negative error number that it holds.
     pub fn from_rope(rope: &Rope) -> Result<Copied, i32> {
         const LEN: usize = 8;
         let len = rope.slice(0, LEN).to_vec();

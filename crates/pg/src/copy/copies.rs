@@ -11,23 +11,23 @@ use wire::basic::{Locator, NO_SHARD, SPgId};
 use wire::messages::{Op, OpCode, OpFlags, OsdOp, OsdOpReply, op_flag};
 use wire::{Decode, DecodeError, Reader, Rope};
 
-/// How much of an object's bytes comes in one answer.
+/// Bytes of an object that come in one answer.
 pub(crate) const PIECE_BYTES: u64 = 8 << 20;
 const OMAP_ENTRIES: u64 = 1024;
-/// What a step gives that would bring more into memory than one operation may.
+/// Result of a step whose output would bring more into memory than one operation may.
 const TOO_MUCH: i32 = Errno::EMSGSIZE.as_result();
-/// What is not answered for so long is asked again: the map may have changed, or a session broken.
+/// Time after which an unanswered question is asked again: the map may have changed, or a session broken.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
-/// Two objects that are copied into each other wait for each other for ever.
+/// Time after which a fetch ends: two objects that are copied into each other would wait for each other for ever.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
-/// Which object is copied.
+/// The object that is copied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopySource {
     pub name: Bytes,
     pub locator: Locator,
     pub snap: SnapId,
-    /// The version that it must have, as clients see it; 0: any.
+    /// Version that it must have, as clients see it; 0: any.
     pub version: u64,
     /// Larger ones are not copied.
     pub bytes_max: u64,
@@ -35,19 +35,19 @@ pub struct CopySource {
 
 #[derive(Debug)]
 struct Copying {
-    /// By which who is asked tells a question that is repeated.
+    /// Number by which the OSD that is asked recognises a question that is repeated.
     number: u64,
     source: CopySource,
     began: Duration,
-    /// When it was asked for last, and under which number: answers to earlier questions do not count.
+    /// Time and number of the last question: answers to earlier ones do not count.
     asked: Option<(Duration, u64)>,
-    /// Whether the last answer has left nothing.
+    /// True if the last answer has left no bytes to ask for.
     has_all_data: bool,
     has_all_omap: bool,
-    /// From which on it comes with a version.
+    /// Set by the first answer: questions name the version from then on.
     has_begun: bool,
     copied: Copied,
-    /// What that takes in memory.
+    /// Memory that `copied` takes.
     bytes: usize,
 }
 
@@ -56,7 +56,7 @@ struct Copying {
 pub(crate) struct Copies {
     questions: u64,
     running: BTreeMap<LookupId, Copying>,
-    /// To be asked as soon as possible.
+    /// Fetches that are to be asked for as soon as possible.
     due: VecDeque<LookupId>,
 }
 
@@ -66,7 +66,7 @@ impl Copying {
         (self.copied, self.bytes) = (Copied::default(), 0);
     }
 
-    /// What is asked next. Answers come in the order of [`Copying::take`].
+    /// Returns the steps to ask next. Answers come in the order of [`Copying::take`].
     fn steps(&self) -> Vec<Op> {
         let lenient = |op: Op| Op { flags: op_flag::FAILOK, ..op };
         let version = if self.has_begun { self.copied.version } else { self.source.version };
@@ -153,7 +153,7 @@ impl Copies {
         self.due.push_back(id);
     }
 
-    /// What all fetches have brought so far.
+    /// Returns the bytes that all fetches have brought so far.
     pub fn held_bytes(&self) -> usize {
         if mutant::is(mutant::Mutant::CopiesUncounted) {
             return 0;
@@ -161,7 +161,7 @@ impl Copies {
         self.running.values().map(|copy| copy.bytes).fold(0, usize::saturating_add)
     }
 
-    /// The next question of this OSD, with its transaction id and the OSD that it goes to.
+    /// Returns the next question of this OSD, with its transaction id and the OSD that it goes to.
     pub fn poll(&mut self, whoami: OsdId, map: &OsdMap, now: Duration) -> Option<(OsdId, u64, OsdOp)> {
         while let Some(id) = self.due.pop_front() {
             let Some(copy) = self.running.get_mut(&id) else { continue };
@@ -182,13 +182,13 @@ impl Copies {
         None
     }
 
-    /// An answer has come. Gives what the fetch has ended with, if it has.
+    /// Takes an answer that has come. Returns what the fetch has ended with, if it has.
     pub fn answered(&mut self, tid: u64, reply: &OsdOpReply) -> Option<(LookupId, Rope)> {
         let is_meant = |copy: &Copying| copy.asked.is_some_and(|(_, question)| question == tid);
         let (&id, copy) = self.running.iter_mut().find(|(_, copy)| is_meant(copy))?;
         let (asked_at, _) = copy.asked.take().expect("just seen");
         if reply.result == Errno::EAGAIN.as_result() {
-            // Its group does not serve, or nobody has it. No answer has this number.
+            // The source's group does not serve, or nobody has it. No answer has this number.
             copy.asked = Some((asked_at, 0));
             return None;
         }

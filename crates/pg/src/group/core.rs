@@ -27,7 +27,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// The core of a group of which this OSD has nothing yet.
+    /// Makes the core of a group of which this OSD has nothing yet.
     pub fn new(id: PgId, interval: Interval) -> Core {
         Core {
             id,
@@ -41,12 +41,12 @@ impl Core {
         }
     }
 
-    /// The group in its present interval, as messages name it.
+    /// Returns the group in its present interval, as messages name it.
     pub fn pg_interval(&self) -> PgInterval {
         PgInterval { pgid: self.id, since: self.interval.since }
     }
 
-    /// The kind of the group's pool.
+    /// Returns the kind of the group's pool.
     pub fn protection(&self) -> Protection {
         self.interval.shape.protection
     }
@@ -55,8 +55,8 @@ impl Core {
         self.interval.primary == Some(whoami)
     }
 
-    /// The other members: those of the acting set, and in erasure-coded pools, where that has no room for more, also
-    /// those that are to be in it.
+    /// Returns the other members: those of the acting set, and in erasure-coded pools, where that has no room for more,
+    /// also those that are to be in it.
     pub fn others(&self, whoami: OsdId) -> Vec<OsdId> {
         let to_be = self.protection().also_members(&self.interval.up);
         let mut others: Vec<OsdId> = Vec::with_capacity(self.interval.acting.len());

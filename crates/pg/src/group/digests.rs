@@ -18,10 +18,10 @@ use wire::{Decode, DecodeError, Reader, Rope, Writer};
 /// Digests of one object, as far as they are known.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Digests {
-    /// Of replicated objects.
+    /// Digest of a replicated object's bytes.
     pub data: Option<u32>,
     pub omap: Option<u32>,
-    /// Of erasure-coded objects: of each shard, in their order; none if they are not known.
+    /// Digests of an erasure-coded object's shards, in their order; none if they are not known.
     pub shards: Vec<u32>,
 }
 
@@ -86,8 +86,9 @@ impl Digests {
         }
     }
 
-    /// They stand behind everything else of object information, in whichever version that is, and take no room where
-    /// none is known: software that knows of none passes over them, and makes object information without.
+    /// Writes the digests. They stand behind everything else of object information, in whichever version that is, and
+    /// take no room where none is known: software that knows of none passes over them, and makes object information
+    /// without.
     pub(crate) fn encode(&self, w: &mut Writer) {
         if self.are_unknown() {
             return;
@@ -123,7 +124,7 @@ impl OmapDigest {
         OmapDigest(crc32c::update(SEED, header))
     }
 
-    /// The next entry in the order of the keys.
+    /// Adds the next entry in the order of the keys.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         let with_length =
             |crc, part: &[u8]| crc32c::update(crc32c::update(crc, &(part.len() as u32).to_le_bytes()), part);
@@ -152,7 +153,7 @@ impl Default for DataDigest {
 }
 
 impl DataDigest {
-    /// The bytes from `offset` on. Those that have come before are passed over.
+    /// Adds the bytes from `offset` on. Bytes that have come before are passed over.
     pub fn add(&mut self, offset: u64, bytes: &Rope) {
         self.zeros_until(offset);
         let known = self.end.saturating_sub(offset).min(bytes.len() as u64);
@@ -175,19 +176,19 @@ impl DataDigest {
         }
     }
 
-    /// How far it goes.
+    /// Returns how far it goes.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// The digest of `size_bytes` in all. `None`: what came was not in order, or more.
+    /// Returns the digest of `size_bytes` in all. `None`: what came was not in order, or more.
     pub fn of(mut self, size_bytes: u64) -> Option<u32> {
         self.zeros_until(size_bytes);
         (!self.is_void && self.end == size_bytes).then_some(self.digest)
     }
 }
 
-/// The register after so many zeros.
+/// Returns the register after so many zeros.
 fn crc_of_zeros(bytes: u64) -> u32 {
     let (mut crc, mut done) = (SEED, 0);
     for bit in (0..64 - bytes.leading_zeros()).rev() {

@@ -17,20 +17,20 @@ use types::{EVersion, FastMap, ObjectId, PoolId, ReqId, Utime};
 /// Dups that a group keeps at most: Ceph's default of `osd_pg_log_dups_tracked`.
 pub const DUPS_MAX: usize = 3000;
 
-/// What a dup takes of memory, in bytes, with its place in the index, without outputs.
+/// Memory that a dup takes, in bytes, with its place in the index, without outputs.
 const DUP_BYTES: usize = 160;
 
-/// How many dups a group may keep.
+/// Limit on the dups of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DupsLimit {
-    /// Of so many updates before the log's tail.
+    /// Updates before the log's tail that dups may be of.
     pub updates: usize,
-    /// What they may take of memory.
+    /// Memory that dups may take.
     pub bytes: usize,
 }
 
 impl DupsLimit {
-    /// The limit of each of so many groups.
+    /// Returns the limit of each of so many groups.
     pub(crate) fn shared(limits: &Limits, groups: usize) -> DupsLimit {
         DupsLimit { updates: limits.dups_max, bytes: limits.dups_bytes / groups.max(1) }
     }
@@ -41,7 +41,7 @@ impl DupsLimit {
 struct Dup {
     version: EVersion,
     reqid: ReqId,
-    /// Of the object: groups that split share dups out by it.
+    /// Pool and hash of the object: groups that split share dups out by them.
     pool: PoolId,
     hash: u32,
     user_version: u64,
@@ -50,7 +50,7 @@ struct Dup {
 }
 
 impl Dup {
-    /// What is kept of a log entry; `None` of one that no client asked for.
+    /// Returns the dup of a log entry; `None` if no client asked for the update.
     fn of(entry: &LogEntry) -> Option<Dup> {
         (entry.reqid.tid != 0).then(|| Dup {
             version: entry.version,
@@ -85,7 +85,7 @@ impl Dup {
     }
 }
 
-/// Bytes of memory that the request of `entry` takes once it is a dup.
+/// Returns the bytes of memory that the request of `entry` takes once it is a dup.
 pub(crate) fn dup_bytes(op_results: &[(i32, Bytes)]) -> usize {
     DUP_BYTES + op_results.iter().map(|(_, output)| size_of::<(i32, Bytes)>() + output.len()).sum::<usize>()
 }
@@ -109,7 +109,7 @@ impl Dups {
         self.dups.push_back(dup);
     }
 
-    /// The newest dup of a request, as a log entry with what answers it.
+    /// Returns the newest dup of a request, as a log entry with what answers it.
     pub(crate) fn find(&self, reqid: &ReqId) -> Option<LogEntry> {
         let counter = *self.by_request.get(reqid)?;
         let index = self.dups.binary_search_by_key(&counter, |dup| dup.version.version).ok()?;
@@ -150,18 +150,18 @@ impl Dups {
         self.dups.iter().rev().map(|dup| (dup.version.version, dup_bytes(&dup.op_results)))
     }
 
-    /// All, oldest first, as log entries.
+    /// Returns all dups, oldest first, as log entries.
     pub(crate) fn entries(&self) -> impl Iterator<Item = LogEntry> {
         self.dups.iter().map(Dup::entry)
     }
 }
 
-/// Of the requests that groups remember a merged one keeps so many. They are written in one transaction.
+/// Requests that a merged group keeps of those that its parts remember. They are written in one transaction.
 const MERGED_MAX: usize = 4 * DUPS_MAX;
 
-/// The requests that two logs remember, as entries, oldest first, for a log that begins at the counter `start`: they
-/// get the counters before it. Those that are in the logs still are all kept; of older ones the newest of each log,
-/// until there are [`MERGED_MAX`] that take `bytes_max`.
+/// Returns the requests that two logs remember, as entries, oldest first, for a log that begins at the counter `start`:
+/// they get the counters before it. Requests that are in the logs still are all kept; of older ones the newest of each
+/// log, until there are [`MERGED_MAX`] that take `bytes_max`.
 ///
 /// How many a group may keep otherwise is looked at when it trims its log next: dups of groups that are merged again
 /// and again can be of updates that were made just before.

@@ -1,4 +1,4 @@
-//! What a member of a placement group durably knows of the group, beside the log.
+//! A member's durable knowledge of a placement group, beside the log.
 
 use bytes::Bytes;
 use store::Step;
@@ -11,7 +11,7 @@ pub const INFO_KEY: Bytes = Bytes::from_static(b"info");
 /// Counts over a group's objects and client operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PgStats {
-    /// Those at snapshots, and those that are there for their sake only, are counted.
+    /// Objects, with the ones at snapshots and the ones that are there for their snapshots' sake only.
     pub objects: i64,
     /// Objects at snapshots.
     pub clones: i64,
@@ -32,15 +32,15 @@ pub struct PgInfo {
     /// False while this member is backfilled: the primary brings what is here to what the others have, object by
     /// object.
     pub complete: bool,
-    /// Of a member that is not complete: objects before this one are as the log and the missing ones say. Of the others
-    /// nothing is known, whatever is here. `None`: of no object is anything known.
+    /// Set for a member that is not complete: objects before this one are as the log and the missing ones say. Nothing
+    /// is known of the others, whatever is here. `None`: nothing is known of any object.
     pub last_backfill: Option<ObjectId>,
     /// Epoch in which the pool was made.
     pub created: Epoch,
     pub last_user_version: u64,
     pub stats: PgStats,
-    /// How many groups the pool had in the interval in which this was written: with it the group's objects are known
-    /// from the store alone. 0: not known (written by a version that did not keep it).
+    /// Number of groups that the pool had in the interval in which this was written: with it the group's objects are
+    /// known from the store alone. 0: not known (written by a version that did not keep it).
     pub pg_num: u32,
     /// Updates up to here will stay, as all who serve had them; in erasure-coded pools nothing is kept any more to take
     /// them back. A lower bound.
@@ -59,8 +59,8 @@ impl PgInfo {
         }
     }
 
-    /// The newest update that this member can have got as one that serves, in the interval that the record names or
-    /// before.
+    /// Returns the newest update that this member can have got as one that serves, in the interval that the record
+    /// names or before.
     pub fn had_itself(&self, recorded: Epoch) -> EVersion {
         if self.own_in == recorded { self.own_until } else { self.last_update }
     }
@@ -71,7 +71,7 @@ impl PgInfo {
             (primary.last_user_version, primary.stats, primary.created);
     }
 
-    /// Whether this member answers for the object: what is here is as the log and the missing ones say.
+    /// Returns true if this member answers for the object: its state here is as the log and the missing objects say.
     pub fn covers(&self, object: &ObjectId) -> bool {
         self.complete || self.last_backfill.as_ref().is_some_and(|before| object < before)
     }

@@ -12,13 +12,13 @@ pub struct PoolShape {
     pub size: u8,
     pub min_size: u8,
     pub pg_num: u32,
-    /// How many groups there are to be next; fewer only while some are about to be merged.
+    /// Number of groups that there are to be next; smaller only while some are about to be merged.
     pub pg_num_pending: u32,
     pub protection: Protection,
 }
 
 impl PoolShape {
-    /// Errors: an erasure-coded pool whose code is not known here.
+    /// Returns the shape of a pool. Errors: an erasure-coded pool whose code is not known here.
     pub fn of(map: &OsdMap, pool: &PgPool) -> Result<PoolShape, CodingError> {
         let protection = Protection::of(map, pool)?;
         let (pg_num, pg_num_pending) = (pool.pg_num, pool.pg_num_pending);
@@ -106,7 +106,7 @@ impl Interval {
             }
     }
 
-    /// All copies that the pool asks for have an OSD that is up.
+    /// Returns true if all copies that the pool asks for have an OSD that is up.
     pub fn is_full(&self) -> bool {
         self.acting.len() >= usize::from(self.shape.size) && self.acting.iter().all(|osd| osd.is_some())
     }

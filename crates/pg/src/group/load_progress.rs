@@ -1,4 +1,4 @@
-//! How far a group's table has been read, and why it cannot be.
+//! Progress of the reading of a group's table, and reasons why it cannot be read.
 
 use crate::messages::PgInterval;
 use crate::messages::peering::Agreed;
@@ -22,7 +22,7 @@ pub enum LoadError {
     Unreadable { pg: PgId, damage: Damage },
 }
 
-/// How far a group's table has been read.
+/// Progress of the reading of a group's table.
 #[derive(Debug)]
 pub(crate) struct Loading {
     pub(super) part: Part,

@@ -23,7 +23,7 @@ use wire::Decode;
 const PAGE_ENTRIES: usize = 64;
 
 impl Pg {
-    /// A group that the store has. Its interval can be started; [`Pg::load`] must follow.
+    /// Makes a group that the store has. Its interval can be started; [`Pg::load`] must follow.
     pub(crate) fn stored(id: PgId, interval: Interval) -> Pg {
         let loading = Loading { part: Part::Info, waits_for: None, queries: BTreeMap::new(), to_merge: false };
         let mut pg = Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) };
@@ -31,26 +31,26 @@ impl Pg {
         pg
     }
 
-    /// A table that the store has, to be read by [`Pg::load`] and then merged with others.
+    /// Makes a table that the store has, to be read by [`Pg::load`] and then merged with others.
     pub(crate) fn to_be_merged(id: PgId, interval: Interval) -> Pg {
         let mut pg = Pg::stored(id, interval);
         pg.loading.as_mut().expect("just made").to_merge = true;
         pg
     }
 
-    /// A group that comes of others whose tables must be read and split, or merged, first. [`Pg::others_done`] must
-    /// follow.
+    /// Makes a group that comes of others whose tables must be read and split, or merged, first. [`Pg::others_done`]
+    /// must follow.
     pub(crate) fn waiting_for_others(id: PgId, interval: Interval) -> Pg {
         let loading = Loading { part: Part::Others, waits_for: None, queries: BTreeMap::new(), to_merge: false };
         Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
     }
 
-    /// Whether the group waits for others to be split or merged.
+    /// Returns true if the group waits for others to be split or merged.
     pub(crate) fn waits_for_others(&self) -> bool {
         self.loading.as_ref().is_some_and(|loading| matches!(loading.part, Part::Others))
     }
 
-    /// That is done; whether this one has a table now. [`Pg::load`] must follow.
+    /// Notes that the others are split or merged; `is_stored`: this group has a table now. [`Pg::load`] must follow.
     pub(crate) fn others_done(&mut self, is_stored: bool) {
         self.core.stored = is_stored;
         if let Some(loading) = &mut self.loading {
@@ -58,7 +58,7 @@ impl Pg {
         }
     }
 
-    /// Whether the group's table is not in memory yet.
+    /// Returns true if the group's table is not in memory yet.
     pub(crate) fn is_loading(&self) -> bool {
         self.loading.is_some()
     }
@@ -97,13 +97,13 @@ impl Pg {
         Ok(())
     }
 
-    /// Whether the table's reading waits for the store.
+    /// Returns true if the table's reading waits for the store.
     pub(crate) fn waits_for_lookup(&self) -> bool {
         self.loading.as_ref().is_some_and(|loading| loading.waits_for.is_some())
     }
 
-    /// A lookup is done. Whether the table's reading waited for it: if the group was left and has come back meanwhile,
-    /// another one is waited for.
+    /// Notes that a lookup is done. Returns true if the table's reading waited for it: if the group was left and has
+    /// come back meanwhile, another one is waited for.
     pub(crate) fn load_waited_for(&mut self, id: LookupId) -> bool {
         let waited = self.loading.as_mut().filter(|loading| loading.waits_for == Some(id));
         waited.is_some_and(|loading| loading.waits_for.take().is_some())
@@ -129,7 +129,7 @@ impl Pg {
         }
     }
 
-    /// Reads one page of the table. Gives what comes next; `None` if nothing does.
+    /// Reads one page of the table. Returns the part that comes next; `None` if nothing does.
     fn load_part(&mut self, store: &mut Store, part: &Part) -> Result<Option<Part>, LoadStop> {
         let pg = self.core.id;
         let damaged = |what, source| LoadStop::Failed(LoadError::Damaged { pg, what, source });
@@ -211,7 +211,7 @@ impl Pg {
     }
 }
 
-/// The first key behind another: that key with a zero byte.
+/// Returns the first key behind another: that key with a zero byte.
 fn behind(key: &Bytes) -> Bytes {
     [key, &[0][..]].concat().into()
 }

@@ -15,12 +15,12 @@ use wire::{Decode, DecodeError, Encode, Reader, Writer};
 /// Entries kept at least, unless told otherwise.
 pub const LOG_ENTRIES_MIN: usize = 1000;
 
-/// Entries are trimmed in batches, so that trimming costs one range removal now and then.
+/// Returns the number of entries that are trimmed at a time, so that trimming costs one range removal now and then.
 const fn trim_batch(entries_min: usize) -> usize {
     entries_min / 4
 }
 
-/// What an update did.
+/// Kind of change that an update made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogKind {
     /// The object was created or changed.
@@ -69,13 +69,13 @@ pub struct LogEntry {
     pub undo: Undo,
     /// Shards that the update left as they were. Always none as long as objects are written in whole stripes only.
     pub skipped: Skipped,
-    /// Of an update by which the object goes back to what it was: the object's updates from this one on are void, and
-    /// nobody was answered for them ([`crate::agreement::going_back`]). Zero: none are.
+    /// Set for an update by which the object goes back to what it was: the object's updates from this one on are void,
+    /// and nobody was answered for them ([`crate::agreement::going_back`]). Zero: none are.
     pub voids: EVersion,
 }
 
 impl LogEntry {
-    /// The same, without what it takes to take the update back, which may be large.
+    /// Returns a copy of the entry without `undo`, which may be large.
     pub(crate) fn without_undo(&self) -> LogEntry {
         LogEntry {
             version: self.version,
@@ -93,15 +93,15 @@ impl LogEntry {
         }
     }
 
-    /// The update was not carried out here by its own steps.
+    /// Notes that the update was not carried out here by its own steps.
     pub(crate) fn lose_undo(&mut self) {
         self.undo = Undo::Lost;
     }
 }
 
 impl LogEntry {
-    /// What stays of an update when its object belongs to another group from now on: that there was one. Versions'
-    /// counters have no gaps.
+    /// Returns the entry that stays of an update whose object belongs to another group from now on. It says only that
+    /// there was an update, as versions' counters have no gaps.
     pub(crate) fn placeholder(&self) -> LogEntry {
         LogEntry {
             version: self.version,
@@ -119,7 +119,7 @@ impl LogEntry {
         }
     }
 
-    /// Whether the update makes `other` void.
+    /// Returns true if the update makes `other` void.
     pub(crate) fn voids(&self, other: &LogEntry) -> bool {
         let is_void = self.voids != EVersion::ZERO && self.voids <= other.version && other.version < self.version;
         is_void && self.object == other.object
@@ -219,7 +219,7 @@ pub struct PgLog {
 /// First byte of the keys of log entries in the group's table.
 const KEY_PREFIX: u8 = b'l';
 
-/// The key of one entry in the group's table; keys sort like versions.
+/// Returns the key of one entry in the group's table; keys sort like versions.
 #[allow(clippy::big_endian_bytes, reason = "keys sort bytewise, so the most significant byte comes first")]
 pub fn log_key(version: EVersion) -> Bytes {
     let mut key = Vec::with_capacity(13);
@@ -229,23 +229,23 @@ pub fn log_key(version: EVersion) -> Bytes {
     key.into()
 }
 
-/// The range of keys that all entries lie in.
+/// Returns the range of keys that all entries lie in.
 pub fn log_key_range() -> (Bytes, Bytes) {
     (Bytes::from_static(&[KEY_PREFIX]), Bytes::from_static(&[KEY_PREFIX + 1]))
 }
 
-/// The range of keys (end excluded) of entries up to and including the one with this counter.
+/// Returns the range of keys (end excluded) of entries up to and including the one with this counter.
 pub fn log_keys_through(counter: u64) -> (Bytes, Bytes) {
     (log_key_range().0, log_key(EVersion { epoch: Epoch(0), version: counter.saturating_add(1) }))
 }
 
 impl PgLog {
-    /// A log without entries whose last update was `tail`.
+    /// Makes a log without entries whose last update was `tail`.
     pub fn starting_at(tail: EVersion) -> PgLog {
         PgLog { tail, ..PgLog::default() }
     }
 
-    /// Version of the newest update.
+    /// Returns the version of the newest update.
     pub fn head(&self) -> EVersion {
         self.entries.back().map_or(self.tail, |e| e.version)
     }
@@ -266,12 +266,12 @@ impl PgLog {
         self.entries.iter()
     }
 
-    /// The version that the next update in `epoch` gets.
+    /// Returns the version that the next update in `epoch` gets.
     pub fn next_version(&self, epoch: Epoch) -> EVersion {
         EVersion { epoch, version: self.head().version + 1 }
     }
 
-    /// Whether the entry follows the head: its counter is the next one, and its epoch does not go back.
+    /// Returns true if the entry follows the head: its counter is the next one, and its epoch does not go back.
     pub fn may_append(&self, entry: &LogEntry) -> bool {
         let head = self.head();
         Some(entry.version.version) == head.version.checked_add(1) && entry.version.epoch >= head.epoch
@@ -287,7 +287,7 @@ impl PgLog {
         self.entries.push_back(entry);
     }
 
-    /// Requests that `by` makes void are not known any more.
+    /// Forgets requests that `by` makes void.
     fn make_void(&mut self, by: &LogEntry) {
         if by.voids == EVersion::ZERO || mutant::is(Mutant::VoidRequestsAnswered) {
             return;
@@ -301,7 +301,7 @@ impl PgLog {
         self.dups.make_void(by);
     }
 
-    /// `by` was taken back: what it made void counts again.
+    /// Has requests that `by` made void count again, as it was taken back.
     fn unvoid(&mut self, by: &LogEntry) {
         let counts = |entry: &&LogEntry| by.voids(entry) && !self.entries.iter().any(|other| other.voids(entry));
         for entry in self.entries.iter().filter(counts) {
@@ -313,17 +313,18 @@ impl PgLog {
         }
     }
 
-    /// The entries whose requests are remembered.
+    /// Returns the entries whose requests are remembered.
     pub(crate) fn requests(&self) -> impl Iterator<Item = &LogEntry> {
         self.entries.iter().filter(|entry| !self.void.contains(&entry.version.version))
     }
 
-    /// The newest entry of a request.
+    /// Returns the newest entry of a request.
     pub fn find(&self, reqid: &ReqId) -> Option<&LogEntry> {
         self.get(*self.by_request.get(reqid)?)
     }
 
-    /// The newest update of a request, also one that was trimmed: of such a one the entry tells only what answers it.
+    /// Returns the newest update of a request, also one that was trimmed: of such a one the entry tells only what
+    /// answers it.
     pub(crate) fn find_request(&self, reqid: &ReqId) -> Option<LogEntry> {
         self.find(reqid).cloned().or_else(|| self.dups.find(reqid))
     }
@@ -340,7 +341,7 @@ impl PgLog {
         }
     }
 
-    /// The entry of an update.
+    /// Returns the entry of an update.
     pub fn entry(&self, version: EVersion) -> Option<&LogEntry> {
         self.get(version.version).filter(|entry| entry.version == version)
     }
@@ -350,8 +351,8 @@ impl PgLog {
         self.entries.get(usize::try_from(index).ok()?)
     }
 
-    /// Updates after `from` up to `until` will stay: what it takes to take them back is of no use any more. Nor is what
-    /// skipped shards take, but for members that were away meanwhile.
+    /// Notes that updates after `from` up to `until` will stay: what it takes to take them back is of no use any more.
+    /// Nor is what skipped shards take, but for members that were away meanwhile.
     pub(crate) fn will_stay(&mut self, from: EVersion, until: EVersion) {
         let entries = self.entries.iter_mut().rev().skip_while(|entry| entry.version > until);
         let entries = entries.take_while(|entry| entry.version > from);
@@ -361,19 +362,19 @@ impl PgLog {
         }
     }
 
-    /// Whether `version` is an update of this log's history, as far as the log reaches back.
+    /// Returns true if `version` is an update of this log's history, as far as the log reaches back.
     pub fn contains(&self, version: EVersion) -> bool {
         version == self.tail || self.get(version.version).is_some_and(|e| e.version == version)
     }
 
-    /// The entries after `version`, or `None` if the log does not reach back to it or never had it.
+    /// Returns the entries after `version`, or `None` if the log does not reach back to it or never had it.
     pub fn after(&self, version: EVersion) -> Option<impl Iterator<Item = &LogEntry>> {
         let skip = version.version.checked_sub(self.tail.version)?;
         self.contains(version).then(|| self.entries.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)))
     }
 
-    /// Where the log should begin: once there are a batch more entries than `entries_min`, behind all but those, but
-    /// never behind an entry after `keep_after`. The present tail if nothing should go.
+    /// Returns where the log should begin: once there are a batch more entries than `entries_min`, behind all but
+    /// those, but never behind an entry after `keep_after`. It is the present tail if nothing should go.
     pub fn trim_target(&self, keep_after: EVersion, entries_min: usize) -> EVersion {
         let is_hasty = mutant::is(Mutant::LogTrimmedEarly);
         let entries_min = if is_hasty { 4 } else { entries_min };
@@ -384,7 +385,7 @@ impl PgLog {
         old.take_while(|e| e.version <= keep_after).last().map_or(self.tail, |e| e.version)
     }
 
-    /// Counter of the update up to which dups are forgotten once the log begins behind `tail`.
+    /// Returns the counter of the update up to which dups are forgotten once the log begins behind `tail`.
     pub(crate) fn forgotten_by(&self, tail: EVersion, limit: DupsLimit) -> u64 {
         let updates = if mutant::is(Mutant::LogTrimmedEarly) { 0 } else { limit.updates };
         let too_old = tail.version.saturating_sub(updates as u64);
@@ -399,8 +400,8 @@ impl PgLog {
         too_much.map_or(too_old, |(counter, _)| counter)
     }
 
-    /// Forgets what updates of objects outside `begin .. end` did, and who asked for them. Gives the versions of those
-    /// in the log.
+    /// Forgets what updates of objects outside `begin .. end` did, and who asked for them. Returns the versions of the
+    /// ones in the log.
     pub fn narrow(&mut self, range: &(ObjectId, ObjectId)) -> Vec<EVersion> {
         let (begin, end) = range;
         self.dups.narrow(range);
@@ -554,7 +555,7 @@ mod tests {
         assert_eq!(log.rewind(EVersion::new(1, 4)), std::slice::from_ref(&goes_back));
         assert_eq!(known(&log), [1, 2, 3, 4]);
         log.append(goes_back.clone());
-        // The same once they are trimmed, and read again from the table.
+        // Void requests stay unknown once they are trimmed, and once they are read again from the table.
         log.trim_to(EVersion::new(2, 5), 0);
         assert_eq!(known(&log), [1, 3]);
         let mut read = PgLog::starting_at(EVersion::new(2, 5));

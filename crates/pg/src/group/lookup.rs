@@ -1,4 +1,4 @@
-//! What the store's lookups mean to a placement group.
+//! Meaning of the store's lookups to a placement group.
 
 use store::btree::Damage;
 use store::{Lookup, LookupId};
@@ -12,7 +12,7 @@ pub(crate) enum NoAnswer {
     Damaged(Damage),
 }
 
-/// A lookup's value, if there is one.
+/// Returns a lookup's value, if there is one.
 pub(crate) fn ready<T>(lookup: Lookup<T>) -> Result<T, NoAnswer> {
     match lookup {
         Lookup::Ready(value) => Ok(value),

@@ -51,13 +51,13 @@ fn no_table() -> Step {
     Step::PgRemoveRange { begin: Bytes::new(), end: PG_KEYS_END }
 }
 
-/// Whether the table is of all objects that are group `target`'s in a pool of `pg_num` groups.
+/// Returns true if the table is of all objects that are group `target`'s in a pool of `pg_num` groups.
 fn covers(table: &Pg, target: PgId, pg_num: u32) -> bool {
     let written = table.core.info.pg_num;
     written != 0 && osdmap::split_bits(target.seed, written) <= osdmap::split_bits(target.seed, pg_num)
 }
 
-/// The two tables, if they are the halves of the group and stand at the end of the same interval.
+/// Returns the two tables, if they are the halves of the group and stand at the end of the same interval.
 fn halves(target: PgId, pg_num: u32, tables: &[Pg]) -> Option<(&Pg, &Pg)> {
     let [lower, upper] = tables else { return None };
     let is_half = |pg: &Pg| {
@@ -72,7 +72,7 @@ fn halves(target: PgId, pg_num: u32, tables: &[Pg]) -> Option<(&Pg, &Pg)> {
     (lower.core.id == target && is_half(lower) && is_half(upper) && are_whole && is_same).then_some((lower, upper))
 }
 
-/// The table of a group that has come of two, by members that have all of both.
+/// Returns the table of a group that has come of two, by members that have all of both.
 fn merged_table(cx: &Context<'_>, pg_num: u32, lower: &Pg, upper: &Pg) -> Vec<Step> {
     let both = [lower, upper];
     let (a, b) = (lower.core.log.head().version, upper.core.log.head().version);
@@ -101,12 +101,13 @@ fn merged_table(cx: &Context<'_>, pg_num: u32, lower: &Pg, upper: &Pg) -> Vec<St
     steps
 }
 
-/// The table of a group of which objects are here, nobody knows which.
+/// Returns the table of a group of which objects are here, nobody knows which.
 fn rest_missing<'a>(infos: impl Iterator<Item = &'a PgInfo> + Clone, pg_num: u32) -> Vec<Step> {
     vec![no_table(), ScrubMark::default().step(), common_info(infos, pg_num).step()]
 }
 
-/// What groups that become one have in common; the log is empty, and the member answers for no object.
+/// Returns the information that groups which become one have in common. The log is empty, and the member answers for no
+/// object.
 fn common_info<'a>(infos: impl IntoIterator<Item = &'a PgInfo, IntoIter: Clone>, pg_num: u32) -> PgInfo {
     let infos = infos.into_iter();
     let mut stats = PgStats::default();
@@ -126,7 +127,7 @@ fn common_info<'a>(infos: impl IntoIterator<Item = &'a PgInfo, IntoIter: Clone>,
     }
 }
 
-/// What is known of scrubs of the whole: what is known of that part which was scrubbed longer ago.
+/// Returns the mark of the whole, each of whose times is that of the part which was scrubbed longer ago.
 fn common_mark([a, b]: [&ScrubMark; 2]) -> ScrubMark {
     let older = |x: (Utime, EVersion), y: (Utime, EVersion)| if x.0 <= y.0 { x } else { y };
     let (light_at, light_version) = older((a.light_at, a.light_version), (b.light_at, b.light_version));
@@ -148,8 +149,8 @@ fn common_mark([a, b]: [&ScrubMark; 2]) -> ScrubMark {
 }
 
 impl Pg {
-    /// The group's table, which has just been read, is of a part of it only, and the store has none of the rest: the
-    /// pool has fewer groups than when it was written.
+    /// Returns true if the group's table, which has just been read, is of a part of it only, and the store has none of
+    /// the rest: the pool has fewer groups than when it was written.
     pub(crate) fn lacks_the_rest(&mut self, cx: &mut Context<'_>) {
         let pg_num = self.core.interval.shape.pg_num;
         tracing::info!(pg = %self.core.id, before = self.core.info.pg_num, pg_num, "was merged with what is not here");

@@ -18,7 +18,7 @@ pub(crate) fn found_step(object: &ObjectId) -> Step {
     Step::PgRemove { key: missing_key(object) }
 }
 
-/// The range of keys that all missing objects lie in.
+/// Returns the range of keys that all missing objects lie in.
 pub(crate) fn missing_key_range() -> (Bytes, Bytes) {
     (Bytes::from_static(&[MISSING_PREFIX]), Bytes::from_static(&[MISSING_PREFIX + 1]))
 }
@@ -27,7 +27,7 @@ pub(crate) fn missing_key(object: &ObjectId) -> Bytes {
     object_key(MISSING_PREFIX, object)
 }
 
-/// The key, in the group's table, of what is noted of an object.
+/// Returns the key, in the group's table, of a note on an object.
 pub(crate) fn object_key(prefix: u8, object: &ObjectId) -> Bytes {
     let mut key = vec![prefix];
     key.extend(object.to_vec(Target::default()));

@@ -1,4 +1,4 @@
-//! What a placement group keeps about an object beside the object's bytes.
+//! A placement group's record of an object, beside the object's bytes.
 
 use crate::group::digests::Digests;
 use crate::group::snap_set::{Overlaps, SnapSet};
@@ -16,7 +16,7 @@ pub const OBJECT_INFO_ATTR: &[u8] = b"oi";
 /// First byte of the store names of clients' attributes.
 pub const USER_ATTR_PREFIX: u8 = b'_';
 
-/// The store's name for a client's attribute.
+/// Returns the store's name for a client's attribute.
 pub fn user_attr(name: &[u8]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(name.len() + 1);
     stored.push(USER_ATTR_PREFIX);
@@ -43,18 +43,18 @@ pub struct ObjectInfo {
     pub expected_object_bytes: u64,
     pub expected_write_bytes: u64,
     pub alloc_hint_flags: u32,
-    /// Of an object of an erasure-coded pool, of which each store has a shard only: how long the object is.
+    /// Size of an object of an erasure-coded pool, of which each store has a shard only.
     pub size_bytes: Option<u64>,
-    /// Who watches the object, by the cookie of the watch and the client.
+    /// Watchers of the object, by the cookie of the watch and the client.
     pub watchers: BTreeMap<(u64, EntityName), WatchInfo>,
-    /// Its states that snapshots preserve. Those themselves have none.
+    /// States of the object that snapshots preserve. These states themselves have none.
     pub snap_set: SnapSet,
-    /// Of what the object holds, as far as they are known.
+    /// Digests of the object's content, as far as they are known.
     pub digests: Digests,
 }
 
 impl ObjectInfo {
-    /// The object information among `stat`'s attributes.
+    /// Returns the object information among `stat`'s attributes.
     ///
     /// Errors: what is stored is not one; the object is then damaged.
     pub fn of(stat: &ObjectStat) -> Result<ObjectInfo, DecodeError> {

@@ -37,14 +37,14 @@ pub(crate) struct Pg {
     pub(crate) peering: Peering,
     pub(crate) replication: Replication,
     pub(crate) ops: ClientOps,
-    /// As a member that is not the primary.
+    /// Reads that this OSD answers as a member that is not the primary.
     pub(crate) replica_reads: ReplicaReads,
     pub(crate) members: Members,
     pub(crate) pushes: Pushes,
     pub(crate) pulls: Pulls,
-    /// What comes from other members.
+    /// Objects that come from other members piece by piece.
     pub(crate) receiving: Receiving,
-    /// What the primary compares.
+    /// As member: a question of the primary, which compares objects, while it is being answered.
     pub(crate) scan: Option<Scan>,
     /// As primary: objects that members lack and that cannot be read here nor elsewhere, though by the logs they are
     /// here; in which version, as far as that is known.
@@ -55,21 +55,21 @@ pub(crate) struct Pg {
     pub(crate) forced: Forced,
     /// Objects for which there was no room.
     pub(crate) sent_back: SentBack,
-    /// What has been brought to where it was missing.
+    /// Objects that have been brought to where they were missing.
     pub(crate) recovered: Recovered,
     pub(crate) scrub: Scrub,
     pub(crate) snap_trim: SnapTrim,
-    /// What is unfound has changed, and what waited for that goes on in the next turn.
+    /// Set when other objects are unfound than before. Whatever waited for that goes on in the next turn.
     pub(crate) unfound_changed: bool,
     /// Reads over several shards, in erasure-coded pools.
     pub(crate) coded: Coded,
-    /// Of the objects' watchers, as primary.
+    /// As primary: watchers of the objects.
     pub(crate) watches: Watches,
-    /// How many watches this primary has removed.
+    /// Count of the watches that this primary has removed.
     pub(crate) watch_removals: i32,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
-    /// What the last report was made of.
+    /// Result of [`served_so_far`](Pg::served_so_far) when the last report was made.
     pub(crate) reported: (EVersion, PgStats, ReadCounters),
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct ReadCounters {
 }
 
 impl Pg {
-    /// A group of which this OSD has nothing yet.
+    /// Makes a group of which this OSD has nothing yet.
     pub(crate) fn absent(id: PgId, interval: Interval) -> Pg {
         Pg {
             coded: Coded::new(interval.shape.protection),
@@ -122,7 +122,7 @@ impl Pg {
         self.peering.is_active()
     }
 
-    /// The pool is gone, and the group with it.
+    /// Destroys the group, as its pool is gone.
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
         cx.shared.reservations.forget(self.core.id);
         cx.shared.rooms.forget(self.core.id);
@@ -137,7 +137,7 @@ impl Pg {
         }
     }
 
-    /// This OSD is no member any more.
+    /// Leaves the group: this OSD is no member any more.
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
         cx.outbox.interrupted.extend(self.replication.sessions());
         self.drop_parts(cx);
@@ -147,16 +147,16 @@ impl Pg {
         self.drop_ops(cx);
     }
 
-    /// Clients have nothing to expect of this OSD any more, and are told so by the map.
+    /// Drops clients' operations: they have nothing to expect of this OSD any more, and are told so by the map.
     fn drop_ops(&mut self, cx: &mut Context<'_>) {
         self.ops.drop_all(cx);
         let held_back = cx.shared.backoffs.release(self.core.id.base(), cx.map.epoch);
         cx.outbox.interrupted.extend(held_back);
     }
 
-    /// A new interval begins. Ceph's clients send an operation again only if the group's primary or its range of
-    /// objects has changed; where this OSD stays primary, what is not answered starts anew here, and what did become
-    /// durable is then found in the log. Otherwise it is forgotten.
+    /// Begins a new interval. Ceph's clients send an operation again only if the group's primary or its range of
+    /// objects has changed; where this OSD stays primary, operations that are not answered start anew here, and updates
+    /// that did become durable are then found in the log. Otherwise they are forgotten.
     ///
     /// `began` is the epoch in which clients may have seen the interval begin: earlier than its first epoch here if
     /// maps were skipped. To drop what they sent since would be to drop it for ever.
@@ -165,7 +165,7 @@ impl Pg {
         self.begin_interval(cx, interval, began);
     }
 
-    /// A new interval begins with the same sets, of which clients see nothing.
+    /// Begins a new interval with the same sets, of which clients see nothing.
     pub(crate) fn start_interval_among_members(&mut self, cx: &mut Context<'_>, interval: Interval) {
         self.begin_interval(cx, interval, self.core.primary_since);
     }
@@ -177,7 +177,7 @@ impl Pg {
         }
     }
 
-    /// The interval has ended and none begins yet, of which clients see nothing.
+    /// Ends the interval while none begins yet, of which clients see nothing.
     pub(crate) fn end_interval_among_members(&mut self, cx: &mut Context<'_>) {
         self.end_interval(cx, self.core.interval.clone(), self.core.primary_since);
     }
@@ -200,7 +200,7 @@ impl Pg {
         let replication = std::mem::take(&mut self.replication);
         if stays_primary {
             self.ops.begin_anew(cx, replication.into_ops());
-            // Who holds back what is of the whole group goes on with it until the group serves.
+            // Backoffs of single objects end. Backoffs of the whole group stand until it serves.
             cx.shared.backoffs.release_objects(self.core.id.base(), cx.map.epoch, |_| true);
         } else {
             cx.outbox.interrupted.extend(replication.sessions());
@@ -225,7 +225,7 @@ impl Pg {
         self.snap_trim.forget();
     }
 
-    /// The group's interval goes on though the pool has another number of groups.
+    /// Goes on with the interval though the pool has another number of groups.
     pub(crate) fn continue_interval(&mut self, shape: PoolShape) {
         self.core.interval.shape = shape;
         if !self.is_loading() {
@@ -233,7 +233,7 @@ impl Pg {
         }
     }
 
-    /// The group takes its part in its interval; what it has is known.
+    /// Takes the group's part in its interval, once what it has is known.
     pub(crate) fn enter_interval(&mut self, cx: &mut Context<'_>) {
         self.begin_peering(cx);
         self.queue_report(cx);
@@ -253,13 +253,13 @@ impl Pg {
         }
     }
 
-    /// Operations that are not answered.
+    /// Returns the operations that are not answered.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = &ClientOp> {
         let (waiting, queued) = self.ops.unanswered();
         waiting.chain(queued).chain(self.replication.ops())
     }
 
-    /// The same as they are shown.
+    /// Returns the [`unanswered`](Pg::unanswered) operations as they are shown.
     pub(crate) fn ops_in_flight(&self) -> impl Iterator<Item = (OpSample, OpState)> {
         let (waiting, queued) = self.ops.unanswered();
         let id = self.core.id;
@@ -269,12 +269,12 @@ impl Pg {
         waiting.chain(queued).chain(in_flight)
     }
 
-    /// What was served up to now, by the log and the counters.
+    /// Returns the service up to now, by the log and the counters.
     fn served_so_far(&self) -> (EVersion, PgStats, ReadCounters) {
         (self.core.log.head(), self.core.info.stats, self.reads)
     }
 
-    /// Whether reads or updates were served since the last report.
+    /// Returns true if reads or updates were served since the last report.
     pub(crate) fn has_served(&self) -> bool {
         self.reported != self.served_so_far()
     }
@@ -299,7 +299,7 @@ impl Pg {
             return;
         }
         if self.is_loading() {
-            // Nothing is known to report; it follows.
+            // A group that is loading knows nothing to report; the report follows.
             return;
         }
         self.report_sequence += 1;

@@ -1,4 +1,4 @@
-//! Which states of an object snapshots preserve.
+//! States of an object that snapshots preserve.
 
 use types::SnapId;
 use wire::basic::IntervalSet;
@@ -18,13 +18,13 @@ pub struct ObjectClone {
 }
 
 impl ObjectClone {
-    /// Bytes that no newer state has.
+    /// Returns the bytes that no newer state has.
     pub fn own_bytes(&self) -> u64 {
         self.size_bytes.saturating_sub(self.overlap.size())
     }
 }
 
-/// What is known of an object's snapshots; kept with its present state.
+/// Snapshots of an object, as far as they are known; kept with its present state.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SnapSet {
     /// The newest snapshot that a writer of the object knew.
@@ -35,7 +35,7 @@ pub struct SnapSet {
     pub is_whiteout: bool,
 }
 
-/// Where an object's content at a snapshot is.
+/// Place of an object's content at a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AtSnap {
     Head,
@@ -45,12 +45,12 @@ pub enum AtSnap {
 }
 
 impl SnapSet {
-    /// Nothing that would have to be kept.
+    /// Returns true if there is nothing that would have to be kept.
     pub fn is_empty(&self) -> bool {
         *self == SnapSet::default()
     }
 
-    /// Where the content at `snap` is.
+    /// Returns the place of the content at `snap`.
     pub fn at(&self, snap: SnapId) -> AtSnap {
         if snap > self.seq {
             return AtSnap::Head;
@@ -63,19 +63,20 @@ impl SnapSet {
         }
     }
 
-    /// Bytes that clones have for themselves.
+    /// Returns the bytes that clones have for themselves.
     pub fn clone_bytes(&self) -> u64 {
         self.clones.iter().map(ObjectClone::own_bytes).sum()
     }
 
-    /// The present state becomes the clone of `snaps`, newest first, which were taken up to `id`.
+    /// Makes the present state the clone of `snaps`, newest first, which were taken up to `id`.
     pub fn add_clone(&mut self, id: SnapId, snaps: Vec<SnapId>, size_bytes: u64) {
         let mut overlap = IntervalSet::new();
         overlap.insert(0, size_bytes);
         self.clones.push(ObjectClone { id, snaps, size_bytes, overlap });
     }
 
-    /// These ranges of the present state have changed. Gives how many bytes the newest clone has for itself by that.
+    /// Notes that these ranges of the present state have changed. Returns the bytes that the newest clone then has for
+    /// itself and had not before.
     pub fn head_changed(&mut self, changed: &IntervalSet) -> u64 {
         let Some(newest) = self.clones.last_mut() else { return 0 };
         let before = newest.overlap.size();
@@ -83,7 +84,7 @@ impl SnapSet {
         before - newest.overlap.size()
     }
 
-    /// Ranges in which the present state and the clone are known to be the same.
+    /// Returns the ranges in which the present state and the clone are known to be the same.
     pub fn overlap_with_head(&self, clone: SnapId) -> IntervalSet {
         let mut newer = self.clones.iter().skip_while(|known| known.id < clone);
         let mut overlap = newer.next().map(|clone| clone.overlap.clone()).unwrap_or_default();
@@ -100,7 +101,7 @@ impl SnapSet {
         }
     }
 
-    /// The oldest clone that one of `removed` belongs to.
+    /// Returns the oldest clone that one of `removed` belongs to.
     pub fn find_removed(&self, removed: &IntervalSet) -> Option<SnapId> {
         let is_removed = |clone: &&ObjectClone| clone.snaps.iter().any(|snap| removed.contains(snap.0));
         self.clones.iter().find(is_removed).map(|clone| clone.id)
@@ -126,10 +127,10 @@ impl Encode for SnapSet {
     }
 }
 
-/// How what clones share is written.
+/// Form in which the ranges that clones share are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Overlaps {
-    /// As Ceph has interval sets: until version 4 of object information.
+    /// Form of Ceph's interval sets, until version 4 of object information.
     Plain,
     Compact,
 }
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(SnapSet::decode(&mut Reader::new(&bytes), Overlaps::Compact), Ok(known));
     }
 
-    /// A byte of an object with many states, as a list of its contents from the oldest to the present one.
+    /// Returns a byte of an object with many states, as a list of its contents from the oldest to the present one.
     fn overlaps(states: &[Vec<u8>]) -> Vec<IntervalSet> {
         let same = |old: &Vec<u8>, new: &Vec<u8>| {
             let end = old.len().min(new.len());

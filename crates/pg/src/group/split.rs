@@ -18,7 +18,7 @@ use types::{EVersion, ObjectId, PgId};
 use wire::{Encode, Target};
 
 impl Pg {
-    /// Brings the group's table, which was written when the pool had `info.pg_num` groups, to `pg_num` groups. Gives
+    /// Brings the group's table, which was written when the pool had `info.pg_num` groups, to `pg_num` groups. Returns
     /// the groups whose tables have come of it; they are in the store now.
     ///
     /// The tables of the new ones are written before this one's, those that new ones would come of last: should the OSD
@@ -32,7 +32,7 @@ impl Pg {
         assert!(before < pg_num, "pg {} has a table of {before} groups, the map has {pg_num}", self.core.id);
         let of_seed = |seed| PgId { seed, ..self.core.id };
         let is_there = |seed: u32| seed >= before && cx.store.pgs_contain(of_seed(seed));
-        // One that comes of another one which is there already is made where that one is split.
+        // A group that comes of another one which is there already is made where that one is split.
         let is_made = |seed: &u32| is_there(*seed) || ancestors(*seed).any(is_there);
         let mut seeds: Vec<u32> =
             osdmap::split_children(self.core.id.seed, before, pg_num).filter(|seed| !is_made(seed)).collect();
@@ -43,7 +43,7 @@ impl Pg {
         self.drop_parts(cx);
         let stats = self.core.info.stats;
         for child in &children {
-            // Nobody has counted; over all groups the sums stay right.
+            // Nobody has counted the parts; over all groups the sums stay right.
             let share = 1 << (osdmap::split_bits(child.seed, pg_num) - osdmap::split_bits(self.core.id.seed, before));
             let (objects, clones, bytes) = (stats.objects / share, stats.clones / share, stats.bytes / share);
             self.core.info.stats.objects -= objects;
@@ -64,7 +64,7 @@ impl Pg {
         self.core.missing = missing;
         steps.extend(gone.keys().map(found_step));
         self.core.info.last_backfill = cursor_within(self.core.info.last_backfill.take(), &range);
-        // What scrubs of the whole group tell of its parts: where an error is, is not known.
+        // Errors that scrubs of the whole group found may lie in any of its parts: it is not known where.
         self.scrub.set_mark(self.scrub.mark().counted_anew());
         steps.push(self.scrub.mark().step());
         steps.push(self.core.info.step());
@@ -72,7 +72,7 @@ impl Pg {
         children
     }
 
-    /// The table of a group that has come of this one.
+    /// Returns the table of a group that has come of this one.
     fn child_table(&self, child: PgId, stats: PgStats) -> Vec<Step> {
         let range = osdmap::pg_range(child, self.core.info.pg_num);
         let last_backfill = cursor_within(self.core.info.last_backfill.clone(), &range);
@@ -109,7 +109,7 @@ fn within(object: &ObjectId, (begin, end): &(ObjectId, ObjectId)) -> bool {
     begin <= object && object < end
 }
 
-/// A cursor of backfill as it stands in a part of the group.
+/// Returns a cursor of backfill as it stands in a part of the group.
 fn cursor_within(cursor: Option<ObjectId>, (begin, end): &(ObjectId, ObjectId)) -> Option<ObjectId> {
     cursor.filter(|cursor| cursor > begin).map(|cursor| cursor.min(end.clone()))
 }

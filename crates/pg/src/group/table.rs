@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use types::{EVersion, ObjectId};
 use wire::{Decode, DecodeError};
 
-/// What a group's table says, checked as a whole.
+/// Content of a group's table, checked as a whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgTable {
     pub info: PgInfo,
@@ -20,9 +20,9 @@ pub struct PgTable {
     pub dups: Vec<LogEntry>,
     /// Objects that this member lacks, with the versions it should have.
     pub missing: BTreeMap<ObjectId, EVersion>,
-    /// How far the background check has come.
+    /// Progress of the background check.
     pub check: CheckMark,
-    /// When it was scrubbed, and what came of it.
+    /// Times of scrubs, and what came of them.
     pub scrub: ScrubMark,
 }
 
@@ -91,8 +91,8 @@ impl PgTable {
         Ok(PgTable { info, log, dups, missing, check, scrub })
     }
 
-    /// The version that the object should have: the one missing, or that of its last change in the log. `None` if
-    /// neither says.
+    /// Returns the version that the object should have: the one missing, or that of its last change in the log. `None`
+    /// if neither says.
     pub fn version_of(&self, object: &ObjectId) -> Option<EVersion> {
         let changed = |entry: &&LogEntry| entry.object == *object && entry.kind == LogKind::Modify;
         let logged = || self.log.iter().rev().find(changed).map(|entry| entry.version);
@@ -136,7 +136,7 @@ mod tests {
         (log_key(entry.version), entry.to_vec(Target::default()).into())
     }
 
-    /// A table whose log holds updates 5 to 9.
+    /// Makes a table whose log holds updates 5 to 9.
     fn table() -> BTreeMap<Bytes, Bytes> {
         let info = PgInfo { last_update: version(9), log_tail: version(4), pg_num: 8, ..PgInfo::default() };
         let mut table: BTreeMap<Bytes, Bytes> =

@@ -24,7 +24,7 @@ use store::{LookupId, Transaction};
 use types::{ObjectId, OsdId};
 
 impl Pg {
-    /// As primary: the member is backfilled, from this cursor on.
+    /// As primary: begins to backfill the member, from this cursor on.
     pub(crate) fn begin_backfill(&mut self, osd: OsdId, from: Option<ObjectId>) {
         let from = from.unwrap_or_else(|| self.core.range().0);
         tracing::info!(pg = %self.core.id, %osd, %from, "is backfilled");
@@ -49,7 +49,7 @@ impl Pg {
         self.push_on(cx, osd);
     }
 
-    /// Whether a member that is backfilled has the object as it is now.
+    /// Returns true if a member that is backfilled has the object as it is now.
     pub(crate) fn is_copied(&self, osd: OsdId, object: &ObjectId) -> bool {
         self.pushes.get(&osd).is_some_and(|queue| {
             let backfill = queue.backfill.as_ref();
@@ -58,8 +58,9 @@ impl Pg {
         })
     }
 
-    /// What nobody has keeps nothing else waiting: a member that is backfilled notes it durably as missing, before it
-    /// is told that it has been brought everything. Once it is found it is sent like anything that a member lacks.
+    /// Takes objects that nobody has out of a member's queue, so that they keep nothing else waiting. The member, which
+    /// is backfilled, notes each durably as missing, before it is told that it has been brought everything. Once such
+    /// an object is found it is sent like any other that a member lacks.
     fn pass_unfound(&mut self, cx: &mut Context<'_>, to: OsdId) {
         let pg = self.core.pg_interval();
         let waiting = self.pushes.get(&to).into_iter().flat_map(|queue| &queue.queue);
@@ -68,7 +69,8 @@ impl Pg {
         for (object, has, version) in unfound.collect::<Vec<_>>() {
             self.pushes.get_mut(&to).expect("just seen").take(&object);
             if has == Has::Version(version) {
-                // It has been found: there. Of one shard more what could not be computed may be.
+                // The object has been found, with that member. In an erasure-coded pool this shard may be enough to
+                // compute it.
                 if !self.core.protection().is_whole_on_each() {
                     self.unreadable.remove(&object);
                 }
@@ -81,8 +83,7 @@ impl Pg {
         }
     }
 
-    /// A member that is backfilled does not get this change of an object: it gets the object, if the walk has passed
-    /// it.
+    /// Has a member that is backfilled get the object instead of this change of it, if the walk has passed the object.
     pub(crate) fn copy_later(&mut self, osd: OsdId, object: &ObjectId) {
         if let Some(queue) = self.pushes.get_mut(&osd)
             && queue.backfill.as_ref().is_some_and(|backfill| *object < backfill.compared)
@@ -91,14 +92,14 @@ impl Pg {
         }
     }
 
-    /// All that was queued has been sent to a member that is backfilled: goes one step on. `Ok(false)`: something must
-    /// come first.
+    /// Goes one step on with a member that is backfilled, to which all that was queued has been sent. `Ok(false)`:
+    /// something must come first.
     pub(crate) fn backfill_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.core.pg_interval();
         let (_, range_end) = self.core.range();
         let head = self.core.log.head();
         self.pass_unfound(cx, to);
-        // What comes here soon can be neither compared nor sent yet.
+        // An object that comes here soon can be neither compared nor sent yet.
         let waits = self.can_pull_any() || self.unreadable.values().any(Option::is_none);
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         let Some(backfill) = queue.backfill.as_mut().filter(|_| queue.queue.is_empty() && !waits) else {
@@ -112,7 +113,7 @@ impl Pg {
             }
             return Ok(false);
         }
-        // What is on its way may be sent back for want of room.
+        // An object on its way may be sent back for want of room.
         let first = queue.unacked.keys().next().map(ObjectId::before_all_states);
         let before = first.as_ref().unwrap_or(&backfill.compared).min(&backfill.compared);
         if backfill.told < *before {
@@ -131,7 +132,7 @@ impl Pg {
         // At this moment it is decided which objects are compared: what is created before `compared` from now on
         // reaches the member as an update.
         let compared = end.or_else(|| listed.end.clone());
-        // What nobody has is not listed here.
+        // Objects that are missing here, as nobody has them, are not listed here.
         let unlisted = compared.as_ref().unwrap_or(&range_end);
         let unlisted = self.core.missing.range(..unlisted).map(|(object, _)| object);
         let unlisted =
@@ -156,7 +157,7 @@ impl Pg {
         Ok(true)
     }
 
-    /// A member has told which objects it has.
+    /// Takes the objects that a member has told it has.
     pub(crate) fn scanned(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgObjects) {
         let queue = self.pushes.get_mut(&from).filter(|queue| queue.since == message.pg.since);
         let Some(backfill) = queue.and_then(|queue| queue.backfill.as_mut()) else { return };
@@ -170,7 +171,7 @@ impl Pg {
 
     // ---- as member ----
 
-    /// The primary wants to know what is here.
+    /// Lists what is here, as the primary wants to know.
     pub(crate) fn scan_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgScan) {
         if !self.follows(from, message.pg.since) {
             return;
@@ -208,7 +209,7 @@ impl Pg {
                     return cx.wait(id, Waiter::Scan { pgid: self.core.id });
                 }
                 Err(NoAnswer::Damaged(damage)) => {
-                    // It cannot be told apart what is here and what is not: no basis for a copy.
+                    // Objects that are here cannot be told from objects that are not: no basis for a copy.
                     tracing::error!(pg = %self.core.id, "cannot list what is here, so it cannot be backfilled: {damage}");
                     self.scan = None;
                 }
@@ -216,7 +217,7 @@ impl Pg {
         }
     }
 
-    /// The primary has told how far this member is like the others.
+    /// Takes the primary's word of how far this member is like the others.
     pub(crate) fn backfilled(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgBackfilled) {
         if self.follows(from, message.pg.since) && !self.core.info.complete {
             self.core.info.last_backfill = Some(message.before);

@@ -49,7 +49,7 @@ impl Pg {
         self.recover(cx);
     }
 
-    /// As member: the primary has found this copy bad.
+    /// As member: acts on a copy of this OSD that the primary has found bad.
     pub(crate) fn scrub_bad(&mut self, cx: &mut Context<'_>, from: OsdId, message: ScrubBad) {
         if self.follows(from, message.pg.since) {
             tracing::warn!(pg = %self.core.id, object = %message.object, "the copy here is bad, or nobody has a sound one");

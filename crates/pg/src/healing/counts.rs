@@ -1,11 +1,11 @@
-//! How far a group is from having all its copies where they should be.
+//! Counts of the copies that a group lacks, or does not have where they should be.
 
 use crate::agreement::members::Standing;
 use crate::group::pg::Pg;
 use types::ObjectId;
 
 impl Pg {
-    /// Copies that are lacking, and copies that are only not where they should be.
+    /// Counts copies that are lacking, and copies that are only not where they should be.
     pub(crate) fn degraded_and_misplaced(&self) -> (u64, u64) {
         let objects = self.core.info.stats.objects.max(0) as u64;
         let size = u64::from(self.core.interval.shape.size);
@@ -24,7 +24,7 @@ impl Pg {
         (nowhere + coming.iter().sum::<u64>() + missing, left.iter().sum())
     }
 
-    /// Objects that a member that is backfilled does not have yet, about: objects lie evenly in their order.
+    /// Returns about how many objects a member that is backfilled does not have yet: objects lie evenly in their order.
     fn left_for(&self, osd: types::OsdId, standing: Standing) -> Option<u64> {
         let objects = self.core.info.stats.objects.max(0) as u64;
         match standing {
@@ -40,7 +40,7 @@ impl Pg {
         }
     }
 
-    /// Which share of the group's range lies before a cursor.
+    /// Returns the share of the group's range that lies before a cursor.
     fn share_before(&self, cursor: &ObjectId) -> f64 {
         let (begin, end) = self.core.range();
         if *cursor <= begin {

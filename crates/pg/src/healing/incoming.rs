@@ -9,8 +9,8 @@ use store::Transaction;
 use types::{ObjectId, OsdId};
 
 impl Pg {
-    /// An object that has come is not what its digests say: it is not taken. A primary looks for the object elsewhere,
-    /// and so does the member that has sent it.
+    /// Refuses an object that has come and is not what its digests say. A primary looks for it elsewhere, and so does
+    /// the member that has sent it.
     pub(crate) fn refuse_wrong(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, wrong: Wrong) {
         tracing::error!(pg = %self.core.id, %from, %object, "what came of an object is not taken: {wrong}");
         if self.core.is_primary(cx.whoami) {

@@ -42,7 +42,7 @@ pub(crate) struct ObjectReading {
     omap_header: Option<Bytes>,
     /// Bytes that have come for the next piece.
     data: Option<(u64, Rope)>,
-    /// Of the pieces so far.
+    /// Content of the pieces so far.
     content: Option<Content>,
     digests: Digests,
     /// In erasure-coded pools: it is this shard that is sent. All are equally long and have the same attributes.
@@ -50,7 +50,7 @@ pub(crate) struct ObjectReading {
 }
 
 impl PgPush {
-    /// That an object is not there.
+    /// Makes the message that an object is not there.
     pub(crate) fn absent(pg: PgInterval, object: ObjectId) -> PgPush {
         PgPush { absent: true, first: true, last: true, ..PgPush::empty(pg, object) }
     }
@@ -76,12 +76,12 @@ impl PgPush {
 }
 
 impl ObjectReading {
-    /// Which version it is, if that can be told.
+    /// Returns the object's version, if that can be told.
     pub fn version(&self) -> Option<EVersion> {
         ObjectInfo::of(&self.stat).ok().map(|info| info.version)
     }
 
-    /// Bytes that were asked for have come.
+    /// Takes bytes that were asked for.
     pub fn data_came(&mut self, bytes: Rope) {
         let offset = self.extents.as_ref().and_then(|extents| extents.front()).expect("a run was being read").0;
         self.data = Some((offset, bytes));
@@ -104,26 +104,26 @@ impl ObjectReading {
         }
     }
 
-    /// The same, of which another shard than this OSD's is sent.
+    /// Makes this a reading of which another shard than this OSD's is sent, in pieces of `piece_bytes`.
     pub fn of_shard(self, shard: usize, piece_bytes: u64) -> ObjectReading {
         let size = self.stat.size_bytes;
         let runs = (0..size.div_ceil(piece_bytes)).map(|i| (i * piece_bytes, piece_bytes.min(size - i * piece_bytes)));
         ObjectReading { extents: Some(runs.collect()), omap_after: None, shard: Some(shard), ..self }
     }
 
-    /// Bytes of a shard that must be gathered before the next piece.
+    /// Returns the bytes of a shard that must be gathered before the next piece.
     pub fn wants_shard(&self) -> Option<(ObjectId, EVersion, Wanted)> {
         let (shard, version) = (self.shard?, self.version()?);
         let &(offset, len) = self.extents.as_ref()?.front().filter(|_| self.data.is_none())?;
         Some((self.object.clone(), version, Wanted::Shard { shard, offset, len, attrs: false }))
     }
 
-    /// What the object information says of what is read.
+    /// Returns the digests that the object information names for the content.
     pub fn digests(&self) -> &Digests {
         &self.digests
     }
 
-    /// The next piece; or why the object is not sent.
+    /// Returns the next piece; or why the object is not sent.
     pub fn next_piece(&mut self, cx: &mut Context<'_>, pg: PgInterval) -> Result<Result<PgPush, Unsound>, NoAnswer> {
         let size_bytes = self.stat.size_bytes;
         let (first, piece_bytes) = (self.pieces == 0, cx.limits.piece_bytes);
@@ -164,7 +164,7 @@ impl ObjectReading {
             piece.attrs = attrs.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect();
             piece.omap_header = self.omap_header.take().expect("asked for above");
         }
-        // From here on nothing is asked for any more: the piece is made.
+        // The piece is made: nothing is asked for from here on.
         self.omap_after = omap_after;
         if let Some((offset, data)) = self.data.take() {
             let (_, len) = runs.pop_front().expect("its bytes were read");

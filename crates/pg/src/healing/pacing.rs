@@ -1,4 +1,4 @@
-//! How fast objects are sent to where they are missing, so that clients hardly feel it.
+//! Pace at which objects are sent to where they are missing, so that clients hardly feel it.
 //!
 //! Every OSD watches how long its clients' operations take and compares times in which objects are on their way with
 //! quiet ones: those before, and a short slot every few seconds in which no OSD sends any. All OSDs keep the same
@@ -11,11 +11,11 @@ use std::time::Duration;
 /// Beginning with every multiple of this since 1970, nothing is sent for a while.
 const SLOT_EVERY: Duration = Duration::from_secs(4);
 const SLOT: Duration = Duration::from_millis(160);
-/// What was on its way when the slot began is over then.
+/// Time after which pieces that were on their way when the slot began have arrived.
 const SLOT_SETTLES: Duration = Duration::from_millis(60);
-/// After so long without anything sent, times are quiet again.
+/// Time without anything sent after which times are quiet again.
 const QUIET_AFTER: Duration = Duration::from_millis(500);
-/// After so long without an operation there are no clients to speak of.
+/// Time without an operation after which there are no clients to speak of.
 const NOBODY_AFTER: Duration = Duration::from_secs(1);
 const ADJUST_EVERY: Duration = Duration::from_millis(250);
 /// Clients may wait longer by this factor: above the second the rate falls, below the first it grows.
@@ -24,7 +24,7 @@ const DISTURBED: f64 = 1.25;
 /// Bytes per second. The least brings 1 TiB to its place in 9 hours where five others send.
 const RATE_MIN: f64 = (8 << 20) as f64;
 const RATE_MAX: f64 = (8u64 << 30) as f64;
-/// Where it begins while there are clients.
+/// Rate at the beginning, while there are clients.
 const RATE_FIRST: f64 = (32 << 20) as f64;
 /// An object costs as much as so many bytes, beside its bytes.
 const OBJECT_BYTES: u64 = 16 << 10;
@@ -51,7 +51,7 @@ impl Level {
     }
 }
 
-/// What is known at present.
+/// Present state of the pacing, as it is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacingView {
     /// Absent if nothing limits what this OSD sends.
@@ -67,7 +67,7 @@ pub(crate) struct Pacing {
     unix_zero: Duration,
     quiet: [Level; KINDS],
     busy: [Level; KINDS],
-    /// When something was sent last, and when an operation was answered last.
+    /// Times when something was sent last, and when an operation was answered last.
     last_sent: Option<Duration>,
     last_answered: Option<Duration>,
     adjusted: Duration,
@@ -106,7 +106,7 @@ impl Pacing {
         self.unix_zero = at_zero;
     }
 
-    /// A client's operation was answered.
+    /// Counts a client's operation that was answered.
     pub fn answered(&mut self, took: Duration, bytes: u64, is_update: bool) {
         let kind = usize::from(is_update) + 2 * usize::from(bytes > LARGE_BYTES);
         let value = took.as_secs_f64().max(1e-6).ln();
@@ -118,7 +118,7 @@ impl Pacing {
         }
     }
 
-    /// Whether a piece may be sent now; if not, when to ask again.
+    /// Returns `Ok` if a piece may be sent now; else the time at which to ask again.
     pub fn may_send(&mut self) -> Result<(), Duration> {
         let in_slot = self.in_slot();
         if in_slot < SLOT && self.has_clients() {
@@ -140,7 +140,7 @@ impl Pacing {
         Err(self.now + Duration::from_secs_f64(-self.tokens / self.rate).max(Duration::from_micros(500)))
     }
 
-    /// A piece was sent.
+    /// Counts a piece that was sent.
     pub fn sent(&mut self, bytes: u64, is_last: bool) {
         let cost = bytes + if is_last { OBJECT_BYTES } else { 0 };
         self.sent += cost;
@@ -170,7 +170,8 @@ impl Pacing {
         known(&self.quiet) && self.last_answered.is_some_and(|at| self.now.saturating_sub(at) < NOBODY_AFTER)
     }
 
-    /// Whether what is answered now says how long operations take by themselves; `None`: neither that nor the contrary.
+    /// Returns `Some(true)` if operations that are answered now take as long as they do by themselves, `Some(false)` if
+    /// healing slows them down, `None` if neither is certain.
     fn is_quiet(&self) -> Option<bool> {
         if self.is_over() {
             return Some(true);
@@ -183,7 +184,7 @@ impl Pacing {
         }
     }
 
-    /// How much longer operations take than in quiet times; `None` if that is not known.
+    /// Returns how much longer operations take than in quiet times; `None` if that is not known.
     fn disturbance(&self) -> Option<f64> {
         let known = self.busy.iter().zip(&self.quiet).filter(|(b, q)| b.count >= ENOUGH && q.count >= ENOUGH);
         let (weight, sum) = known.fold((0.0, 0.0), |(weight, sum), (busy, quiet)| {
@@ -206,9 +207,9 @@ impl Pacing {
             _ => 1.25,
         };
         if factor < 1.0 {
-            // What was allowed beyond what is possible says nothing.
+            // A rate that was allowed beyond what is possible says nothing.
             self.rate = self.rate.min(reached.max(RATE_MIN)) * factor;
-            // What comes now is measured at the new rate.
+            // Operations that are answered from now on are measured at the new rate.
             self.busy.iter_mut().for_each(|level| level.count = level.count.min(ENOUGH));
         } else if limits {
             self.rate *= factor;
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_rate_goes_where_clients_hardly_feel_it() {
-        // They take a quarter more at 100 MB/s.
+        // Clients' operations take a quarter longer at 100 MB/s.
         let rate = run(60, 100, 1e9, |load| 1e-3 * (1.0 + load / 400e6));
         assert!((40e6..130e6).contains(&rate), "{rate}");
     }

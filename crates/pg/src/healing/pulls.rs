@@ -24,17 +24,17 @@ pub(super) struct Pull {
 }
 
 impl Pulls {
-    /// From whom the object is pulled.
+    /// Returns the OSD from which the object is pulled.
     pub fn source_in_flight(&self, object: &ObjectId) -> Option<OsdId> {
         self.in_flight.get(object).map(|pull| pull.source)
     }
 
-    /// The object is pulled from `source`.
+    /// Notes that the object is pulled from `source`.
     pub fn comes_from(&mut self, object: &ObjectId, source: OsdId) {
         self.in_flight.insert(object.clone(), Pull { source, urgent: true });
     }
 
-    /// A client waits for the object, which is pulled. Gives who is to be told.
+    /// Notes that a client waits for the object, which is pulled. Returns the OSD that is to be told.
     pub(super) fn hurry(&mut self, object: &ObjectId) -> Option<OsdId> {
         let pull = self.in_flight.get_mut(object).filter(|pull| !pull.urgent)?;
         pull.urgent = true;
@@ -60,7 +60,7 @@ impl Pulls {
         self.settling.contains_key(object)
     }
 
-    /// An object that has come once is durable in that. Tells whether it is in all.
+    /// Notes that an object is durable as it came once. Returns true if it is durable as often as it came.
     pub(super) fn settled(&mut self, object: &ObjectId) -> bool {
         let Some(times) = self.settling.get_mut(object) else { return false };
         *times -= 1;

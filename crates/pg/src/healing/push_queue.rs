@@ -1,4 +1,4 @@
-//! What is sent to one member that lacks objects.
+//! Objects that are sent to one member that lacks them.
 
 use crate::healing::object_reading::ObjectReading;
 use crate::healing::walks::Backfill;
@@ -9,7 +9,7 @@ use types::{EVersion, Epoch, ObjectId, OsdId};
 /// Pushes by receiver.
 pub(crate) type Pushes = BTreeMap<OsdId, PushQueue>;
 
-/// What a receiver has of an object, as far as it is known.
+/// State of an object on its receiver, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Has {
     /// Whatever it is, it is to be replaced.
@@ -22,11 +22,11 @@ pub(crate) enum Has {
 pub(crate) struct PushQueue {
     pub since: Epoch,
     pub queue: BTreeMap<ObjectId, Has>,
-    /// Those of the queue that go first.
+    /// Objects of the queue that go first.
     pub urgent: VecDeque<ObjectId>,
     /// The receiver is backfilled.
     pub backfill: Option<Backfill>,
-    /// With their sizes.
+    /// Objects that were sent and are not acknowledged, with their sizes.
     pub unacked: BTreeMap<ObjectId, u64>,
     pub reading: Option<ObjectReading>,
     /// A client waits for what is read.
@@ -43,17 +43,17 @@ impl PushQueue {
         self.unacked.contains_key(object) || self.reads(object)
     }
 
-    /// Whether its pieces are being sent.
+    /// Returns true if pieces of the object are being sent.
     pub fn reads(&self, object: &ObjectId) -> bool {
         self.reading.as_ref().is_some_and(|reading| reading.object == *object)
     }
 
-    /// Whether a client waits for something that is yet to be sent.
+    /// Returns true if a client waits for something that is yet to be sent.
     pub fn has_urgent(&self) -> bool {
         self.urgent.iter().any(|object| self.queue.contains_key(object))
     }
 
-    /// Nothing is left to be sent, and nothing will be.
+    /// Returns true if nothing is left to be sent, and nothing will be.
     pub fn is_done(&self) -> bool {
         self.backfill.is_none() && self.queue.is_empty() && self.reading.is_none() && self.unacked.is_empty()
     }
@@ -64,14 +64,14 @@ impl PushQueue {
         }
     }
 
-    /// The object is to be sent, if it is not on its way.
+    /// Notes that the object is to be sent, if it is not on its way.
     pub fn want(&mut self, object: ObjectId) {
         if !self.is_on_its_way(&object) {
             self.queue.insert(object, Has::Unknown);
         }
     }
 
-    /// The next object that can be sent.
+    /// Returns the next object that can be sent.
     pub fn next(&self, only_urgent: bool, can: impl Fn(&ObjectId) -> bool) -> Option<(&ObjectId, Has)> {
         let urgent = self.urgent.iter().filter_map(|object| self.queue.get_key_value(object));
         urgent

@@ -20,14 +20,14 @@ use types::{EVersion, ObjectId, OsdId};
 /// First byte of the keys, in the group's table, of objects of which only some has come.
 pub(crate) const RECEIVED_PREFIX: u8 = b'r';
 
-/// What has come of one object.
+/// Pieces of one object that have come, as far as later ones must go on with them.
 #[derive(Clone, Debug)]
 struct Received {
     from: OsdId,
     version: EVersion,
     pieces: u32,
     content: Content,
-    /// As the first piece told them.
+    /// Digests that the first piece told.
     digests: Digests,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Receiving {
     objects: BTreeMap<ObjectId, Received>,
 }
 
-/// What is known of the content of what has come.
+/// Content that has come of an object, as far as it is known, with the object's digests.
 #[derive(Debug)]
 pub(crate) struct Digested {
     content: Content,
@@ -48,7 +48,7 @@ pub(crate) struct Digested {
 #[derive(Debug)]
 pub(crate) struct OutOfOrder;
 
-/// Where pieces of an object wait for the rest.
+/// Returns the name under which pieces of an object wait for the rest.
 fn in_part(object: &ObjectId) -> ObjectId {
     match mutant::is(Mutant::ReceivedInPlace) {
         true => object.clone(),
@@ -60,13 +60,13 @@ fn received_key(object: &ObjectId) -> Bytes {
     object_key(RECEIVED_PREFIX, object)
 }
 
-/// The steps that drop the part that has come of an object.
+/// Returns the steps that drop the part that has come of an object.
 pub(super) fn drop_steps(object: &ObjectId) -> [Step; 2] {
     [Step::Remove { object: in_part(object) }, Step::PgRemove { key: received_key(object) }]
 }
 
 impl Receiving {
-    /// Whether the piece goes on with what has come of its object.
+    /// Returns `Ok` if the piece goes on with the part of its object that has come.
     pub fn follows(&self, from: OsdId, push: &PgPush) -> Result<(), OutOfOrder> {
         if push.first || mutant::is(Mutant::PiecesInAnyOrder) {
             return Ok(());
@@ -77,8 +77,8 @@ impl Receiving {
         if goes_on || push.piece == 0 && before.from == from { Ok(()) } else { Err(OutOfOrder) }
     }
 
-    /// What has come of an object with this piece, which goes on with what is here. `shard`: this is that shard of an
-    /// erasure-coded object.
+    /// Adds this piece, which goes on with what is here, to the part of its object that has come. `shard`: this is that
+    /// shard of an erasure-coded object.
     ///
     /// Errors: all has come, and is not what its digests say.
     pub fn with_piece(&self, push: &PgPush, shard: Option<u8>) -> Result<Digested, Wrong> {
@@ -111,26 +111,26 @@ impl Receiving {
         self.objects.insert(object.clone(), part);
     }
 
-    /// Some of the object had come before this OSD started.
+    /// Notes that some of the object had come before this OSD started.
     pub fn left(&mut self, object: ObjectId) {
         let (content, digests) = (Content::new(b""), Digests::default());
         let part = Received { from: OsdId::NONE, version: EVersion::ZERO, pieces: 0, content, digests };
         self.objects.insert(object, part);
     }
 
-    /// Nothing more is taken of the object. Whether some of it had come.
+    /// Takes nothing more of the object. Returns true if some of it had come.
     pub fn forget(&mut self, object: &ObjectId) -> bool {
         self.objects.remove(object).is_some()
     }
 
-    /// Nothing more is taken of any object. Gives the steps that drop all that has come.
+    /// Takes nothing more of any object. Returns the steps that drop all that has come.
     pub(super) fn forget_all(&mut self) -> Vec<Step> {
         std::mem::take(&mut self.objects).keys().flat_map(drop_steps).collect()
     }
 }
 
-/// The steps that a piece takes: into the object itself if it comes in one piece, else beside it; with the last one to
-/// its place.
+/// Returns the steps that a piece takes: into the object itself if it comes in one piece, else beside it; with the last
+/// one to its place.
 pub(crate) fn piece_steps(push: PgPush) -> Vec<Step> {
     let PgPush { object, first, last, absent, size_bytes, attrs, omap_header, omap, runs, data, .. } = push;
     let mut steps = Vec::new();

@@ -1,4 +1,4 @@
-//! How much has been brought to where it was missing.
+//! Counts of what has been brought to where it was missing.
 
 /// Counts of objects that a primary has brought to where they were missing.
 #[derive(Clone, Copy, Default, Debug)]

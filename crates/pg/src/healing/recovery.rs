@@ -52,7 +52,7 @@ impl Pg {
         }
     }
 
-    /// It is this group's turn: what members lack is to be sent.
+    /// Queues what members lack, as it is this group's turn.
     pub(crate) fn queue_missing(&mut self) {
         let since = self.core.interval.since;
         let members: Vec<OsdId> = self.members.iter().map(|(osd, _)| osd).collect();
@@ -65,7 +65,7 @@ impl Pg {
         }
     }
 
-    /// What could not be read is tried again: who may have it has come.
+    /// Tries again to read objects that could not be read: an OSD that may have them has come.
     pub(crate) fn try_unreadable_again(&mut self, cx: &mut Context<'_>) {
         self.unreadable.clear();
         self.pulls.tried.clear();
@@ -74,30 +74,31 @@ impl Pg {
         cx.cause(self.core.id, Effect::RunObjects { from, until });
     }
 
-    /// Whether the object is here, so that it can be sent.
+    /// Returns true if the object is here, so that it can be sent.
     pub(crate) fn is_readable(&self, object: &ObjectId) -> bool {
         !self.core.missing.contains_key(object) && !self.unreadable.contains_key(object)
     }
 
-    /// Whether something that is missing here is on its way, or can be had.
+    /// Returns true if something that is missing here is on its way, or can be had.
     pub(crate) fn can_pull_any(&self) -> bool {
         let can = |(object, version): (&ObjectId, &EVersion)| self.source_of(object, *version).is_some();
         !self.pulls.in_flight.is_empty() || self.core.missing.iter().any(can)
     }
 
-    /// Whether another member should have this version of an object.
+    /// Returns true if another member should have this version of an object.
     pub(crate) fn is_elsewhere(&self, object: &ObjectId, version: EVersion) -> bool {
         self.peering.may_recover() && self.source_of(object, version).is_some()
     }
 
-    /// What is here of an object, which others have, cannot be read: it is missing here from now on.
+    /// Notes that this OSD's copy of an object which others have cannot be read: the object is missing here from now
+    /// on.
     pub(crate) fn object_damaged(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
         self.is_damaged_here(cx, object, version);
         self.members_changed(cx);
         self.recover(cx);
     }
 
-    /// What could not be read here and nobody else had is fetched, as somebody turns out to have it.
+    /// Fetches objects that could not be read here and that nobody else had, as somebody turns out to have them.
     fn fetch_unreadable(&mut self, cx: &mut Context<'_>) {
         if self.unreadable.is_empty() || !self.core.protection().is_whole_on_each() {
             return;
@@ -117,7 +118,7 @@ impl Pg {
             self.reread_if_unfound(cx, object);
         }
         self.unreadable.remove(object);
-        // Nobody is sent one part of what was here and one of what comes.
+        // A receiver is not sent one part of the former object and one of the new.
         for queue in self.pushes.values_mut() {
             if queue.reading.as_ref().is_some_and(|reading| reading.object == *object) {
                 (queue.reading, queue.waits_for) = (None, None);
@@ -126,7 +127,8 @@ impl Pg {
         }
     }
 
-    /// Whether an operation on the object may start, as far as it is where it must be. If not, it gets there first.
+    /// Returns true if an operation on the object may start, as far as the object is where it must be. If it is not, it
+    /// is brought there first.
     pub(crate) fn is_where_needed(&mut self, cx: &mut Context<'_>, object: &ObjectId, may_write: bool) -> bool {
         if self.unreadable.contains_key(object) {
             return false;
@@ -160,7 +162,7 @@ impl Pg {
             queue.hurry(object);
             self.push_on(cx, *osd);
         }
-        // What is being read for one already does not go on at recovery's pace either.
+        // A reading of the object that has begun for a member does not go on at recovery's pace either.
         let held = self.pushes.iter().filter(|(_, queue)| queue.reads(object)).map(|(osd, _)| *osd);
         for osd in held.collect::<Vec<_>>() {
             self.pushes.get_mut(&osd).expect("just seen").reading_is_urgent = true;
@@ -171,17 +173,17 @@ impl Pg {
 
     // ---- what the primary lacks ----
 
-    /// A member that should have what is missing here, and was not asked in vain before.
+    /// Returns a member that should have what is missing here, and was not asked in vain before.
     pub(crate) fn source_of(&self, object: &ObjectId, version: EVersion) -> Option<OsdId> {
         let tried = |osd: &OsdId| self.pulls.tried.get(object).is_some_and(|tried| tried.contains(osd));
         if !self.core.protection().is_whole_on_each() {
-            // This OSD computes its shard of what others have.
+            // The primary computes its own shard, of others' ones.
             let whoami = self.core.interval.primary.filter(|osd| !tried(osd));
             return whoami.filter(|osd| self.can_decode(object, Some(*osd)));
         }
         let has = |(osd, standing): &(OsdId, Standing)| match standing {
             Standing::Serving => !self.members.lacking(object).contains(osd),
-            // Its log says little, but what it sends tells its version.
+            // The member's log says little, but what it sends tells its version.
             Standing::Behind => self.peering.told.get(osd).is_some_and(|told| {
                 let info = told.info.as_ref().filter(|info| info.covers(object));
                 info.is_some_and(|info| info.last_update >= version) && !told.missing.contains_key(object)
@@ -226,7 +228,7 @@ impl Pg {
         }
     }
 
-    /// A client waits for what is pulled.
+    /// Tells the source of what is pulled that a client waits for it.
     fn hurry_pull(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         let source = self.pulls.hurry(object);
         match (self.core.protection(), source) {
@@ -241,7 +243,7 @@ impl Pg {
         }
     }
 
-    /// A member turned out not to have what the primary lacks.
+    /// Notes that a member turned out not to have what the primary lacks.
     pub(crate) fn pull_failed(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
         if self.former_version(&object).is_some() {
             return self.former_is_not_there(cx, &object);
@@ -259,11 +261,11 @@ impl Pg {
         if self.peering.is_peered() {
             self.members_changed(cx);
         }
-        // Others are asked, or what waits for it does so with its clients.
+        // Other members are asked, or operations that need the object wait with their clients.
         self.object_is_here(cx, &object);
     }
 
-    /// What was missing here is here, though not durably yet: it can be read, and sent to others.
+    /// Notes that an object which was missing here is here, though not durably yet: it can be read, and sent to others.
     fn pulled(&mut self, cx: &mut Context<'_>, object: &ObjectId, bytes: u64) {
         self.recovered.add(bytes);
         self.pulls.forget(object);
@@ -283,7 +285,8 @@ impl Pg {
         }
     }
 
-    /// What was missing here is here durably: others may get another version, and nobody is kept for having this one.
+    /// Notes that an object which was missing here is here durably: others may get another version, and nobody is kept
+    /// for having this one.
     fn pull_durable(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         if !self.pulls.settled(object) {
             return;
@@ -293,7 +296,7 @@ impl Pg {
         }
         let has_all = self.core.missing.is_empty() && self.pulls.are_durable();
         if self.pulls.are_durable() {
-            // Others are backfilled from now on, also if what is still missing here is unfound.
+            // Other members are backfilled from now on, also if what is still missing here is unfound.
             self.recover(cx);
         }
         if has_all || self.peering.is_peered() {
@@ -303,7 +306,7 @@ impl Pg {
 
     // ---- what others lack ----
 
-    /// As member: the primary lacks objects.
+    /// As member: sends objects that the primary lacks.
     pub(crate) fn pull_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgPull) {
         if !self.follows(from, message.pg.since) {
             return;
@@ -341,11 +344,11 @@ impl Pg {
         }
     }
 
-    /// Whether clients' latency allows that something is sent now. What a client waits for is, and so is everything
-    /// while a further failure would cost data or service.
+    /// Returns true if clients' latency allows that something is sent now. An object that a client waits for is always
+    /// sent, and so is everything while a further failure would cost data or service.
     fn may_send_now(&mut self, cx: &mut Context<'_>, to: OsdId) -> bool {
         let queue = &self.pushes[&to];
-        // Also when it must wait for the rest of another.
+        // A piece is urgent also when it must wait for the rest of another object.
         let is_urgent = queue.reading.is_some() && queue.reading_is_urgent || queue.has_urgent();
         if is_urgent || self.core.is_primary(cx.whoami) && self.is_at_risk() {
             return true;
@@ -353,14 +356,15 @@ impl Pg {
         cx.may_heal_now(self.core.id)
     }
 
-    /// Clients' latency may allow more by now.
+    /// Goes on sending, as clients' latency may allow more by now.
     pub(crate) fn send_on(&mut self, cx: &mut Context<'_>) {
         let receivers: Vec<OsdId> = self.pushes.keys().copied().collect();
         receivers.into_iter().for_each(|osd| self.push_on(cx, osd));
         self.rebuild_held(cx);
     }
 
-    /// One step: begin an object, send a piece, or go on with what is backfilled. `Ok(false)`: nothing can be sent.
+    /// Takes one step: begins an object, sends a piece, or goes on with what is backfilled. `Ok(false)`: nothing can be
+    /// sent.
     fn push_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.core.pg_interval();
         let is_primary = self.core.is_primary(cx.whoami);
@@ -429,7 +433,7 @@ impl Pg {
         Ok(true)
     }
 
-    /// The last piece of what is sent cannot be right.
+    /// Acts on the last piece of what is sent, which cannot be right.
     fn push_is_wrong(&mut self, cx: &mut Context<'_>, to: OsdId, why: Unsound) {
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         let reading = queue.reading.take().expect("it is being read");
@@ -440,14 +444,14 @@ impl Pg {
             queue.reading = Some(reading);
             return self.push_failed(cx, to, &why.to_string());
         };
-        // It is computed anew of the others, and that begins when the first of these is known to be bad.
+        // The shard is computed anew of the others, and that begins when the first of these is known to be bad.
         queue.want(object.clone());
         if !self.sources_are_bad(cx, &object, version, &wrong) {
             self.cannot_be_read(cx, &object, Some(version));
         }
     }
 
-    /// What is to be sent next cannot be read.
+    /// Acts on an object, next to be sent, that cannot be read.
     fn push_failed(&mut self, cx: &mut Context<'_>, to: OsdId, why: &str) {
         let pg = self.core.pg_interval();
         let is_primary = self.core.is_primary(cx.whoami);
@@ -479,7 +483,7 @@ impl Pg {
         }
     }
 
-    /// A lookup for pushes to `to` is done.
+    /// Goes on with pushes to `to`, whose lookup is done.
     pub(crate) fn push_lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -500,7 +504,7 @@ impl Pg {
         self.push_on(cx, to);
     }
 
-    /// A piece has come. The acknowledgement follows when it is durable.
+    /// Takes a piece that has come. The acknowledgement follows when it is durable.
     pub(crate) fn pushed(&mut self, cx: &mut Context<'_>, from: OsdId, push: PgPush) {
         let since = push.pg.since;
         let as_primary = self.core.is_primary(cx.whoami) && since == self.core.interval.since;
@@ -513,7 +517,7 @@ impl Pg {
                 tracing::error!(pg = %self.core.id, %from, %head, %wanted, "updates are missing");
                 return self.session_ended(cx, from);
             }
-            // Nobody builds on this before the monitors have recorded that this member serves.
+            // The group does not build on this before the monitors have recorded that this member serves.
             self.core.info.complete = true;
             self.core.info.last_backfill = None;
             self.core.info.last_epoch_started = since;
@@ -576,7 +580,7 @@ impl Pg {
         }
     }
 
-    /// A pushed object, or everything, is durable here.
+    /// Acts on a pushed object, or everything, being durable here.
     pub(crate) fn push_durable(&mut self, cx: &mut Context<'_>, from: OsdId, since: Epoch, object: Option<ObjectId>) {
         if since != self.core.interval.since {
             return;
@@ -584,14 +588,14 @@ impl Pg {
         if let Some(object) = &object {
             self.pull_durable(cx, object);
         }
-        // What this OSD has computed itself needs no acknowledgement.
+        // An object that this OSD has computed itself needs no acknowledgement.
         if from != cx.whoami {
             let pg = self.core.pg_interval();
             cx.send_osd(from, PgPushAck { pg, object, stored: true });
         }
     }
 
-    /// A member has an object, or everything.
+    /// Notes that a member has an object, or everything.
     pub(crate) fn push_acked(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgPushAck) {
         let Some(queue) = self.pushes.get_mut(&from) else { return };
         if queue.since != message.pg.since {
@@ -615,7 +619,7 @@ impl Pg {
         }
         self.members.has_now(from, &object);
         if !self.core.protection().is_whole_on_each() {
-            // Of one shard more what could not be computed may be.
+            // An object that could not be computed may be, with one shard more.
             self.unreadable.remove(&object);
         }
         if self.is_active() {
@@ -635,7 +639,7 @@ impl Pg {
         }
     }
 
-    /// A member that was behind has everything up to `head`, and gets every update since.
+    /// Notes that a member that was behind has everything up to `head`, and gets every update since.
     fn all_copied(&mut self, cx: &mut Context<'_>, osd: OsdId, head: EVersion) {
         if !self.is_active() {
             self.replication.need(osd, head);
@@ -647,7 +651,8 @@ impl Pg {
         self.replication.need(osd, head);
         let until = match self.core.protection().keeps_undo() && !mutant::is(Mutant::BroughtTooEarly) {
             false => self.replication.committed(),
-            // It has objects whole as updates made them that perhaps not all have, and could not take these back.
+            // The member has objects whole as updates made them that perhaps not all have, and could not take these
+            // back.
             true => self.core.log.head(),
         };
         match self.replication.is_settled_on(osd, until) {
@@ -656,12 +661,12 @@ impl Pg {
         }
     }
 
-    /// A member has everything durably that clients were answered for.
+    /// Lets a member serve, which has everything durably that clients were answered for.
     pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
         self.scrub.tell_mark(&self.core, cx, osd);
         if !self.core.protection().is_whole_on_each() && self.is_active() {
-            // What could not be read without its shards can be now.
+            // Objects that could not be read without the member's shards can be now.
             let (from, until) = self.core.range();
             cx.cause(self.core.id, Effect::RunObjects { from, until });
         }

@@ -6,7 +6,7 @@ use types::{ObjectId, OsdId};
 
 #[derive(Debug, Default)]
 pub(crate) struct SentBack {
-    /// As sender, and as receiver of what this OSD has asked for: until when nothing is sent to whom.
+    /// Times until which nothing is sent to an OSD: kept by a sender, and by a receiver of what it has asked for.
     pub(super) until: BTreeMap<OsdId, Duration>,
     /// As receiver: objects whose first pieces were dropped.
     pub(super) refused: BTreeSet<ObjectId>,
@@ -21,7 +21,7 @@ impl SentBack {
         self.refused.contains(object)
     }
 
-    /// A piece was taken: the object is sent from its beginning.
+    /// Notes that a piece was taken: the object is sent from its beginning.
     pub fn taken(&mut self, object: &ObjectId) {
         self.refused.remove(object);
     }

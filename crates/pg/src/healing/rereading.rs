@@ -14,21 +14,21 @@ use store::{LookupId, ReadError, Transaction};
 use types::ObjectId;
 use wire::Rope;
 
-/// From when something could not be read, or all was tried, to when it is tried again.
+/// Time from when something could not be read, or all was tried, to when it is tried again.
 const REREAD_AFTER: Duration = Duration::from_secs(60);
 
-/// What came of a step.
+/// Outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reread {
     /// There is more to read.
     Some,
     Whole,
-    /// It is shorter than it should be.
+    /// The object is shorter than it should be.
     Bad,
 }
 
 impl Pg {
-    /// What is here of an object cannot be read, and it is missing for that.
+    /// Has an object read again while it is unfound: it is missing here because this OSD's copy cannot be read.
     pub(crate) fn reread_if_unfound(&mut self, cx: &Context<'_>, object: &ObjectId) {
         self.rereading.damaged.insert(object.clone());
         self.reread_later(cx);
@@ -38,7 +38,7 @@ impl Pg {
         self.unreadable.contains_key(object) || self.rereading.damaged.contains(object) && self.is_unfound(object)
     }
 
-    /// Something cannot be read.
+    /// Has objects that cannot be read looked at again after a while.
     pub(crate) fn reread_later(&mut self, cx: &Context<'_>) {
         if self.rereading.reading.is_none() && self.rereading.objects.is_empty() {
             self.rereading.next_at.get_or_insert(cx.now + REREAD_AFTER);
@@ -55,7 +55,7 @@ impl Pg {
         }
     }
 
-    /// A lookup is done; for data reads, with its outcome.
+    /// Goes on with a lookup that is done; for data reads, with its outcome.
     pub(crate) fn reread_lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -80,7 +80,7 @@ impl Pg {
     /// Goes on to where a lookup must be waited for, or the round ends.
     fn reread_on(&mut self, cx: &mut Context<'_>) {
         while let Some(object) = self.rereading.objects.last().cloned() {
-            // It may have been given up, or come from elsewhere.
+            // The object may have been given up, or come from elsewhere.
             match if self.is_reread(&object) { self.reread_step(cx, &object) } else { Ok(Reread::Bad) } {
                 Ok(Reread::Some) => continue,
                 Ok(Reread::Whole) => self.was_read(cx, &object),
@@ -113,7 +113,7 @@ impl Pg {
             if missing.is_some_and(|wanted| ObjectInfo::of(&stat).ok().map(|info| info.version) != Some(*wanted)) {
                 return Ok(Reread::Bad);
             }
-            // Where it is missing here, it is what is here that may be well.
+            // Where the object is missing here, this OSD's own copy is read, which may be well again.
             let lacks = self.members.lacking(object).first().copied().filter(|_| missing.is_none());
             let shard = lacks.and_then(|osd| self.core.interval.shard_of(osd));
             let reading = ObjectReading::new(object.clone(), stat);
@@ -137,7 +137,7 @@ impl Pg {
         })
     }
 
-    /// The object can be sent after all.
+    /// Notes that the object can be sent after all.
     fn was_read(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         tracing::warn!(pg = %self.core.id, %object, "can be read again");
         self.unreadable.remove(object);

@@ -11,7 +11,7 @@ use types::{ObjectId, OsdId};
 pub(crate) struct Rereading {
     /// Objects that are missing here since a read failed in this interval: what is here of them may be read after all.
     pub(super) damaged: BTreeSet<ObjectId>,
-    /// When the next round begins; `None`: there is nothing to read, or a round is under way.
+    /// Time when the next round begins; `None`: there is nothing to read, or a round is under way.
     pub(super) next_at: Option<Duration>,
     /// The rest of the round.
     pub(super) objects: Vec<ObjectId>,

@@ -1,4 +1,4 @@
-//! Who may heal now: an OSD lets a few groups at a time bring objects from it as their primary, and a few to it, those
+//! Turns to heal: an OSD lets a few groups at a time bring objects from it as their primary, and a few to it, the ones
 //! that need it most first.
 
 use crate::messages::PgInterval;
@@ -11,12 +11,12 @@ use types::{OsdId, PgId};
 struct Slots<K> {
     count: usize,
     held: BTreeMap<K, u64>,
-    /// With the order in which they came.
+    /// Requests that wait, with their priority and the order in which they came.
     waiting: BTreeMap<K, (u64, u64)>,
     came: u64,
 }
 
-/// What has changed for whom.
+/// A slot that was given or taken away, which its holder is to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     /// This OSD's group may heal, as far as this OSD is concerned; or no longer.
@@ -37,9 +37,9 @@ pub struct ReservationsView {
 /// One OSD's reservations.
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
-    /// Of groups whose primary this OSD is.
+    /// Slots for groups whose primary this OSD is.
     local: Slots<PgId>,
-    /// Of groups of other primaries.
+    /// Slots for groups of other primaries.
     remote: Slots<(PgInterval, OsdId)>,
 }
 
@@ -94,7 +94,7 @@ impl<K: Ord + Copy> Slots<K> {
 }
 
 impl Reservations {
-    /// Those of one of so many shards of an OSD.
+    /// Returns the reservations of one of so many shards of an OSD, with its part of the slots.
     pub fn of_shards(shards: usize) -> Reservations {
         let mut reservations = Reservations::default();
         reservations.set_slots(Tuning::default().healing_groups.div_ceil(shards));
@@ -112,7 +112,7 @@ impl Reservations {
         (self.local.view(|pgid| *pgid), self.remote.view(remote))
     }
 
-    /// This OSD's group wants to heal.
+    /// Asks for a slot for this OSD's group, which wants to heal.
     pub fn ask(&mut self, pgid: PgId, priority: u64) {
         self.local.ask(pgid, priority);
     }
@@ -121,9 +121,9 @@ impl Reservations {
         self.local.forget(|key| *key == pgid);
     }
 
-    /// Another primary wants to bring objects here.
+    /// Asks for a slot for another primary, which wants to bring objects here.
     pub fn ask_for(&mut self, primary: OsdId, pg: PgInterval, priority: u64) {
-        // Of a group there is one primary at a time; of an erasure-coded one, each names its own shard.
+        // A group has one primary at a time. Primaries of an erasure-coded one name their own shards.
         let group = pg.pgid.base();
         self.remote.forget(|(other, by)| other.pgid.base() == group && (*other, *by) != (pg, primary));
         self.remote.ask((pg, primary), priority);
@@ -133,13 +133,13 @@ impl Reservations {
         self.remote.forget(|key| *key == (pg, primary));
     }
 
-    /// The group's interval has ended.
+    /// Forgets the group, whose interval has ended.
     pub fn forget(&mut self, pgid: PgId) {
         self.local.forget(|key| *key == pgid);
         self.remote.forget(|(pg, _)| pg.pgid.base() == pgid.base());
     }
 
-    /// What must be told.
+    /// Gives slots out anew, and returns the changes that must be told.
     pub fn settle(&mut self) -> Vec<Change> {
         let local = self.local.settle().into_iter().map(|(pgid, granted)| Change::Local { pgid, granted });
         let remote = self.remote.settle().into_iter();
@@ -147,7 +147,7 @@ impl Reservations {
         local.chain(remote).collect()
     }
 
-    /// Groups that hold a slot as primary, and for other primaries.
+    /// Returns how many groups hold a slot as primary, and for which other primaries groups do.
     #[cfg(test)]
     pub fn held(&self) -> (usize, std::collections::BTreeSet<OsdId>) {
         (self.local.held.len(), self.remote.held.keys().map(|(_, primary)| *primary).collect())

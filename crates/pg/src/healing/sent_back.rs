@@ -11,11 +11,11 @@ use osdmap::OsdState;
 use std::time::Duration;
 use types::{ObjectId, OsdId};
 
-/// Nothing is sent for so long to an OSD that had no room.
+/// Time for which nothing is sent to an OSD that had no room.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 impl Pg {
-    /// Whether objects are not to be brought to an OSD, as far as it is known how full it is.
+    /// Returns true if objects are not to be brought to an OSD, as far as it is known how full it is.
     pub(crate) fn is_too_full(&self, cx: &Context<'_>, osd: OsdId, work: Work) -> bool {
         let has = |state| cx.map.osd(osd).is_some_and(|osd| osd.state.contains(state));
         let by_map = match work {
@@ -25,17 +25,17 @@ impl Pg {
         by_map || self.sent_back.holds(osd, cx.now)
     }
 
-    /// About once a second: what waited for room may go on.
+    /// Goes on, about once a second, with what waited for room.
     pub(crate) fn try_full_again(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         self.sent_back.until.retain(|_, until| now < *until);
-        // What is under way stops where an OSD has become full.
+        // Work that is under way stops where an OSD has become full.
         if self.blocked != Blocked::default() || self.healing.work().is_some() {
             self.recover(cx);
         }
     }
 
-    /// As receiver: there is no room for a piece of an object (is it the last?).
+    /// As receiver: sends back a piece of an object for which there is no room (is it the last?).
     pub(crate) fn send_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, last: bool) {
         tracing::debug!(pg = %self.core.id, %from, %object, "is not taken: there is no room");
         cx.store.want_room();
@@ -56,7 +56,7 @@ impl Pg {
         }
     }
 
-    /// As sender: the receiver had no room for the object.
+    /// As sender: notes that the receiver had no room for the object.
     pub(crate) fn was_sent_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
         let is_primary = self.core.is_primary(cx.whoami);
         let queue = self.pushes.get_mut(&from).expect("the caller has seen it");

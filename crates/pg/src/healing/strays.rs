@@ -38,7 +38,7 @@ pub(crate) struct Strays {
 
 #[derive(Debug)]
 struct Removal {
-    /// That the copy is none any more is kept.
+    /// Set once the group's information says that this copy answers for no object.
     is_marked: bool,
     from: ObjectId,
     end: ObjectId,
@@ -87,7 +87,7 @@ impl Strays {
         }
     }
 
-    /// The group's primary says that this copy is not needed.
+    /// Begins to remove this copy, of which the group's primary says that it is not needed.
     pub fn remove(&mut self, map: &OsdMap, pgid: PgId) {
         let Some(pool) = map.pools.get(&pgid.pool.base()) else { return };
         let (from, end) = osdmap::pg_range(pgid, pool.pg_num);
@@ -96,7 +96,7 @@ impl Strays {
         self.removing.entry(pgid).or_insert(removal);
     }
 
-    /// This OSD has become a member again, or the group is gone.
+    /// Drops copies that are no strays any more: this OSD has become a member again, or the group is gone.
     pub fn keep_only(&mut self, is_stray: impl Fn(&PgId) -> bool) {
         self.removing.retain(|pgid, _| is_stray(pgid));
     }
@@ -145,7 +145,7 @@ enum Slice {
 impl Removal {
     fn slice(&mut self, cx: &mut Context<'_>, pg: PgId) -> Result<Slice, NoAnswer> {
         if !self.is_marked {
-            // Before anything goes: should this OSD become a member again, it answers for no object.
+            // The mark is set before anything goes: should this OSD become a member again, it answers for no object.
             let kept = ready(cx.store.pg_get(pg, &INFO_KEY))?;
             let info = kept.map(|kept| PgInfo::from_slice(&kept)).transpose();
             let mut steps = Vec::new();
@@ -179,7 +179,7 @@ impl Removal {
 }
 
 impl Pg {
-    /// Whether the copy that another OSD has is needed by nobody.
+    /// Returns true if nobody needs the copy that another OSD has.
     pub(crate) fn needs_no_copy_of(&self, whoami: OsdId, osd: OsdId, shard: Option<u8>) -> bool {
         let is_clean = self.core.is_primary(whoami) && self.state_bits(whoami) & pg_state::CLEAN != 0;
         let nobody_served_before = self.peering.history.as_ref().is_some_and(|history| history.past.is_empty());

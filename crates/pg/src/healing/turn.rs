@@ -1,4 +1,4 @@
-//! When a group heals: what it has to do, and whether it is its turn.
+//! Turns of a group to heal: what it has to do, and when it may.
 //!
 //! A group first needs a slot of its own OSD, then one of each member that it brings objects to, asked for one after
 //! the other in the order of their numbers, so that no two groups wait for each other. What a client waits for needs
@@ -23,7 +23,8 @@ const BACKFILL_DEGRADED: u64 = 140;
 const BACKFILL: u64 = 100;
 
 impl Pg {
-    /// What there is to do, the most urgent first, and to whom objects then go; and what is not done for want of room.
+    /// Returns the most urgent work that there is, with the OSDs that objects then go to; and the work that is not done
+    /// for want of room.
     fn wanted_work(&self, cx: &Context<'_>) -> (Option<(Work, Vec<OsdId>)>, Blocked) {
         let mut blocked = Blocked::default();
         if !self.peering.may_recover() {
@@ -42,20 +43,22 @@ impl Pg {
         let behind = self.members.iter().filter(|(_, s)| is_behind(*s)).map(|(osd, _)| osd);
         let (too_full, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.is_too_full(cx, *osd, Work::Backfill));
         blocked.backfill = !too_full.is_empty();
-        // What comes here soon can be neither compared nor sent yet; and who is behind answers for nothing from then
-        // on. What nobody has is passed, if it is known which version of it is lacking.
+        // An object that comes here soon can be neither compared nor sent yet, and a member that is behind answers for
+        // nothing once its backfill has begun. An object that nobody has is passed, if it is known which version of it
+        // is lacking.
         let can_compare = !pulls && self.unreadable.values().all(Option::is_some) && self.pulls.are_durable();
         ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
     }
 
-    /// The same without what the operator holds back.
+    /// Returns [`wanted_work`](Pg::wanted_work) without the work that the operator holds back.
     fn admitted_work(&self, cx: &Context<'_>) -> (Option<(Work, Vec<OsdId>)>, Blocked) {
         let (wanted, mut blocked) = self.wanted_work(cx);
         blocked.held = wanted.as_ref().map(|(work, _)| *work).filter(|work| self.is_held_back(cx, *work));
         (wanted.filter(|_| blocked.held.is_none()), blocked)
     }
 
-    /// Whether the operator wants this not to be done. What a client waits for is sent all the same.
+    /// Returns true if the operator wants this work not to be done. An object that a client waits for is sent all the
+    /// same.
     fn is_held_back(&self, cx: &Context<'_>, work: Work) -> bool {
         let has = |flag| cx.map.flags.contains(flag);
         let has_all = self.serving_copies() >= usize::from(self.core.interval.shape.size);
@@ -76,10 +79,10 @@ impl Pg {
         }
     }
 
-    /// Whether one more failure would end service, or lose what only one member has.
+    /// Returns true if one more failure would end service, or lose data that only one member has.
     pub(crate) fn is_at_risk(&self) -> bool {
         let serving = self.serving_copies();
-        // As many as it takes to read: one more away, and data is.
+        // At the number that it takes to read, one more failure loses data.
         let last = self.core.protection().needed();
         serving < usize::from(self.core.interval.shape.min_size) || serving == last && self.core.interval.shape.size > 1
     }
@@ -91,7 +94,7 @@ impl Pg {
             self.queue_report(cx);
         }
         if wanted.is_none() && blocked == Blocked::default() && self.is_active() {
-            // All is done.
+            // All work is done.
             self.forced = Forced::default();
         }
         let (work, targets) = wanted.map_or((None, Vec::new()), |(work, targets)| (Some(work), targets));
@@ -109,7 +112,7 @@ impl Pg {
         self.queue_report(cx);
     }
 
-    /// An operator wants recovery, or backfill, of this group before others', or not any more.
+    /// Has recovery, or backfill, of this group go before others', as an operator wants, or not any more.
     pub(crate) fn force(&mut self, cx: &mut Context<'_>, backfill: bool, cancel: bool) {
         match backfill {
             true => self.forced.backfill = !cancel,
@@ -136,7 +139,7 @@ impl Pg {
         }
     }
 
-    /// This OSD's own slot has come, or is gone.
+    /// Acts on this OSD's own slot, which has come or is gone.
     pub(crate) fn local_slot(&mut self, cx: &mut Context<'_>, granted: bool) {
         if self.healing.work.is_none() {
             return;
@@ -168,7 +171,7 @@ impl Pg {
         }
     }
 
-    /// A member has given a slot, or takes it back.
+    /// Takes a slot that a member has given, or takes back.
     pub(crate) fn slot_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserved) {
         if message.pg.since != self.core.interval.since || !self.healing.local {
             return;
@@ -183,14 +186,14 @@ impl Pg {
         }
     }
 
-    /// As member: the primary wants to bring objects here.
+    /// As member: asks for a slot for the primary, which wants to bring objects here.
     pub(crate) fn slot_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserve) {
         if self.follows(from, message.pg.since) {
             cx.shared.reservations.ask_for(from, message.pg, message.priority);
         }
     }
 
-    /// What `ceph -s` shows of this.
+    /// Returns the bits by which `ceph -s` shows the group's healing.
     pub(crate) fn healing_bits(&self) -> u64 {
         let unfound = self.unfound_count() > 0;
         let is_behind = |(_, standing)| matches!(standing, Standing::Behind | Standing::Backfilling);

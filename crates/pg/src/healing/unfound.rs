@@ -7,7 +7,7 @@ use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 
-/// What a primary tells operators of its group.
+/// State of a group, as its primary tells it to operators.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgView {
     pub pgid: PgId,
@@ -27,18 +27,18 @@ pub struct PgView {
     pub misplaced: u64,
     pub unfound: Vec<(ObjectId, EVersion)>,
     pub members: Vec<MemberView>,
-    /// Those that are down and without which the group cannot serve.
+    /// OSDs that are down and without which the group cannot serve.
     pub blocked_by: Vec<OsdId>,
 }
 
-/// What the primary knows of another member.
+/// The primary's knowledge of another member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberView {
     pub osd: OsdId,
-    /// It has the whole log, and no client is answered without it.
+    /// True if the member has the whole log, and no client is answered without it.
     pub serves: bool,
     pub missing: u64,
-    /// While it is backfilled: objects before this one have been compared.
+    /// Set while the member is backfilled: objects before this one have been compared.
     pub backfill: Option<ObjectId>,
 }
 
@@ -54,7 +54,7 @@ pub enum GiveUpError {
 }
 
 impl Pg {
-    /// Objects that nobody who is there can supply, each in the version that is wanted.
+    /// Returns the objects that nobody who is there can supply, each in the version that is wanted.
     pub(crate) fn unfound(&self) -> impl Iterator<Item = (&ObjectId, EVersion)> {
         let own = self.core.missing.keys().chain(self.unreadable.keys());
         let objects: BTreeSet<&ObjectId> = own.chain(self.lacked_by_many()).collect();
@@ -62,8 +62,8 @@ impl Pg {
         unfound.filter_map(|object| Some((object, self.wanted_version(object)?)))
     }
 
-    /// Of an erasure-coded group: objects of which perhaps so many members lack their shard that the others' are too
-    /// few.
+    /// Returns the objects of an erasure-coded group of which perhaps so many members lack their shard that the others'
+    /// are too few.
     fn lacked_by_many(&self) -> impl Iterator<Item = &ObjectId> {
         let mut lacking: BTreeMap<&ObjectId, usize> = BTreeMap::new();
         if !self.core.protection().is_whole_on_each() {
@@ -74,7 +74,7 @@ impl Pg {
         lacking.into_keys()
     }
 
-    /// Whether nobody who is there, this primary included, can supply the object as it should be.
+    /// Returns true if nobody who is there, this primary included, can supply the object as it should be.
     pub(crate) fn is_unfound(&self, object: &ObjectId) -> bool {
         if self.pulls.source_in_flight(object).is_some() {
             return false;
@@ -89,7 +89,7 @@ impl Pg {
         }
     }
 
-    /// The version in which members, or this primary, lack the object, as far as it is known.
+    /// Returns the version in which members, or this primary, lack the object, as far as it is known.
     pub(crate) fn wanted_version(&self, object: &ObjectId) -> Option<EVersion> {
         let unreadable = || self.unreadable.get(object).copied().flatten();
         self.core.missing.get(object).copied().or_else(unreadable).or_else(|| self.members.wanted(object))
@@ -99,8 +99,8 @@ impl Pg {
         self.unfound().count() as u64
     }
 
-    /// What members lack cannot be read here, and nobody else has it. Clients hold back what is for it, other objects
-    /// go on without it, and it is looked at again from time to time.
+    /// Notes that an object which members lack cannot be read here, and that nobody else has it. Its operations wait
+    /// with their clients, other objects go on without it, and it is looked at again from time to time.
     pub(crate) fn cannot_be_read(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: Option<EVersion>) {
         tracing::error!(pg = %self.core.id, %object, ?version, "nobody has it so that it can be read");
         self.unreadable.insert(object.clone(), version);
@@ -144,7 +144,7 @@ impl Pg {
         }
     }
 
-    /// On the operator's word: what nobody has is given up, as updates like any other. Gives how many objects and
+    /// Gives up what nobody has, on the operator's word, by updates like any others. Returns how many objects and
     /// states of objects that is. They go once what else there is of their objects is here.
     pub(crate) fn give_up_unfound(&mut self, cx: &mut Context<'_>) -> Result<usize, GiveUpError> {
         if !self.is_active() {
@@ -162,7 +162,7 @@ impl Pg {
         Ok(count)
     }
 
-    /// These are given up by the update that comes now.
+    /// Notes that these objects are given up by the update that comes now.
     pub(crate) fn is_given_up(&mut self, cx: &mut Context<'_>, lost: &BTreeMap<ObjectId, EVersion>) {
         for (object, version) in lost {
             tracing::warn!(pg = %self.core.id, %object, %version, "is given up: nobody has it");
@@ -179,7 +179,7 @@ impl Pg {
         self.goes_on_soon(cx);
     }
 
-    /// What is unfound has changed: recovery goes on with that in the next turn, as this one is within the run of an
+    /// Has recovery go on in the next turn, as other objects are unfound than before. This turn is within the run of an
     /// operation, or of recovery itself.
     pub(crate) fn goes_on_soon(&mut self, cx: &mut Context<'_>) {
         self.unfound_changed = true;

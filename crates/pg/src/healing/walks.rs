@@ -1,4 +1,4 @@
-//! How far a comparison of members has come, object by object.
+//! Progress of comparisons of members, object by object.
 
 use crate::context::Context;
 use crate::group::lookup::{NoAnswer, ready};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use store::LookupId;
 use types::{EVersion, ObjectId, OsdId, SnapId};
 
-/// How far a member has been brought.
+/// Progress of a member that is backfilled.
 #[derive(Debug)]
 pub(crate) struct Backfill {
     /// Objects before this one are the same there, or in the queue, or on their way.
@@ -30,7 +30,7 @@ pub(super) struct Listed {
     pub(super) end: Option<ObjectId>,
 }
 
-/// As member: what the primary wants to know.
+/// As member: the primary's question of which objects are here, while it is being answered.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(super) primary: OsdId,
@@ -54,7 +54,7 @@ impl Backfill {
 }
 
 impl Scan {
-    /// One lookup. `Ok(false)`: all is known.
+    /// Takes one lookup's step. `Ok(false)`: all is known.
     pub(super) fn step(&mut self, cx: &mut Context<'_>, range_end: &ObjectId) -> Result<bool, NoAnswer> {
         let Some(names) = &mut self.names else {
             // Objects that the primary does not come to before its own list is full are listed once more.
@@ -76,9 +76,9 @@ impl Scan {
     }
 }
 
-/// A page of objects that does not end between two states of an object, so that what follows builds on nothing that was
-/// before. The last page of a range, which is shorter than `count`, is left as it is. With it, where the next one
-/// begins.
+/// Returns a page of objects that does not end between two states of an object, so that what follows builds on nothing
+/// that was before; and where the next one begins. The last page of a range, which is shorter than `count`, is left as
+/// it is.
 pub(super) fn whole_objects(
     cx: &mut Context<'_>,
     (from, until): (&ObjectId, &ObjectId),
@@ -100,7 +100,7 @@ pub(super) fn whole_objects(
     Ok((page, Some(begin)))
 }
 
-/// The cursor right behind an object.
+/// Returns the cursor right behind an object.
 pub(crate) fn behind(object: &ObjectId) -> ObjectId {
     ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
 }

@@ -24,9 +24,9 @@ pub(crate) struct Healing {
     pub(super) priority: u64,
     /// Members whose slots are needed, in order.
     pub(super) targets: Vec<OsdId>,
-    /// This OSD's own slot is there.
+    /// True if this OSD's own slot is there.
     pub(super) local: bool,
-    /// This many of the members have given theirs.
+    /// Count of the members that have given their slots.
     pub(super) granted: usize,
 }
 

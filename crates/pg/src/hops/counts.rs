@@ -9,7 +9,7 @@ pub struct OpCount {
     /// Bytes that came with them, and that were sent with their answers.
     pub in_bytes: u64,
     pub out_bytes: u64,
-    /// From when they came until their answers were ready, of all together.
+    /// Time from when they came until their answers were ready, of all together.
     pub took: Duration,
 }
 
@@ -18,7 +18,7 @@ pub struct OpCount {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct OpCounts {
     pub reads: OpCount,
-    /// Those that may change something.
+    /// Operations that may change something.
     pub updates: OpCount,
 }
 
@@ -27,7 +27,7 @@ impl OpCount {
         *self = self.and(OpCount { ops: 1, in_bytes, out_bytes, took });
     }
 
-    /// Of both together.
+    /// Returns the counts of both together.
     #[must_use]
     pub fn and(self, other: OpCount) -> OpCount {
         OpCount {
@@ -40,13 +40,13 @@ impl OpCount {
 }
 
 impl OpCounts {
-    /// Those of this shard and of another.
+    /// Returns the counts of this shard and of another together.
     #[must_use]
     pub fn and(self, other: OpCounts) -> OpCounts {
         OpCounts { reads: self.reads.and(other.reads), updates: self.updates.and(other.updates) }
     }
 
-    /// Of all kinds together.
+    /// Returns the counts of all kinds together.
     pub fn all(&self) -> OpCount {
         self.reads.and(self.updates)
     }

@@ -1,4 +1,4 @@
-//! How operations that are kept, or not answered yet, are shown.
+//! Operations that are kept, or not answered yet, as they are shown.
 
 use super::sample::OpSample;
 use super::times::OpTimes;
@@ -8,19 +8,19 @@ use std::time::Duration;
 /// [`Tuning::complain_after`](crate::Tuning::complain_after) says otherwise.
 pub const COMPLAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// How far an operation has come that is not answered.
+/// Progress of an operation that is not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpState {
-    /// Its placement group does not serve.
+    /// The operation waits, as its placement group does not serve.
     WaitsForGroup,
-    /// Behind others on the same object, or for a lookup.
+    /// The operation waits behind others on the same object, or for a lookup.
     Queued,
-    /// For members of the group.
+    /// The operation waits for members of the group.
     WaitsForMembers,
 }
 
 impl OpSample {
-    /// How long it has taken, or had by `now` if it is not answered.
+    /// Returns how long it has taken, or had by `now` if it is not answered.
     pub fn age_us(&self, now: Duration) -> u64 {
         match self.answered.happened() {
             true => self.total_us().into(),

@@ -1,4 +1,4 @@
-//! What members of a group tell of their part in an update.
+//! Times that members of a group tell of their part in an update.
 
 use std::time::Duration;
 use store::CommitTimes;
@@ -8,12 +8,12 @@ use wire::{Decode, DecodeError, Encode, Reader, Writer};
 /// A member tells how long an update took it, even if nobody asked, from here on.
 pub(crate) const SLOW: Duration = Duration::from_millis(50);
 
-/// How long the steps of an update took on a member that is not the primary, in microseconds of its own clock.
+/// Times that the steps of an update took on a member that is not the primary, in microseconds of its own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemberHops {
-    /// From the first byte of the message to the last.
+    /// Time from the first byte of the message to the last.
     pub receive_us: u32,
-    /// Until its writes went to the device.
+    /// Time until its writes went to the device.
     pub queue_us: u32,
     pub write_us: u32,
     pub flush_us: u32,
@@ -53,7 +53,7 @@ pub(crate) struct MemberTimes {
 }
 
 impl MemberTimes {
-    /// What there is to tell now that the update is durable, if anything.
+    /// Returns the times to tell now that the update is durable: if the primary wants them, or the update was slow.
     pub fn hops(&self, times: &CommitTimes) -> Option<MemberHops> {
         let is_slow = times.durable.saturating_sub(self.began) >= SLOW;
         let us = |from: Duration, to: Duration| u32::try_from(to.saturating_sub(from).as_micros()).unwrap_or(u32::MAX);
@@ -70,7 +70,7 @@ impl MemberTimes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MemberAck {
     pub osd: OsdId,
-    /// When it came here.
+    /// Time when it came here.
     pub at: Duration,
     pub hops: MemberHops,
 }

@@ -1,5 +1,5 @@
-//! Where the time of operations goes: stamps that every operation carries, and the few that are kept.
-//!
+//! Hops of operations: stamps that every operation carries and by which its time is told, and the few operations that
+//! are kept.
 //! A stamp is the time that the driver told last, so the hops of an operation are as fine as turns of its loop. Members
 //! of a group have clocks of their own and tell durations ([`MemberHops`]).
 

@@ -1,4 +1,4 @@
-//! Which operations are kept, and for how long.
+//! Choice of the operations that are kept, and for how long.
 
 use super::counts::OpCounts;
 use super::member::MemberAck;
@@ -49,9 +49,9 @@ pub(crate) struct Recorder {
     floor_us: u32,
 }
 
-/// What is known about an update's way to the other members.
+/// An update's way to the other members, as far as it is known.
 pub(crate) struct Replicated<'a> {
-    /// Who acknowledged last, if it was not this OSD.
+    /// The OSD that acknowledged last, if it was not this one.
     pub last_member: Option<OsdId>,
     pub acks: &'a [MemberAck],
 }
@@ -71,7 +71,7 @@ impl Recorder {
         }
     }
 
-    /// Whether an operation that has come is to be kept.
+    /// Returns true if an operation that has come is to be kept.
     pub fn chooses(&mut self, reqid: &ReqId) -> bool {
         self.seen = self.seen.saturating_add(1);
         // Fibonacci hashing: the upper bits of the product are well mixed.
@@ -82,7 +82,7 @@ impl Recorder {
         chosen
     }
 
-    /// To be called about once a second.
+    /// Adapts how many operations are chosen, by the last second, and drops old minutes. To be called once a second.
     pub fn tick(&mut self, now: Duration) {
         let mut shift = 0;
         while self.per_second > 0 && self.seen >> shift > self.per_second {
@@ -105,7 +105,7 @@ impl Recorder {
         }
     }
 
-    /// An operation is being answered. Costs nearly nothing unless it was chosen or is slow.
+    /// Records an operation that is being answered. Costs nearly nothing unless it was chosen or is slow.
     pub fn answered(
         &mut self,
         now: Duration,
@@ -132,7 +132,7 @@ impl Recorder {
         self.fresh.push(sample);
     }
 
-    /// Answers so far have been given to the network.
+    /// Notes that answers so far have been given to the network.
     pub fn sent(&mut self, at: Duration) {
         if self.fresh.is_empty() {
             return;
@@ -162,22 +162,23 @@ impl Recorder {
         }
     }
 
-    /// All that were answered so far.
+    /// Returns the counts of all operations that were answered so far.
     pub fn counts(&self) -> OpCounts {
         self.counts
     }
 
-    /// One in how many operations is chosen at present.
+    /// Returns one in how many operations is chosen at present.
     pub fn one_in(&self) -> u64 {
         1 << self.shift.min(63)
     }
 
-    /// Operations that were chosen, oldest first.
+    /// Returns the operations that were chosen, oldest first.
     pub fn recent(&self) -> impl DoubleEndedIterator<Item = &OpSample> {
         self.recent.iter()
     }
 
-    /// The slowest of the last minutes, minute by minute, in each the slowest first. Chosen ones may be among them.
+    /// Returns the slowest of the last minutes, minute by minute, in each the slowest first. Chosen ones may be among
+    /// them.
     pub fn slowest(&self) -> impl Iterator<Item = &OpSample> {
         self.slowest.iter().flat_map(|minute| &minute.ops)
     }

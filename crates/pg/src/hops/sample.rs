@@ -14,23 +14,23 @@ const WHAT_BYTES_MAX: usize = 96;
 /// A stretch of an operation's time on its primary. They follow each other: together they are the whole.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Hop {
-    /// From the first byte of the message to the last.
+    /// The time from the first byte of the message to the last.
     Receive,
-    /// Until it was begun: see [`WaitReasons`]; if there is none, operations on the same object came before.
+    /// The time until it was begun: see [`WaitReasons`]; if there is none, operations on the same object came before.
     Wait,
     /// Metadata that was not in memory.
     Lookup,
     /// Data that was not in memory.
     Read,
-    /// From the update's execution until its writes went to the device: the rest of that turn of the loop, and commits
-    /// before it.
+    /// The time from the update's execution until its writes went to the device: the rest of that turn of the loop, and
+    /// commits before it.
     Queue,
     /// Data and log record on their way to the device.
     Write,
     Flush,
-    /// From when the update was durable here until the last other member had it too.
+    /// The time from when the update was durable here until the last other member had it too.
     Replicas,
-    /// Until the answer was given to the network.
+    /// The time until the answer was given to the network.
     Answer,
 }
 
@@ -66,9 +66,9 @@ impl Hop {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberSample {
     pub osd: OsdId,
-    /// Its acknowledgement came.
+    /// Stamp of its acknowledgement.
     pub acked: Stamp,
-    /// How long it says that it took. What is left of the time until `acked` went into sending, the network, and
+    /// Times that the member says it took. The rest of the time until `acked` went into sending, the network, and
     /// messages waiting to be read.
     pub hops: MemberHops,
 }
@@ -81,10 +81,10 @@ pub struct OpSample {
     pub pg: PgId,
     /// The first bytes of its name.
     pub object: Vec<u8>,
-    /// Its parts, shortened.
+    /// Parts of the operation, shortened.
     pub what: String,
     pub is_write: bool,
-    /// Of inputs and outputs.
+    /// Bytes of inputs and outputs.
     pub bytes: u64,
     pub result: i32,
     pub began: Duration,
@@ -103,7 +103,7 @@ pub struct OpSample {
     pub members: Vec<MemberSample>,
     /// The member that acknowledged last; `None` if this OSD was, or nothing was written.
     pub last_member: Option<OsdId>,
-    /// It was durable everywhere. [`Stamp::NEVER`] for reads.
+    /// Stamp of when it was durable everywhere. [`Stamp::NEVER`] for reads.
     pub replicated: Stamp,
     /// The answer was given to the network; [`Stamp::NEVER`] while it is under way.
     pub answered: Stamp,
@@ -165,18 +165,18 @@ impl OpSample {
         self.members.extend(acks.iter().map(sample));
     }
 
-    /// From the first byte to the answer.
+    /// Returns the time from the first byte to the answer.
     pub fn total_us(&self) -> u32 {
         self.answered.0
     }
 
-    /// Where it went, in order. Only for operations that are answered: the durations then add up to
+    /// Returns where the time went, in order. Only for operations that are answered: the durations then add up to
     /// [`OpSample::total_us`].
     pub fn hops(&self) -> Vec<(Hop, u32)> {
         let mut hops = Vec::with_capacity(Hop::ALL.len());
         let mut at = 0;
-        // What an operation started anew did before, it did in vain: stamps that lie behind are of no stretch of their
-        // own.
+        // An operation that started anew did in vain what it had done before: a stamp that lies behind `at` ends no
+        // stretch of its own.
         let mut until = |hop: Hop, stamp: Stamp| {
             if stamp.happened() {
                 hops.push((hop, stamp.0.saturating_sub(at)));

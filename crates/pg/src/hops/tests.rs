@@ -1,4 +1,4 @@
-//! Which operations are kept, and that their hops add up.
+//! Operations that are kept, and sums of their hops.
 
 use super::recorder::Recorder;
 use super::sample::{Hop, OpSample};
@@ -79,7 +79,7 @@ fn the_slowest_of_each_minute_are_kept_for_ten_minutes() {
     assert_eq!(slowest.len(), 80);
     let expected: Vec<u64> = (5..15).map(|minute| 5_000_000 + minute).collect();
     assert_eq!(slowest.iter().copied().filter(|us| *us > 5000).collect::<Vec<_>>(), expected);
-    // Beside it, the slowest seven of the others.
+    // The slowest seven of the others are kept beside it.
     assert!(slowest.iter().all(|us| *us >= 1092), "{slowest:?}");
     recorder.tick(Duration::from_secs(60 * 100));
     assert_eq!(recorder.slowest().count(), 0, "all of it is old");

@@ -8,7 +8,7 @@ use store::CommitTimes;
 pub struct Stamp(pub u32);
 
 impl Stamp {
-    /// What has not happened (yet).
+    /// Stamp of an event that has not happened (yet).
     pub const NEVER: Stamp = Stamp(u32::MAX);
 
     pub fn happened(self) -> bool {
@@ -37,16 +37,18 @@ impl WaitReasons {
     }
 }
 
-/// When what happened to an operation. Small and copied with it: every operation has this, whether it is kept or not.
+/// Times of what happened to an operation. Small and copied with it: every operation has this, whether it is kept or
+/// not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OpTimes {
     /// The first byte of its message came.
     pub began: Duration,
     /// The message was whole.
     pub whole: Stamp,
-    /// Its first run began.
+    /// Stamp of the beginning of its first run.
     pub started: Stamp,
-    /// Its last run ended: a read has its bytes, an update is with the store and on its way to the other members.
+    /// Stamp of the end of its last run: a read has its bytes, an update is with the store and on its way to the other
+    /// members.
     pub executed: Stamp,
     /// The update's writes went to this OSD's device, were done, and were made durable.
     pub handed_over: Stamp,
@@ -86,7 +88,7 @@ impl OpTimes {
         Stamp(u32::try_from(us).unwrap_or(u32::MAX).min(u32::MAX - 1))
     }
 
-    /// A run begins.
+    /// Notes that a run begins.
     pub fn run(&mut self, now: Duration) {
         if !self.started.happened() {
             self.started = self.stamp(now);
@@ -97,7 +99,7 @@ impl OpTimes {
         self.blocked = self.stamp(now);
     }
 
-    /// What a run was blocked by is there: an object's bytes, or metadata.
+    /// Notes that the object's bytes (`is_data`), or the metadata, that blocked a run are there.
     pub fn unblocked(&mut self, now: Duration, is_data: bool) {
         if self.blocked.happened() {
             let waited = self.stamp(now).0.saturating_sub(self.blocked.0);

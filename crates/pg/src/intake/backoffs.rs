@@ -19,26 +19,26 @@ use wire::basic::SPgId;
 use wire::messages::{BackoffOp, OsdBackoff, OsdOp};
 use wire::msgr::SessionId;
 
-/// What has been held back since the OSD started.
+/// Counts of backoffs, and of requests held back by them, since the OSD started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BackoffCounts {
     /// Backoffs that stand now.
     pub standing: u64,
-    /// All that were asked for.
+    /// All backoffs that clients were asked for.
     pub begun: u64,
     /// Requests that were dropped, each of which its client sends again.
     pub dropped: u64,
 }
 
-/// What a client is asked to hold back, and has not been let send again.
+/// A range of objects for which a client is asked to send nothing, until it is let send again.
 #[derive(Debug)]
 struct Backoff {
     id: u64,
     end: ObjectId,
-    /// The state of an object for want of which it stands; else it is the whole group that does not serve.
+    /// The state of an object for want of which the backoff stands; `None`: the whole group does not serve.
     lacks: Option<ObjectId>,
     is_acknowledged: bool,
-    /// It ends as soon as it is acknowledged.
+    /// Set when the backoff ends as soon as it is acknowledged.
     ends: bool,
 }
 
@@ -48,7 +48,7 @@ impl Backoff {
     }
 }
 
-/// Those of one session in one group, by where their ranges begin.
+/// Backoffs of one session in one group, by where their ranges begin.
 type Ranges = BTreeMap<ObjectId, Backoff>;
 
 /// All backoffs of a shard's clients.
@@ -56,7 +56,7 @@ type Ranges = BTreeMap<ObjectId, Backoff>;
 pub(crate) struct Backoffs {
     of_groups: BTreeMap<SPgId, BTreeMap<SessionId, Ranges>>,
     last_id: u64,
-    /// To be sent, in this order.
+    /// Messages to send, in this order.
     out: Vec<(SessionId, OsdBackoff)>,
     counts: BackoffCounts,
 }
@@ -65,15 +65,15 @@ pub(crate) struct Backoffs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldBack<'a> {
     pub session: SessionId,
-    /// What the client takes the group for.
+    /// The group as the client names it.
     pub pgid: SPgId,
-    /// As clients name it.
+    /// The object as clients name it.
     pub object: &'a ObjectId,
-    /// Of the map in force.
+    /// Epoch of the map in force.
     pub epoch: Epoch,
 }
 
-/// The backoff in whose range an object is.
+/// Returns the backoff in whose range an object is.
 fn covering<'a>(ranges: &'a mut Ranges, object: &ObjectId) -> Option<(bool, &'a mut Backoff)> {
     let (begin, backoff) = ranges.range_mut(..=object).next_back()?;
     let is_single = *begin == backoff.end;
@@ -96,12 +96,12 @@ impl Backoffs {
         BackoffCounts { standing: self.of_groups.values().map(of_group).sum(), ..self.counts }
     }
 
-    /// What is to be sent, in this order; behind all that was answered until now.
+    /// Takes the messages to send, in this order; behind all that was answered until now.
     pub fn take_messages(&mut self) -> Vec<(SessionId, OsdBackoff)> {
         std::mem::take(&mut self.out)
     }
 
-    /// Whether a request that has come must be dropped: its client sends it again when the backoff ends.
+    /// Returns true if a request that has come must be dropped: its client sends it again when the backoff ends.
     pub fn drops(&mut self, session: SessionId, op: &OsdOp) -> bool {
         let ranges = self.of_groups.get_mut(&op.pgid).and_then(|sessions| sessions.get_mut(&session));
         let Some(ranges) = ranges else { return false };
@@ -111,7 +111,7 @@ impl Backoffs {
         is_held
     }
 
-    /// A request is dropped, and its client asked to send nothing for its group, whose objects are those in `range`.
+    /// Drops a request, and asks its client to send nothing for its group, whose objects are those in `range`.
     pub fn hold_group(&mut self, request: HeldBack<'_>, range: (ObjectId, ObjectId)) {
         let ranges = self.ranges_of(request);
         if let Some((_, backoff)) = covering(ranges, request.object) {
@@ -126,11 +126,11 @@ impl Backoffs {
         self.begin(request, begin, end, None);
     }
 
-    /// A request is dropped, and its client asked to send nothing for its object, of which this state is lacking.
+    /// Drops a request, and asks its client to send nothing for its object, of which this state is lacking.
     pub fn hold_object(&mut self, request: HeldBack<'_>, lacks: ObjectId) {
         match covering(self.ranges_of(request), request.object) {
             Some((true, backoff)) => (backoff.lacks, backoff.ends) = (Some(lacks), false),
-            // It ends, and the request comes again.
+            // The group's backoff ends, and the request comes again.
             Some((false, _)) => {}
             None => self.begin(request, request.object.clone(), request.object.clone(), Some(lacks)),
         }
@@ -151,11 +151,11 @@ impl Backoffs {
         ranges.expect("the caller has looked").insert(begin, backoff);
     }
 
-    /// A client has understood what it is to hold back: nothing that it sent before is still to come.
+    /// Notes that a client has understood what it is to hold back: nothing that it sent before is still to come.
     pub fn acknowledged(&mut self, session: SessionId, ack: &OsdBackoff, epoch: Epoch) {
         let ranges = self.of_groups.get_mut(&ack.pgid).and_then(|sessions| sessions.get_mut(&session));
         let backoff = ranges.and_then(|ranges| ranges.get_mut(&ack.begin)).filter(|backoff| backoff.id == ack.id);
-        // Those of this session that are over are forgotten.
+        // A backoff of this session that is over is not known any more.
         let Some(backoff) = backoff else { return };
         backoff.is_acknowledged = true;
         if backoff.ends {
@@ -163,13 +163,13 @@ impl Backoffs {
         }
     }
 
-    /// Whether backoffs stand for want of objects of a group.
+    /// Returns true if backoffs stand for want of objects of a group.
     pub fn any_for_objects(&self, pg: PgId) -> bool {
         let lacks = |ranges: &Ranges| ranges.values().any(|backoff| backoff.lacks.is_some() && !backoff.ends);
         self.of_groups.range(all_shards(pg)).any(|(_, sessions)| sessions.values().any(lacks))
     }
 
-    /// What clients hold back of a group is to be sent again. Gives their sessions.
+    /// Lets clients send again all that they hold back of a group. Returns their sessions.
     pub fn release(&mut self, pg: PgId, epoch: Epoch) -> Vec<SessionId> {
         let sessions =
             self.of_groups.range(all_shards(pg)).flat_map(|(_, sessions)| sessions.keys().copied()).collect();
@@ -177,7 +177,7 @@ impl Backoffs {
         sessions
     }
 
-    /// The same of those that stand for want of objects of which it is told that they are not lacking any more.
+    /// Lets clients send again requests that wait for objects which `is_found` says are not lacking any more.
     pub fn release_objects(&mut self, pg: PgId, epoch: Epoch, is_found: impl Fn(&ObjectId) -> bool) {
         self.end(pg, epoch, |backoff| backoff.lacks.as_ref().is_some_and(&is_found));
     }
@@ -202,7 +202,7 @@ impl Backoffs {
         emptied.for_each(drop);
     }
 
-    /// A client is gone, and what it was asked for with its session.
+    /// Forgets a client that is gone, and what it was asked for with its session.
     pub fn session_ended(&mut self, session: SessionId) {
         self.of_groups.retain(|_, sessions| {
             sessions.remove(&session);
@@ -211,7 +211,7 @@ impl Backoffs {
         self.out.retain(|(to, _)| *to != session);
     }
 
-    /// The OSD ends, and all sessions with it.
+    /// Forgets all sessions, as the OSD ends.
     pub fn forget_all(&mut self) {
         self.of_groups.clear();
         self.out.clear();
@@ -266,7 +266,7 @@ mod tests {
         assert!(
             backoffs.drops(A, &op(PG, "z")) && !backoffs.drops(B, &op(PG, "z")) && !backoffs.drops(A, &op(OTHER, "z"))
         );
-        // What comes before the acknowledgement is dropped though the group serves.
+        // A request that comes before the acknowledgement is dropped though the group serves.
         assert_eq!(backoffs.release(PG.pg, Epoch(8)), [A]);
         assert!(backoffs.drops(A, &op(PG, "z")) && said(&mut backoffs).is_empty());
         ack(&mut backoffs, B, block);
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(said(&mut backoffs), [(A, BackoffOp::Unblock, 101)]);
         assert!(!backoffs.drops(A, &op(PG, "z")));
         assert_eq!(backoffs.counts(), BackoffCounts { standing: 0, begun: 1, dropped: 4 });
-        // Once acknowledged it ends at once.
+        // A backoff that has been acknowledged ends at once.
         backoffs.hold_group(request(A, &object("a")), range());
         let [(_, block)] = &backoffs.take_messages()[..] else { panic!("one message") };
         ack(&mut backoffs, A, block);

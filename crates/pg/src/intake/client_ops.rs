@@ -40,7 +40,7 @@ use wire::{Decode, Rope};
 const MEMBERS_WAIT: Duration = Duration::from_secs(30);
 
 impl Pg {
-    /// A client's operation has come; this OSD is the primary.
+    /// Takes a client's operation; this OSD is the primary.
     pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         // In erasure-coded pools the objects of each shard are named apart.
@@ -59,8 +59,9 @@ impl Pg {
         }
     }
 
-    /// If the group will not serve soon, what waits for it does so with its clients from now on, as far as these can be
-    /// asked for that. All that a session has sent goes, as what follows would come first otherwise.
+    /// Has operations that wait for the group wait with their clients from now on, as far as these can be asked for
+    /// that, if the group will not serve soon. All that a session has sent goes, as what follows would come first
+    /// otherwise.
     pub(crate) fn hold_clients_back(&mut self, cx: &mut Context<'_>) {
         if self.ops.waiting.is_empty() || !self.turns_clients_away(cx) {
             return;
@@ -78,7 +79,7 @@ impl Pg {
         if is_osds(op.session) {
             return self.ask_later(cx, &op);
         }
-        // Who is gone sends it again by another session.
+        // A client that is gone sends the request again by another session.
         if cx.clients.contains_key(&op.session) {
             let (id, pg_num) = (self.core.id.base(), self.core.interval.shape.pg_num);
             let range = (osdmap::pg_range(id, pg_num).0, osdmap::pg_cursor_end(id, pg_num));
@@ -87,9 +88,9 @@ impl Pg {
         }
     }
 
-    /// If nobody has the state `lacks` of an object, operations that need it wait with their clients, as far as these
-    /// can be asked for that: all if it is the present state, else what has been sent by whom the first one is of.
-    /// Returns whether any does.
+    /// Has operations that need the state `lacks` of an object wait with their clients, if nobody has it, as far as
+    /// these can be asked for that: all if it is the present state, else all that the first one's client has sent.
+    /// Returns true if any does.
     fn hold_object_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, lacks: &ObjectId) -> bool {
         if !self.is_unfound(lacks) {
             return false;
@@ -115,7 +116,7 @@ impl Pg {
         !held.is_empty()
     }
 
-    /// Clients are let send again what they hold back for want of objects that are there, or can be had.
+    /// Lets clients send again what they hold back for want of objects that are there, or can be had.
     pub(crate) fn release_found(&mut self, cx: &mut Context<'_>) {
         let id = self.core.id.base();
         if cx.shared.backoffs.any_for_objects(id) {
@@ -123,12 +124,12 @@ impl Pg {
         }
     }
 
-    /// The group's pool is not full any more from this map on.
+    /// Notes that the group's pool is not full any more from this map on.
     pub(crate) fn full_ended(&mut self, epoch: Epoch) {
         self.ops.full_ended(epoch);
     }
 
-    /// The group has become active: what waited may start.
+    /// Starts operations that waited for the group, which has become active.
     pub(crate) fn start_waiting_ops(&mut self, cx: &mut Context<'_>) {
         for op in std::mem::take(&mut self.ops.waiting) {
             self.start_op(cx, op);
@@ -144,7 +145,7 @@ impl Pg {
             return self.answer_error(cx, &op, errno);
         }
         if op.is_group_op() {
-            // What is missing would not be listed; and what is listed must be what there is.
+            // A listing would lack objects that are missing here, and it must be of the present state.
             if !self.core.missing.is_empty() || !self.may_read(cx) {
                 return self.ops.waiting.push_back(op);
             }
@@ -153,10 +154,10 @@ impl Pg {
         if op.may_write {
             let known =
                 self.core.log.find_request(&op.reqid).filter(|_| !mutant::is(Mutant::ResendApplied)).map(Box::new);
-            // What was trimmed is never taken back; what is newer may have been.
+            // An update that the log has trimmed is never taken back. A newer one may have been.
             let before = op.repeated.take().filter(|entry| entry.version <= self.core.log.tail());
             op.repeated = known.or(before);
-            // To answer that an update is done while members lack the object would promise more than is true.
+            // An answer that an update is done, while members lack the object, would promise more than is true.
             if op.repeated.is_some() && self.is_where_needed(cx, &op.object, true) {
                 self.answer_repeated(cx, &op);
                 return self.ops.release(cx, &op);
@@ -203,7 +204,7 @@ impl Pg {
         self.answer_update(cx, op, reply, None);
     }
 
-    /// The same for an update that all members have.
+    /// Sends an operation's answer, with its way to all members if it is an update; the operation is over.
     pub(crate) fn answer_update(
         &mut self,
         cx: &mut Context<'_>,
@@ -221,7 +222,7 @@ impl Pg {
         cx.send_client(op.session, op.tid, reply);
     }
 
-    /// Whether operations on the object are not answered yet.
+    /// Returns true if operations on the object are not answered yet.
     pub(crate) fn ops_wait_for(&self, object: &ObjectId) -> bool {
         self.ops.objects.get(object).is_some_and(|queue| !queue.queue.is_empty())
     }
@@ -242,7 +243,7 @@ impl Pg {
             };
             let is_held = may_write && self.scrub.holds(object);
             if queue.front_blocked {
-                // It may wait for what is asked here.
+                // The operation that is blocked may wait for what is asked here.
                 return self.run_questions(cx, object);
             }
             if must_wait || is_held {
@@ -316,7 +317,7 @@ impl Pg {
         true
     }
 
-    /// Memory has been given back: what waits for it may start.
+    /// Starts operations that waited for memory, as some has been given back.
     pub(crate) fn memory_came(&mut self, cx: &mut Context<'_>) {
         for object in std::mem::take(&mut self.ops.wait_for_memory) {
             self.run_object(cx, &object);
@@ -452,7 +453,7 @@ impl Pg {
         }
     }
 
-    /// Why an operation is not carried out any more, though it was to be when it came.
+    /// Returns why an operation is not carried out any more, though it was to be when it came.
     fn lapse(&self, cx: &Context<'_>, op: &ClientOp) -> Option<Errno> {
         if op.is_upkeep() {
             return None;
@@ -460,7 +461,7 @@ impl Pg {
         if op.session == NO_SESSION {
             return self.is_needless(op, cx.now).then_some(Errno::ECANCELED);
         }
-        // Its client was locked out while it waited.
+        // The operation's client may have been locked out while it waited.
         cx.map.is_blocklisted(&op.caller.addr).then_some(Errno::EBLOCKLISTED)
     }
 
@@ -521,7 +522,7 @@ impl Pg {
         }
     }
 
-    /// The snapshots that an update must preserve: the client's, or those of the whole pool.
+    /// Returns the snapshots that an update must preserve: the client's, or those of the whole pool.
     fn snaps_of(&self, cx: &Context<'_>, number: u64) -> SnapContext {
         let op = &self.ops.ops[&number];
         if !op.may_write || op.session == NO_SESSION {
@@ -538,12 +539,12 @@ impl Pg {
         }
     }
 
-    /// The group's pool, if snapshots are taken of it as a whole.
+    /// Returns the group's pool, if snapshots are taken of it as a whole.
     fn pool_with_snaps<'a>(&self, cx: &Context<'a>) -> Option<&'a PgPool> {
         cx.map.pools.get(&self.core.id.pool.base()).filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS))
     }
 
-    /// An operation on an object that no client asks for.
+    /// Makes an operation on an object that no client asks for.
     pub(crate) fn own_op(&self, cx: &Context<'_>, object: &ObjectId, reqid: ReqId, ops: Vec<Op>) -> ClientOp {
         let pgid = SPgId { pg: self.core.id, shard: NO_SHARD };
         let name = Bytes::copy_from_slice(&object.name);
@@ -558,14 +559,14 @@ impl Pg {
         self.queue_own(cx, op.recording(record));
     }
 
-    /// What no snapshot needs any more of an object is removed, as an update like any other.
+    /// Queues the update that removes states of an object which no snapshot needs any more.
     pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
         let op = ClientOp { trim: Some(Trim::default()), may_write: true, ..op };
         self.queue_own(cx, op);
     }
 
-    /// An operation that the group itself asks for takes its turn on its object.
+    /// Queues an operation that the group itself asks for, on its object.
     pub(crate) fn queue_own(&mut self, cx: &mut Context<'_>, op: ClientOp) {
         let object = op.object.clone();
         self.ops.hold(cx, &op);
@@ -574,8 +575,8 @@ impl Pg {
         self.run_object(cx, &object);
     }
 
-    /// What nobody has of an object is given up, before anything else is done to the object, as an update like any
-    /// other.
+    /// Queues the update that gives up states of an object which nobody has, before anything else that is to be done to
+    /// the object.
     pub(crate) fn queue_give_up(&mut self, cx: &mut Context<'_>, object: ObjectId, lost: BTreeMap<ObjectId, EVersion>) {
         let queue = self.ops.objects.entry(object.clone()).or_default();
         let asked = queue.queue.iter().find(|number| self.ops.ops[*number].give_up.is_some());
@@ -596,8 +597,8 @@ impl Pg {
         self.run_object(cx, &object);
     }
 
-    /// Whether all that is not lost of an object of which something is given up is here. What is not lost after all
-    /// stays.
+    /// Returns true if all states of the object that are not lost are here, where some are given up. A state that is
+    /// found after all stays.
     fn rest_is_here(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         let head = op.object.clone();
@@ -620,7 +621,7 @@ impl Pg {
         are_here
     }
 
-    /// A lookup that an operation waited for is done; for data reads, with its outcome.
+    /// Goes on with an operation whose lookup is done; for data reads, with the outcome.
     pub(crate) fn op_lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -654,12 +655,12 @@ impl Pg {
         if may_write {
             self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
         } else if !self.may_read(cx) || self.lacks_any(number) {
-            // What it has read so far may not be the newest any more, or is being replaced.
+            // The state that it has read so far may not be the newest any more, or is being replaced.
             self.read_anew(cx, number);
         } else {
             match self.run_op(cx, number) {
                 Ran::Ended => self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1,
-                // Only now it is known which state of the object it needs, and that one is missing.
+                // The state of the object that it needs is known only now, and is missing.
                 Ran::Lacks(_) => self.read_anew(cx, number),
                 Ran::Blocked | Ran::HasNoRoom => {}
             }
@@ -667,15 +668,15 @@ impl Pg {
         self.run_object(cx, &object);
     }
 
-    /// Whether the object, or the state of it that an operation needs, is missing here.
+    /// Returns true if the object, or the state of it that an operation needs, is missing here.
     fn lacks_any(&self, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         let states = &op.progress.at_hand;
         self.core.missing.contains_key(&op.object) || states.iter().any(|state| self.core.missing.contains_key(state))
     }
 
-    /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read
-    /// begins anew.
+    /// Has a read whose object is damaged here begin anew, if another member has the object, which is then fetched from
+    /// there. Returns false if nothing better can be had.
     fn fetch_instead(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         if op.may_write || op.is_group_op() {
@@ -684,8 +685,8 @@ impl Pg {
         let head = op.object.clone();
         let object = op.progress.at_hand.first().unwrap_or(&head).clone();
         if !self.core.protection().is_whole_on_each() {
-            // Of shards that cannot be read others were read already. If they are not where they might have been, it
-            // waits.
+            // Some shards cannot be read, and others in their place were read already. A read waits if they are not
+            // where they might have been.
             let is_lost = !self.can_decode(&object, None);
             if is_lost {
                 self.read_anew(cx, number);
@@ -699,7 +700,8 @@ impl Pg {
             self.run_object(cx, &head);
             return true;
         }
-        // What the store would have to look up again the operation knows: nothing changes an object while it is read.
+        // The operation knows the version, which the store would have to look up again: nothing changes an object while
+        // it is read.
         let stat = op.progress.answers.known_stat();
         let version = stat.and_then(|stat| ObjectInfo::of(stat).ok()).map(|info| info.version);
         let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) else {
@@ -711,8 +713,8 @@ impl Pg {
         true
     }
 
-    /// Nobody who acts has what a read wants and is damaged here, but others are asked for, who may: it is tried again
-    /// when they act, or for so long.
+    /// Has a read tried again, as nobody who acts has what is damaged here, but others are asked for, who may: when
+    /// they act, or for so long.
     fn waits_for_members(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let asks_for_others = self.asks_for_others();
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
@@ -726,7 +728,7 @@ impl Pg {
         true
     }
 
-    /// What a read has seen so far does not count; it goes back to where it was.
+    /// Takes a read back to where it was: its reading so far does not count.
     fn read_anew(&mut self, cx: &mut Context<'_>, number: u64) {
         self.ops.restart(cx, number);
         let queue = self.ops.objects.get_mut(&self.ops.ops[&number].object).expect("its operation waited");
@@ -734,13 +736,13 @@ impl Pg {
         queue.queue.insert(usize::from(queue.front_blocked), number);
     }
 
-    /// Reads of the object are tried again when leases come, or with the next tick.
+    /// Has reads of the object tried again when leases come, or with the next tick.
     fn wait_to_read(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         self.ops.wait_to_read.insert(object);
         cx.shared.leases.waiting.insert(self.core.id);
     }
 
-    /// Reads that wait for leases, or for members, are tried again.
+    /// Tries reads again that wait for leases, or for members.
     pub(crate) fn lease_came(&mut self, cx: &mut Context<'_>) {
         if !self.is_active() {
             return;
@@ -751,7 +753,7 @@ impl Pg {
         self.start_waiting_ops(cx);
     }
 
-    /// There may be room for what waits for it.
+    /// Tries updates again that wait for room, as some may have come.
     pub(crate) fn room_came(&mut self, cx: &mut Context<'_>) {
         for object in std::mem::take(&mut self.ops.wait_for_room) {
             self.run_object(cx, &object);
@@ -763,7 +765,7 @@ impl Pg {
         cx.cause(self.core.id, Effect::ObjectIsHere(object.head_of()));
     }
 
-    /// An update of an object is durable everywhere.
+    /// Notes that an update of an object is durable everywhere.
     pub(crate) fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         let queue = self.ops.objects.get_mut(object).expect("an update of the object was in flight");
         queue.updates_in_flight -= 1;
@@ -793,7 +795,7 @@ impl Pg {
         self.answer(cx, &op, reply);
     }
 
-    /// Listing and other operations on the group as a whole.
+    /// Carries out a listing, or another operation on the group as a whole.
     fn run_group_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.run(cx.now);
         op.times.executed(cx.now);
@@ -868,18 +870,18 @@ impl Pg {
     }
 }
 
-/// Whether a run came to its end.
+/// Outcome of a run.
 enum Ran {
     Ended,
     Blocked,
-    /// As an update for which there is no room at present.
+    /// The run is that of an update for which there is no room at present.
     HasNoRoom,
     /// A state of the object is not where it is needed.
     Lacks(ObjectId),
 }
 
-/// Whether an operation can wait with its client. What is known to have been carried out stays: the log may not know it
-/// any more when it comes again.
+/// Returns true if an operation can wait with its client. A request that is known to have been carried out stays here:
+/// the log may not know it any more when it comes again.
 fn holds_back(cx: &Context<'_>, op: &ClientOp) -> bool {
     let is_clients = op.session != NO_SESSION && !op.is_upkeep() && op.repeated.is_none();
     is_clients && cx.clients.get(&op.session).is_none_or(|client| client.takes_backoffs)
@@ -889,7 +891,7 @@ fn held_back<'a>(epoch: Epoch, op: &ClientOp, object: &'a ObjectId) -> HeldBack<
     HeldBack { session: op.session, pgid: op.op.pgid, object, epoch }
 }
 
-/// What is refused before it is executed.
+/// Returns the error with which an operation is refused before it is executed; `None` if it is not.
 fn refusal(op: &ClientOp, limits: &Limits) -> Option<Errno> {
     const NAME_BYTES_MAX: usize = 2048;
     const NAMESPACE_BYTES_MAX: usize = 256;
@@ -940,7 +942,7 @@ pub(crate) fn fill_results(reply: &mut OsdOpReply, results: Vec<ops::OpResult>) 
     }
 }
 
-/// The answer to a request that the log says has been carried out.
+/// Returns the answer to a request that the log says has been carried out.
 fn reply_from_log(op: &ClientOp, entry: &LogEntry, cx: &Context<'_>) -> OsdOpReply {
     let mut reply = OsdOpReply::to(&op.op, entry.result, cx.map.epoch);
     for (slot, (rval, outdata)) in reply.ops.iter_mut().zip(&entry.op_results) {

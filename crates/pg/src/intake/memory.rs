@@ -16,7 +16,7 @@ use types::PgId;
 use wire::messages::{Checksum, Extent, Op, OpArgs, OpCode, OsdBackoff, OsdOp};
 use wire::msgr::SessionId;
 
-/// What a read without a length is taken to bring: the size that clients cut large data into. 4 MiB.
+/// Bytes that a read without a length is taken to bring: the size that clients cut large data into. 4 MiB.
 const WHOLE_OBJECT_BYTES: u64 = 4 << 20;
 /// The most that one step is taken to read until it is known: objects smaller than the range asked for exist, too.
 const READ_BYTES_MAX: u64 = 32 << 20;
@@ -27,22 +27,22 @@ pub(crate) enum Share {
     Clients,
     /// Clients' operations that copy: they wait for other OSDs, for a minute where these cannot answer.
     Copies,
-    /// What other OSDs read that copy.
+    /// Reads of other OSDs that copy.
     Osds,
 }
 
-/// How much each share is taken.
+/// Memory that is taken of each share, in bytes.
 pub(crate) type Shares = [usize; 3];
 
-/// What operations hold in memory until they are answered.
+/// Memory that operations hold until they are answered, in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     bytes: usize,
-    /// Of it, what operations have taken that have started.
+    /// Part of it that operations which have started have taken.
     taken: Shares,
     /// Groups with operations that cannot start for want of memory.
     waiting: BTreeSet<PgId>,
-    /// Since those were looked at last some was given back.
+    /// Set when memory was given back since `waiting` was looked at last.
     has_come: bool,
 }
 
@@ -60,20 +60,20 @@ impl Held {
         self.has_come |= bytes > 0;
     }
 
-    /// An operation takes so much more.
+    /// Counts so much more that an operation takes.
     pub fn take(&mut self, share: Share, bytes: usize) {
         self.add(bytes);
         self.taken[share as usize] += bytes;
     }
 
-    /// So much of what operations have taken is free again.
+    /// Gives back so much of the memory that started operations have taken.
     pub fn put_back(&mut self, share: Share, bytes: usize) {
         self.give_back(bytes);
         self.taken[share as usize] -= bytes;
     }
 
-    /// Whether an operation may start that will take more, if all may hold `limit`. Those that have not started leave
-    /// half of it to those that have, and one may always.
+    /// Returns true if an operation may start that will take more, if all may hold `limit`. Operations that have not
+    /// started leave half of it to the ones that have, and one may always start.
     pub fn may_start(&self, share: Share, limit: usize) -> bool {
         let taken = self.taken[share as usize];
         match share {
@@ -82,12 +82,12 @@ impl Held {
         }
     }
 
-    /// Operations of a group wait for memory.
+    /// Notes that operations of a group wait for memory.
     pub fn wait(&mut self, group: PgId) {
         self.waiting.insert(group);
     }
 
-    /// The groups whose operations may start now, perhaps.
+    /// Takes the groups whose operations may start now, perhaps.
     pub fn take_waiting(&mut self) -> BTreeSet<PgId> {
         match std::mem::take(&mut self.has_come) {
             true => std::mem::take(&mut self.waiting),
@@ -96,7 +96,7 @@ impl Held {
     }
 }
 
-/// Bytes that an operation will bring into memory, as far as its steps tell.
+/// Returns the bytes that an operation will bring into memory, as far as its steps tell.
 pub(crate) fn output_bytes(ops: &[Op]) -> usize {
     let of = |op: &Op| match (op.code, &op.args) {
         (OpCode::READ | OpCode::SPARSE_READ, OpArgs::Extent(Extent { length, .. }))
@@ -110,14 +110,14 @@ pub(crate) fn output_bytes(ops: &[Op]) -> usize {
     ops.iter().map(|op| of(op) as usize).sum()
 }
 
-/// What a client has sent.
+/// A message that a client has sent.
 pub(crate) enum Sent {
     Op {
         tid: u64,
         op: OsdOp,
         times: OpTimes,
     },
-    /// That it holds back what it was asked to; what it sent before comes first.
+    /// The client holds back what it was asked to. All that it sent before comes first.
     Ack(OsdBackoff),
 }
 
@@ -133,7 +133,7 @@ impl Intake {
         self.waiting.is_empty()
     }
 
-    /// What has come and waits.
+    /// Returns the bytes of operations that have come and wait.
     pub fn bytes(&self) -> usize {
         let of = |(_, sent): &(SessionId, Sent)| match sent {
             Sent::Op { op, .. } => op.input_bytes(),

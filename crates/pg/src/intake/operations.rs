@@ -18,13 +18,13 @@ use wire::EntityAddr;
 use wire::messages::{OpCode, OpFlags, OsdOp};
 use wire::msgr::SessionId;
 
-/// Nobody waits for the answer.
+/// Session of operations whose answer nobody waits for.
 pub(crate) const NO_SESSION: SessionId = SessionId(u64::MAX);
 
 /// Memory that an operation takes beside its input.
 pub(crate) const OP_BYTES: usize = 512;
 
-/// How far an operation that waits for lookups has come.
+/// Progress of an operation that waits for lookups.
 #[derive(Debug, Default)]
 pub(super) struct LookupProgress {
     pub(super) waits_for: Option<LookupId>,
@@ -46,14 +46,14 @@ pub(crate) struct ClientOp {
     /// The present state of the object, also where it is asked for at a snapshot: operations on all states of an object
     /// are ordered together.
     pub object: ObjectId,
-    /// Nobody has asked for this: what snapshots do not need any more is removed.
+    /// Set for an internal trim, which has no client: it removes states that snapshots do not need any more.
     pub trim: Option<Trim>,
-    /// An operator has asked for this: what nobody has of the object is given up.
+    /// Set for an update that an operator has asked for: it gives up states of the object that nobody has.
     pub give_up: Option<Box<GiveUp>>,
-    /// A scrub, or an operator, has asked for this: digests of the object are recorded.
+    /// Set for an update that a scrub, or an operator, has asked for: it records digests of the object.
     pub record: Option<Box<Record>>,
     pub may_write: bool,
-    /// It copies an object.
+    /// True if the operation copies an object.
     pub(super) copies: bool,
     pub times: OpTimes,
     /// The client that class methods see.
@@ -61,11 +61,11 @@ pub(crate) struct ClientOp {
     /// The request's entry in the log when it came. Kept, as the log may be trimmed while the operation waits.
     pub(super) repeated: Option<Box<LogEntry>>,
     pub(super) progress: LookupProgress,
-    /// There was no room for it when it was tried.
+    /// Set when there was no room for it as it was tried.
     pub(super) waits_for_room: Option<RoomWait>,
-    /// Since when it waits for others to act, where nobody who does has what is damaged here.
+    /// Time since which it waits for others to act, where nobody who does has what is damaged here.
     pub(super) waits_for_members: Option<Duration>,
-    /// Once it has started: what it has brought into memory beside its input, or will.
+    /// Memory that a started operation has taken beside its input, or will.
     pub(super) taken_bytes: usize,
 }
 
@@ -158,12 +158,12 @@ impl ObjectQueue {
 /// All operations of a group that have come and are not answered.
 #[derive(Debug, Default)]
 pub(crate) struct ClientOps {
-    /// Until the group is active, in order of arrival.
+    /// Operations that wait until the group is active, in order of arrival.
     pub(super) waiting: VecDeque<ClientOp>,
     /// Memory that all operations together hold, and the shares of it that those that have started took.
     pub(super) held_bytes: usize,
     pub(super) taken_bytes: Shares,
-    /// Started or queued, by number.
+    /// Operations that are started or queued, by number.
     pub(super) ops: BTreeMap<u64, ClientOp>,
     pub(super) next_number: u64,
     pub(super) objects: BTreeMap<ObjectId, ObjectQueue>,
@@ -200,8 +200,8 @@ impl ClientOps {
     pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
         let old = std::mem::take(self);
         self.next_number = old.next_number;
-        // Nothing has been answered, so what is held stays the same, until those that had started put back what they
-        // took.
+        // Nothing has been answered, so the memory that is held stays the same, until started operations put back what
+        // they took.
         (self.held_bytes, self.taken_bytes) = (old.held_bytes, old.taken_bytes);
         self.turned_away = old.turned_away;
         self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
@@ -228,7 +228,7 @@ impl ClientOps {
         (self.waiting.iter(), self.ops.values())
     }
 
-    /// Keeps an operation until it ends. Gives its number.
+    /// Keeps an operation until it ends. Returns its number.
     pub(super) fn keep(&mut self, op: ClientOp) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
@@ -236,13 +236,13 @@ impl ClientOps {
         number
     }
 
-    /// An operation has come.
+    /// Counts an operation that has come.
     pub(super) fn hold(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
         self.held_bytes += op.held_bytes();
         cx.shared.held.add(op.held_bytes());
     }
 
-    /// An operation that has started takes so many bytes more.
+    /// Counts so many bytes more that an operation takes which has started.
     pub(super) fn take(&mut self, cx: &mut Context<'_>, number: u64, bytes: usize) {
         let op = self.ops.get_mut(&number).expect("operation is known");
         op.taken_bytes += bytes;
@@ -250,7 +250,7 @@ impl ClientOps {
         self.count_taken(cx, share, bytes);
     }
 
-    /// An update that is about to be on its way takes so many bytes more.
+    /// Counts so many bytes more that an update takes which is about to be on its way.
     pub fn take_on_its_way(&mut self, cx: &mut Context<'_>, op: &mut ClientOp, bytes: usize) {
         op.taken_bytes += bytes;
         self.count_taken(cx, op.share(), bytes);
@@ -262,7 +262,7 @@ impl ClientOps {
         cx.shared.held.take(share, bytes);
     }
 
-    /// An operation that has started waits again as if it had not.
+    /// Has an operation that has started wait again as if it had not.
     pub(super) fn restart(&mut self, cx: &mut Context<'_>, number: u64) {
         let op = self.ops.get_mut(&number).expect("operation is known");
         op.progress = LookupProgress::default();
@@ -282,7 +282,7 @@ impl ClientOps {
         |from, until| self.any_update_in_flight(from, until)
     }
 
-    /// Everything that queued operations have read of the object so far was bad.
+    /// Forgets what queued operations have read of the object so far, as it was bad.
     pub fn forget_answers(&mut self, object: &ObjectId) {
         for number in self.objects.get(&object.head_of()).iter().flat_map(|queue| &queue.queue) {
             let op = self.ops.get_mut(number).expect("queued operations are kept");
@@ -311,14 +311,14 @@ impl ClientOps {
         !goes_on
     }
 
-    /// The pool is not full any more from this map on.
+    /// Notes that the pool is not full any more from this map on.
     pub fn full_ended(&mut self, epoch: Epoch) {
         // A client that has not come back since the last time will not.
         self.turned_away.retain(|_, until| until.is_none());
         self.turned_away.values_mut().for_each(|until| *until = Some(epoch));
     }
 
-    /// An operation has been answered, or dropped.
+    /// Gives back what an operation held that has been answered, or dropped.
     pub fn release(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
         self.held_bytes -= op.held_bytes();
         self.taken_bytes[op.share() as usize] -= op.taken_bytes;

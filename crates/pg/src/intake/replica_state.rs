@@ -7,10 +7,10 @@ use types::EVersion;
 /// A member's knowledge of its right to answer reads in the interval that it has joined. It is not the primary.
 #[derive(Debug, Default)]
 pub(crate) struct ReplicaReads {
-    /// Until when it may.
+    /// Time until which it may answer reads.
     pub(super) until: Duration,
     pub(super) asked_at: Option<Duration>,
-    /// When a client wanted to read last.
+    /// Time when a client wanted to read last.
     pub(super) wanted_at: Option<Duration>,
     /// All members have all updates up to here durably.
     pub(super) committed: EVersion,
@@ -19,13 +19,13 @@ pub(crate) struct ReplicaReads {
 }
 
 impl ReplicaReads {
-    /// Another interval has been joined.
+    /// Forgets the share, as another interval has been joined.
     pub fn forget_share(&mut self) {
         (self.until, self.asked_at, self.committed) = (Duration::ZERO, None, EVersion::ZERO);
         self.wanted_at = None;
     }
 
-    /// The clock may have stood still: a share may be over, and so may one that is on its way.
+    /// Ends the share, as the clock may have stood still: it may be over, and so may one that is on its way.
     pub fn end_share(&mut self) {
         (self.until, self.asked_at) = (Duration::ZERO, None);
     }

@@ -15,12 +15,12 @@ pub struct ShardRead {
     /// Pairs the answer with the question.
     pub read: u64,
     pub object: ObjectId,
-    /// Only this version counts.
+    /// Version that is wanted; no other one counts.
     pub version: EVersion,
     /// A range of the shard; what lies beyond its end is left out.
     pub offset: u64,
     pub len: u64,
-    /// The attributes, too.
+    /// True if the attributes are wanted, too.
     pub attrs: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct StrayRead {
 message!(StrayRead = PeerKind::StrayRead.number(), version 1 { pg, read, object, version, offset, len, attrs });
 
 impl StrayRead {
-    /// The question as a member would be asked it.
+    /// Returns the question as a member would be asked it.
     pub fn as_shard_read(&self) -> ShardRead {
         let StrayRead { pg, read, ref object, version, offset, len, attrs } = *self;
         ShardRead { pg, read, object: object.clone(), version, offset, len, attrs }
@@ -53,9 +53,9 @@ impl StrayRead {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShardReadOutcome {
     Read,
-    /// That version is not here.
+    /// The version is not here.
     Absent,
-    /// It is here, and cannot be read.
+    /// The version is here, and cannot be read.
     Bad,
 }
 
@@ -65,7 +65,7 @@ pub struct ShardReadReply {
     pub pg: PgInterval,
     pub read: u64,
     pub outcome: ShardReadOutcome,
-    /// If they were asked for.
+    /// Attributes of the object, if they were asked for.
     pub attrs: BTreeMap<Bytes, Bytes>,
     pub data: Rope,
 }

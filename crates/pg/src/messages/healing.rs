@@ -25,9 +25,9 @@ message!(PgPull = PeerKind::PgPull.number(), version 2 { pg, objects, urgent });
 pub struct PgPush {
     pub pg: PgInterval,
     pub object: ObjectId,
-    /// Of which version of the object the piece is; zero where that cannot be told.
+    /// Version of the object that the piece is of; zero where that cannot be told.
     pub version: EVersion,
-    /// How many pieces came before this one.
+    /// Count of the pieces before this one.
     pub piece: u32,
     pub first: bool,
     pub last: bool,
@@ -35,17 +35,17 @@ pub struct PgPush {
     pub absent: bool,
     /// Size of the whole object.
     pub size_bytes: u64,
-    /// With the first piece: all attributes. With the last one: the object information again, by which software that
-    /// takes pieces where the object is recognises it as whole.
+    /// Attributes: all of them with the first piece; the object information again with the last one, by which software
+    /// that takes pieces where the object is recognises it as whole.
     pub attrs: BTreeMap<Bytes, Bytes>,
-    /// With the first piece.
+    /// Header of the omap, with the first piece.
     pub omap_header: Bytes,
     pub omap: Vec<(Bytes, Bytes)>,
     /// Runs of bytes: offset and length each; the bytes themselves follow each other in the payload.
     pub runs: Vec<(u64, u64)>,
     pub data: Rope,
-    /// All objects have been pushed: the receiver, which was backfilled, is complete, if its log has come to `version`.
-    /// No object comes with it.
+    /// Set when all objects have been pushed: the receiver, which was backfilled, is complete, if its log has come to
+    /// `version`. No object comes with it.
     pub end_of_all: bool,
 }
 
@@ -111,7 +111,7 @@ impl Message for PgPush {
     }
 }
 
-/// Entries are kept; they must not pin the frame they came in.
+/// Copies entries that are kept: they must not pin the frame they came in.
 fn own_map<C: FromIterator<(Bytes, Bytes)>>(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> C {
     entries.into_iter().map(|(k, v)| (Bytes::copy_from_slice(&k), Bytes::copy_from_slice(&v))).collect()
 }
@@ -131,7 +131,7 @@ message!(PgPushAck = PeerKind::PgPushAck.number(), version 2 { pg, object, store
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgScan {
     pub pg: PgInterval,
-    /// From this one on.
+    /// The first object to tell.
     pub from: ObjectId,
 }
 
@@ -144,7 +144,7 @@ pub struct PgObjects {
     pub from: ObjectId,
     /// Without a version: what is there is not whole, or cannot be read.
     pub objects: Vec<(ObjectId, Option<EVersion>)>,
-    /// These are all before this one; `None`: all that there are.
+    /// Set if these are all objects before this one; `None`: they are all that there are.
     pub end: Option<ObjectId>,
 }
 

@@ -57,9 +57,9 @@ message!(ReadShareGet = PeerKind::ReadShareGet.number(), version 1 { wishes });
 /// A group that a member may read in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// As asked.
+    /// The wish as it was asked.
     pub wish: ShareWish,
-    /// For so many microseconds from the stamp on, of the member's clock.
+    /// Microseconds of the member's clock, from the stamp on.
     pub span: u64,
     /// Every member has all updates up to here durably.
     pub committed: EVersion,

@@ -17,8 +17,8 @@ pub struct Agreed {
     /// The acting set, in erasure-coded pools followed by the one that they should come to, which tells who is brought
     /// which shard.
     pub sets: Vec<OsdId>,
-    /// How many groups the pool has, and how many there are to be next: they tell which objects are the group's, and
-    /// whether it is about to be merged. `None`: from software that does not tell.
+    /// Numbers of groups that the pool has, and that it is to have next: they tell which objects are the group's, and
+    /// if it is about to be merged. `None`: from software that does not tell.
     pub pg_nums: Option<(u32, u32)>,
 }
 
@@ -85,11 +85,11 @@ impl Decode for MemberState {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgNotify {
     pub groups: Vec<(PgInterval, MemberState)>,
-    /// For how many microseconds promises that the sender may have made before it started can last.
+    /// Microseconds that promises which the sender may have made before it started can last.
     pub unknown_promises: u64,
-    /// For how many microseconds its promises to other OSDs last.
+    /// Microseconds that its promises to other OSDs last.
     pub promises: Vec<(OsdId, u64)>,
-    /// For how many microseconds others may read in groups that the sender leads or led ([`super::lease::ReadShare`]).
+    /// Microseconds that others may read in groups that the sender leads or led ([`super::lease::ReadShare`]).
     pub shares: Vec<(OsdId, u64)>,
     /// Members of `groups` of which the sender is no member by its map, so that what it has of them is not told.
     pub strange: Vec<PgInterval>,
@@ -155,7 +155,7 @@ pub struct PgLogEntries {
     /// The receiver drops its log, takes this one that begins behind `after`, and answers for no object any more: it is
     /// backfilled.
     pub start_over: bool,
-    /// To one that starts over: requests of updates up to `after`, as entries.
+    /// Requests of updates up to `after`, as entries, for a receiver that starts over.
     pub dups: Vec<LogEntry>,
 }
 
@@ -196,12 +196,12 @@ pub struct PgInterrupted {
 
 message!(PgInterrupted = PeerKind::PgInterrupted.number(), version 1 { pg });
 
-/// From primaries, to every OSD that is up: what do you have of these groups?
+/// Primary to every OSD that is up: what do you have of these groups?
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgSought {
     /// The asker's map: whoever has not seen it may still serve.
     pub epoch: Epoch,
-    /// As clients name them, whatever shard a copy is of.
+    /// Groups as clients name them, whatever shard a copy is of.
     pub groups: Vec<PgId>,
 }
 
@@ -220,9 +220,9 @@ message!(PgFound = PeerKind::PgFound.number(), version 1 { epoch, groups });
 /// One copy of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundCopy {
-    /// Of erasure-coded pools.
+    /// The shard, in erasure-coded pools.
     pub shard: Option<u8>,
-    /// It answers for all objects.
+    /// True if the copy answers for all objects.
     pub complete: bool,
     pub last_epoch_started: Epoch,
     pub last_update: EVersion,
@@ -248,7 +248,7 @@ impl Decode for FoundCopy {
     }
 }
 
-/// To primaries: I have copies of these groups and am no member. Are they needed?
+/// OSD to primary: I have copies of these groups and am no member. Are they needed?
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgStrays {
     /// The asker's map; an older one says nothing.
@@ -258,7 +258,8 @@ pub struct PgStrays {
 
 message!(PgStrays = PeerKind::PgStrays.number(), version 1 { epoch, groups });
 
-/// From primaries: these are not. What the receiver is a member of by now stays.
+/// Primary to an OSD that is no member: these copies are not needed. A copy of which the receiver is a member by now
+/// stays.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgUnneeded {
     /// The primary's map.

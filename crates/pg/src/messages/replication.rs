@@ -16,7 +16,8 @@ use wire::{DecodeError, Header, Message, Reader, Rope, Writer};
 pub struct RepOp {
     pub pg: PgInterval,
     pub entry: LogEntry,
-    /// Of states of the object that come or go with the update. They come before its own entry and follow each other.
+    /// Entries of states of the object that come or go with the update. They come before its own entry and follow each
+    /// other.
     pub others: Vec<LogEntry>,
     /// The group's information after the update.
     pub info: PgInfo,
@@ -85,7 +86,7 @@ impl Message for RepOp {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepOpReply {
     pub durable: Vec<(PgInterval, EVersion)>,
-    /// How long single updates took here: those of which it was wanted, and slow ones.
+    /// Times that single updates took here: updates for which that was wanted, and slow ones.
     pub hops: Vec<((PgInterval, EVersion), MemberHops)>,
 }
 

@@ -47,7 +47,7 @@ pub fn of_peer_message(kind: PeerKind, envelope: &Envelope) -> Result<Addressee,
     })
 }
 
-/// The group that a client's operation names, and the client's map.
+/// Returns the group that a client's operation names, and the client's map.
 ///
 /// Errors: it is malformed.
 pub fn of_client_op(envelope: &Envelope) -> Result<(PgId, Epoch), DecodeError> {
@@ -71,19 +71,19 @@ pub fn check_epoch(epoch: Epoch, newest: Epoch) -> Result<(), DecodeError> {
     }
 }
 
-/// The shard whose backoff a client acknowledges.
+/// Returns the shard whose backoff a client acknowledges.
 ///
 /// Errors: the message is malformed.
 pub fn of_backoff(envelope: &Envelope) -> Result<usize, DecodeError> {
     Ok((OsdBackoff::open(envelope)?.id / TIDS_PER_SHARD) as usize)
 }
 
-/// The number before that of a shard's first question, or backoff.
+/// Returns the number before that of a shard's first question, or backoff.
 pub(crate) fn first_tid(shard: usize) -> u64 {
     shard as u64 * TIDS_PER_SHARD
 }
 
-/// Which shard has asked what this answers.
+/// Returns the shard that has asked the question which this answers.
 pub(crate) fn shard_that_asked(envelope: &Envelope) -> usize {
     (envelope.header.tid / TIDS_PER_SHARD) as usize
 }

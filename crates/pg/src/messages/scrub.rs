@@ -48,7 +48,7 @@ message!(ScrubBad = PeerKind::ScrubBad.number(), version 1 { pg, object, version
 pub struct ScrubDone {
     pub pg: PgInterval,
     pub mark: ScrubMark,
-    /// All bytes were read and nothing bad is left.
+    /// True if all bytes were read and nothing bad is left.
     pub sound: bool,
 }
 

@@ -16,7 +16,7 @@ use types::PoolId;
 use wire::messages::{OsdOp, OsdOpReply};
 use wire::{DecodeError, Envelope, Message, Target};
 
-/// Which shards of the receiving OSD a message is for.
+/// Shards of the receiving OSD that a message is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// The home of the group that the message names in its first field.
@@ -69,7 +69,7 @@ macro_rules! peer_messages {
         impl PeerKind {
             pub const ALL: &[PeerKind] = &[$(PeerKind::$ty),*];
 
-            /// The message with this type number; `None`: no message between OSDs has it.
+            /// Returns the message with this type number; `None`: no message between OSDs has it.
             pub fn of(number: u16) -> Option<PeerKind> {
                 match number {
                     $($number => Some(PeerKind::$ty),)*
@@ -77,7 +77,7 @@ macro_rules! peer_messages {
                 }
             }
 
-            /// Name for logs.
+            /// Returns the name for logs.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(PeerKind::$ty => $name,)*
@@ -114,14 +114,15 @@ macro_rules! peer_messages {
                 }
             }
 
-            /// [`Message::seal`].
+            /// Seals the message by [`Message::seal`].
             pub fn seal(self, tid: u64, target: Target) -> Envelope {
                 match self {
                     $(PeerMessage::$ty(message) => message.seal(tid, target),)*
                 }
             }
 
-            /// The message as it is handled by a shard that names its objects by `pool`, if it is about one group.
+            /// Returns the message as it is handled by a shard that names its objects by `pool`, if it is about one
+            /// group.
             #[cfg(test)]
             pub(crate) fn renamed_to(mut self, pool: PoolId) -> PeerMessage {
                 match &mut self {
@@ -212,18 +213,18 @@ peer_messages! {
 }
 
 impl PeerKind {
-    /// [`Message::TYPE`].
+    /// Returns [`Message::TYPE`].
     pub const fn number(self) -> u16 {
         self as u16
     }
 }
 
-/// Name of a message of any type, for logs.
+/// Returns the name of a message of any type, for logs.
 pub fn kind_name(number: u16) -> &'static str {
     PeerKind::of(number).map_or_else(|| wire::messages::kind_name(number), PeerKind::name)
 }
 
-/// The group that a message of [`Scope::Group`] names.
+/// Returns the group that a message of [`Scope::Group`] names.
 ///
 /// Errors: it is malformed.
 pub(crate) fn group_of(envelope: &Envelope) -> Result<types::PgId, DecodeError> {

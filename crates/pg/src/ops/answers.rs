@@ -1,4 +1,4 @@
-//! What the store has answered to one operation, kept over its runs.
+//! The store's answers to one operation, kept over its runs.
 
 use crate::copy::CopySource;
 use crate::group::lookup::{NoAnswer, ready};
@@ -10,9 +10,9 @@ use store::{Lookup, LookupId, ObjectStat, ReadError, Store};
 use types::{Errno, ObjectId};
 use wire::{DecodeError, Rope};
 
-/// How often keys and values of an omap are in memory at the most, as they are encoded for their answer.
+/// Copies of an omap's keys and values in memory at the most, as they are encoded for their answer.
 const OMAP_COPIES: usize = 6;
-/// How often the ranges of an object that hold data are, 16 bytes for each.
+/// Copies of the ranges of an object that hold data, in the same way; 16 bytes for each range.
 const EXTENT_COPIES: usize = 4;
 /// Bytes of keys and values that one listing returns at most.
 const LISTING_BYTES_MAX: usize = 4 << 20;
@@ -24,28 +24,28 @@ const LISTING_BYTES_MAX: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub struct Answers {
     stat: Option<Option<Arc<ObjectStat>>>,
-    /// The object information in it.
+    /// The object information in `stat`.
     info: Option<Arc<ObjectInfo>>,
     /// The state of the object that a snapshot preserves and that is read, or gone back to.
     clone: Option<(ObjectId, Option<Arc<ObjectStat>>)>,
     answers: Vec<(Question, Answer)>,
     /// Lookups that the present run has made so far, the first one of the object's state left out.
     made: usize,
-    /// What the present run has asked for and somebody else than the store must find out.
+    /// Question of the present run that somebody else than the store must answer.
     wanted: Option<Question>,
-    /// What the present run's answers and outputs take in memory, and may at most.
+    /// Memory that the present run's answers and outputs take, in bytes, and its limit.
     bytes: usize,
     bytes_max: usize,
 }
 
-/// What a lookup is about.
+/// Subject of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Question {
     Extents(ObjectId, (u64, u64)),
     Header(ObjectId),
-    /// With the bytes of values for which there is room.
+    /// Keys, with the bytes of values for which there is room.
     Values(ObjectId, Vec<Bytes>, usize),
-    /// Behind a key and with a prefix, at most so many entries and bytes.
+    /// Page behind a key and with a prefix, of at most so many entries and bytes.
     Page(ObjectId, Bytes, Bytes, (usize, usize)),
     Data(ObjectId, (u64, u64)),
     Copy(CopySource),
@@ -60,50 +60,50 @@ enum Answer {
     Page(Vec<(Bytes, Bytes)>, bool),
     /// Bytes of the object; `None` while they are on their way.
     Data(LookupId, Option<Result<Rope, ReadError>>),
-    /// It cannot be known. The operation may go on without.
+    /// The answer cannot be known. The operation may go on without.
     Damaged(Damage),
 }
 
 impl Answers {
-    /// A run begins, whose answers and outputs may take so many bytes.
+    /// Begins a run, whose answers and outputs may take so many bytes.
     pub(super) fn rewind(&mut self, bytes_max: usize) {
         (self.made, self.bytes, self.bytes_max) = (0, 0, bytes_max);
         self.wanted = None;
     }
 
-    /// What the last run's answers and outputs take in memory, those included that are on their way.
+    /// Returns the memory of the last run's answers and outputs, with the ones that are on their way.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// So many bytes more are going to be in memory. EMSGSIZE: they are too many.
+    /// Counts so many bytes more that are going to be in memory. Errors: EMSGSIZE if they are too many.
     pub(super) fn take(&mut self, bytes: u64) -> Result<(), Errno> {
         self.check(bytes)?;
         self.bytes += bytes as usize;
         Ok(())
     }
 
-    /// EMSGSIZE: there is no room for so many bytes more.
+    /// Checks that there is room for so many bytes more. Errors: EMSGSIZE if there is not.
     pub(super) fn check(&self, bytes: u64) -> Result<(), Errno> {
         if bytes > self.room() { Err(Errno::EMSGSIZE) } else { Ok(()) }
     }
 
-    /// The same for keys and values of an omap. Alone, they may take what they need.
+    /// Counts keys and values of an omap that are going to be in memory. Alone, they may take what they need.
     fn take_omap(&mut self, bytes: usize) {
         self.bytes = self.bytes_max.min(self.bytes + bytes * OMAP_COPIES);
     }
 
-    /// Bytes for which there is room.
+    /// Returns the bytes for which there is room.
     pub(super) fn room(&self) -> u64 {
         (self.bytes_max - self.bytes) as u64
     }
 
-    /// Bytes of keys and values for which there is room.
+    /// Returns the bytes of keys and values for which there is room.
     fn omap_room(&self) -> usize {
         (self.bytes_max - self.bytes) / OMAP_COPIES
     }
 
-    /// The object as the operation found it.
+    /// Returns the object as the operation found it.
     pub(super) fn stat(&mut self, store: &mut Store, object: &ObjectId) -> Result<Option<Arc<ObjectStat>>, NoAnswer> {
         if self.stat.is_none() {
             self.stat = Some(ready(store.stat(object))?);
@@ -111,7 +111,7 @@ impl Answers {
         Ok(self.stat.clone().expect("just set"))
     }
 
-    /// The object information in `stat`, which is what [`Self::stat`] gave.
+    /// Returns the object information in `stat`, which is what [`Self::stat`] gave.
     pub(super) fn info(&mut self, stat: &ObjectStat) -> Result<Arc<ObjectInfo>, DecodeError> {
         if self.info.is_none() {
             self.info = Some(Arc::new(ObjectInfo::of(stat)?));
@@ -119,7 +119,7 @@ impl Answers {
         Ok(self.info.clone().expect("just set"))
     }
 
-    /// The object at a snapshot, of which one operation needs one.
+    /// Returns the object at a snapshot, of which one operation needs one.
     pub(super) fn clone_stat(
         &mut self,
         store: &mut Store,
@@ -135,7 +135,7 @@ impl Answers {
         }
     }
 
-    /// The object, or the state of it that is read, as the operation has found it, if it has and there is one.
+    /// Returns the object, or the state of it that is read, as the operation has found it, if it has and there is one.
     pub fn known_stat(&self) -> Option<&ObjectStat> {
         match &self.clone {
             Some((_, stat)) => stat.as_deref(),
@@ -143,7 +143,7 @@ impl Answers {
         }
     }
 
-    /// The next answer, if it is there. What answers something else is forgotten, with all behind it.
+    /// Returns the next answer, if it is there. An answer to something else is forgotten, with all behind it.
     fn known(&mut self, question: &Question) -> Option<&Answer> {
         let at = self.made;
         self.made += 1;
@@ -154,7 +154,7 @@ impl Answers {
         self.answers.get(at).map(|(_, answer)| answer)
     }
 
-    /// The next answer: one that is there, as `known` finds it, or else the store's, kept as `keep` says.
+    /// Returns the next answer: one that is there, as `known` finds it, or else the store's, kept as `keep` says.
     fn answer<T: Clone>(
         &mut self,
         question: Question,
@@ -172,14 +172,14 @@ impl Answers {
         Ok(value)
     }
 
-    /// What cannot be known now is not known in a later run either: it would be taken for the answer to something else.
+    /// Keeps the damage that a lookup met as its answer. Without it, a later answer would be taken for this lookup's.
     fn keep_damage(&mut self, question: &Question, why: &NoAnswer) {
         if let NoAnswer::Damaged(damage) = why {
             self.answers.push((question.clone(), Answer::Damaged(damage.clone())));
         }
     }
 
-    /// Ranges (offset, length) within `offset .. offset + len` that hold data. EMSGSIZE: they are too many.
+    /// Returns ranges (offset, length) within `offset .. offset + len` that hold data. EMSGSIZE: they are too many.
     pub(super) fn extents(
         &mut self,
         store: &mut Store,
@@ -204,7 +204,7 @@ impl Answers {
         self.answer(Question::Header(object.clone()), known, || store.omap_header(object), Answer::Header)
     }
 
-    /// Those of `keys` that the omap has. `None`: their values are too large to be given.
+    /// Returns the entries of `keys` that the omap has. `None`: their values are too large to be given.
     pub(super) fn omap_get(
         &mut self,
         store: &mut Store,
@@ -223,8 +223,8 @@ impl Answers {
         Ok(values)
     }
 
-    /// At most `max` entries behind `after` that begin with `prefix`, as many as there is room for, and whether there
-    /// are more.
+    /// Returns at most `max` entries behind `after` that begin with `prefix`, as many as there is room for; and true if
+    /// there are more.
     pub(super) fn omap_list(
         &mut self,
         store: &mut Store,
@@ -244,7 +244,7 @@ impl Answers {
         Ok((entries, more))
     }
 
-    /// The bytes `offset .. offset + len`, clipped to the object's size.
+    /// Returns the bytes `offset .. offset + len`, clipped to the object's size.
     pub(super) fn read(
         &mut self,
         store: &mut Store,
@@ -262,15 +262,15 @@ impl Answers {
             }
             lookup => {
                 let bytes = ready(lookup).inspect_err(|why| self.keep_damage(&question, why))?;
-                // Its id is never asked for.
+                // The lookup's id is never asked for.
                 self.answers.push((question, Answer::Data(LookupId(0), Some(Ok(bytes.clone())))));
                 Ok(Ok(bytes))
             }
         }
     }
 
-    /// The bytes `offset .. offset + len` of an object whose shards lie on several OSDs. `None`: they must be gathered,
-    /// and [`Answers::waits_for_data`] must name that.
+    /// Returns the bytes `offset .. offset + len` of an object whose shards lie on several OSDs. `None`: they must be
+    /// gathered, and [`Answers::waits_for_data`] must name that.
     pub(super) fn gathered(
         &mut self,
         object: &ObjectId,
@@ -279,8 +279,8 @@ impl Answers {
         self.found_out(Question::Data(object.clone(), range))
     }
 
-    /// An object that is copied, as [`crate::copy::Copied::into_rope`] makes it. `None`: it must be fetched, and
-    /// [`Answers::waits_for_data`] must name that.
+    /// Returns an object that is copied, as [`crate::copy::Copied::into_rope`] makes it. `None`: it must be fetched,
+    /// and [`Answers::waits_for_data`] must name that.
     pub(super) fn copied(&mut self, source: &CopySource) -> Result<Option<Result<Rope, ReadError>>, NoAnswer> {
         self.found_out(Question::Copy(source.clone()))
     }
@@ -303,13 +303,13 @@ impl Answers {
         }
     }
 
-    /// What the last run lacked is being gathered, or fetched.
+    /// Notes that the data which the last run lacked is being gathered, or fetched.
     pub fn waits_for_data(&mut self, id: LookupId) {
         let question = self.wanted.take().expect("the last run has asked for something");
         self.answers.push((question, Answer::Data(id, None)));
     }
 
-    /// A data read has ended. Nothing happens if it is none of these.
+    /// Keeps the outcome of a data read that has ended. Nothing happens if it is none of these.
     pub fn read_done(&mut self, id: LookupId, result: Result<Rope, ReadError>) {
         let waiting = self.answers.iter_mut().find_map(|(_, answer)| match answer {
             Answer::Data(read, bytes @ None) if *read == id => Some(bytes),
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(ask_header(&mut answers, b"a"), Ok(Bytes::from_static(b"a")));
         assert_eq!(ask_extents(&mut answers, 0, Lookup::Ready(vec![(0, 1)])), Ok(vec![(0, 1)]));
         assert_eq!(ask_extents(&mut answers, 50, pending()), Err(NoAnswer::Pending(LookupId(5))));
-        // What is known is not asked for again; another question is, and all behind it.
+        // A question that was answered is not asked again; another one in its place is, and all behind it.
         answers.rewind(1000);
         assert_eq!(ask_header(&mut answers, b"b"), Ok(Bytes::from_static(b"a")));
         assert_eq!(ask_extents(&mut answers, 7, Lookup::Ready(vec![(7, 3)])), Ok(vec![(7, 3)]));

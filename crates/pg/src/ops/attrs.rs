@@ -10,7 +10,7 @@ use types::Errno;
 use wire::Rope;
 use wire::messages::{Op, OpArgs, OpCode, XattrArgs};
 
-/// How a stored value is compared with a client's.
+/// Way in which a stored value is compared with a client's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Comparison {
     Equal,
@@ -46,8 +46,8 @@ impl Comparison {
     }
 }
 
-/// The number that a text begins with, as C's `strtoull` reads it: 0 if there is none, the largest if it is larger, and
-/// with a minus what is missing to 2^64.
+/// Returns the number that a text begins with, as C's `strtoull` reads it: 0 if there is none, the largest if it is
+/// larger, and with a minus what is missing to 2^64.
 fn leading_number(text: &[u8]) -> u64 {
     let text = text.trim_ascii_start();
     let (is_negative, digits) = match text.split_first() {
@@ -63,17 +63,17 @@ fn leading_number(text: &[u8]) -> u64 {
     }
 }
 
-/// How long an object's attributes are, as the steps so far have left them; as far as that had to be known.
+/// Sizes of an object's attributes, as the steps so far have left them; as far as that had to be known.
 #[derive(Debug, Default)]
 pub(super) struct AttrSizes {
-    /// All together, nothing subtracted that is replaced or removed: mostly that need not be known.
+    /// Bytes of all attributes together, nothing subtracted that is replaced or removed: mostly that need not be known.
     at_most: Option<usize>,
     /// Clients' attributes by their stored names, and the sum.
     exact: Option<(BTreeMap<Vec<u8>, usize>, usize)>,
 }
 
 impl AttrSizes {
-    /// A step is added.
+    /// Counts a step that is added.
     pub fn follow(&mut self, step: &Step) {
         if let (Some(at_most), Step::SetAttr { value, .. }) = (&mut self.at_most, step) {
             *at_most += value.len();
@@ -99,7 +99,7 @@ fn is_user_attr(stored: &[u8]) -> bool {
     stored.first() == Some(&USER_ATTR_PREFIX)
 }
 
-/// What clients call a stored attribute; `None`: it is not theirs.
+/// Returns the client's name of a stored attribute; `None` if it is no client's.
 fn user_name(stored: &[u8]) -> Option<Bytes> {
     match stored.split_first() {
         Some((&USER_ATTR_PREFIX, name)) => Some(own(name)),
@@ -148,8 +148,8 @@ impl Execution<'_> {
         }
     }
 
-    /// The attributes as they were before the operation: as in Ceph its own steps do not see what its steps do to them.
-    /// What stays in name of an object that was removed has none.
+    /// Returns the attributes as they were before the operation: as in Ceph its own steps do not see what its steps do
+    /// to them. An object that was removed and stays in name has none.
     ///
     /// Errors: ENOENT if there was nothing.
     fn attrs_before(&self) -> Result<Option<&Attrs>, Errno> {
@@ -160,18 +160,18 @@ impl Execution<'_> {
         }
     }
 
-    /// A client's attribute before the operation. Errors: see [`Execution::attrs_before`].
+    /// Returns a client's attribute before the operation. Errors: see [`Execution::attrs_before`].
     pub(super) fn attr_before(&self, name: &[u8]) -> Result<Option<Bytes>, Errno> {
         Ok(self.attrs_before()?.and_then(|attrs| attrs.get(&user_attr(name)).cloned()))
     }
 
-    /// All clients' attributes before the operation. Errors: see [`Execution::attrs_before`].
+    /// Returns all clients' attributes before the operation. Errors: see [`Execution::attrs_before`].
     pub(super) fn user_attrs_before(&self) -> Result<BTreeMap<Bytes, Bytes>, Errno> {
         let attrs = self.attrs_before()?.into_iter().flat_map(Attrs::iter);
         Ok(attrs.filter_map(|(name, value)| Some((user_name(name)?, value.clone()))).collect())
     }
 
-    /// Whether the object's attributes stay within their limit with this one.
+    /// Returns true if the object's attributes stay within their limit with this one.
     fn attr_fits(&mut self, name: &[u8], value_bytes: usize) -> bool {
         let limit = self.limits.attrs_bytes;
         if self.attr_sizes.at_most.is_none() {
@@ -194,7 +194,7 @@ impl Execution<'_> {
         bytes - by_name.get(&user_attr(name)).copied().unwrap_or(0) + value_bytes <= limit
     }
 
-    /// All clients' attributes as the steps so far have left them.
+    /// Returns all clients' attributes as the steps so far have left them.
     pub(super) fn user_attrs(&self) -> BTreeMap<Bytes, Bytes> {
         let mut attrs = self.user_attrs_before().unwrap_or_default();
         for step in self.steps() {

@@ -1,15 +1,16 @@
-//! How much an operation's steps write.
+//! Bytes that an operation's steps write.
 
 use store::Step;
 use types::ObjectId;
 
-/// What the names in an operation's steps, and the steps themselves, may take beside what is written: so much that each
-/// of the most that a client can ask for may have the longest names. They travel in front of the rest.
+/// Bytes that an operation's steps, and the names in them, may take beside the data that is written: so many that all
+/// steps that a client can ask for may have the longest names. They travel in front of the data.
 const NAMES_BYTES_MAX: usize = 16 << 20;
-/// What a step takes of that, without its names.
+/// Bytes of [`NAMES_BYTES_MAX`] that a step takes without its names.
 const STEP_BYTES: usize = 128;
 
-/// What the steps of an operation write, all together, whoever has made them. It is one message to every member.
+/// Bytes that the steps of an operation write, all together, whoever has made them. They are one message to every
+/// member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Budget {
     written: usize,
@@ -31,7 +32,7 @@ impl Budget {
         !self.is_overdrawn
     }
 
-    /// The same, overdrawn if the later one is.
+    /// Returns this budget, overdrawn if the later one is.
     pub fn overdrawn_as(self, later: Budget) -> Budget {
         Budget { is_overdrawn: later.is_overdrawn, ..self }
     }
@@ -40,7 +41,7 @@ impl Budget {
         self.is_overdrawn
     }
 
-    /// What the steps take in memory.
+    /// Returns the memory that the steps take, in bytes.
     pub fn bytes(&self) -> usize {
         self.written + self.names
     }

@@ -8,7 +8,7 @@ use types::{Errno, Utime};
 use wire::Rope;
 use wire::messages::{Op, OpArgs, OpCode, OsdOp};
 
-/// The class and method that a step calls, and its input. EINVAL if the lengths do not fit what there is.
+/// Returns the class and method that a step calls, and its input. EINVAL if the lengths do not fit what there is.
 fn parts(op: &Op) -> Result<(&'static Method, Bytes), Errno> {
     let OpArgs::Call(args) = op.args else { return Err(Errno::EINVAL) };
     let (class_len, method_len) = (usize::from(args.class_len), usize::from(args.method_len));
@@ -21,7 +21,7 @@ fn parts(op: &Op) -> Result<(&'static Method, Bytes), Errno> {
     Ok((method, data.slice(input_at..input_at + args.indata_len as usize)))
 }
 
-/// The class and the method that a step calls, if it calls one that there is.
+/// Returns the class and the method that a step calls, if it calls one that there is.
 pub(crate) fn class_and_method(op: &Op) -> Option<(String, &'static Method)> {
     let (method, OpArgs::Call(args)) = (parts(op).ok()?.0, op.args) else { return None };
     let data = op.indata.clone().into_bytes();
@@ -29,13 +29,13 @@ pub(crate) fn class_and_method(op: &Op) -> Option<(String, &'static Method)> {
     Some((class, method))
 }
 
-/// Whether an operation may change its object: by what its steps are, or by what the methods do that they call.
+/// Returns true if an operation may change its object: by its steps, or by the methods that they call.
 pub(crate) fn may_write(op: &OsdOp) -> bool {
     let calls_writer = |op: &Op| op.code == OpCode::CALL && parts(op).is_ok_and(|(method, _)| method.writes);
     op.may_write() || op.ops.iter().any(calls_writer)
 }
 
-/// Why an operation cannot be carried out because of what it calls.
+/// Returns why an operation cannot be carried out because of what it calls.
 pub(crate) fn refused_call(op: &OsdOp) -> Option<Errno> {
     op.ops.iter().filter(|op| op.code == OpCode::CALL).find_map(|op| parts(op).err())
 }
@@ -49,7 +49,7 @@ impl Execution<'_> {
             Called::Pending => Err(target.waits_for.take().expect("something has to wait")),
             Called::Ended { value, output } => {
                 if value < 0 {
-                    // Nothing of it is done, also where the operation goes on in spite of the failure.
+                    // Nothing that a failed method did stays, also where the operation goes on in spite of the failure.
                     self.go_back(before);
                 } else if let Err(too_much) = self.take_output(output.len(), bytes_before) {
                     self.go_back(before);
@@ -62,7 +62,7 @@ impl Execution<'_> {
 }
 
 impl Execution<'_> {
-    /// Counts what a method gives, unless it is what it has read since there were `bytes_before`.
+    /// Counts the output of a method, unless it is what it has read since there were `bytes_before`.
     fn take_output(&mut self, len: usize, bytes_before: usize) -> Result<(), Errno> {
         let read = self.answers.bytes() - bytes_before;
         self.answers.take(len.saturating_sub(read) as u64)
@@ -72,12 +72,12 @@ impl Execution<'_> {
 /// The object as a method sees it.
 struct Target<'a, 'b> {
     run: &'a mut Execution<'b>,
-    /// What the method was ended for.
+    /// The stop for which the method was ended before it was done.
     waits_for: Option<OpStop>,
 }
 
 impl Target<'_, '_> {
-    /// A step's outcome as methods have them.
+    /// Returns a step's outcome as methods have them.
     fn outcome<T>(&mut self, result: Result<T, OpStop>) -> Result<T, cls::Stop> {
         match result {
             Ok(value) => Ok(value),

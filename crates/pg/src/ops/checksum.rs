@@ -5,7 +5,7 @@ use types::{Errno, crc32c, xxhash};
 use wire::messages::{Checksum, Op, OpArgs};
 use wire::{Reader, Writer};
 
-/// What a client wants, and what it begins with.
+/// The checksum that a client wants, with the value that it begins with.
 enum Kind {
     XxHash32(u32),
     XxHash64(u64),
@@ -13,7 +13,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Bytes of one checksum.
+    /// Returns the bytes of one checksum.
     fn bytes(&self) -> u64 {
         match self {
             Kind::XxHash32(_) | Kind::Crc32c(_) => 4,
@@ -56,7 +56,7 @@ impl Execution<'_> {
             Checksum::CRC32C => Kind::Crc32c(r.u32()?),
             _ => return Err(Errno::EINVAL.into()),
         };
-        // What is given can be more than what is read.
+        // The checksums can take more bytes than the data that is read.
         let chunks = length.checked_div(chunk).unwrap_or(u64::from(length > 0));
         self.answers.take(4 + chunks * kind.bytes())?;
         let bytes = if length == 0 { Default::default() } else { self.read_before(offset, length)?.into_bytes() };

@@ -50,7 +50,7 @@ impl Execution<'_> {
         self.become_copy(Copied::from_rope(&fetched).map_err(OpStop::Result)?, truncation)
     }
 
-    /// Whether that is the object that is to become the copy.
+    /// Returns true if the source is the object that is to become the copy.
     fn is_own(&self, name: &[u8], locator: &Locator, snap: SnapId) -> bool {
         let own = self.request.object;
         let key = if locator.key == name { &[][..] } else { &locator.key[..] };

@@ -27,7 +27,7 @@ fn range(op: &Op) -> Result<Range, OpStop> {
     Ok(Range { offset, len: length, truncate_size, truncate_seq })
 }
 
-/// A pattern so many times, in pieces that share its memory: few, however short it is.
+/// Returns a pattern so many times, in pieces that share its memory: few, however short it is.
 fn repeated(pattern: Bytes, times: u64) -> Rope {
     const PIECE_BYTES: usize = 64 << 10;
     let in_piece = ((PIECE_BYTES / pattern.len()) as u64).clamp(1, times);
@@ -89,7 +89,7 @@ impl Execution<'_> {
         (range.offset, len.min(size.saturating_sub(range.offset)))
     }
 
-    /// Bytes as they were before the operation; to the end if `len` is 0.
+    /// Returns bytes as they were before the operation; to the end if `len` is 0.
     pub(super) fn read_before(&mut self, offset: u64, len: u64) -> Result<Rope, OpStop> {
         if self.before.is_none() {
             return Ok(Rope::new());
@@ -121,7 +121,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The ranges of `range` that hold data, as a map from offset to length.
+    /// Returns the ranges of `range` that hold data, as a map from offset to length.
     fn data_extents(&mut self, range: Range) -> Result<std::collections::BTreeMap<u64, u64>, OpStop> {
         let (offset, len) = self.clip(range);
         if len == 0 {
@@ -137,10 +137,10 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         let extents = match self.request.layout {
-            // Other than with reads, nothing is not everything.
+            // A length of zero reads nothing; with other reads it means everything.
             _ if range.len == 0 => Default::default(),
             None => self.data_extents(range)?,
-            // Which ranges hold data is not known of the whole: it is one range.
+            // Ranges that hold data are not known of the whole object, so it is one range.
             Some(_) => Some(self.clip(range)).filter(|(_, len)| *len > 0).into_iter().collect(),
         };
         if extents.values().sum::<u64>() > self.answers.room() {
@@ -164,7 +164,7 @@ impl Execution<'_> {
         if want.len() as u64 != range.len {
             return Err(Errno::EINVAL.into());
         }
-        // What is not there reads as zeros.
+        // Bytes that are not there read as zeros.
         let have = if self.exists && range.len > 0 { self.read_range(range)?.to_vec() } else { Vec::new() };
         let differing = (0..want.len()).find(|&i| want[i] != have.get(i).copied().unwrap_or(0));
         match differing {
@@ -261,7 +261,7 @@ impl Execution<'_> {
     }
 
     pub(super) fn remove(&mut self) {
-        // What earlier steps of this operation did to the object is gone with it.
+        // Changes that earlier steps of this operation made to the object are gone with it.
         self.void_steps();
         let object = self.object();
         self.changed.insert(0, self.size);
@@ -299,7 +299,7 @@ impl Execution<'_> {
         done()
     }
 
-    /// In erasure-coded pools what is written must begin where the object ends, at a stripe.
+    /// Checks, in an erasure-coded pool, that what is written begins where the object ends, at a stripe.
     fn check_stripe(&self, range: Range) -> Result<(), OpStop> {
         let Some(layout) = self.request.layout else { return Ok(()) };
         let end = if self.exists { self.size } else { 0 };
@@ -310,7 +310,7 @@ impl Execution<'_> {
         }
     }
 
-    /// A write that knows of a truncation newer than the object's carries it out first.
+    /// Carries out a truncation that a write knows of, if it is newer than the object's.
     fn follow_truncation(&mut self, range: Range) {
         if range.truncate_seq > self.info.truncate_seq {
             if self.exists && self.size > range.truncate_size {
@@ -326,7 +326,7 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         self.check_end(0, range.len)?;
-        // With no bytes, too: a shard then is not what it was.
+        // A write of no bytes changes the object, too: a shard then is not what it was.
         if self.exists && (self.size > 0 || self.request.layout.is_some()) {
             // Cutting first frees the old blocks and spares reading the last one back.
             self.truncate(0);

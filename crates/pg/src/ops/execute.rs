@@ -51,20 +51,20 @@ pub struct Limits {
     pub log_entries_min: usize,
     /// Updates before its log's tail of which a group remembers the requests at most.
     pub dups_max: usize,
-    /// What those of all groups may take of memory.
+    /// Memory that the requests remembered in all groups may take, in bytes.
     pub dups_bytes: usize,
     /// Values of clients' attributes of one object, together: they are in memory together.
     pub attrs_bytes: usize,
-    /// What one operation may bring, what it may read and give, and what it may write; each of them all its steps
-    /// together.
+    /// Bytes that one operation may bring, bytes that it may read and give, and bytes that it may write; each of them
+    /// for all its steps together.
     pub op_bytes: usize,
-    /// What clients' operations may hold in memory at once. One is always taken, however large.
+    /// Memory that clients' operations may hold at once. One is always taken, however large.
     pub client_bytes: usize,
-    /// What notifications and the answers to them may hold beside that.
+    /// Memory that notifications and the answers to them may hold beside `client_bytes`.
     pub notify_bytes: usize,
     /// Objects that are compared at a time when a member is backfilled.
     pub backfill_objects: usize,
-    /// What one message brings of an object, and of its omap, to a member that lacks it.
+    /// Bytes of an object, and of its omap, that one message brings to a member that lacks it.
     pub piece_bytes: u64,
     /// Longer messages to other OSDs go in parts, if a session would take them at once.
     pub message_bytes: usize,
@@ -97,13 +97,13 @@ impl Default for Limits {
     }
 }
 
-/// What is asked of one object.
+/// The question to one object.
 #[derive(Debug)]
 pub struct Request<'a> {
     pub object: &'a ObjectId,
     pub ops: &'a [Op],
     pub reqid: ReqId,
-    /// Whom class methods take for the one who asks.
+    /// The asker, as class methods see him.
     pub caller: Caller,
     /// The time of day of this OSD.
     pub now: Utime,
@@ -120,11 +120,11 @@ pub struct Request<'a> {
     pub layout: Option<StripeLayout>,
     /// Cookies of the watches of this object that the client holds over the session that asks.
     pub connected: &'a [u64],
-    /// What the next notification is called.
+    /// Id of the next notification.
     pub notify_id: u64,
-    /// What is read: the present state, a snapshot, or the list of snapshots.
+    /// State that is read: the present one, a snapshot, or the list of snapshots.
     pub snap: SnapId,
-    /// What an update must preserve.
+    /// Snapshots whose states an update must preserve.
     pub snaps: &'a SnapContext,
     /// An update whose snapshots are older than those that the object knows is refused.
     pub order_snaps: bool,
@@ -146,15 +146,15 @@ pub struct OpResult {
 pub struct OtherChange {
     pub object: ObjectId,
     pub kind: LogKind,
-    /// Its version before; zero if it was absent.
+    /// Version of the state before; zero if it was absent.
     pub prior_version: EVersion,
     pub user_version: u64,
-    /// Nobody has what it was.
+    /// True if nobody has what the state was.
     pub is_lost: bool,
 }
 
 impl OtherChange {
-    /// How a shard takes it back.
+    /// Returns how a shard takes the change back.
     pub fn undo(&self) -> Undo {
         match self.kind {
             _ if self.is_lost => Undo::Lost,
@@ -178,15 +178,15 @@ impl OtherChange {
 pub struct Effects {
     /// 0 or positive: what the last step gave; negative: the error, and then nothing changes.
     pub result: i32,
-    /// One per step of the request; steps behind an error have none.
+    /// Results of the request's steps, one for each; steps behind an error have none.
     pub ops: Vec<OpResult>,
-    /// What the store must do; empty if nothing changes.
+    /// Steps for the store; none if nothing changes.
     pub steps: Vec<Step>,
     /// A step wrote, though it may be what was there before: the object gets a version, as in Ceph.
     pub touched: bool,
     /// The object is absent afterwards.
     pub deleted: bool,
-    /// Nothing new is stored: the object is removed, or what snapshots have preserved.
+    /// True if nothing new is stored: the object is removed, or what snapshots have preserved.
     pub is_removal: bool,
     /// States of the object that come or go with this, each with a version of its own: they follow each other, and the
     /// object's own comes behind them.
@@ -202,20 +202,20 @@ pub struct Effects {
     pub bytes_delta: i64,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// What the steps take in memory.
+    /// Memory that the steps take, in bytes.
     pub steps_bytes: usize,
     /// In erasure-coded pools, what differs from shard to shard; `steps` are then the rest.
     pub change: Option<Box<CodedChange>>,
-    /// What becomes of watches and notifications once the operation is done, in the order of the steps.
+    /// Changes of watches and notifications to make once the operation is done, in the order of the steps.
     pub watch: Vec<WatchEffect>,
-    /// Who watched the object before.
+    /// Watchers of the object before the operation.
     pub watchers: Watchers,
 }
 
 /// Watchers of an object, by cookie and client.
 pub type Watchers = BTreeMap<(u64, EntityName), WatchInfo>;
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug)]
 pub enum Run {
     Done(Effects),
@@ -275,7 +275,7 @@ impl From<NoAnswer> for OpStop {
     }
 }
 
-/// What a step gives when it succeeds: its value and output.
+/// Value and output of a step that succeeds.
 pub(super) type StepOutput = Result<(i32, Rope), OpStop>;
 
 pub(super) fn done() -> StepOutput {
@@ -296,7 +296,7 @@ pub(super) struct Execution<'a> {
     pub request: &'a Request<'a>,
     /// The object before the operation; in erasure-coded pools the shard of it that is here.
     pub before: Option<Arc<ObjectStat>>,
-    /// What the store had of it, also if that was there in name only.
+    /// The object as the store had it, also if it was there in name only.
     pub stored_before: Option<Arc<ObjectStat>>,
     pub size_before: u64,
     pub info_before: Arc<ObjectInfo>,
@@ -304,21 +304,21 @@ pub(super) struct Execution<'a> {
     pub info: Arc<ObjectInfo>,
     /// Ranges that have changed, as far as snapshots go.
     pub changed: IntervalSet,
-    /// What the object was before the operation is replaced by what it was at a snapshot.
+    /// States at snapshots that take the place of what the object was before the operation.
     pub sources: Vec<ObjectId>,
     pub exists: bool,
     pub size: u64,
-    /// Those before `first_step` are void: a later one has replaced all that they did.
+    /// Steps for the store. The ones before `first_step` are void: a later one has replaced all that they did.
     steps: Vec<Step>,
     first_step: usize,
     budget: Budget,
     pub attr_sizes: AttrSizes,
-    /// A change that clients can see (hints are not).
+    /// Set by a change that clients can see (hints are not).
     pub user_modified: bool,
     pub modified: bool,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// What the last step gave; 0 if it failed in spite of which the operation goes on.
+    /// Value that the last step gave; 0 if it failed and the operation goes on in spite of that.
     pub given: i32,
     /// Random numbers given out so far.
     pub randoms: u64,
@@ -327,7 +327,7 @@ pub(super) struct Execution<'a> {
     pub copied: Option<(u64, Utime)>,
 }
 
-/// How far a run had come: what a step that fails is taken back to.
+/// State of a run to which it is taken back when a step fails.
 pub(super) struct Mark {
     steps: usize,
     first_step: usize,
@@ -371,7 +371,7 @@ impl Execution<'_> {
         (self.user_modified, self.modified) = (user_modified, modified);
     }
 
-    /// A number that no other operation gets: what request it is, mixed.
+    /// Returns a number that no other operation gets: what request it is, mixed.
     pub fn random(&mut self) -> u64 {
         self.randoms += 1;
         let EVersion { epoch, version } = self.request.next_version;
@@ -399,8 +399,8 @@ impl Execution<'_> {
         self.touch();
     }
 
-    /// The object counts as written, though perhaps with what was there before: it gets a version, and a snapshot
-    /// keeps its own state of it.
+    /// Counts the object as written, though perhaps with what was there before: it gets a version, and a snapshot keeps
+    /// its own state of it.
     pub fn touch(&mut self) {
         (self.modified, self.user_modified) = (true, true);
     }
@@ -414,14 +414,14 @@ impl Execution<'_> {
         }
     }
 
-    /// What the store is to do so far.
+    /// Returns the steps for the store so far.
     pub fn steps(&self) -> &[Step] {
         &self.steps[self.first_step..]
     }
 
-    /// All that the operation did to the object so far is replaced by what comes now.
+    /// Voids all that the operation did to the object so far: it is replaced by what comes now.
     pub fn void_steps(&mut self) {
-        // They stay where they are: a method of a class that fails takes this back.
+        // Void steps stay where they are: a method of a class that fails takes this back.
         self.first_step = self.steps.len();
         self.attr_sizes = AttrSizes::default();
     }
@@ -437,13 +437,14 @@ impl Execution<'_> {
         }
     }
 
-    /// Whether the object was there in name only: removed, and with clones. Guards tell that from an object that never
-    /// was.
+    /// Returns true if the object was there in name only: removed, and with clones. Guards tell that from an object
+    /// that never was.
     pub fn was_whiteout(&self) -> bool {
         self.info_before.snap_set.is_whiteout
     }
 
-    /// What a step gives that checks something, or finds nothing to do: as in Ceph, what the step before it gave.
+    /// Returns the outcome of a step that checks something, or finds nothing to do: as in Ceph, the value of the step
+    /// before it.
     pub fn pass(&self) -> StepOutput {
         Ok((self.given, Rope::new()))
     }
@@ -452,10 +453,10 @@ impl Execution<'_> {
         if self.exists { Ok(()) } else { Err(Errno::ENOENT.into()) }
     }
 
-    /// Whether this operation has already replaced or removed what the object was before, so that lookups in the
-    /// store would show what is gone.
+    /// Returns true if this operation has already replaced or removed what the object was before, so that lookups in
+    /// the store would show what is gone.
     pub fn was_removed(&self) -> bool {
-        // It has replaced all before it.
+        // A removal that comes first has replaced all before it.
         matches!(self.steps().first(), Some(Step::Remove { .. }))
     }
 
@@ -572,7 +573,7 @@ impl Execution<'_> {
     }
 }
 
-/// The version so many updates after `version`.
+/// Returns the version so many updates after `version`.
 pub(crate) fn after(version: EVersion, updates: usize) -> EVersion {
     EVersion { version: version.version + updates as u64, ..version }
 }
@@ -612,7 +613,7 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
     if is_absent && !request.may_write {
         return failed(Errno::ENOENT);
     }
-    // What is there of an object that was removed is of no use to clients.
+    // The remains of an object that was removed are of no use to clients.
     let stored = before.clone();
     let before = before.filter(|_| !info.snap_set.is_whiteout);
     run_steps(store, request, answers, limits, (before, stored), info)
@@ -713,15 +714,14 @@ fn run_steps(
             Err(OpStop::Result(result)) => (result, Rope::new()),
         };
         effects.ops.push(OpResult { rval, outdata });
-        // What is too much is so for the whole operation, whatever it may go on without.
+        // An operation that has become too much fails as a whole, also if it may go on without the step.
         if is_overdrawn || rval < 0 && op.flags & op_flag::FAILOK == 0 {
             return Run::Done(run.fail(effects, rval));
         }
         run.given = rval.max(0);
         effects.result = run.given;
     }
-    // Of what changes something, outputs are kept for when the client asks again. As in Ceph all steps are carried out
-    // first.
+    // Outputs of an update are kept for when the client asks again. As in Ceph all steps are carried out first.
     let is_bounded = request.may_write && request.return_vec && run.modified;
     let is_too_long = |op: &&mut OpResult| is_bounded && op.outdata.len() > limits.write_reply_bytes;
     let overflow = Errno::EOVERFLOW.as_result();
@@ -733,7 +733,7 @@ fn run_steps(
     Run::Done(run.finish(effects).unwrap_or_else(failed))
 }
 
-/// A client's bytes, in memory of their own: what is kept must not pin a whole frame.
+/// Copies a client's bytes into memory of their own: what is kept must not pin a whole frame.
 pub(super) fn own(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }

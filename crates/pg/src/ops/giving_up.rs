@@ -18,7 +18,7 @@ use wire::basic::IntervalSet;
 /// States listed at a time.
 const PAGE_STATES: usize = 256;
 
-/// What is to be given up of one object, and what was found of the rest so far.
+/// States of one object to be given up, and the findings on the rest so far.
 #[derive(Debug, Default)]
 pub(crate) struct GiveUp {
     /// States that nobody has, with the versions that are wanted.
@@ -36,7 +36,7 @@ pub(crate) struct GiveUp {
 struct Kept {
     version: EVersion,
     size_bytes: u64,
-    /// For which snapshots it was made, newest first.
+    /// Snapshots that it was made for, newest first.
     snaps: Vec<SnapId>,
 }
 
@@ -67,13 +67,13 @@ impl GiveUp {
         GiveUp { lost, snaps, ..GiveUp::default() }
     }
 
-    /// More of the object is lost than was known.
+    /// Adds states of the object that are lost beside the known ones.
     pub fn also(&mut self, lost: BTreeMap<ObjectId, EVersion>) {
         self.lost.extend(lost);
         self.look_again();
     }
 
-    /// Only states for which `is_lost` says so are lost; others have been found since.
+    /// Keeps states among the lost ones if `is_lost` says so; the others have been found since.
     pub fn keep(&mut self, is_lost: impl Fn(&ObjectId) -> bool) {
         let before = self.lost.len();
         self.lost.retain(|state, _| is_lost(state));
@@ -82,8 +82,7 @@ impl GiveUp {
         }
     }
 
-    /// What was seen while other states were lost may not be so any more: a state that was found is another one than
-    /// was here.
+    /// Forgets what was seen while other states were lost: a state that was found is another one than was here.
     fn look_again(&mut self) {
         *self = GiveUp::new(std::mem::take(&mut self.lost), self.snaps.take());
     }
@@ -166,7 +165,7 @@ impl GiveUp {
         effects
     }
 
-    /// What snapshots preserve and is lost goes.
+    /// Removes lost states that snapshots preserve.
     fn leave_out(&self, effects: &mut Effects) {
         for (state, version) in self.lost.iter().filter(|(state, _)| state.is_clone()) {
             effects.others.push(lost_state(state, *version));
@@ -175,7 +174,7 @@ impl GiveUp {
         }
     }
 
-    /// The present state is there, and lists what is lost no more.
+    /// Takes lost states out of the list of the present state, which is there.
     fn without_clones(
         &self,
         request: &Request<'_>,
@@ -202,8 +201,8 @@ impl GiveUp {
         effects
     }
 
-    /// What is known of the object's snapshots when its present state is lost: from the states that there are. `exact`
-    /// is the lost state's own information, if that is here; `old` may be an older one's.
+    /// Returns the snapshots of an object whose present state is lost, as far as the states that there are tell.
+    /// `exact` is the lost state's own information, if that is here; `old` may be an older one's.
     fn known_again(&mut self, exact: Option<&ObjectInfo>, old: Option<&ObjectInfo>, head: &ObjectId) -> SnapSet {
         let mut known = exact.map(|info| info.snap_set.clone()).unwrap_or_default();
         let mut all = IntervalSet::new();
@@ -214,7 +213,7 @@ impl GiveUp {
         gone.into_iter().for_each(|id| known.remove_clone(id));
         let ids = known.clones.iter().map(|clone| clone.id);
         if !ids.eq(self.states.iter().filter(|(_, kept)| kept.is_some()).map(|(id, _)| *id)) {
-            // What they share with what is between them is not known.
+            // Bytes that these states share with states between them are not known.
             known.clones.clear();
             for (id, kept) in self.states.iter().filter_map(|(id, kept)| Some((*id, kept.as_ref()?))) {
                 let listed = old.and_then(|info| info.snap_set.clones.iter().find(|clone| clone.id == id));
@@ -225,7 +224,7 @@ impl GiveUp {
         if let Some(snaps) = &self.snaps {
             known.clones.iter_mut().for_each(|clone| clone.snaps.retain(|snap| snaps.contains(snap)));
         }
-        // What no snapshot needs would never go.
+        // A state that no snapshot needs would never go.
         let unneeded = known.clones.iter().filter(|clone| clone.snaps.is_empty()).map(|clone| clone.id);
         for id in unneeded.collect::<Vec<_>>() {
             let version = self.states[&id].as_ref().expect("it is there").version;

@@ -17,7 +17,7 @@ pub const ALL_NAMESPACES: &[u8] = b"\x01";
 /// One page.
 #[derive(Debug)]
 pub struct Listing {
-    /// Where the next page begins; the next group's beginning if there is none.
+    /// Beginning of the next page; the next group's beginning if there is none.
     pub next: ObjectId,
     pub objects: Vec<ObjectId>,
     /// The group has no objects behind this page.
@@ -34,7 +34,7 @@ pub(crate) enum ListError {
 /// A listing as far as it has come: where lookups must be waited for, it goes on from there.
 #[derive(Debug, Default)]
 pub struct ListingRun {
-    /// What lies before has been looked at. `None`: nothing yet.
+    /// The object from which the listing goes on; all before it have been looked at. `None`: nothing yet.
     from: Option<ObjectId>,
     objects: Vec<ObjectId>,
     /// Objects whose attributes were looked at.
@@ -44,7 +44,7 @@ pub struct ListingRun {
 /// An attribute that listed objects must have.
 #[derive(Debug)]
 pub(crate) struct ListFilter {
-    /// As the store calls it.
+    /// Name of the attribute as the store has it.
     pub attr: Bytes,
     pub value: Bytes,
 }
@@ -59,8 +59,8 @@ impl ListFilter {
 }
 
 impl ListingRun {
-    /// Up to `max` objects of the group `pg` of a pool of `pg_num` groups, from `cursor` on, in namespace `nspace`,
-    /// that pass the filter. If that must wait, to be called again with the same arguments.
+    /// Lists up to `max` objects of the group `pg` of a pool of `pg_num` groups, from `cursor` on, in namespace
+    /// `nspace`, that pass the filter. If that must wait, to be called again with the same arguments.
     pub(crate) fn run(
         &mut self,
         store: &mut Store,
@@ -115,13 +115,13 @@ impl ListingRun {
     }
 }
 
-/// The first possible position behind `object`.
+/// Returns the first possible position behind `object`.
 fn just_behind(object: &ObjectId) -> ObjectId {
     ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
 }
 
 impl Listing {
-    /// The page as the reply's output carries it.
+    /// Returns the page as the reply's output carries it.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new(Target::default());
         w.versioned(1, 1, |w| {

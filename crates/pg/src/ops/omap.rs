@@ -10,7 +10,7 @@ use wire::Reader;
 use wire::Rope;
 use wire::messages::{Op, OpCode};
 
-/// Errors: ENAMETOOLONG, where the store has no room for such a key.
+/// Checks a key. Errors: ENAMETOOLONG, where the store has no room for it.
 fn check_key(key: &[u8]) -> Result<(), Errno> {
     if key.len() > OMAP_KEY_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
 }
@@ -96,7 +96,7 @@ impl Execution<'_> {
                 self.must_exist()?;
                 let keys: BTreeSet<Bytes> = r.get()?;
                 let object = self.object();
-                // What is too long to be there need not be removed.
+                // A key that is too long to be there need not be removed.
                 let keys = keys.iter().filter(|key| check_key(key).is_ok()).map(|key| own(key)).collect();
                 self.push(Step::OmapRemove { object, keys });
                 done()
@@ -114,7 +114,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The header as it was before the operation.
+    /// Returns the header as it was before the operation.
     pub(super) fn omap_header_before(&mut self) -> Result<Bytes, OpStop> {
         if self.was_removed() || self.before.is_none() {
             return Ok(Bytes::new());
@@ -122,8 +122,8 @@ impl Execution<'_> {
         Ok(self.answers.omap_header(self.store, self.request.object)?)
     }
 
-    /// Entries behind `after` whose keys begin with `prefix`, as they were before the operation; and whether there
-    /// are more.
+    /// Returns the entries behind `after` whose keys begin with `prefix`, as they were before the operation; and true
+    /// if there are more.
     pub(super) fn omap_entries(
         &mut self,
         after: &[u8],
@@ -137,8 +137,8 @@ impl Execution<'_> {
             return Err(Errno::EMSGSIZE.into());
         }
         let max = max.min(self.limits.omap_entries) as usize;
-        // What is behind the empty key does not include it, and nothing is before it: so one more is asked for, for its
-        // sake.
+        // A page behind the empty key must not include it, but the store's page does, as nothing is before it: so one
+        // more entry is asked for.
         let from_first = usize::from(after.is_empty());
         let from = (after, prefix);
         let (mut entries, mut more) =
@@ -153,8 +153,8 @@ impl Execution<'_> {
         Ok((entries, more))
     }
 
-    /// True: the object has an omap, or gets one by this operation. In Ceph it also has one that was emptied key by
-    /// key.
+    /// Returns true if the object has an omap, or gets one by this operation. In Ceph it also has one that was emptied
+    /// key by key.
     fn may_have_omap(&mut self) -> Result<bool, OpStop> {
         let gives =
             |step: &Step| matches!(step, Step::OmapSet { .. } | Step::OmapSetHeader { .. } | Step::Clone { .. });

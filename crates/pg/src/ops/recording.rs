@@ -8,7 +8,7 @@ use mutant::Mutant;
 use store::{Step, Store};
 use types::Errno;
 
-/// Nothing to do, as the object has changed since: no steps. Damage: EIO.
+/// Records digests of an object. There are no steps if the object has changed since. Damage: EIO.
 pub(crate) fn record(store: &mut Store, request: &Request<'_>, answers: &mut Answers, record: &Record) -> Run {
     answers.rewind(usize::MAX);
     let damaged = || Run::Done(Effects { result: Errno::EIO.as_result(), ..Effects::default() });

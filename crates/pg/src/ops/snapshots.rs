@@ -19,7 +19,8 @@ use wire::Writer;
 use wire::basic::IntervalSet;
 use wire::messages::{Op, OpArgs};
 
-/// Whether an update with these snapshots may be carried out.
+/// Checks that an update with these snapshots may be carried out. Errors: EOLDSNAPC if the object knows newer ones,
+/// EINVAL if they are not valid.
 pub(super) fn check_context(request: &Request<'_>, known: &SnapSet) -> Result<(), Errno> {
     if !request.may_write {
         return Ok(());
@@ -33,7 +34,7 @@ pub(super) fn check_context(request: &Request<'_>, known: &SnapSet) -> Result<()
     }
 }
 
-/// What of the object a request is about.
+/// Returns the state of the object that a request is about.
 pub(super) fn resolve(request: &Request<'_>, is_there: bool, known: &SnapSet) -> Result<AtSnap, Errno> {
     match request.snap {
         SnapId::HEAD | SnapId::DIR => Ok(AtSnap::Head),
@@ -75,7 +76,8 @@ impl Execution<'_> {
             steps = vec![
                 Step::Clone { from: object, to: clone.clone() },
                 Step::SetAttr { object: clone.clone(), name: OBJECT_INFO_ATTR.to_vec(), value: info.to_bytes() },
-                // By which it is found when these snapshots go. It stays as it is when some of them do.
+                // The store finds the clone by this attribute when these snapshots go. It stays as it is when some of
+                // them do.
                 Step::SetAttr { object: clone.clone(), name: SNAPS_ATTR.to_vec(), value: snaps_value },
             ];
             effects.others.push(OtherChange {
@@ -118,7 +120,7 @@ impl Execution<'_> {
     /// Makes the object what it was at a snapshot; removes it, if it was not there.
     pub(super) fn roll_back(&mut self, op: &Op) -> StepOutput {
         let OpArgs::Snap(snap) = op.args else { return Err(Errno::EINVAL.into()) };
-        // Where it was is told by what the object was before this operation.
+        // The object's information before this operation tells where the state was.
         let before = self.info_before.clone();
         let known = &before.snap_set;
         let is_there = self.before.is_some() || known.is_whiteout;
@@ -152,7 +154,7 @@ impl Execution<'_> {
         let object = self.object();
         let size = match self.request.layout {
             None => stat.size_bytes,
-            // What is here is a shard.
+            // The size that is here is a shard's.
             Some(_) => ObjectInfo::of(&stat).ok().and_then(|info| info.size_bytes).ok_or_else(|| {
                 tracing::error!(object = %clone, "object information does not tell how long the object is");
                 Errno::EIO
@@ -162,7 +164,7 @@ impl Execution<'_> {
         changed.insert(0, size.max(self.size));
         changed.subtract(&known.overlap_with_head(clone.snap));
         self.changed.union(&changed);
-        // What earlier steps of this operation did to the object is gone.
+        // Changes that earlier steps of this operation made to the object are gone.
         self.void_steps();
         self.push(Step::Clone { from: clone.clone(), to: object.clone() });
         self.push(Step::RemoveAttr { object, name: SNAPS_ATTR.to_vec() });
@@ -227,7 +229,7 @@ pub(crate) fn trim(
             Err(_) => return damaged(),
         };
         info.snap_set.remove_clone(snap);
-        // It may have been given up before.
+        // The state may have been given up before.
         if let Some(stat) = stat {
             let prior_version = ObjectInfo::of(&stat).map(|info| info.version).unwrap_or_default();
             let kind = LogKind::Delete;
@@ -263,7 +265,8 @@ pub(crate) fn trim(
 }
 
 impl Effects {
-    /// In erasure-coded pools: how shards take back what becomes of the object itself, which was as `before` says.
+    /// Takes the data out of the steps, in an erasure-coded pool, and notes how shards take back what becomes of the
+    /// object itself, which was as `before` says.
     pub(super) fn separate_shards(&mut self, request: &Request<'_>, before: &ObjectStat, size_bytes: u64) {
         self.change = request
             .layout

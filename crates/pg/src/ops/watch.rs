@@ -10,19 +10,19 @@ use wire::messages::op_data::{NotifyAckInput, NotifyInput};
 use wire::messages::{Op, OpArgs, OpCode, Watch};
 use wire::{Decode, EntityAddr};
 
-/// How long a client may be silent before its watch is removed, unless it says otherwise. Ceph's
+/// Time that a client may be silent before its watch is removed, unless it says otherwise. Ceph's
 /// `osd_client_watch_timeout`.
 const WATCH_TIMEOUT_S: u32 = 30;
-/// How long watchers may take to answer, unless the notifier says otherwise. Ceph's `osd_default_notify_timeout`.
+/// Time that watchers may take to answer, unless the notifier says otherwise. Ceph's `osd_default_notify_timeout`.
 const NOTIFY_TIMEOUT_S: u32 = 30;
 
-/// What one watcher takes in a list of them, and in what the list is made of.
+/// Bytes that one watcher takes in a list of watchers, and in the structures that the list is made of.
 const WATCHER_BYTES: u64 = 100;
 
-/// What an operation on watches brings about once it is done.
+/// Change of watches or notifications that an operation makes once it is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchEffect {
-    /// From now on the client watches over the session that asked. If it `pings`, it must do so to be taken for alive.
+    /// The client watches from now on over the session that asked. If it `pings`, it must do so to be taken for alive.
     Connect {
         cookie: u64,
         info: WatchInfo,
@@ -44,7 +44,7 @@ pub enum WatchEffect {
         timeout_s: u32,
         payload: Bytes,
     },
-    /// Of one watch of the client, or without a cookie of all of them.
+    /// Answers a notification for one watch of the client, or without a cookie for all of them.
     Ack {
         notify_id: u64,
         cookie: Option<u64>,
@@ -54,7 +54,7 @@ pub enum WatchEffect {
 
 impl Execution<'_> {
     pub(super) fn watch(&mut self, op: &Op) -> StepOutput {
-        // What stays in name of an object that was removed can be watched, as in Ceph.
+        // An object that was removed and stays in name can be watched, as in Ceph.
         if op.code != OpCode::WATCH || !self.was_whiteout() {
             self.must_exist()?;
         }
@@ -62,7 +62,7 @@ impl Execution<'_> {
             OpCode::WATCH => self.watch_step(op),
             OpCode::NOTIFY => {
                 let OpArgs::Notify { cookie } = op.args else { return Err(Errno::EINVAL.into()) };
-                // What cannot be read is a notification that says nothing.
+                // Input that cannot be read is taken for a notification that says nothing.
                 let input = NotifyInput::from_slice(&op.indata.to_vec()).ok();
                 let (timeout_s, payload) =
                     input.map(|input| (input.timeout_s, own(&input.payload))).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Execution<'_> {
         done()
     }
 
-    /// The object is being removed.
+    /// Ends all watches of the object, which is being removed.
     pub(super) fn end_all_watches(&mut self) {
         if self.info.watchers.is_empty() {
             return;
@@ -168,7 +168,7 @@ pub(crate) fn watch_effects_of(ops: &[Op], client: EntityName, addr: EntityAddr)
     ops.iter().filter_map(of).collect()
 }
 
-/// The first eight bytes of arguments whose layout depends on the client's age.
+/// Returns the first eight bytes of arguments whose layout depends on the client's age.
 fn first_number(args: &OpArgs) -> u64 {
     match args {
         OpArgs::Notify { cookie } => *cookie,

@@ -19,14 +19,14 @@ use wire::{Decode, DecodeError, Encode, Reader, Rope, Target, Writer};
 /// Key of the [`CheckMark`] in a group's table.
 pub const CHECK_KEY: Bytes = Bytes::from_static(b"check");
 
-/// Everything is read once in this time.
+/// Time in which everything is read once.
 pub const CHECK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
 
 /// Never more than this: comparing 32 MiB with their checksums takes 3 to 5 ms of CPU time, and reading them as much.
 const BYTES_PER_SECOND_MAX: u64 = 32 << 20;
-/// What an object or a group costs beside its bytes, so that many small ones do not take more CPU time than large ones.
+/// Cost of an object or a group beside its bytes, so that many small ones do not take more CPU time than large ones.
 const VISIT_BYTES: u64 = 64 << 10;
-/// One read. A turn then takes some ten microseconds more.
+/// Bytes of one read. A turn then takes some ten microseconds more.
 const PIECE_BYTES: u64 = 256 << 10;
 const LISTED_OBJECTS: usize = 64;
 /// The mark is written after so many bytes, or this part of everything; and at a group's end.
@@ -36,14 +36,14 @@ const MARK_PART: u64 = 64;
 const STEPS: usize = 8;
 /// A walk that has fallen behind does not make up for more than this.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
-/// When there is nothing to check, it is looked again after this time.
+/// Time after which it is looked again, when there was nothing to check.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// How far a group has been checked.
+/// Progress of the check of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CheckMark {
-    /// How often the group has been read to its end. Groups that come late begin where the others are.
+    /// Count of the times that the group has been read to its end. Groups that come late begin where the others are.
     pub rounds: u64,
     /// Objects before this one have been read in the present round; `None` between rounds.
     pub next: Option<ObjectId>,
@@ -82,7 +82,7 @@ impl Decode for CheckMark {
     }
 }
 
-/// What the walk has done since the OSD started.
+/// Work that the walk has done since the OSD started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CheckCounts {
     pub objects: u64,
@@ -113,7 +113,7 @@ struct Walk {
     unmarked_bytes: u64,
 }
 
-/// One object.
+/// One object that is read.
 #[derive(Debug)]
 struct CheckReading {
     object: ObjectId,
@@ -145,7 +145,7 @@ impl BackgroundCheck {
         self.counts
     }
 
-    /// When there is something to do, if not for a lookup.
+    /// Returns the time when there is something to do, if not for a lookup.
     pub fn next_wake(&self) -> Option<Duration> {
         (self.period > Duration::ZERO && self.waits_for.is_none()).then_some(self.next_at)
     }
@@ -174,7 +174,7 @@ impl BackgroundCheck {
         self.next_at = self.next_at.max(cx.now.saturating_sub(BEHIND_MAX)) + cost;
     }
 
-    /// A lookup is done; for data reads, with its outcome.
+    /// Goes on with a lookup that is done; for data reads, with its outcome.
     pub fn lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -192,7 +192,7 @@ impl BackgroundCheck {
         }
     }
 
-    /// The group has other objects now: it is read from its beginning.
+    /// Forgets how far the group was read, as it has other objects now: it is read from its beginning.
     pub fn forget(&mut self, pgid: PgId) {
         self.walk.take_if(|walk| walk.pgid == pgid);
         if let Some(mark) = self.marks.get_mut(&pgid) {
@@ -200,7 +200,7 @@ impl BackgroundCheck {
         }
     }
 
-    /// One step. Gives what it costs, in bytes.
+    /// Takes one step. Returns its cost, in bytes.
     fn step(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) -> Result<u64, LookupId> {
         // A group that was left or changes its range meanwhile is begun anew when it is its turn again.
         let here = |pg: &&Pg| pg.core.stored && !pg.is_loading();
@@ -233,7 +233,7 @@ impl BackgroundCheck {
                 reading.data = Some((offset, len));
                 let done = match cx.store.verify(&reading.object, offset, len) {
                     Lookup::Pending(id) => return Err(id),
-                    // From memory, where it is until it is on the device: that is for the next round.
+                    // Bytes that are in memory, until they are on the device, are for the next round.
                     Lookup::Ready(_) => Ok(()),
                     Lookup::Damaged(damage) => {
                         pieces.clear();
@@ -319,7 +319,7 @@ impl BackgroundCheck {
             }
             mark.show(cx, pg);
         }
-        // What a deep scrub has read lately need not be read again.
+        // Data that a deep scrub has read lately need not be read again.
         let since = (cx.unix_zero + cx.now).saturating_sub(self.period + self.period / 2);
         let is_due = |pg: &Pg| pg.scrub.mark().deep_at.is_zero() || pg.scrub.mark().deep_at.to_unix() < since;
         let present = pgs.iter().filter(|(_, pg)| pg.core.stored && !pg.is_loading() && is_due(pg));
@@ -334,7 +334,7 @@ impl BackgroundCheck {
         Ok(0)
     }
 
-    /// A piece has been read. Gives what that costs.
+    /// Takes a piece that has been read. Returns its cost, in bytes.
     fn piece_read(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>, result: Result<(), ReadError>) -> u64 {
         // The group may be gone.
         let Some(walk) = &mut self.walk else { return 0 };
@@ -367,7 +367,7 @@ impl BackgroundCheck {
     }
 }
 
-/// What a whole round costs.
+/// Returns the cost of a whole round, in bytes.
 fn all_bytes(cx: &Context<'_>, pgs: &BTreeMap<PgId, Pg>) -> u64 {
     let usage = cx.store.usage();
     usage.data_bytes + (usage.objects + pgs.len() as u64) * VISIT_BYTES

@@ -16,7 +16,7 @@ pub(super) const SNAP_SET_ATTR: &[u8] = b"snapset";
 /// Bits of `object_info_t::flag_t`.
 mod flag {
     pub const WHITEOUT: u32 = 1 << 1;
-    /// Of every object that is in no cache.
+    /// Flag of every object that is in no cache.
     pub const DIRTY: u32 = 1 << 2;
     pub const OMAP: u32 = 1 << 3;
     pub const DATA_DIGEST: u32 = 1 << 4;
@@ -26,7 +26,7 @@ mod flag {
 /// A digest that is not known.
 const NO_DIGEST: u32 = u32::MAX;
 
-/// `object_info_t`. The size is that of the whole object.
+/// Returns Ceph's `object_info_t`. The size is that of the whole object.
 pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64, has_omap: bool) -> Vec<u8> {
     let object = ObjectId { pool: object.pool.base(), ..object.clone() };
     let locator =
@@ -53,14 +53,14 @@ pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64,
         w.u64(size_bytes);
         w.put(&info.mtime);
         match object.is_clone() {
-            // Who has locked it for writing.
+            // The request that has locked the object for writing: none.
             false => w.put(&ReqId::default()),
-            // Which snapshots it belongs to; that is said elsewhere.
+            // Snapshots that it belongs to: none, they are told elsewhere.
             true => w.count(0),
         }
         w.u64(info.truncate_seq.into());
         w.u64(info.truncate_size);
-        // It is not lost.
+        // The object is not lost.
         w.bool(false);
         w.count(watchers_by_name.len());
         for (client, (cookie, watch)) in watchers_by_name {
@@ -76,7 +76,7 @@ pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64,
             put_watch(w, *cookie, watch);
         }
         w.u32(flags);
-        // When the OSD changed it: not kept apart from the client's time.
+        // Time when the OSD changed it: not kept apart from the client's time.
         w.put(&info.mtime);
         w.u32(data.unwrap_or(NO_DIGEST));
         w.u32(omap.unwrap_or(NO_DIGEST));
@@ -95,7 +95,7 @@ fn put_watch(w: &mut Writer, cookie: u64, watch: &WatchInfo) {
     });
 }
 
-/// `SnapSet`.
+/// Returns Ceph's `SnapSet`.
 pub(super) fn snap_set(known: &SnapSet) -> Vec<u8> {
     let mut w = Writer::new(Target::default());
     w.versioned(3, 2, |w| {

@@ -1,4 +1,4 @@
-//! What `rados list-inconsistent-obj` and `list-inconsistent-snapset` get.
+//! Answers to `rados list-inconsistent-obj` and `list-inconsistent-snapset`.
 
 use super::ceph_forms::{self, INFO_ATTR, SNAP_SET_ATTR};
 use super::map::ObjectScan;
@@ -64,7 +64,7 @@ impl Scrub {
 }
 
 impl ListArgs {
-    /// The next ones of `all`.
+    /// Returns the next findings of `all`, as many as a page has.
     fn page<'a, T>(&self, all: &'a BTreeMap<ObjectId, T>) -> impl Iterator<Item = &'a T> {
         let (name, nspace, snap) = &self.after;
         let is_last = |object: &ObjectId| object.name == *name && object.nspace == *nspace && object.snap.0 == *snap;
@@ -76,7 +76,7 @@ impl ListArgs {
     }
 }
 
-/// Ceph's `object_id_t`.
+/// Writes Ceph's `object_id_t`.
 fn put_object(w: &mut Writer, object: &ObjectId) {
     w.versioned(1, 1, |w| {
         w.blob(&object.name);
@@ -86,7 +86,7 @@ fn put_object(w: &mut Writer, object: &ObjectId) {
     });
 }
 
-/// Ceph's `inconsistent_obj_t`. `role` tells whether an OSD is the primary, and its shard.
+/// Returns Ceph's `inconsistent_obj_t`. `role` tells whether an OSD is the primary, and its shard.
 fn encode(finding: &Finding, role: impl Fn(OsdId) -> (bool, Option<u8>)) -> Vec<u8> {
     let shown = Shown::of(finding);
     let all_errors = finding.copies.iter().fold(0, |all, (_, copy)| all | shown.copy_errors(copy));
@@ -109,7 +109,7 @@ fn encode(finding: &Finding, role: impl Fn(OsdId) -> (bool, Option<u8>)) -> Vec<
                 w.put(&shown.attrs(copy));
                 w.u64(scan.size_bytes);
                 let is_readable = scan.metadata_error.is_none() && scan.read_error.is_none();
-                // Of an OSD that computes none, that of no omap is known all the same.
+                // The digest of no omap is known also if the OSD computes none.
                 let other = if has_omap(scan) { scan.omap_crc } else { SEED };
                 let omap = scan.omap_digest.unwrap_or(other);
                 for digest in [Some(omap).filter(|_| is_readable), scan.data_crc] {
@@ -168,7 +168,7 @@ impl<'a> Shown<'a> {
         selected.zip(size(copy)).is_some_and(|(selected, size)| selected != size)
     }
 
-    /// Whether it has the object in the version that was selected.
+    /// Returns true if the copy is of the version that was selected.
     fn is_of_selected_version(&self, copy: &CopyState) -> bool {
         let version = |copy: &CopyState| copy.info.as_ref().map(|info| info.version);
         copy.info.is_some() && self.selected.and_then(version) == version(copy)
@@ -192,14 +192,14 @@ impl<'a> Shown<'a> {
         errors
     }
 
-    /// The copy's attributes under Ceph's names, object information and what is known of snapshots among them.
+    /// Returns the copy's attributes under Ceph's names, object information and what is known of snapshots among them.
     fn attrs(&self, copy: &CopyState) -> BTreeMap<Bytes, Bytes> {
         let Some(scan) = &copy.scan else { return BTreeMap::new() };
         let mut attrs = match self.errors & (object_error::ATTR_NAME_MISMATCH | object_error::ATTR_VALUE_MISMATCH) {
             0 => BTreeMap::new(),
             _ => scan.attrs.clone().unwrap_or_default(),
         };
-        // One of a client without a name would be taken for object information.
+        // A client's attribute without a name would be taken for object information.
         attrs.retain(|name, _| name.first() == Some(&USER_ATTR_PREFIX) && name.len() > 1);
         let mut add = |name: &'static [u8], value: Bytes| drop(attrs.insert(Bytes::from_static(name), value));
         if let Some(info) = &copy.info {
@@ -221,7 +221,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Ceph's `inconsistent_snapset_t`.
+/// Returns Ceph's `inconsistent_snapset_t`.
 fn encode_snap_finding(finding: &SnapFinding) -> Vec<u8> {
     let mut w = Writer::new(Target::default());
     w.versioned(2, 1, |w| {

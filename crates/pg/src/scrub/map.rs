@@ -1,11 +1,11 @@
-//! What one member has of a range of a group's objects.
+//! One member's copies of a range of a group's objects, as a scrub reads them.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::ObjectId;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// What one member has of one object.
+/// One member's copy of one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectScan {
     pub object: ObjectId,
@@ -14,7 +14,8 @@ pub struct ObjectScan {
     pub info: Option<Bytes>,
     /// crc32c over names and values of all other attributes.
     pub attrs_crc: u32,
-    /// Those themselves, by their names; `None` if they are too large to be sent, or come from an OSD that sends none.
+    /// All other attributes, by their names; `None` if they are too large to be sent, or come from an OSD that sends
+    /// none.
     pub attrs: Option<BTreeMap<Bytes, Bytes>>,
     pub omap_keys: u64,
     pub omap_bytes: u64,
@@ -48,7 +49,7 @@ impl ObjectScan {
         }
     }
 
-    /// Bytes of the attributes that it has with it.
+    /// Returns the bytes of the attributes that the scan has with it.
     pub fn attr_bytes(&self) -> usize {
         self.attrs.iter().flatten().map(|(name, value)| name.len() + value.len()).sum()
     }
@@ -101,12 +102,12 @@ impl Decode for ObjectScan {
     }
 }
 
-/// What one member has of a range.
+/// One member's copies of a range of objects.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ScrubMap {
     /// Objects before this one were looked at; `None`: all of the range were.
     pub until: Option<ObjectId>,
-    /// In their order.
+    /// Objects of the range, in their order.
     pub objects: Vec<ObjectScan>,
     /// Why the range could not be listed; nothing is then known of it.
     pub list_error: Option<String>,
@@ -175,7 +176,7 @@ mod tests {
         });
         let old = w.into_vec();
         assert_eq!(ObjectScan::from_slice(&old), Ok(ObjectScan { attrs: None, omap_digest: None, ..whole.clone() }));
-        // Such an OSD reads what it knows of a newer one's, and passes over what follows.
+        // An OSD of the old version reads what it knows of a newer one's, and passes over what follows.
         let new = whole.to_vec(Target::default());
         let mut r = Reader::new(&new);
         let (head, _) = r.versioned("scan of an object", 1).unwrap();

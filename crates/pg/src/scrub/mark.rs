@@ -1,4 +1,4 @@
-//! What is kept durably of a group's scrubs.
+//! The durable record of a group's scrubs.
 
 use bytes::Bytes;
 use store::Step;
@@ -8,7 +8,7 @@ use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
 /// Key of the [`ScrubMark`] in a group's table.
 pub const SCRUB_KEY: Bytes = Bytes::from_static(b"scrub");
 
-/// Where a deep scrub is that has not come to its end.
+/// Place of a deep scrub that has not come to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScrubCursor {
     /// Objects before this one were compared.
@@ -22,10 +22,11 @@ pub struct ScrubCursor {
     pub undecided: u64,
 }
 
-/// When a group was scrubbed and what came of it. All members keep it, so that another primary knows.
+/// Times of a group's scrubs, and what came of them. All members keep this, so that another primary knows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ScrubMark {
-    /// By the wall clock, when the group was last scrubbed at all, deeply, and without an error; and at which version.
+    /// Times by the wall clock when the group was last scrubbed at all, deeply, and without an error; and at which
+    /// version.
     pub light_at: Utime,
     pub light_version: EVersion,
     pub deep_at: Utime,
@@ -36,12 +37,12 @@ pub struct ScrubMark {
     pub deep_errors: u64,
     /// Copies that were replaced, since the group was made.
     pub repaired: u64,
-    /// As the last deep scrub counted them.
+    /// Omap keys and bytes as the last deep scrub counted them.
     pub omap_keys: u64,
     pub omap_bytes: u64,
     /// Objects of which nothing proves a copy right: they wait for an operator's choice.
     pub undecided: u64,
-    /// Of the primary that runs it only.
+    /// Place of a deep scrub under way, on the primary that runs it only.
     pub cursor: Option<ScrubCursor>,
 }
 
@@ -50,7 +51,7 @@ impl ScrubMark {
         self.shallow_errors + self.deep_errors
     }
 
-    /// Counts are not certain any more: a light scrub is due, which counts.
+    /// Returns the mark of a group whose counts are not certain any more: a light scrub is due, which counts.
     pub(crate) fn counted_anew(&self) -> ScrubMark {
         ScrubMark { cursor: None, light_at: Utime::ZERO, ..self.clone() }
     }

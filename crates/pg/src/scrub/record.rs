@@ -18,13 +18,13 @@ pub(crate) const RECORD_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 /// Digests to be recorded of one object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Record {
-    /// Of another version the digests say nothing.
+    /// Version of the object; the digests say nothing of another one.
     pub version: EVersion,
     pub digests: Digests,
 }
 
-/// An object of which all copies are as `scan` says: what is to be recorded, and when the object was changed. `None`:
-/// nothing.
+/// Returns what is to be recorded of an object of which all copies are as `scan` says, and when the object was changed.
+/// `None`: nothing.
 pub(super) fn wanted(scan: &ObjectScan, now: Utime, after: Duration) -> Option<(Record, Utime)> {
     let info = ObjectInfo::from_slice(scan.info.as_ref()?).ok()?;
     let digests = Digests { data: scan.data_crc, omap: scan.omap_digest, shards: Vec::new() };

@@ -26,17 +26,17 @@ pub enum KeepCopyError {
     Changed,
 }
 
-/// What comes of an operator's choice.
+/// Outcome of an operator's choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kept {
     /// The other copies are replaced.
     Replaces,
-    /// No copy was what its digest says. Those of the chosen one are recorded: a deep scrub replaces the others.
+    /// No copy was what its digest says. The digests of the chosen one are recorded: a deep scrub replaces the others.
     Recorded,
 }
 
 impl Pg {
-    /// On the operator's word: of an object whose copies differ, as the last scrub found it, that on `osd` is kept.
+    /// Keeps, on the operator's word, the copy on `osd` of an object whose copies differ, as the last scrub found it.
     /// `name`: the object's name, or the whole of what the scrub has called it, if several have that name.
     pub(crate) fn keep_copy(&mut self, cx: &mut Context<'_>, name: &str, osd: OsdId) -> Result<Kept, KeepCopyError> {
         if !self.is_active() {

@@ -21,7 +21,7 @@ use types::{EVersion, ObjectId, OsdId, Utime};
 use wire::nacre::mon::{PgScrubReport, pg_state};
 use wire::{Decode, Rope};
 
-/// What a visit to an object costs beside its bytes.
+/// Cost of a visit to an object beside its bytes.
 const VISIT_BYTES: u64 = 16 << 10;
 /// A chunk's updates are held no longer than this; then they go on, and the chunk is begun again later.
 const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
@@ -29,17 +29,17 @@ const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
 const MARK_BYTES: u64 = 64 << 20;
 /// Findings kept for `list-inconsistent-obj`.
 const FINDINGS_MAX: usize = 1024;
-/// Of attributes that are kept with them.
+/// Bytes of attributes that are kept with findings.
 const FINDING_ATTRS_BYTES: usize = 1 << 20;
 
 /// Tells whether an update of an object in a range, given by its begin and end, is on its way.
 pub(crate) type InFlight<'a> = dyn Fn(&ObjectId, &ObjectId) -> bool + 'a;
 
-/// What is to be done.
+/// Order for a scrub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScrubOrder {
     pub deep: bool,
-    /// Also what is not proven is repaired, as the verdict says.
+    /// Repairs findings that are not proven, too, as their verdicts say.
     pub repair: bool,
     /// An operator wants it: at once and faster.
     pub ordered: bool,
@@ -52,9 +52,9 @@ pub(crate) struct Scrub {
     run: Option<Box<Run>>,
     /// Ranges that are read here, by the primary that asked; this OSD's own among them.
     scans: BTreeMap<OsdId, Scan>,
-    /// What is wrong and not repaired, as the last scrub of this interval found it; `None`: there was none.
+    /// Objects that are wrong and not repaired, as the last scrub of this interval found them; `None`: there was none.
     pub(super) findings: Option<BTreeMap<ObjectId, Finding>>,
-    /// States of objects that do not go with the others, as that scrub found them.
+    /// States of objects that do not go with the others, as the last scrub found them.
     pub(super) snap_findings: BTreeMap<ObjectId, SnapFinding>,
     rounds: u64,
     /// Blocks here that the background check has found bad.
@@ -66,12 +66,12 @@ pub(crate) struct Scrub {
 #[derive(Debug)]
 struct Run {
     order: ScrubOrder,
-    /// How far it is, and what was found up to there. A deep one goes on here.
+    /// Progress of the run, and what was found up to there. A deep one goes on here.
     cursor: ScrubCursor,
     state: State,
     head: EVersion,
     found: BTreeMap<ObjectId, Finding>,
-    /// Of attributes in them.
+    /// Bytes of attributes in `found`.
     attr_bytes: usize,
     families: Families,
     snaps_found: BTreeMap<ObjectId, SnapFinding>,
@@ -79,11 +79,11 @@ struct Run {
     unmarked_bytes: u64,
     /// Objects before the cursor and their bytes, if the run began with the first.
     counted: Option<Counted>,
-    /// What the last chunk has cost, in bytes, until the schedule takes it.
+    /// Cost of the last chunk, in bytes, until the schedule takes it.
     cost: Option<u64>,
 }
 
-/// What is in a group.
+/// Counts of a group's objects.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     objects: i64,
@@ -91,7 +91,7 @@ struct Counted {
     bytes: i64,
 }
 
-/// Where the present chunk is. From `Settling` on, updates of its objects are held.
+/// State of the present chunk. From `Settling` on, updates of its objects are held.
 #[derive(Debug)]
 enum State {
     Between,
@@ -101,18 +101,18 @@ enum State {
     Ended,
 }
 
-/// What a run says to the schedule.
+/// State of a run, as the schedule sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunState {
     None,
     Busy,
-    /// The next chunk may begin; what the last one cost, in bytes.
+    /// The next chunk may begin; the last one's cost, in bytes.
     Between(u64),
     Ended,
 }
 
 impl Scrub {
-    /// What is kept durably of the group's scrubs.
+    /// Returns the durable record of the group's scrubs.
     pub fn mark(&self) -> &ScrubMark {
         &self.mark
     }
@@ -122,7 +122,7 @@ impl Scrub {
         self.mark = mark;
     }
 
-    /// Takes over what the background check has found. Gives whether that is news.
+    /// Takes over what the background check has found. Returns true if that is news.
     pub(super) fn set_bad_blocks(&mut self, bad_blocks: u64) -> bool {
         std::mem::replace(&mut self.bad_blocks, bad_blocks) != bad_blocks
     }
@@ -134,12 +134,12 @@ impl Scrub {
 
     /// Tells whether updates of the object must wait.
     pub fn holds(&self, object: &ObjectId) -> bool {
-        // With one state of an object all are held, as an update may change several.
+        // Updates of all states of an object are held together, as one may change several.
         let held = self.run.as_ref().and_then(|run| run.held());
         held.is_some_and(|(from, until)| from <= object && *object < behind_whole(until))
     }
 
-    /// An update of an object makes that many objects and bytes more.
+    /// Counts an update of an object that makes so many objects and bytes more.
     pub fn object_changed(&mut self, object: &ObjectId, objects: i64, bytes: i64) {
         if let Some(run) = self.run.as_mut().filter(|run| *object < run.cursor.next)
             && let Some(counted) = &mut run.counted
@@ -150,7 +150,7 @@ impl Scrub {
         }
     }
 
-    /// A new interval begins: nothing that was asked counts any more. A deep scrub goes on later where it was.
+    /// Ends questions with their interval: none counts any more. A deep scrub goes on later where it was.
     pub fn interval_ended(&mut self) {
         self.scans.clear();
         self.findings = None;
@@ -190,12 +190,12 @@ impl Scrub {
         }
     }
 
-    /// Whether a chunk is on its way.
+    /// Returns true if a chunk is on its way.
     pub fn is_busy(&self) -> bool {
         self.run.as_ref().is_some_and(|run| !matches!(run.state, State::Between | State::Ended))
     }
 
-    /// How far the run is; takes what its last chunk cost.
+    /// Returns how far the run is; takes what its last chunk cost.
     pub fn run_state(&mut self) -> RunState {
         match &mut self.run {
             None => RunState::None,
@@ -208,12 +208,12 @@ impl Scrub {
     }
 }
 
-/// Whether what the finding's verdict says is done.
+/// Returns true if the finding's verdict is carried out.
 fn acts(finding: &Finding, order: ScrubOrder) -> bool {
     finding.verdict != Verdict::Undecided && (finding.proven || order.repair)
 }
 
-/// How long a whole object is, with what snapshots preserve of it. That is counted with its present state.
+/// Returns how long a whole object is, with what snapshots preserve of it. That is counted with its present state.
 fn object_bytes(scan: &ObjectScan) -> i64 {
     if scan.object.is_clone() {
         return 0;
@@ -222,7 +222,7 @@ fn object_bytes(scan: &ObjectScan) -> i64 {
     (info.size_bytes.unwrap_or(scan.size_bytes) + info.snap_set.clone_bytes()) as i64
 }
 
-/// The end of a range, moved behind all states of the object that it may lie in.
+/// Returns the end of a range, moved behind all states of the object that it may lie in.
 fn behind_whole(until: &ObjectId) -> ObjectId {
     if until.max { until.clone() } else { until.behind_all_states() }
 }
@@ -237,7 +237,7 @@ impl Run {
 }
 
 impl Scrub {
-    /// The schedule has chosen this group.
+    /// Begins a scrub of this group, which the schedule has chosen.
     pub fn begin(&mut self, core: &Core, cx: &mut Context<'_>, order: ScrubOrder) {
         let (begin, end) = osdmap::pg_range(core.id, core.interval.shape.pg_num);
         let cursor = self
@@ -297,7 +297,7 @@ impl Scrub {
                 return cx.wait(id, Waiter::Scrub { pgid: core.id });
             }
             Err(NoAnswer::Damaged(damage)) => {
-                // What the others have there is not known to be wanted.
+                // Objects that the others have there may not be wanted: nothing tells.
                 tracing::error!(pg = %core.id, "scrub: the list of objects cannot be read: {damage}");
                 run.cursor.shallow_errors += 1;
                 return self.ended(core, cx);
@@ -353,7 +353,7 @@ impl Scrub {
 
     // ---- members ----
 
-    /// As member: the primary, which this OSD follows, asks.
+    /// As member: begins to read the range that the primary, which this OSD follows, asks for.
     pub fn wanted(&mut self, core: &mut Core, cx: &mut Context<'_>, from: OsdId, question: ScrubGet) {
         self.begin_scan(core, cx, from, question);
     }
@@ -385,7 +385,7 @@ impl Scrub {
         }
     }
 
-    /// A lookup for scrub is done; for data reads, with its outcome.
+    /// Goes on with a lookup that is done; for data reads, with its outcome.
     pub fn lookup_done(
         &mut self,
         core: &mut Core,
@@ -407,7 +407,7 @@ impl Scrub {
         self.copies_read_on(core, cx, asker);
     }
 
-    /// As member: the primary, which this OSD follows, has scrubbed the group.
+    /// As member: keeps the mark of the primary, which this OSD follows and which has scrubbed the group.
     pub fn done(&mut self, core: &Core, cx: &mut Context<'_>, message: ScrubDone) {
         self.mark = message.mark;
         self.found_sound(message.sound);
@@ -438,7 +438,7 @@ impl Scrub {
 
     // ---- verdicts ----
 
-    /// A member has answered.
+    /// Takes a member's answer.
     pub fn got(&mut self, core: &mut Core, cx: &mut Context<'_>, from: OsdId, answer: ScrubGot) {
         if answer.pg.since != core.interval.since {
             return;
@@ -460,7 +460,7 @@ impl Scrub {
             unreachable!("its members have answered")
         };
         let held = (run.cursor.next.clone(), behind_whole(&until));
-        // As far as all have looked.
+        // The chunk ends where all members have looked.
         let until = maps.values().filter_map(|map| map.until.clone()).chain([until]).min().expect("there is one");
         let mut cost = 0;
         for (osd, map) in &maps {
@@ -473,7 +473,7 @@ impl Scrub {
         }
         let (from, order) = (run.cursor.next.clone(), run.order);
         let mut objects: BTreeMap<ObjectId, BTreeMap<OsdId, ObjectScan>> = BTreeMap::new();
-        // Of one that cannot list what it has, nothing is known; it is compared when its metadata is repaired.
+        // A member that cannot list its objects tells nothing; it is compared when its metadata is repaired.
         let known: Vec<OsdId> = maps.iter().filter(|(_, map)| map.list_error.is_none()).map(|(osd, _)| *osd).collect();
         for (osd, map) in maps {
             if osd == cx.whoami {
@@ -534,7 +534,7 @@ impl Scrub {
             let info = good.as_ref().and_then(|(_, info)| ObjectInfo::from_slice(info.as_ref()?).ok());
             let seen = match (&good, &info) {
                 (Some((size, _)), Some(info)) if is_known => Seen::Is(info, info.size_bytes.unwrap_or(*size)),
-                // It is nowhere, or removed now.
+                // The object is nowhere, or removed now.
                 (None, _) if is_known => Seen::Nothing,
                 _ => Seen::Unknown,
             };
@@ -592,7 +592,7 @@ impl Scrub {
             verdict = ?finding.verdict, reason = finding.reason, "scrub: copies are not equal and whole");
         let acts = acts(&finding, order);
         let run = self.run.as_mut().expect("the caller runs it");
-        // Of those that are replaced, others may still be bad: ones whose metadata is damaged.
+        // Copies beside the ones that are replaced may still be bad: ones whose metadata is damaged.
         let left = acts && finding.copies.values().any(|copy| copy.errors & super::verdict::copy_error::STAT != 0);
         if acts {
             run.repaired += shallow + deep;
@@ -639,7 +639,7 @@ impl Scrub {
         cx.cause(core.id, Effect::Replace(BadCopies { object, bad, version, reason }));
     }
 
-    /// An operator has decided on an object of which the last scrub had found so many errors.
+    /// Takes an object on which an operator has decided out of the findings, with the errors that the last scrub found.
     pub(super) fn is_decided(
         &mut self,
         core: &Core,
@@ -656,7 +656,7 @@ impl Scrub {
         self.keep_mark(core, cx);
     }
 
-    /// All objects were compared.
+    /// Ends a scrub that has compared all objects.
     fn ended(&mut self, core: &mut Core, cx: &mut Context<'_>) {
         let run = self.run.as_mut().expect("the caller runs it");
         run.state = State::Ended;
@@ -679,7 +679,7 @@ impl Scrub {
             (mark.omap_keys, mark.omap_bytes) = (found_up_to.omap_keys, found_up_to.omap_bytes);
             mark.undecided = found_up_to.undecided;
         } else if mark.deep_errors > 0 {
-            // What only a deep scrub sees is still there.
+            // Errors that only a deep scrub sees are still there.
             let before = self.findings.take().unwrap_or_default();
             let deep = before.into_iter().filter(|(_, finding)| finding.counts().1 > 0);
             for (object, finding) in deep {

@@ -17,7 +17,7 @@ use wire::Rope;
 pub(super) const CHUNK_OBJECTS: usize = 16;
 /// A deep chunk ends behind the object with which it has read so many bytes.
 const CHUNK_BYTES: u64 = 2 << 20;
-/// One read.
+/// Bytes of one read.
 const PIECE_BYTES: u64 = 256 << 10;
 /// Omap entries listed at a time.
 const OMAP_ENTRIES: usize = 512;
@@ -26,11 +26,11 @@ const ATTRS_BYTES: usize = 256 << 10;
 /// Steps that need no device in one turn: some tens of microseconds.
 const STEPS: usize = 16;
 
-/// How far a scan gets in one turn.
+/// Progress of a scan in one turn.
 #[derive(Debug)]
 pub(super) enum Progress {
     Waits(LookupId),
-    /// It goes on in another turn.
+    /// The scan goes on in another turn.
     Later,
     Done(ScrubMap),
 }
@@ -43,7 +43,7 @@ pub(super) struct Scan {
     listed: Option<VecDeque<ObjectId>>,
     reading: Option<Reading>,
     bytes_read: u64,
-    /// Of attributes in the map.
+    /// Bytes of attributes in the map.
     attr_bytes: usize,
     map: ScrubMap,
 }
@@ -91,7 +91,7 @@ impl Scan {
         Progress::Later
     }
 
-    /// Bytes that were waited for have come, or cannot be had.
+    /// Takes bytes that were waited for, or the reason why they cannot be had.
     pub fn data_came(&mut self, result: Result<Rope, ReadError>) {
         let Some(reading) = &mut self.reading else { return };
         self.bytes_read += reading.piece_read(result);
@@ -106,7 +106,7 @@ impl Scan {
         self.map.objects.push(scan);
     }
 
-    /// One step. True: that was all.
+    /// Takes one step. `Ok(true)`: that was all.
     fn step(&mut self, store: &mut Store) -> Result<bool, NoAnswer> {
         let Some(listed) = &mut self.listed else {
             let ScrubGet { from, until, .. } = &self.asked;
@@ -123,7 +123,7 @@ impl Scan {
                 return Ok(false);
             }
             let reading = self.reading.take().expect("just seen");
-            // What is listed may turn out to be gone.
+            // A listed object may turn out to be gone.
             if reading.stat.is_some() {
                 self.is_scanned(reading.finished(self.asked.deep));
             }
@@ -155,7 +155,7 @@ impl Reading {
         }
     }
 
-    /// One step, and how many bytes of data it has read. `None`: nothing is left.
+    /// Takes one step, and returns how many bytes of data it has read. `None`: nothing is left.
     fn step(&mut self, store: &mut Store, deep: bool) -> Result<Option<u64>, NoAnswer> {
         let object = &self.scan.object;
         if self.stat.is_none() {
@@ -211,7 +211,7 @@ impl Reading {
         Ok(Some(self.piece_read(Ok(bytes))))
     }
 
-    /// The first piece left has been read. Gives what that cost.
+    /// Takes the first piece left, which has been read. Returns its cost, in bytes.
     fn piece_read(&mut self, result: Result<Rope, ReadError>) -> u64 {
         let Some((offset, len)) = self.pieces.as_mut().and_then(VecDeque::pop_front) else { return 0 };
         match result {
@@ -231,12 +231,12 @@ impl Reading {
     }
 }
 
-/// The register after a value and its length, so that two values are never one.
+/// Returns the register after a value and its length, so that two values are never one.
 fn with_length(crc: u32, value: &[u8]) -> u32 {
     crc32c::update(crc32c::update(crc, &(value.len() as u64).to_le_bytes()), value)
 }
 
-/// The position behind an object.
+/// Returns the position behind an object.
 pub(super) fn just_behind(object: &ObjectId) -> ObjectId {
     ObjectId { snap: SnapId(object.snap.0.saturating_add(1)), ..object.clone() }
 }

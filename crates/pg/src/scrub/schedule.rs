@@ -1,4 +1,4 @@
-//! Which group of a shard is scrubbed, and when. One at a time, by byte budget.
+//! Schedule of a shard's scrubs: which group is scrubbed, and when. One at a time, by byte budget.
 
 use super::mark::ScrubMark;
 use super::run::{RunState, ScrubOrder};
@@ -9,30 +9,30 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{PgId, Utime};
 
-/// How often a group is scrubbed if nobody says otherwise.
+/// Time between scrubs of a group if nobody says otherwise.
 pub const LIGHT_SCRUB_PERIOD: Duration = Duration::from_secs(86_400);
 
 /// Scrubs that nobody ordered read no faster than this, unless everything could then not be read in time.
 const BYTES_PER_SECOND: u64 = 4 << 20;
-/// The bound on that.
+/// Bound on a faster pace, where everything could else not be read in time.
 const BYTES_PER_SECOND_MAX: u64 = 32 << 20;
-/// Those that an operator has ordered.
+/// Pace of scrubs that an operator has ordered.
 const ORDERED_BYTES_PER_SECOND: u64 = 64 << 20;
-/// How often it is looked whether a group is due; more often if groups are due more often than anybody would want.
+/// Time between looks for a group that is due; shorter if groups are due more often than anybody would want.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// A group that cannot be scrubbed now, as it recovers, is tried again after this time; and given up after that.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(250);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// When a group that this OSD leads is scrubbed next. Times are since 1970.
+/// Time of the next scrub of a group that this OSD leads. Times are since 1970.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScrubView {
     pub pgid: PgId,
-    /// It is looked at from this time on.
+    /// Time from which on the group is looked at.
     pub at: Duration,
-    /// By this time at the latest, as far as there is nothing else to do.
+    /// Time of the scrub at the latest, as far as there is nothing else to do.
     pub by: Duration,
-    /// An operator has ordered it.
+    /// True if an operator has ordered it.
     pub ordered: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ScrubSchedule {
     current: Option<(PgId, ScrubOrder)>,
     /// No chunk, and no look for a group, before.
     next_at: Duration,
-    /// Since when the present group cannot be scrubbed.
+    /// Time since which the present group cannot be scrubbed.
     stuck_since: Option<Duration>,
 }
 
@@ -59,7 +59,7 @@ impl ScrubSchedule {
         *self = ScrubSchedule::default();
     }
 
-    /// An operator wants the group scrubbed. An order that is not carried out yet is widened.
+    /// Orders a scrub of the group for an operator. An order that is not carried out yet is widened.
     pub fn order(&mut self, pgid: PgId, deep: bool, repair: bool, now: Duration) {
         let deep = deep || repair;
         let before = self.ordered.get(&pgid).copied();
@@ -70,17 +70,18 @@ impl ScrubSchedule {
         }
     }
 
-    /// When there is something to do. Whether a group is due is looked with the ticks that there are anyway.
+    /// Returns the time when there is something to do. Groups that are due are looked for with the ticks that there are
+    /// anyway.
     pub fn next_wake(&self) -> Option<Duration> {
         (self.current.is_some() || !self.ordered.is_empty()).then_some(self.next_at)
     }
 
-    /// The group that is being scrubbed.
+    /// Returns the group that is being scrubbed.
     pub fn current(&self) -> Option<PgId> {
         self.current.map(|(id, _)| id)
     }
 
-    /// The next scrub of a group with this mark; `None` if nobody wants one. `now`: time since 1970.
+    /// Returns the next scrub of a group with this mark; `None` if nobody wants one. `now`: time since 1970.
     pub fn view(&self, id: PgId, mark: &ScrubMark, now: Duration) -> Option<ScrubView> {
         if self.ordered.contains_key(&id) || self.current.is_some_and(|(current, order)| current == id && order.ordered)
         {
@@ -93,7 +94,7 @@ impl ScrubSchedule {
         Some(ScrubView { pgid: id, at, by, ordered: false })
     }
 
-    /// About once a second.
+    /// Looks, about once a second, if a group is due.
     pub fn tick(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
         if let Some(pg) = self.current.and_then(|(id, _)| pgs.get_mut(&id))
             && pg.scrub.tick(&pg.core, cx)
@@ -184,7 +185,7 @@ impl ScrubSchedule {
         }
     }
 
-    /// The group that has waited longest beyond its time.
+    /// Returns the group that has waited longest beyond its time.
     fn due(&self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) -> Option<(PgId, ScrubOrder)> {
         let now = cx.unix_zero + cx.now;
         let mut due: Option<(Duration, PgId, ScrubOrder)> = None;
@@ -193,7 +194,7 @@ impl ScrubSchedule {
                 continue;
             }
             if pg.scrub.mark().light_at.is_zero() && pg.scrub.mark().deep_at.is_zero() {
-                // It was just made.
+                // The group was just made.
                 let now = Utime::from_unix(now);
                 let made = ScrubMark { light_at: now, deep_at: now, clean_at: now, ..pg.scrub.mark().clone() };
                 pg.scrub.set_mark(made);
@@ -215,13 +216,13 @@ impl ScrubSchedule {
     }
 }
 
-/// Between half the period and all of it, so that groups made together are not scrubbed together.
+/// Returns a time between half the period and all of it, so that groups made together are not scrubbed together.
 fn spread(id: PgId, period: Duration) -> Duration {
     let part = id.seed.wrapping_mul(0x9e37_79b9) >> 22;
     period / 2 + period / 2 * part / 1024
 }
 
-/// Whether flags let groups be scrubbed though nobody has ordered it.
+/// Returns true if flags let groups be scrubbed though nobody has ordered it.
 fn may(cx: &Context<'_>, id: PgId, deep: bool) -> bool {
     let (of_map, of_pool) = match deep {
         true => (OsdMapFlags::NODEEP_SCRUB, PoolFlags::NODEEP_SCRUB),
@@ -231,7 +232,7 @@ fn may(cx: &Context<'_>, id: PgId, deep: bool) -> bool {
     !cx.map.flags.contains(of_map) && !pool.is_some_and(|pool| pool.flags.contains(of_pool))
 }
 
-/// Bytes per second.
+/// Returns the pace, in bytes per second.
 fn rate(order: ScrubOrder, cx: &Context<'_>, deep: Duration) -> u64 {
     if order.ordered {
         return ORDERED_BYTES_PER_SECOND;

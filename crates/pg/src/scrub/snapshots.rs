@@ -1,4 +1,4 @@
-//! Whether the states of an object that snapshots preserve are those that the object knows of.
+//! Comparison of the states of an object that snapshots preserve with the states that the object knows of.
 //!
 //! Objects come in their order: states that snapshots preserve, oldest first, then the present one, which lists them. A
 //! chunk may end between them, and updates may come between chunks: of an object that has changed meanwhile nothing is
@@ -8,13 +8,13 @@ use crate::group::object_info::ObjectInfo;
 use crate::group::snap_set::SnapSet;
 use types::{EVersion, ObjectId, SnapId};
 
-/// What is wrong; bits are those of librados (`inconsistent_snapset_t`).
+/// Errors of states at snapshots; bits are those of librados (`inconsistent_snapset_t`).
 pub mod snap_error {
     /// The present state lists a state that is not there.
     pub const CLONE_MISSING: u64 = 1 << 2;
     /// There is a state that the present one does not list, or no present one.
     pub const HEADLESS: u64 = 1 << 5;
-    /// It is longer or shorter than the present state says.
+    /// A state is longer or shorter than the present state says.
     pub const SIZE_MISMATCH: u64 = 1 << 6;
     /// There are states that the present one does not list.
     pub const EXTRA_CLONES: u64 = 1 << 9;
@@ -26,10 +26,10 @@ pub struct SnapFinding {
     pub object: ObjectId,
     /// Bits of [`snap_error`].
     pub errors: u64,
-    /// Of a present state: those that it does not list, and those that it lists and that are not there.
+    /// Of a present state: states that it does not list, and states that it lists and that are not there.
     pub extra: Vec<SnapId>,
     pub missing: Vec<SnapId>,
-    /// What a present state lists.
+    /// Snapshots that a present state lists.
     pub known: Option<SnapSet>,
 }
 
@@ -45,9 +45,9 @@ struct Family {
     head: ObjectId,
     /// The group's version when the first of them was seen.
     since: EVersion,
-    /// With the size of each.
+    /// Clones that were seen, with their sizes.
     clones: Vec<(SnapId, u64)>,
-    /// Of one it is not known what it is.
+    /// True if it is not known what one of the states is.
     unknown: bool,
     /// The present one, if it was seen.
     known: Option<SnapSet>,
@@ -57,7 +57,7 @@ struct Family {
 pub(super) enum Seen<'a> {
     Is(&'a ObjectInfo, u64),
     Nothing,
-    /// What it is, or whether it is there, is not known.
+    /// The state is not known, nor if it is there.
     Unknown,
 }
 
@@ -65,13 +65,13 @@ pub(super) enum Seen<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Families {
     family: Option<Family>,
-    /// Of this object not all states will be seen.
+    /// Object of which not all states will be seen.
     passed_over: Option<ObjectId>,
 }
 
 impl Families {
-    /// The next state of an object, in a group that is at version `at`. Gives what is wrong with the object before,
-    /// where `has_changed` does not say that it was updated after some version.
+    /// Takes the next state of an object, in a group that is at version `at`. Returns what is wrong with the object
+    /// before, where `has_changed` does not say that it was updated after some version.
     pub fn see(
         &mut self,
         object: &ObjectId,
@@ -98,7 +98,7 @@ impl Families {
         ended
     }
 
-    /// All states of the last object were seen.
+    /// Judges the last object, of which all states were seen.
     pub fn end(&mut self, has_changed: impl Fn(&ObjectId, EVersion) -> bool) -> Vec<SnapFinding> {
         match self.family.take() {
             Some(family) if !family.unknown => {
@@ -111,7 +111,7 @@ impl Families {
         }
     }
 
-    /// Objects up to `until` were not seen.
+    /// Notes that objects up to `until` were not seen.
     pub fn pass_over(&mut self, until: &ObjectId) {
         *self = Families { family: None, passed_over: Some(until.head_of()) };
     }

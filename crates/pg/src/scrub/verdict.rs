@@ -1,4 +1,4 @@
-//! What is wrong with an object, which copy is good, and whether that is proven.
+//! Judgement on the copies of an object: what is wrong, which copy is good, and whether that is proven.
 //!
 //! No update of the object is on its way, and every member has applied all of them. So all copies should be equal, and
 //! in the version that the log names.
@@ -22,14 +22,14 @@ const NONE_IS_PROVEN: &str = "no copy is what its digest says; 'ceph tell PG kee
 /// Said of erasure-coded objects.
 const TOO_FEW_SHARDS: &str = "too few of its shards are good";
 
-/// What is wrong with one copy; bits are those of librados (`err_t` in `rados_types.hpp`).
+/// Errors of one copy; bits are those of librados (`err_t` in `rados_types.hpp`).
 pub mod copy_error {
     pub const MISSING: u64 = 1 << 1;
     /// Metadata cannot be read.
     pub const STAT: u64 = 1 << 2;
     /// Bytes cannot be read, or fail their checksums.
     pub const READ: u64 = 1 << 3;
-    /// How long it is is not what the object information says that was taken, or its own.
+    /// The size is not what the object information that was taken says, or not what the copy's own says.
     pub const SIZE_MISMATCH_INFO: u64 = 1 << 11;
     pub const OWN_SIZE_MISMATCH_INFO: u64 = 1 << 18;
     pub const INFO_MISSING: u64 = 1 << 14;
@@ -43,11 +43,11 @@ pub mod copy_error {
     pub const DIGESTS: u64 = DATA_DIGEST_MISMATCH_INFO | OMAP_DIGEST_MISMATCH_INFO;
     /// Found by deep scrubs only.
     pub const DEEP: u64 = READ | DIGESTS | SHARD_DIGEST_MISMATCH;
-    /// What a copy cannot be taken for good with.
+    /// Errors with which a copy cannot be taken for good.
     pub const UNREADABLE: u64 = MISSING | STAT | READ | INFO_MISSING | INFO_CORRUPTED;
 }
 
-/// What differs between copies; bits are those of librados (`obj_err_t`).
+/// Differences between copies; bits are those of librados (`obj_err_t`).
 pub mod object_error {
     /// Copies are in different versions, or what is kept of one version differs.
     pub const INFO_INCONSISTENCY: u64 = 1 << 1;
@@ -60,7 +60,7 @@ pub mod object_error {
     pub const DEEP: u64 = DATA_DIGEST_MISMATCH | OMAP_DIGEST_MISMATCH;
 }
 
-/// What the group's log says of an object.
+/// State of an object by the group's log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Logged {
     Nothing,
@@ -78,14 +78,14 @@ pub struct CopyState {
     pub info: Option<ObjectInfo>,
 }
 
-/// What is to be done about it.
+/// Action that a finding calls for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// These copies are bad; others are good, in this version.
     Replace { bad: Vec<OsdId>, version: EVersion },
     /// The object was removed; these still have it.
     Remove { bad: Vec<OsdId> },
-    /// Which copy is good cannot be told, or there is none.
+    /// The good copy cannot be told, or there is none.
     Undecided,
 }
 
@@ -109,25 +109,26 @@ pub struct Finding {
     /// The copy whose object information is taken for the object's; `None`: there is none that could be.
     pub selected: Option<OsdId>,
     pub verdict: Verdict,
-    /// It follows from checksums, the log or a majority that agrees on the version; else an operator must order it. How
-    /// many copies of one version are equal proves nothing: what went wrong on one may have gone wrong on others.
+    /// True if the verdict follows from checksums, the log or a majority that agrees on the version; else an operator
+    /// must order it. How many copies of one version are equal proves nothing: what went wrong on one may have gone
+    /// wrong on others.
     pub proven: bool,
     pub reason: &'static str,
 }
 
-/// Which shards of an object members have, and how many it takes to compute the others. Of replicated objects none, and
-/// one copy.
+/// Shards of an object that members have, and the number that it takes to compute the others. For replicated objects
+/// none, and one copy.
 pub struct Shards<'a> {
     pub of: &'a dyn Fn(OsdId) -> Option<u8>,
     pub needed: usize,
 }
 
 impl Shards<'_> {
-    /// Of replicated objects.
+    /// Value for replicated objects.
     pub const NONE: Shards<'static> = Shards { of: &|_| None, needed: 1 };
 }
 
-/// What an operator's choice comes to.
+/// Consequence of an operator's choice.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Choice {
     /// The others are replaced, as this verdict says.
@@ -137,7 +138,7 @@ pub enum Choice {
 }
 
 impl Finding {
-    /// Whether it is an operator who must say which copy is good.
+    /// Returns true if an operator must say which copy is good.
     pub fn waits_for_choice(&self) -> bool {
         self.verdict == Verdict::Undecided && self.copies.keys().any(|osd| self.chosen(*osd).is_ok())
     }
@@ -183,7 +184,8 @@ fn state(mut scan: Option<ObjectScan>, shard: Option<u8>) -> CopyState {
     CopyState { errors, scan, info }
 }
 
-/// What is there and is not what the object information's digests say. What was not read, or has none, is not wrong.
+/// Returns the errors of content that is not what the object information's digests say. Content that was not read, or
+/// has no digest, is not wrong.
 fn digest_errors(scan: &ObjectScan, info: &ObjectInfo, shard: Option<u8>) -> u64 {
     let known = &info.digests;
     let error = |known: Option<u32>, found: Option<u32>, bit: u64| match known.zip(found) {
@@ -202,12 +204,12 @@ fn digest_errors(scan: &ObjectScan, info: &ObjectInfo, shard: Option<u8>) -> u64
     }
 }
 
-/// What tells two copies of one version apart.
+/// Returns the values that tell two copies of one version apart.
 fn content(copy: &CopyState) -> impl PartialEq + use<> {
     copy.scan.as_ref().map(|s| (s.size_bytes, s.info.clone(), s.attrs_crc, s.omap_keys, s.omap_crc, s.data_crc))
 }
 
-/// In what two copies differ.
+/// Returns the differences between two copies, as bits of [`object_error`].
 pub(super) fn differences(copy: &CopyState, other: &CopyState) -> u64 {
     let infos = copy.info.as_ref().zip(other.info.as_ref());
     let snap_sets_differ = infos.is_some_and(|(a, b)| a.snap_set != b.snap_set);
@@ -278,7 +280,7 @@ impl Finding {
             return None;
         }
         let bad = self.osds(|copy| copy.scan.is_some() && copy.errors & copy_error::STAT == 0);
-        // Those that have nothing are right.
+        // Copies that have nothing are right.
         for copy in self.copies.values_mut() {
             copy.errors &= !copy_error::MISSING;
         }
@@ -290,7 +292,7 @@ impl Finding {
         Some(self)
     }
 
-    /// The verdict of an operator, who keeps the copy on `osd`: those that are not like it are bad.
+    /// Returns the choice of an operator who keeps the copy on `osd`: copies that are not like it are bad.
     ///
     /// Errors: that copy cannot be read, or is all that there is.
     pub fn chosen(&self, osd: OsdId) -> Result<Choice, &'static str> {
@@ -318,7 +320,7 @@ impl Finding {
         Ok(Choice::Replace(Finding { verdict, reason, selected: Some(osd), ..self.clone() }))
     }
 
-    /// Of an object that the log says is in this version, or does not name.
+    /// Judges an object that the log says is in this version, or does not name.
     fn judge_version(mut self, primary: OsdId, logged: Option<EVersion>, needed: usize) -> Option<Finding> {
         let versions: Vec<EVersion> =
             self.copies.values().filter_map(|copy| copy.info.as_ref()).map(|i| i.version).collect();

@@ -20,7 +20,7 @@ use wire::msgr::SessionId;
 use wire::{DecodeError, Envelope, Message, Target};
 
 impl Shard {
-    /// A client is connected. `features`: bits that both sides have.
+    /// Notes that a client is connected. `features`: bits that both sides have.
     pub fn client_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr, features: u64) {
         let takes_backoffs = features & RADOS_BACKOFF == RADOS_BACKOFF;
         self.host.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs, rights: None });
@@ -84,7 +84,7 @@ impl Shard {
         }
     }
 
-    /// Counts of operations that clients have been asked to hold back.
+    /// Returns the counts of operations that clients have been asked to hold back.
     pub fn backoff_counts(&self) -> BackoffCounts {
         self.host.shared.backoffs.counts()
     }
@@ -110,8 +110,8 @@ impl Shard {
         }
         let id = self.instance(op.pgid.pg);
         let Some(pg) = self.pgs.get_mut(&id) else { return };
-        // Not our operation, or sent to another primary: the newer map just shared has the client send it where it
-        // belongs.
+        // An operation that is not ours, or was sent to another primary: the newer map just shared has the client send
+        // it where it belongs.
         let elsewhere = !pg.core.is_primary(self.host.whoami);
         let may_write = ops::may_write(&op);
         let reads_anywhere = op.flags.has(OpFlags::BALANCE_READS) || op.flags.has(OpFlags::LOCALIZE_READS);

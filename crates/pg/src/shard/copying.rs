@@ -10,8 +10,8 @@ use wire::messages::{OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{EntityAddr, Envelope, Message, Target};
 
-/// Other OSDs, and this one, are clients of this OSD over sessions with these numbers; those of real sessions are
-/// counted from below.
+/// First number of the sessions over which other OSDs, and this one, are clients of this OSD; numbers of real sessions
+/// are counted from below.
 const OSD_SESSIONS: u64 = 1 << 62;
 
 fn session_of(osd: OsdId) -> SessionId {
@@ -29,18 +29,18 @@ pub(super) fn osd_of(session: SessionId) -> Option<OsdId> {
 }
 
 impl Shard {
-    /// Another OSD asks for an object, as a client does.
+    /// Takes another OSD's question for an object, which it asks as a client does.
     pub(super) fn osd_asks(&mut self, from: OsdId, tid: u64, op: OsdOp, began: Duration) {
         let name = EntityName::osd(from);
-        // It has its maps from the monitors. Where clients are asked to hold back it is told to ask later.
+        // The asking OSD has its maps from the monitors. Where clients are asked to hold back it is told to ask later.
         let asking =
             ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX), takes_backoffs: true, rights: None };
         self.host.clients.insert(session_of(from), asking);
-        // It never waits here, however full this OSD is of what clients have sent.
+        // The question never waits here, however full this OSD is of what clients have sent.
         self.dispatch_op(session_of(from), tid, op, OpTimes::new(began, self.host.now));
     }
 
-    /// Another OSD has answered question `tid`.
+    /// Takes another OSD's answer to question `tid`.
     pub(super) fn osd_answers(&mut self, tid: u64, reply: &OsdOpReply) {
         let ended = self.host.shared.copies.answered(tid, reply);
         self.host.shared.coded_reads.done.extend(ended.map(|(id, content)| (id, Ok(content))));
@@ -76,7 +76,7 @@ impl Shard {
         }
     }
 
-    /// Answers to questions of other OSDs go to these.
+    /// Has answers to questions of other OSDs go to these, over the sessions between OSDs.
     pub(super) fn address_answers(&mut self) {
         for output in &mut self.host.outbox.outputs {
             if let Output::ToClient { session, envelope } = output
@@ -97,7 +97,7 @@ impl Shard {
         gone.into_iter().for_each(|session| self.client_closed(session));
     }
 
-    /// Once a second.
+    /// Asks again for copies that wait for long, and ends those that take too long. To be called about once a second.
     pub(super) fn copies_tick(&mut self) {
         let ended = self.host.shared.copies.tick(self.host.now);
         self.host.shared.coded_reads.done.extend(ended.into_iter().map(|(id, content)| (id, Ok(content))));

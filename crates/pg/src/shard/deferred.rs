@@ -17,7 +17,7 @@ pub(super) enum Deferred {
         op: Box<OsdOp>,
         times: OpTimes,
     },
-    /// Behind what the client sent before.
+    /// An acknowledgement, behind what the client sent before.
     Ack {
         session: SessionId,
         ack: Box<OsdBackoff>,
@@ -28,7 +28,7 @@ pub(super) enum Deferred {
     },
 }
 
-/// Memory of an operation that waits for its map.
+/// Returns the memory of an operation that waits for its map.
 pub(super) fn deferred_bytes(op: &OsdOp) -> usize {
     if mutant::is(mutant::Mutant::DeferredUncounted) {
         return 0;

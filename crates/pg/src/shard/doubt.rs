@@ -9,9 +9,10 @@ use types::{OsdId, PgId};
 use wire::Decode;
 
 impl Shard {
-    /// Another OSD looks for groups. What is not known yet is answered later, or when it asks again.
+    /// Answers another OSD that looks for groups. Groups of which nothing is known yet are answered later, or when it
+    /// asks again.
     pub(super) fn sought(&mut self, from: OsdId, message: PgSought) {
-        // With an older map this OSD may still serve.
+        // A primary with an older map may still serve.
         if message.epoch > self.host.maps.epoch() {
             return;
         }
@@ -63,7 +64,7 @@ impl Shard {
         Some(FoundCopy { shard: copy.pool.shard(), complete, last_epoch_started, last_update })
     }
 
-    /// Another OSD has told what it has.
+    /// Takes what another OSD has told that it has.
     pub(super) fn found(&mut self, from: OsdId, message: PgFound) {
         for (pgid, copies) in message.groups {
             let id = self.instance(pgid);

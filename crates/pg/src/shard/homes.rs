@@ -1,4 +1,4 @@
-//! Which of an OSD's shards has which placement group.
+//! Homes of placement groups: which of an OSD's shards has which group.
 //!
 //! The number of shards `n` is a power of two. Groups of a pool whose numbers agree in their low bits, so many that
 //! they tell `n` numbers apart, have one home: as long as a pool has `n` groups and more, splits and merges stay within
@@ -15,7 +15,7 @@ use types::{PgId, PoolId};
 /// Shards of an OSD at most.
 pub const SHARDS_MAX: usize = 16;
 
-/// Whether an OSD can have so many shards: a power of two, [`SHARDS_MAX`] at most.
+/// Returns true if an OSD can have so many shards: a power of two, [`SHARDS_MAX`] at most.
 pub fn can_be_shards(count: usize) -> bool {
     count.is_power_of_two() && count <= SHARDS_MAX
 }
@@ -32,22 +32,22 @@ pub struct TwoHomes {
 #[derive(Clone, Debug)]
 pub struct Homes {
     shards: usize,
-    /// Where there was data at the start, by pool and low bits.
+    /// Shards that had data at the start, by pool and low bits.
     found: BTreeMap<(PoolId, u32), usize>,
-    /// Of these groups, those that others may have to be split from that have homes of their own.
+    /// Shards of groups with data from which others may have to be split that have homes of their own.
     undivided: BTreeMap<(PoolId, u32), usize>,
-    /// Of the pools of the map in force: homes by low bits, of as many groups as the pool has had.
+    /// Homes in the pools of the map in force, by low bits, of as many groups as the pool has had.
     pools: BTreeMap<PoolId, Vec<usize>>,
 }
 
 impl Homes {
-    /// Homes on one shard.
+    /// Returns homes on one shard.
     pub fn one() -> Homes {
         Homes { shards: 1, found: BTreeMap::new(), undivided: BTreeMap::new(), pools: BTreeMap::new() }
     }
 
-    /// Homes on as many shards as there are lists of groups with data. Panics unless that is a power of two, at most
-    /// [`SHARDS_MAX`].
+    /// Returns homes on as many shards as there are lists of groups with data. Panics unless that is a power of two, at
+    /// most [`SHARDS_MAX`].
     pub fn found(groups: &[Vec<PgId>]) -> Result<Homes, TwoHomes> {
         let shards = groups.len();
         assert!(can_be_shards(shards), "{shards} shards");
@@ -74,7 +74,7 @@ impl Homes {
         (pg.pool.base(), pg.seed & (self.shards as u32 - 1))
     }
 
-    /// The shard that has the group; `None` as long as no map has been followed that shows it.
+    /// Returns the shard that has the group; `None` as long as no map has been followed that shows it.
     pub fn of(&self, pg: PgId) -> Option<usize> {
         if self.shards == 1 {
             return Some(0);
@@ -83,7 +83,7 @@ impl Homes {
         self.pools.get(&pool)?.get(low as usize).copied()
     }
 
-    /// A map comes into force.
+    /// Follows a map that comes into force.
     pub fn follow(&mut self, map: &OsdMap) {
         if self.shards == 1 {
             return;
@@ -107,7 +107,7 @@ impl Homes {
         }
     }
 
-    /// Where a group's table is that it may not have been split from yet.
+    /// Returns the shard with the table from which a group may not have been split yet.
     fn may_be_in(&self, pool: PoolId, low: u32) -> Option<usize> {
         ancestors(low).find_map(|seed| self.undivided.get(&(pool, seed)).copied())
     }
@@ -116,7 +116,7 @@ impl Homes {
         (pool.0.unsigned_abs() as usize).wrapping_add(low as usize) % self.shards
     }
 
-    /// Where a group is to be put that a tool brings, when no map is known.
+    /// Returns the shard for a group that a tool brings, when no map is known.
     pub fn for_import(&self, pg: PgId) -> usize {
         let (pool, low) = self.key(pg);
         let found = self.found.get(&(pool, low)).copied();
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(grown.of(pg(1, 1)), None);
         grown.follow(&map_with_pool(1, 4));
         assert_eq!(homes(&grown, 1, 4), [Some(1); 4]);
-        // The same after a restart with a table that was not split yet.
+        // Groups stay there also after a restart with a table that was not split yet.
         let mut restarted = Homes::found(&[vec![], vec![pg(1, 0)]]).unwrap();
         restarted.follow(&map_with_pool(1, 4));
         assert_eq!(homes(&restarted, 1, 4), [Some(1); 4]);
@@ -184,7 +184,7 @@ mod tests {
         found.follow(&map_with_pool(1, 8));
         assert_eq!(homes(&found, 1, 4), [Some(0), Some(1), Some(0), Some(1)]);
         assert_eq!((found.for_import(pg(1, 6)), found.for_import(pg(1, 7))), (0, 1));
-        // What group 4 has is of no group with another low bit.
+        // Objects of group 4 belong to no group with another low bit.
         let mut some = Homes::found(&[vec![], vec![pg(1, 4)]]).unwrap();
         some.follow(&map_with_pool(1, 8));
         assert_eq!((homes(&some, 1, 2), some.for_import(pg(1, 1))), (vec![Some(1), Some(0)], 0));

@@ -1,4 +1,4 @@
-//! All that a shard has beside its groups and what hands events to them.
+//! State that a shard has beside its groups and what hands events to them.
 
 use super::maps::Maps;
 use crate::agreement::leases::Leases;

@@ -5,34 +5,34 @@ use crate::hops::{OpCounts, OpSample, OpState};
 use std::time::Duration;
 
 impl Shard {
-    /// One in how many operations is chosen to be kept, at present.
+    /// Returns one in how many operations is chosen to be kept, at present.
     pub fn one_op_kept_in(&self) -> u64 {
         self.host.shared.recorder.one_in()
     }
 
-    /// Clients' operations that were answered so far.
+    /// Returns the counts of clients' operations that were answered so far.
     pub fn op_counts(&self) -> OpCounts {
         self.host.shared.recorder.counts()
     }
 
-    /// Operations that were chosen, oldest first: those of the last half minute at least.
+    /// Returns the operations that were chosen, oldest first: those of the last half minute at least.
     pub fn recent_ops(&self) -> impl DoubleEndedIterator<Item = &OpSample> {
         self.host.shared.recorder.recent()
     }
 
-    /// The slowest operations of each of the last ten minutes.
+    /// Returns the slowest operations of each of the last ten minutes.
     pub fn slowest_ops(&self) -> impl Iterator<Item = &OpSample> {
         self.host.shared.recorder.slowest()
     }
 
-    /// Operations that groups have and that are not answered, with how far they have come; at most `max`. Those that
-    /// wait for memory or for a map are not among them.
+    /// Returns the operations that groups have and that are not answered, with how far they have come; at most `max`.
+    /// Operations that wait for memory or for a map are not among them.
     pub fn ops_in_flight(&self, max: usize) -> Vec<(OpSample, OpState)> {
         self.groups().flat_map(|pg| pg.ops_in_flight()).take(max).collect()
     }
 
-    /// How many of them wait for longer than [`Tuning::complain_after`](crate::Tuning::complain_after), and how old the
-    /// oldest is.
+    /// Returns how many operations that are not answered wait for longer than
+    /// [`Tuning::complain_after`](crate::Tuning::complain_after), and how old the oldest is.
     pub fn slow_ops(&self, now: Duration) -> (u64, Duration) {
         let ages = self.groups().flat_map(|pg| pg.unanswered()).map(|op| now.saturating_sub(op.times.began));
         let slow = ages.filter(|age| *age >= self.host.shared.tuning.complain_after);

@@ -29,7 +29,7 @@ pub enum MapError {
 /// Maps in the order in which they come into force.
 pub(crate) struct Maps {
     current: Arc<OsdMap>,
-    /// Those that have come and are not in force yet, in order.
+    /// Maps that have come and are not in force yet, in order.
     coming: VecDeque<Coming>,
     /// The last changes that are in force, without gaps.
     changes: BTreeMap<Epoch, Bytes>,
@@ -41,20 +41,20 @@ pub(crate) struct Maps {
 /// A map that is not in force yet.
 struct Coming {
     epoch: Epoch,
-    /// Of the next one and the newest; that of others is made again when it is needed, since maps are large.
+    /// Set for the next map and the newest one; others are made again when they are needed, since maps are large.
     map: Option<Arc<OsdMap>>,
     sent: SentMap,
     skipped_since: Option<Epoch>,
 }
 
-/// How a map was sent.
+/// Form in which a map was sent.
 enum SentMap {
     Change(Bytes),
     Whole(Bytes),
 }
 
 impl SentMap {
-    /// The map itself, `before` being the one before it.
+    /// Returns the map itself, `before` being the one before it.
     fn made(&self, epoch: Epoch, before: &OsdMap) -> Result<OsdMap, MapError> {
         let unreadable = |source| MapError::Decode { epoch: epoch.0, source };
         match self {
@@ -89,7 +89,7 @@ impl Maps {
         }
     }
 
-    /// The map in force.
+    /// Returns the map in force.
     pub fn current(&self) -> &Arc<OsdMap> {
         &self.current
     }
@@ -98,7 +98,7 @@ impl Maps {
         self.current.epoch
     }
 
-    /// The newest map, in force or not.
+    /// Returns the newest map, in force or not.
     fn newest(&self) -> &Arc<OsdMap> {
         self.coming.back().map_or(&self.current, |coming| coming.map.as_ref().expect("the newest one is kept"))
     }
@@ -107,7 +107,7 @@ impl Maps {
         self.newest().epoch
     }
 
-    /// The map that comes into force next.
+    /// Returns the map that comes into force next.
     pub fn next(&mut self) -> Option<Arc<OsdMap>> {
         let Coming { epoch, map, sent, .. } = self.coming.front_mut()?;
         let map =
@@ -115,7 +115,7 @@ impl Maps {
         Some(map.clone())
     }
 
-    /// Whether a map has come that is not in force yet.
+    /// Returns true if a map has come that is not in force yet.
     pub fn is_coming(&self) -> bool {
         !self.coming.is_empty()
     }
@@ -138,7 +138,7 @@ impl Maps {
         Some(Advance { before, map: self.current.clone(), skipped_since })
     }
 
-    /// No map comes into force any more.
+    /// Forgets maps that have come: no map comes into force any more.
     pub fn forget_coming(&mut self) {
         self.coming.clear();
     }
@@ -174,7 +174,7 @@ impl Maps {
         self.comes(epoch, SentMap::Whole(blob.clone()), skipped_since)
     }
 
-    /// The map after the newest one has come.
+    /// Takes the map after the newest one.
     fn comes(&mut self, epoch: Epoch, sent: SentMap, skipped_since: Option<Epoch>) -> Result<(), MapError> {
         let map = Arc::new(sent.made(epoch, self.newest())?);
         if self.coming.len() > 1
@@ -195,7 +195,7 @@ impl Maps {
         }
     }
 
-    /// What brings a client from map `since` nearer to the map in force; `None` if it has that.
+    /// Returns the maps that bring a client from map `since` nearer to the map in force; `None` if it has that.
     pub fn message_since(&mut self, since: Epoch) -> Option<messages::OsdMap> {
         if since >= self.epoch() {
             return None;

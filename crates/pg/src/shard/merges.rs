@@ -15,17 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::LookupId;
 use types::PgId;
 
-/// By the group that is to come of them.
+/// Merges by the group that is to come of them.
 #[derive(Default)]
 pub(super) struct Merges(BTreeMap<PgId, Merge>);
 
 /// Tables that are to become that of one group.
 struct Merge {
-    /// Of how many groups the pool has now.
+    /// Number of groups that the pool has now.
     pg_num: u32,
-    /// That group first, if it has a table.
+    /// Tables to be merged, that of the group itself first, if it has one.
     tables: Vec<Pg>,
-    /// One of them cannot be read: they stay as they are.
+    /// True if one of the tables cannot be read: they stay as they are.
     has_failed: bool,
 }
 
@@ -77,7 +77,7 @@ impl Shard {
             if known.is_some_and(|merge| merge.pg_num == pool.pg_num && merge.ids().eq(tables.iter().copied())) {
                 continue;
             }
-            // Of a pool that cannot be served they stay as they are.
+            // Tables of a pool that cannot be served stay as they are.
             let Ok(shape) = PoolShape::of(map, pool) else { continue };
             let interval = Interval::of_nobody(map.epoch, shape);
             for id in tables.iter().chain([&target]) {
@@ -132,12 +132,12 @@ impl Shard {
     fn merge_failed(&mut self, target: PgId, error: LoadError) {
         match self.pgs.contains_key(&target) {
             true => self.host.outbox.outputs.push(Output::Fatal(Fatal::Table(error))),
-            // Nobody counts on it; should this OSD become a member, it says the same again.
+            // Nobody counts on the group; should this OSD become a member, it says the same again.
             false => tracing::error!("{error}"),
         }
     }
 
-    /// A group's tables have become one.
+    /// Goes on with a group whose tables have become one.
     fn merged(&mut self, target: PgId) {
         let is_stored = self.host.store.pgs_contain(target);
         match self.pgs.get_mut(&target) {
@@ -145,7 +145,7 @@ impl Shard {
                 pg.others_done(is_stored);
                 self.load_group(target);
             }
-            // It may be of fewer groups than the pool has now.
+            // The group may be of fewer groups than the pool has now.
             None => self.examine_strays(),
         }
     }

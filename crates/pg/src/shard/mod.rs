@@ -59,12 +59,12 @@ type RepHops = ((PgInterval, EVersion), MemberHops);
 /// * [`Shard::end_turn`] ends a turn. Then [`Shard::take_outputs`] and [`Shard::poll_io`] give what comes out.
 /// * All else answers questions, or sets something for all groups.
 pub struct Shard {
-    /// All that groups are lent.
+    /// State that all groups are lent.
     host: Host,
     pgs: BTreeMap<PgId, Pg>,
-    /// Where clients reach this OSD: the map must show it up there.
+    /// Addresses where clients reach this OSD: the map must show it up there.
     addrs: Option<EntityAddrVec>,
-    /// Of the map in force; empty while those of the next one are made from it.
+    /// Placements of the map in force; empty while those of the next one are made from it.
     mapping: PgMapping,
     /// Placements of the map that comes into force next.
     placing: Option<MappingUpdate>,
@@ -83,11 +83,11 @@ pub struct Shard {
     strays: Strays,
     /// Pools that this OSD cannot serve, which it has said.
     unserved: BTreeSet<PoolId>,
-    /// Of erasure-coded groups: which shard this OSD has.
+    /// Erasure-coded groups as clients name them, with the shard that this OSD has.
     shards: BTreeMap<PgId, PgId>,
     splits: Splits,
     merges: Merges,
-    /// Which of the OSD's shards this is.
+    /// Number of this shard among the OSD's.
     index: usize,
     homes: Homes,
     /// The other OSDs of all groups that this OSD, with all its shards, is a member of.
@@ -128,7 +128,7 @@ impl Shard {
         Shard { host: self.host.of_part(index, homes.shards()), index, homes, ..self }
     }
 
-    /// Which shard of the OSD has which group, by the map in force.
+    /// Returns the homes of groups on the OSD's shards, by the map in force.
     pub fn homes(&self) -> &Homes {
         &self.homes
     }
@@ -138,12 +138,12 @@ impl Shard {
         self.homes.of(pgid) == Some(self.index)
     }
 
-    /// The map in force; of epoch 0 before the first has come.
+    /// Returns the map in force; of epoch 0 before the first has come.
     pub fn map(&self) -> &Arc<OsdMap> {
         self.host.maps.current()
     }
 
-    /// Of the newest map that has come, in force or not yet.
+    /// Returns the epoch of the newest map that has come, in force or not yet.
     pub fn newest_epoch(&self) -> Epoch {
         self.host.maps.newest_epoch()
     }
@@ -157,7 +157,7 @@ impl Shard {
         self.shards.get(&pgid.base()).copied().unwrap_or(pgid)
     }
 
-    /// The other OSDs of all groups that this OSD is a member of, whichever of its shards has them.
+    /// Returns the other OSDs of all groups that this OSD is a member of, whichever of its shards has them.
     pub fn sharing_osds(&self) -> &BTreeSet<OsdId> {
         &self.sharing
     }
@@ -173,13 +173,13 @@ impl Shard {
         map.is_up(self.host.whoami) && self.addrs.as_ref().is_none_or(is_at)
     }
 
-    /// Bytes that client requests hold until they are answered, what they read, copy and write included.
+    /// Returns the bytes that client requests hold until they are answered, what they read, copy and write included.
     pub fn client_bytes(&self) -> usize {
         self.host.client_bytes()
     }
 
-    /// Bytes of answers to clients that the network has not taken yet, to be told before a turn ends: they count as
-    /// held.
+    /// Sets the bytes of answers to clients that the network has not taken yet, to be told before a turn ends: they
+    /// count as held.
     pub fn set_unsent_bytes(&mut self, bytes: usize) {
         self.intake.unsent_bytes = if mutant::is(mutant::Mutant::UnsentUncounted) { 0 } else { bytes };
     }
@@ -194,7 +194,7 @@ impl Shard {
         self.client_bytes() + self.intake.unsent_bytes < self.host.limits.client_bytes
     }
 
-    /// Everything gathered so far, in order.
+    /// Takes everything gathered so far, in order.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.host.outbox.outputs)
     }
@@ -213,7 +213,7 @@ impl Shard {
         self.host.store.checkpoint();
     }
 
-    /// The next request for the device.
+    /// Returns the next request for the device.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
         self.host.store.poll_io()
     }
@@ -222,7 +222,7 @@ impl Shard {
         self.host.store.io_done(done);
     }
 
-    /// Time, to be told before other events of a turn.
+    /// Sets the time, to be told before other events of a turn.
     pub fn set_time(&mut self, now: Duration) {
         self.host.now = now;
         self.host.shared.leases.set_time(now);
@@ -231,8 +231,8 @@ impl Shard {
         self.host.store.set_time(now);
     }
 
-    /// The clock of [`Shard::set_time`] may have stood still for a while, of which other OSDs' clocks counted all: no
-    /// read lease and no share of one is held any more. They are asked for again where there is something to read.
+    /// Ends all read leases and shares of them that are held: the clock of [`Shard::set_time`] may have stood still for
+    /// a while, of which other OSDs' clocks counted all. They are asked for again where there is something to read.
     pub fn clock_stood_still(&mut self) {
         if mutant::is(mutant::Mutant::PauseUnnoticed) {
             return;
@@ -256,7 +256,7 @@ impl Shard {
         self.host.shared.recorder.sent(at);
     }
 
-    /// To be called about once a second: repeats what stays unanswered.
+    /// Repeats what stays unanswered. To be called about once a second.
     pub fn tick(&mut self) {
         let pgs = &self.pgs;
         self.host.shared.trim_turns.retain(|id| pgs.get(id).is_some_and(Pg::wants_to_trim));
@@ -297,7 +297,7 @@ impl Shard {
         }
     }
 
-    /// Reads that wait may be answered now.
+    /// Goes on with reads that wait, as they may be answered now.
     fn lease_came(&mut self) {
         for id in std::mem::take(&mut self.host.shared.leases.waiting) {
             self.with_group(id, |pg, cx| pg.lease_came(cx));
@@ -320,9 +320,10 @@ impl Shard {
         }
     }
 
-    /// This OSD is about to end: serves no group any more, and has the store write a checkpoint, so that the next start
-    /// replays nothing. What is not answered is forgotten; what was given to the store still becomes durable. From now
-    /// on, only [`Shard::end_turn`] and the device's results may be told, until the store is idle.
+    /// Prepares for the OSD's end: serves no group any more, and has the store write a checkpoint, so that the next
+    /// start replays nothing. Operations that are not answered are forgotten; changes that were given to the store
+    /// still become durable. From now on, only [`Shard::end_turn`] and the device's results may be told, until the
+    /// store is idle.
     pub fn retire(&mut self) {
         self.host.shared.backoffs.forget_all();
         for mut pg in std::mem::take(&mut self.pgs).into_values() {
@@ -360,22 +361,22 @@ impl Shard {
         self.host.shared.pacing.set_wall_clock(at_zero);
     }
 
-    /// Counts of the background check since the OSD started.
+    /// Returns the counts of the background check since the OSD started.
     pub fn check_counts(&self) -> CheckCounts {
         self.check.counts()
     }
 
-    /// How far clients hold back what is sent to where it is missing.
+    /// Returns how far clients hold back what is sent to where it is missing.
     pub fn pacing_view(&self) -> PacingView {
         self.host.shared.pacing.view()
     }
 
-    /// When a group wants to be looked at again.
+    /// Returns the time when a group wants to be looked at again.
     pub(crate) fn group_wake(&self) -> Option<Duration> {
         self.host.agenda.wakes.first().into_iter().chain(self.host.agenda.sends_later.first()).map(|(at, _)| *at).min()
     }
 
-    /// When a turn is due though nothing happens.
+    /// Returns the time when a turn is due though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
         let check = self.may_check().then(|| self.check.next_wake()).flatten();
         let groups = self.group_wake();
@@ -384,7 +385,7 @@ impl Shard {
         check.into_iter().chain(groups).chain(scans).chain(self.scrubs.next_wake()).chain(self.strays.next_wake()).min()
     }
 
-    /// Ceph's flag for operators who want their drives to themselves for a while.
+    /// Returns true unless Ceph's flag is set for operators who want their drives to themselves for a while.
     fn may_check(&self) -> bool {
         !self.host.maps.current().flags.contains(OsdMapFlags::NODEEP_SCRUB)
     }
@@ -534,19 +535,19 @@ impl Shard {
 
 #[cfg(test)]
 impl Shard {
-    /// As a restart does.
+    /// Forgets the background check, as a restart does.
     pub(crate) fn forget_check(&mut self, period: Duration) {
         self.check = BackgroundCheck::new();
         self.check.set_period(period);
     }
 
-    /// As a primary does that members of its group's past must help.
+    /// Wants an acting set, as a primary does that members of its group's past must help.
     pub(crate) fn want_temp(&mut self, pgid: PgId, osds: Vec<OsdId>) {
         let id = self.instance(pgid);
         self.with_group(id, |pg, cx| pg.want_temp(cx, osds));
     }
 
-    /// As a read that meets a bad block does.
+    /// Notes that an object is damaged, as a read that meets a bad block does.
     pub(crate) fn object_damaged(&mut self, pgid: PgId, object: &types::ObjectId, version: types::EVersion) {
         let id = self.instance(pgid);
         self.with_group(id, |pg, cx| pg.object_damaged(cx, object, version));

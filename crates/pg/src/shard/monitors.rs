@@ -11,7 +11,7 @@ use wire::nacre::mon::{
 use wire::{DecodeError, Envelope, Message, Target};
 
 impl Shard {
-    /// A message of our own kind from a monitor.
+    /// Takes a message of our own kind from a monitor.
     ///
     /// Errors: it is malformed.
     pub fn monitor_message(&mut self, envelope: &Envelope) -> Result<(), DecodeError> {
@@ -52,7 +52,7 @@ impl Shard {
         Ok(())
     }
 
-    /// A session with a monitor has begun: everything said before may be lost, and is said again.
+    /// Says everything again, as a session with a monitor has begun and everything said before may be lost.
     pub fn monitor_connected(&mut self) {
         let whoami = self.host.whoami;
         for pg in self.pgs.values_mut().filter(|pg| pg.core.is_primary(whoami)) {
@@ -67,7 +67,7 @@ impl Shard {
         !self.host.outbox.reports.is_empty() || self.fullness() != self.fullness_told
     }
 
-    /// Number of the cluster's limits for full OSDs that this one has reached.
+    /// Returns the number of the cluster's limits for full OSDs that this one has reached.
     fn fullness(&self) -> u8 {
         let (map, usage) = (self.host.maps.current(), self.host.store.usage());
         let used = 1.0 - usage.free_bytes_for_cluster() as f64 / usage.total_bytes.max(1) as f64;
@@ -75,7 +75,7 @@ impl Shard {
         limits.iter().map(|limit| u8::from(used >= f64::from(*limit))).sum()
     }
 
-    /// The beacon that is due, with all reports that have gathered.
+    /// Returns the beacon that is due, with all reports that have gathered.
     pub fn beacon(&mut self, heartbeat_peers: u64, commit_latency_us: u64) -> OsdBeacon {
         let whoami = self.host.whoami;
         for pg in self.pgs.values_mut() {

@@ -11,7 +11,7 @@ impl Shard {
         self.host.shared.leases.replica_reads
     }
 
-    /// State of a group as this OSD, its primary, knows it.
+    /// Returns the state of a group as this OSD, its primary, knows it.
     pub fn pg_view(&self, pgid: PgId) -> Option<PgView> {
         let pg = self.pgs.get(&self.instance(pgid)).filter(|pg| pg.core.is_primary(self.host.whoami))?;
         Some(pg.view(self.host.whoami, self.host.maps.current()))

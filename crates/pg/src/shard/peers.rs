@@ -107,7 +107,7 @@ impl Shard {
         self.settle();
     }
 
-    /// A member has updates durably.
+    /// Notes that a member has updates durably.
     fn members_durable(&mut self, from: OsdId, reply: RepOpReply) {
         let RepOpReply { durable, hops } = reply;
         for ((pg_interval, version), hops) in hops {
@@ -122,7 +122,7 @@ impl Shard {
         }
     }
 
-    /// A member answers questions that began intervals.
+    /// Takes a member's answers to questions that began intervals.
     fn members_told(&mut self, from: OsdId, notify: PgNotify) {
         let PgNotify { groups, unknown_promises, promises, shares, strange } = notify;
         let spans = |known: Vec<(OsdId, u64)>| -> Vec<(Option<OsdId>, u64)> {
@@ -181,10 +181,10 @@ impl Shard {
         self.host.context().send_osd(from, seen);
     }
 
-    /// Copies that this OSD has are not needed, says one that leads their groups.
+    /// Removes copies of this OSD that are not needed, as one says that leads their groups.
     fn unneeded_told(&mut self, from: OsdId, message: PgUnneeded) {
         let PgUnneeded { epoch, groups } = message;
-        // With an older map it is not known whether this OSD is to have them again; it asks once more.
+        // With a map older than the primary's this OSD does not know if it is to have them again; it asks once more.
         let groups = groups.into_iter().filter(|_| epoch <= self.host.maps.epoch());
         for pgid in groups.filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
             let leads = self.mapping.get(pgid.base()).is_some_and(|placed| placed.acting_primary == Some(from));
@@ -194,7 +194,7 @@ impl Shard {
         }
     }
 
-    /// Another OSD has copies of groups that it is no member of.
+    /// Tells another OSD which copies are not needed, of those that it has and is no member of.
     fn strays_told(&mut self, from: OsdId, message: PgStrays) {
         let epoch = self.host.maps.epoch();
         if message.epoch > epoch {
@@ -212,7 +212,7 @@ impl Shard {
         }
     }
 
-    /// The session with another OSD has ended, and what was on its way between the two is lost.
+    /// Acts on the end of the session with another OSD, by which what was on its way between the two is lost.
     pub fn session_ended(&mut self, osd: OsdId) {
         if mutant::is(Mutant::SessionEndUntold) {
             return;
@@ -224,7 +224,7 @@ impl Shard {
         self.settle();
     }
 
-    /// A primary begins an interval and asks for what this OSD has of groups.
+    /// Tells a primary that begins an interval what this OSD has of groups.
     pub(super) fn query(&mut self, from: OsdId, message: PgQuery) {
         let (mut groups, mut strange) = (Vec::new(), Vec::new());
         for (pg_interval, agreed) in message.groups {
@@ -238,7 +238,8 @@ impl Shard {
                     true => None,
                     false => pg.join(&mut self.host.context(), from, pg_interval, &agreed),
                 },
-                // Not a member (any more): that alone is news to one that waits for a lease of this OSD to end.
+                // An OSD that is no member (any more) says only that. It is news to one that waits for a lease of this
+                // OSD to end.
                 None => {
                     strange.extend((!mutant::is(Mutant::StrangerHasNothing)).then_some(pg_interval));
                     Some(MemberState::default())

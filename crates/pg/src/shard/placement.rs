@@ -14,8 +14,8 @@ use types::{Epoch, PgId};
 use wire::messages;
 
 impl Shard {
-    /// Maps from a monitor. They come into force at once, or with [`Shard::follow_maps`] where it takes long to find
-    /// out where groups are.
+    /// Takes maps from a monitor. They come into force at once, or with [`Shard::follow_maps`] where it takes long to
+    /// find out where groups are.
     pub fn osd_maps(&mut self, message: &messages::OsdMap) -> Result<(), MapError> {
         let taken = self.host.maps.take(message);
         if self.placing.is_none() {
@@ -64,7 +64,8 @@ impl Shard {
         self.run_deferred();
     }
 
-    /// A map has come into force. `mapping`: where it has groups, of which CRUSH has placed `computed` anew.
+    /// Acts on a map that has come into force. `mapping`: where it has groups, of which CRUSH has placed `computed`
+    /// anew.
     fn advance(&mut self, advance: &Advance, mapping: PgMapping, computed: usize) {
         let map = &advance.map;
         self.homes.follow(map);
@@ -121,7 +122,7 @@ impl Shard {
         }
         let left: Vec<_> = self.pgs.keys().filter(|id| members.get(&id.base()) != Some(*id)).copied().collect();
         for id in left {
-            // Not a member any more: the data stays, should this OSD be chosen again.
+            // The group's data stays, should this OSD be chosen as a member again.
             let mut pg = self.pgs.remove(&id).expect("just seen");
             pg.leave(&mut self.host.context());
             self.host.outbox.reports.remove(&id);
@@ -148,12 +149,12 @@ impl Shard {
         tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), computed, "map in force");
     }
 
-    /// Groups in the store whose pool no longer exists are removed, also those that were not in use here.
+    /// Removes groups in the store whose pool no longer exists, also groups that were not in use here.
     fn destroy_strays_of_gone_pools(&mut self, map: &OsdMap) {
         let gone = |id: &PgId| was_deleted(map, *id);
         let strays: BTreeSet<PgId> = self.host.store.pgs().into_iter().filter(gone).collect();
-        // How many groups the pool had is not known any more. As the only group of its pool, number 0 spans every
-        // object; the others are left with their tables.
+        // The number of groups that the pool had is not known any more. As the only group of its pool, number 0 spans
+        // every object; the others are left with their tables.
         let whole_pools: BTreeSet<PgId> = strays
             .iter()
             .flat_map(|id| [id.pool].into_iter().chain(id.pool.shard().map(|_| id.pool.kept_back())))
@@ -165,7 +166,7 @@ impl Shard {
         }
     }
 
-    /// This OSD takes part in a group. Gives the group if it is new here: its table must be loaded then.
+    /// Makes this OSD take part in a group. Returns the group if it is new here: its table must be loaded then.
     fn place(&mut self, id: PgId, placed: &UpActing, shape: PoolShape, advance: &Advance) -> Option<PgId> {
         let interval = || Interval {
             since: advance.map.epoch,
@@ -190,7 +191,7 @@ impl Shard {
                 pg.start_interval_among_members(&mut self.host.context(), interval());
             }
             Some(pg) => {
-                // If it is as it was before the maps that were not seen, it may be the same.
+                // An interval that is as it was before the maps that were not seen may be the same one.
                 if !pg.core.interval.continues(id, placed, shape) {
                     pg.core.not_before = began;
                 }

@@ -1,4 +1,4 @@
-//! Which groups of this OSD are to be split or merged, and when.
+//! Groups of this OSD that are to be split or merged, and when.
 //!
 //! Groups in memory are split as the map comes into force that says so, before their new intervals begin. Tables that
 //! are not in memory, or not yet, are read first; groups that come of them wait for that. Tables that are to be merged
@@ -28,7 +28,7 @@ impl Splits {
         !self.unexamined.is_empty() && ancestors(id.seed).any(|seed| self.unexamined.contains(&PgId { seed, ..id }))
     }
 
-    /// A group that is read.
+    /// Returns a group that is read.
     pub fn reading(&mut self, id: PgId) -> Option<&mut Pg> {
         self.reading.get_mut(&id)
     }
@@ -38,13 +38,13 @@ impl Splits {
         self.unexamined.contains(&id)
     }
 
-    /// The group's table is to be merged with others first.
+    /// Notes that the group's table is to be merged with others first.
     pub(super) fn await_merge(&mut self, id: PgId) {
         self.unexamined.insert(id);
         self.reading.remove(&id);
     }
 
-    /// The group's table is to become part of another one.
+    /// Forgets the group, whose table is to become part of another one.
     pub(super) fn forget(&mut self, id: PgId) {
         self.unexamined.remove(&id);
         self.reading.remove(&id);
@@ -82,7 +82,7 @@ impl Shard {
                 }
                 in_memory => {
                     if in_memory.is_some_and(|pg| !pg.is_loading()) {
-                        // It has more objects now, of which nothing is known until tables are read.
+                        // The group has more objects now, of which nothing is known until tables are read.
                         self.put_away(id);
                     }
                     self.splits.unexamined.insert(id);
@@ -97,7 +97,7 @@ impl Shard {
         let map = self.host.maps.current().clone();
         let pgs = &self.pgs;
         self.splits.reading.retain(|id, _| !pgs.contains_key(id));
-        // Until the OSD is shown it cannot be told which groups it is a member of.
+        // The OSD cannot tell which groups it is a member of until the map shows it.
         if self.splits.unexamined.is_empty() || !self.is_shown_by(&map) {
             return;
         }
@@ -125,7 +125,7 @@ impl Shard {
     pub(super) fn read_stray(&mut self, id: PgId) {
         let Some(pg) = self.splits.reading.get_mut(&id) else { return };
         if let Err(error) = pg.load(&mut self.host.context()) {
-            // Nobody counts on it; should this OSD become a member, it says the same again.
+            // Nobody counts on the group; should this OSD become a member, it says the same again.
             tracing::error!("{error}");
         } else if pg.is_loading() {
             return;
@@ -134,7 +134,7 @@ impl Shard {
         self.table_examined(id);
     }
 
-    /// A group's table is of the map's number of groups now: those that have waited for it go on.
+    /// Goes on with groups that have waited for a group's table, which is of the map's number of groups now.
     pub(super) fn table_examined(&mut self, id: PgId) {
         if !self.splits.unexamined.remove(&id) {
             return;

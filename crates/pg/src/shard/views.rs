@@ -25,12 +25,12 @@ impl Shard {
         self.host.shared.tuning = tuning;
     }
 
-    /// The figures in force.
+    /// Returns the figures in force.
     pub fn tuning(&self) -> Tuning {
         self.host.shared.tuning
     }
 
-    /// All groups, ordered.
+    /// Returns all groups, ordered.
     pub fn group_views(&self) -> Vec<GroupView> {
         let whoami = self.host.whoami;
         let view = |pg: &crate::group::pg::Pg| GroupView {
@@ -57,7 +57,7 @@ impl Shard {
         views
     }
 
-    /// The group that is being scrubbed, if there is one.
+    /// Returns the group that is being scrubbed, if there is one.
     pub fn scrubs_now(&self) -> Option<PgId> {
         self.scrubs.current()
     }
@@ -72,7 +72,7 @@ impl Shard {
         leads
     }
 
-    /// Clients that watch objects of groups that this OSD leads.
+    /// Returns the clients that watch objects of groups that this OSD leads.
     pub fn watch_views(&self) -> Vec<WatchView> {
         self.groups().flat_map(|pg| pg.watches.views()).collect()
     }

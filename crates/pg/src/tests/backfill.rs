@@ -72,7 +72,7 @@ impl Written {
         self.cluster.update_all();
     }
 
-    /// So many things happen.
+    /// Lets so many things happen in the cluster.
     fn some(&mut self, steps: u64) {
         (0..steps).for_each(|pick| self.cluster.step(pick));
     }
@@ -82,7 +82,7 @@ impl Written {
         to.map(|(_, object)| object.clone()).collect()
     }
 
-    /// What clients read of every object if `primary` leads, `others` being the other members.
+    /// Checks that clients read every object as it was written if `primary` leads, `others` being the other members.
     fn check(&mut self, primary: OsdId, others: [OsdId; 2]) {
         self.move_group(&[primary.0, others[0].0, others[1].0]);
         self.heal();
@@ -117,7 +117,7 @@ fn a_new_member_gets_everything_and_goes_on_where_it_was_interrupted() {
     written.heal();
     let before = written.pushed_to(D);
     assert!((12..25).contains(&before.len()), "{}", before.len());
-    // One object that is there, perhaps, and others that are not.
+    // An object that is there, perhaps, and objects that are not.
     written.append(0);
     written.remove(1);
     written.append(31);

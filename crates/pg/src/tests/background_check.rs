@@ -1,4 +1,4 @@
-//! What rots is found.
+//! Blocks that rot are found.
 
 use super::cluster::{Cluster, PG, POOL};
 use crate::scrub::background_check::{CHECK_KEY, CheckMark};
@@ -39,7 +39,7 @@ fn pass(cluster: &mut Cluster, seconds: u32) {
     (0..seconds).for_each(|_| cluster.pass(Duration::from_secs(1)));
 }
 
-/// What the group's newest report says, if there is one.
+/// Returns true if the group's newest report calls it inconsistent; `None` if there is no report.
 fn is_inconsistent(cluster: &mut Cluster) -> Option<bool> {
     let reports = cluster.shard(A).beacon(0, 0).pgs;
     let report = reports.iter().find(|report| report.pgid == PG)?;
@@ -114,7 +114,7 @@ fn a_group_that_goes_while_it_is_read_is_forgotten() {
         cluster.update_all();
         cluster.settle();
         cluster.stuck_disks.clear();
-        // Nobody hears that the copy is here; else it would be removed.
+        // The primary does not hear that the copy is here; else it would be removed.
         cluster.cut = [1, 2, 3].map(|osd| (A, OsdId(osd))).into();
         let read = cluster.shard(A).check_counts().objects;
         pass(&mut cluster, 200);

@@ -22,7 +22,7 @@ fn append(cluster: &mut Cluster, session: SessionId, tid: u64, attempt: i32) {
     cluster.settle();
 }
 
-/// The one thing that a session was told since this was asked last.
+/// Returns the one thing that a session was told since this was asked last.
 fn one(cluster: &mut Cluster, session: SessionId) -> OsdBackoff {
     match &cluster.backoffs_said(session)[..] {
         [message] => message.clone(),
@@ -48,7 +48,7 @@ fn clients_of_a_group_with_too_few_members_hold_back_until_there_are_enough() {
     append(&mut cluster, patient, 2, 0);
     cluster.acknowledge(A, patient, &block);
     assert!(cluster.backoffs_said(patient).is_empty() && cluster.client_bytes(A) == 0);
-    // Who cannot be asked is waited with.
+    // A client that cannot be asked to hold back waits here.
     append(&mut cluster, other, 11, 0);
     assert!(cluster.backoffs_said(other).is_empty() && cluster.client_bytes(A) > 0);
     cluster.pass(Duration::from_secs(60));
@@ -121,7 +121,7 @@ fn a_group_that_stops_again_is_blocked_still() {
     append(&mut cluster, session, 1, 0);
     let block = one(&mut cluster, session);
     cluster.acknowledge(A, session, &block);
-    // Other intervals in which it does not serve, either.
+    // The group does not serve in the next intervals, either.
     cluster.mark_up(1);
     cluster.cut = [(A, B), (B, A)].into();
     cluster.update_all();
@@ -188,7 +188,7 @@ fn a_primary_that_leads_no_more_lets_its_clients_go() {
     }
 }
 
-/// A read of an object that finds that nobody has it.
+/// Reads an object, and so finds that nobody has it.
 fn lose_object(cluster: &mut Cluster, n: u32) {
     for osd in [A, B, C] {
         spoil(cluster, osd, n);
@@ -208,7 +208,7 @@ fn ask_of(cluster: &mut Cluster, session: SessionId, tid: u64, attempt: i32, n: 
 fn an_unfound_object_is_held_back_alone_until_it_is_given_up() {
     let mut cluster = filled(3, 3);
     let session = cluster.connect_patient(A);
-    // Of what waits already, too.
+    // Requests that wait already are held back, too.
     for osd in [A, B, C] {
         spoil(&mut cluster, osd, 1);
     }
@@ -271,7 +271,7 @@ fn osds_that_copy_are_told_to_ask_later_where_clients_are_asked_to_hold_back() {
 fn an_unfound_object_is_let_go_when_somebody_brings_it() {
     let mut cluster = filled(4, 3);
     move_group(&mut cluster, &[0, 1, 3]);
-    // So short that nobody looks for copies that are not needed any more.
+    // The time is too short for anybody to look for copies that are not needed any more.
     cluster.settle();
     for osd in [A, B, OsdId(3)] {
         cluster.put_on_device(osd);
@@ -283,7 +283,7 @@ fn an_unfound_object_is_let_go_when_somebody_brings_it() {
     let block = one(&mut cluster, session);
     cluster.acknowledge(A, session, &block);
     assert!(block.op == BackoffOp::Block && cluster.backoffs_said(session).is_empty());
-    // It has a copy still.
+    // The OSD that comes back has a copy still.
     move_group(&mut cluster, &[0, 1, 2]);
     heal(&mut cluster);
     assert_eq!(one(&mut cluster, session).op, BackoffOp::Unblock);
@@ -448,7 +448,7 @@ fn an_osd_of_several_shards_is_acknowledged_to_the_one_that_asked() {
     let said = cluster.backoffs_said(session);
     assert_eq!(said.iter().filter(|message| message.op == BackoffOp::Unblock).count(), 8);
     assert_eq!(said.iter().map(|message| message.id).collect::<std::collections::BTreeSet<_>>(), ids);
-    // Those that were not acknowledged end with the session on every shard.
+    // No shard keeps a request in memory.
     assert_eq!(cluster.client_bytes(A), 0);
 }
 
@@ -461,7 +461,7 @@ fn an_erasure_coded_group_holds_its_clients_back_too() {
     ask_of(&mut cluster, session, 2, 0, 1, Op::append(vec![b'b'; 8192]));
     let block = one(&mut cluster, session);
     let (begin, end) = (pg_range(PG, 1).0, pg_cursor_end(PG, 1));
-    // As clients name objects, not as the store does that has a shard of them.
+    // Backoffs name objects as clients do, not as the store does that has a shard of them.
     assert_eq!((block.op, &block.begin, &block.end), (BackoffOp::Block, &begin, &end));
     assert_eq!(cluster.client_bytes(A), 0);
     cluster.acknowledge(A, session, &block);
@@ -485,7 +485,7 @@ fn listings_and_watches_are_held_back_like_everything_else() {
     cluster.settle();
     cluster.down(&[B, C]);
     let list = || Op::pg_nls(&ObjectId::min(), 10, 0);
-    // Of the group, whose hash is its number.
+    // The listing is of the group, whose hash is its number.
     cluster.ask_of(A, session, 3, cluster.map.epoch, 0, (0, b""), list());
     cluster.settle();
     let block = one(&mut cluster, session);

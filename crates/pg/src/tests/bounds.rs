@@ -1,4 +1,4 @@
-//! What one operation may make of bytes, whatever it is that makes them.
+//! Bounds on the bytes that one operation may make, whatever it is that makes them.
 
 use super::cluster::{Cluster, POOL};
 use super::steps::Client;
@@ -49,7 +49,7 @@ fn what_the_steps_of_an_operation_write_is_bounded_together() {
     assert_eq!(client.result(vec![same(limit / 2), same(limit / 2 + 1)]), TOO_MUCH);
     // 80,000 bytes each, of input some 40.
     assert_eq!(client.result(vec![resize(320_000), resize(320_000)]), TOO_MUCH);
-    // Nobody goes on behind that.
+    // No operation goes on behind that, also if its steps may fail.
     assert_eq!(client.result(vec![lenient(resize(320_000)), lenient(resize(320_000)), Op::stat()]), TOO_MUCH);
     assert_eq!(client.result(vec![same(limit / 2), large(b"k", LIMIT / 2)]), TOO_MUCH);
     assert_eq!(client.result(vec![same(limit / 2), Op::set_xattr(b"a", &vec![1; LIMIT / 2 + 1])]), TOO_MUCH);
@@ -131,7 +131,7 @@ fn what_is_copied_counts_for_the_operation_that_copies() {
     assert_eq!(client.cluster.client_bytes(A), 0);
 }
 
-/// An update, and what its client is told when it asks again.
+/// Carries out an update, and returns what its client is told then and when it asks again.
 fn twice(client: &mut Client, flags: OpFlags, ops: Vec<Op>) -> [OsdOpReply; 2] {
     client.tid += 1;
     let tid = client.tid;
@@ -161,7 +161,7 @@ fn outputs_are_kept_for_repeats_only_where_they_are_wanted_and_short() {
     let [first, again] = twice(&mut client, OpFlags::default(), fails());
     assert_eq!((first.result, steps(&first)), (exists, full));
     assert_eq!((again.result, steps(&again)), (exists, vec![(0, 0), (0, 0), (exists, 0)]));
-    // What succeeds.
+    // An update that succeeds.
     let call = |method| vec![Op::call_method("hello", method, b""), Op::set_xattr(b"a", b"b")];
     let [first, again] = twice(&mut client, OpFlags::RETURNVEC, call("write_return_data"));
     assert_eq!((first.result, steps(&first)), (0, vec![(42, 18), (0, 0)]));

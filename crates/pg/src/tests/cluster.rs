@@ -26,7 +26,7 @@ pub(super) const POOL: PoolId = PoolId(1);
 pub(super) const PG: PgId = PgId::new(1, 0);
 pub(super) const FSID: Fsid = Fsid([1; 16]);
 const COPIES: u8 = 3;
-/// Of erasure-coded pools.
+/// Name of the profile of erasure-coded pools.
 const PROFILE: &str = "profile";
 /// The object of all operations, and its hash.
 pub(super) const OBJECT: &[u8] = b"object";
@@ -50,44 +50,45 @@ pub(super) struct Cluster {
     changes: BTreeMap<Epoch, Bytes>,
     nodes: Vec<Node>,
     in_transit: VecDeque<(OsdId, OsdId, Envelope)>,
-    /// Messages from the one to the other stay in transit.
+    /// Pairs of OSDs; messages from the one to the other stay in transit.
     pub cut: BTreeSet<(OsdId, OsdId)>,
-    /// Device requests of these stay queued.
+    /// OSDs whose device requests stay queued.
     pub stuck_disks: BTreeSet<OsdId>,
-    /// These may stop by themselves; those that have.
+    /// OSDs that may stop by themselves, and the ones that have.
     pub may_stop: BTreeSet<OsdId>,
     pub stopped: BTreeSet<OsdId>,
     pub answers: Vec<Answer>,
-    /// What watchers and notifiers were told.
+    /// Messages to watchers and notifiers.
     pub told: Vec<(SessionId, WatchNotify)>,
-    /// What clients were asked to hold back, or let send again.
+    /// Messages that asked clients to hold back, or let them send again.
     backoffs: Vec<(SessionId, OsdBackoff)>,
     /// Maps that sessions were sent, by their newest epoch.
     pub shared: Vec<(SessionId, Epoch)>,
-    /// From which epoch OSDs have asked for maps.
+    /// Epochs from which OSDs have asked for maps.
     pub wanted: Vec<(OsdId, Epoch)>,
     started: BTreeMap<PgId, PgHistory>,
-    /// Since when the pool has how many groups.
+    /// Numbers of the pool's groups, by the epoch since which they hold.
     pg_nums: BTreeMap<Epoch, u32>,
-    /// Since when groups that were split have the objects that they have.
+    /// Epochs since which groups that were split have the objects that they have.
     ranges_since: BTreeMap<PgId, Epoch>,
-    /// Objects that have been pushed, and to whom.
+    /// Objects that have been pushed, and their receivers.
     pub pushed: Vec<(OsdId, ObjectId)>,
-    /// The snapshots that clients' operations tell, and what their reads look at.
+    /// Snapshots that clients' operations tell, and the one that reads look at.
     pub snaps: SnapContext,
     pub snap: SnapId,
     /// Acting sets that primaries have asked for.
     pub temps: Vec<Vec<OsdId>>,
     now: Duration,
     sessions: u64,
-    /// What nodes are made of.
+    /// Seed that nodes are made of.
     seed: u64,
     limits: Limits,
     /// A primary has asked for a newer map, which nobody has been sent.
     newer_maps_wait: bool,
-    /// What the next question for the group's history is answered with, as it was in that epoch.
+    /// Answer to the next question for the group's history, as it was in that epoch.
     pub old_history: Option<(Epoch, PgHistory)>,
-    /// What OSDs hand on to shards other than their first stays queued until a step takes it, or all is let happen.
+    /// Set if input that OSDs hand on to shards other than their first stays queued until a step takes it, or all is
+    /// let happen.
     pub queues_wait: bool,
 }
 
@@ -96,12 +97,12 @@ fn addrs(osd: OsdId) -> EntityAddrVec {
 }
 
 impl Cluster {
-    /// `osds` OSDs that are up in epoch 1, and a pool whose one group is on the first three.
+    /// Makes a cluster of `osds` OSDs that are up in epoch 1, and a pool whose one group is on the first three.
     pub fn new(osds: i32) -> Cluster {
         Cluster::seeded(osds, 7)
     }
 
-    /// The same, with other lookups that wait.
+    /// Makes a cluster as [`Cluster::new`] does, in which other lookups wait.
     pub fn seeded(osds: i32, seed: u64) -> Cluster {
         Cluster::limited(osds, seed, Limits::default())
     }
@@ -110,18 +111,18 @@ impl Cluster {
         Cluster::of_pool(osds, seed, limits, shards_of_tests(), PgPool::replicated(COPIES, 1, 0))
     }
 
-    /// The same, where every OSD has so many shards and the pool so many groups.
+    /// Makes a cluster in which every OSD has so many shards and the pool so many groups.
     pub fn of_shards(osds: i32, seed: u64, shards: usize, pg_num: u32) -> Cluster {
         Cluster::of_pool(osds, seed, Limits::default(), shards, PgPool::replicated(COPIES, pg_num, 0))
     }
 
-    /// The same, where it takes many turns to find out where the groups of a map are.
+    /// Makes a cluster in which it takes many turns to find out where the groups of a map are.
     pub fn slow_to_place(osds: i32, seed: u64, pg_num: u32) -> Cluster {
         let limits = Limits { placing_work: 2, ..Limits::default() };
         Cluster::of_pool(osds, seed, limits, shards_of_tests(), PgPool::replicated(COPIES, pg_num, 0))
     }
 
-    /// Three OSDs, and a pool with two data shards and a parity shard.
+    /// Makes a cluster of three OSDs, and a pool with two data shards and a parity shard.
     pub fn coded(seed: u64) -> Cluster {
         Cluster::coded_limited(seed, Limits::default())
     }
@@ -130,7 +131,7 @@ impl Cluster {
         Cluster::coded_of(3, seed, limits)
     }
 
-    /// The same with more OSDs, which are not in the acting set.
+    /// Makes a cluster as [`Cluster::coded`] does, with more OSDs, which are not in the acting set.
     pub fn coded_of(osds: i32, seed: u64, limits: Limits) -> Cluster {
         let pool = PgPool {
             kind: PoolKind::ERASURE,
@@ -142,7 +143,7 @@ impl Cluster {
         Cluster::of_pool(osds, seed, limits, shards_of_tests(), pool)
     }
 
-    /// Four OSDs, and a pool with two data shards and two parity shards.
+    /// Makes a cluster of four OSDs, and a pool with two data shards and two parity shards.
     pub fn coded_wide(seed: u64, limits: Limits) -> Cluster {
         let pool = PgPool {
             kind: PoolKind::ERASURE,
@@ -195,7 +196,7 @@ impl Cluster {
             snaps: SnapContext::default(),
             snap: SnapId::HEAD,
             temps: Vec::new(),
-            // As of a real clock, which has more than whole microseconds.
+            // The time has more than whole microseconds, as that of a real clock.
             now: Duration::from_nanos(1_000_000_137),
             sessions: 0,
             seed,
@@ -229,7 +230,7 @@ impl Cluster {
         self.nodes[osd.0 as usize].front().map().epoch
     }
 
-    /// Whether the group serves on its primary, as the newest map has it.
+    /// Returns true if the group serves on its primary, as the newest map has it.
     pub fn is_active(&self, primary: OsdId) -> bool {
         self.nodes[primary.0 as usize].pg_is_active(PG)
     }
@@ -309,13 +310,13 @@ impl Cluster {
         epoch
     }
 
-    /// The group of an object in a map.
+    /// Returns the group of an object in a map.
     fn group_at(&self, hash: u32, epoch: Epoch) -> PgId {
         let (_, pg_num) = self.pg_nums.range(..=epoch).next_back().expect("from the first map on");
         PgId { seed: osdmap::split_parent(hash, *pg_num), ..PG }
     }
 
-    /// Whether all groups serve on this OSD.
+    /// Returns true if all groups serve on this OSD.
     pub fn all_active(&self, primary: OsdId) -> bool {
         self.map.pools[&POOL].pgs(POOL).all(|pg| self.nodes[primary.0 as usize].pg_is_active(pg))
     }
@@ -334,7 +335,8 @@ impl Cluster {
         self.change(|next| next.mark_up(osd, at.clone(), at.clone(), at.clone(), at))
     }
 
-    /// Some OSDs go, and all hear of it. If one was the primary, others wait until it does not answer reads any more.
+    /// Takes some OSDs down, which all hear of. If one was the primary, others wait until it does not answer reads any
+    /// more.
     pub fn down(&mut self, osds: &[OsdId]) {
         for osd in osds {
             self.mark_down(osd.0);
@@ -344,26 +346,26 @@ impl Cluster {
         self.pass(Duration::from_secs(2));
     }
 
-    /// The operator gives up an OSD that is down.
+    /// Gives up an OSD that is down, as the operator.
     pub fn give_up(&mut self, osd: OsdId) -> Epoch {
         let down_at = self.map.osd(osd).expect("it exists").info.down_at;
         self.change(|next| _ = next.new_lost.insert(osd, down_at))
     }
 
-    /// An OSD comes back, and all hear of it.
+    /// Has an OSD come back, which all hear of.
     pub fn up(&mut self, osd: OsdId) {
         self.mark_up(osd.0);
         self.all_hear();
     }
 
-    /// All have the newest map, and time for what follows of it.
+    /// Lets all have the newest map, and time for what follows of it.
     fn all_hear(&mut self) {
         self.update_all();
         self.settle();
         self.pass(Duration::from_secs(4));
     }
 
-    /// The maps `from ..= until`: the first one whole, the others as changes.
+    /// Returns the maps `from ..= until`: the first one whole, the others as changes.
     pub fn message(&self, from: Epoch, until: Epoch) -> messages::OsdMap {
         let changes = self.changes.iter().filter(|(epoch, _)| (from..=until).contains(epoch));
         let mut message = messages::OsdMap {
@@ -379,7 +381,7 @@ impl Cluster {
         message
     }
 
-    /// The map of one epoch, whole, from somebody who keeps nothing older.
+    /// Returns the map of one epoch, whole, from somebody who keeps nothing older.
     pub fn whole(&self, epoch: Epoch) -> messages::OsdMap {
         let mut map = OsdMap::from_slice(&self.first).expect("our own");
         for change in self.changes.range(..=epoch).map(|(_, bytes)| bytes) {
@@ -410,17 +412,17 @@ impl Cluster {
 
     // ---- clients ----
 
-    /// A session of the client with an OSD.
+    /// Opens a session of the client with an OSD.
     pub fn connect(&mut self, osd: OsdId) -> SessionId {
         self.connect_as(osd, CLIENT, EntityAddr::default())
     }
 
-    /// A session of another client.
+    /// Opens a session of another client.
     pub fn connect_as(&mut self, osd: OsdId, client: EntityName, addr: EntityAddr) -> SessionId {
         self.open_session(osd, client, addr, 0)
     }
 
-    /// A session of the client, which can be asked to hold back.
+    /// Opens a session of the client, which can be asked to hold back.
     pub fn connect_patient(&mut self, osd: OsdId) -> SessionId {
         self.open_session(osd, CLIENT, EntityAddr::default(), features::PACIFIC)
     }
@@ -432,12 +434,12 @@ impl Cluster {
         session
     }
 
-    /// What a session was asked since this was asked last.
+    /// Takes the backoffs that a session was sent since they were taken last.
     pub fn backoffs_said(&mut self, session: SessionId) -> Vec<OsdBackoff> {
         self.backoffs.extract_if(.., |(to, _)| *to == session).map(|(_, message)| message).collect()
     }
 
-    /// The client has read what it is asked, behind all that it has sent.
+    /// Acknowledges what the client is asked, behind all that it has sent.
     pub fn acknowledge(&mut self, osd: OsdId, session: SessionId, block: &OsdBackoff) {
         let ack = OsdBackoff { op: BackoffOp::AckBlock, ..block.clone() }.seal(0, Target::default());
         let now = self.now;
@@ -449,12 +451,12 @@ impl Cluster {
         self.node(osd).tell_all(Duration::ZERO, move |shard, _| shard.client_closed(session));
     }
 
-    /// An operation of a client that has the map `epoch`; its first attempt is number 0.
+    /// Sends an operation of a client that has the map `epoch`; its first attempt is number 0.
     pub fn ask(&mut self, osd: OsdId, session: SessionId, tid: u64, epoch: Epoch, attempt: i32, op: Op) {
         self.ask_of(osd, session, tid, epoch, attempt, (HASH, OBJECT), op);
     }
 
-    /// The same of another object, by its hash and name.
+    /// Sends one step on another object, given by its hash and name, as [`ask`](Cluster::ask) does.
     #[allow(clippy::too_many_arguments, reason = "they are what a request is")]
     pub fn ask_of(
         &mut self,
@@ -469,7 +471,7 @@ impl Cluster {
         self.send_op(osd, session, tid, epoch, (attempt, OpFlags::ONDISK), object, vec![op]);
     }
 
-    /// The same, as a first attempt, with a flag.
+    /// Sends one step on an object, given by its hash and name, with a flag, as a first attempt.
     #[allow(clippy::too_many_arguments, reason = "they are what a request is")]
     pub fn ask_flagged(
         &mut self,
@@ -484,13 +486,13 @@ impl Cluster {
         self.send_op(osd, session, tid, epoch, (0, OpFlags::ONDISK | flag), object, vec![op]);
     }
 
-    /// Several steps as one operation.
+    /// Sends several steps as one operation.
     pub fn ask_all(&mut self, osd: OsdId, session: SessionId, tid: u64, ops: Vec<Op>) {
         let epoch = self.map.epoch;
         self.send_op(osd, session, tid, epoch, (0, OpFlags::ONDISK), (HASH, OBJECT), ops);
     }
 
-    /// The same with flags, and as an attempt that is not the first one.
+    /// Sends several steps as one operation, with flags, as an attempt that is not the first one.
     pub fn ask_again(
         &mut self,
         osd: OsdId,
@@ -535,7 +537,7 @@ impl Cluster {
         self.ask(osd, session, tid, epoch, 0, Op::read(0, 0));
     }
 
-    /// The OSD's shard that has the group.
+    /// Returns the OSD's shard that has the group.
     pub fn shard(&mut self, osd: OsdId) -> &mut Shard {
         &mut self.node(osd).home_mut().shard
     }
@@ -544,7 +546,7 @@ impl Cluster {
         self.nodes[osd.0 as usize].client_bytes()
     }
 
-    /// The answers to one request, oldest first: session, result and output.
+    /// Returns the answers to one request, oldest first: session, result and output.
     pub fn answers_to(&self, tid: u64) -> Vec<(SessionId, i32, String)> {
         let of = |answer: &&Answer| answer.tid == tid;
         let shown = |answer: &Answer| {
@@ -554,7 +556,7 @@ impl Cluster {
         self.answers.iter().filter(of).map(shown).collect()
     }
 
-    /// What a reader that comes now sees, on the primary of the newest map.
+    /// Returns the content that a reader who comes now sees on the primary of the newest map.
     pub fn content(&mut self, primary: OsdId) -> String {
         const TID: u64 = 1_000_000;
         self.answers.retain(|answer| answer.tid != TID);
@@ -567,7 +569,7 @@ impl Cluster {
         }
     }
 
-    /// What a reader sees if the group moves, and the first of `acting` is the primary.
+    /// Returns the content that a reader sees if the group moves, and the first of `acting` is the primary.
     pub fn content_by(&mut self, acting: &[OsdId]) -> String {
         self.move_group(&acting.iter().map(|osd| osd.0).collect::<Vec<_>>());
         self.all_hear();
@@ -576,7 +578,7 @@ impl Cluster {
 
     // ---- time ----
 
-    /// One turn of one OSD: its outputs go on their way, its device gets its requests.
+    /// Runs one turn of one OSD: its outputs go on their way, its device gets its requests.
     pub fn turn(&mut self, osd: OsdId) {
         if self.stopped.contains(&osd) {
             return;
@@ -589,7 +591,7 @@ impl Cluster {
                 Output::ToOsd { osd: to, envelope } => self.in_transit.push_back((osd, to, envelope)),
                 Output::ToMonitor { envelope } => self.monitor_hears(osd, &envelope),
                 Output::NeedMaps { from } => self.wanted.push((osd, from)),
-                // What comes behind it is never said.
+                // Outputs that come behind it are never seen.
                 Output::Fatal(_) if self.may_stop.contains(&osd) => {
                     self.stopped.insert(osd);
                     break;
@@ -770,7 +772,7 @@ impl Cluster {
         }
     }
 
-    /// The same, as far as it takes no time.
+    /// Lets everything happen that may, as far as it takes no time.
     pub fn settle_now(&mut self) {
         loop {
             let mut any =
@@ -799,19 +801,19 @@ impl Cluster {
         self.now
     }
 
-    /// So much later; nothing happens meanwhile.
+    /// Lets time pass in which nothing happens.
     pub fn later(&mut self, time: Duration) {
         self.now += time;
     }
 
-    /// An OSD looks at the time; what it does about it is on its way.
+    /// Has an OSD look at the time; what it does about it is on its way.
     pub fn tick(&mut self, osd: OsdId) {
         let now = self.now;
         self.node(osd).tick(now);
         self.turn(osd);
     }
 
-    /// So much later: what stays unanswered is said again.
+    /// Lets time pass, after which messages that stay unanswered are sent again.
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
         (0..self.nodes.len() as i32).for_each(|osd| self.tick(OsdId(osd)));
@@ -826,14 +828,14 @@ impl Cluster {
         }
     }
 
-    /// An OSD loses its power: what its disk has not flushed is gone. It starts again, and has no map.
+    /// Cuts an OSD's power: what its disk has not flushed is gone. It starts again, and has no map.
     pub fn lose_power(&mut self, osd: OsdId) {
         let (seed, limits) = (self.seed, self.limits);
         self.node(osd).lose_power(osd, seed, limits);
         self.in_transit.retain(|(from, to, _)| *from != osd && *to != osd);
     }
 
-    /// The session between two OSDs ends, with all that is on its way in it, and both learn it, the first one first.
+    /// Ends the session between two OSDs, with all that is on its way in it. Both learn it, the first one first.
     pub fn end_session(&mut self, first: OsdId, second: OsdId) {
         self.lose(first, second);
         self.lose(second, first);
@@ -844,28 +846,28 @@ impl Cluster {
         }
     }
 
-    /// Kinds of what is in transit from one OSD to another.
+    /// Returns the kinds of messages in transit from one OSD to another.
     pub fn in_transit_kinds(&self, from: OsdId, to: OsdId) -> Vec<u16> {
         let sent = self.in_transit.iter().filter(|(a, b, _)| (*a, *b) == (from, to));
         sent.map(|(.., envelope)| envelope.header.kind).collect()
     }
 
-    /// The monitors know no more of the group than that, and nothing for certain.
+    /// Has the monitors know no more of the group than that, and nothing for certain.
     pub fn fall_back(&mut self, known: PgHistory) {
         self.started.insert(PG, PgHistory { doubt: doubt::BEHIND, ..known });
     }
 
-    /// The operator has confirmed what the monitors know.
+    /// Confirms, as the operator, what the monitors know.
     pub fn confirm(&mut self) {
         self.started.values_mut().for_each(|known| known.doubt = doubt::NONE);
     }
 
-    /// Another interval of the group is recorded, late.
+    /// Records another interval of the group, late.
     pub fn record(&mut self, history: PgHistory) {
         self.started.insert(PG, history);
     }
 
-    /// What the monitors know of the group.
+    /// Returns the monitors' record of the group.
     pub fn history(&self) -> PgHistory {
         self.started[&PG].clone()
     }
@@ -876,7 +878,7 @@ impl Cluster {
     }
 }
 
-/// How many shards OSDs of tests have that do not say it: any test can be run with several.
+/// Returns how many shards OSDs of tests have that do not say it: any test can be run with several.
 fn shards_of_tests() -> usize {
     std::env::var("NACRE_TEST_SHARDS").map_or(1, |shards| shards.parse().expect("a number of shards"))
 }

@@ -33,7 +33,7 @@ fn is_recovering(cluster: &mut Cluster) -> bool {
     pg(cluster, A).state_bits(A) & pg_state::RECOVERING != 0
 }
 
-/// Both objects are there, and B's shards of them are bad.
+/// Makes a cluster in which both objects are there, and B's shards of them are bad.
 fn spoiled(seed: u64) -> (Cluster, SessionId) {
     let mut cluster = Cluster::coded(seed);
     let session = cluster.connect(A);
@@ -43,7 +43,7 @@ fn spoiled(seed: u64) -> (Cluster, SessionId) {
         cluster.settle();
         assert_eq!(cluster.answers_to(tid), [(session, 0, String::new())]);
     }
-    // What comes behind an update tells that it stays.
+    // Members are told meanwhile that the updates will stay.
     cluster.pass(Duration::from_secs(2));
     cluster.put_on_devices();
     for (hash, name) in OBJECTS {
@@ -60,7 +60,7 @@ fn read(cluster: &mut Cluster, session: SessionId, tid: u64, object: usize) {
     cluster.ask_of(A, session, tid, Epoch(1), 0, OBJECTS[object], Op::read(0, 0));
 }
 
-/// Everybody has all shards, and knows it.
+/// Returns true if everybody has all shards, and knows it.
 fn is_whole(cluster: &mut Cluster) -> bool {
     [A, B, C].into_iter().all(|osd| pg(cluster, osd).core.missing.is_empty())
         && pg(cluster, A).members.missing_count() == 0
@@ -100,7 +100,7 @@ fn a_shard_that_was_replaced_is_not_found_bad_by_a_read_from_before() {
         read(&mut cluster, session, 10, 0);
         read(&mut cluster, session, 11, 0);
         cluster.settle();
-        // One has ended, and what replaces the shard is on B, though not durably.
+        // One read has ended, and what replaces the shard is on B, though not durably.
         cluster.stuck_disks.clear();
         for steps in 0.. {
             assert!(steps < 100, "it is found bad");
@@ -131,7 +131,7 @@ fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
     };
     write(&mut cluster, A, session, 0, 0);
     write(&mut cluster, A, session, 1, 1);
-    // What comes behind an update tells that it stays.
+    // Members are told meanwhile that the update will stay.
     cluster.pass(Duration::from_secs(2));
     cluster.down(&[A]);
     let other = cluster.connect(B);
@@ -155,7 +155,7 @@ fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
         cluster.answers_to(tid).into_iter().map(|(_, result, data)| (result, data)).collect::<Vec<_>>()
     };
     assert_eq!(ask(&mut cluster, 10, 0), [(0, content(0))]);
-    // Of the newer state of the other one a single shard is left.
+    // A single shard is left of the newer state of the other object.
     assert_eq!(ask(&mut cluster, 11, 1), []);
     let view = cluster.shard(A).pg_view(super::cluster::PG).expect("A leads");
     assert_eq!(view.unfound.len(), 1, "{view:?}");
@@ -164,8 +164,8 @@ fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
     assert_eq!(ask(&mut cluster, 12, 1), [(Errno::ENOENT.as_result(), String::new())]);
 }
 
-/// C has, with A alone, the newer state of the second object, and is not in the acting set any more: another OSD has
-/// come for its shard. Nothing is recovered for the moment.
+/// Makes a cluster in which C has, with A alone, the newer state of the second object, and is not in the acting set any
+/// more: another OSD has come for its shard. Nothing is recovered for the moment.
 fn left_by_who_had_it() -> Cluster {
     let mut cluster = Cluster::coded_of(4, 1, Limits::default());
     let session = cluster.connect(A);

@@ -12,13 +12,13 @@ use wire::msgr::SessionId;
 struct Copying {
     cluster: Cluster,
     tid: u64,
-    /// By the seeds of their groups.
+    /// Primaries of the two groups, by their seeds.
     primaries: [OsdId; 2],
     sessions: BTreeMap<OsdId, SessionId>,
 }
 
 impl Copying {
-    /// Two groups: one's primary is OSD 0, the other's OSD 1.
+    /// Makes two groups: one's primary is OSD 0, the other's OSD 1.
     fn new() -> Copying {
         let mut cluster = Cluster::new(3);
         cluster.split(2);
@@ -38,7 +38,7 @@ impl Copying {
         }
     }
 
-    /// A name whose object is in that group.
+    /// Returns a name whose object is in that group.
     fn name(&self, seed: u32, number: u32) -> Bytes {
         let names = (0..).map(|n| Bytes::from(format!("object-{number}-{n}")));
         let is_there =
@@ -95,7 +95,7 @@ fn objects_are_copied_within_groups_and_between_them() {
         assert_eq!(c.ask(&target, Op::get_xattr(b"old")).result, Errno::ENODATA.as_result());
         let listed = c.ask(&target, Op::omap_get_vals_by_keys(&[Bytes::from_static(b"key")].into()));
         assert!(listed.ops[0].outdata.to_vec().ends_with(b"value"));
-        // Only of this version.
+        // A copy is made of this version only.
         assert_eq!(c.ask(&target, copy_of(&source, version)).result, 0);
         assert_eq!(c.ask(&target, copy_of(&source, version + 1)).result, Errno::EOVERFLOW.as_result());
         assert_eq!(c.ask(&target, copy_of(&target, 0)).result, Errno::EINVAL.as_result());
@@ -222,7 +222,7 @@ fn not_more_is_copied_at_once_than_there_is_memory_for() {
     c.cluster.settle();
     let (held, limit) = (c.cluster.client_bytes(OsdId(0)), crate::ops::Limits::default().client_bytes);
     assert!(held >= limit / 4 && held < limit / 4 + (9 << 20), "{held} are held");
-    // Others are served meanwhile.
+    // Other operations are served meanwhile.
     assert!(c.content(&other) == vec![9; 5000]);
     c.cluster.move_group_of(of_source, &[1, 2, 0]);
     c.cluster.update_all();

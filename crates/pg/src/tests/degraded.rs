@@ -48,7 +48,7 @@ fn fewer_than_min_size_do_not_serve() {
 
 #[test]
 fn an_update_that_nobody_else_has_is_taken_back() {
-    // Whether the object was there before, and whether others change it.
+    // The object was there before or not, and others change it or not.
     for (existed, changed) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut cluster = Cluster::new(3);
         let session = cluster.connect(A);
@@ -126,7 +126,7 @@ fn who_was_not_there_when_others_served_does_not_lead() {
     cluster.pass(Duration::from_secs(10));
     assert!(!cluster.is_active(C) && cluster.answers_to(2).is_empty());
     assert!(cluster.temps.is_empty(), "nobody could lead");
-    // One that was there comes back, but is not in the acting set.
+    // An OSD that was there comes back, but is not in the acting set.
     cluster.up(B);
     let temp = cluster.temps.first().expect("another acting set is asked for").clone();
     assert_eq!(temp, [B, C, OsdId(3)]);
@@ -184,7 +184,7 @@ fn who_finds_that_its_clock_stood_still_reads_by_no_lease_from_before() {
     cluster.read(A, session, 2, Epoch(1));
     cluster.settle();
     assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
-    // Also not by one that was asked for before and comes now.
+    // The read is not answered by a lease that was asked for before and comes now, either.
     cluster.later(Duration::from_millis(1000));
     cluster.read(A, session, 3, Epoch(1));
     cluster.turn(A);
@@ -201,7 +201,8 @@ fn who_finds_that_its_clock_stood_still_reads_by_no_lease_from_before() {
     assert_eq!(cluster.answers_to(4), [(session, 0, "1,".to_owned())]);
 }
 
-/// A group whose primary has got an object that it lacked, as a client reads it, and does not have it durably yet.
+/// Makes a group whose primary has got an object that it lacked, as a client reads it, and does not have it durably
+/// yet.
 fn with_a_primary_that_has_just_got_an_object() -> Cluster {
     let mut cluster = Cluster::new(3);
     let pool = cluster.map.pools[&POOL].clone();
@@ -224,7 +225,7 @@ fn with_a_primary_that_has_just_got_an_object() -> Cluster {
     cluster
 }
 
-/// Others have the only copies, so these must not be replaced.
+/// The only copies are on others, so these must not be replaced.
 #[test]
 fn what_the_primary_has_just_got_is_changed_only_once_it_is_durable_there() {
     let mut cluster = with_a_primary_that_has_just_got_an_object();
@@ -301,7 +302,7 @@ fn what_only_the_primary_has_is_copied_before_the_group_serves() {
     assert!(pushed.contains(&object(3).1) && !pushed.contains(&object(1).1), "{pushed:?}");
 }
 
-/// A group that may serve alone, of which only B has the last update. Gives how many updates were answered.
+/// Makes a group that may serve alone, of which only B has the last update. Returns how many updates were answered.
 fn alone(cluster: &mut Cluster) -> usize {
     let mut pool = cluster.map.pools[&POOL].clone();
     pool.min_size = 1;
@@ -343,7 +344,7 @@ fn a_group_waits_for_who_served_last_until_that_one_is_given_up() {
         cluster.append(A, session, 3, cluster.map.epoch);
         cluster.settle();
         if !removed {
-            // It comes back with what it had: that is taken back.
+            // B comes back with what it had: that is taken back.
             cluster.up(B);
             cluster.heal(20);
             assert_eq!(cluster.content_by(&[B, A, C]), "1,3,");

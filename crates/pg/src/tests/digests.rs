@@ -35,14 +35,14 @@ fn pg(cluster: &mut Cluster, osd: OsdId) -> &Pg {
     cluster.shard(osd).groups().next().expect("a member")
 }
 
-/// An object as a store has it: what its information says, and what its digests are.
+/// Returns an object as a store has it: its information, and its digests.
 fn found(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> (ObjectInfo, Digests) {
     cluster.remember(osd);
     let stat = cluster.ready(osd, |store| store.stat(object)).expect("it is there");
     let info = ObjectInfo::of(&stat).expect("it has information");
     let mut data = DataDigest::default();
     if stat.size_bytes > 0 {
-        // What is read is asked for twice: the second time it is in memory.
+        // The read waits for the device; asked again, it finds the bytes in memory.
         cluster.store(osd).set_block_cache_bytes(1 << 20);
         let bytes = cluster.ready(osd, |store| store.read(object, 0, stat.size_bytes));
         data.add_once(0, &Rope::from(bytes.to_vec()));
@@ -56,7 +56,7 @@ fn found(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> (ObjectInfo, D
     (info, digests)
 }
 
-/// What an object's information says of it. It is right.
+/// Returns the digests in an object's information, and checks that they are right.
 fn known(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> (Option<u32>, Option<u32>) {
     let (ObjectInfo { digests: told, .. }, is) = found(cluster, osd, object);
     assert!(told.data.is_none_or(|data| Some(data) == is.data), "{object}: {told:x?}, {is:x?}");
@@ -94,14 +94,14 @@ fn entries(key: &'static str, value: &'static str) -> BTreeMap<Bytes, Bytes> {
     [(Bytes::from(key), Bytes::from(value))].into()
 }
 
-/// A client of an object whose digests are known.
+/// Makes a client of an object whose digests are known.
 fn written(text: &'static str) -> Client {
     let mut client = Client::new();
     assert_eq!(client.result(vec![Op::write_full(text), Op::omap_set_vals(&entries("key", "value"))]), 0);
     client
 }
 
-/// The object as clients read it.
+/// Returns the object as clients read it.
 fn content(client: &mut Client) -> Vec<u8> {
     let reply = client.ask(vec![Op::read(0, 0)]);
     assert_eq!(reply.result, 0);
@@ -334,7 +334,7 @@ fn where_no_copy_is_as_its_digest_says_an_operator_has_another_recorded() {
     assert_eq!(known(&mut client.cluster, C, &object()).0, Some(checksum(b"gbbb")));
 }
 
-/// C's copy is bad, and what replaces it comes from a copy that is wrong, too, which nobody knows.
+/// Makes the copy on `bad` bad, and has it replaced from the one on `source`, which is wrong, too, as nobody knows.
 fn wrongly_replaced(source: OsdId, bad: OsdId, piece_bytes: u64) -> Client {
     let limits = Limits { piece_bytes, ..Limits::default() };
     let mut client = Client::of(Cluster::limited(3, 5, limits));
@@ -366,7 +366,7 @@ fn shard_object(osd: OsdId) -> ObjectId {
     ObjectId::head(POOL.of_shard(osd.0 as u8), HASH, b"", OBJECT)
 }
 
-/// The digests that each shard's information has, which are right for the shards that are there.
+/// Returns the digests that each shard's information has, which are right for the shards that are there.
 fn shards_known(cluster: &mut Cluster) -> Vec<u32> {
     let told = ALL.map(|osd| {
         let (info, is) = found(cluster, osd, &shard_object(osd));
@@ -382,12 +382,12 @@ fn shards_known(cluster: &mut Cluster) -> Vec<u32> {
 fn coded(limits: Limits) -> Client {
     let mut client = Client::of(Cluster::coded_limited(3, limits));
     assert_eq!(client.result(vec![Op::write_full(vec![7; 20_000])]), 0);
-    // What comes behind an update tells that it stays.
+    // Members are told meanwhile that the update will stay.
     client.cluster.pass(Duration::from_secs(2));
     client
 }
 
-/// A deep scrub finds a bad copy. Nothing is recovered before `wrong` has come to pass.
+/// Has a deep scrub find a bad copy. Nothing is recovered before `wrong` has come to pass.
 fn found_bad(cluster: &mut Cluster, wrong: impl FnOnce(&mut Cluster)) {
     let flags = |cluster: &mut Cluster, flags: OsdMapFlags| {
         cluster.change(|next| next.new_flags = Some(flags));
@@ -486,7 +486,7 @@ fn a_shard_that_is_computed_of_a_wrong_one_is_not_taken() {
             let before = shards_known(&mut client.cluster);
             garble_shard(&mut client.cluster, bad, "bad");
             found_bad(&mut client.cluster, |cluster| garble_shard(cluster, wrong, "wrong"));
-            // With one good shard of two that it takes the object is lost, but nothing wrong is taken for it.
+            // The object is lost with one good shard of two that it takes, but nothing wrong is taken for it.
             let stat = client.cluster.ready(bad, |store| store.stat(&shard_object(bad)));
             let is_missing =
                 pg(&mut client.cluster, bad).core.missing.keys().any(|object| *object == shard_object(bad));

@@ -18,8 +18,8 @@ fn append(cluster: &mut Cluster, osd: OsdId, tid: u64) {
     assert_eq!(cluster.answers_to(tid).len(), 1, "{tid} by {osd}");
 }
 
-/// The group served on A and B; then on B and C, then on C and D, each time all that was written was brought to them,
-/// and more was. The monitors know of the first time only, and let A and B act.
+/// Makes a group that served on A and B; then on B and C, then on C and D, each time all that was written was brought
+/// to them, and more was. The monitors know of the first time only, and let A and B act.
 fn moved_on() -> Cluster {
     let mut cluster = Cluster::new(4);
     cluster.move_group(&[0, 1]);
@@ -28,7 +28,7 @@ fn moved_on() -> Cluster {
     append(&mut cluster, A, 1);
     let known = cluster.history();
     for (down, acting, leads, tid) in [(0, [1, 2], B, 2), (1, [2, 3], C, 3)] {
-        // As the primary goes on with one that has everything beside it.
+        // The primary goes on with one OSD that has everything beside it.
         cluster.move_group(&[acting[0], acting[1], down]);
         cluster.update_all();
         cluster.heal(3);

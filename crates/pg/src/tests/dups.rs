@@ -23,7 +23,7 @@ fn ask(cluster: &mut Cluster, osd: OsdId, tid: u64, attempt: i32) {
     cluster.ask_of(osd, session, tid, epoch, attempt, (hash, &name(hash)), op);
 }
 
-/// A cluster whose group has carried out `updates` requests, and a log of 40 entries.
+/// Makes a cluster whose group has carried out `updates` requests, and a log of 40 entries.
 fn written(osds: i32, seed: u64, updates: u64, limits: Limits) -> Cluster {
     let limits = Limits { log_entries_min: 40, backfill_objects: 3, ..limits };
     let mut cluster = Cluster::limited(osds, seed, limits);
@@ -50,7 +50,7 @@ fn contents(cluster: &mut Cluster, osd: OsdId) -> Vec<String> {
     (0..OBJECTS).map(read).collect()
 }
 
-/// Every request comes again, at the primary `osd`: it gets the answer that it had, and nothing changes.
+/// Has every request come again, at the primary `osd`: it gets the answer that it had, and nothing changes.
 fn all_come_again(cluster: &mut Cluster, osd: OsdId, updates: u64) {
     let before = contents(cluster, osd);
     for tid in 1..=updates {
@@ -123,7 +123,7 @@ fn what_they_take_is_limited() {
         assert_eq!(after[1], format!("{}1,", before[1]), "too old to be known");
         after[1].clone_from(&before[1]);
         assert_eq!(after, before);
-        // What is removed here is removed from the tables as well.
+        // Dups that are removed from memory are removed from the tables as well.
         for osd in [A, B] {
             let entries = cluster.ready(osd, |store| store.pg_list(PG, b"l", b"m", 1000));
             assert!(entries.len() < 250, "{} entries", entries.len());

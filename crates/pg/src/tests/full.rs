@@ -14,7 +14,7 @@ const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 const C: OsdId = OsdId(2);
 const D: OsdId = OsdId(3);
-/// What fills stores belongs to another pool.
+/// The group that stores are filled with belongs to another pool.
 const FILLER: PgId = PgId::new(9, 0);
 
 fn name(n: u64) -> Vec<u8> {
@@ -100,7 +100,7 @@ impl Writer {
         results
     }
 
-    /// What the primary of the newest map gives for every object is what was acknowledged.
+    /// Checks that the primary of the newest map gives for every object what was acknowledged.
     fn check(&mut self, primary: OsdId) {
         let epoch = self.cluster.map.epoch;
         for (n, data) in self.acknowledged.clone() {
@@ -115,7 +115,8 @@ impl Writer {
     }
 }
 
-/// Many writes at a time until nothing fits; then deletes, and writes again. Which OSD has the least room varies.
+/// Writes many objects at a time until nothing fits; then deletes, and writes again. Which OSD has the least room
+/// varies.
 fn fill_and_go_on(seed: u64) {
     let mut writer = Writer::new(3, seed);
     let tight = OsdId((seed % 4) as i32);
@@ -182,7 +183,7 @@ fn what_is_backfilled_waits_for_room() {
     assert!(state(&mut writer) & pg_state::BACKFILL_TOOFULL != 0, "{:#x}", state(&mut writer));
     writer.cluster.pass(Duration::from_secs(6));
     assert!(state(&mut writer) & pg_state::BACKFILL_TOOFULL != 0, "there is still no room");
-    // What could not be copied is no hindrance to changing it.
+    // Objects that could not be copied can be changed all the same.
     let writes =
         vec![(writer.write(3, 50_000), 3, content(3, 12, 50_000)), (writer.write(11, 10), 11, content(11, 13, 10))];
     assert_eq!(writer.answered(&writes), [0, 0]);
@@ -233,7 +234,7 @@ fn a_full_pool_takes_deletes_and_what_insists() {
         cluster.settle();
     };
     full(&mut writer.cluster, PoolFlags::FULL);
-    // Its client learns from the map that it is to wait.
+    // The client learns from the map that it is to wait.
     let dropped = writer.write(2, 100);
     writer.cluster.pass(Duration::from_secs(3));
     assert_eq!(writer.result(dropped), None);

@@ -1,4 +1,5 @@
-//! What nobody has any more is given up on an operator's word; what snapshots preserve of it stays, and goes with them.
+//! States of objects that nobody has any more are given up on an operator's word. States that snapshots preserve
+//! stay, and go with their snapshots.
 
 use super::cluster::{Cluster, PG, POOL};
 use crate::group::object_info::ObjectInfo;
@@ -30,7 +31,7 @@ fn state(snap: SnapId) -> ObjectId {
     ObjectId { snap, ..ObjectId::head(POOL, HASH, b"", NAME) }
 }
 
-/// Requests' numbers, which no two of any test share.
+/// Returns a request's number, which no two of any test share.
 fn next_tid() -> u64 {
     static TID: AtomicU64 = AtomicU64::new(1000);
     TID.fetch_add(1, Ordering::Relaxed)
@@ -45,7 +46,7 @@ fn write(cluster: &mut Cluster, letter: char) -> u64 {
     tid
 }
 
-/// An object that was `a` at snapshot 1, `b` at snapshot 2, and is `c`.
+/// Makes an object that was `a` at snapshot 1, `b` at snapshot 2, and is `c`.
 fn written(seed: u64) -> Cluster {
     written_in(Cluster::seeded(3, seed))
 }
@@ -61,7 +62,7 @@ fn written_in(mut cluster: Cluster) -> Cluster {
         cluster.snaps = SnapContext { seq: SnapId(snap), snaps };
         write(&mut cluster, letter);
     }
-    // What comes behind an update tells that it stays.
+    // Members are told meanwhile that the updates will stay.
     cluster.pass(Duration::from_secs(2));
     cluster.put_on_devices();
     ALL.into_iter().for_each(|osd| cluster.remember(osd));
@@ -72,7 +73,7 @@ fn spoil(cluster: &mut Cluster, osd: OsdId, snap: SnapId) {
     cluster.spoil(osd, &state(snap), 4096);
 }
 
-/// A read on the primary finds the object to be bad.
+/// Has a read on the primary find the object to be bad.
 fn find_bad(cluster: &mut Cluster, object: &ObjectId) {
     let stat = cluster.ready(A, |store| store.stat(object)).expect("it is there");
     let version = ObjectInfo::of(&stat).expect("it is whole").version;
@@ -137,8 +138,8 @@ fn stored(cluster: &mut Cluster, osd: OsdId) -> Vec<ObjectId> {
     cluster.ready(osd, |store| store.list(&from, &until, 100))
 }
 
-/// What is left on all members, once the group is clean: the primary counts it, and it is read at each snapshot as
-/// told.
+/// Checks the states that are left on all members, once the group is clean: the primary counts them, and they are read
+/// at each snapshot as told.
 fn check(cluster: &mut Cluster, states: &[SnapId], contents: [Option<char>; 3]) {
     assert_eq!(bits(cluster, A), WELL);
     let wanted: Vec<ObjectId> = states.iter().map(|snap| state(*snap)).collect();
@@ -169,7 +170,7 @@ fn a_lost_head_leaves_what_snapshots_preserve() {
         heal(&mut cluster);
         assert_eq!((answer(&cluster, waits), unfound(&mut cluster)), (None, 1));
         if is_gone {
-            // Not even what it knew of its snapshots is left.
+            // The object's knowledge of its snapshots is not left, either.
             for osd in ALL {
                 cluster.change_store(osd, vec![Step::Remove { object: state(SnapId::HEAD) }]);
             }
@@ -229,7 +230,7 @@ fn all_that_is_lost_of_an_object_goes_at_once() {
         ask(&mut cluster, A, snap);
         heal(&mut cluster);
     }
-    // What is read at a snapshot waits for the head, too.
+    // Reads at a snapshot wait for the head, too.
     let found = unfound(&mut cluster);
     assert!(found >= 1);
     for _ in 0..3 {
@@ -249,7 +250,7 @@ fn what_is_elsewhere_is_waited_for() {
     heal(&mut cluster);
     let waits = ask(&mut cluster, A, SnapId(2));
     assert_eq!((answer(&cluster, waits), unfound(&mut cluster)), (None, 1), "which state it is the head says");
-    // What snapshot 2 preserves turns out to be bad on the primary, and comes from another member only later.
+    // The state of snapshot 2 turns out to be bad on the primary, and comes from another member only later.
     cluster.cut = [(B, A), (C, A)].into();
     spoil(&mut cluster, A, SnapId(2));
     find_bad(&mut cluster, &state(SnapId(2)));

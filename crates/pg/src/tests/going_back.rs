@@ -13,7 +13,7 @@ const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 const C: OsdId = OsdId(2);
 
-/// Too much to lie in the object's metadata.
+/// Returns too much to lie in the object's metadata.
 fn text(tid: u64) -> String {
     format!("{tid},").repeat(6000)
 }
@@ -32,13 +32,13 @@ fn spoil(cluster: &mut Cluster, osd: OsdId) {
     cluster.spoil(osd, &object, size_bytes - 1);
 }
 
-/// One update is answered; another one, of the same object, only A has, as one of the two that are recorded, and nobody
-/// was answered for it.
+/// Makes a cluster in which one update is answered; another one, of the same object, only A has, as one of the two that
+/// are recorded, and nobody was answered for it.
 fn with_an_update_that_one_alone_has() -> Cluster {
     with_an_update_that_one_alone_has_behind(&SnapContext::default())
 }
 
-/// The same, where the client took snapshots between the two.
+/// Makes the cluster of [`with_an_update_that_one_alone_has`], whose client took snapshots between the two updates.
 fn with_an_update_that_one_alone_has_behind(snaps: &SnapContext) -> Cluster {
     let mut cluster = Cluster::new(3);
     let mut pool = cluster.map.pools[&POOL].clone();
@@ -108,7 +108,7 @@ fn what_is_lost_with_the_disk_of_the_one_that_had_it_goes_back() {
         assert_eq!(cluster.answers_to(2).len(), 1);
         let expected = text(1) + &text(2);
         assert_eq!(cluster.content(C), expected);
-        // Who had the lost state comes back with its disk after all.
+        // The OSD that had the lost state comes back with its disk after all.
         cluster.mark_up(0);
         cluster.update_all();
         for acting in [[A, B, C], [B, C, A]] {
@@ -117,7 +117,7 @@ fn what_is_lost_with_the_disk_of_the_one_that_had_it_goes_back() {
     }
 }
 
-/// B leads with what A's log told, while A and what it alone had are gone.
+/// Lets B lead with what A's log told, while A and what it alone had are gone.
 fn without_who_had_it(cluster: &mut Cluster) {
     cluster.stuck_disks.insert(C);
     cluster.mark_up(2);

@@ -1,4 +1,4 @@
-//! What is damaged is fetched from where it is sound, and what is not needed any more is removed.
+//! Damaged objects are fetched from where they are sound, and copies that are not needed any more are removed.
 
 use super::cluster::{Cluster, PG, POOL};
 use crate::ops::Limits;
@@ -50,7 +50,7 @@ pub(super) fn heal(cluster: &mut Cluster) {
     cluster.heal(3);
 }
 
-/// The answer to a read on `primary`, if there is one yet.
+/// Returns the answer to a read on `primary`, if there is one yet.
 fn read(cluster: &mut Cluster, primary: OsdId, n: u32) -> Option<(i32, String)> {
     let tid = 1_000_000 + cluster.answers.len() as u64;
     let session = cluster.connect(primary);
@@ -89,7 +89,8 @@ fn what_is_damaged_on_the_primary_is_read_from_another_member_and_made_good() {
     assert_eq!(report(&mut cluster).state, pg_state::ACTIVE | pg_state::CLEAN);
 }
 
-/// The primary's copy is damaged, who acts beside it has none yet, and who has one is asked for but does not act.
+/// Makes a cluster in which the primary's copy is damaged, the OSD that acts beside it has none yet, and one that has a
+/// copy is asked for but does not act.
 fn with_sound_copies_that_do_not_act() -> Cluster {
     let mut cluster = filled(4, 3);
     let pool = cluster.map.pools[&POOL].clone();
@@ -211,7 +212,7 @@ fn a_copy_that_is_not_needed_goes_and_one_that_may_be_stays() {
         }
     }
     assert!((1..100).contains(&some), "in slices: {some}");
-    // It is a member again before it is done.
+    // The OSD is a member again before it has removed its copy.
     move_group(&mut cluster, &[0, 1, 2]);
     heal(&mut cluster);
     heal(&mut cluster);

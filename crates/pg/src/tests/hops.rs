@@ -1,4 +1,4 @@
-//! Where operations' time went, as their primary tells it.
+//! Hops of operations, as their primary tells them.
 
 use super::cluster::{Cluster, PG, appending};
 use crate::hops::{Hop, MemberHops, OpSample, OpState, WaitReasons};
@@ -16,7 +16,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What is known of one operation.
+/// Returns the sample of one operation.
 fn sample(cluster: &mut Cluster, tid: u64) -> OpSample {
     let shard = cluster.shard(A);
     shard.recent_ops().find(|op| op.reqid.tid == tid).cloned().expect("with few operations each is kept")
@@ -26,7 +26,7 @@ fn hop(sample: &OpSample, hop: Hop) -> u32 {
     sample.hops().iter().find(|(name, _)| *name == hop).map_or(0, |(_, us)| *us)
 }
 
-/// The stretches of time follow each other and add up to the whole.
+/// Checks that the stretches of time follow each other and add up to the whole.
 fn hops_add_up(sample: &OpSample) {
     let hops = sample.hops();
     assert!(hops.is_sorted_by_key(|(hop, _)| *hop), "{hops:?}");
@@ -124,7 +124,7 @@ fn a_member_that_was_slow_tells_without_being_asked() {
     assert_eq!(members, [(C, 400_000)], "the other one was quick");
 }
 
-/// What was said before hops were told is said as it was, and understood as before.
+/// Acknowledgements that tell no hops have the bytes that they had before there were hops, and are understood.
 #[test]
 fn acknowledgements_without_hops_are_those_of_version_1() {
     let group = PgInterval { pgid: PG, since: Epoch(7) };

@@ -1,4 +1,4 @@
-//! What a client waits for does not go at the pace that recovery keeps for clients' sake.
+//! Objects that clients wait for do not go at the pace that recovery keeps for clients' sake.
 
 use super::cluster::Cluster;
 use bytes::Bytes;
@@ -8,8 +8,8 @@ use wire::messages::Op;
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 const C: OsdId = OsdId(2);
-/// So many writes make an object that is sent in two pieces, of which the first is more than goes at once while there
-/// are clients.
+/// Writes that make an object which is sent in two pieces. The first piece is more than goes at once while there are
+/// clients.
 const LARGE_WRITES: usize = 20;
 const WRITE: usize = 64 << 10;
 
@@ -17,7 +17,7 @@ fn name(n: u32) -> Vec<u8> {
     format!("o{n}").into_bytes()
 }
 
-/// Asks for `op` on object `n`, and lets everything happen that takes no time. Gives whether it was answered.
+/// Asks for `op` on object `n`, and lets everything happen that takes no time. Returns true if it was answered.
 fn is_answered(cluster: &mut Cluster, primary: OsdId, n: u32, op: Op) -> bool {
     let session = cluster.connect(primary);
     let tid = 1 + cluster.answers.len() as u64 * 100 + u64::from(n);
@@ -27,8 +27,8 @@ fn is_answered(cluster: &mut Cluster, primary: OsdId, n: u32, op: Op) -> bool {
     cluster.answers.iter().any(|answer| answer.tid == tid)
 }
 
-/// The member has been away while the large objects 0 and 1 and the small one 2 were written, and comes back. Clients
-/// have been served by `primary` at this very moment.
+/// Makes a cluster in which the member has been away while the large objects 0 and 1 and the small one 2 were written,
+/// and comes back. Clients have been served by `primary` at this very moment.
 fn comes_back(osd: OsdId, primary: OsdId) -> Cluster {
     let mut cluster = Cluster::new(3);
     cluster.down(&[osd]);
@@ -44,7 +44,7 @@ fn comes_back(osd: OsdId, primary: OsdId) -> Cluster {
     cluster
 }
 
-/// Whether at least the first piece was sent.
+/// Returns true if at least the first piece was sent.
 fn has_gone(cluster: &Cluster, n: u32) -> bool {
     cluster.pushed.iter().any(|(_, object)| object.name.as_ref() == name(n))
 }

@@ -7,8 +7,8 @@ use types::{Epoch, OsdId};
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 
-/// A cluster of three in which A has missed `count` maps; in the first of them B became the primary, in the second A
-/// again if `back`.
+/// Makes a cluster of three in which A has missed `count` maps; in the first of them B became the primary, in the
+/// second A again if `back`.
 fn behind(count: u32, back: bool) -> Cluster {
     let mut cluster = Cluster::new(3);
     cluster.move_group(&[1, 0, 2]);
@@ -113,7 +113,7 @@ fn who_led_before_others_did_is_not_joined_in_what_is_past() {
     for osd in [B, OsdId(2)] {
         cluster.update(osd);
     }
-    // They act for the group as when it was to lead first, but it does not lead as it did then.
+    // The members act for the group as when A was to lead first, but it does not lead as it did then.
     cluster.cut.clear();
     cluster.pass(Duration::from_secs(4));
     assert!(!cluster.is_active(A));
@@ -146,7 +146,7 @@ fn where_maps_are_gone_operations_that_clients_do_not_send_again_are_taken() {
     cluster.settle();
     assert!(cluster.is_active(A));
     assert_eq!(cluster.answers_to(1).len(), 1);
-    // What was sent before to the other primary still comes again.
+    // An operation that was sent before, to the other primary, still comes again.
     cluster.append(A, session, 2, Epoch(2));
     cluster.settle();
     assert!(cluster.answers_to(2).is_empty());
@@ -159,7 +159,7 @@ fn where_maps_are_gone_operations_that_clients_do_not_send_again_are_taken() {
 fn a_member_of_the_group_only_since_a_map_that_is_gone_takes_them_too() {
     let mut cluster = Cluster::new(4);
     let late = OsdId(3);
-    // It has been a member before, and has what the others have.
+    // The late member has been one before, and has what the others have.
     for acting in [[0, 1, 3], [0, 1, 2]] {
         cluster.move_group(&acting);
         cluster.update_all();
@@ -202,7 +202,7 @@ fn clients_that_are_behind_get_maps_without_gaps() {
     cluster.update_all();
     cluster.settle();
     let newest = cluster.map.epoch;
-    // One within what is kept, one far behind it.
+    // One epoch lies within what is kept, one far behind it.
     for since in [Epoch(newest.0 - 450), Epoch(3)] {
         cluster.shared.clear();
         let session = cluster.connect(A);

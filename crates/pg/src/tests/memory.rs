@@ -1,4 +1,4 @@
-//! What clients' operations hold is bounded.
+//! Memory that clients' operations hold is bounded.
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
 use super::steps::Client;
@@ -90,7 +90,7 @@ fn reads_that_wait_for_an_update_hold_what_they_are_until_they_start() {
     assert_eq!(cluster.client_bytes(A), 0);
 }
 
-/// A write of 50,000 bytes by a client that has that map.
+/// Makes a write of 50,000 bytes by a client that has that map.
 fn sent_with(epoch: Epoch) -> OsdOp {
     let name = bytes::Bytes::from_static(OBJECT);
     let pgid = SPgId { pg: PG, shard: NO_SHARD };

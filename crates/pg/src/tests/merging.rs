@@ -77,7 +77,7 @@ fn nobody_is_answered_while_groups_wait_and_the_others_go_on() {
     cluster.settle();
     let answered = |cluster: &Cluster| (0..4).map(|n| cluster.answers_to(2000 + n).len()).collect::<Vec<_>>();
     assert_eq!(answered(&cluster), [1, 0, 1, 0]);
-    // Not this time: what waited is carried out.
+    // Groups are not merged this time: what waited is carried out.
     cluster.prepare_merge(4);
     cluster.update_all();
     cluster.settle();
@@ -114,7 +114,7 @@ fn requests_are_known_in_the_merged_group() {
         }
     }
     assert_eq!(contents(&mut cluster, A), expected(&[1000, 2000]));
-    // Those that other members lead know them, too.
+    // Groups that other members lead know them, too.
     cluster.move_group(&[1, 0, 2]);
     cluster.update_all();
     cluster.settle();
@@ -179,7 +179,7 @@ fn members_that_were_away_are_backfilled() {
             cluster.settle();
         }
         cluster.mark_up(2);
-        // All at once, as if it had just started.
+        // The OSD gets all maps at once, as if it had just started.
         let whole = cluster.whole(cluster.map.epoch);
         cluster.maps(C, &whole).expect("the map is good");
         cluster.update_all();

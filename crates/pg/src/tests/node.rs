@@ -17,7 +17,7 @@ type Input = Box<dyn FnOnce(&mut Shard, Duration)>;
 pub(super) struct Part {
     pub shard: Shard,
     pub device: SimDevice,
-    /// What the first shard has handed on to this one.
+    /// Input that the first shard has handed on to this one.
     inbox: VecDeque<Input>,
 }
 
@@ -47,7 +47,7 @@ fn config(osd: OsdId, slice: Slice) -> StoreConfig {
     StoreConfig { slice, ..StoreConfig::one_device(device_bytes, 256 << 10, FSID, osd, Fsid([2; 16])) }
 }
 
-/// The store of a device, with so little memory that lookups wait for the device; how little, `seed` says.
+/// Opens the store of a device, with so little memory that lookups wait for the device; how little, `seed` says.
 fn open(device: &mut SimDevice, osd: OsdId, slice: Slice, seed: u64) -> Store {
     let mut opening = Store::open(config(osd, slice));
     let mut store = loop {
@@ -66,7 +66,7 @@ fn open(device: &mut SimDevice, osd: OsdId, slice: Slice, seed: u64) -> Store {
 }
 
 impl Node {
-    /// With empty stores.
+    /// Makes a node with empty stores.
     pub fn new(osd: OsdId, seed: u64, limits: Limits, shards: usize) -> Node {
         let device = |index| {
             let config = config(osd, Slice { index, count: shards as u32 });
@@ -106,12 +106,12 @@ impl Node {
         *self = Node::over(devices, osd, seed, limits);
     }
 
-    /// The first shard.
+    /// Returns the first shard.
     pub fn front(&self) -> &Shard {
         &self.parts[0].shard
     }
 
-    /// The one that has the group of most tests.
+    /// Returns the part that has the group of most tests.
     pub fn home_mut(&mut self) -> &mut Part {
         &mut self.parts[self.home]
     }
@@ -134,7 +134,7 @@ impl Node {
 
     // ---- what it is told ----
 
-    /// The first shard is told at once, others when they take it.
+    /// Tells the first shard at once, others when they take it.
     fn tell(&mut self, shard: usize, now: Duration, input: impl FnOnce(&mut Shard, Duration) + 'static) {
         match shard {
             0 => input(&mut self.parts[0].shard, now),
@@ -156,12 +156,12 @@ impl Node {
         Ok(())
     }
 
-    /// Whether a map has come that is not in force yet.
+    /// Returns true if a map has come that is not in force yet.
     pub fn follows_maps(&self) -> bool {
         self.parts.iter().any(|part| part.shard.newest_epoch() > part.shard.map().epoch)
     }
 
-    /// What came before its map goes on once that is in force.
+    /// Goes on with messages that came before their map, once that is in force.
     fn take_early(&mut self, now: Duration) {
         let epoch = self.front().map().epoch;
         for Early { from, envelope, .. } in self.early.extract_if(.., |early| early.needed <= epoch).collect::<Vec<_>>()
@@ -239,7 +239,7 @@ impl Node {
         }
     }
 
-    /// One turn of each shard: devices get their requests. What the OSD has to say, as others hear it.
+    /// Runs one turn of each shard: devices get their requests. Returns what the OSD has to say, as others hear it.
     pub fn turn(&mut self, now: Duration, queues_wait: bool) -> Vec<Output> {
         while !queues_wait && self.take_in(now) {}
         for Part { shard, .. } in &mut self.parts {
@@ -264,7 +264,7 @@ impl Node {
                 let envelope = as_one.send(shard, &map, osd, envelope, now).expect("well-formed");
                 envelope.map(|envelope| Output::ToOsd { osd, envelope })
             }
-            // What a shard lacks that is behind the first one is on its way to it.
+            // Maps that the first shard has and another one lacks are on their way to it.
             (Output::NeedMaps { from }, _) if shard > 0 && from <= map.epoch => None,
             (output, _) => Some(output),
         });

@@ -344,7 +344,7 @@ fn sample(message: impl Into<PeerMessage>) -> Sample {
     message.into()
 }
 
-/// What OSDs say to each other as clients do.
+/// Returns the messages that OSDs send each other as clients do.
 fn as_clients() -> Vec<(&'static str, Sample)> {
     let pgid = SPgId { pg: PG, shard: 0 };
     let op = OsdOp::new(pgid, 0x1234, Epoch(5), Locator::default(), bytes("copied"), vec![Op::stat()]);
@@ -352,7 +352,7 @@ fn as_clients() -> Vec<(&'static str, Sample)> {
     vec![("osd_op", sample(op)), ("osd_op_reply", sample(reply))]
 }
 
-/// All samples by their names; `objects`: the pool that their objects are of.
+/// Returns all samples by their names; `objects`: the pool that their objects are of.
 pub(super) fn all(objects: PoolId) -> Vec<(&'static str, Sample)> {
     let samples = Samples { objects };
     let parts =

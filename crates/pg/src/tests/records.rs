@@ -1,4 +1,4 @@
-//! What primaries know from the monitors of who served last.
+//! Records of the monitors, by which primaries know who served last.
 
 use super::cluster::Cluster;
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn a_record_from_before_the_interval_is_not_gone_by() {
     }
 }
 
-/// What a primary asked for in an interval that is over is recorded after it has asked for the record in the next one.
+/// A primary's request of an interval that is over is recorded after it has asked for the record in the next one.
 #[test]
 fn a_record_that_comes_late_has_the_primary_peer_anew() {
     let mut cluster = Cluster::new(3);

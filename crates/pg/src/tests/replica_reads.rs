@@ -58,12 +58,12 @@ fn warm_of(cluster: &mut Cluster, osd: OsdId, hash: u32) -> SessionId {
     panic!("{osd} never answers a read");
 }
 
-/// Three members, of which the first has appended 1.
+/// Makes three members, of which the first has appended 1.
 fn cluster() -> (Cluster, SessionId) {
     cluster_of(1)
 }
 
-/// The same with OSDs of so many shards.
+/// Makes three members with OSDs of so many shards, of which the first has appended 1.
 fn cluster_of(shards: usize) -> (Cluster, SessionId) {
     let mut cluster = Cluster::of_shards(3, 7, shards, 1);
     let session = cluster.connect(A);
@@ -119,7 +119,7 @@ fn what_not_all_have_is_not_shown() {
     cluster.stuck_disks.clear();
     cluster.settle();
     assert!(answer(&cluster, 2).is_some());
-    // That all have it now the members learn when they ask.
+    // Members learn when they ask that all have the update now.
     for (osd, session, tid) in [(B, at_b, 5), (C, at_c, 6)] {
         cluster.later(Duration::from_millis(150));
         read(&mut cluster, osd, session, tid);
@@ -179,7 +179,7 @@ fn nobody_reads_while_members_may_be_added() {
         cluster.settle();
     }
     cluster.mark_up(2);
-    // It is backfilled, which does not end.
+    // C is backfilled, which does not end.
     cluster.stuck_disks.insert(C);
     cluster.update_all();
     cluster.settle();
@@ -202,7 +202,7 @@ fn what_is_no_plain_read_goes_to_the_primary() {
     }
     ask(&mut cluster, B, session, 20, Op::stat());
     assert!(answer(&cluster, 20).is_some_and(|(result, _)| result == 0));
-    // What changes something is the primary's alone.
+    // An operation that changes something is the primary's alone.
     ask(&mut cluster, B, session, 21, appending(21));
     cluster.settle();
     assert_eq!(answer(&cluster, 21), None);
@@ -218,7 +218,7 @@ impl Choices {
     }
 }
 
-/// Two groups on two shards, in each of which the first OSD has appended 1. Also its session.
+/// Makes two groups on two shards, in each of which the first OSD has appended 1. Returns its session, too.
 fn two_groups() -> (Cluster, SessionId) {
     let mut cluster = Cluster::of_shards(3, 7, 2, 2);
     let session = cluster.connect(A);
@@ -226,13 +226,13 @@ fn two_groups() -> (Cluster, SessionId) {
         cluster.ask_of(A, session, 1, Epoch(1), 0, (hash, OBJECT), appending(1));
     }
     cluster.settle();
-    // What they had promised before they started is over.
+    // Promises that the OSDs may have made before they started are over then.
     cluster.pass(Duration::from_secs(2));
     (cluster, session)
 }
 
-/// The new `primary` changes both objects, whose members were changed in epoch `since`, beside reads at B. After which
-/// time each of the changes was answered.
+/// Has the new `primary` change both objects, whose members were changed in epoch `since`, beside reads at B. Returns
+/// the time after which each of the changes was answered.
 fn changed_beside_reads(cluster: &mut Cluster, primary: OsdId, since: Epoch, at_b: SessionId) -> [Option<Duration>; 2] {
     let begun = cluster.now();
     let session = cluster.connect(primary);
@@ -311,7 +311,7 @@ fn reads_never_go_back(shards: usize, seeds: u64) {
         let mut choices = Choices(seed);
         let primary = cluster.connect(A);
         let members = [B, C, OsdId(3)].map(|osd| (osd, cluster.connect(osd)));
-        // What readers have seen, at the least; and reads that are not answered.
+        // Appends that readers have seen, at the least; and reads that are not answered.
         let (mut least, mut open): (usize, Vec<(u64, OsdId, usize)>) = (0, Vec::new());
         let mut appends: Vec<u64> = Vec::new();
         for tid in 1..=120 {
@@ -320,7 +320,7 @@ fn reads_never_go_back(shards: usize, seeds: u64) {
                 appends.push(tid);
                 cluster.append(A, primary, tid, epoch);
             } else {
-                // It must see what was answered, or seen, before it was asked.
+                // A read must see what was answered, or seen, before it was asked.
                 let (osd, session) = members[choices.below(3) as usize];
                 read(&mut cluster, osd, session, tid);
                 open.push((tid, osd, least));

@@ -1,4 +1,4 @@
-//! What beacons tell of groups.
+//! Reports of groups in beacons.
 
 use super::cluster::Cluster;
 use types::{Epoch, OsdId};
@@ -24,7 +24,7 @@ fn groups_that_have_served_are_reported_once() {
     cluster.settle();
     assert_eq!(served(&mut cluster), [(2, 1)]);
     assert_eq!(served(&mut cluster), []);
-    // One that is on its way when a beacon is due is in that or in the next one.
+    // An update that is on its way when a beacon is due is in that or in the next one.
     cluster.append(A, session, 4, epoch);
     let meanwhile = served(&mut cluster);
     cluster.settle();

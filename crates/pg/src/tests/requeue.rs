@@ -1,5 +1,5 @@
-//! What becomes of clients' operations when an interval ends. Ceph's clients send an operation again only if the
-//! group's primary changes or their session is lost; until then the primary that stays owes them the answer.
+//! Clients' operations when an interval ends. Ceph's clients send an operation again only if the group's primary
+//! changes or their session is lost; until then the primary that stays owes them the answer.
 
 use super::cluster::{Cluster, appending};
 use std::time::Duration;
@@ -140,7 +140,7 @@ fn operations_from_a_newer_map_wait_for_it() {
 
 #[test]
 fn a_deposed_primary_forgets_and_the_next_one_answers_what_is_sent_again() {
-    // Whether the update reaches the next primary before the interval ends.
+    // The update reaches the next primary before the interval ends, or it does not.
     for reached in [false, true] {
         let mut cluster = Cluster::new(3);
         let session = cluster.connect(A);

@@ -103,9 +103,9 @@ fn scrub(cluster: &mut Cluster, deep: bool, repair: bool) -> ScrubMark {
     mark
 }
 
-/// Bytes of an object, read from the device.
+/// Returns the bytes of an object, read from the device.
 fn bytes(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> Vec<u8> {
-    // What is read is asked for twice: the second time it is in memory.
+    // The read waits for the device; asked again, it finds the bytes in memory.
     cluster.store(osd).set_block_cache_bytes(1 << 20);
     cluster.store(osd).drop_block_cache();
     let bytes = ready(cluster, osd, |store| store.read(object, 0, 60_000)).to_vec();
@@ -140,7 +140,7 @@ fn listed(cluster: &mut Cluster) -> Result<usize, Errno> {
 /// good.
 type ToldCopy = (u64, Vec<String>, u64, bool);
 
-/// An object as it is told: its errors, name, version, copies, and the errors of all of them.
+/// Returns an object as it is told: its errors, name, version, copies, and the errors of all of them.
 fn told(inconsistent: &[u8]) -> (u64, String, u64, Vec<ToldCopy>, u64) {
     let mut r = wire::Reader::new(inconsistent);
     let (_, mut r) = r.versioned("inconsistent_obj_t", 2).unwrap();
@@ -200,7 +200,7 @@ fn what_is_told_of_an_object_is_what_clients_can_read() {
     let good = (0, with(&["_name"]), 60_000, true);
     let copies = vec![good.clone(), (0, with(&["_name", "_new"]), 60_000, false), (good.0, good.1, good.2, false)];
     assert_eq!(of("o3"), (1 << 7 | 1 << 8, "o3".to_owned(), 1, copies, 0));
-    // It is not as long as the information says.
+    // One copy is not as long as the information says.
     let (shorter, good) = (1 << 11 | 1 << 18, (0, info.clone(), 60_000, true));
     let copies = vec![good.clone(), (shorter, info.clone(), 100, false), (0, info, 60_000, false)];
     assert_eq!(of("o4"), (1 << 6, "o4".to_owned(), 1, copies, shorter));
@@ -348,7 +348,7 @@ fn readable_copies_that_differ_wait_for_a_choice() {
     }
 }
 
-/// The object of the cluster's clients.
+/// Returns the object of the cluster's clients.
 fn clients_object() -> ObjectId {
     ObjectId::head(POOL, 7, b"", b"object")
 }

@@ -23,7 +23,7 @@ impl Picks {
     }
 }
 
-/// Objects of more than a few kilobytes go in several pieces.
+/// Returns the limits by which objects of more than a few kilobytes go in several pieces.
 fn small_pieces() -> Limits {
     Limits { piece_bytes: 8192, backfill_objects: 3, log_entries_min: 40, ..Limits::default() }
 }
@@ -42,7 +42,7 @@ fn object() -> ObjectId {
     ObjectId::head(POOL, HASH, b"", OBJECT)
 }
 
-/// The second of two updates is only in A's log and store; nobody was answered for it.
+/// Makes a cluster in which the second of two updates is only in A's log and store; nobody was answered for it.
 fn with_an_update_that_one_alone_has() -> Cluster {
     let mut cluster = Cluster::limited(3, 7, small_pieces());
     append(&mut cluster, A, 1);
@@ -56,7 +56,7 @@ fn with_an_update_that_one_alone_has() -> Cluster {
     cluster
 }
 
-/// C comes back, and lacks the second of two updates.
+/// Makes a cluster in which C comes back, and lacks the second of two updates.
 fn with_one_that_comes_back() -> Cluster {
     let mut cluster = Cluster::limited(3, 7, small_pieces());
     append(&mut cluster, A, 1);
@@ -195,8 +195,7 @@ enum Change {
     Replace,
 }
 
-/// Clients change objects while OSDs go and come and sessions end; `osds` of them, of which the first three are
-/// members.
+/// Changes objects while OSDs go and come and sessions end; `osds` of them, of which the first three are members.
 fn random_ends(mut cluster: Cluster, seed: u64, osds: u64, change: Change) {
     const COUNT: u64 = 40;
     let mut picks = Picks(seed);

@@ -28,7 +28,7 @@ struct Model {
 }
 
 impl Model {
-    /// A change is about to happen.
+    /// Keeps the state before a change that is about to happen.
     fn preserve(&mut self, snaps: &SnapContext) {
         for snap in snaps.snaps.iter().filter(|snap| snap.0 > self.seq) {
             self.at.insert(snap.0, self.head.clone());
@@ -142,7 +142,7 @@ impl Written {
         self.cluster.update_all();
     }
 
-    /// What clients read of every object at every snapshot if `primary` leads, `others` being the other members.
+    /// Checks what clients read of every object at every snapshot if `primary` leads, `others` being the other members.
     fn check(&mut self, primary: OsdId, others: [OsdId; 2]) {
         self.move_group(&[primary.0, others[0].0, others[1].0]);
         self.heal();
@@ -172,7 +172,7 @@ impl Written {
         }
     }
 
-    /// What a store has: objects with their information.
+    /// Returns the objects that a store has, with their information.
     fn stored(&mut self, osd: OsdId) -> BTreeMap<ObjectId, ObjectInfo> {
         let (from, until) = pg_range(super::cluster::PG, 1);
         self.cluster.remember(osd);
@@ -185,7 +185,8 @@ impl Written {
         objects.into_iter().zip(infos).collect()
     }
 
-    /// All members have the same, every clone belongs to a snapshot that is there, and the primary has counted right.
+    /// Checks that all members have the same, every clone belongs to a snapshot that is there, and the primary has
+    /// counted right.
     fn check_stores(&mut self, members: [OsdId; 3]) {
         self.heal();
         let stored = self.stored(members[0]);
@@ -209,7 +210,7 @@ impl Written {
 }
 
 impl Written {
-    /// A store has clones listed under all snapshots that they are there for.
+    /// Checks that a store has clones listed under all snapshots that they are there for.
     fn check_lists(&mut self, osd: OsdId, stored: &BTreeMap<ObjectId, ObjectInfo>) {
         if !self.cluster.store(osd).lists_clones() {
             return;
@@ -401,7 +402,7 @@ fn stale_and_wrong_contexts_are_told() {
         (503, 2, vec![3], OpFlags::default(), Errno::EINVAL.as_result()),
         (504, 5, vec![3, 4], OpFlags::default(), Errno::EINVAL.as_result()),
         (505, 5, vec![4, 0], OpFlags::default(), Errno::EINVAL.as_result()),
-        // What no snapshot is called.
+        // Snapshots never have these numbers.
         (506, SnapId::HEAD.0, vec![4], OpFlags::default(), Errno::EINVAL.as_result()),
         (507, SnapId::DIR.0, vec![4], OpFlags::default(), Errno::EINVAL.as_result()),
         (508, SnapId::HEAD.0, vec![], OpFlags::default(), Errno::EINVAL.as_result()),

@@ -39,7 +39,7 @@ pub(super) fn append_all(cluster: &mut Cluster, osd: OsdId, first_tid: u64) {
     }
 }
 
-/// What a reader that comes now sees.
+/// Returns the content that a reader who comes now sees.
 pub(super) fn content(cluster: &mut Cluster, osd: OsdId, hash: u32) -> String {
     const TID: u64 = 2_000_000;
     cluster.answers.retain(|answer| answer.tid != TID);
@@ -111,7 +111,7 @@ fn members_that_have_split_a_group_do_not_tell_a_primary_that_has_not() {
     cluster.update_all();
     cluster.settle();
     append_all(&mut cluster, B, 2000);
-    // It lacks what was added. Those that it asks are members of the same set when they are asked, of which a part is
+    // A lacks what was added. The OSDs that it asks are members of the same set when they are asked, of which a part is
     // left.
     cluster.move_group(&[0, 1, 2]);
     cluster.update(A);
@@ -288,7 +288,7 @@ fn a_primary_that_has_not_heard_of_it_serves_no_more() {
 #[test]
 fn what_was_shared_out_in_proportion_is_counted() {
     let mut cluster = Cluster::new(3);
-    // All in one half.
+    // All objects lie in one half.
     for hash in (0..OBJECTS).filter(|hash| hash % 2 == 1) {
         append(&mut cluster, A, 1000 + u64::from(hash), None, 0, hash);
         cluster.settle();

@@ -1,4 +1,4 @@
-//! What the steps of clients' operations give.
+//! Results and outputs of the steps of clients' operations.
 
 use super::cluster::{Cluster, HASH, OBJECT, POOL};
 use crate::ops::Limits;
@@ -73,7 +73,7 @@ fn what_one_operation_reads_is_bounded() {
         assert_eq!(client.result(vec![whole(), Op::get_xattrs()]), TOO_MUCH);
         assert_eq!(client.result(vec![Op::get_xattrs(); 3]), TOO_MUCH);
         assert_eq!(client.result(vec![whole(); 40]), TOO_MUCH);
-        // One that may fail leaves the rest what it is.
+        // A step that may fail leaves the rest what it is.
         let mut may_fail = whole();
         may_fail.flags |= op_flag::FAILOK;
         let reply = client.ask(vec![whole(), may_fail, Op::read(0, 5)]);
@@ -250,7 +250,7 @@ fn attributes_of_an_object_are_bounded_together() {
     let too_large = Errno::EFBIG.as_result();
     assert_eq!(client.result(vec![set("a", 600), set("b", 400)]), 0);
     assert_eq!(client.result(vec![set("c", 1)]), too_large);
-    // What is replaced, or removed before, does not count.
+    // A value that is replaced, or removed before, does not count.
     assert_eq!(client.result(vec![set("a", 599), set("c", 1)]), 0);
     assert_eq!(client.result(vec![set("b", 401)]), too_large);
     assert_eq!(client.result(vec![Op::rm_xattr(b"b"), set("d", 400)]), 0);

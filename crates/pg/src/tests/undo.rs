@@ -97,7 +97,7 @@ fn object() -> ObjectId {
     ObjectId::head(PoolId(3).of_shard(1), 9, b"", b"name")
 }
 
-/// An update of parts of the object, with what takes it back.
+/// Makes an update of parts of the object, with what takes it back.
 fn some_update(store: &mut OneStore, number: u64) -> (Vec<Step>, Undo) {
     let (before, attr) = store.state(&object()).expect("it is there");
     let mut steps = Vec::new();

@@ -1,5 +1,5 @@
-//! What nobody can bring any more: it is shown, clients hold back what is for it, an operator can give it up, and
-//! nothing else waits for it.
+//! Objects that nobody can bring any more: they are shown, clients hold back operations on them, an operator can give
+//! them up, and nothing else waits for them.
 
 use super::cluster::{Cluster, PG, POOL, appending};
 use super::healing::{filled, heal, move_group, name, object, spoil, text};
@@ -31,7 +31,7 @@ fn unfound(cluster: &mut Cluster, primary: OsdId) -> Vec<ObjectId> {
     view(cluster, primary).unfound.into_iter().map(|(object, _)| object).collect()
 }
 
-/// Whether nothing is left to be done but for what is unfound.
+/// Returns true if nothing is left to be done but for unfound objects.
 fn only_unfound_is_left(cluster: &mut Cluster, primary: OsdId) -> bool {
     let state = view(cluster, primary).state;
     state & pg_state::RECOVERY_UNFOUND != 0 && state & (WORKS | pg_state::CLEAN) == 0
@@ -54,8 +54,8 @@ fn read(cluster: &mut Cluster, primary: OsdId, n: u32) -> Option<(i32, String)> 
     answer(cluster, tid)
 }
 
-/// A read, an update, an overwrite and a removal of the object wait with their client, and the OSD keeps nothing of
-/// them.
+/// Checks that a read, an update, an overwrite and a removal of the object wait with their client, and that the OSD
+/// keeps nothing of them.
 fn all_is_held_back(cluster: &mut Cluster, primary: OsdId, n: u32) {
     let ops = [Op::read(0, 0), appending(1), Op::write_full(Bytes::from_static(b"new")), Op::delete()];
     for (tid, op) in (3_000_000..).zip(ops) {
@@ -82,7 +82,7 @@ fn stored(cluster: &mut Cluster, osd: OsdId) -> Vec<ObjectId> {
     cluster.ready(osd, |store| store.list(&ObjectId::min(), &ObjectId::max(), 1000))
 }
 
-/// A pool of two copies, of which A has the only one; a block of one object is bad there, and D has come.
+/// Makes a pool of two copies, of which A has the only one; a block of one object is bad there, and D has come.
 fn with_a_bad_block_on_the_only_copy() -> Cluster {
     let mut cluster = filled(4, 12);
     let pool = PgPool { size: 2, min_size: 1, ..cluster.map.pools[&POOL].clone() };
@@ -111,7 +111,7 @@ fn a_bad_block_on_the_only_copy_keeps_no_other_object_from_a_new_member() {
     assert!(only_unfound_is_left(&mut cluster, A), "{:?}", view(&mut cluster, A));
     all_is_held_back(&mut cluster, A, LOST);
 
-    // Who was brought all else knows durably that it lacks this one.
+    // The member that was brought all else knows durably that it lacks this object.
     cluster.down(&[A]);
     cluster.lose_power(D);
     let maps = cluster.message(types::Epoch(1), cluster.map.epoch);
@@ -234,7 +234,7 @@ fn a_member_that_is_backfilled_and_has_what_is_unfound_brings_it() {
     cluster.update_all();
     heal(&mut cluster);
     cluster.down(&[B, C]);
-    // Its log does not meet A's any more.
+    // The others' log does not meet A's any more after so many updates.
     let session = cluster.connect(A);
     for tid in 100..2500 {
         ask(&mut cluster, A, session, tid, 1, appending(tid));
@@ -256,11 +256,11 @@ fn write_coded(cluster: &mut Cluster, tid: u64, n: u32, letter: &str) {
     let session = cluster.connect(A);
     ask(cluster, A, session, tid, n, Op::write_full(Bytes::from(letter.repeat(16_384))));
     assert_eq!(answer(cluster, tid), Some((0, String::new())));
-    // What comes behind an update tells that it stays.
+    // Members are told meanwhile that the update will stay.
     cluster.pass(Duration::from_secs(2));
 }
 
-/// What is left of an erasure-coded group is whole but for the object, and D gets its shard of all else.
+/// Checks that an erasure-coded group is whole but for the object, and that D gets its shard of all else.
 fn only_one_is_lost(cluster: &mut Cluster, acting: &[i32]) {
     assert_eq!(unfound(cluster, A).iter().map(|object| object.name.to_vec()).collect::<Vec<_>>(), [name(LOST)]);
     all_is_held_back(cluster, A, LOST);

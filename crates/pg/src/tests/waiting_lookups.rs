@@ -56,7 +56,7 @@ fn updates_keep_their_order_and_reads_see_those_before_them() {
                 }
             }
             choices.steps(&mut cluster, 6);
-            // Other members; the primary stays.
+            // The members change; the primary stays.
             if choices.below(12) == 0 {
                 cluster.move_group([[0, 1, 2], [0, 3, 1], [0, 2, 3]][choices.below(3) as usize].as_slice());
                 cluster.update_all();
@@ -64,11 +64,11 @@ fn updates_keep_their_order_and_reads_see_those_before_them() {
             }
         }
         cluster.settle();
-        // What was lost on its way between intervals is said again.
+        // Messages that were lost on their way between intervals are sent again.
         cluster.pass(Duration::from_secs(4));
         assert!(cluster.is_active(A), "seed {seed}");
         for (tid, expected) in reads {
-            // One that is older than the first update finds nothing.
+            // A read that is older than the first update finds nothing.
             let result = if expected.is_empty() { Errno::ENOENT.as_result() } else { 0 };
             assert_eq!(cluster.answers_to(tid), [(session, result, expected)], "seed {seed}, read {tid}");
         }

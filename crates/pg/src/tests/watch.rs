@@ -60,7 +60,7 @@ impl Watched {
         std::mem::take(&mut self.cluster.told)
     }
 
-    /// (client, cookie) of all watchers, as the primary lists them.
+    /// Returns (client, cookie) of all watchers, as the primary lists them.
     fn watchers(&mut self) -> Vec<(i64, u64)> {
         let session = self.client(4999);
         let tid = self.send(session, Op::list_watchers());
@@ -117,7 +117,7 @@ fn a_notification_reaches_all_watchers_and_brings_their_answers_back() {
     let answers = BTreeMap::from([((4001, 11), bytes("from a")), ((4002, 12), bytes("from b"))]);
     assert_eq!(replies(complete), NotifyReplies { replies: answers, timeouts: vec![] });
 
-    // Nobody watches any more: it is complete at once.
+    // A notification is complete at once where nobody watches any more.
     assert_eq!(w.ask(a, Op::watch(11, Watch::UNWATCH, 0)), 0);
     assert_eq!(w.ask(b, Op::watch(12, Watch::UNWATCH, 0)), 0);
     assert!(w.told().is_empty(), "they know");
@@ -144,7 +144,7 @@ fn who_does_not_answer_in_time_is_named() {
     let [(session, complete)] = &told[..] else { panic!("{told:?}") };
     assert_eq!((*session, complete.result), (notifier, Errno::ETIMEDOUT.as_result()));
     assert_eq!(replies(complete).timeouts, [(4001, 11)]);
-    // What comes too late is for nobody.
+    // An answer that comes too late is for nobody.
     assert_eq!(w.ask(a, Op::notify_ack(id, 11, Bytes::new())), 0);
     assert!(w.told().is_empty());
 }
@@ -163,7 +163,7 @@ fn a_silent_watcher_is_removed_everywhere_and_told() {
     assert_eq!(w.ask(a, Op::watch(11, Watch::PING, 0)), Errno::ENOTCONN.as_result());
     assert_eq!(w.ask(a, Op::watch(11, Watch::RECONNECT, 0)), Errno::ENOTCONN.as_result());
 
-    // Its session gone, it has as long to come back, and may.
+    // A client whose session is gone has as long to come back, and may.
     w.cluster.disconnect(PRIMARY, b);
     w.seconds(20, &[]);
     let b = w.client(4002);
@@ -205,7 +205,7 @@ fn watches_survive_another_primary_and_do_not_wait_for_ever() {
     let a = w.client(4001);
     assert_eq!(w.watchers(), [(4001, 11), (4002, 12)]);
     assert_eq!(w.ask(a, Op::watch(11, Watch::RECONNECT, 0)), 0);
-    // Who has not come back yet is waited for.
+    // A watcher that has not come back yet is waited for.
     let notifier = w.client(4003);
     assert_eq!(w.ask(notifier, Op::notify(77, 60, bytes("x"))), 0);
     let told = w.told();
@@ -215,7 +215,7 @@ fn watches_survive_another_primary_and_do_not_wait_for_ever() {
     assert_eq!(w.ask(b, Op::watch(12, Watch::RECONNECT, 0)), 0);
     let told = w.told();
     assert_eq!((told.len(), told[0].0, told[0].1.cookie), (1, b, 12));
-    // It goes away instead of answering.
+    // The client goes away instead of answering.
     w.cluster.disconnect(w.primary, b);
     w.seconds(35, &[(a, 11)]);
     let told = w.told();
@@ -292,7 +292,7 @@ impl Watched {
         );
     }
 
-    /// The session with a member ends once the update that was just asked for is on its way there.
+    /// Ends the session with a member once the update that was just asked for is on its way there.
     fn interrupt(&mut self) {
         let member = OsdId(1);
         let mut picks = 0..10_000;
@@ -303,7 +303,7 @@ impl Watched {
         self.cluster.settle();
     }
 
-    /// A notification completes at once, and brings answers of these watchers.
+    /// Checks that a notification completes at once, and brings answers of these watchers.
     fn reaches(&mut self, watchers: &[(SessionId, u64, i64)]) {
         self.told();
         let notifier = self.client(4003);
@@ -341,7 +341,7 @@ fn a_watch_counts_though_a_session_of_members_ends_while_it_begins() {
     w.interrupted(a, Op::watch(11, Watch::WATCH, 0));
     assert_eq!(w.ask(a, Op::watch(11, Watch::PING, 0)), 0);
     w.watch(b, 12);
-    // Its session gone, it connects again.
+    // The client connects again, as its session is gone.
     w.cluster.disconnect(PRIMARY, b);
     let b = w.client(4002);
     w.interrupted(b, Op::watch(12, Watch::RECONNECT, 0));
@@ -419,7 +419,7 @@ fn notifications_that_take_too_much_end_early() {
         let told = w.told();
         assert_eq!((told.len(), told[0].0, told[0].1.cookie, told[0].1.result), (1, notifier, cookie, 0));
     }
-    // Its answers make a notification large, too.
+    // Answers make a notification large, too.
     (12..15).for_each(|cookie| w.watch(b, cookie));
     assert_eq!(w.ask(notifier, Op::notify(5, 10, bytes("all"))), 0);
     let id = w.told()[0].1.notify_id;

@@ -1,4 +1,4 @@
-//! Whether an update may be carried out, as far as room goes: decided before anybody has it.
+//! Admission of updates, as far as room goes: decided before anybody has the update.
 //!
 //! Updates that store nothing new, deletes above all, are always admitted.
 
@@ -15,7 +15,7 @@ use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, OsdId};
 use wire::messages::OpFlags;
 
 impl Pg {
-    /// `wait` is kept for when the update is tried again.
+    /// Decides if an update may be carried out. `wait` is kept for when the update is tried again.
     pub(crate) fn admit_update(
         &mut self,
         cx: &mut Context<'_>,
@@ -89,7 +89,7 @@ impl Pg {
         growth_bytes(&steps) + data + 2 * BLOCK_BYTES as u64
     }
 
-    /// Members are asked for how much they have room, so that no update has to wait for it.
+    /// Asks members for how much they have room, so that no update has to wait for it.
     pub(crate) fn ask_members_for_room(&mut self, cx: &mut Context<'_>) {
         for (osd, _) in self.members.receiving() {
             if !cx.shared.rooms.knows(osd) {
@@ -100,12 +100,12 @@ impl Pg {
 }
 
 impl Context<'_> {
-    /// For how much this OSD has room, beside what it has promised others.
+    /// Returns the bytes for which this OSD has room, beside what it has promised others.
     fn own_room_bytes(&mut self) -> u64 {
         self.store.room_bytes().saturating_sub(self.shared.rooms.promised_bytes())
     }
 
-    /// Whether this OSD has room for so much, beside what it has promised others.
+    /// Returns true if this OSD has room for so much, beside what it has promised others.
     pub fn has_own_room(&mut self, bytes: u64) -> bool {
         self.own_room_bytes() >= bytes
     }

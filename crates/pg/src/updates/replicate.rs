@@ -34,8 +34,8 @@ pub(crate) struct LoggedTransaction {
     pub rolled_forward: EVersion,
 }
 
-/// The log entry of a state of an object that comes or goes with an update. Only the update's own entry tells whose
-/// request it was.
+/// Returns the log entry of a state of an object that comes or goes with an update. Only the update's own entry tells
+/// whose request it was.
 fn other_entry(other: &OtherChange, version: EVersion, undo: Undo) -> LogEntry {
     LogEntry {
         version,
@@ -148,14 +148,14 @@ impl Pg {
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
         let submitted = match effects.is_removal {
-            // What erasure-coded groups keep of the object for a moment is small.
+            // State that erasure-coded groups keep of the object for a moment is small.
             true => cx.submit_owed(transaction, then),
             false => cx.submit(transaction, then),
         };
         if let Err(e) = submitted {
             self.core.info = before;
             if let SubmitError::Stopped(reason) = e {
-                // Nobody knows whether the group has the update: its client must ask whoever serves next.
+                // The group may have the update or not: its client must ask whoever serves next.
                 cx.outbox.outputs.push(Output::Fatal(Fatal::StoreStopped(reason)));
                 self.ops.release(cx, &op);
                 return self.update_done(cx, &op.object);
@@ -164,7 +164,7 @@ impl Pg {
             tracing::warn!(pg = %self.core.id, object = %op.object, "update refused by the store: {e}");
             let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.map.epoch);
             self.answer(cx, &op, reply);
-            // Nothing was in flight after all.
+            // Nothing of the update is in flight after all.
             self.update_done(cx, &op.object);
             if op.trim.is_some() {
                 self.trim_failed(cx, &op.object);
@@ -185,7 +185,7 @@ impl Pg {
         let receiving: Vec<_> = self.members.receiving().collect();
         let changed = || others.iter().map(|other| &other.object).chain([&entry.object]);
         for (osd, standing) in receiving {
-            // What the update builds on must be there whole.
+            // Objects that the update builds on must be there whole.
             let mut needed = changed().chain(&effects.sources);
             let is_copied = needed.all(|object| self.is_copied(osd, object)) && !mutant::is(Mutant::UpdatesNotSent);
             let later = standing == Standing::Backfilling && !is_copied;
@@ -220,8 +220,8 @@ impl Pg {
         self.replication.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
     }
 
-    /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
-    /// have become too old. Changes nothing yet: [`Pg::append_logged`] does once the store has accepted.
+    /// Returns the transaction of one update: its steps, its log entry, the information, and the removal of log entries
+    /// that have become too old. Changes nothing yet: [`Pg::append_logged`] does once the store has accepted.
     pub(crate) fn logged_transaction(
         &self,
         cx: &Context<'_>,
@@ -246,7 +246,7 @@ impl Pg {
         }
         let mut forgotten = 0;
         if log_tail != self.core.log.tail() {
-            // What is trimmed stays in the table as long as its requests are remembered.
+            // Entries that are trimmed stay in the table as long as their requests are remembered.
             forgotten = self.core.log.forgotten_by(log_tail, cx.dups_limit);
             if forgotten > 0 {
                 let (begin, end) = log_keys_through(forgotten);
@@ -276,7 +276,7 @@ impl Pg {
         (self.core.info.log_tail, self.core.info.rolled_forward) = (log_tail, rolled_forward);
     }
 
-    /// The primary's update has come to this member; its first byte did at `began`.
+    /// Takes the primary's update that has come to this member; its first byte did at `began`.
     pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, mut message: RepOp, began: Duration) {
         if !self.follows(from, message.pg.since) && !mutant::is(Mutant::FollowsAnyone) {
             tracing::debug!(pg = %self.core.id, %from, version = %message.entry.version, "update of another interval ignored");
@@ -294,7 +294,7 @@ impl Pg {
         let mut entries = std::mem::take(&mut message.others);
         entries.push(message.entry);
         if message.steps.is_empty() {
-            // What is not carried out here cannot be taken back here.
+            // An update that is not carried out here cannot be taken back here.
             self.as_lost(&mut entries);
         }
         let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };
@@ -312,7 +312,7 @@ impl Pg {
         cx.submit_or_stop(logged.transaction, then);
     }
 
-    /// The update `version` is durable on this OSD, the primary.
+    /// Notes that the update `version` is durable on this OSD, the primary.
     pub(crate) fn own_update_durable(
         &mut self,
         cx: &mut Context<'_>,
@@ -328,7 +328,7 @@ impl Pg {
         self.member_durable(cx, cx.whoami, since, version);
     }
 
-    /// A member tells how long the update `version` took it. It acknowledges the update with the same message.
+    /// Takes a member's word how long the update `version` took it. It acknowledges the update with the same message.
     pub(crate) fn member_hops(
         &mut self,
         now: Duration,
@@ -345,7 +345,7 @@ impl Pg {
         }
     }
 
-    /// A member that was brought everything serves from when it is settled.
+    /// Lets a member that was brought everything serve from when it is settled.
     fn serve_if_settled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
             && self.replication.is_settled_on(osd, until)
@@ -354,7 +354,7 @@ impl Pg {
         }
     }
 
-    /// A member has everything up to `version` durably.
+    /// Notes that a member has everything up to `version` durably.
     pub(crate) fn member_durable(&mut self, cx: &mut Context<'_>, osd: OsdId, since: Epoch, version: EVersion) {
         if since != self.core.interval.since || !self.is_active() && !self.peering.is_peered() {
             return;

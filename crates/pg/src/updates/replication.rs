@@ -16,7 +16,7 @@ pub(super) struct UpdateInFlight {
     /// Kept whole: if the interval ends and this OSD stays primary, it starts anew.
     pub(super) op: ClientOp,
     pub(super) reply: OsdOpReply,
-    /// Of members that told how long it took them.
+    /// Acknowledgements of members that told how long it took them.
     pub(super) acks: Vec<MemberAck>,
     /// Effects on watches when it is durable.
     pub(super) watch: Vec<WatchEffect>,
@@ -32,13 +32,13 @@ pub(crate) struct Replication {
     pub(super) needed: BTreeSet<OsdId>,
     /// How far all of these are.
     pub(super) committed: EVersion,
-    /// Of erasure-coded groups: up to here members may have been brought objects whole, which they could not take back.
-    /// Until that is committed, those must stay who can.
+    /// Version up to which members of an erasure-coded group may have been brought objects whole, which they could not
+    /// take back. Until that is committed, members that can must stay.
     pub(super) brought: EVersion,
 }
 
 impl Replication {
-    /// An interval becomes active in which all members are at `head`.
+    /// Begins an active interval in which all members are at `head`.
     pub fn start(&mut self, members: &[OsdId], head: EVersion) {
         self.in_flight.clear();
         self.durable = members.iter().map(|osd| (*osd, head)).collect();
@@ -46,12 +46,12 @@ impl Replication {
         self.committed = head;
     }
 
-    /// How far clients may have been answered.
+    /// Returns how far clients may have been answered.
     pub fn committed(&self) -> EVersion {
         self.committed
     }
 
-    /// A member was brought an object, while the log's head was `head`.
+    /// Notes that a member was brought an object, while the log's head was `head`.
     pub fn brought(&mut self, head: EVersion) {
         self.brought = head;
     }
@@ -61,7 +61,7 @@ impl Replication {
         self.brought <= self.committed || mutant::is(Mutant::BroughtTooEarly)
     }
 
-    /// From now on no client is answered without `osd`, which has everything up to `durable`.
+    /// Has no client answered without `osd` from now on, which has everything up to `durable`.
     pub fn need(&mut self, osd: OsdId, durable: EVersion) {
         let known = self.durable.entry(osd).or_default();
         *known = durable.max(*known);
@@ -78,22 +78,22 @@ impl Replication {
         self.durable.get(&osd).copied().unwrap_or_default()
     }
 
-    /// Clients that wait for updates in flight.
+    /// Returns the sessions of clients that wait for updates in flight.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.in_flight.iter().map(|update| update.op.session)
     }
 
-    /// The operations whose updates are in flight, oldest first.
+    /// Returns the operations whose updates are in flight, oldest first.
     pub fn ops(&self) -> impl Iterator<Item = &ClientOp> {
         self.in_flight.iter().map(|update| &update.op)
     }
 
-    /// The operations whose updates were in flight, oldest first.
+    /// Returns the operations whose updates were in flight, oldest first.
     pub fn into_ops(self) -> impl Iterator<Item = ClientOp> {
         self.in_flight.into_iter().map(|update| update.op)
     }
 
-    /// The update `version`, if it is in flight.
+    /// Returns the update `version`, if it is in flight.
     pub(super) fn find(&mut self, version: EVersion) -> Option<&mut UpdateInFlight> {
         // Some updates have several versions, of which the last one is theirs.
         let index = self.in_flight.binary_search_by(|update| update.version.cmp(&version)).ok()?;

@@ -12,9 +12,9 @@ pub(super) const ROOM_WAIT: Duration = Duration::from_secs(2);
 /// An update that waits for room.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoomWait {
-    /// When it was tried first.
+    /// Time when it was tried first.
     pub(super) since: Duration,
-    /// Since when an OSD has no room for it, whenever it was tried.
+    /// Time since which an OSD has no room for it, whenever it was tried.
     pub(super) lacking_since: Option<Duration>,
 }
 
@@ -23,7 +23,7 @@ impl RoomWait {
         RoomWait { since: now, lacking_since: None }
     }
 
-    /// It was tried, and fits so. Returns whether it has waited long enough.
+    /// Notes that the update was tried, and fits so. Returns true if it has waited long enough.
     pub(super) fn is_tried(&mut self, worst: Fit, now: Duration) -> bool {
         self.lacking_since = (worst == Fit::TooLarge).then(|| self.lacking_since.unwrap_or(now));
         self.lacking_since.is_some_and(|since| now >= since + ROOM_WAIT)
@@ -33,7 +33,7 @@ impl RoomWait {
 /// The decision on an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
-    /// It takes so many bytes of room, at most, wherever it is stored.
+    /// The update may go; it takes so many bytes of room, at most, wherever it is stored.
     Now(u64),
     /// Room may come.
     Later,

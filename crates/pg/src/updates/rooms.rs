@@ -21,38 +21,38 @@ const WINDOW_BYTES_MAX: u64 = 512 << 20;
 /// Members are asked again no sooner.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a primary knows of a member.
+/// The window that a member has promised this primary.
 #[derive(Debug, Default)]
 struct Window {
     bytes: u64,
-    /// When it was told; nothing was, if never.
+    /// Time at which the window was told; `None`: it never was.
     told: Option<Duration>,
     asked: Option<Duration>,
-    /// The member's map then.
+    /// Epoch of the member's map when the window was told.
     epoch: Epoch,
-    /// On their way, and not acknowledged.
+    /// Bytes on their way to the member, and not acknowledged.
     in_flight: u64,
 }
 
-/// What a member has promised a primary.
+/// The window that this member has promised a primary.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
-    /// The largest window that the primary may still believe in.
+    /// Bytes of the largest window that the primary may still believe in.
     bytes: u64,
-    /// The one told last, under this number.
+    /// Bytes of the window that was told last, under this number.
     latest: u64,
     number: u64,
     confirmed: bool,
 }
 
-/// Whether an update can be sent.
+/// Outcome of the question if an update can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fit {
     Fits,
-    /// Not now.
+    /// The update cannot be sent now.
     Waits,
-    /// It takes more than the whole window, which the member has told since then, by a map that is not newer than this
-    /// OSD's.
+    /// The update takes more than the whole window, which the member has told since then, by a map that is not newer
+    /// than this OSD's.
     TooLarge,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Rooms {
     asking: BTreeSet<OsdId>,
     /// Room when windows were last looked at.
     settled_bytes: u64,
-    /// In which epoch each OSD came up that something is known of.
+    /// Epochs in which OSDs came up of which something is known.
     up_from: BTreeMap<OsdId, Epoch>,
 }
 
@@ -90,7 +90,8 @@ impl Default for Rooms {
 }
 
 impl Rooms {
-    /// In a cluster whose OSDs have so many shards as this one, among which a primary divides its window.
+    /// Returns the room of an OSD in a cluster whose OSDs have so many shards as this one, among which a primary
+    /// divides its window.
     pub fn of_shards(shards: usize) -> Rooms {
         Rooms {
             window_bytes_max: WINDOW_BYTES_MAX * shards as u64,
@@ -113,7 +114,7 @@ impl Rooms {
         self.now = now;
     }
 
-    /// A new map: what was said to and by OSDs that went down, or started anew, is void.
+    /// Follows a new map: what was said to and by OSDs that went down, or started anew, is void.
     pub fn follow_map(&mut self, map: &OsdMap, sharing: BTreeSet<OsdId>) {
         self.epoch = map.epoch;
         let came_up = |osd: OsdId| map.osd(osd).filter(|_| map.is_up(osd)).map(|osd| osd.info.up_from);
@@ -140,7 +141,7 @@ impl Rooms {
 
     // ---- as primary ----
 
-    /// Whether an update that takes so many bytes can be sent to a member. `since`: when it was first tried.
+    /// Tells if an update that takes so many bytes can be sent to a member. `since`: when it was first tried.
     pub fn fit(&mut self, member: OsdId, bytes: u64, since: Duration) -> Fit {
         let window = self.windows.entry(member).or_default();
         if window.told.is_some() && window.in_flight + bytes <= window.bytes {
@@ -153,7 +154,7 @@ impl Rooms {
         }
     }
 
-    /// Whether the member is to be asked now for how much it has room.
+    /// Returns true if the member is to be asked now for how much it has room.
     pub fn asks(&mut self, member: OsdId) -> bool {
         let window = self.windows.entry(member).or_default();
         let asks = window.asked.is_none_or(|at| self.now >= at + ASK_EVERY);
@@ -163,12 +164,12 @@ impl Rooms {
         asks
     }
 
-    /// Whether the member has said for how much it has room.
+    /// Returns true if the member has said for how much it has room.
     pub fn knows(&self, member: OsdId) -> bool {
         self.windows.get(&member).is_some_and(|window| window.told.is_some())
     }
 
-    /// For how much a member has said it has room.
+    /// Returns the window that a member has told.
     pub fn window_bytes(&self, member: OsdId) -> u64 {
         self.windows.get(&member).map_or(0, |window| window.bytes)
     }
@@ -180,7 +181,7 @@ impl Rooms {
         }
     }
 
-    /// The member has all updates of the group up to this version.
+    /// Notes that the member has all updates of the group up to this version.
     pub fn durable(&mut self, pgid: PgId, member: OsdId, version: EVersion) {
         let Some(sent) = self.in_flight.get_mut(&(pgid, member)) else { return };
         let window = self.windows.get_mut(&member).expect("something was sent");
@@ -193,7 +194,7 @@ impl Rooms {
         }
     }
 
-    /// The group's interval has ended: what was on its way is on no way any more.
+    /// Forgets updates of a group that were on their way, as its interval has ended.
     pub fn forget(&mut self, pgid: PgId) {
         let of_group = (pgid, OsdId(i32::MIN))..=(pgid, OsdId(i32::MAX));
         let members: Vec<OsdId> = self.in_flight.range(of_group).map(|((_, member), _)| *member).collect();
@@ -206,7 +207,7 @@ impl Rooms {
         self.waiting.remove(&pgid);
     }
 
-    /// A member has told how large this OSD's window is.
+    /// Takes the window that a member has told this OSD.
     pub fn told(&mut self, member: OsdId, message: &RoomTold) -> RoomSeen {
         let window = self.windows.entry(member).or_default();
         (window.bytes, window.epoch) = (message.bytes, message.epoch);
@@ -217,33 +218,33 @@ impl Rooms {
 
     // ---- as member ----
 
-    /// A primary wants to know its window.
+    /// Notes that a primary wants to know its window.
     pub fn asked(&mut self, primary: OsdId) {
         self.asking.insert(primary);
     }
 
-    /// A primary knows its window.
+    /// Notes that a primary knows its window.
     pub fn seen(&mut self, primary: OsdId, message: &RoomSeen) {
         if let Some(promise) = self.promises.get_mut(&primary).filter(|promise| promise.number == message.number) {
-            // What was theirs may be this OSD's own part now.
+            // Room that the primary had may be this OSD's own part now.
             self.has_come |= promise.bytes > promise.latest;
             (promise.bytes, promise.confirmed) = (promise.latest, true);
         }
     }
 
-    /// An update of this OSD's own finds no room beside what others are promised: who has more than an even part is
-    /// told of less.
+    /// Notes that an update of this OSD's own finds no room beside what others are promised: an OSD that has more than
+    /// an even part is told of less.
     pub fn own_part_lacks(&mut self) {
         self.shares_anew = true;
     }
 
-    /// Bytes that others may still send.
+    /// Returns the bytes that others may still send.
     pub fn promised_bytes(&self) -> u64 {
         self.promises.values().map(|promise| promise.bytes).sum()
     }
 
-    /// What of the room those get who have no more than an even part. Whoever has more has it until less is confirmed,
-    /// which one that is about to be found dead never does: the others share what is left.
+    /// Returns the room of each primary that has no more than an even part. A primary that has more keeps it until less
+    /// is confirmed, which one that is about to be found dead never does: the others share the room that is left.
     fn share(&self, room_bytes: u64, even: u64, parts: usize) -> u64 {
         let (mut left, mut others) = (room_bytes, parts);
         for promise in self.promises.values().filter(|promise| promise.bytes > even) {
@@ -252,8 +253,8 @@ impl Rooms {
         even.min(left / others.max(1) as u64)
     }
 
-    /// To be called at the end of a turn, with the store's room. What primaries must be told, before updates that came
-    /// in this turn are acknowledged: with an acknowledgement a primary may send as much again.
+    /// Returns what primaries must be told, before updates that came in this turn are acknowledged: with an
+    /// acknowledgement a primary may send as much again. To be called at the end of a turn, with the store's room.
     pub fn settle(&mut self, room_bytes: u64, is_tick: bool) -> Vec<(OsdId, RoomTold)> {
         let is_tick = is_tick | std::mem::take(&mut self.shares_anew);
         let is_short = self.promised_bytes() > room_bytes;
@@ -286,7 +287,7 @@ impl Rooms {
                 || is_short && bytes < promise.latest
                 || is_tick
                     && (bytes > promise.latest + promise.latest / 4
-                        // What is brought here finds room only in the part that nobody is promised.
+                        // Objects that are brought here find room only in the part that nobody is promised.
                         || bytes < promise.latest - promise.latest / 8
                         || !promise.confirmed
                         || wanted == 0 && bytes < promise.latest);
@@ -440,7 +441,7 @@ mod tests {
         }
     }
 
-    /// It was given half of the room, as the only one, and does not answer when two others come.
+    /// One primary was given half of the room, as the only one, and does not answer when two others come.
     #[test]
     fn one_that_does_not_answer_leaves_the_others_a_part() {
         const ROOM: u64 = 240;

@@ -1,4 +1,4 @@
-//! What no snapshot needs any more is removed.
+//! States of objects that no snapshot needs any more are removed.
 //!
 //! The map names the snapshots that were removed. The primary of a group that is clean takes the clones that were made
 //! for such a snapshot from the store's list of them, and has their objects changed, a few at a time, each by an update
@@ -24,9 +24,9 @@ const PAGE_OBJECTS: usize = 128;
 /// Pages listed in one turn at most, empty ones included; and pages that are full.
 const PAGES: usize = 32;
 const FULL_PAGES: usize = 2;
-/// When what could not be trimmed is tried again.
+/// Time after which a state that could not be trimmed is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
-/// When it goes on.
+/// Time between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Pg {
@@ -39,7 +39,7 @@ impl Pg {
         }
     }
 
-    /// Whether it has, or waits for, its turn.
+    /// Returns true if the group has its turn, or waits for it.
     pub(crate) fn wants_to_trim(&self) -> bool {
         self.trim_bits() != 0
     }
@@ -94,7 +94,7 @@ impl Pg {
         cx.agenda.wakes.insert((cx.now + PAUSE, self.core.id));
     }
 
-    /// The group may not, or need not, trim now. What it has not come to, it begins anew.
+    /// Leaves the turn, as the group may not, or need not, trim now. What it has not come to, it begins anew.
     fn leave_turn(&mut self, cx: &mut Context<'_>) {
         let trim = &mut self.snap_trim;
         if trim.run.as_ref().is_some_and(|run| !run.in_flight.is_empty()) {
@@ -174,7 +174,7 @@ impl Pg {
         if is_full { Page::Full } else { Page::Last }
     }
 
-    /// All is done.
+    /// Ends a run in which all is done.
     fn end_trim(&mut self, cx: &mut Context<'_>) {
         let run = self.snap_trim.run.take().expect("there is something to end");
         let has_failed = run.has_failed;
@@ -194,7 +194,7 @@ impl Pg {
         }
     }
 
-    /// What no snapshot needs any more of an object could not be removed.
+    /// Notes that states of an object which no snapshot needs any more could not be removed.
     pub(crate) fn trim_failed(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         tracing::error!(pg = %self.core.id, %object, "what removed snapshots have left of it stays: it will be tried again");
         if let Some(run) = &mut self.snap_trim.run {
@@ -203,13 +203,13 @@ impl Pg {
         }
     }
 
-    /// One update of an object is done; or there was nothing to do.
+    /// Notes that one update of an object is done; or that there was nothing to do.
     pub(crate) fn trimmed(&mut self, cx: &mut Context<'_>, object: ObjectId, trim: Trim) {
         let Some(run) = &mut self.snap_trim.run else { return };
         if run.in_flight.remove(&object) && trim.more {
             run.objects.push_front(object);
         }
-        // From here, as this may come from within the run of an operation.
+        // The walk goes on by a wake, as this may be within the run of an operation.
         cx.agenda.wakes.insert((cx.now, self.core.id));
     }
 }

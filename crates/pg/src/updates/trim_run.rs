@@ -19,9 +19,9 @@ pub(crate) struct SnapTrim {
     /// Removed snapshots of which nothing is left in the group.
     pub(super) done: IntervalSet,
     pub(super) run: Option<TrimRun>,
-    /// Of the last run something is left that could not be removed: it is not tried again before.
+    /// Time before which what the last run could not remove is not tried again.
     pub(super) not_before: Duration,
-    /// Other groups of this OSD have their turn.
+    /// True if other groups of this OSD have their turn.
     pub(super) waits: bool,
     /// Objects and clones that were listed, of all there are in the group or of those that were made for a snapshot.
     pub listed: u64,
@@ -60,7 +60,7 @@ pub(super) enum Page {
 }
 
 impl TrimRun {
-    /// The next of its snapshots behind `snap`.
+    /// Returns the next of its snapshots behind `snap`.
     pub(super) fn next_snap(&self, snap: SnapId) -> Option<SnapId> {
         let behind = |(start, len): (u64, u64)| {
             let next = start.max(snap.0 + 1);
@@ -71,17 +71,17 @@ impl TrimRun {
 }
 
 impl SnapTrim {
-    /// The interval ends.
+    /// Forgets the run, as the interval ends.
     pub fn forget(&mut self) {
         *self = SnapTrim::default();
     }
 
-    /// Removed snapshots of which nothing is left.
+    /// Returns removed snapshots of which nothing is left.
     pub fn done(&self) -> IntervalSet {
         self.done.clone()
     }
 
-    /// How many snapshots of `removed` are not done with.
+    /// Returns how many snapshots of `removed` are not done with.
     pub fn queued(&self, removed: Option<&IntervalSet>) -> u64 {
         let mut left = removed.cloned().unwrap_or_default();
         left.subtract(&self.done);

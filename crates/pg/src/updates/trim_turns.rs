@@ -6,7 +6,7 @@ use types::PgId;
 /// Groups of an OSD, as their primary, that do so at the same time.
 const GROUPS_MAX: usize = 2;
 
-/// Who has a turn, and who waits for one.
+/// Groups that have a turn, and groups that wait for one.
 #[derive(Debug, Default)]
 pub(crate) struct TrimTurns {
     running: BTreeSet<PgId>,
@@ -14,7 +14,7 @@ pub(crate) struct TrimTurns {
 }
 
 impl TrimTurns {
-    /// Whether it is the group's turn now; if not, it waits.
+    /// Returns true if it is the group's turn now; if not, it waits.
     pub fn ask(&mut self, pgid: PgId) -> bool {
         if self.running.contains(&pgid) || self.running.len() < GROUPS_MAX {
             self.waiting.remove(&pgid);
@@ -25,7 +25,7 @@ impl TrimTurns {
         false
     }
 
-    /// The group is done, or gives up. Gives one that waits, which should ask again.
+    /// Ends the turn of a group that is done, or gives up. Returns one that waits, which should ask again.
     pub fn end(&mut self, pgid: PgId) -> Option<PgId> {
         self.waiting.remove(&pgid);
         if !self.running.remove(&pgid) {

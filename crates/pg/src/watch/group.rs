@@ -1,4 +1,4 @@
-//! What a group does about watches.
+//! A group's part in watches and notifications.
 
 use super::watches::{NotifyRequest, Told};
 use crate::context::Context;
@@ -13,7 +13,7 @@ use wire::messages::{Op, OpArgs, Watch};
 use wire::msgr::SessionId;
 
 impl Pg {
-    /// An operation on watches is done; `version` is what clients see of the object.
+    /// Acts on an operation on watches that is done; `version` is what clients see of the object.
     pub(crate) fn watch_effects(
         &mut self,
         cx: &mut Context<'_>,
@@ -34,7 +34,7 @@ impl Pg {
                 WatchEffect::Connect { cookie, info, pings } => {
                     let session = cx.clients.contains_key(&op.session).then_some(op.session);
                     let told = self.watches.connect(object, (cookie, client), info, session, pings, now);
-                    // It was locked out while the update was on its way.
+                    // The client may have been locked out while the update was on its way.
                     if cx.map.is_blocklisted(&info.addr) {
                         self.lock_watchers_out(cx);
                     }
@@ -45,7 +45,7 @@ impl Pg {
                     Vec::new()
                 }
                 WatchEffect::Ended { cookie, watcher, object_removed } => {
-                    // Who has ended it knows.
+                    // A client that has ended its own watch knows.
                     let is_news = object_removed || op.session == NO_SESSION;
                     self.watches.end(object, &(cookie, watcher), is_news)
                 }
@@ -65,8 +65,9 @@ impl Pg {
         }
     }
 
-    /// An update that the log knows is answered again. Its effects on watches may not have come about: the interval in
-    /// which it was carried out can have ended before all members had it, and clients saw nothing of that.
+    /// Acts again on the watches of an update that the log knows, as it is answered again. Its effects may not have
+    /// come about: the interval in which it was carried out can have ended before all members had it, and clients saw
+    /// nothing of that.
     pub(crate) fn watch_effects_again(&mut self, cx: &mut Context<'_>, op: &ClientOp, version: u64) {
         let effects = watch_effects_of(&op.op.ops, op.reqid.name, op.caller_addr());
         if !effects.is_empty() {
@@ -74,8 +75,8 @@ impl Pg {
         }
     }
 
-    /// The group serves again, in an interval of which clients saw nothing begin. Watches that are known from before
-    /// may have ended by updates whose effects were lost, so each watched object is looked at once nothing changes it.
+    /// Has each watched object looked at once nothing changes it, as the group serves again, in an interval of which
+    /// clients saw nothing begin: watches that are known from before may have ended by updates whose effects were lost.
     pub(crate) fn look_at_watches(&mut self, cx: &mut Context<'_>, objects: Vec<ObjectId>) {
         self.watches.removals_dropped();
         for object in objects {
@@ -84,7 +85,7 @@ impl Pg {
         }
     }
 
-    /// A look at a watched object is done.
+    /// Ends watches that an object, which has been looked at, does not name.
     pub(crate) fn watched_object_seen(&mut self, cx: &mut Context<'_>, object: &ObjectId, effects: &Effects) {
         // An object that cannot be read tells nothing.
         if effects.result >= 0 || effects.result == Errno::ENOENT.as_result() {
@@ -109,7 +110,7 @@ impl Pg {
         }
     }
 
-    /// There is no room for all notifications: the largest ends, as if its time were up.
+    /// Ends the largest notification, as if its time were up, while there is no room for all.
     pub(crate) fn end_largest_notification(&mut self, cx: &mut Context<'_>) {
         let told = self.watches.end_largest();
         tracing::warn!(pg = %self.core.id, "a notification is not waited for any more: it takes too much memory");
@@ -127,18 +128,18 @@ impl Pg {
         self.client_op(cx, op);
     }
 
-    /// Whether an operation of our own has become needless since it was asked for: its client is back.
+    /// Returns true if an operation of our own has become needless since it was asked for: its client is back.
     pub(crate) fn is_needless(&self, op: &ClientOp, now: Duration) -> bool {
         let [Op { args: OpArgs::Watch(watch), .. }] = &op.op.ops[..] else { return false };
         op.session == NO_SESSION && !self.watches.is_overdue(&op.object, &(watch.cookie, op.reqid.name), now)
     }
 
-    /// A client's session has ended.
+    /// Notes that a client's session has ended.
     pub(crate) fn watcher_left(&mut self, session: SessionId, now: Duration) {
         self.watches.session_closed(session, now);
     }
 
-    /// The map locks other clients out.
+    /// Locks other clients out, as the map says.
     pub(crate) fn lock_watchers_out(&mut self, cx: &mut Context<'_>) {
         let map = cx.map;
         self.watches.lock_out(|addr| map.is_blocklisted(addr), cx.now);

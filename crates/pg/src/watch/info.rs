@@ -1,4 +1,4 @@
-//! What is kept durably of a watch.
+//! The durable record of a watch.
 
 use types::{EntityName, ObjectId};
 use wire::{Decode, DecodeError, Encode, EntityAddr, Reader, Writer};
@@ -6,9 +6,9 @@ use wire::{Decode, DecodeError, Encode, EntityAddr, Reader, Writer};
 /// A watch, beside its cookie and client.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct WatchInfo {
-    /// For how many seconds the client may be silent.
+    /// Seconds that the client may be silent.
     pub timeout_s: u32,
-    /// Where the client was when it began to watch.
+    /// Address of the client when it began to watch.
     pub addr: EntityAddr,
 }
 

@@ -16,7 +16,7 @@ const NOTIFIER: SessionId = SessionId(1000);
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// Over a new session.
+    /// Connects over a new session.
     Connect {
         client: u64,
         cookie: u64,
@@ -35,7 +35,7 @@ enum Event {
     Notify {
         timeout_s: u64,
     },
-    /// Of the notification that was the so-manieth.
+    /// Answers the notification of this number.
     Ack {
         client: u64,
         cookie: u64,
@@ -62,11 +62,11 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What is known of one notification.
+/// One notification, as the model has seen it.
 #[derive(Default)]
 struct Seen {
     deadline: Duration,
-    /// Who watched when it came, and has neither answered nor ended since.
+    /// Watches that were there when it came, and have neither answered nor ended since.
     awaited: BTreeSet<(u64, u64)>,
     answered: BTreeSet<(u64, u64)>,
     told: BTreeSet<(u64, u64)>,
@@ -78,7 +78,7 @@ struct Model {
     watches: Watches,
     now: Duration,
     sessions: u64,
-    /// By client and cookie: over which session, and when it was heard of last.
+    /// Watches by client and cookie: the session of each, and when it was heard of last.
     known: BTreeMap<(u64, u64), (Option<SessionId>, Duration)>,
     notifies: BTreeMap<u64, Seen>,
     /// One is ended though there is time left.

@@ -10,7 +10,8 @@ use wire::messages::{NotifyReplies, WatchNotify, WatchNotifyOp};
 use wire::msgr::SessionId;
 use wire::{Encode, EntityAddr, Rope, Target};
 
-/// What a notification holds beside its payload and the answers to it, and for each watch whose answer is awaited.
+/// Memory of a notification beside its payload and the answers to it, and memory for each watch whose answer is
+/// awaited.
 const NOTIFY_BYTES: usize = 512;
 const AWAITED_BYTES: usize = 64;
 
@@ -24,11 +25,11 @@ pub(crate) type Told = (SessionId, WatchNotify);
 struct Watch {
     timeout: Duration,
     addr: EntityAddr,
-    /// Over which its client can be reached.
+    /// Session over which the client can be reached.
     session: Option<SessionId>,
-    /// From when on the client is taken for gone. `None`: not as long as its session lasts.
+    /// Time from which on the client is taken for gone. `None`: not as long as its session lasts.
     deadline: Option<Duration>,
-    /// When its removal was asked for last.
+    /// Time when its removal was asked for last.
     removal_asked: Option<Duration>,
 }
 
@@ -43,7 +44,7 @@ struct Notify {
     object: ObjectId,
     session: SessionId,
     notifier: EntityName,
-    /// The notifier's.
+    /// Cookie of the notifier.
     cookie: u64,
     version: u64,
     payload: Bytes,
@@ -51,7 +52,7 @@ struct Notify {
     /// Watches whose answer is awaited.
     awaited: BTreeSet<WatchKey>,
     replies: BTreeMap<(u64, u64), Bytes>,
-    /// What it takes of memory.
+    /// Memory that the notification takes, in bytes.
     held_bytes: usize,
 }
 
@@ -62,20 +63,20 @@ pub(crate) struct NotifyRequest {
     pub session: SessionId,
     pub notifier: EntityName,
     pub cookie: u64,
-    /// Of the object, as clients see it.
+    /// Version of the object, as clients see it.
     pub version: u64,
     pub timeout: Duration,
     pub payload: Bytes,
 }
 
-/// All of a group.
+/// All watches and notifications of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     objects: BTreeMap<ObjectId, BTreeMap<WatchKey, Watch>>,
     notifies: BTreeMap<u64, Notify>,
-    /// How many notifications there were.
+    /// Count of the notifications that there were.
     notify_count: u32,
-    /// What they take of memory.
+    /// Memory that the notifications take, in bytes.
     held_bytes: usize,
 }
 
@@ -115,27 +116,28 @@ impl Watches {
         self.objects.is_empty() && self.notifies.is_empty()
     }
 
-    /// What notifications take of memory: their payloads, and the answers that have come.
+    /// Returns the memory that notifications take: their payloads, and the answers that have come.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// What the largest notification takes of memory; 0: there is none.
+    /// Returns the memory that the largest notification takes; 0: there is none.
     pub fn largest_bytes(&self) -> usize {
         self.notifies.values().map(|notify| notify.held_bytes).max().unwrap_or(0)
     }
 
-    /// What the next notification is called: never the same again by this start of this OSD.
+    /// Returns the id of the next notification: it is never given again by this start of this OSD.
     pub fn next_notify_id(&self, epoch: Epoch) -> u64 {
         u64::from(epoch.0) << 32 | u64::from(self.notify_count.wrapping_add(1))
     }
 
-    /// Clients connect again, and ask again.
+    /// Forgets all watches and notifications: clients connect again, and ask again.
     pub fn interval_ended(&mut self) {
         *self = Watches { notify_count: self.notify_count, ..Watches::default() };
     }
 
-    /// The object information names these watchers. Those not known yet have not connected in this interval.
+    /// Takes over the watchers that the object information names. Watchers that are not known yet have not connected in
+    /// this interval.
     pub fn learn(
         &mut self,
         object: &ObjectId,
@@ -157,7 +159,7 @@ impl Watches {
         }
     }
 
-    /// All watches, as operators see them.
+    /// Returns all watches, as operators see them.
     pub fn views(&self) -> impl Iterator<Item = WatchView> {
         self.objects.iter().flat_map(|(object, watches)| {
             watches.iter().map(|((cookie, watcher), watch)| WatchView {
@@ -172,13 +174,13 @@ impl Watches {
         })
     }
 
-    /// Objects that are watched.
+    /// Returns the objects that are watched.
     pub fn objects(&self) -> Vec<ObjectId> {
         self.objects.keys().cloned().collect()
     }
 
-    /// The object information names these watchers and no others: watches that it does not name are no more. Their
-    /// clients are told where they are connected.
+    /// Ends watches that the object information does not name: `watchers` are all that it names. Their clients are told
+    /// where they are connected.
     pub fn end_others(&mut self, object: &ObjectId, watchers: &BTreeMap<WatchKey, WatchInfo>) -> Vec<Told> {
         let known = self.objects.get(object).into_iter().flat_map(BTreeMap::keys);
         let ended: Vec<WatchKey> = known.filter(|key| !watchers.contains_key(key)).copied().collect();
@@ -198,7 +200,8 @@ impl Watches {
         watches.iter().filter(own).map(|((cookie, _), _)| *cookie).collect()
     }
 
-    /// A client watches over `session`, or none if that has ended meanwhile. It is told what it has not answered yet.
+    /// Notes that a client watches over `session`, or over none if that has ended meanwhile. The client is told what it
+    /// has not answered yet.
     pub fn connect(
         &mut self,
         object: &ObjectId,
@@ -225,7 +228,7 @@ impl Watches {
         }
     }
 
-    /// Clients of this session are reached no more.
+    /// Notes that clients of this session are reached no more.
     pub fn session_closed(&mut self, session: SessionId, now: Duration) {
         for watch in self.objects.values_mut().flat_map(BTreeMap::values_mut) {
             if watch.session == Some(session) {
@@ -235,7 +238,7 @@ impl Watches {
         }
     }
 
-    /// A watch is no more. If its client is to be `told`, it hears so where it is connected.
+    /// Ends a watch. If its client is to be `told`, it hears so where it is connected.
     pub fn end(&mut self, object: &ObjectId, key: &WatchKey, told: bool) -> Vec<Told> {
         let Some(watches) = self.objects.get_mut(object) else { return Vec::new() };
         let Some(watch) = watches.remove(key) else { return Vec::new() };
@@ -294,7 +297,7 @@ impl Watches {
         out
     }
 
-    /// A client has answered, for one of its watches or for all.
+    /// Takes a client's answer, for one of its watches or for all.
     pub fn answered(
         &mut self,
         object: &ObjectId,
@@ -340,7 +343,7 @@ impl Watches {
         late.into_iter().filter_map(|id| self.complete(id, true)).collect()
     }
 
-    /// Clients that are locked out count as silent for too long.
+    /// Has clients that are locked out count as silent for too long.
     pub fn lock_out(&mut self, is_locked_out: impl Fn(&EntityAddr) -> bool, now: Duration) {
         for watch in self.objects.values_mut().flat_map(BTreeMap::values_mut) {
             if is_locked_out(&watch.addr) {
@@ -349,7 +352,8 @@ impl Watches {
         }
     }
 
-    /// Watches that are to be removed now, as their clients are silent. Each is given again only after a while.
+    /// Returns the watches that are to be removed now, as their clients are silent. Each is given again only after a
+    /// while.
     pub fn overdue(&mut self, now: Duration) -> Vec<(ObjectId, WatchKey)> {
         const ASK_AGAIN: Duration = Duration::from_secs(30);
         let mut overdue = Vec::new();
@@ -364,7 +368,7 @@ impl Watches {
         overdue
     }
 
-    /// Whether the watch's client is still silent.
+    /// Returns true if the watch's client is still silent.
     pub fn is_overdue(&self, object: &ObjectId, key: &WatchKey, now: Duration) -> bool {
         let watch = self.objects.get(object).and_then(|watches| watches.get(key));
         watch.is_some_and(|watch| watch.is_overdue(now))

@@ -18,8 +18,8 @@ impl Pg {
         cx.send_client(op.session, op.tid, OsdOpReply::to(&op.op, Errno::EAGAIN.as_result(), cx.map.epoch));
     }
 
-    /// A question takes the place of the one that the same copy has asked before. Returns false if that one, which has
-    /// started, is to answer it.
+    /// Puts a question in the place of the one that the same copy has asked before. Returns false if that one, which
+    /// has started, is to answer it.
     pub(super) fn replace_question(&mut self, cx: &mut Context<'_>, question: &ClientOp) -> bool {
         let is_older = |op: &ClientOp| (op.session, op.reqid) == (question.session, question.reqid) && !op.may_write;
         if let Some(at) = self.ops.waiting.iter().position(is_older) {
@@ -52,7 +52,7 @@ impl Pg {
         true
     }
 
-    /// A client, or another OSD, is gone: nobody waits for what it wanted to read.
+    /// Drops reads of a client, or of another OSD, that is gone.
     pub(crate) fn reader_left(&mut self, cx: &mut Context<'_>, session: SessionId) {
         let is_needless = |op: &ClientOp| op.session == session && !op.may_write;
         for op in std::mem::take(&mut self.ops.waiting) {
@@ -62,7 +62,7 @@ impl Pg {
             }
         }
         let left: Vec<u64> = self.ops.ops.iter().filter(|(_, op)| is_needless(op)).map(|(number, _)| *number).collect();
-        // All are dropped before anything runs: what runs may be one of them, and would end.
+        // All questions are dropped before anything runs: a run may be one of them, and would end.
         let mut objects = BTreeSet::new();
         for number in left {
             let object = self.ops.ops[&number].object.clone();
@@ -109,7 +109,7 @@ impl Pg {
         }
     }
 
-    /// Whether the removal of a watch is on its way already.
+    /// Returns true if the removal of a watch is on its way already.
     pub(crate) fn is_watch_removed(&self, object: &ObjectId, cookie: u64, client: EntityName) -> bool {
         let removes = |op: &ClientOp| {
             let is_of_watch = op.session == NO_SESSION && op.reqid.name == client;

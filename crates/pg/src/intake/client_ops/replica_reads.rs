@@ -17,15 +17,15 @@ use types::{EVersion, Errno, ObjectId, OsdId};
 use wire::Rope;
 use wire::messages::{OpCode, OsdOpReply};
 
-/// A share is asked for again after this time: the primary may have had to ask others first.
+/// Time after which a share is asked for again: the primary may have had to ask others first.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// The same if no read comes meanwhile.
+/// Time after which a share is asked for again if no read comes meanwhile.
 const ASK_IDLE: Duration = Duration::from_millis(300);
-/// For so long after a read a share is kept, so that members answer also where few reads come to each group.
+/// Time for which a share is kept after a read, so that members answer also where few reads come to each group.
 const KEEP: Duration = Duration::from_secs(10);
 
 impl Pg {
-    /// A client's read has come to this OSD, which is not the primary.
+    /// Answers a client's read that has come to this OSD, which is not the primary.
     pub(crate) fn replica_read(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         self.replica_reads.wanted_at = Some(cx.now);
@@ -42,7 +42,8 @@ impl Pg {
         self.run_replica_read(cx, number);
     }
 
-    /// Whether this member may answer reads of the object. Asks the primary in time, also for what all members have.
+    /// Returns true if this member may answer reads of the object. Asks the primary in time for a share, and for how
+    /// far all members have updates.
     fn may_read_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
         if self.may_have_share() {
             let has_share = self.has_share(cx);
@@ -56,7 +57,8 @@ impl Pg {
         false
     }
 
-    /// Whether this member has all that the log names, or knows what it lacks, in the interval that it has joined.
+    /// Returns true if this member has all that the log names, or knows what it lacks, in the interval that it has
+    /// joined.
     fn may_have_share(&self) -> bool {
         !self.is_loading() && self.core.protection().is_whole_on_each() && self.core.info.complete && self.has_started()
     }
@@ -76,7 +78,7 @@ impl Pg {
         }
     }
 
-    /// Time has passed: a share that is about to end is asked for again if there may be more to read.
+    /// Asks again for a share that is about to end, as time has passed, if there may be more to read.
     pub(crate) fn keep_share(&mut self, cx: &mut Context<'_>) {
         let is_wanted = self.replica_reads.wanted_at.is_some_and(|at| cx.now < at + KEEP);
         if is_wanted && !self.core.is_primary(cx.whoami) && self.may_have_share() {
@@ -87,18 +89,19 @@ impl Pg {
         }
     }
 
-    /// Whether an update behind `version` concerns the object or one of its states.
+    /// Returns true if an update behind `version` concerns the object or one of its states.
     fn changed_after(&self, object: &ObjectId, version: EVersion) -> bool {
         let is_of = |other: &ObjectId| {
             (other.hash, &other.name, &other.nspace, &other.key)
                 == (object.hash, &object.name, &object.nspace, &object.key)
         };
-        // If the log does not reach back so far nobody knows.
+        // A log that does not reach back so far cannot tell.
         self.core.log.after(version).is_none_or(|mut entries| entries.any(|entry| is_of(&entry.object)))
     }
 
-    /// The primary: `member` wants to read, too. It may as long as all serving members let this OSD read, if it has
-    /// been recorded as one of them and no more can be added in this interval: who is added later has promised nothing.
+    /// Gives `member`, as primary, a share of the leases by which it wants to read, too. It gets one as long as all
+    /// serving members let this OSD read, if it has been recorded as one of them and no more can be added in this
+    /// interval: a member that is added later has promised nothing.
     pub(crate) fn share_wanted(&mut self, cx: &mut Context<'_>, member: OsdId, wish: ShareWish) -> Option<Share> {
         let may_share = wish.pg.since == self.core.interval.since
             && self.core.is_primary(cx.whoami)
@@ -115,7 +118,7 @@ impl Pg {
         Some(Share { wish, span: span.as_micros() as u64, committed: self.replication.committed() })
     }
 
-    /// The primary lets this member read.
+    /// Takes a share by which the primary lets this member read.
     pub(crate) fn share_told(&mut self, cx: &mut Context<'_>, from: OsdId, share: &Share) {
         // The stamp has whole microseconds, the clock may be finer.
         let stamp = u128::from(share.wish.stamp);
@@ -126,7 +129,7 @@ impl Pg {
         self.keep_share(cx);
     }
 
-    /// A lookup that a read waited for is done. `None`: it is not one that is answered here beside the primary.
+    /// Goes on with a read whose lookup is done. `None`: it is not one that is answered here beside the primary.
     pub(super) fn replica_lookup_done(
         &mut self,
         cx: &mut Context<'_>,
@@ -136,7 +139,7 @@ impl Pg {
     ) -> Option<()> {
         let began_at = *self.replica_reads.running.get(&number)?;
         let op = &self.ops.ops[&number];
-        // What it has seen so far and what is there now must be one state.
+        // The state that it has read so far must be the present one.
         let is_spoiled = matches!(data, Some(Err(_)))
             || self.changed_after(&op.object, began_at)
             || self.lacks_any(number)
@@ -173,7 +176,7 @@ impl Pg {
                     op.times.executed(cx.now);
                     return self.answer_read(cx, op, effects);
                 }
-                // What cannot be read here can perhaps be read elsewhere.
+                // An object that cannot be read here can perhaps be read elsewhere.
                 Run::Wants(_) | Run::Done(_) | Run::Gather { .. } | Run::Copy(_) => {
                     return self.replica_read_refused(cx, number);
                 }
@@ -188,7 +191,7 @@ impl Pg {
         self.send_to_primary(cx, &op);
     }
 
-    /// What this member reads for clients may not be so any more.
+    /// Refuses all reads on their way: the states that this member reads for clients may not be the newest any more.
     pub(crate) fn refuse_replica_reads(&mut self, cx: &mut Context<'_>) {
         for number in self.replica_reads.running.keys().copied().collect::<Vec<_>>() {
             self.replica_read_refused(cx, number);
@@ -200,7 +203,7 @@ impl Pg {
     }
 }
 
-/// Steps that ask for nothing but what is stored of the object.
+/// Returns true if the step asks for nothing but what is stored of the object.
 fn is_plain_read(code: OpCode) -> bool {
     const PLAIN: &[OpCode] = &[
         OpCode::READ,
@@ -220,13 +223,13 @@ fn is_plain_read(code: OpCode) -> bool {
         OpCode::OMAPGETHEADER,
         OpCode::OMAPGETVALSBYKEYS,
         OpCode::OMAP_CMP,
-        // Of methods that only read.
+        // Calls of methods that only read.
         OpCode::CALL,
     ];
     PLAIN.contains(&code)
 }
 
-/// Whether bytes or metadata are damaged here.
+/// Returns true if bytes or metadata are damaged here.
 fn is_unreadable(effects: &Effects) -> bool {
     let eio = Errno::EIO.as_result();
     effects.result == eio || effects.ops.iter().any(|op| op.rval == eio)

@@ -1,17 +1,17 @@
-//! What a test asks OSDs' stores, and does to them behind the backs of groups.
+//! Questions of tests to OSDs' stores, and changes of these behind the backs of groups.
 
 use super::{Cluster, PG};
 use store::{Lookup, Memory, Step, Store, Transaction};
 use types::{ObjectId, OsdId};
 
 impl Cluster {
-    /// One turn of an OSD, and all that comes of it.
+    /// Runs one turn of an OSD, and all that comes of it.
     fn run(&mut self, osd: OsdId) {
         self.turn(osd);
         self.settle();
     }
 
-    /// What a store says, once it knows. Whoever asks later than at once may need a store that
+    /// Returns a store's answer, once it knows. A question that comes later than at once may need a store that
     /// [remembers](Cluster::remember).
     pub fn ready<T>(&mut self, osd: OsdId, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
         for _ in 0..100 {
@@ -43,7 +43,7 @@ impl Cluster {
         self.shard(osd).drop_block_cache();
     }
 
-    /// The same of all stores.
+    /// Brings all that the stores know to their devices, as [`put_on_device`](Cluster::put_on_device) does.
     pub fn put_on_devices(&mut self) {
         (0..self.nodes.len() as i32).for_each(|osd| self.put_on_device(OsdId(osd)));
     }
@@ -61,7 +61,7 @@ impl Cluster {
         self.damage_metadata_with(osd, b"");
     }
 
-    /// The same of the leaves in which `text` is.
+    /// Brings all that a store knows to its device, forgets it, and flips a bit in every leaf that holds `text`.
     pub fn damage_metadata_with(&mut self, osd: OsdId, text: &[u8]) {
         self.store(osd).set_memory(Memory { page_bytes: 0, onode_bytes: 0, overlay_bytes: 1 << 20 });
         self.put_on_device(osd);
