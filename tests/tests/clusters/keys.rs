@@ -1,6 +1,6 @@
 //! A cluster in which clients and daemons prove by keys who they are.
 
-use cluster_tests::{TestCluster, binary, clients_are_here, run, wait_until};
+use cluster_tests::{TestCluster, binary, clients_are_here, python, run, wait_until};
 use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -49,6 +49,26 @@ fn clients_and_daemons_prove_who_they_are() {
     assert!(run(cluster.command("rbd", &["info", "other/image"]), LIMIT).ok().contains("64 MiB"));
     a_purged_osd_does_not_come_back(&cluster);
     no_log_has_a_key(&cluster);
+}
+
+/// Clients with 31 capabilities do 18 operations at four places each. A real Ceph gave the recorded answers.
+#[test]
+fn capabilities_at_osds_are_those_of_a_ceph() {
+    if !clients_are_here(&["ceph", "python3-rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_with_keys("capabilities", 3, 1);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/capabilities.py");
+    let keyrings = cluster.scratch("keyrings");
+    std::fs::create_dir_all(&keyrings).expect("a folder");
+    let conf = text(&cluster.conf());
+    let found = run(cluster.command(python(), &[script, &conf, &text(&keyrings)]), Duration::from_secs(120)).ok();
+    let recorded = include_str!("../../recorded/capabilities.txt");
+    assert_eq!(recorded.lines().count(), 124);
+    for (found, recorded) in found.lines().zip(recorded.lines()) {
+        assert_eq!(found, recorded);
+    }
+    assert_eq!(found.lines().count(), recorded.lines().count());
 }
 
 #[test]
