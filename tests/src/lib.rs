@@ -27,5 +27,5 @@ pub use guest::{Guest, Kernel};
 pub use host::{Host, Switch, hosts_can_be_made};
 pub use journal::Journal;
 pub use rados_bench::{check_benched, write_benched};
-pub use recorded::{assert_same_lines, said_by_ceph};
+pub use recorded::{assert_same_lines, recorded_of_ceph, said_by_ceph};
 pub use streams::{Commands, Writer, wait_for_quorum};

@@ -12,7 +12,7 @@
 //! A value may stand in quotes; `\` at the end of a line continues it. Where an option appears twice, the later line
 //! wins, and the narrower section wins over the wider.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use wire::basic::AuthName;
 
@@ -125,6 +125,14 @@ impl ConfFile {
     /// The value of option `key` for `who`, with variables expanded. Spaces, `_` and `-` in `key` mean the same.
     pub fn get(&self, who: &Who, key: &str) -> Option<String> {
         self.expanded(who, key, 0)
+    }
+
+    /// Names of all options that are set for `who`, ordered, with `_` between words.
+    pub fn keys(&self, who: &Who) -> Vec<&str> {
+        let sections = [who.to_string(), who.kind.clone(), "global".to_owned()];
+        let found = sections.iter().filter_map(|section| self.sections.get(section));
+        let keys: BTreeSet<&str> = found.flat_map(|options| options.keys().map(String::as_str)).collect();
+        keys.into_iter().collect()
     }
 
     /// Like [`ConfFile::get`], for options that must be there.
@@ -240,6 +248,8 @@ mod tests {
              [client.admin]\nlog file = /l/$name.$type ${id}x \\\n tail\n",
         );
         assert_eq!(conf.get(&Who::new("client", "x"), "mon-host").as_deref(), Some("a"));
+        assert_eq!(conf.keys(&Who::new("osd", "3")), ["mon_host", "osd_data"]);
+        assert_eq!(conf.keys(&Who::new("client", "admin")), ["log_file", "mon_host", "osd_data"]);
         assert_eq!(conf.get(&Who::new("osd", "1"), "osd data").as_deref(), Some("/o/1"));
         assert_eq!(conf.get(&Who::new("osd", "3"), "osd_data").as_deref(), Some("/three"));
         assert_eq!(conf.get(&Who::new("mon", "a"), "osd_data").as_deref(), Some("/g"));

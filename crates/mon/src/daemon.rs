@@ -10,6 +10,7 @@ use crate::state::{MANAGER_GID, MONITORS, MonState};
 use crate::update::Update;
 use auth::keyring::{Entry, Keyring, KeyringError, parse_entity};
 use auth::{ClientPolicy, Key, ServerPolicies};
+use control::Settings;
 use raft::{Membership, ServerId, Snapshot, Stored};
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -46,6 +47,10 @@ pub struct MonOptions {
     pub metadata: BTreeMap<String, String>,
     /// Proofs that it asks for, of those who connect and of other monitors; `None`: nobody proves anything.
     pub auth: Option<(ServerPolicies, ClientPolicy)>,
+    /// Options that it starts with. [`new_settings`](crate::monitor::own_commands::new_settings) makes them.
+    pub settings: Settings,
+    /// Where programs on this machine may ask the monitor. `None`: nowhere.
+    pub admin_socket: Option<PathBuf>,
 }
 
 /// Reasons why a monitor does not run.
@@ -265,8 +270,9 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
         }
         None => None,
     };
+    member.set_settings(options.settings.clone());
     let manager = ManagerEndpoint { messenger: manager_messenger, listener: manager_listener };
-    let doors = Doors { listeners, manager, proofs };
+    let doors = Doors { listeners, manager, proofs, admin_socket: options.admin_socket };
     driver::run(member, start, messenger, Box::new(log), doors, shutdown).await?;
     info!("mon.{name} has stopped");
     Ok(())

@@ -10,11 +10,13 @@ use crate::log::{LogError, MemberLog};
 use crate::member::{Action, Input, MANAGER_SESSIONS, Member};
 use crate::monitor::Now;
 use bytes::Bytes;
+use control::{AdminSocket, Question};
 use raft::{Persist, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,9 +63,12 @@ pub struct Doors {
     pub manager: ManagerEndpoint,
     /// `None`: nobody proves anything.
     pub proofs: Option<Proofs>,
+    pub admin_socket: Option<PathBuf>,
 }
 
 enum Event {
+    /// By the admin socket.
+    Asked(Question),
     Accepted(Role, TcpStream, SocketAddr),
     Dialled(ConnId, std::io::Result<TcpStream>),
     Received(ConnId, Bytes),
@@ -111,7 +116,8 @@ pub async fn run(
     let (events_tx, events) = mpsc::channel(EVENTS_MAX);
     let (commits_tx, commits) = mpsc::unbounded_channel();
     let (orders, log_thread) = start_log_thread(log, commits_tx);
-    let Doors { listeners, manager, proofs } = doors;
+    let Doors { listeners, manager, proofs, admin_socket } = doors;
+    let _admin_socket = admin_socket.and_then(|path| open_admin_socket(&path, events_tx.clone()));
     let mut acceptors = Vec::new();
     for listener in listeners {
         acceptors.push(tokio::spawn(accept(Role::Monitor, listener, events_tx.clone())));
@@ -141,6 +147,13 @@ pub async fn run(
         error!("the log's thread has panicked");
     }
     result
+}
+
+/// Opens the admin socket. A monitor goes on without one, as a Ceph's does.
+fn open_admin_socket(path: &Path, events: mpsc::Sender<Event>) -> Option<AdminSocket> {
+    // The threads of the socket may wait for room in the queue; their clients wait with them.
+    let ask = move |question| drop(events.blocking_send(Event::Asked(question)));
+    AdminSocket::open(path, ask).inspect_err(|e| error!("no admin socket at {}: {e}", path.display())).ok()
 }
 
 /// Returns the time since `start`, and the wall clock.
@@ -203,6 +216,10 @@ impl Owner {
                 Some(Event::LogFailed(e)) => return Err(e.into()),
                 Some(Event::Persisted(ticket)) => {
                     self.member.handle(at, Input::Persisted(ticket), &mut self.actions);
+                }
+                Some(Event::Asked((line, answers))) => {
+                    // The thread that asks may have given up.
+                    drop(answers.try_send(self.member.told(at, &line)));
                 }
                 Some(Event::Accepted(role, stream, peer)) => self.accepted(role, stream, peer),
                 Some(Event::Dialled(conn, result)) => self.dialled(conn, result),

@@ -43,6 +43,12 @@ impl Party {
         Party::new(name, Standing::Claimed, Granted::Everything)
     }
 
+    /// The administrator of this machine, who may open the admin socket: it may do everything.
+    pub fn local_administrator() -> Party {
+        let name = AuthName::new(EntityType::CLIENT, "admin");
+        Party::new(&name, Standing::Proven, Granted::Everything)
+    }
+
     /// A party that was not accepted: it may do nothing.
     pub fn unknown(name: &AuthName) -> Party {
         Party::new(name, Standing::Unknown, Granted::Text(String::new()))

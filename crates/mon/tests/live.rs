@@ -127,6 +127,8 @@ impl Cluster {
 
     fn start(&mut self) {
         let options = MonOptions {
+            settings: mon::monitor::own_commands::new_settings("a"),
+            admin_socket: None,
             name: "a".to_owned(),
             data: self.folder.0.clone(),
             bind: Vec::new(),
@@ -302,6 +304,8 @@ fn a_store_is_made_once_and_belongs_to_one_name() {
     assert!(again.to_string().contains("already holds"), "{again}");
     cluster.stop();
     let options = MonOptions {
+        settings: mon::monitor::own_commands::new_settings("a"),
+        admin_socket: None,
         name: "b".to_owned(),
         data: cluster.folder.0.clone(),
         bind: Vec::new(),
@@ -372,6 +376,8 @@ fn monitors_know_each_other_by_the_key_that_they_share() {
         mkfs_to_join(&data, FSID, name, Some(key)).unwrap();
         let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         Running::start(MonOptions {
+            settings: mon::monitor::own_commands::new_settings(name),
+            admin_socket: None,
             name: name.to_owned(),
             data,
             bind: vec![addr],

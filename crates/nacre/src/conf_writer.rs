@@ -47,6 +47,8 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
         line("ms mon client mode = crc".into());
         line(format!("keyring = {}", path(layout.keyring())));
     }
+    // The daemons' admin sockets lie there. The names tell daemons from clients, which make sockets, too.
+    line(format!("run dir = {}", path(layout.run_dir())));
     // Ceph's clients leave a monitor that is silent for so long; without these for 30 s, asked every 10 s.
     line("mon client ping interval = 2".into());
     line("mon client ping timeout = 5".into());

@@ -1,7 +1,7 @@
 //! `nacre mon` and `nacre osd`: the daemons.
 
 use crate::conf_writer::random_bytes;
-use crate::osd_daemon::{bind_address, monitors};
+use crate::osd_daemon::{admin_socket, bind_address, monitors};
 use crate::{cli, descriptors, machine};
 use anyhow::{Context, Result, bail};
 use auth::Key;
@@ -113,15 +113,39 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
     }
     let bind = addr.filter(|addr| addr.port() != 0).into_iter().collect();
     let peers = monitors(&settings).unwrap_or_default();
+    let own = monitor_options(&settings, &options.id);
     let login = DaemonLogin::from_file(&settings.conf, &settings.who)?;
-    let auth = login.map(|login| (login.accept, login.connect));
-    let mon_options =
-        mon::MonOptions { name: options.id.clone(), data, bind, peers, metadata: monitor_metadata(), auth };
+    let mon_options = mon::MonOptions {
+        name: options.id.clone(),
+        data,
+        bind,
+        peers,
+        metadata: monitor_metadata(),
+        auth: login.map(|login| (login.accept, login.connect)),
+        admin_socket: admin_socket(&own),
+        settings: own,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = asked_to_stop()?;
         Ok(mon::run(mon_options, stop).await?)
     })
+}
+
+/// The options of the monitor `id`: of its `ceph.conf` those that it reads from there.
+fn monitor_options(settings: &Settings<'_>, id: &str) -> control::Settings {
+    let mut own = mon::monitor::own_commands::new_settings(id);
+    let is_read = |name: &str| {
+        let found = mon::options::find(name).map(|option| mon::options::use_of(option.name));
+        matches!(found, Some(mon::options::Use::Conf { .. }))
+    };
+    for name in settings.conf.keys(&settings.who).into_iter().filter(|name| is_read(name)) {
+        let text = settings.conf.get(&settings.who, name).unwrap_or_default();
+        if let Err(why) = own.from_file(name, &text) {
+            tracing::warn!("{}: option '{name}': '{text}' is passed over: {why}", settings.conf.path().display());
+        }
+    }
+    own
 }
 
 /// How long a monitor that is taken for lost may take to answer.

@@ -117,6 +117,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
     });
     let kept_ops = kept_ops.transpose()?;
     let devices = devices(settings)?;
+    let options = options(settings, id);
     Ok(OsdConfig {
         id,
         fsid: fsid.parse().map_err(|e| anyhow!("'fsid': {e}"))?,
@@ -139,7 +140,29 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         unix_zero: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         kept_ops_per_second: kept_ops.unwrap_or(osd::KEPT_OPS_PER_SECOND),
         login: None,
+        admin_socket: admin_socket(&options),
+        settings: options,
     })
+}
+
+/// The OSD's options, with those of its `ceph.conf`.
+fn options(settings: &Settings<'_>, id: OsdId) -> osd::Settings {
+    let mut options = osd::new_settings(id);
+    let memory = osd::default_memory_bytes(machine_memory_bytes());
+    options.set_default("osd_memory_target", memory.to_string());
+    for name in settings.conf.keys(&settings.who) {
+        let text = settings.conf.get(&settings.who, name).unwrap_or_default();
+        if let Err(why) = options.from_file(name, &text) {
+            tracing::warn!("{}: option '{name}': '{text}' is passed over: {why}", settings.conf.path().display());
+        }
+    }
+    options
+}
+
+/// The path of a daemon's admin socket; an empty option means none.
+pub fn admin_socket(options: &osd::Settings) -> Option<PathBuf> {
+    let path = options.find("admin_socket").map(|option| options.get(option)).unwrap_or_default();
+    (!path.is_empty()).then(|| PathBuf::from(path))
 }
 
 /// The OSD's description of its machine and the drives under its store.

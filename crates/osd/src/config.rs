@@ -1,8 +1,10 @@
 //! Configuration that an OSD gets at its start.
 
 use crate::{Credentials, MemoryShares, StorePaths};
+use control::Settings;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
@@ -43,10 +45,41 @@ pub struct OsdConfig {
     pub kept_ops_per_second: u32,
     /// Proofs that it asks for, and its own; `None`: nobody proves anything.
     pub login: Option<Credentials>,
+    /// Options, with those that `ceph.conf` has. [`crate::new_settings`] makes them.
+    pub settings: Settings,
+    /// Where programs on this machine may ask the OSD. `None`: nowhere.
+    pub admin_socket: Option<PathBuf>,
 }
 
 impl OsdConfig {
     pub(crate) fn memory(&self) -> MemoryShares {
         MemoryShares::of(self.memory_bytes)
+    }
+}
+
+/// The configuration of an OSD in tests.
+#[cfg(test)]
+pub(crate) fn sample_config(devices: StorePaths) -> OsdConfig {
+    let any = "127.0.0.1:0".parse().unwrap();
+    OsdConfig {
+        id: OsdId(3),
+        fsid: Fsid([1; 16]),
+        devices,
+        public_bind: any,
+        cluster_bind: any,
+        public_advertise: None,
+        cluster_advertise: None,
+        monitors: Vec::new(),
+        location: Default::default(),
+        device_class: "ssd".to_owned(),
+        machine: Default::default(),
+        memory_bytes: 64 << 20,
+        check_period: pg::CHECK_PERIOD,
+        scrub_period: pg::LIGHT_SCRUB_PERIOD,
+        unix_zero: Default::default(),
+        kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
+        login: None,
+        settings: crate::new_settings(OsdId(3)),
+        admin_socket: None,
     }
 }

@@ -12,7 +12,7 @@
 
 mod beacon;
 mod clock_watch;
-mod command;
+mod commands;
 mod config;
 mod connection_shares;
 mod device_files;
@@ -26,10 +26,8 @@ mod mkfs_target;
 mod monitor;
 mod occupant;
 pub mod offline;
-mod op_dump;
 mod osd;
 mod peers;
-mod pg_command;
 mod proofs;
 mod pulse_watch;
 mod receiving;
@@ -40,7 +38,9 @@ mod shards;
 mod store_holder;
 mod store_paths;
 
+pub use commands::new_settings;
 pub use config::OsdConfig;
+pub use control::Settings;
 pub use memory_shares::{MEMORY_BYTES_MIN, MemoryShares, default_memory_bytes};
 pub use mkfs::{MkfsError, mkfs, mkfs_over};
 pub use occupant::Occupant;

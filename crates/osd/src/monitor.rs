@@ -72,11 +72,15 @@ impl MonitorLink {
         }
     }
 
-    /// Subscribes to the monitor map and to OSD maps from epoch `from` on. 0: the newest map, whole, and all that
-    /// follow.
+    /// Subscribes to the monitor map, to this OSD's options, and to OSD maps from epoch `from` on. 0: the newest map,
+    /// whole, and all that follow.
     pub fn subscribe(&self, messenger: &mut Messenger, from: Epoch) {
         let start = |start: u64| Subscription { start, onetime: false };
-        let what = [("osdmap".to_owned(), start(from.0.into())), ("monmap".to_owned(), start(0))];
+        let what = [
+            ("osdmap".to_owned(), start(from.0.into())),
+            ("monmap".to_owned(), start(0)),
+            ("config".to_owned(), start(0)),
+        ];
         let what = what.into_iter().collect();
         self.send(messenger, MonSubscribe { what, hostname: String::new() }.seal(0, Target::default()));
     }

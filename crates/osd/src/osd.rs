@@ -1,5 +1,7 @@
 //! The reactor's handler of an OSD.
 
+mod commanding;
+mod from_monitor;
 mod handing_over;
 mod metadata;
 mod proving;
@@ -7,6 +9,7 @@ mod proving;
 use crate::OsdConfig;
 use crate::beacon;
 use crate::clock_watch::ClockWatch;
+use crate::commands::Asker;
 use crate::connection_shares::ConnectionShares;
 use crate::device_files::DeviceFiles;
 use crate::failure::{Failure, NotReady, StorePlace};
@@ -19,6 +22,7 @@ use crate::peers::Peers;
 use crate::run::Stop;
 use crate::shard_making::{limits, make_shard, ready_store, store_memory};
 use crate::shards::{Division, Others, ToWorker};
+use commanding::Commands;
 use metadata::metadata;
 use osdmap::OsdState;
 use pg::Shard;
@@ -33,8 +37,7 @@ use store::{IoDone, IoId, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
 use wire::messages::{self, Command, Ping, kind_name};
 use wire::msgr::{self, Config, Messenger, SessionId};
-use wire::nacre::mon::{OsdBoot, OsdFailure, OsdGoingDown, OsdRefused};
-use wire::nacre::{FIRST_KIND, kind};
+use wire::nacre::mon::{OsdBoot, OsdFailure, OsdGoingDown};
 use wire::{DecodeError, EntityAddrVec, Envelope, Message, Target};
 
 /// Numbers of timers.
@@ -93,6 +96,7 @@ struct Running {
     /// Value of [`Limits::message_bytes`].
     message_bytes: usize,
     clock_watch: ClockWatch,
+    commands: Commands,
 }
 
 /// One OSD in one reactor: its first shard, and all work that concerns the OSD as a whole.
@@ -316,6 +320,7 @@ impl Osd {
             disk_wait: DiskWait::default(),
             message_bytes: self.limits.message_bytes,
             clock_watch: ClockWatch::default(),
+            commands: Commands::new(self.config.clone()),
         }));
         self.stop.opened();
         self.tick(io);
@@ -529,7 +534,10 @@ impl Running {
         let outcome = match envelope.header.kind {
             messages::OsdOp::TYPE => self.client_op(session, envelope, began),
             Command::TYPE if !self.may_command(session) => self.refuse_command(session, envelope),
-            Command::TYPE => Command::open(envelope).map(|command| self.command(io, session, envelope, &command)),
+            Command::TYPE => Command::open(envelope).map(|command| {
+                let asker = Asker::Client { session, tid: envelope.header.tid };
+                self.command(io, asker, command.cmd.first().map(String::as_str).unwrap_or_default());
+            }),
             Ping::TYPE => {
                 let pong = Ping { status: None }.seal(envelope.header.tid, Target::default());
                 self.public.messenger.send(session, pong);
@@ -558,37 +566,6 @@ impl Running {
         self.others.forget_early(session);
         self.others.tell_all(|| ToWorker::ClientClosed { session });
         self.shard.client_closed(session);
-    }
-
-    fn monitor_message(&mut self, envelope: &Envelope) {
-        let outcome = match envelope.header.kind {
-            messages::OsdMap::TYPE => messages::OsdMap::open(envelope).map(|maps| self.maps_came(maps)),
-            messages::MonMap::TYPE => messages::MonMap::open(envelope).and_then(|message| {
-                let map: osdmap::MonMap = wire::Decode::from_slice(&message.map)?;
-                self.monitor.are_now(map.by_rank().map(|mon| mon.addrs.clone()).collect());
-                Ok(())
-            }),
-            kind::OSD_REFUSED => OsdRefused::open(envelope).map(|refused| {
-                if self.refused.as_ref() != Some(&refused.reason) {
-                    tracing::error!("the monitors do not let {} serve: {}", refused.osd, refused.reason);
-                    self.refused = Some(refused.reason);
-                }
-            }),
-            kind::OSD_GOING_DOWN_ACK => {
-                if let Some(leaving) = &mut self.leaving {
-                    leaving.acknowledged();
-                }
-                Ok(())
-            }
-            own if own >= FIRST_KIND => {
-                self.others.tell_all(|| ToWorker::FromMonitor(envelope.clone()));
-                self.shard.monitor_message(envelope)
-            }
-            _ => Ok(()),
-        };
-        if let Err(e) = outcome {
-            tracing::error!(kind = kind_name(envelope.header.kind), "malformed message from a monitor: {e}");
-        }
     }
 
     fn cluster_event(&mut self, event: msgr::Output) {
@@ -725,6 +702,10 @@ impl<I: Io> Handler<I> for Osd {
         run.pump_links(io);
         // The workers begin while this shard does its own part.
         run.others.flush();
+        for (line, answers) in self.stop.take_questions() {
+            run.command(io, Asker::Socket(answers), &line);
+        }
+        run.commands_go_on(io);
         run.maps_go_on();
         if std::mem::take(&mut run.map_is_new) {
             run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, self.heartbeats.as_ref(), now);
@@ -772,7 +753,8 @@ impl<I: Io> Handler<I> for Osd {
         }
         let messengers = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake()];
         let store_work = run.shard.store().wants_turn().then_some(now);
-        let wakes = messengers.into_iter().chain([Some(beacon_at), run.shard.next_wake(), store_work]);
+        let wakes =
+            messengers.into_iter().chain([Some(beacon_at), run.shard.next_wake(), store_work, run.commands.wake()]);
         if let Some(at) = wakes.flatten().min() {
             io.set_timer(at.max(now + Duration::from_millis(1)), MESSENGERS);
         }

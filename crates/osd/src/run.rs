@@ -8,7 +8,9 @@ use crate::shards::thread::WorkerThread;
 use crate::store_holder::once_free;
 use crate::{Division, MEMORY_BYTES_MIN, Osd, OsdConfig};
 use anyhow::Context;
+use control::{AdminSocket, Question};
 use reactor::{Reactor, Waker};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use stdx::BootClock;
@@ -21,6 +23,8 @@ pub struct Stop {
     failure: Arc<Mutex<Option<String>>>,
     by_operator: Arc<AtomicBool>,
     waker: Waker,
+    /// Questions of the admin socket. Each client of the socket has one at a time.
+    questions: Arc<Mutex<Vec<Question>>>,
 }
 
 impl Stop {
@@ -31,6 +35,7 @@ impl Stop {
             failure: Arc::default(),
             by_operator: Arc::default(),
             waker: Waker::new()?,
+            questions: Arc::default(),
         })
     }
 
@@ -43,6 +48,17 @@ impl Stop {
     /// Wakes the OSD's loop to look at facts that others have told it.
     pub(crate) fn wake(&self) {
         self.waker.wake();
+    }
+
+    /// Hands a question of the admin socket to the OSD's loop.
+    fn ask(&self, question: Question) {
+        self.questions.lock().expect("nobody panics while holding it").push(question);
+        self.waker.wake();
+    }
+
+    /// Takes the questions that have come by the admin socket.
+    pub(crate) fn take_questions(&self) -> Vec<Question> {
+        std::mem::take(&mut *self.questions.lock().expect("nobody panics while holding it"))
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
@@ -114,12 +130,20 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let heartbeats = heartbeats.with_context(|| format!("{id} cannot answer heartbeats"))?;
     osd.set_others(Others::new(workers));
     osd.set_heartbeats(heartbeats.board().clone(), heartbeats.addrs().clone());
+    let admin_socket = config.admin_socket.as_deref().and_then(|path| open_admin_socket(path, &stop));
     reactor.run(&mut osd)?;
-    drop((osd, heartbeats));
+    drop((admin_socket, osd, heartbeats));
     match stop.failure() {
         Some(reason) => Err(anyhow::anyhow!(reason)),
         None => Ok(()),
     }
+}
+
+/// Opens the admin socket. An OSD goes on without one, as a Ceph's does.
+fn open_admin_socket(path: &Path, stop: &Stop) -> Option<AdminSocket> {
+    let asked = stop.clone();
+    let opened = AdminSocket::open(path, move |question| asked.ask(question));
+    opened.inspect_err(|e| tracing::error!("no admin socket at {}: {e}", path.display())).ok()
 }
 
 /// One shard's part of the OSD's resources.

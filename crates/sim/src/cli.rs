@@ -38,6 +38,9 @@ pub struct SimOptions {
     /// Data and parity shards, as in 2+1, of an erasure-coded pool. [default: none, 2+1 or 2+2, by the seed]
     #[arg(long, value_name = "K+M", value_parser = coding, conflicts_with = "copies")]
     pub coded: Option<(u8, u8)>,
+    /// Clients overwrite parts of objects in the erasure-coded pool. [default: by the seed]
+    #[arg(long, conflicts_with = "copies")]
+    pub overwrites: bool,
     /// Shards of each OSD: 1, 2, 4, 8 or 16. [default: 1, 2 or 4, by the seed]
     #[arg(long, value_name = "N", value_parser = osd::parse_shards)]
     pub shards: Option<usize>,
@@ -110,6 +113,7 @@ impl SimOptions {
             osds: self.osds.map(usize::from),
             copies: self.copies,
             coding: self.coded,
+            overwrites: self.overwrites,
             shards: self.shards,
             mixes: self.faults.clone(),
         }
@@ -292,6 +296,7 @@ mod tests {
             osds: Some(7),
             copies: Some(2),
             coding: None,
+            overwrites: false,
             shards: Some(4),
             mixes: vec![Mix::Clocks, Mix::LongAbsences],
         };

@@ -32,11 +32,12 @@ pub const POOL: &str = "sim";
 pub enum Purpose {
     /// Makes the pool, then gives the commands that it is told to give.
     Operate,
-    /// Makes an erasure-coded pool with `k` data and `m` parity shards, then gives the commands that it is told to
-    /// give.
+    /// Makes an erasure-coded pool with `k` data and `m` parity shards, in which parts of objects may be overwritten if
+    /// `overwrites` is set, then gives the commands that it is told to give.
     OperateCoded {
         k: u8,
         m: u8,
+        overwrites: bool,
     },
     Work(Workload),
     /// Asks monitors one question at a time.
@@ -97,6 +98,8 @@ pub struct ClientProcess {
     history: Vec<Operation>,
     /// Monitor commands that wait for the answer to the one before; `is_commanding`: that answer has not come yet.
     commands: VecDeque<(String, Completion)>,
+    /// Commands that make the pool, one after the other.
+    preparations: VecDeque<String>,
     is_commanding: bool,
     in_flight: usize,
     /// If true, the client asks for nothing more before it gets an answer.
@@ -145,6 +148,7 @@ impl ClientProcess {
             unanswered: BTreeMap::new(),
             history: Vec::new(),
             commands: VecDeque::new(),
+            preparations: VecDeque::new(),
             is_commanding: false,
             in_flight: 0,
             waits: false,
@@ -153,12 +157,21 @@ impl ClientProcess {
             wrong: None,
         };
         process.objecter.start(&mut process.port.messenger, io.now());
-        if let Purpose::OperateCoded { k, m } = process.purpose {
+        if let Purpose::OperateCoded { k, m, overwrites } = process.purpose {
             let words = format!("\"k={k}\", \"m={m}\", \"plugin=isa\"");
-            let json = format!(
+            let profile = format!(
                 "{{\"prefix\": \"osd erasure-code-profile set\", \"name\": \"coding\", \"profile\": [{words}]}}"
             );
-            process.command(io, json);
+            let pool = format!(
+                "{{\"prefix\": \"osd pool create\", \"pool\": \"{POOL}\", \"pool_type\": \"erasure\", \
+                 \"erasure_code_profile\": \"coding\"}}"
+            );
+            let flag = format!(
+                "{{\"prefix\": \"osd pool set\", \"pool\": \"{POOL}\", \"var\": \"allow_ec_overwrites\", \
+                 \"val\": \"true\"}}"
+            );
+            process.preparations = [pool].into_iter().chain(overwrites.then_some(flag)).collect();
+            process.command(io, profile);
         }
         if let Purpose::Operate = process.purpose {
             let (op, name) = (PoolOpKind::CREATE, POOL.to_owned());
@@ -375,19 +388,10 @@ impl ClientProcess {
             if reply.result < 0 && !may_try_again && !is_gone {
                 self.wrong.get_or_insert(format!("command {json} fails: {} {}", reply.result, reply.status));
             }
-            if let Purpose::OperateCoded { .. } = self.purpose
-                && !self.is_done
-            {
-                // The profile is made first, then the pool.
-                match json.contains("erasure-code-profile") {
-                    true => self.command(
-                        io,
-                        format!(
-                            "{{\"prefix\": \"osd pool create\", \"pool\": \"{POOL}\", \"pool_type\": \"erasure\", \
-                             \"erasure_code_profile\": \"coding\"}}"
-                        ),
-                    ),
-                    false => self.is_done = true,
+            if matches!(self.purpose, Purpose::OperateCoded { .. }) && !self.is_done {
+                match self.preparations.pop_front() {
+                    Some(json) => self.command(io, json),
+                    None => self.is_done = true,
                 }
             }
             return;

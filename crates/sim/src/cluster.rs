@@ -334,6 +334,8 @@ impl Cluster {
             unix_zero: Duration::from_secs(1_700_000_000) + self.world.now(),
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
             login: self.keys.as_ref().map(|keys| keys.of_osd(osd)),
+            settings: osd::new_settings(OsdId(osd as i32)),
+            admin_socket: None,
         }
     }
 

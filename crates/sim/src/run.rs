@@ -432,7 +432,7 @@ impl Run {
             self.let_clocks_drift();
         }
         self.operator = self.cluster.add_client(match self.setup.coding {
-            Some((k, m)) => Purpose::OperateCoded { k, m },
+            Some((k, m)) => Purpose::OperateCoded { k, m, overwrites: self.setup.overwrites },
             None => Purpose::Operate,
         });
         self.wait_for_client("making the pool", self.operator)?;
@@ -442,7 +442,7 @@ impl Run {
         }
         if self.objects.ballast > 0 {
             let mut left = fill(&mut self.rng, self.objects);
-            if self.setup.coding.is_some() {
+            if self.setup.coding.is_some() && !self.setup.overwrites {
                 without_omap(&mut left);
             }
             let filler = self.cluster.add_client(Purpose::Script { left, list: false });
@@ -557,9 +557,12 @@ impl Run {
         let pause_max = lasts * Workload::REQUESTS_PER_PAUSE_MAX / requests;
         let workload = Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max, self.objects);
         let workload = match self.setup.coding {
-            Some(_) => workload.coded(),
-            None if self.setup.asks_for_more() => workload.with_calls(),
+            Some(_) => workload.coded(self.setup.overwrites),
             None => workload,
+        };
+        let workload = match self.setup.coding.is_none() || self.setup.overwrites {
+            true if self.setup.asks_for_more() => workload.with_calls(),
+            _ => workload,
         };
         let workload = if self.setup.versions { workload.with_versions() } else { workload };
         let workload = match self.setup.balanced {

@@ -100,6 +100,12 @@ pub const TWICE_SEEDS: u64 = 1 << 61;
 pub const KEY_SEEDS: u64 = 1 << 63;
 /// From this seed of the swarm on, so it is in one run in [`NEWER_ONE_IN`].
 const KEY_SWARM_FROM: u64 = 18_000_000_000;
+/// Bit of a small run's seed, with one that makes its pool erasure-coded: clients overwrite parts of objects there.
+pub const OVERWRITE_SEEDS: u64 = 1 << 62;
+/// From this seed of the swarm on, clients overwrite parts of objects in one erasure-coded pool in
+/// [`OVERWRITES_ONE_IN`], some of which have snapshots.
+const OVERWRITE_SWARM_FROM: u64 = 17_958_110_000;
+const OVERWRITES_ONE_IN: u64 = 2;
 /// From this seed of the swarm on, one run in [`NEWER_ONE_IN`] has each of the newer kinds.
 const NEWER_SWARM_FROM: u64 = 17_957_900_000;
 const NEWER_ONE_IN: u64 = 4;
@@ -146,6 +152,8 @@ pub struct Setup {
     pub piece_bytes: Option<u64>,
     /// Clients also copy objects, repeat patterns and set long values.
     pub heavy: bool,
+    /// Clients overwrite parts of objects in an erasure-coded pool.
+    pub overwrites: bool,
     /// An object is lost at the end.
     pub loses: bool,
     /// At the end, but before an object is lost, disks of an OSD turn out to have lied about flushes.
@@ -168,6 +176,7 @@ pub struct Wishes {
     pub osds: Option<usize>,
     pub copies: Option<u8>,
     pub coding: Option<(u8, u8)>,
+    pub overwrites: bool,
     pub shards: Option<usize>,
     pub mixes: Vec<Mix>,
 }
@@ -239,6 +248,7 @@ impl Setup {
             shards: if seed & SHARD_SEEDS != 0 && !loses { 2 << rng.below(2) } else { 1 },
             piece_bytes,
             heavy: seed & HEAVY_SEEDS != 0,
+            overwrites: is_coded && seed & OVERWRITE_SEEDS != 0,
             loses,
             lies: seed & LIE_SEEDS != 0,
             busy: seed & BUSY_SEEDS != 0,
@@ -289,6 +299,7 @@ impl Setup {
             shards: 1,
             piece_bytes: None,
             heavy: seed >= HEAVY_SWARM_FROM && seed.is_multiple_of(2),
+            overwrites: false,
             loses: false,
             lies: false,
             busy: false,
@@ -340,11 +351,20 @@ impl Setup {
                 setup.mixes.retain(|mix| matches!(mix, Mix::Rot | Mix::Quorum));
             }
         }
-        if seed >= KEY_SWARM_FROM && rng.one_in(NEWER_ONE_IN) {
-            setup.keys = true;
-            without_wrong_clocks(&mut setup.mixes);
+        if seed >= OVERWRITE_SWARM_FROM && setup.coding.is_some() {
+            setup.overwrites = rng.one_in(OVERWRITES_ONE_IN);
+            setup.snapshots = setup.overwrites && rng.one_in(SNAPS_ONE_IN);
         }
+        setup.draw_keys(&mut rng);
         setup
+    }
+
+    /// Decides by the seed of a swarm whether all prove who they are.
+    fn draw_keys(&mut self, rng: &mut Rng) {
+        if self.seed >= KEY_SWARM_FROM && rng.one_in(NEWER_ONE_IN) {
+            self.keys = true;
+            without_wrong_clocks(&mut self.mixes);
+        }
     }
 
     pub fn of(seed: u64, wishes: &Wishes) -> Setup {
@@ -357,7 +377,9 @@ impl Setup {
             (setup.copies, setup.coding) = (copies, None);
         }
         setup.coding = wishes.coding.or(setup.coding);
-        setup.snapshots &= setup.coding.is_none() || wishes.small && seed & CODED_SNAP_SEEDS != 0;
+        setup.overwrites = setup.coding.is_some() && (setup.overwrites || wishes.overwrites);
+        let may_both = setup.overwrites || wishes.small && seed & CODED_SNAP_SEEDS != 0;
+        setup.snapshots &= setup.coding.is_none() || may_both;
         setup.merges &= setup.coding.is_none() || wishes.coding.is_none();
         setup.watches &= setup.coding.is_none();
         setup.balanced &= setup.coding.is_none();
@@ -387,6 +409,9 @@ impl Setup {
         }
         if let Some((k, m)) = wishes.coding {
             text += &format!(" --coded {k}+{m}");
+        }
+        if wishes.overwrites {
+            text += " --overwrites";
         }
         if let Some(shards) = wishes.shards {
             text += &format!(" --shards {shards}");

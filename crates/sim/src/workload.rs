@@ -92,7 +92,7 @@ pub fn fill(rng: &mut Rng, objects: Objects) -> VecDeque<(ObjectName, Ask)> {
     objects.map(change).collect()
 }
 
-/// Leaves out everything about omap, which an erasure-coded pool does not take.
+/// Leaves out everything about omap, which an erasure-coded pool without overwrites does not take.
 pub fn without_omap(requests: &mut VecDeque<(ObjectName, Ask)>) {
     for (_, ask) in requests {
         if let Ask::Change(changes) = ask {
@@ -107,8 +107,10 @@ pub struct Workload {
     left: u32,
     pause: RangeInclusive<Duration>,
     objects: Objects,
-    /// The pool is erasure-coded: objects are written as a whole and appended to in stripes, and have no omap.
+    /// The pool is erasure-coded: unless `overwrites` is set, objects are written as a whole and appended to in
+    /// stripes, and have no omap.
     coded: bool,
+    overwrites: bool,
     /// If true, object classes are called.
     calls: bool,
     /// If true, the class `version` is called, too.
@@ -129,6 +131,7 @@ impl Workload {
             pause,
             objects,
             coded: false,
+            overwrites: false,
             calls: false,
             versions: false,
             balanced: None,
@@ -137,7 +140,7 @@ impl Workload {
         }
     }
 
-    /// Adds calls of object classes. A pool must not be erasure-coded for that.
+    /// Adds calls of object classes. A pool that is erasure-coded must take overwrites for that.
     pub fn with_calls(self) -> Workload {
         Workload { calls: true, ..self }
     }
@@ -152,9 +155,9 @@ impl Workload {
         Workload { balanced: Some(Rng::new(seed)), ..self }
     }
 
-    /// Makes the workload one for an erasure-coded pool.
-    pub fn coded(self) -> Workload {
-        Workload { coded: true, ..self }
+    /// Makes the workload one for an erasure-coded pool. `overwrites`: parts of objects may be changed.
+    pub fn coded(self, overwrites: bool) -> Workload {
+        Workload { coded: true, overwrites, ..self }
     }
 
     /// Adds snapshots.
@@ -213,7 +216,7 @@ impl Workload {
             let object = ObjectName { usage: Usage::Log, index: rng.below(logs.into()) as u8 };
             let ask = match rng.one_in(4) {
                 true => Ask::Read,
-                false if self.coded => Ask::Change(vec![Change::Append { words: STRIPE_WORDS }]),
+                false if self.coded && !self.overwrites => Ask::Change(vec![Change::Append { words: STRIPE_WORDS }]),
                 false => Ask::Change(vec![Change::Append { words: 1 + rng.below(3) }]),
             };
             return Some((object, ask));
@@ -262,13 +265,13 @@ impl Workload {
                 let drawn = 1 + self.rng.below(known.unwrap_or(0));
                 vec![Change::CopyOwn { snap: self.lasting(drawn) }]
             }
-            4 if !self.coded => {
+            4 if !self.coded || self.overwrites => {
                 let rng = &mut self.rng;
                 let (at, words, times) = (rng.below(2000), 1 + rng.below(100), 1 + rng.below(30));
                 vec![Change::WriteSame { at, words, times }]
             }
             5 | 6 => vec![Change::SetAttr { attr: LONG_FROM + self.rng.below(3) as u8 }],
-            7 if !self.coded => {
+            7 if !self.coded || self.overwrites => {
                 let rng = &mut self.rng;
                 let keys = (0..1 + rng.below(4)).map(|_| LONG_FROM + rng.below(5) as u8).collect();
                 vec![Change::OmapSet { keys }]
@@ -328,7 +331,7 @@ impl Workload {
             0 => 512 * rng.below(4),
             _ => rng.below(2000),
         };
-        if self.coded {
+        if self.coded && !self.overwrites {
             return match rng.below(20) {
                 0..=5 => Change::WriteFull { words },
                 6..=9 => Change::AppendStripe { words },

@@ -66,7 +66,7 @@ impl Pool<'_> {
     }
 }
 
-fn osd_command(cluster: &TestCluster, osd: &str) -> Command {
+pub(crate) fn osd_command(cluster: &TestCluster, osd: &str) -> Command {
     let mut command = Command::new(binary());
     command.args(["osd", "--id", osd, "--conf"]).arg(cluster.conf());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -88,7 +88,7 @@ fn start_osd(cluster: &TestCluster, osd: &str) -> Killed {
     child
 }
 
-fn kill_osd(cluster: &TestCluster, osd: &str) {
+pub(crate) fn kill_osd(cluster: &TestCluster, osd: &str) {
     cluster.signal(&format!("osd.{osd}"), Signal::KILL);
     let started = Instant::now();
     while cluster.ceph_json(&["osd", "info", osd])["up"].as_u64() != Some(0) {

@@ -44,7 +44,6 @@ fn clients_and_daemons_prove_who_they_are() {
         assert!(std::fs::read(&to).expect("it came") == std::fs::read(&from).expect("it is there"));
     }
     clients_write_on_while_daemons_are_killed(&cluster);
-    cluster.ceph(&["osd", "pool", "application", "enable", "other", "rbd"]).ok();
     run(cluster.command("rbd", &["create", "other/image", "--size", "64M"]), LIMIT).ok();
     assert!(run(cluster.command("rbd", &["info", "other/image"]), LIMIT).ok().contains("64 MiB"));
     a_purged_osd_does_not_come_back(&cluster);

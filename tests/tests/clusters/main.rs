@@ -43,5 +43,6 @@ mod shards;
 mod snapshots;
 mod space;
 mod store_cli;
+mod tell;
 mod watch;
 mod why;

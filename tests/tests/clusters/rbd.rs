@@ -1,14 +1,30 @@
 //! Block images: librbd and the command `rbd` do on Nacre what they do on Ceph.
 
-use cluster_tests::{Pattern, TestCluster, assert_same_lines, clients_are_here, python, said_by_ceph};
+use crate::erasure::{kill_osd, osd_command};
+use cluster_tests::{
+    Killed, Pattern, TestCluster, assert_same_bytes, assert_same_lines, clients_are_here, python, recorded_of_ceph,
+    said_by_ceph,
+};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(400);
 
-/// Runs a script on Nacre and compares what it says, more than `lines` lines, with what it says on a Ceph.
-fn check_as_on_ceph(name: &str, script: &str, wants_files: bool, lines: usize) {
-    let run = |cluster: TestCluster| {
-        cluster.ceph(&["osd", "pool", "create", "rbd", "8"]).ok();
+/// A kind of pool in which images lie. A Ceph's are replicated.
+#[derive(Clone, Copy)]
+enum Images {
+    Replicated,
+    /// Two data shards, one parity shard, and no second pool.
+    Coded,
+}
+
+/// Runs a script on Nacre and compares what it says, more than `lines` lines, with what it says on a Ceph under the
+/// name `recorded`.
+fn check_as_on_ceph(images: Images, recorded: &str, script: &str, wants_files: bool, lines: usize) {
+    let run = |cluster: TestCluster, images: Images| {
+        match images {
+            Images::Replicated => drop(cluster.ceph(&["osd", "pool", "create", "rbd", "8"]).ok()),
+            Images::Coded => cluster.make_coded_pool("rbd", 8, 2, 1),
+        }
         // The setting that Nacre begins with: images are cloned without protecting snapshots first.
         cluster.ceph(&["osd", "set-require-min-compat-client", "mimic", "--yes-i-really-mean-it"]).ok();
         cluster.wait_until_clean(LIMIT);
@@ -19,8 +35,13 @@ fn check_as_on_ceph(name: &str, script: &str, wants_files: bool, lines: usize) {
         arguments.extend(wants_files.then(|| files.to_str().expect("plain path")));
         cluster_tests::run(cluster.command(python(), &arguments), LIMIT).ok()
     };
-    let ours = run(TestCluster::start(name, 3));
-    let cephs = said_by_ceph(name, || run(TestCluster::start_ceph(&format!("{name}-ceph"), 3)));
+    let (ours, cephs) = match images {
+        Images::Replicated => {
+            let on_ceph = || run(TestCluster::start_ceph(&format!("{recorded}-ceph"), 3), Images::Replicated);
+            (run(TestCluster::start(recorded, 3), images), said_by_ceph(recorded, on_ceph))
+        }
+        Images::Coded => (run(TestCluster::start(&format!("{recorded}-coded"), 3), images), recorded_of_ceph(recorded)),
+    };
     assert!(ours.lines().count() > lines, "{ours}");
     assert_same_lines(&ours, &cephs, "left Nacre, right Ceph");
 }
@@ -30,7 +51,7 @@ fn librbd_does_what_it_does_on_ceph() {
     if !clients_are_here(&["ceph", "python3-rbd"]) {
         return;
     }
-    check_as_on_ceph("rbd-images", "rbd_images.py", false, 250);
+    check_as_on_ceph(Images::Replicated, "rbd-images", "rbd_images.py", false, 250);
 }
 
 #[test]
@@ -38,7 +59,23 @@ fn commands_do_what_they_do_on_ceph() {
     if !clients_are_here(&["ceph", "rbd"]) {
         return;
     }
-    check_as_on_ceph("rbd-commands", "rbd_commands.py", true, 300);
+    check_as_on_ceph(Images::Replicated, "rbd-commands", "rbd_commands.py", true, 300);
+}
+
+#[test]
+fn librbd_does_on_an_erasure_coded_pool_what_a_ceph_does() {
+    if !clients_are_here(&["ceph", "python3-rbd"]) {
+        return;
+    }
+    check_as_on_ceph(Images::Coded, "rbd-images", "rbd_images.py", false, 250);
+}
+
+#[test]
+fn commands_do_on_an_erasure_coded_pool_what_a_ceph_does() {
+    if !clients_are_here(&["ceph", "rbd"]) {
+        return;
+    }
+    check_as_on_ceph(Images::Coded, "rbd-commands", "rbd_commands.py", true, 300);
 }
 
 /// fio with its own check of every block, then again after all daemons were killed.
@@ -49,6 +86,35 @@ fn what_fio_wrote_into_an_image_it_reads_again() {
     }
     let cluster = TestCluster::start("rbd-fio", 4);
     cluster.make_pool("rbd", 16, 3);
+    fio_reads_what_it_wrote(&cluster);
+}
+
+/// Images that lie wholly on two data and two parity shards hold what fio wrote, too, also when it is computed of the
+/// shards that are left once the OSDs of two are gone.
+#[test]
+fn what_fio_wrote_into_an_erasure_coded_image_it_reads_again() {
+    if !clients_are_here(&["ceph", "rbd", "fio"]) {
+        return;
+    }
+    let cluster = TestCluster::start("rbd-fio-coded", 4);
+    cluster.make_coded_pool("rbd", 16, 2, 2);
+    cluster.ceph(&["osd", "pool", "set", "rbd", "min_size", "2"]).ok();
+    fio_reads_what_it_wrote(&cluster);
+    let files = ["all", "left"].map(|name| cluster.scratch(name));
+    let export = |to: &std::path::Path| rbd(&cluster, &["export", "rbd/mixed", to.to_str().expect("plain path")]);
+    export(&files[0]);
+    let mut started = Vec::new();
+    for gone in [["0", "1"], ["2", "3"]] {
+        gone.iter().for_each(|osd| kill_osd(&cluster, osd));
+        export(&files[1]);
+        assert_same_bytes(&files[0], &files[1]);
+        std::fs::remove_file(&files[1]).expect("it is there");
+        started.extend(gone.map(|osd| Killed(osd_command(&cluster, osd).spawn().expect("nacre runs"))));
+        cluster.wait_until_clean(LIMIT);
+    }
+}
+
+fn fio_reads_what_it_wrote(cluster: &TestCluster) {
     let jobs: [(&str, &[&str]); 4] = [
         ("small", &["--rw=randwrite", "--bs=4k", "--iodepth=16"]),
         ("mixed", &["--rw=randwrite", "--bsrange=512-128k", "--iodepth=8"]),
@@ -57,7 +123,7 @@ fn what_fio_wrote_into_an_image_it_reads_again() {
         ("large", &["--rw=write", "--bs=1m", "--iodepth=8"]),
     ];
     for (name, _) in jobs {
-        rbd(&cluster, &["create", &format!("rbd/{name}"), "--size", "48M", "--object-size", "1M"]);
+        rbd(cluster, &["create", &format!("rbd/{name}"), "--size", "48M", "--object-size", "1M"]);
     }
     let fio = |(name, options): (&str, &[&str]), more: &[&str]| {
         let (image, name) = (format!("--rbdname={name}"), format!("--name={name}"));

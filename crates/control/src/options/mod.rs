@@ -15,7 +15,7 @@ mod uses;
 pub mod value;
 
 pub use describe::typed;
-pub use uses::{Use, honoured, use_of};
+pub use uses::{Use, honoured, honoured_by_osds, use_of};
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -203,14 +203,14 @@ mod tests {
     #[test]
     fn the_documentation_names_each_option_with_an_effect() {
         let text = include_str!("../../../../docs/compatibility.md");
-        for used in honoured() {
+        for used in honoured().chain(honoured_by_osds()) {
             assert!(text.contains(&format!("| `{used}` |")), "docs/compatibility.md lacks {used}");
         }
     }
 
     #[test]
     fn options_with_an_effect_exist_and_their_defaults_are_values() {
-        for used in honoured() {
+        for used in honoured().chain(honoured_by_osds()) {
             let option = find(used).unwrap_or_else(|| panic!("'{used}' is no option"));
             let default = option.default_for(true);
             assert_eq!(value::normalize(option, &default).as_deref(), Ok(default.as_str()), "{used}");

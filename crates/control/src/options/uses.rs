@@ -3,7 +3,7 @@
 /// The effect of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// Monitors act on it, at once.
+    /// Monitors or OSDs act on it, at once.
     Honoured {
         /// The default here, where it is not Ceph's.
         default: Option<&'static str>,
@@ -58,8 +58,22 @@ const HONOURED: &[(&str, Option<&str>, &str)] = &[
     ("target_max_misplaced_ratio", None, "Share of copies that may be on their way at a time"),
 ];
 
+/// Options that OSDs act on while they run: name, default where it is not Ceph's, effect.
+const OF_OSDS: &[(&str, Option<&str>, &str)] = &[
+    ("osd_deep_scrub_interval", None, "Seconds in which an OSD reads everything that it has; 0: never"),
+    ("osd_max_backfills", Some("3"), "Groups that heal at a time on an OSD, as their primary and as a member each"),
+    ("osd_op_complaint_time", None, "Seconds after which an operation without an answer counts in SLOW_OPS"),
+    ("osd_op_history_duration", None, "Seconds for which dump_historic_ops lists an operation"),
+    ("osd_op_history_size", None, "Operations that dump_historic_ops lists"),
+    ("osd_op_history_slow_op_size", None, "Operations that dump_historic_slow_ops lists"),
+    ("osd_op_history_slow_op_threshold", None, "Seconds from which on dump_historic_slow_ops lists an operation"),
+    ("osd_recovery_max_active", None, "Objects of a group that go to one member at a time; 0: 16"),
+    ("osd_scrub_min_interval", None, "Seconds between two light scrubs of a group; 0: never"),
+];
+
 /// Options that daemons read from `ceph.conf`.
 const CONF: &[(&str, &str)] = &[
+    ("admin_socket", "Where programs on its machine ask a daemon (`ceph daemon`); empty: nowhere"),
     ("cluster_addr", "Address of an OSD for other daemons"),
     ("crush_location", "Where a new OSD is put into the hierarchy"),
     ("fsid", "The cluster's id"),
@@ -67,15 +81,13 @@ const CONF: &[(&str, &str)] = &[
     ("mon_data", "Folder of a monitor's store"),
     ("mon_host", "Where the monitors are"),
     ("osd_data", "Folder of an OSD's store"),
-    ("osd_deep_scrub_interval", "Seconds in which an OSD reads everything that it has"),
     ("osd_memory_target", "Bytes of memory of an OSD, 64Mi or more"),
-    ("osd_scrub_min_interval", "Seconds between two light scrubs of a group"),
     ("public_addr", "Address of a daemon for clients"),
+    ("run_dir", "Folder of admin sockets"),
 ];
 
 /// Options without an effect whose purpose is served otherwise, by the beginning of their names.
 const INSTEAD: &[(&str, &str)] = &[
-    ("osd_max_backfills", "few groups of an OSD heal at once, those with the fewest copies first"),
     ("osd_recovery_", "recovery gives way to clients by itself (docs/recovery.md)"),
     ("osd_backfill_", "recovery gives way to clients by itself (docs/recovery.md)"),
     ("osd_mclock_", "recovery gives way to clients by itself (docs/recovery.md)"),
@@ -104,7 +116,7 @@ const CLIENT_PREFIXES: &[&str] = &["client_", "debug_", "librados_", "log_", "ms
 
 /// Returns the effect of the option of this name.
 pub fn use_of(name: &str) -> Use {
-    if let Some((_, default, effect)) = HONOURED.iter().find(|(known, ..)| *known == name) {
+    if let Some((_, default, effect)) = HONOURED.iter().chain(OF_OSDS).find(|(known, ..)| *known == name) {
         return Use::Honoured { default: *default, effect };
     }
     if let Some((_, effect)) = CONF.iter().find(|(known, _)| *known == name) {
@@ -135,6 +147,11 @@ impl Use {
             Use::Clients | Use::Ignored { .. } => "",
         }
     }
+}
+
+/// Returns the names of options that OSDs act on while they run.
+pub fn honoured_by_osds() -> impl Iterator<Item = &'static str> {
+    OF_OSDS.iter().map(|(name, ..)| *name)
 }
 
 /// Returns the names of options that monitors act on.

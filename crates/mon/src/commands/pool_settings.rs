@@ -261,11 +261,6 @@ fn set(c: &Context<'_>) -> Answer {
         "allow_ec_overwrites" if !pool.is_erasure() => {
             refuse(Errno::EINVAL, "ec overwrites can only be enabled for an erasure coded pool")
         }
-        "allow_ec_overwrites" => refuse(
-            Errno::EOPNOTSUPP,
-            "overwriting parts of objects in erasure-coded pools is not supported yet; objects can be written as a \
-             whole, appended to in whole stripes, and removed",
-        ),
         "hashpspool" if !c.args.flag("yes_i_really_mean_it") => refuse(
             Errno::EPERM,
             "are you SURE?  this will remap all placement groups in this pool, this triggers large data movement, pass \

@@ -2,15 +2,22 @@
 
 use super::table::{self, KnownCommand};
 use super::{Reply, Request, refuse};
+use crate::identity::Party;
 use auth::caps::{Access, MonRequest, caps_arguments};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use types::Errno;
 
-/// Refuses a command to a monitor in person to all who may not do everything with monitors.
-pub(super) fn check_tell(request: &Request<'_>) -> Result<(), Reply> {
-    let may = !request.tell || request.who.has("mon", Access::RWX);
-    if may { Ok(()) } else { refuse(Errno::EACCES, "access denied") }
+/// Refuses a command to a monitor in person, one JSON object, to all who may not read, write and execute there.
+/// A capability may name the command and its arguments.
+pub(crate) fn check_tell(who: &Party, line: &str) -> Result<(), Reply> {
+    let command = match serde_json::from_str(line) {
+        Ok(Value::Object(command)) => command,
+        _ => Map::new(),
+    };
+    let prefix = command.get("prefix").and_then(Value::as_str).unwrap_or_default();
+    let wanted = MonRequest { service: "mon", command: prefix, arguments: &texts(&command), needs: Access::RWX };
+    if who.allows(&wanted) { Ok(()) } else { refuse(Errno::EACCES, "insufficient caps") }
 }
 
 /// Refuses a command to all whose capabilities do not let them have it carried out with these arguments.

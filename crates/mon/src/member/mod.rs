@@ -21,10 +21,12 @@ mod routing;
 mod tests;
 
 pub use crate::bounds::raft_config;
+use crate::identity::Party;
 use crate::log::{Identity, Loaded};
 use crate::monitor::{self, Entropy, Monitor, Now};
 use crate::{MonState, volatile::ClockSample};
 use bytes::Bytes;
+use control::Settings;
 use links::Links;
 use raft::{Entry, Payload, Persist, ProposeError, Raft, ServerId, Ticket};
 use routing::Routing;
@@ -32,6 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 use tracing::info;
+use types::{EntityName, EntityType};
+use wire::messages::CommandReply;
 use wire::msgr::{Peer, SessionId};
 use wire::{Decode, Encode, EntityAddrVec, Envelope, Target};
 
@@ -190,6 +194,17 @@ impl Member {
             ids_asked: None,
             duties_at: now.since_start,
         })
+    }
+
+    /// Sets the options that the monitor starts with.
+    pub fn set_settings(&mut self, settings: Settings) {
+        self.monitor.set_settings(settings);
+    }
+
+    /// Answers a command to this monitor that came by its admin socket.
+    pub fn told(&mut self, now: Now, line: &str) -> CommandReply {
+        let from = EntityName { kind: EntityType::CLIENT, num: 0 };
+        self.monitor.told(now, from, &Party::local_administrator(), line).into()
     }
 
     pub fn monitor(&self) -> &Monitor {

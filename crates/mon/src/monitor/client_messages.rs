@@ -1,7 +1,7 @@
 //! Messages of clients, and their handlers.
 
 use super::manager_clients::{MgrClose, MgrOpen, MgrReport};
-use super::proposals::{AnswerKind, CommandRequest};
+use super::proposals::{AnswerKind, CommandRequest, PendingAnswer};
 use super::subscriptions::Subscription;
 use super::{Monitor, MonitorAction, Now};
 use crate::bounds::{COMMAND_INPUT_BYTES_MAX, COMMAND_WORDS_BYTES_MAX, NAME_BYTES_MAX, cut};
@@ -196,6 +196,11 @@ impl Monitor {
         }
         match too_large {
             Some(why) => self.refuse(request, Errno::E2BIG, why, out),
+            None if tell => {
+                let line = request.cmd.first().map(String::as_str).unwrap_or_default();
+                let reply = self.told(now, from, &request.who, line);
+                self.answer(PendingAnswer::Command(request, reply), out);
+            }
             None => self.command(now, request, out),
         }
     }

@@ -110,7 +110,7 @@ impl Monitor {
     /// Replaces the state with a later one from another monitor.
     pub fn install(&mut self, now: Now, state: MonState, out: &mut Vec<MonitorAction>) {
         self.volatile.now = now.wall;
-        self.state = state;
+        self.state = MonState { overrides: std::mem::take(&mut self.state.overrides), ..state };
         self.judge_anew(out);
         self.map_changed(now);
         self.publish(out);

@@ -27,6 +27,7 @@ mod manager_clients;
 mod newcomers;
 mod osd_changes;
 mod osd_messages;
+pub mod own_commands;
 mod pg_merges;
 mod pg_numbers;
 mod proposals;
@@ -51,6 +52,7 @@ use late::LateRequests;
 use leading::Members;
 use liveness::Liveness;
 use osd_changes::OsdChanges;
+use own_commands::OwnCommands;
 use pg_merges::PgMerges;
 use pg_numbers::PgNumbers;
 use proposals::Proposals;
@@ -151,6 +153,7 @@ pub struct Monitor {
     authentication: Authentication,
     late: LateRequests,
     proposals: Proposals,
+    own_commands: OwnCommands,
     osd_changes: OsdChanges,
     balancing: Balancing,
     pg_numbers: PgNumbers,
@@ -190,6 +193,7 @@ impl Monitor {
             authentication: Authentication::default(),
             late: LateRequests::default(),
             proposals: Proposals::default(),
+            own_commands: OwnCommands::new(name),
             osd_changes: OsdChanges::default(),
             balancing: Balancing::default(),
             pg_numbers: PgNumbers::default(),

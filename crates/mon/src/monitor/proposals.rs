@@ -366,7 +366,7 @@ impl Monitor {
         commands::handle(&self.state, &self.volatile, &request)
     }
 
-    fn session_infos(&self) -> Vec<commands::SessionInfo> {
+    pub(super) fn session_infos(&self) -> Vec<commands::SessionInfo> {
         let info = |known: &super::session::Session| commands::SessionInfo {
             name: known.peer.name,
             entity: known.peer.auth_name.to_string(),

@@ -71,6 +71,8 @@ pub struct MonState {
     /// True if a monitor that may not have heard of everything was made the only one, and the operator has not
     /// confirmed yet that its records are complete.
     pub in_doubt: bool,
+    /// Options that a command to this monitor in person has set. They are not replicated, and end with the monitor.
+    pub overrides: BTreeMap<String, String>,
 }
 
 /// The state before a cluster begins.
@@ -98,6 +100,7 @@ impl Default for MonState {
             former_servers: BTreeSet::new(),
             manager: ManagerRecord::default(),
             in_doubt: false,
+            overrides: BTreeMap::new(),
         }
     }
 }

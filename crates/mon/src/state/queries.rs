@@ -73,9 +73,10 @@ impl MonState {
         self.option_of("mgr", name, option)
     }
 
-    /// Returns an option as it applies to the monitor called `name`, if it is set.
+    /// Returns an option as it applies to the monitor called `name`, if it is set. A value that a command has set at
+    /// this monitor goes before.
     pub fn mon_option(&self, name: &str, option: &str) -> Option<&str> {
-        self.option_of("mon", name, option)
+        self.overrides.get(option).map(String::as_str).or_else(|| self.option_of("mon", name, option))
     }
 
     /// Returns a number from an option as it applies to all monitors, if it is set and one.

@@ -28,6 +28,7 @@ impl Encode for MonState {
             manager,
             in_doubt,
             service_secrets,
+            overrides: _,
         } = self;
         w.versioned(4, 1, |w| {
             w.u64(*applied);
@@ -81,6 +82,7 @@ impl Decode for MonState {
             manager: if has_servers { r.get()? } else { Default::default() },
             in_doubt: if head.version >= 3 { r.bool()? } else { false },
             service_secrets: if head.version >= 4 { tickets::get(&mut r)? } else { Default::default() },
+            overrides: Default::default(),
         })
     }
 }

@@ -1,12 +1,9 @@
 //! Hands messages to the shards, and carries out orders that come from shards.
 
-use super::{Running, VERSION};
-use crate::command::{self, Facts};
+use super::Running;
 use crate::failure::Failure;
-use crate::op_dump::OpDump;
-use crate::pg_command;
 use crate::shards::others::{Answered, Early, EarlyFrom};
-use crate::shards::{FromWorker, ShardFacts, ToWorker};
+use crate::shards::{FromWorker, ToWorker};
 use pg::as_one::Delivery;
 use pg::messages::kind_name;
 use pg::{Output, route};
@@ -14,10 +11,10 @@ use reactor::Io;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{Epoch, OsdId};
-use wire::messages::{self, Command};
+use wire::messages;
 use wire::msgr::SessionId;
 use wire::nacre::long::{goes_whole, in_parts, is_too_long};
-use wire::{DecodeError, Envelope, Message, Target};
+use wire::{DecodeError, Envelope};
 
 impl Running {
     /// Hands a client's operation to the shard that has its group.
@@ -121,53 +118,6 @@ impl Running {
         self.shard.session_ended(osd);
     }
 
-    pub(super) fn command(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, command: &Command) {
-        let tid = envelope.header.tid;
-        if command::drops_caches(command) {
-            self.shard.drop_block_cache();
-            self.others.tell_all(|| ToWorker::DropCaches);
-        }
-        let home = pg_command::group_of(command).and_then(|pg| self.shard.homes().of(pg));
-        if let Some(shard) = home.filter(|shard| *shard > 0) {
-            return self.others.ask_about_group(shard, session, tid, command.clone());
-        }
-        if let Some(reply) = pg_command::answer(command, &mut self.shard) {
-            self.public.messenger.send(session, reply.seal(tid, Target::default()));
-            return;
-        }
-        let facts = ShardFacts::of(&self.shard);
-        match self.others.is_empty() {
-            true => self.answer_command(io, session, tid, command, &facts),
-            false => self.others.ask_facts(session, tid, command.clone(), facts),
-        }
-    }
-
-    /// Answers a command once the facts of all shards are there.
-    pub(super) fn answer_command(
-        &mut self,
-        io: &impl Io,
-        session: SessionId,
-        tid: u64,
-        command: &Command,
-        of_shards: &ShardFacts,
-    ) {
-        let clients = &self.clients;
-        let client_addr =
-            |session: SessionId| clients.get(&session).map(|peer| peer.addrs.front().to_string()).unwrap_or_default();
-        let whoami = self.shard.whoami();
-        let facts = Facts {
-            whoami,
-            map: self.shard.map(),
-            version: VERSION,
-            shards: self.others.shards(),
-            of_shards,
-            sessions: self.clients.len(),
-            ops: OpDump { whoami, facts: of_shards, now: io.clock(), wall: io.wall_clock(), client_addr: &client_addr },
-        };
-        let reply = command::answer(command, &facts).seal(tid, Target::default());
-        self.public.messenger.send(session, reply);
-    }
-
     /// Handles the messages of workers. Returns the reason if the OSD must stop.
     pub(super) fn take_from_workers(&mut self, io: &impl Io) -> Option<Failure> {
         let now = io.now();
@@ -207,12 +157,8 @@ impl Running {
             };
             match answered {
                 None => {}
-                Some(Answered::Facts { session, tid, command, facts }) => {
-                    self.answer_command(io, session, tid, &command, &facts);
-                }
-                Some(Answered::Reply { session, tid, reply }) => {
-                    self.public.messenger.send(session, reply.seal(tid, Target::default()));
-                }
+                Some(Answered::Facts { asker, told, facts }) => self.answer_command(io, asker, told, &facts),
+                Some(Answered::Reply { asker, reply }) => asker.answer(&mut self.public.messenger, *reply),
             }
         }
         None
@@ -220,6 +166,7 @@ impl Running {
 
     pub(super) fn maps_came(&mut self, maps: messages::OsdMap) {
         let maps = Arc::new(maps);
+        self.commands.oldest_map = maps.oldest;
         // Workers get the maps before any message about groups of these maps.
         self.others.tell_all(|| ToWorker::Maps(maps.clone()));
         if let Err(e) = self.shard.osd_maps(&maps) {

@@ -1,7 +1,9 @@
 //! Facts for operators about an OSD, put together from its shards.
 
 use pg::hops::{OpCounts, OpSample, OpState};
-use pg::{BackoffCounts, CheckCounts, PacingView, ReplicaReadCounts, Shard};
+use pg::{
+    BackoffCounts, CheckCounts, GroupView, PacingView, ReplicaReadCounts, ReservationsView, ScrubView, Shard, WatchView,
+};
 use store::{BlockCacheStats, CacheCounts, DeviceUsage, SpaceUsage};
 
 /// The most operations under way that are listed.
@@ -23,6 +25,15 @@ pub(crate) struct ShardFacts {
     pub recent_ops: Vec<OpSample>,
     pub slowest_ops: Vec<OpSample>,
     pub ops_in_flight: Vec<(OpSample, OpState)>,
+    pub groups: Vec<GroupView>,
+    /// Groups that heal: as their primary, and as a member.
+    pub reservations: (ReservationsView, ReservationsView),
+    pub scrubs: Vec<ScrubView>,
+    /// Groups that are being scrubbed.
+    pub scrubbing: usize,
+    pub watches: Vec<WatchView>,
+    /// True if a store's checkpoint has not ended.
+    pub checkpoint_runs: bool,
 }
 
 impl ShardFacts {
@@ -39,6 +50,12 @@ impl ShardFacts {
             recent_ops: shard.recent_ops().cloned().collect(),
             slowest_ops: shard.slowest_ops().cloned().collect(),
             ops_in_flight: shard.ops_in_flight(IN_FLIGHT_MAX),
+            groups: shard.group_views(),
+            reservations: shard.reservations(),
+            scrubs: shard.scrub_views(),
+            scrubbing: usize::from(shard.scrubs_now().is_some()),
+            watches: shard.watch_views(),
+            checkpoint_runs: shard.store().checkpoint_is_pending(),
         }
     }
 
@@ -75,6 +92,20 @@ impl ShardFacts {
         self.slowest_ops.extend(other.slowest_ops);
         self.ops_in_flight.extend(other.ops_in_flight);
         self.ops_in_flight.truncate(IN_FLIGHT_MAX);
+        self.groups.extend(other.groups);
+        self.groups.sort_by_key(|group| group.pgid);
+        let side = |a: ReservationsView, b: ReservationsView| ReservationsView {
+            slots: a.slots + b.slots,
+            held: [a.held, b.held].concat(),
+            waiting: [a.waiting, b.waiting].concat(),
+        };
+        self.reservations =
+            (side(self.reservations.0, other.reservations.0), side(self.reservations.1, other.reservations.1));
+        self.scrubs.extend(other.scrubs);
+        self.scrubs.sort_by_key(|scrub| (!scrub.ordered, scrub.at, scrub.pgid));
+        self.scrubbing += other.scrubbing;
+        self.watches.extend(other.watches);
+        self.checkpoint_runs |= other.checkpoint_runs;
         self
     }
 }

@@ -1,13 +1,14 @@
 //! Messages between the front and workers.
 
 use super::ShardFacts;
+use crate::commands::tuned::Tuned;
 use crate::failure::Failure;
 use pg::{ClientRights, Homes, Output};
 use std::sync::Arc;
 use std::time::Duration;
 use store::SpaceUsage;
 use types::{EntityName, Epoch, OsdId, PgId};
-use wire::messages::{Command, CommandReply, OsdMap};
+use wire::messages::{CommandReply, OsdMap};
 use wire::msgr::SessionId;
 use wire::nacre::mon::OsdBeacon;
 use wire::{DecodeError, EntityAddr, EntityAddrVec, Envelope};
@@ -64,8 +65,12 @@ pub(crate) enum ToWorker {
     /// A command about one of the shard's groups.
     PgCommand {
         id: QuestionId,
-        command: Box<Command>,
+        command: String,
     },
+    /// Figures that options have set.
+    Tune(Tuned),
+    /// Has the store write a checkpoint.
+    Checkpoint,
     /// The shard must serve no group any more, and come to rest.
     Retire,
     /// The worker must end at once.

@@ -4,14 +4,16 @@ use super::facts::{free_of_both, usage_of_both};
 use super::messages::QuestionId;
 use super::thread::WorkerThread;
 use super::{FromWorker, ShardFacts, ToWorker};
+use crate::commands::Asker;
 use crate::failure::Failure;
+use control::Told;
 use pg::as_one::AsOne;
 use pg::{Homes, TwoHomes};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use store::SpaceUsage;
 use types::{Epoch, OsdId, PgId};
-use wire::messages::{Command, CommandReply};
+use wire::messages::CommandReply;
 use wire::msgr::SessionId;
 use wire::nacre::mon::{OsdBeacon, PgReport};
 use wire::{EntityAddrVec, Envelope};
@@ -45,11 +47,9 @@ pub(crate) enum EarlyFrom {
 
 /// A command that other shards answer.
 struct Question {
-    session: SessionId,
-    tid: u64,
-    command: Command,
-    /// Facts that have come so far; `None` if the question waits for one reply.
-    facts: Option<ShardFacts>,
+    asker: Asker,
+    /// The command, and facts that have come so far; `None` if the question waits for one reply.
+    facts: Option<(Told, ShardFacts)>,
     waits_for: usize,
 }
 
@@ -57,14 +57,12 @@ struct Question {
 pub(crate) enum Answered {
     /// The facts of all shards are there.
     Facts {
-        session: SessionId,
-        tid: u64,
-        command: Command,
+        asker: Asker,
+        told: Told,
         facts: Box<ShardFacts>,
     },
     Reply {
-        session: SessionId,
-        tid: u64,
+        asker: Asker,
         reply: Box<CommandReply>,
     },
 }
@@ -273,15 +271,15 @@ impl Others {
     // ---- commands ----
 
     /// Asks all workers for their facts. `own`: the first shard's facts, to which they are added.
-    pub fn ask_facts(&mut self, session: SessionId, tid: u64, command: Command, own: ShardFacts) {
-        let id = self.ask(Question { session, tid, command, facts: Some(own), waits_for: self.others.len() });
+    pub fn ask_facts(&mut self, asker: Asker, told: Told, own: ShardFacts) {
+        let id = self.ask(Question { asker, facts: Some((told, own)), waits_for: self.others.len() });
         self.tell_all(|| ToWorker::Facts { id });
     }
 
     /// Has a worker carry out a command about one of its groups.
-    pub fn ask_about_group(&mut self, shard: usize, session: SessionId, tid: u64, command: Command) {
-        let id = self.ask(Question { session, tid, command: command.clone(), facts: None, waits_for: 1 });
-        self.tell(shard, ToWorker::PgCommand { id, command: Box::new(command) });
+    pub fn ask_about_group(&mut self, shard: usize, asker: Asker, command: String) {
+        let id = self.ask(Question { asker, facts: None, waits_for: 1 });
+        self.tell(shard, ToWorker::PgCommand { id, command });
     }
 
     fn ask(&mut self, question: Question) -> QuestionId {
@@ -293,19 +291,20 @@ impl Others {
 
     pub fn facts_came(&mut self, id: QuestionId, facts: ShardFacts) -> Option<Answered> {
         let mut question = self.questions.remove(&id)?;
-        question.facts = question.facts.map(|known| known.and(facts));
+        question.facts = question.facts.map(|(told, known)| (told, known.and(facts)));
         question.waits_for -= 1;
         if question.waits_for > 0 {
             self.questions.insert(id, question);
             return None;
         }
-        let Question { session, tid, command, facts, .. } = question;
-        Some(Answered::Facts { session, tid, command, facts: Box::new(facts?) })
+        let Question { asker, facts, .. } = question;
+        let (told, facts) = facts?;
+        Some(Answered::Facts { asker, told, facts: Box::new(facts) })
     }
 
     pub fn reply_came(&mut self, id: QuestionId, reply: Box<CommandReply>) -> Option<Answered> {
-        let Question { session, tid, .. } = self.questions.remove(&id)?;
-        Some(Answered::Reply { session, tid, reply })
+        let Question { asker, .. } = self.questions.remove(&id)?;
+        Some(Answered::Reply { asker, reply })
     }
 
     // ---- stopping ----

@@ -5,12 +5,13 @@ use super::{FromWorker, Meter, ShardFacts, ToWorker};
 use crate::OsdConfig;
 use crate::beacon;
 use crate::clock_watch::ClockWatch;
+use crate::commands::groups;
+use crate::commands::tuned::Tuned;
 use crate::device_files::DeviceFiles;
 use crate::failure::{Failure, NotReady, StorePlace};
 use crate::heartbeat::DiskWait;
 use crate::leaving::SETTLE_EVERY;
 use crate::osd::{DRIVE_GIVEN_UP_AFTER, TICK_EVERY};
-use crate::pg_command;
 use crate::shard_making::{make_shard, ready_store};
 use pg::ops::Limits;
 use pg::{Output, Shard};
@@ -65,6 +66,8 @@ pub(crate) struct Worker {
     /// The reason why the shard cannot go on.
     failure: Option<Failure>,
     is_to_end: bool,
+    /// Figures that options have set last.
+    tuned: Option<Tuned>,
 }
 
 impl Worker {
@@ -81,6 +84,7 @@ impl Worker {
             retiring: None,
             failure: None,
             is_to_end: false,
+            tuned: None,
         };
         worker.pump_opening(io);
         worker
@@ -183,12 +187,18 @@ impl Worker {
                 shard.monitor_connected();
                 self.beacon_at = Duration::ZERO;
             }
+            ToWorker::Tune(tuned) => {
+                if self.tuned.replace(tuned) != Some(tuned) {
+                    tuned.apply(shard);
+                }
+            }
+            ToWorker::Checkpoint => shard.write_checkpoint(),
             ToWorker::DropCaches => shard.drop_block_cache(),
             ToWorker::Facts { id } => {
                 outbox.push(FromWorker::Facts { id, facts: Box::new(ShardFacts::of(shard)) });
             }
             ToWorker::PgCommand { id, command } => {
-                let reply = pg_command::answer(&command, shard).expect("the front has looked");
+                let reply = groups::answer(&command, shard);
                 outbox.push(FromWorker::PgReply { id, reply: Box::new(reply) });
             }
             ToWorker::Retire => {

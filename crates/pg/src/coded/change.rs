@@ -2,13 +2,16 @@
 
 use super::PoolCode;
 use super::coding::encode;
-use super::undo::Undo;
+use super::rewrite::{Rewrite, Stripes};
+use super::undo::{FormerOmap, ShardRange, Undo};
+use crate::group::log::LogEntry;
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::pg::Pg;
 use bytes::Bytes;
 use ec::StripeLayout;
 use mutant::Mutant;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use store::{ObjectStat, Step};
 use types::ObjectId;
 use wire::{Decode, Rope};
@@ -16,11 +19,16 @@ use wire::{Decode, Rope};
 /// The part of an update that differs from shard to shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CodedChange {
-    /// Means to take the update back, one for all shards.
+    /// Means to take the update back on shards on which bytes change.
     pub undo: Undo,
-    /// Bytes that are written, in order and apart from each other. Each extent begins between stripes. Today there is
-    /// at most one, which reaches to the object's end.
+    /// Means to take it back on the other shards.
+    undo_unwritten: Undo,
+    /// Bytes that are written, in order and apart from each other. Each extent begins between stripes.
     pub extents: Vec<Extent>,
+    /// The object had bytes in its stripes up to here.
+    old_end: u64,
+    /// Digests of shards can be kept up.
+    only_appends: bool,
 }
 
 /// Bytes that are written to an object, from this offset on.
@@ -28,18 +36,26 @@ pub struct CodedChange {
 pub struct Extent {
     pub offset: u64,
     pub data: Rope,
+    /// Parts of it outside of which nothing changes, in order.
+    changed: Vec<Range<u64>>,
 }
 
-impl Extent {
-    fn end(&self) -> u64 {
-        self.offset + self.data.len() as u64
-    }
+/// The omap of an object before an update.
+pub(crate) enum OmapBefore {
+    /// Entries that the update changes; none, of most updates.
+    Changed(FormerOmap),
+    /// That is more than is kept with the log.
+    TooMuch,
 }
 
-/// Takes the data out of an update's `steps`, which replace `object` or add to it in whole stripes (the last one may be
-/// short). What is left is the same on all shards; of other states of the object it clones and removes whole ones.
-///
-/// Panics if what is written is not one run of bytes: steps that write elsewhere are refused before they come here.
+impl OmapBefore {
+    /// The update leaves the omap as it is.
+    pub const SAME: OmapBefore = OmapBefore::Changed(FormerOmap { entries: Vec::new(), header: None });
+}
+
+/// Takes the data out of an update's `steps` of `object`; `rewrite` is what they make of its bytes, with all old bytes
+/// that it wants. What is left is the same on all shards, and counts bytes of shards; of other states of the object it
+/// clones and removes whole ones.
 ///
 /// `before`: the primary's shard as it was, also of an object that is there in name only. `size_before`: of the object.
 pub(crate) fn take_data(
@@ -47,47 +63,72 @@ pub(crate) fn take_data(
     steps: &mut Vec<Step>,
     before: Option<&ObjectStat>,
     size_before: u64,
+    rewrite: &Rewrite,
+    omap_before: OmapBefore,
     layout: &StripeLayout,
 ) -> CodedChange {
-    let (mut replaced, mut extents) = (false, Vec::<Extent>::new());
+    let (mut replaced, omap) = match omap_before {
+        OmapBefore::Changed(omap) => (false, omap),
+        OmapBefore::TooMuch => (true, FormerOmap::default()),
+    };
     let mut attrs = BTreeSet::new();
+    let mut size = size_before;
     for step in steps.iter_mut().filter(|step| step.object() == Some(object)) {
         match step {
-            Step::Remove { .. } | Step::Truncate { .. } | Step::Clone { .. } => {
-                replaced = true;
-                extents.clear();
+            Step::Remove { .. } | Step::Clone { .. } => replaced = true,
+            Step::Truncate { size: to, .. } => {
+                replaced |= *to == 0 || *to < size;
+                size = *to;
+                *to = layout.shard_bytes(size);
             }
-            Step::Write { data: more, offset, .. } => {
-                let more = std::mem::take(more);
-                match extents.last_mut().filter(|last| last.end() == *offset) {
-                    Some(last) => last.data.append(more),
-                    None if more.is_empty() => {}
-                    None => extents.push(Extent { offset: *offset, data: more }),
-                }
-            }
+            Step::Write { offset, data, .. } => size = size.max(*offset + data.len() as u64),
             Step::SetAttr { name, .. } | Step::RemoveAttr { name, .. } => drop(attrs.insert(name.clone())),
             _ => {}
         }
     }
-    steps.retain(|step| !matches!(step, Step::Write { .. }));
-    assert!(
-        extents.len() <= 1,
-        "an update of {object} writes apart: {:?}",
-        extents.iter().map(|e| e.offset).collect::<Vec<_>>()
-    );
-    let undo = match before {
-        _ if steps.is_empty() => Undo::Nothing,
-        None => Undo::Created,
-        Some(_) if replaced => Undo::KeptBack,
+    steps.retain(|step| match step {
+        Step::Write { .. } => false,
+        Step::Zero { object: of, .. } => of != object,
+        _ => true,
+    });
+    let punched: Vec<Range<u64>> = rewrite.punched().collect();
+    steps.extend(punched.iter().map(|range| {
+        let (offset, len) = (layout.shard_bytes(range.start), layout.shard_bytes(range.end - range.start));
+        Step::Zero { object: object.clone(), offset, len }
+    }));
+    let extents: Vec<Extent> = rewrite
+        .stripes()
+        .into_iter()
+        .map(|Stripes { offset, data, changed }| Extent { offset, data, changed })
+        .collect();
+    let old_end = rewrite.old_end();
+    let (undo, undo_unwritten) = match before {
+        _ if steps.is_empty() => (Undo::Nothing, Undo::Nothing),
+        None => (Undo::Created, Undo::Created),
+        Some(_) if replaced => (Undo::KeptBack, Undo::KeptBack),
         Some(before) => {
             let was = |name: Vec<u8>| {
                 let value = before.attrs.get(&name).cloned();
                 (Bytes::from(name), value)
             };
-            Undo::Restore { shard_bytes: layout.shard_bytes(size_before), attrs: attrs.into_iter().map(was).collect() }
+            let attrs: Vec<_> = attrs.into_iter().map(was).collect();
+            let shard_bytes = layout.shard_bytes(size_before);
+            let restore = Undo::Restore { shard_bytes, attrs: attrs.clone() };
+            let of_range = |range: Range<u64>| {
+                let (start, end) = (layout.shard_bytes(range.start), layout.shard_bytes(range.end).min(shard_bytes));
+                ShardRange::pieces(start..end)
+            };
+            let written = extents.iter().map(|extent| extent.offset..extent.offset + extent.data.len() as u64);
+            let of_punched: Vec<ShardRange> = punched.iter().cloned().flat_map(of_range).collect();
+            let ranges: Vec<ShardRange> = written.flat_map(of_range).chain(of_punched.iter().copied()).collect();
+            let undo = |ranges: Vec<ShardRange>, attrs, omap: FormerOmap| match ranges.is_empty() && omap.is_empty() {
+                true => restore.clone(),
+                false => Undo::Overwritten { ranges, shard_bytes, attrs, omap },
+            };
+            (undo(ranges, attrs.clone(), omap.clone()), undo(of_punched, attrs, omap))
         }
     };
-    CodedChange { undo, extents }
+    CodedChange { undo, undo_unwritten, extents, old_end, only_appends: rewrite.only_appends() }
 }
 
 /// Has the object information that an update keeps tell what the shards are that it writes to, from `offset` of each
@@ -106,27 +147,54 @@ fn digest_shards(object: &ObjectId, steps: &mut [Step], offset: u64, shards: &[R
 pub(crate) struct ShardWrites {
     object: ObjectId,
     extents: Vec<ShardExtent>,
+    undo_unwritten: Undo,
     /// Memory that the shards take beside that of the update, if it is much.
     pub new_bytes: usize,
 }
 
-/// One extent of the object on each shard, from the same offset on.
+/// One extent of the object: what each shard writes of it and where, if it does.
 struct ShardExtent {
-    offset: u64,
-    shards: Vec<Rope>,
+    shards: Vec<Option<(u64, Rope)>>,
 }
 
 impl ShardWrites {
     /// Returns all steps of one shard: `steps`, which all shards have in common, and its own writes.
     pub fn of(&self, steps: &[Step], shard: Option<u8>) -> Vec<Step> {
         let mut steps = steps.to_vec();
-        let of_shard = |extent: &ShardExtent| {
-            let data = extent.shards.get(usize::from(shard?))?.clone();
-            Some(Step::Write { object: self.object.clone(), offset: extent.offset, data })
-        };
-        steps.extend(self.extents.iter().filter_map(of_shard));
+        let write = |(offset, data)| Step::Write { object: self.object.clone(), offset, data };
+        steps.extend(self.writes(shard).cloned().map(write));
         steps
     }
+
+    fn writes(&self, shard: Option<u8>) -> impl Iterator<Item = &(u64, Rope)> {
+        self.extents.iter().filter_map(move |extent| extent.shards.get(usize::from(shard?))?.as_ref())
+    }
+
+    /// The update's own entry as this shard keeps it.
+    pub fn entry(&self, entry: &LogEntry, shard: Option<u8>) -> LogEntry {
+        let is_unwritten = shard.is_some() && self.writes(shard).next().is_none() && !self.extents.is_empty();
+        let undo = if is_unwritten { &self.undo_unwritten } else { &entry.undo };
+        LogEntry { undo: undo.clone(), ..entry.clone() }
+    }
+}
+
+/// The part of one shard's bytes of an extent that it writes, and where.
+fn written(extent: &Extent, layout: &StripeLayout, old_end: u64, shard: usize, bytes: &Rope) -> Option<(u64, Rope)> {
+    let begin = layout.shard_bytes(extent.offset);
+    let data_end = layout.padded_bytes(extent.offset + extent.data.len() as u64);
+    if data_end > old_end {
+        // The shard becomes so long.
+        return Some((begin, bytes.clone()));
+    }
+    let of_shard = |part: &Range<u64>| match shard < layout.k() {
+        true => layout.shard_range(shard, part.clone()),
+        false if mutant::is(Mutant::ParityNotWritten) => 0..0,
+        false => layout.parity_range(part.clone()),
+    };
+    let parts = extent.changed.iter().map(of_shard).filter(|part| !part.is_empty());
+    let part = parts.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))?;
+    let (offset, len) = (part.start - begin, part.end - part.start);
+    Some((part.start, bytes.slice(offset as usize, len as usize)))
 }
 
 impl Pg {
@@ -138,19 +206,23 @@ impl Pg {
         let encoded = |extent: &Extent| {
             let of_extent = encode(code, layout, &extent.data);
             new_bytes += of_extent.new_bytes;
-            ShardExtent { offset: layout.shard_bytes(extent.offset), shards: of_extent.shards }
+            if change.only_appends {
+                digest_shards(object, steps, layout.shard_bytes(extent.offset), &of_extent.shards);
+            }
+            let shards = of_extent.shards.iter().enumerate();
+            let part = |(shard, bytes)| written(extent, layout, change.old_end, shard, bytes);
+            ShardExtent { shards: shards.map(part).collect() }
         };
         let extents: Vec<ShardExtent> = change.extents.iter().map(encoded).collect();
-        for extent in &extents {
-            digest_shards(object, steps, extent.offset, &extent.shards);
-        }
-        ShardWrites { object: object.clone(), extents, new_bytes }
+        let undo_unwritten = change.undo_unwritten.clone();
+        ShardWrites { object: object.clone(), extents, undo_unwritten, new_bytes }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coded::rewrite::zeros;
     use types::PoolId;
 
     fn object() -> ObjectId {
@@ -169,7 +241,13 @@ mod tests {
         let layout = StripeLayout::new(2, 4096).expect("a layout");
         let attrs = [(OBJECT_INFO_ATTR.to_vec(), Bytes::from_static(b"old"))].into_iter().collect();
         let before = size_before.map(|_| ObjectStat { size_bytes: 4096, attrs, has_omap: false });
-        let change = take_data(&object(), &mut steps, before.as_ref(), size_before.unwrap_or(0), &layout);
+        let size_before = size_before.unwrap_or(0);
+        let mut rewrite = Rewrite::of(&object(), &steps, size_before, 16384, layout);
+        for range in rewrite.wanted() {
+            rewrite.fill(range.start, zeros(range.end - range.start));
+        }
+        let change =
+            take_data(&object(), &mut steps, before.as_ref(), size_before, &rewrite, OmapBefore::SAME, &layout);
         let extents: Vec<(u64, Vec<u8>)> = change.extents.iter().map(|e| (e.offset, e.data.to_vec())).collect();
         let written: Vec<(u64, Vec<u8>)> = written.iter().map(|(offset, data)| (*offset, data.to_vec())).collect();
         assert_eq!((change.undo, extents), (undo, written));
@@ -193,9 +271,66 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "writes apart: [8192, 16384]")]
-    fn writes_that_leave_a_gap_are_not_taken_for_one() {
-        check(vec![write(8192, b"abc"), write(16384, b"de"), info()], Some(8192), Undo::Nothing, &[], 1);
+    fn what_is_overwritten_is_kept_where_it_is() {
+        let old = || vec![(Bytes::from_static(OBJECT_INFO_ATTR), Some(Bytes::from_static(b"old")))];
+        let kept = |ranges: &[(u64, u64)], shard_bytes| {
+            let ranges = ranges.iter().map(|(offset, len)| ShardRange { offset: *offset, len: *len }).collect();
+            Undo::Overwritten { ranges, shard_bytes, attrs: old(), omap: FormerOmap::default() }
+        };
+        let restored = |shard_bytes| Undo::Restore { shard_bytes, attrs: old() };
+        let stripe = |text: &[u8], at: usize| {
+            let mut stripe = vec![0; 8192];
+            stripe[at..at + text.len()].copy_from_slice(text);
+            stripe
+        };
+        let two = vec![write(8192, b"abc"), write(24579, b"de"), info()];
+        let (first, second) = (stripe(b"abc", 0), stripe(b"de", 3));
+        check(two, Some(40000), kept(&[(4096, 4096), (12288, 4096)], 20480), &[(8192, &first), (24576, &second)], 1);
+        // Within the last stripe, and behind it.
+        let last = stripe(b"abc", 7000);
+        check(
+            vec![write(8192 + 7000, b"abc"), info()],
+            Some(9000),
+            kept(&[(4096, 4096)], 8192),
+            &[(8192, &last[..7003])],
+            1,
+        );
+        check(vec![write(81920, b"abc"), info()], Some(9000), restored(8192), &[(81920, b"abc")], 1);
+        let grown = Step::Truncate { object: object(), size: 81920 };
+        check(vec![grown, info()], Some(9000), restored(8192), &[], 2);
+        // Whole stripes of zeros are punched.
+        assert_eq!(ShardRange::pieces(5..5).count(), 0);
+        let piece = |offset, len| ShardRange { offset, len };
+        let pieces: Vec<ShardRange> = ShardRange::pieces(4096..4096 + (64 << 20) + 8).collect();
+        assert_eq!(pieces, [piece(4096, 64 << 20), piece(4096 + (64 << 20), 8)]);
+        let zero = Step::Zero { object: object(), offset: 8192, len: 16384 };
+        check(vec![zero, info()], Some(40000), kept(&[(4096, 8192)], 20480), &[], 2);
+        let cut = Step::Truncate { object: object(), size: 8200 };
+        check(vec![cut, info()], Some(40000), Undo::KeptBack, &[(8192, &[0; 8])], 2);
+    }
+
+    #[test]
+    fn shards_on_which_nothing_changes_are_not_written() {
+        let layout = StripeLayout::new(4, 4096).expect("a layout");
+        let written_of = |offset: u64, bytes: u64, size: u64| {
+            let steps = [Step::Write { object: object(), offset, data: zeros(bytes) }];
+            let mut rewrite = Rewrite::of(&object(), &steps, size, 0, layout);
+            for range in rewrite.wanted() {
+                rewrite.fill(range.start, zeros(range.end - range.start));
+            }
+            let [Stripes { offset, data, changed }] = &rewrite.stripes()[..] else { panic!("one run") };
+            let extent = Extent { offset: *offset, data: data.clone(), changed: changed.clone() };
+            let shard = zeros(layout.shard_bytes(data.len() as u64));
+            let part = |of| written(&extent, &layout, rewrite.old_end(), of, &shard);
+            (0..6).map(|of| part(of).map(|(at, data)| (at, data.len()))).collect::<Vec<_>>()
+        };
+        let parity = Some((4096 + 512, 1024));
+        assert_eq!(written_of(16384 + 4096 + 512, 1024, 99_999), [None, parity, None, None, parity, parity]);
+        let (first, second) = (Some((8192 - 512, 512)), Some((4096, 512)));
+        let hull = Some((4096, 4096));
+        assert_eq!(written_of(16384 + 4096 - 512, 1024, 99_999), [first, second, None, None, hull, hull]);
+        let whole = Some((0, 4096));
+        assert_eq!(written_of(3, 4, 0), [whole; 6], "all shards become so long");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::{Coded, PoolCode};
 use crate::coded::wanted::Wanted;
 use crate::context::Context;
 use crate::group::pg::Pg;
-use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
+use crate::messages::PgInterval;
+use crate::messages::coded::{OmapAfter, OmapPage, ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
 use bytes::Bytes;
 use ec::ShardSet;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,6 +34,10 @@ pub(crate) struct Gather {
     asked: BTreeMap<(OsdId, usize), Option<Duration>>,
     got: BTreeMap<usize, Bytes>,
     attrs: BTreeMap<Bytes, Bytes>,
+    omap: Option<OmapPage>,
+    /// The source that was asked for entries of the omap, which all shards have, and has not said that it lacks the
+    /// object.
+    asked_for_omap: Option<(OsdId, usize)>,
     /// Sources that turned out not to have the shard, and of these the OSDs whose shard is damaged.
     tried: BTreeSet<(OsdId, usize)>,
     bad: BTreeSet<OsdId>,
@@ -70,9 +75,10 @@ impl Pg {
     ) -> LookupId {
         let id = cx.shared.coded_reads.next_id();
         let coded = &mut self.coded;
-        let (shards, offset, len) = match wanted {
-            Wanted::Shard { shard, offset, len, .. } => ([shard].into_iter().collect(), offset, len),
+        let (shards, offset, len) = match &wanted {
+            Wanted::Shard { shard, offset, len, .. } => ([*shard].into_iter().collect(), *offset, *len),
             Wanted::Object { offset, len } => {
+                let (offset, len) = (*offset, *len);
                 let PoolCode { layout, code } = coded.code();
                 let range = layout.shard_range_around(offset..offset + len);
                 let touched = layout.pieces(offset..offset + len).take(code.k()).map(|piece| piece.shard);
@@ -89,6 +95,8 @@ impl Pg {
             asked: BTreeMap::new(),
             got: BTreeMap::new(),
             attrs: BTreeMap::new(),
+            omap: None,
+            asked_for_omap: None,
             tried: BTreeSet::new(),
             bad: BTreeSet::new(),
             but,
@@ -127,16 +135,20 @@ impl Pg {
                 continue;
             }
             let best = sources.iter().filter(|source| source.shard == shard).max_by_key(|source| source.standing);
-            let Source { osd, standing, .. } = *best.expect("the plan has only shards that somebody has");
-            let is_old = standing == Standing::ServedBefore;
-            gather.asked.insert((osd, shard), is_old.then(|| cx.now + ANSWER_WITHIN));
-            let attrs = matches!(gather.wanted, Wanted::Shard { attrs: true, .. });
-            let (object, version, offset, len) = (gather.object.clone(), gather.version, gather.offset, gather.len);
-            let read = ShardRead { pg, read: id.0, object, version, offset, len, attrs };
-            ask.push((osd, is_old.then_some(shard), read));
+            let source = *best.expect("the plan has only shards that somebody has");
+            ask.push(gather.question(pg, id, source, gather.len, cx.now));
         }
         if plan.is_subset(got) {
-            return self.gather_ended(cx, id, true);
+            if gather.has_omap() {
+                return self.gather_ended(cx, id, true);
+            }
+            // Whoever was asked for it has turned out not to have the object.
+            if gather.asked_for_omap.is_none() {
+                match sources.iter().max_by_key(|source| source.standing) {
+                    Some(source) => ask.push(gather.question(pg, id, *source, 0, cx.now)),
+                    None => return self.gather_ended(cx, id, false),
+                }
+            }
         }
         for (osd, old, message) in ask {
             match old {
@@ -148,10 +160,10 @@ impl Pg {
     }
 
     fn ask_for_old_shard(&mut self, cx: &mut Context<'_>, osd: OsdId, shard: u8, read: ShardRead) {
-        let ShardRead { mut pg, read, object, version, offset, len, attrs } = read;
+        let ShardRead { mut pg, read, object, version, offset, len, attrs, omap_after } = read;
         pg.pgid = pg.pgid.base().of_shard(shard);
         tracing::debug!(pg = %self.core.id, %osd, shard, %object, %version, "who served before is asked for its shard");
-        let message = StrayRead { pg, read, object, version, offset, len, attrs };
+        let message = StrayRead { pg, read, object, version, offset, len, attrs, omap_after };
         if osd != cx.whoami {
             cx.send_osd(osd, message);
         } else if let Some(reply) = cx.old_shard_wanted(osd, message) {
@@ -176,8 +188,9 @@ impl Pg {
         let mut ended = Vec::new();
         for (id, gather) in &mut self.coded.gathers {
             let late = |until: &Option<Duration>| until.is_some_and(|until| until <= cx.now);
-            for (holder, _) in gather.asked.extract_if(.., |_, until| late(until)) {
-                gather.tried.insert(holder);
+            let late: Vec<_> = gather.asked.extract_if(.., |_, until| late(until)).map(|(holder, _)| holder).collect();
+            for holder in late {
+                gather.is_tried(holder);
                 ended.push((*id, gather.object.clone(), holder));
             }
         }
@@ -211,18 +224,22 @@ impl Pg {
                     let proof = coded.proofs.entry(object.clone()).or_insert_with(|| Proof::of(gather.version));
                     proof.add(gather.version, (from, shard), offset, &reply.data);
                 }
-                gather.got.insert(shard, reply.data.into_bytes());
+                gather.got.entry(shard).or_insert_with(|| reply.data.into_bytes());
+                if gather.asked_for_omap == Some((from, shard)) {
+                    // Software that says nothing of an omap has none.
+                    gather.omap = Some(reply.omap.unwrap_or_default());
+                }
                 if gather.attrs.is_empty() {
                     let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
                     gather.attrs = reply.attrs.iter().map(|(name, value)| (own(name), own(value))).collect();
                 }
             }
             ShardReadOutcome::Absent => {
-                gather.tried.insert((from, shard));
+                gather.is_tried((from, shard));
                 self.is_not_there(cx, object, from, shard);
             }
             ShardReadOutcome::Bad => {
-                gather.tried.insert((from, shard));
+                gather.is_tried((from, shard));
                 match is_member {
                     true => drop(gather.bad.insert(from)),
                     false => self.is_not_there(cx, object, from, shard),
@@ -236,11 +253,12 @@ impl Pg {
         let coded = &mut self.coded;
         let gather = coded.gathers.remove(&id).expect("it has just ended");
         let bytes = is_complete.then(|| gather.bytes(coded.code())).flatten();
-        let Gather { object, version, bad, attrs, .. } = gather;
-        if let Some(rebuild) = coded.rebuilds.get_mut(&object).filter(|rebuild| rebuild.waits_for == Some(id))
-            && !attrs.is_empty()
-        {
-            rebuild.attrs = attrs;
+        let Gather { object, version, bad, attrs, omap, .. } = gather;
+        if let Some(rebuild) = coded.rebuilds.get_mut(&object).filter(|rebuild| rebuild.waits_for == Some(id)) {
+            if !attrs.is_empty() {
+                rebuild.attrs = attrs;
+            }
+            rebuild.omap = omap;
         }
         let error = || ReadError::Device { object: object.clone(), object_offset: 0, device_offset: 0, errno: 5 };
         if bytes.is_none() {
@@ -264,6 +282,45 @@ impl Pg {
 static EMPTY: Bytes = Bytes::new();
 
 impl Gather {
+    /// Notes that a source is asked for `len` bytes of its shard, and for the omap if that is wanted and nobody was
+    /// asked for it. Returns the OSD, the shard if the OSD served with it before, and the question.
+    fn question(
+        &mut self,
+        pg: PgInterval,
+        id: LookupId,
+        Source { osd, shard, standing }: Source,
+        len: u64,
+        now: Duration,
+    ) -> (OsdId, Option<usize>, ShardRead) {
+        let is_old = standing == Standing::ServedBefore;
+        self.asked.insert((osd, shard), is_old.then(|| now + ANSWER_WITHIN));
+        let (attrs, omap_after) = match &self.wanted {
+            Wanted::Shard { attrs, omap_after, .. } => (*attrs, omap_after.clone()),
+            Wanted::Object { .. } => (false, None),
+        };
+        let omap_after = omap_after.filter(|_| self.asked_for_omap.is_none());
+        if omap_after.is_some() {
+            self.asked_for_omap = Some((osd, shard));
+        }
+        let (object, version, offset) = (self.object.clone(), self.version, self.offset);
+        let omap_after = OmapAfter(omap_after);
+        let read = ShardRead { pg, read: id.0, object, version, offset, len, attrs, omap_after };
+        (osd, is_old.then_some(shard), read)
+    }
+
+    /// Tells whether entries of the omap have come, if they are wanted.
+    fn has_omap(&self) -> bool {
+        self.omap.is_some() || !matches!(self.wanted, Wanted::Shard { omap_after: Some(_), .. })
+    }
+
+    /// Notes a source that does not have the shard, or does not say so in time.
+    fn is_tried(&mut self, holder: (OsdId, usize)) {
+        self.tried.insert(holder);
+        if self.asked_for_omap == Some(holder) {
+            self.asked_for_omap = None;
+        }
+    }
+
     /// Returns the bytes that were wanted, of the shards that have come; `None` if these do not agree.
     fn bytes(&self, pool: &PoolCode) -> Option<Rope> {
         let len = self.got.values().next().map_or(0, Bytes::len);

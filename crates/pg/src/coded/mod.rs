@@ -29,6 +29,7 @@ pub(crate) mod old_shards;
 pub(crate) mod proof;
 pub mod protection;
 pub(crate) mod rebuild;
+pub(crate) mod rewrite;
 pub(crate) mod serve;
 pub(crate) mod shard_sources;
 pub mod skipped;

@@ -5,7 +5,7 @@
 //! until nobody lacks anything any more: so long the record names who served before.
 
 use super::authority::served_before;
-use super::serve::read_shard;
+use super::serve::{ReadBeside, read_shard};
 use super::shard_sources::{Source, Standing};
 use crate::context::{Context, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
@@ -13,7 +13,6 @@ use crate::group::missing::missing_key;
 use crate::group::pg::Pg;
 use crate::messages::coded::{ShardReadOutcome, ShardReadReply, StrayRead};
 use crate::messages::table::GroupMessage;
-use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -85,8 +84,7 @@ impl Pg {
 pub(crate) struct OldShardRead {
     to: OsdId,
     asked: StrayRead,
-    /// Attributes of the object, once they were read.
-    attrs: Option<BTreeMap<Bytes, Bytes>>,
+    read: ReadBeside,
 }
 
 /// Reads of old shards that an OSD answers.
@@ -99,7 +97,7 @@ impl Context<'_> {
         // The shard that it names is the one that this OSD had.
         let pool = asked.pg.pgid.pool;
         asked.rehome(pool);
-        self.read_old_shard(OldShardRead { to, asked, attrs: None })
+        self.read_old_shard(OldShardRead { to, asked, read: ReadBeside::default() })
     }
 
     fn read_old_shard(&mut self, mut read: OldShardRead) -> Option<ShardReadReply> {
@@ -121,7 +119,7 @@ impl Context<'_> {
     fn old_shard(&mut self, read: &mut OldShardRead) -> Result<(ShardReadOutcome, Rope), NoAnswer> {
         let asked = read.asked.as_shard_read();
         let is_missing = ready(self.store.pg_get(asked.pg.pgid, &missing_key(&asked.object)))?.is_some();
-        read_shard(self.store, &asked, is_missing, &mut read.attrs)
+        read_shard(self.store, &asked, is_missing, &mut read.read)
     }
 
     /// Goes on with a read of an old shard, whose lookup is done. Returns the answer and who is to have it, if there is
@@ -148,6 +146,7 @@ impl Context<'_> {
 impl OldShardRead {
     fn reply(self, outcome: ShardReadOutcome, data: Rope) -> ShardReadReply {
         let (pg, read) = (self.asked.pg, self.asked.read);
-        ShardReadReply { pg, read, outcome, attrs: self.attrs.unwrap_or_default(), data }
+        let (attrs, omap) = (self.read.attrs.unwrap_or_default(), self.read.omap);
+        ShardReadReply { pg, read, outcome, attrs, omap, data }
     }
 }

@@ -6,6 +6,7 @@ use crate::context::{Context, Waiter};
 use crate::group::digests::{Content, Digests, Wrong};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::pg::Pg;
+use crate::messages::coded::OmapPage;
 use crate::messages::healing::PgPush;
 use bytes::Bytes;
 use mutant::Mutant;
@@ -20,8 +21,13 @@ pub(crate) struct Rebuild {
     version: EVersion,
     /// Offset in the shard up to which it is computed.
     next: u64,
+    pieces: u32,
     /// Attributes of the object, from another shard: they are the same on all.
     pub attrs: BTreeMap<Bytes, Bytes>,
+    /// Entries of its omap that have come with the present piece.
+    pub omap: Option<OmapPage>,
+    /// Entries up to this key are here; `None` once all are.
+    omap_after: Option<Bytes>,
     content: Content,
     pub waits_for: Option<LookupId>,
     /// Set while clients' latency allows no more.
@@ -39,7 +45,9 @@ impl Pg {
     /// Computes this shard of an object, which is missing here in this version.
     pub(crate) fn rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
         let (attrs, content) = (BTreeMap::new(), Content::new(b""));
-        let rebuild = Rebuild { version, next: 0, attrs, content, waits_for: None, held: false };
+        let omap_after = Some(Bytes::new());
+        let (next, pieces, omap, waits_for, held) = (0, 0, None, None, false);
+        let rebuild = Rebuild { version, next, pieces, attrs, omap, omap_after, content, waits_for, held };
         self.coded.proofs.remove(object);
         self.coded.rebuilds.insert(object.clone(), rebuild);
         self.rebuild_on(cx, object);
@@ -86,7 +94,8 @@ impl Pg {
             true => (usize::from(shard) + 1) % usize::from(self.core.interval.shape.size),
             false => shard.into(),
         };
-        let wanted = Wanted::Shard { shard, offset, len: cx.limits.piece_bytes, attrs };
+        let omap_after = rebuild.omap_after.clone();
+        let wanted = Wanted::Shard { shard, offset, len: cx.limits.piece_bytes, attrs, omap_after };
         let id = self.gather(cx, object, version, wanted, Some(cx.whoami));
         cx.wait(id, Waiter::Rebuild { pgid: self.core.id, object: object.clone() });
         if let Some(rebuild) = self.coded.rebuilds.get_mut(object) {
@@ -145,18 +154,26 @@ impl Pg {
             tracing::error!(pg = %self.core.id, %object, "its shards are not as long as they should be");
             return self.pull_failed(cx, cx.whoami, object.clone());
         }
-        let (first, last) = (offset == 0, offset + len >= shard_bytes);
+        let omap = match (rebuild.omap.take(), rebuild.omap_after.take()) {
+            (Some(page), Some(_)) => page,
+            (_, None) => OmapPage::default(),
+            (None, Some(_)) => {
+                tracing::error!(pg = %self.core.id, %object, "none of its shards tells its omap");
+                return self.pull_failed(cx, cx.whoami, object.clone());
+            }
+        };
+        rebuild.omap_after = omap.entries.last().filter(|_| omap.has_more).map(|(key, _)| key.clone());
+        let (first, last) = (rebuild.pieces == 0, offset + len >= shard_bytes && rebuild.omap_after.is_none());
         cx.shared.pacing.sent(len, last);
-        if len > 0 {
-            rebuild.content.add(&[], &[(offset, len)], &data);
-        }
+        let runs = if len > 0 { vec![(offset, len)] } else { Vec::new() };
+        rebuild.content.add(&omap.entries, &runs, &data);
         if last && let Err(wrong) = self.is_rebuilt(object, &rebuild, shard_bytes) {
             return self.rebuilt_wrong(cx, object, &rebuild, wrong);
         }
         let info = rebuild.attrs.get(OBJECT_INFO_ATTR).cloned();
         let push = PgPush {
             version: rebuild.version,
-            piece: (offset / cx.limits.piece_bytes) as u32,
+            piece: rebuild.pieces,
             first,
             last,
             size_bytes: shard_bytes,
@@ -165,12 +182,15 @@ impl Pg {
                 (false, Some(info)) if last => [(Bytes::from_static(OBJECT_INFO_ATTR), info)].into(),
                 _ => BTreeMap::new(),
             },
-            runs: if len > 0 { vec![(offset, len)] } else { Vec::new() },
+            omap_header: omap.header,
+            omap: omap.entries,
+            runs,
             data,
             ..PgPush::empty(self.core.pg_interval(), object.clone())
         };
         if !last {
             (rebuild.next, rebuild.waits_for) = (offset + len, None);
+            rebuild.pieces += 1;
             self.coded.rebuilds.insert(object.clone(), rebuild);
         }
         self.pushed(cx, cx.whoami, push);

@@ -4,7 +4,8 @@ use crate::context::{Context, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::object_info::ObjectInfo;
 use crate::group::pg::Pg;
-use crate::messages::coded::{ShardRead, ShardReadOutcome, ShardReadReply};
+use crate::healing::object_reading::PIECE_OMAP_ENTRIES;
+use crate::messages::coded::{OmapPage, ShardRead, ShardReadOutcome, ShardReadReply};
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::BTreeMap;
@@ -12,23 +13,52 @@ use store::{LookupId, ReadError, Store};
 use types::{Epoch, OsdId};
 use wire::Rope;
 
+/// Keys and values of an omap in one answer, unless one entry alone is longer.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
 /// A read that waits for the device.
 #[derive(Debug)]
 pub(crate) struct Serve {
     to: OsdId,
     since: Epoch,
     asked: ShardRead,
-    /// Attributes of the object, once they were read.
-    attrs: Option<BTreeMap<Bytes, Bytes>>,
+    read: ReadBeside,
 }
 
-/// Reads the bytes that `asked` names, as far as they are here in that version, and the object's attributes into
-/// `attrs`, if they are wanted.
+/// The parts of an object beside its data that a read has found so far.
+#[derive(Debug, Default)]
+pub(super) struct ReadBeside {
+    pub attrs: Option<BTreeMap<Bytes, Bytes>>,
+    omap_header: Option<Bytes>,
+    pub omap: Option<OmapPage>,
+}
+
+impl ReadBeside {
+    /// Reads what is asked for of the omap.
+    fn read_omap(&mut self, store: &mut Store, asked: &ShardRead, has_omap: bool) -> Result<(), NoAnswer> {
+        let Some(after) = asked.omap_after.0.as_ref().filter(|_| self.omap.is_none()) else { return Ok(()) };
+        if !has_omap {
+            self.omap = Some(OmapPage::default());
+            return Ok(());
+        }
+        if self.omap_header.is_none() && after.is_empty() {
+            self.omap_header = Some(ready(store.omap_header(&asked.object))?);
+        }
+        let page = (PIECE_OMAP_ENTRIES, PAGE_BYTES_MAX);
+        let (entries, has_more) = ready(store.omap_page(&asked.object, after, b"", page))?;
+        let header = self.omap_header.take().unwrap_or_default();
+        self.omap = Some(OmapPage { header, entries, has_more });
+        Ok(())
+    }
+}
+
+/// Reads the bytes that `asked` names, as far as they are here in that version, and the object's attributes and
+/// omap into `beside`, if they are wanted.
 pub(super) fn read_shard(
     store: &mut Store,
     asked: &ShardRead,
     is_missing: bool,
-    attrs: &mut Option<BTreeMap<Bytes, Bytes>>,
+    beside: &mut ReadBeside,
 ) -> Result<(ShardReadOutcome, Rope), NoAnswer> {
     let ShardRead { object, version, offset, len, .. } = asked;
     let stat = ready(store.stat(object))?;
@@ -41,8 +71,9 @@ pub(super) fn read_shard(
     };
     if asked.attrs {
         let all = stat.attrs.iter();
-        *attrs = Some(all.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect());
+        beside.attrs = Some(all.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect());
     }
+    beside.read_omap(store, asked, stat.has_omap)?;
     let len = (*len).min(stat.size_bytes.saturating_sub(*offset));
     match len {
         0 => Ok((ShardReadOutcome::Read, Rope::new())),
@@ -60,13 +91,13 @@ impl Pg {
 
     /// Reads for `to`, which may be this OSD.
     pub(crate) fn serve(&mut self, cx: &mut Context<'_>, to: OsdId, asked: ShardRead) {
-        let serve = Serve { to, since: self.core.interval.since, asked, attrs: None };
+        let serve = Serve { to, since: self.core.interval.since, asked, read: ReadBeside::default() };
         self.serve_on(cx, serve);
     }
 
     fn serve_on(&mut self, cx: &mut Context<'_>, mut serve: Serve) {
         let is_missing = self.core.missing.contains_key(&serve.asked.object);
-        let answer = read_shard(cx.store, &serve.asked, is_missing, &mut serve.attrs);
+        let answer = read_shard(cx.store, &serve.asked, is_missing, &mut serve.read);
         match answer {
             Ok((outcome, data)) => self.answer_shard_read(cx, serve, outcome, data),
             Err(NoAnswer::Pending(id)) => {
@@ -104,7 +135,8 @@ impl Pg {
 
     fn answer_shard_read(&mut self, cx: &mut Context<'_>, serve: Serve, outcome: ShardReadOutcome, data: Rope) {
         let (pg, read) = (self.core.pg_interval(), serve.asked.read);
-        let reply = ShardReadReply { pg, read, outcome, attrs: serve.attrs.unwrap_or_default(), data };
+        let (attrs, omap) = (serve.read.attrs.unwrap_or_default(), serve.read.omap);
+        let reply = ShardReadReply { pg, read, outcome, attrs, omap, data };
         match serve.to == cx.whoami {
             true => self.coded.own_answers.put(reply),
             false => cx.send_osd(serve.to, reply),

@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use mutant::Mutant;
+use std::ops::Range;
 use store::Step;
 use types::{EVersion, ObjectId, SnapId};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
@@ -22,12 +23,43 @@ pub enum Undo {
     /// were as given (`None`: absent).
     Restore { shard_bytes: u64, attrs: Vec<(Bytes, Option<Bytes>)> },
     /// Parts of the object were overwritten, and it may have grown: it was so long on this shard, what it held in these
-    /// ranges is kept back (see [`kept_back`]) at the same offsets, and these attributes were as given.
-    Overwritten { ranges: Vec<ShardRange>, shard_bytes: u64, attrs: Vec<(Bytes, Option<Bytes>)> },
+    /// ranges is kept back (see [`kept_back`]) at the same offsets, these attributes were as given, and so was its
+    /// omap.
+    Overwritten { ranges: Vec<ShardRange>, shard_bytes: u64, attrs: Vec<(Bytes, Option<Bytes>)>, omap: FormerOmap },
     /// The whole object, as it was, is kept back (see [`kept_back`]).
     KeptBack,
     /// This shard did not carry the update out by itself: the object came otherwise, or not at all.
     Lost,
+}
+
+/// The part of an object's omap that an update changes, as it was before.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FormerOmap {
+    /// `None`: there was no such key.
+    pub entries: Vec<(Bytes, Option<Bytes>)>,
+    /// `None`: the update does not change it.
+    pub header: Option<Bytes>,
+}
+
+impl FormerOmap {
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.header.is_none()
+    }
+
+    /// Returns the steps that make the omap of the object what it was.
+    fn steps(&self, object: &ObjectId) -> impl Iterator<Item = Step> + use<> {
+        let (mut set, mut removed) = (Vec::new(), Vec::new());
+        for (key, value) in &self.entries {
+            match value {
+                Some(value) => set.push((key.clone(), value.clone())),
+                None => removed.push(key.clone()),
+            }
+        }
+        let removed = (!removed.is_empty()).then(|| Step::OmapRemove { object: object.clone(), keys: removed });
+        let set = (!set.is_empty()).then(|| Step::OmapSet { object: object.clone(), entries: set });
+        let header = self.header.clone().map(|header| Step::OmapSetHeader { object: object.clone(), header });
+        [removed, set, header].into_iter().flatten()
+    }
 }
 
 /// Bytes of an object's shard, from this offset of the shard on.
@@ -38,6 +70,16 @@ pub struct ShardRange {
 }
 
 impl ShardRange {
+    /// A step of the store clones at most 128 MiB.
+    const BYTES_MAX: u64 = 64 << 20;
+
+    /// Returns the parts of a range, each so short that one step copies it.
+    pub(crate) fn pieces(range: Range<u64>) -> impl Iterator<Item = ShardRange> {
+        let end = range.end;
+        let piece = move |offset: u64| ShardRange { offset, len: Self::BYTES_MAX.min(end - offset) };
+        range.step_by(Self::BYTES_MAX as usize).map(piece)
+    }
+
     /// Returns the step that makes the target's bytes in this range those of the source, which must exist.
     fn copied(self, source: &ObjectId, target: &ObjectId) -> Step {
         Step::CloneRange {
@@ -68,7 +110,11 @@ impl Undo {
 
     /// Returns the step that removes what was kept back, to be carried out once the update will stay.
     pub(crate) fn forget(&self, object: &ObjectId, version: EVersion) -> Option<Step> {
-        let keeps = matches!(self, Undo::KeptBack | Undo::Overwritten { .. });
+        let keeps = match self {
+            Undo::KeptBack => true,
+            Undo::Overwritten { ranges, .. } => !ranges.is_empty(),
+            Undo::Nothing | Undo::Created | Undo::Restore { .. } | Undo::Lost => false,
+        };
         keeps.then(|| Step::Remove { object: kept_back(object, version) })
     }
 
@@ -86,12 +132,18 @@ impl Undo {
                 steps.extend(former_attrs(&object(), attrs));
                 Some(steps)
             }
-            Undo::Overwritten { ranges, shard_bytes, attrs } => {
+            Undo::Overwritten { ranges, shard_bytes, attrs, omap } => {
                 let kept = kept_back(&object(), version);
                 let mut steps: Vec<Step> = ranges.iter().map(|range| range.copied(&kept, &object())).collect();
+                if mutant::is(Mutant::OverwriteNotUndone) {
+                    steps.clear();
+                }
                 steps.push(Step::Truncate { object: object(), size: *shard_bytes });
                 steps.extend(former_attrs(&object(), attrs));
-                steps.push(Step::Remove { object: kept });
+                if !mutant::is(Mutant::OmapNotUndone) {
+                    steps.extend(omap.steps(&object()));
+                }
+                steps.extend((!ranges.is_empty()).then_some(Step::Remove { object: kept }));
                 Some(steps)
             }
             Undo::KeptBack => {
@@ -124,6 +176,8 @@ const RESTORE: u8 = 2;
 const KEPT_BACK: u8 = 3;
 const LOST: u8 = 4;
 const OVERWRITTEN: u8 = 5;
+/// As [`OVERWRITTEN`], with the omap behind.
+const OMAP_CHANGED: u8 = 6;
 
 impl Encode for Undo {
     fn encode(&self, w: &mut Writer) {
@@ -134,14 +188,18 @@ impl Encode for Undo {
                 w.u8(RESTORE);
                 encode_former(*shard_bytes, attrs, w);
             }
-            Undo::Overwritten { ranges, shard_bytes, attrs } => {
-                w.u8(OVERWRITTEN);
+            Undo::Overwritten { ranges, shard_bytes, attrs, omap } => {
+                w.u8(if omap.is_empty() { OVERWRITTEN } else { OMAP_CHANGED });
                 w.count(ranges.len());
                 for range in ranges {
                     w.u64(range.offset);
                     w.u64(range.len);
                 }
                 encode_former(*shard_bytes, attrs, w);
+                if !omap.is_empty() {
+                    encode_pairs(&omap.entries, w);
+                    w.put(&omap.header);
+                }
             }
             Undo::KeptBack => w.u8(KEPT_BACK),
             Undo::Lost => w.u8(LOST),
@@ -160,12 +218,16 @@ impl Decode for Undo {
                 let (shard_bytes, attrs) = decode_former(r)?;
                 Undo::Restore { shard_bytes, attrs }
             }
-            OVERWRITTEN => {
+            code @ (OVERWRITTEN | OMAP_CHANGED) => {
                 let count = r.count("ranges of an undo", 16)?;
                 let ranges = (0..count).map(|_| Ok(ShardRange { offset: r.u64()?, len: r.u64()? }));
                 let ranges = ranges.collect::<Result<_, DecodeError>>()?;
                 let (shard_bytes, attrs) = decode_former(r)?;
-                Undo::Overwritten { ranges, shard_bytes, attrs }
+                let omap = match code {
+                    OVERWRITTEN => FormerOmap::default(),
+                    _ => FormerOmap { entries: decode_pairs(r)?, header: r.get::<Option<Bytes>>()?.map(own) },
+                };
+                Undo::Overwritten { ranges, shard_bytes, attrs, omap }
             }
             KEPT_BACK => Undo::KeptBack,
             LOST => Undo::Lost,
@@ -176,8 +238,12 @@ impl Decode for Undo {
 
 fn encode_former(shard_bytes: u64, attrs: &[(Bytes, Option<Bytes>)], w: &mut Writer) {
     w.u64(shard_bytes);
-    w.count(attrs.len());
-    for (name, value) in attrs {
+    encode_pairs(attrs, w);
+}
+
+fn encode_pairs(pairs: &[(Bytes, Option<Bytes>)], w: &mut Writer) {
+    w.count(pairs.len());
+    for (name, value) in pairs {
         w.put(name);
         w.put(value);
     }
@@ -187,12 +253,18 @@ fn encode_former(shard_bytes: u64, attrs: &[(Bytes, Option<Bytes>)], w: &mut Wri
 type Former = (u64, Vec<(Bytes, Option<Bytes>)>);
 
 fn decode_former(r: &mut Reader<'_>) -> Result<Former, DecodeError> {
-    // Kept for long: it must not pin what it came in.
-    let own = |bytes: Bytes| Bytes::copy_from_slice(&bytes);
-    let shard_bytes = r.u64()?;
-    let count = r.count("attributes of an undo", 5)?;
-    let attrs = (0..count).map(|_| Ok((own(r.get()?), r.get::<Option<Bytes>>()?.map(own))));
-    Ok((shard_bytes, attrs.collect::<Result<_, DecodeError>>()?))
+    Ok((r.u64()?, decode_pairs(r)?))
+}
+
+/// Bytes that are kept for long: they do not pin what they came in.
+fn own(bytes: Bytes) -> Bytes {
+    Bytes::copy_from_slice(&bytes)
+}
+
+/// Names or keys, and their values.
+fn decode_pairs(r: &mut Reader<'_>) -> Result<Vec<(Bytes, Option<Bytes>)>, DecodeError> {
+    let count = r.count("values of an undo", 5)?;
+    (0..count).map(|_| Ok((own(r.get()?), r.get::<Option<Bytes>>()?.map(own)))).collect()
 }
 
 #[cfg(test)]
@@ -212,10 +284,12 @@ mod tests {
             Just(Undo::KeptBack),
             Just(Undo::Lost),
             (any::<u64>(), attrs.clone()).prop_map(|(shard_bytes, attrs)| Undo::Restore { shard_bytes, attrs }),
-            (ranges, any::<u64>(), attrs).prop_map(|(ranges, shard_bytes, attrs)| {
-                let ranges = ranges.into_iter().map(|(offset, len)| ShardRange { offset, len }).collect();
-                Undo::Overwritten { ranges, shard_bytes, attrs }
-            }),
+            (ranges, any::<u64>(), attrs.clone(), attrs, proptest::option::of(bytes())).prop_map(
+                |(ranges, shard_bytes, attrs, entries, header)| {
+                    let ranges = ranges.into_iter().map(|(offset, len)| ShardRange { offset, len }).collect();
+                    Undo::Overwritten { ranges, shard_bytes, attrs, omap: FormerOmap { entries, header } }
+                }
+            ),
         ]
     }
 

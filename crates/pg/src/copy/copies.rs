@@ -2,6 +2,7 @@
 
 use super::Copied;
 use bytes::Bytes;
+use mutant::Mutant;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -138,9 +139,14 @@ fn entry_bytes((key, value): (&Bytes, &Bytes)) -> usize {
 }
 
 impl Copies {
-    /// Numbers its questions from here on.
-    pub fn numbered_from(first: u64) -> Copies {
-        Copies { questions: first, ..Copies::default() }
+    /// Numbers its questions behind `first`, apart from those of other processes of this OSD: a question of a process
+    /// that is gone may be answered to the one that came after it. `incarnation`: drawn by each process.
+    pub fn numbered_from(first: u64, incarnation: u32) -> Copies {
+        let apart = u64::from(incarnation >> 1) << 24;
+        Copies {
+            questions: first + if mutant::is(Mutant::QuestionsOfAnyProcess) { 0 } else { apart },
+            ..Copies::default()
+        }
     }
 
     /// Begins to fetch an object. It ends like a read does; whoever begins it must wait for it.
@@ -229,11 +235,37 @@ mod tests {
     use types::{Epoch, PgId};
 
     #[test]
+    fn answers_to_questions_of_a_former_process_are_not_taken() {
+        let (source, id) = (source(1000), LookupId(1));
+        let asked = |incarnation| {
+            let mut copies = Copies::numbered_from(7 << 56, incarnation);
+            copies.begin(id, source.clone(), Duration::ZERO);
+            copies.questions += 1;
+            let tid = copies.questions;
+            copies.running.get_mut(&id).expect("just begun").asked = Some((Duration::ZERO, tid));
+            (copies, tid)
+        };
+        let ((_, former), (mut copies, tid)) = (asked(0x1000_0002), asked(0x1000_0004));
+        let (locator, pgid) = (source.locator.clone(), SPgId { pg: PgId::default(), shard: NO_SHARD });
+        let op = OsdOp::new(pgid, 0, Epoch(1), locator, "a".into(), Vec::new());
+        let none = OsdOpReply::to(&op, Errno::ENOENT.as_result(), Epoch(1));
+        assert!(copies.answered(former, &none).is_none());
+        assert!(copies.answered(tid, &none).is_some());
+        assert!(former >> 56 == 7 && tid >> 56 == 7, "the shard that asks is in the number");
+        let last = Copies::numbered_from(7 << 56, u32::MAX).questions;
+        assert_eq!((last + (1 << 24)) >> 56, 7);
+    }
+
+    fn source(bytes_max: u64) -> CopySource {
+        let (locator, snap) = (Locator::pool(types::PoolId(1)), SnapId::HEAD);
+        CopySource { name: "a".into(), locator, snap, version: 0, bytes_max }
+    }
+
+    #[test]
     fn an_omap_for_which_an_answer_has_no_room_is_asked_for_again() {
         let (mut copies, id) = (Copies::default(), LookupId(1));
-        let locator = Locator::pool(types::PoolId(1));
-        let (name, snap) = ("a".into(), SnapId::HEAD);
-        let source = CopySource { name, locator: locator.clone(), snap, version: 0, bytes_max: 1000 };
+        let source = source(1000);
+        let locator = source.locator.clone();
         copies.begin(id, source, Duration::ZERO);
         let mut answer = |result: i32| {
             let copy = copies.running.get_mut(&id).unwrap();

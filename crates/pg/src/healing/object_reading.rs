@@ -16,7 +16,7 @@ use types::{EVersion, ObjectId};
 use wire::Rope;
 
 /// Omap entries in one push.
-const PIECE_OMAP_ENTRIES: usize = 1024;
+pub(crate) const PIECE_OMAP_ENTRIES: usize = 1024;
 
 /// Why an object is not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -108,14 +108,14 @@ impl ObjectReading {
     pub fn of_shard(self, shard: usize, piece_bytes: u64) -> ObjectReading {
         let size = self.stat.size_bytes;
         let runs = (0..size.div_ceil(piece_bytes)).map(|i| (i * piece_bytes, piece_bytes.min(size - i * piece_bytes)));
-        ObjectReading { extents: Some(runs.collect()), omap_after: None, shard: Some(shard), ..self }
+        ObjectReading { extents: Some(runs.collect()), shard: Some(shard), ..self }
     }
 
     /// Returns the bytes of a shard that must be gathered before the next piece.
     pub fn wants_shard(&self) -> Option<(ObjectId, EVersion, Wanted)> {
         let (shard, version) = (self.shard?, self.version()?);
         let &(offset, len) = self.extents.as_ref()?.front().filter(|_| self.data.is_none())?;
-        Some((self.object.clone(), version, Wanted::Shard { shard, offset, len, attrs: false }))
+        Some((self.object.clone(), version, Wanted::Shard { shard, offset, len, attrs: false, omap_after: None }))
     }
 
     /// Returns the digests that the object information names for the content.

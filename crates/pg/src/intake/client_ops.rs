@@ -471,6 +471,8 @@ impl Pg {
         let op = &self.ops.ops[&number];
         let connected = self.watches.connected(&op.object, op.reqid.name, op.session);
         let layout = self.core.protection().stripes();
+        let pool = cx.map.pools.get(&self.core.id.pool.base());
+        let may_overwrite = layout.is_none() || pool.is_some_and(|p| p.flags.contains(PoolFlags::EC_OVERWRITES));
         let notify_id = self.watches.next_notify_id(cx.map.epoch);
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
         op.times.run(cx.now);
@@ -487,6 +489,7 @@ impl Pg {
             next_version: self.core.log.next_version(cx.map.epoch),
             last_user_version: self.core.info.last_user_version,
             layout,
+            may_overwrite,
             connected: &connected,
             notify_id,
             snap: op.op.snap,
@@ -679,10 +682,20 @@ impl Pg {
     /// there. Returns false if nothing better can be had.
     fn fetch_instead(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
-        if op.may_write || op.is_group_op() {
+        if op.is_group_op() {
             return false;
         }
         let head = op.object.clone();
+        if op.may_write {
+            // An update whose old bytes cannot be read waits until they can.
+            let is_lost = !self.can_decode(&head, None);
+            if is_lost {
+                self.ops.restart(cx, number);
+                self.ops.objects.get_mut(&head).expect("its operation waits").front_blocked = false;
+                self.run_object(cx, &head);
+            }
+            return is_lost;
+        }
         let object = op.progress.at_hand.first().unwrap_or(&head).clone();
         if !self.core.protection().is_whole_on_each() {
             // Some shards cannot be read, and others in their place were read already. A read waits if they are not

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId};
 use wire::own_message as message;
-use wire::{DecodeError, Header, Message, Reader, Rope, Writer};
+use wire::{Decode, DecodeError, Encode, Header, Message, Reader, Rope, Writer};
 
 /// Primary to member: send me bytes of your shard of this object.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,9 +22,31 @@ pub struct ShardRead {
     pub len: u64,
     /// True if the attributes are wanted, too.
     pub attrs: bool,
+    pub omap_after: OmapAfter,
 }
 
-message!(ShardRead = PeerKind::ShardRead.number(), version 1 { pg, read, object, version, offset, len, attrs });
+message!(ShardRead = PeerKind::ShardRead.number(), version 2 {
+    pg, read, object, version, offset, len, attrs, omap_after
+});
+
+/// Entries of an omap that are wanted, too: those behind this key; with the empty key all from the first on, and the
+/// header. Software that does not know of them ends its messages before.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OmapAfter(pub Option<Bytes>);
+
+impl Encode for OmapAfter {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.0);
+    }
+}
+
+impl Decode for OmapAfter {
+    const MIN_BYTES: usize = 0;
+
+    fn decode(r: &mut Reader<'_>) -> Result<OmapAfter, DecodeError> {
+        Ok(OmapAfter(if r.is_empty() { None } else { r.get()? }))
+    }
+}
 
 /// Primary to somebody who served before with a shard that it does not have in the present interval: send me bytes of
 /// that. Answered like [`ShardRead`], whose fields these are, but that `pg` names that shard.
@@ -37,15 +59,19 @@ pub struct StrayRead {
     pub offset: u64,
     pub len: u64,
     pub attrs: bool,
+    pub omap_after: OmapAfter,
 }
 
-message!(StrayRead = PeerKind::StrayRead.number(), version 1 { pg, read, object, version, offset, len, attrs });
+message!(StrayRead = PeerKind::StrayRead.number(), version 2 {
+    pg, read, object, version, offset, len, attrs, omap_after
+});
 
 impl StrayRead {
     /// Returns the question as a member would be asked it.
     pub fn as_shard_read(&self) -> ShardRead {
-        let StrayRead { pg, read, ref object, version, offset, len, attrs } = *self;
-        ShardRead { pg, read, object: object.clone(), version, offset, len, attrs }
+        let StrayRead { pg, read, ref object, version, offset, len, attrs, ref omap_after } = *self;
+        let (object, omap_after) = (object.clone(), omap_after.clone());
+        ShardRead { pg, read, object, version, offset, len, attrs, omap_after }
     }
 }
 
@@ -67,14 +93,42 @@ pub struct ShardReadReply {
     pub outcome: ShardReadOutcome,
     /// Attributes of the object, if they were asked for.
     pub attrs: BTreeMap<Bytes, Bytes>,
+    /// If it was asked for.
+    pub omap: Option<OmapPage>,
     pub data: Rope,
+}
+
+/// Some of an object's omap, in the order of the keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OmapPage {
+    /// With the first entries only.
+    pub header: Bytes,
+    pub entries: Vec<(Bytes, Bytes)>,
+    /// There are entries behind these.
+    pub has_more: bool,
+}
+
+impl Encode for OmapPage {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.header);
+        w.put(&self.entries);
+        w.bool(self.has_more);
+    }
+}
+
+impl Decode for OmapPage {
+    const MIN_BYTES: usize = 9;
+
+    fn decode(r: &mut Reader<'_>) -> Result<OmapPage, DecodeError> {
+        Ok(OmapPage { header: r.get()?, entries: r.get()?, has_more: r.bool()? })
+    }
 }
 
 impl Message for ShardReadReply {
     const TYPE: u16 = PeerKind::ShardReadReply.number();
 
     fn encode_front(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
+        w.versioned(2, 1, |w| {
             w.put(&self.pg);
             w.u64(self.read);
             w.u8(match self.outcome {
@@ -83,6 +137,7 @@ impl Message for ShardReadReply {
                 ShardReadOutcome::Bad => 2,
             });
             w.put(&self.attrs);
+            w.put(&self.omap);
         });
     }
 
@@ -91,7 +146,7 @@ impl Message for ShardReadReply {
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<ShardReadReply, DecodeError> {
-        let (_, mut r) = front.versioned("ShardReadReply", 1)?;
+        let (_, mut r) = front.versioned("ShardReadReply", 2)?;
         Ok(ShardReadReply {
             pg: r.get()?,
             read: r.u64()?,
@@ -102,6 +157,7 @@ impl Message for ShardReadReply {
                 other => return Err(DecodeError::Value { what: "outcome of a shard's read", value: other.into() }),
             },
             attrs: r.get::<BTreeMap<Bytes, Bytes>>()?,
+            omap: if r.is_empty() { None } else { r.get()? },
             data: data.clone(),
         })
     }

@@ -194,13 +194,13 @@ peer_messages! {
     0x4e34 PgReleased "pg_released" Group {} keeps { pg };
     0x4e35 PgStrays "pg_strays" Everyone;
     0x4e36 PgUnneeded "pg_unneeded" Everyone;
-    0x4e37 StrayRead "stray_read" Group { object } keeps { pg, read, version, offset, len, attrs };
+    0x4e37 StrayRead "stray_read" Group { object } keeps { pg, read, version, offset, len, attrs, omap_after };
     0x4e38 ScrubGet "scrub_get" Group { from, until } keeps { pg, round, deep };
     0x4e39 ScrubGot "scrub_got" Group { map } keeps { pg, round };
     0x4e3a ScrubBad "scrub_bad" Group { object } keeps { pg, version };
     0x4e3b ScrubDone "scrub_done" Group { mark } keeps { pg, sound };
-    0x4e3c ShardRead "shard_read" Group { object } keeps { pg, read, version, offset, len, attrs };
-    0x4e3d ShardReadReply "shard_read_reply" Group {} keeps { pg, read, outcome, attrs, data };
+    0x4e3c ShardRead "shard_read" Group { object } keeps { pg, read, version, offset, len, attrs, omap_after };
+    0x4e3d ShardReadReply "shard_read_reply" Group {} keeps { pg, read, outcome, attrs, omap, data };
     0x4e3e RollForward "roll_forward" Group {} keeps { pg, committed };
     0x4e3f PgInterrupted "pg_interrupted" Group {} keeps { pg };
     0x4e50 RoomGet "room_get" Everyone;

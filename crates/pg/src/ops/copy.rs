@@ -62,7 +62,7 @@ impl Execution<'_> {
     fn become_copy(&mut self, copied: Copied, truncation: Option<(u32, u64)>) -> StepOutput {
         let Copied { version, mtime, attrs, omap_header, omap, data } = copied;
         let has_omap = !omap.is_empty() || !omap_header.is_empty();
-        if has_omap && self.request.layout.is_some() {
+        if has_omap && !self.request.may_overwrite {
             return Err(Errno::EOPNOTSUPP.into());
         }
         let old_attrs = self.user_attrs();
@@ -76,7 +76,7 @@ impl Execution<'_> {
             let object = self.object();
             self.push(Step::SetAttr { object, name: user_attr(&name), value: own(&value) });
         }
-        if self.request.layout.is_none() {
+        if self.request.may_overwrite {
             let object = self.object();
             self.push(Step::OmapClear { object });
             if has_omap {

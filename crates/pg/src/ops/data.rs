@@ -1,6 +1,6 @@
 //! Steps on an object's bytes and on the object as a whole.
 
-use super::execute::{Execution, OpStop, StepOutput, done, output};
+use super::execute::{BytesOfShards, Execution, OpStop, StepOutput, done, output};
 use bytes::Bytes;
 use std::sync::Arc;
 use store::Step;
@@ -98,7 +98,11 @@ impl Execution<'_> {
     }
 
     fn read_range(&mut self, range: Range) -> Result<Rope, OpStop> {
-        let (offset, len) = self.clip(range);
+        let (offset, mut len) = self.clip(range);
+        if self.request.layout.is_some() {
+            // Shards have what the object was before the operation.
+            len = len.min(self.size_before.saturating_sub(offset));
+        }
         if len == 0 {
             return Ok(Rope::new());
         }
@@ -106,7 +110,10 @@ impl Execution<'_> {
         let read = match self.request.layout {
             None => self.answers.read(self.store, self.request.object, (offset, len))?,
             Some(_) => {
-                self.answers.gathered(self.request.object, (offset, len))?.ok_or(OpStop::Gather { offset, len })?
+                let (object, version) = (self.request.object, self.info_before.version);
+                let gather =
+                    || OpStop::Gather(Box::new(BytesOfShards { object: object.clone(), version, offset, len }));
+                self.answers.gathered(object, (offset, len))?.ok_or_else(gather)?
             }
         };
         match read {
@@ -189,7 +196,7 @@ impl Execution<'_> {
                 self.write(Range { offset, ..range }, op.indata.clone())
             }
             OpCode::WRITESAME => self.write_same(op),
-            OpCode::TRUNCATE if self.request.layout.is_some() => Err(Errno::EOPNOTSUPP.into()),
+            OpCode::TRUNCATE if !self.request.may_overwrite => Err(Errno::EOPNOTSUPP.into()),
             OpCode::TRUNCATE => {
                 let size = range(op)?.offset;
                 self.check_end(size, 0)?;
@@ -207,8 +214,7 @@ impl Execution<'_> {
                 if (self.exists || self.was_whiteout()) && offset >= self.size && len > 0 {
                     return self.pass();
                 }
-                // Parts of objects are not changed in erasure-coded pools.
-                if self.request.layout.is_some() {
+                if !self.request.may_overwrite {
                     return Err(Errno::EOPNOTSUPP.into());
                 }
                 if self.exists && len > 0 {
@@ -299,9 +305,9 @@ impl Execution<'_> {
         done()
     }
 
-    /// Checks, in an erasure-coded pool, that what is written begins where the object ends, at a stripe.
+    /// Checks, in a pool without overwrites, that what is written begins where the object ends, at a stripe.
     fn check_stripe(&self, range: Range) -> Result<(), OpStop> {
-        let Some(layout) = self.request.layout else { return Ok(()) };
+        let Some(layout) = self.request.layout.filter(|_| !self.request.may_overwrite) else { return Ok(()) };
         let end = if self.exists { self.size } else { 0 };
         let truncates = range.truncate_seq > self.info.truncate_seq && end > range.truncate_size;
         match range.offset == end && range.offset.is_multiple_of(layout.stripe_bytes()) && !truncates {

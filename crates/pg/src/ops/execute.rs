@@ -4,7 +4,8 @@ use super::attrs::AttrSizes;
 use super::budget::Budget;
 use super::watch::WatchEffect;
 use super::{Answers, snapshots};
-use crate::coded::change::{CodedChange, take_data};
+use crate::coded::change::{CodedChange, OmapBefore, take_data};
+use crate::coded::rewrite::{Rewrite, zeros};
 use crate::coded::undo::Undo;
 use crate::copy::CopySource;
 use crate::group::log::LogKind;
@@ -16,7 +17,9 @@ use crate::watch::WatchInfo;
 use bytes::Bytes;
 use cls::Caller;
 use ec::StripeLayout;
+use mutant::Mutant;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{LookupId, ObjectStat, Step, Store};
@@ -118,6 +121,8 @@ pub struct Request<'a> {
     pub last_user_version: u64,
     /// In erasure-coded pools: how the object's bytes lie on its shards.
     pub layout: Option<StripeLayout>,
+    /// Parts of objects may be changed. Replicated pools always allow it.
+    pub may_overwrite: bool,
     /// Cookies of the watches of this object that the client holds over the session that asks.
     pub connected: &'a [u64],
     /// Id of the next notification.
@@ -238,15 +243,26 @@ pub enum Run {
 /// Why a step gives no output.
 pub(super) enum OpStop {
     Blocked(LookupId),
-    Gather {
-        offset: u64,
-        len: u64,
-    },
+    Gather(Box<BytesOfShards>),
     Copy(Box<CopySource>),
     Wants(ObjectId),
     Failed(Errno),
     /// A failure whose number is no errno.
     Result(i32),
+}
+
+/// Bytes of a version of an object, or of a state of it, that are to be gathered from its shards.
+pub(super) struct BytesOfShards {
+    pub object: ObjectId,
+    pub version: EVersion,
+    pub offset: u64,
+    pub len: u64,
+}
+
+impl From<BytesOfShards> for Run {
+    fn from(BytesOfShards { object, version, offset, len }: BytesOfShards) -> Run {
+        Run::Gather { object, version, offset, len }
+    }
 }
 
 impl From<Errno> for OpStop {
@@ -306,6 +322,8 @@ pub(super) struct Execution<'a> {
     pub changed: IntervalSet,
     /// States at snapshots that take the place of what the object was before the operation.
     pub sources: Vec<ObjectId>,
+    /// In erasure-coded pools: the last one of these.
+    pub gone_back_to: Option<FormerState>,
     pub exists: bool,
     pub size: u64,
     /// Steps for the store. The ones before `first_step` are void: a later one has replaced all that they did.
@@ -325,6 +343,13 @@ pub(super) struct Execution<'a> {
     pub watch: Vec<WatchEffect>,
     /// The version and time of what the object has become a copy of.
     pub copied: Option<(u64, Utime)>,
+}
+
+/// The object at a snapshot.
+pub(super) struct FormerState {
+    pub object: ObjectId,
+    pub version: EVersion,
+    pub size_bytes: u64,
 }
 
 /// State of a run to which it is taken back when a step fails.
@@ -510,10 +535,35 @@ impl Execution<'_> {
         Effects { result, user_version, prior_version: version, ..effects }
     }
 
+    /// In erasure-coded pools: what the steps make of the object's bytes, with the old ones that this takes.
+    fn rewrite(&mut self) -> Result<Option<Rewrite>, OpStop> {
+        let Some(layout) = self.request.layout else { return Ok(None) };
+        let clone_bytes = self.gone_back_to.as_ref().map_or(0, |state| state.size_bytes);
+        let mut rewrite = Rewrite::of(self.request.object, self.steps(), self.size_before, clone_bytes, layout);
+        let (object, version) = match self.gone_back_to.as_ref().filter(|_| rewrite.is_of_clone()) {
+            Some(state) => (state.object.clone(), state.version),
+            None => (self.object(), self.info_before.version),
+        };
+        for Range { start: offset, end } in rewrite.wanted() {
+            let len = end - offset;
+            self.answers.take(len)?;
+            let bytes = match self.answers.gathered(&object, (offset, len))? {
+                Some(Ok(bytes)) => bytes,
+                Some(Err(e)) => {
+                    tracing::error!("read failed: {e}");
+                    return Err(Errno::EIO.into());
+                }
+                None => return Err(OpStop::Gather(Box::new(BytesOfShards { object, version, offset, len }))),
+            };
+            rewrite.fill(offset, if mutant::is(Mutant::OldBytesAsZeros) { zeros(len) } else { bytes });
+        }
+        Ok(Some(rewrite))
+    }
+
     /// Ends a run that no step has stopped: the attribute that holds the object information goes last.
     ///
     /// Errors: a state of the object cannot be preserved as the snapshots demand it.
-    fn finish(mut self, mut effects: Effects) -> Result<Effects, Errno> {
+    fn finish(mut self, mut effects: Effects, rewrite: Option<(Rewrite, OmapBefore)>) -> Result<Effects, Errno> {
         self.steps.drain(..self.first_step);
         let bytes_before = self.size_before as i64;
         effects.prior_version = self.info.version;
@@ -525,6 +575,10 @@ impl Execution<'_> {
         // An object that snapshots still have stays, in name.
         let is_whiteout = !self.exists && !self.info.snap_set.clones.is_empty();
         let newer = self.request.last_user_version.max(self.info.user_version) + 1;
+        if rewrite.as_ref().is_some_and(|(rewrite, _)| !rewrite.only_appends()) && !self.info.digests.shards.is_empty()
+        {
+            Arc::make_mut(&mut self.info).digests.shards.clear();
+        }
         if self.modified && (self.exists || is_whiteout) {
             let user_version = match self.copied {
                 Some((version, _)) if self.exists => version,
@@ -560,9 +614,9 @@ impl Execution<'_> {
         effects.bytes_read = self.bytes_read;
         effects.bytes_written = self.bytes_written;
         effects.sources = self.sources;
-        if let Some(layout) = &self.request.layout {
-            let object = self.request.object;
-            let change = take_data(object, &mut self.steps, self.stored_before.as_deref(), self.size_before, layout);
+        if let Some((layout, (rewrite, omap))) = self.request.layout.as_ref().zip(rewrite) {
+            let (object, before) = (self.request.object, self.stored_before.as_deref());
+            let change = take_data(object, &mut self.steps, before, self.size_before, &rewrite, omap, layout);
             effects.change = Some(Box::new(change));
         }
         effects.steps_bytes = self.budget.bytes();
@@ -676,6 +730,7 @@ fn run_steps(
         info,
         changed: IntervalSet::new(),
         sources: Vec::new(),
+        gone_back_to: None,
         store,
         answers,
         limits,
@@ -705,10 +760,7 @@ fn run_steps(
             Ok(output) => output,
             Err(OpStop::Blocked(id)) => return Run::Blocked(id),
             Err(OpStop::Copy(source)) => return Run::Copy(source),
-            Err(OpStop::Gather { offset, len }) => {
-                let (object, version) = (request.object.clone(), run.info_before.version);
-                return Run::Gather { object, version, offset, len };
-            }
+            Err(OpStop::Gather(wanted)) => return (*wanted).into(),
             Err(OpStop::Wants(object)) => return Run::Wants(object),
             Err(OpStop::Failed(errno)) => (errno.as_result(), Rope::new()),
             Err(OpStop::Result(result)) => (result, Rope::new()),
@@ -730,7 +782,14 @@ fn run_steps(
         return Run::Done(run.fail(effects, overflow));
     }
     let failed = |errno: Errno| Effects { result: errno.as_result(), ..Effects::default() };
-    Run::Done(run.finish(effects).unwrap_or_else(failed))
+    let rewrite = match run.rewrite().and_then(|rewrite| Ok(rewrite.zip(Some(run.omap_before()?)))) {
+        Ok(rewrite) => rewrite,
+        Err(OpStop::Blocked(id)) => return Run::Blocked(id),
+        Err(OpStop::Gather(wanted)) => return (*wanted).into(),
+        Err(OpStop::Failed(errno)) => return Run::Done(failed(errno)),
+        Err(OpStop::Copy(_) | OpStop::Wants(_) | OpStop::Result(_)) => unreachable!("old bytes take none of these"),
+    };
+    Run::Done(run.finish(effects, rewrite).unwrap_or_else(failed))
 }
 
 /// Copies a client's bytes into memory of their own: what is kept must not pin a whole frame.

@@ -2,6 +2,8 @@
 
 use super::attrs::Comparison;
 use super::execute::{Execution, OpStop, StepOutput, done, output, own};
+use crate::coded::change::OmapBefore;
+use crate::coded::undo::FormerOmap;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{OMAP_KEY_BYTES_MAX, Step};
@@ -9,6 +11,9 @@ use types::Errno;
 use wire::Reader;
 use wire::Rope;
 use wire::messages::{Op, OpCode};
+
+/// Bytes of former entries of an omap that a log entry keeps at most, to take its update back.
+const KEPT_OMAP_BYTES_MAX: usize = 64 << 10;
 
 /// Checks a key. Errors: ENAMETOOLONG, where the store has no room for it.
 fn check_key(key: &[u8]) -> Result<(), Errno> {
@@ -21,7 +26,7 @@ impl Execution<'_> {
         let mut r = Reader::shared(&data);
         let writes =
             [OpCode::OMAPSETVALS, OpCode::OMAPSETHEADER, OpCode::OMAPCLEAR, OpCode::OMAPRMKEYS, OpCode::OMAPRMKEYRANGE];
-        if self.request.layout.is_some() && writes.contains(&op.code) {
+        if !self.request.may_overwrite && writes.contains(&op.code) {
             return Err(Errno::EOPNOTSUPP.into());
         }
         match op.code {
@@ -111,6 +116,46 @@ impl Execution<'_> {
                 done()
             }
             _ => Err(Errno::EOPNOTSUPP.into()),
+        }
+    }
+
+    /// Returns, in an erasure-coded pool, the part of the object's omap that the operation changes, as it was before.
+    /// All shards have the same omap.
+    pub(super) fn omap_before(&mut self) -> Result<OmapBefore, OpStop> {
+        let has_omap = self.before.as_ref().is_some_and(|before| before.has_omap);
+        if self.request.layout.is_none() || self.stored_before.is_none() {
+            return Ok(OmapBefore::SAME);
+        }
+        let (mut keys, mut sets_header) = (BTreeSet::new(), false);
+        for step in self.steps().iter().filter(|step| step.object() == Some(self.request.object)) {
+            match step {
+                // The object as a whole is kept then.
+                Step::Remove { .. } | Step::Clone { .. } => return Ok(OmapBefore::SAME),
+                Step::OmapClear { .. } | Step::OmapRemoveRange { .. } if has_omap => return Ok(OmapBefore::TooMuch),
+                Step::OmapSet { entries, .. } => keys.extend(entries.iter().map(|(key, _)| key.clone())),
+                Step::OmapRemove { keys: removed, .. } => keys.extend(removed.iter().cloned()),
+                Step::OmapSetHeader { .. } => sets_header = true,
+                _ => {}
+            }
+        }
+        let header = match sets_header {
+            true if has_omap => Some(self.omap_header_before()?),
+            sets => sets.then(Bytes::new),
+        };
+        let keys: Vec<Bytes> = keys.into_iter().collect();
+        let found = match has_omap && !keys.is_empty() {
+            true => self.answers.omap_get(self.store, self.request.object, &keys)?,
+            false => Some(Vec::new()),
+        };
+        let Some(found) = found else { return Ok(OmapBefore::TooMuch) };
+        let mut found: BTreeMap<Bytes, Bytes> = found.into_iter().collect();
+        let entries: Vec<(Bytes, Option<Bytes>)> =
+            keys.into_iter().map(|key| (key.clone(), found.remove(&key))).collect();
+        let of_entry = |(key, value): &(Bytes, Option<Bytes>)| key.len() + value.as_ref().map_or(0, Bytes::len);
+        let bytes = entries.iter().map(of_entry).sum::<usize>() + header.as_ref().map_or(0, Bytes::len);
+        match bytes > KEPT_OMAP_BYTES_MAX {
+            true => Ok(OmapBefore::TooMuch),
+            false => Ok(OmapBefore::Changed(FormerOmap { entries, header })),
         }
     }
 

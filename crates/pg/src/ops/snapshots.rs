@@ -5,9 +5,12 @@
 //! clones.
 
 use super::Answers;
-use super::execute::{Effects, Execution, OpStop, OtherChange, Request, Run, StepOutput, after, done, output};
+use super::execute::{
+    Effects, Execution, FormerState, OpStop, OtherChange, Request, Run, StepOutput, after, done, output,
+};
 use super::watch::WatchEffect;
-use crate::coded::change::take_data;
+use crate::coded::change::{OmapBefore, take_data};
+use crate::coded::rewrite::Rewrite;
 use crate::group::log::LogKind;
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::snap_set::{AtSnap, ObjectClone, SnapSet};
@@ -155,10 +158,16 @@ impl Execution<'_> {
         let size = match self.request.layout {
             None => stat.size_bytes,
             // The size that is here is a shard's.
-            Some(_) => ObjectInfo::of(&stat).ok().and_then(|info| info.size_bytes).ok_or_else(|| {
-                tracing::error!(object = %clone, "object information does not tell how long the object is");
-                Errno::EIO
-            })?,
+            Some(_) => {
+                let info = ObjectInfo::of(&stat).ok();
+                let state = info.and_then(|info| Some((info.version, info.size_bytes?)));
+                let (version, size_bytes) = state.ok_or_else(|| {
+                    tracing::error!(object = %clone, "object information does not tell how long the object is");
+                    Errno::EIO
+                })?;
+                self.gone_back_to = Some(FormerState { object: clone.clone(), version, size_bytes });
+                size_bytes
+            }
         };
         let mut changed = IntervalSet::new();
         changed.insert(0, size.max(self.size));
@@ -268,8 +277,11 @@ impl Effects {
     /// Takes the data out of the steps, in an erasure-coded pool, and notes how shards take back what becomes of the
     /// object itself, which was as `before` says.
     pub(super) fn separate_shards(&mut self, request: &Request<'_>, before: &ObjectStat, size_bytes: u64) {
-        self.change = request
-            .layout
-            .map(|layout| Box::new(take_data(request.object, &mut self.steps, Some(before), size_bytes, &layout)));
+        self.change = request.layout.map(|layout| {
+            let rewrite = Rewrite::of(request.object, &self.steps, size_bytes, 0, layout);
+            let (object, steps, same) = (request.object, &mut self.steps, OmapBefore::SAME);
+            let change = take_data(object, steps, Some(before), size_bytes, &rewrite, same, &layout);
+            Box::new(change)
+        });
     }
 }

@@ -14,7 +14,7 @@ use wire::{EntityAddr, Envelope, Message, Target};
 /// are counted from below.
 const OSD_SESSIONS: u64 = 1 << 62;
 
-fn session_of(osd: OsdId) -> SessionId {
+pub(super) fn session_of(osd: OsdId) -> SessionId {
     SessionId(OSD_SESSIONS + u64::from(osd.0.unsigned_abs()))
 }
 

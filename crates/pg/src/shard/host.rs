@@ -80,7 +80,6 @@ impl Host {
     pub fn of_part(mut self, index: usize, shards: usize) -> Host {
         self.shared.reservations = Reservations::of_shards(shards);
         self.shared.rooms = Rooms::of_shards(shards);
-        self.shared.copies = Copies::numbered_from(route::first_tid(index));
         self.shared.backoffs = Backoffs::numbered_from(route::first_tid(index));
         self
     }

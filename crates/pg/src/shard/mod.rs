@@ -22,6 +22,7 @@ mod store_events;
 pub(crate) mod views;
 
 use crate::context::{Context, Output};
+use crate::copy::Copies;
 use crate::group::pg::Pg;
 use crate::healing::pacing::PacingView;
 use crate::healing::reservations::Change;
@@ -33,6 +34,7 @@ use crate::messages::healing::PgReserved;
 use crate::messages::lease::{LeaseGet, ReadShareGet};
 use crate::messages::peering::PgQuery;
 use crate::messages::replication::RepOpReply;
+use crate::messages::route;
 use crate::ops::Limits;
 use crate::scrub::background_check::{BackgroundCheck, CheckCounts};
 use crate::scrub::schedule::ScrubSchedule;
@@ -125,7 +127,15 @@ impl Shard {
     /// map comes.
     pub fn as_part(self, index: usize, homes: Homes) -> Shard {
         assert!(index < homes.shards(), "shard {index} of {}", homes.shards());
-        Shard { host: self.host.of_part(index, homes.shards()), index, homes, ..self }
+        let mut part = Shard { host: self.host.of_part(index, homes.shards()), index, homes, ..self };
+        part.number_questions();
+        part
+    }
+
+    /// Numbers questions to other OSDs apart from those of other shards, and of other processes of this OSD.
+    fn number_questions(&mut self) {
+        let nonce = self.addrs.as_ref().and_then(|addrs| addrs.0.first()).map_or(0, |addr| addr.nonce);
+        self.host.shared.copies = Copies::numbered_from(route::first_tid(self.index), nonce);
     }
 
     /// Returns the homes of groups on the OSD's shards, by the map in force.
@@ -166,6 +176,7 @@ impl Shard {
     /// it: until it is shown here it takes no part in any group, so that two starts never give out the same version.
     pub fn set_addrs(&mut self, addrs: EntityAddrVec) {
         self.addrs = Some(addrs);
+        self.number_questions();
     }
 
     fn is_shown_by(&self, map: &OsdMap) -> bool {

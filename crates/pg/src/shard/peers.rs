@@ -1,6 +1,7 @@
 //! Messages from other OSDs.
 
 use super::Shard;
+use super::copying::session_of;
 use super::deferred::Deferred;
 use crate::context::Context;
 use crate::group::pg::Pg;
@@ -221,7 +222,8 @@ impl Shard {
             deferred.retain(|deferred| !matches!(deferred, Deferred::Query { from, .. } if *from == osd));
         }
         self.pgs.values_mut().for_each(|pg| pg.session_ended(&mut self.host.context(), osd));
-        self.settle();
+        // Questions for objects that it copies: it asks again if it still wants the answers.
+        self.client_closed(session_of(osd));
     }
 
     /// Tells a primary that begins an interval what this OSD has of groups.

@@ -1,6 +1,7 @@
 //! Bytes of what OSDs say to each other, which OSDs of another version must read.
 
 use super::peer_samples;
+use crate::messages::coded::{OmapAfter, ShardRead, ShardReadReply, StrayRead};
 use crate::messages::route::{self, Addressee};
 use crate::messages::table::Scope;
 use crate::messages::{PeerKind, PeerMessage, kind_name};
@@ -46,6 +47,38 @@ fn every_message_is_written_as_ever() {
     }
     assert_eq!(missing, "", "samples that are not recorded");
     assert_eq!(golden, BTreeMap::new(), "records without a sample");
+}
+
+/// Former versions of messages end before what was added since.
+#[test]
+fn former_messages_are_read() {
+    const FORMER: &str = include_str!("peer_messages_former.golden");
+    let former: BTreeMap<&str, Vec<u8>> = FORMER
+        .lines()
+        .map(|line| {
+            let (name, rest) = line.split_once(": ").expect("a name");
+            (name, unhex(rest.split(": ").nth(1).expect("a front")))
+        })
+        .collect();
+    let mut read = 0;
+    for (name, sample) in peer_samples::all(PoolId(4)) {
+        let Some(front) = former.get(name) else { continue };
+        let envelope = Envelope { front: front.clone().into(), ..sealed(sample.clone()) };
+        let expected = match sample {
+            PeerMessage::ShardRead(read) => PeerMessage::ShardRead(ShardRead { omap_after: OmapAfter(None), ..read }),
+            PeerMessage::StrayRead(read) => PeerMessage::StrayRead(StrayRead { omap_after: OmapAfter(None), ..read }),
+            PeerMessage::ShardReadReply(reply) => PeerMessage::ShardReadReply(ShardReadReply { omap: None, ..reply }),
+            other => other,
+        };
+        assert_eq!(expected.kind().open(&envelope), Ok(expected), "{name}");
+        read += 1;
+    }
+    assert_eq!(read, former.len());
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal digits");
+    (0..text.len()).step_by(2).map(byte).collect()
 }
 
 #[test]

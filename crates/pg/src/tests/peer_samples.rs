@@ -6,7 +6,9 @@ use crate::coded::undo::Undo;
 use crate::group::info::{PgInfo, PgStats};
 use crate::group::log::{LogEntry, LogKind};
 use crate::hops::MemberHops;
-use crate::messages::coded::{RollForward, ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
+use crate::messages::coded::{
+    OmapAfter, OmapPage, RollForward, ShardRead, ShardReadOutcome, ShardReadReply, StrayRead,
+};
 use crate::messages::healing::{
     PgBackfilled, PgObjects, PgPull, PgPush, PgPushAck, PgReleased, PgReserve, PgReserved, PgScan,
 };
@@ -280,7 +282,10 @@ impl Samples {
         let share = Share { wish: wish.clone(), span: 5, committed: version(19) };
         let copy = FoundCopy { shard: Some(2), complete: true, last_epoch_started: Epoch(5), last_update: version(18) };
         let stray = self.object("stray");
-        let stray = StrayRead { pg: pg(), read: 4, object: stray, version: version(3), offset: 1, len: 2, attrs: true };
+        let omap_after = OmapAfter(Some(bytes("k")));
+        let (version_3, object) = (version(3), stray);
+        let stray =
+            StrayRead { pg: pg(), read: 4, object, version: version_3, offset: 1, len: 2, attrs: true, omap_after };
         vec![
             ("pg_query", sample(PgQuery { epoch, groups: vec![(pg(), agreed)] })),
             ("pg_reserve", sample(PgReserve { pg: pg(), priority: 250 })),
@@ -306,12 +311,16 @@ impl Samples {
     /// Samples of what primaries and members of erasure-coded groups ask each other.
     fn of_shards(&self) -> Vec<(&'static str, Sample)> {
         let object = self.object("o");
-        let read = ShardRead { pg: pg(), read: 4, object, version: version(3), offset: 1, len: 2, attrs: true };
+        let (version_3, omap_after) = (version(3), OmapAfter(Some(bytes("k"))));
+        let read =
+            ShardRead { pg: pg(), read: 4, object, version: version_3, offset: 1, len: 2, attrs: true, omap_after };
+        let page = OmapPage { header: bytes("h"), entries: vec![(bytes("l"), bytes("v"))], has_more: true };
         let reply = |outcome| ShardReadReply {
             pg: pg(),
             read: 4,
             outcome,
             attrs: [(bytes("_"), bytes("info"))].into(),
+            omap: Some(page.clone()),
             data: Rope::from(vec![7, 8]),
         };
         vec![

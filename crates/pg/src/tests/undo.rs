@@ -119,7 +119,7 @@ fn some_update(store: &mut OneStore, number: u64) -> (Vec<Step>, Undo) {
     let value = Bytes::from(number.to_string());
     steps.push(Step::SetAttr { object: object(), name: b"a".to_vec(), value });
     let attrs = vec![(Bytes::from_static(b"a"), attr)];
-    (steps, Undo::Overwritten { ranges, shard_bytes: before.len() as u64, attrs })
+    (steps, Undo::Overwritten { ranges, shard_bytes: before.len() as u64, attrs, omap: Default::default() })
 }
 
 /// Carries an update out as a member does.
@@ -162,7 +162,7 @@ fn nothing_is_kept_of_what_will_stay() {
     store.submit(vec![Step::Write { object: object(), offset: 0, data: Rope::from(vec![1; 20_000]) }]);
     let version = EVersion::new(1, 1);
     let ranges = vec![ShardRange { offset: 4096, len: 8192 }];
-    let undo = Undo::Overwritten { ranges, shard_bytes: 20_000, attrs: Vec::new() };
+    let undo = Undo::Overwritten { ranges, shard_bytes: 20_000, attrs: Vec::new(), omap: Default::default() };
     let steps = vec![Step::Write { object: object(), offset: 4096, data: Rope::from(vec![2; 8192]) }];
     carry_out(&mut store, version, steps, &undo);
     assert_eq!(store.store.usage().data_bytes, 7 * 4096, "two blocks are kept beside the new ones");

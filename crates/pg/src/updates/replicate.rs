@@ -122,8 +122,13 @@ impl Pg {
         if let Some(shards) = &shards {
             self.ops.take_on_its_way(cx, &mut op, shards.new_bytes);
         }
+        let own_shard = self.core.interval.shard_of(cx.whoami);
+        let entry_of_written = entries.last().expect("the update's own was put there").clone();
         let own_steps = match &shards {
-            Some(shards) => shards.of(&steps, self.core.interval.shard_of(cx.whoami)),
+            Some(shards) => {
+                *entries.last_mut().expect("just seen") = shards.entry(&entry_of_written, own_shard);
+                shards.of(&steps, own_shard)
+            }
             None => steps.clone(),
         };
         let mut reply = OsdOpReply::to(&op.op, effects.result, cx.map.epoch);
@@ -200,9 +205,9 @@ impl Pg {
         if let Some(shards) = shards {
             // Each gets its shard.
             for osd in std::mem::take(&mut with_steps) {
-                let steps = shards.of(&steps, self.core.interval.shard_of(osd));
-                let info = self.core.info.clone();
-                let (entry, others) = (entry.clone(), others.to_vec());
+                let shard = self.core.interval.shard_of(osd);
+                let (steps, entry) = (shards.of(&steps, shard), shards.entry(&entry_of_written, shard));
+                let (info, others) = (self.core.info.clone(), others.to_vec());
                 cx.send_osd(osd, RepOp { pg, entry, others, info, committed, steps, hops_wanted });
             }
         }

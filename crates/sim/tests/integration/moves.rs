@@ -37,7 +37,7 @@ fn moves_keep_copies(seed: u64, purpose: Purpose) {
     let objects = Objects::new(None, 40);
     let pause = Duration::ZERO..=Duration::from_millis(5);
     let workload = Workload::new(seed, 1000, pause, objects);
-    let workload = if is_coded { workload.coded() } else { workload };
+    let workload = if is_coded { workload.coded(false) } else { workload };
     let worker = cluster.add_client(Purpose::Work(workload));
     wait(&mut cluster, "being clean", Duration::from_secs(30), |cluster| cluster.is_clean().is_ok());
     cluster.command(operator, r#"{"prefix": "osd set", "key": "nobackfill"}"#.to_owned());
@@ -66,5 +66,5 @@ fn a_group_that_moves_has_as_many_copies_as_before() {
 
 #[test]
 fn an_erasure_coded_group_that_moves_has_as_many_shards_as_before() {
-    (0..4).for_each(|seed| moves_keep_copies(seed, Purpose::OperateCoded { k: 2, m: 1 }));
+    (0..4).for_each(|seed| moves_keep_copies(seed, Purpose::OperateCoded { k: 2, m: 1, overwrites: false }));
 }

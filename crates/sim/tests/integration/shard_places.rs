@@ -38,7 +38,7 @@ impl Bench {
         let mut cluster = Cluster::new(seed, config);
         cluster.start_mons();
         (0..osds).for_each(|osd| cluster.start_osd(osd));
-        let operator = cluster.add_client(Purpose::OperateCoded { k: K, m });
+        let operator = cluster.add_client(Purpose::OperateCoded { k: K, m, overwrites: false });
         let mut bench = Bench { cluster, operator, worker: operator, groups, m };
         let up = |cluster: &Cluster| cluster.monitor().map_or(0, |mon| mon.state().osdmap().up_osds().count());
         bench.wait("the start", |cluster| up(cluster) == osds);
@@ -46,7 +46,7 @@ impl Bench {
         bench.cluster.find_pool();
         bench.command(r#"{"prefix": "balancer off"}"#.to_owned());
         let pause = Duration::ZERO..=Duration::from_millis(5);
-        let workload = Workload::new(seed, requests, pause, Objects::new(None, 40)).coded();
+        let workload = Workload::new(seed, requests, pause, Objects::new(None, 40)).coded(false);
         bench.worker = bench.cluster.add_client(Purpose::Work(workload));
         bench.wait("being clean", |cluster| cluster.is_clean().is_ok());
         bench

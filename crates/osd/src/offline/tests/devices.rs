@@ -1,11 +1,12 @@
 //! Tests of stores on several devices.
 
 use super::harness::{Group, SimFile, checked, config, contents, filled, filled_on, findings, open};
+use crate::config::sample_config;
 use crate::offline::{FileDevice, OfflineStore, RepairAction, plan_repair, repair, stats};
-use crate::{OsdConfig, StorePaths, mkfs};
+use crate::{StorePaths, mkfs};
 use std::path::{Path, PathBuf};
 use store::{Device, LABEL_OFFSETS, StoreConfig};
-use types::{Fsid, OsdId};
+use types::Fsid;
 
 fn split() -> StoreConfig {
     let one = config();
@@ -81,29 +82,6 @@ impl Drop for Folder {
     }
 }
 
-fn osd_config(devices: StorePaths) -> OsdConfig {
-    let any = "127.0.0.1:0".parse().unwrap();
-    OsdConfig {
-        id: OsdId(3),
-        fsid: Fsid([1; 16]),
-        devices,
-        public_bind: any,
-        cluster_bind: any,
-        public_advertise: None,
-        cluster_advertise: None,
-        monitors: Vec::new(),
-        location: Default::default(),
-        device_class: "ssd".to_owned(),
-        machine: Default::default(),
-        memory_bytes: 64 << 20,
-        check_period: pg::CHECK_PERIOD,
-        scrub_period: pg::LIGHT_SCRUB_PERIOD,
-        unix_zero: Default::default(),
-        kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
-        login: None,
-    }
-}
-
 #[test]
 fn mkfs_leaves_links_by_which_the_other_devices_are_found() {
     let folder = Folder::new();
@@ -111,7 +89,7 @@ fn mkfs_leaves_links_by_which_the_other_devices_are_found() {
     let main = at("osd/block");
     let named =
         |wal: &str, metadata: &str| StorePaths { main: main.clone(), wal: Some(at(wal)), metadata: Some(at(metadata)) };
-    let make = |devices: StorePaths| mkfs(&osd_config(devices), 32 << 20, Fsid([2; 16]), 1);
+    let make = |devices: StorePaths| mkfs(&sample_config(devices), 32 << 20, Fsid([2; 16]), 1);
     let error = make(named("same", "same")).unwrap_err().to_string();
     assert!(error.ends_with("same is given twice"), "{error}");
     std::fs::write(at("theirs"), "data").unwrap();
@@ -127,7 +105,7 @@ fn mkfs_leaves_links_by_which_the_other_devices_are_found() {
         OfflineStore::open(device).map(|store| store.label()).map_err(|error| error.to_string())
     };
     let label = open(&main).unwrap();
-    assert_eq!((label.osd, label.wal_bytes), (OsdId(3), 8 << 20));
+    assert_eq!((label.osd, label.wal_bytes), (types::OsdId(3), 8 << 20));
     assert_eq!(label.wal_device_bytes, Some((8 << 20) + StoreConfig::LABEL_BYTES));
     assert_eq!(label.metadata_device_bytes, Some(64 << 20));
 

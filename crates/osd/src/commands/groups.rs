@@ -1,11 +1,11 @@
 //! Answers `ceph pg ID ...`, by which operators query a group's primary.
 
-use crate::command::json_string;
+use control::Format;
 use pg::{GiveUpError, KeepCopyError, Kept, PgView, Shard};
 use serde_json::{Value, json};
 use types::{Errno, ObjectId, OsdId, PgId, SnapId};
 use wire::Rope;
-use wire::messages::{Command, CommandReply};
+use wire::messages::CommandReply;
 use wire::nacre::pg_state_text;
 
 /// Arguments that a command takes beside the group.
@@ -20,6 +20,8 @@ enum Arguments {
 /// The commands: word after `pg ID`, further arguments, help, and permissions ("rw" if it changes anything).
 const COMMANDS: &[(&str, Arguments, &str, &str)] = &[
     ("query", Arguments::None, "show details of a specific pg", "r"),
+    ("scrub", Arguments::None, "have the copies of this group compared", "rw"),
+    ("deep_scrub", Arguments::None, "have the copies of this group compared, with all that they hold", "rw"),
     ("list_unfound", Arguments::None, "list unfound objects on this pg", "r"),
     ("mark_unfound_lost", Arguments::Choice("revert|delete"), "mark all unfound objects in this pg as lost", "rw"),
     (
@@ -57,11 +59,20 @@ pub(crate) fn descriptions() -> Vec<Value> {
     of_pg.chain(told).collect()
 }
 
-/// The group that a command is about, if it is about one.
-pub(crate) fn group_of(command: &Command) -> Option<PgId> {
-    let line = command.cmd.first().map(String::as_str).unwrap_or_default();
-    known(line)?;
+/// Tells whether a command is one about a group.
+pub(crate) fn is_known(line: &str) -> bool {
+    known(line).is_some()
+}
+
+/// The group that a command is about, if it names one.
+pub(crate) fn group_of(line: &str) -> Option<PgId> {
     json_string(line, "pgid")?.parse().ok()
+}
+
+/// The string under `key` of a JSON object.
+fn json_string(text: &str, key: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    Some(value.get(key)?.as_str()?.to_owned())
 }
 
 /// The name of the command if it is one of [`COMMANDS`].
@@ -71,16 +82,16 @@ fn known(line: &str) -> Option<String> {
     COMMANDS.iter().any(|(known, ..)| *known == cmd).then_some(cmd)
 }
 
-/// Carries out a command about a group; `None` if it is another command.
-pub(crate) fn answer(command: &Command, shard: &mut Shard) -> Option<CommandReply> {
-    let line = command.cmd.first().map(String::as_str).unwrap_or_default();
-    let cmd = known(line)?;
+/// Carries out a command about a group.
+pub(crate) fn answer(line: &str, shard: &mut Shard) -> CommandReply {
+    let cmd = known(line).expect("only commands about groups come here");
+    let format = Format::from_name(&json_string(line, "format").unwrap_or_default());
     let (result, status, output) = match carry_out(&cmd, line, shard) {
-        Ok(Done::Value(value)) => (0, String::new(), format!("{value:#}\n")),
+        Ok(Done::Value(value)) => (0, String::new(), format.render(&value)),
         Ok(Done::Said(status)) => (0, status, String::new()),
         Err((errno, status)) => (errno.as_result(), status, String::new()),
     };
-    Some(CommandReply { result, status, output: Rope::from(output.into_bytes()) })
+    CommandReply { result, status, output: Rope::from(output.into_bytes()) }
 }
 
 enum Done {
@@ -90,7 +101,10 @@ enum Done {
 
 fn carry_out(cmd: &str, line: &str, shard: &mut Shard) -> Result<Done, (Errno, String)> {
     let text = json_string(line, "pgid").unwrap_or_default();
-    let Ok(pgid) = text.parse::<PgId>() else { return Err((Errno::EINVAL, format!("'{text}' is no placement group"))) };
+    if text.is_empty() {
+        return Err((Errno::EINVAL, "no pgid specified".to_owned()));
+    }
+    let Ok(pgid) = text.parse::<PgId>() else { return Err((Errno::EINVAL, format!("couldn't parse pgid '{text}'"))) };
     let whoami = shard.whoami();
     let Some(view) = shard.pg_view(pgid) else {
         return Err((Errno::ENOENT, format!("{whoami} is not the primary of pg {pgid}")));
@@ -98,6 +112,11 @@ fn carry_out(cmd: &str, line: &str, shard: &mut Shard) -> Result<Done, (Errno, S
     match cmd {
         "query" => Ok(Done::Value(query(&view, whoami))),
         "list_unfound" => Ok(Done::Value(unfound(&view))),
+        "scrub" | "deep_scrub" => {
+            let deep = cmd == "deep_scrub";
+            assert!(shard.order_scrub(pgid, deep), "{whoami} leads pg {pgid}, as the view shows");
+            Ok(Done::Value(json!({"deep": deep, "epoch": view.epoch.0})))
+        }
         "keep_copy" => {
             let (object, osd) = (json_string(line, "object"), json_string(line, "osd"));
             let (object, osd) = (object.unwrap_or_default(), osd.unwrap_or_default());

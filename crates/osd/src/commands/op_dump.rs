@@ -1,18 +1,14 @@
 //! Renders the operations that shards keep as JSON: in Ceph's formats (`dump_historic_ops` and its relatives) for
 //! people who know them, and complete for `nacre why`.
 
+use super::tuned::History;
 use crate::shards::ShardFacts;
-use pg::hops::{COMPLAIN_AFTER, MemberSample, OpSample, OpState, Stamp, WaitReasons};
+use pg::hops::{MemberSample, OpSample, OpState, Stamp, WaitReasons};
 use serde_json::{Value, json};
 use std::time::Duration;
 use types::{OsdId, Utime};
 use wire::msgr::SessionId;
 
-/// Number of past operations that Ceph keeps by default, and seconds for which it keeps them.
-const HISTORY_SIZE: usize = 20;
-const HISTORY_SECONDS: u64 = 600;
-/// Seconds from which on Ceph counts an operation as slow.
-const SLOW_SECONDS: u64 = 10;
 /// Version of the layout of [`OpDump::hops`].
 const HOPS_VERSION: u64 = 1;
 
@@ -25,6 +21,9 @@ pub(crate) struct OpDump<'a> {
     pub wall: Utime,
     /// Gives the address of a session's client; empty if the client is gone.
     pub client_addr: &'a dyn Fn(SessionId) -> String,
+    pub history: History,
+    /// Operations that are not answered after this time have waited for long.
+    pub complain_after: Duration,
 }
 
 impl OpDump<'_> {
@@ -78,46 +77,63 @@ impl OpDump<'_> {
         })
     }
 
+    /// Tells whether an operation is wanted. `filters`: addresses of clients; none: all are.
+    fn is_wanted(&self, op: &OpSample, filters: &[&str]) -> bool {
+        filters.is_empty() || filters.contains(&(self.client_addr)(op.session).as_str())
+    }
+
+    fn done(&self, op: &OpSample) -> Value {
+        self.ceph(op, "commit sent; apply or cleanup")
+    }
+
     /// `dump_historic_ops`: the most recent operations.
-    pub fn historic(&self) -> Value {
-        let young = |op: &&OpSample| op.age_us(self.now) <= HISTORY_SECONDS * 1_000_000;
-        let ops = self.facts.recent_ops.iter().rev().filter(young).take(HISTORY_SIZE);
-        let mut ops: Vec<Value> = ops.map(|op| self.ceph(op, "commit sent; apply or cleanup")).collect();
+    pub fn historic(&self, filters: &[&str]) -> Value {
+        let History { size, duration, .. } = self.history;
+        let young = |op: &&OpSample| u128::from(op.age_us(self.now)) <= duration.as_micros();
+        let ops = self.facts.recent_ops.iter().rev().filter(young).take(size);
+        let mut ops: Vec<Value> = ops.filter(|op| self.is_wanted(op, filters)).map(|op| self.done(op)).collect();
         ops.reverse();
-        json!({ "size": HISTORY_SIZE, "duration": HISTORY_SECONDS, "ops": ops })
+        json!({ "size": size, "duration": duration.as_secs(), "ops": ops })
     }
 
     /// `dump_historic_ops_by_duration`: the slowest operations.
-    pub fn historic_by_duration(&self) -> Value {
+    pub fn historic_by_duration(&self, filters: &[&str]) -> Value {
+        let History { size, duration, .. } = self.history;
         let mut ops: Vec<&OpSample> = self.facts.slowest_ops.iter().collect();
         ops.sort_by_key(|op| std::cmp::Reverse(op.total_us()));
-        ops.truncate(HISTORY_SIZE);
-        let ops: Vec<Value> = ops.into_iter().map(|op| self.ceph(op, "commit sent; apply or cleanup")).collect();
-        json!({ "size": HISTORY_SIZE, "duration": HISTORY_SECONDS, "ops": ops })
+        ops.truncate(size);
+        let ops = ops.into_iter().filter(|op| self.is_wanted(op, filters)).map(|op| self.done(op));
+        json!({ "size": size, "duration": duration.as_secs(), "ops": ops.collect::<Vec<_>>() })
     }
 
-    /// `dump_historic_slow_ops`: operations that took ten seconds or more.
-    pub fn historic_slow(&self) -> Value {
-        let slow = |op: &&OpSample| u64::from(op.total_us()) >= SLOW_SECONDS * 1_000_000;
-        let ops = self.facts.slowest_ops.iter().filter(slow).take(HISTORY_SIZE);
-        let ops: Vec<Value> = ops.map(|op| self.ceph(op, "commit sent; apply or cleanup")).collect();
-        json!({ "num to keep": HISTORY_SIZE, "threshold to keep": SLOW_SECONDS, "Ops": ops })
+    /// `dump_historic_slow_ops`: operations that took long.
+    pub fn historic_slow(&self, filters: &[&str]) -> Value {
+        let History { slow_size, slow_after, .. } = self.history;
+        let slow = |op: &&OpSample| u128::from(op.total_us()) >= slow_after.as_micros();
+        let ops = self.facts.slowest_ops.iter().filter(slow).take(slow_size);
+        let ops = ops.filter(|op| self.is_wanted(op, filters)).map(|op| self.done(op));
+        let threshold = slow_after.as_secs_f64();
+        json!({ "num to keep": slow_size, "threshold to keep": threshold, "Ops": ops.collect::<Vec<_>>() })
     }
 
     /// `dump_ops_in_flight`.
-    pub fn in_flight(&self) -> Value {
-        let ops = self.under_way(0);
-        json!({ "num_ops": ops.len(), "ops": ops })
+    pub fn in_flight(&self, filters: &[&str]) -> Value {
+        let ops = self.under_way(0, filters);
+        let num_ops = ops.len();
+        json!({ "ops": ops, "num_ops": num_ops })
     }
 
     /// `dump_blocked_ops`: operations in flight that have waited for long.
-    pub fn blocked(&self) -> Value {
-        let ops = self.under_way(COMPLAIN_AFTER.as_micros() as u64);
-        json!({ "ops": ops, "complaint_time": COMPLAIN_AFTER.as_secs(), "num_blocked_ops": ops.len() })
+    pub fn blocked(&self, filters: &[&str]) -> Value {
+        let ops = self.under_way(self.complain_after.as_micros(), filters);
+        let num_blocked_ops = ops.len();
+        let complaint_time = self.complain_after.as_secs_f64();
+        json!({ "ops": ops, "complaint_time": complaint_time, "num_blocked_ops": num_blocked_ops })
     }
 
-    fn under_way(&self, age_us_min: u64) -> Vec<Value> {
-        let old = self.facts.ops_in_flight.iter().filter(|(op, _)| op.age_us(self.now) >= age_us_min);
+    fn under_way(&self, age_us_min: u128, filters: &[&str]) -> Vec<Value> {
+        let old = self.facts.ops_in_flight.iter().filter(|(op, _)| u128::from(op.age_us(self.now)) >= age_us_min);
+        let old = old.filter(|(op, _)| self.is_wanted(op, filters));
         let flag_point = |state| match state {
             OpState::WaitsForGroup => "waiting for peered",
             OpState::Queued => "started",

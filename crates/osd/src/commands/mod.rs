@@ -1,0 +1,218 @@
+//! Commands to this OSD: `ceph tell osd.N ...`, and those that come by its admin socket.
+//!
+//! * `table`, below — start here: all commands but those about one group.
+//! * [`Asked`]: a command as it came. [`Work`]: something that a command has the OSD do. Other commands are answered
+//!   from [`Facts`].
+//! * [`groups`]: commands about one placement group. [`perf`]: counters. [`dumps`]: lists. [`op_dump`]: operations.
+//! * [`tuned`]: options that an OSD acts on while it runs.
+
+mod asker;
+pub(crate) mod dumps;
+pub(crate) mod groups;
+pub(crate) mod op_dump;
+pub(crate) mod perf;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tuned;
+
+pub(crate) use asker::Asker;
+
+use crate::shards::ShardFacts;
+use control::counters::{self, Counters};
+use control::{Form, Refusal, Settings, Table, Told, everywhere};
+use op_dump::OpDump;
+use osdmap::OsdMap;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use types::{Errno, Fsid, OsdId, PgId};
+use wire::messages::CommandReply;
+
+/// Facts that a command may look at.
+pub(crate) struct Facts<'a> {
+    pub whoami: OsdId,
+    /// Id of the OSD's store.
+    pub uuid: Fsid,
+    pub map: &'a OsdMap,
+    /// `active`, `booting`, `stopping`.
+    pub state: &'static str,
+    /// Oldest map that the monitors have.
+    pub oldest_map: types::Epoch,
+    /// Facts of the machine and its drives.
+    pub machine: &'a BTreeMap<String, String>,
+    pub shards: usize,
+    /// Facts of all shards together.
+    pub of_shards: &'a ShardFacts,
+    pub sessions: usize,
+    /// Bytes that clients' requests and answers hold, and those that they may.
+    pub client_bytes: (u64, u64),
+    pub ops: OpDump<'a>,
+}
+
+/// The commands, beside those that every daemon has.
+const COMMANDS: &[Form] = &[
+    Form::new("cache drop", "forget data that was read"),
+    Form::new("cache status", "print how much is in caches"),
+    Form::new("cluster_log {level:Choices,strings=error} {message:String,n=N}", "write a line to the cluster log"),
+    Form::new("compact", "have the store write its metadata in order, and wait for that"),
+    Form::new("dump_blocked_ops {filterstr:String,n=N,req=false}", "list operations that have waited for long"),
+    Form::new("dump_blocklist", "list clients that are locked out"),
+    Form::new("dump_historic_ops {filterstr:String,n=N,req=false}", "list the last operations"),
+    Form::new(
+        "dump_historic_ops_by_duration {filterstr:String,n=N,req=false}",
+        "list the slowest of late, slowest first",
+    ),
+    Form::new("dump_historic_slow_ops {filterstr:String,n=N,req=false}", "list late operations that were slow"),
+    Form::new("dump_op_hops", "print where the time of operations goes"),
+    Form::new("dump_ops_in_flight {filterstr:String,n=N,req=false}", "list operations that are not answered yet"),
+    Form::new("dump_pgstate_history", "print the states of this OSD's groups; former ones are not kept"),
+    Form::new("dump_recovery_reservations", "print which groups heal, and which wait for that"),
+    Form::new("dump_scrub_reservations", "print how many groups are scrubbed"),
+    Form::new("dump_scrubs", "list scrubs that lie ahead"),
+    Form::new("dump_watchers", "list clients that watch objects"),
+    Form::new("flush_journal", "have the store write its metadata in order, and wait for that"),
+    Form::new("flush_pg_stats", "report to the monitors now, and print the number of that report"),
+    Form::new("flush_store_cache", "forget data that was read"),
+    Form::new("get_command_descriptions", "describe all commands for programs"),
+    Form::new("get_latest_osdmap", "ask the monitors for the newest map"),
+    Form::new("get_mapped_pools", "list pools that have groups on this OSD"),
+    Form::new("help", "list all commands"),
+    Form::new("list_devices", "list the drives under this OSD"),
+    Form::new("objecter_requests", "list requests to other OSDs as their client; there are none"),
+    Form::new("ops {filterstr:String,n=N,req=false}", "list operations that are not answered yet"),
+    Form::new("perf dump {logger:String,req=false} {counter:String,req=false}", "print running counts"),
+    Form::new(
+        "perf histogram dump {logger:String,req=false} {counter:String,req=false}",
+        "print histograms; there are none",
+    ),
+    Form::new("perf histogram schema", "describe histograms; there are none"),
+    Form::new("perf reset {var:String}", "let running counts begin at zero: one section's, or all"),
+    Form::new("perf schema", "describe running counts"),
+    Form::new("perfcounters_dump", "print running counts"),
+    Form::new("perfcounters_schema", "describe running counts"),
+    Form::new("send_beacon", "report to the monitors now"),
+    Form::new("status", "print how this OSD is"),
+    Form::new("version", "print which software this OSD is"),
+];
+
+fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| Table::new(COMMANDS.iter().chain(everywhere::COMMANDS)))
+}
+
+/// A command as it came.
+pub(crate) enum Asked {
+    /// About one group, or about none that is named.
+    Group(Option<PgId>),
+    Daemon(Told),
+}
+
+/// Reads a command.
+pub(crate) fn read(line: &str) -> Result<Asked, Refusal> {
+    match groups::is_known(line) {
+        true => Ok(Asked::Group(groups::group_of(line))),
+        false => table().read(line).map(Asked::Daemon),
+    }
+}
+
+/// Something that a command has the OSD do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    DropCaches,
+    /// A checkpoint of all stores, to be waited for.
+    Checkpoint,
+    Report,
+    AskForMaps,
+    WriteClusterLog,
+}
+
+impl Work {
+    /// The work that a command asks for. `None`: the command is only answered.
+    pub fn of(told: &Told) -> Option<Work> {
+        Some(match told.prefix.as_str() {
+            "cache drop" | "flush_store_cache" => Work::DropCaches,
+            "compact" | "flush_journal" => Work::Checkpoint,
+            "flush_pg_stats" | "send_beacon" => Work::Report,
+            "get_latest_osdmap" => Work::AskForMaps,
+            "cluster_log" => Work::WriteClusterLog,
+            _ => return None,
+        })
+    }
+}
+
+/// Answers a command that is neither work nor about a group. `running`: counts as they were last reset.
+pub(crate) fn answer(told: &Told, facts: &Facts<'_>, running: &mut Counters) -> CommandReply {
+    let filters = || told.args.texts("filterstr");
+    let value = match told.prefix.as_str() {
+        "version" => version(facts),
+        "get_command_descriptions" => table().descriptions(groups::descriptions()),
+        "help" => table().help(),
+        "status" => status(facts),
+        "dump_ops_in_flight" | "ops" => facts.ops.in_flight(&filters()),
+        "dump_blocked_ops" => facts.ops.blocked(&filters()),
+        "dump_historic_ops" => facts.ops.historic(&filters()),
+        "dump_historic_ops_by_duration" => facts.ops.historic_by_duration(&filters()),
+        "dump_historic_slow_ops" => facts.ops.historic_slow(&filters()),
+        "dump_op_hops" => facts.ops.hops(),
+        "perf dump" | "perfcounters_dump" => {
+            running.dump(&perf::sections(facts), told.args.text("logger"), told.args.text("counter"))
+        }
+        "perf schema" | "perfcounters_schema" => counters::schema(&perf::sections(facts)),
+        "perf histogram dump" | "perf histogram schema" => counters::no_histograms(&perf::sections(facts)),
+        "perf reset" => running.reset(&perf::sections(facts), told.args.word("var")),
+        "cache status" => dumps::caches(facts.of_shards),
+        "dump_blocklist" => dumps::blocklist(facts.map),
+        "dump_pgstate_history" => dumps::group_states(facts.of_shards),
+        "dump_recovery_reservations" => dumps::reservations(facts.of_shards),
+        "dump_scrub_reservations" => dumps::scrub_reservations(facts.of_shards, facts.shards),
+        "dump_scrubs" => dumps::scrubs(facts.of_shards),
+        "dump_watchers" => dumps::watchers(facts.of_shards),
+        "get_mapped_pools" => dumps::pools(facts.of_shards),
+        "list_devices" => dumps::devices(facts.machine),
+        "objecter_requests" => dumps::no_requests(),
+        other => return told.refused(Errno::EINVAL, Refusal::Unknown(other.to_owned()).to_string()),
+    };
+    told.value(&value)
+}
+
+fn version(facts: &Facts<'_>) -> Value {
+    let release = facts.map.require_osd_release.name();
+    json!({"version": env!("CARGO_PKG_VERSION"), "release": release, "release_type": "dev"})
+}
+
+fn status(facts: &Facts<'_>) -> Value {
+    let ShardFacts { usage, caches, recovery, check, groups, .. } = facts.of_shards;
+    json!({
+        "cluster_fsid": facts.map.fsid.to_string(),
+        "osd_fsid": facts.uuid.to_string(),
+        "whoami": facts.whoami.0,
+        "state": facts.state,
+        // An OSD has the map in force, and no older ones.
+        "oldest_map": facts.map.epoch.0,
+        "cluster_osdmap_trim_lower_bound": facts.oldest_map.0,
+        "newest_map": facts.map.epoch.0,
+        "num_pgs": groups.len(),
+        "objects": usage.objects,
+        "stored_bytes": usage.stored_bytes,
+        "free_bytes": usage.free_bytes,
+        "client_sessions": facts.sessions,
+        "shards": facts.shards,
+        "block_cache": {
+            "bytes": caches.blocks.bytes,
+            "hits": caches.blocks.hits,
+            "hit_bytes": caches.blocks.hit_bytes,
+            "misses": caches.blocks.misses,
+            "miss_bytes": caches.blocks.miss_bytes,
+        },
+        "recovery": {
+            "limit_bytes_per_s": recovery.limit_bytes_per_s,
+            "clients_slowed_by_percent": recovery.clients_slowed_by_percent,
+        },
+        "background_check": {"objects": check.objects, "bytes": check.bytes, "bad": check.bad},
+    })
+}
+
+/// The settings of an OSD that nobody has set anything for.
+pub fn new_settings(id: OsdId) -> Settings {
+    Settings::new(&id.to_string(), tuned::names())
+}

@@ -1,0 +1,179 @@
+//! Commands to single daemons: `ceph tell`, and their admin sockets, asked by Debian's own `ceph`.
+
+use cluster_tests::{TestCluster, clients_are_here, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+/// Questions to an OSD that every Ceph 16.2 answers. The unit tests of `osd` ask all that there are.
+const QUESTIONS: &[&str] = &[
+    "version",
+    "status",
+    "config diff",
+    "perf dump osd op",
+    "dump_ops_in_flight",
+    "dump_historic_ops",
+    "dump_scrubs",
+    "dump_recovery_reservations",
+    "objecter_requests",
+    "log flush",
+];
+
+/// The value of an option that an OSD has in force.
+fn option(cluster: &TestCluster, osd: u32, name: &str) -> String {
+    let got = cluster.ceph_json(&["tell", &format!("osd.{osd}"), "config", "get", name]);
+    got[name].as_str().expect("values are text").to_owned()
+}
+
+fn wait_for_option(cluster: &TestCluster, osd: u32, name: &str, wanted: &str) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while option(cluster, osd, name) != wanted {
+        assert!(Instant::now() < end, "osd.{osd} has {name} = {}, not {wanted}", option(cluster, osd, name));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn daemons_answer_tell_and_their_admin_sockets() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_supervised("tell", 2);
+    cluster.make_pool("p", 4, 2);
+    cluster.rados(&["-p", "p", "bench", "1", "write", "-b", "4096", "--no-cleanup"]).ok();
+    options_have_their_sources(&cluster);
+    questions_are_answered_alike(&cluster);
+    work_is_done(&cluster);
+    monitors_answer(&cluster);
+    sockets_come_and_go(&cluster);
+}
+
+fn options_have_their_sources(cluster: &TestCluster) {
+    let tell = |words: &[&str]| cluster.ceph(&[&["tell", "osd.0"], words].concat());
+    cluster.ceph(&["config", "set", "osd", "osd_max_backfills", "5"]).ok();
+    wait_for_option(cluster, 0, "osd_max_backfills", "5");
+    wait_for_option(cluster, 1, "osd_max_backfills", "5");
+    let slots = || {
+        let dump = cluster.ceph_json(&["tell", "osd.0", "dump_recovery_reservations"]);
+        dump["local_reservations"]["max_allowed"].clone()
+    };
+    assert_eq!(slots(), 5, "the option has its effect");
+    let set = cluster.ceph_json(&["tell", "osd.0", "config", "set", "osd_max_backfills", "7"]);
+    assert_eq!(set, json!({"success": "osd_max_backfills = '7' "}));
+    assert_eq!(slots(), 7);
+    let diff = cluster.ceph_json(&["tell", "osd.0", "config", "diff"])["diff"]["osd_max_backfills"].clone();
+    assert_eq!(diff, json!({"default": 3, "mon": 5, "override": 7, "final": 7}));
+    assert_eq!(option(cluster, 1, "osd_max_backfills"), "5", "only osd.0 was told");
+    tell(&["config", "unset", "osd_max_backfills"]).ok();
+    assert_eq!(slots(), 5);
+    let injected = cluster.ceph(&["tell", "osd.*", "injectargs", "--osd_max_backfills 2 --osd_recovery_max_active 4"]);
+    assert!(injected.succeeded(), "{injected:?}");
+    for osd in 0..2 {
+        let said = format!("osd.{osd}: osd_max_backfills = '2' osd_recovery_max_active = '4' ");
+        assert!(injected.stderr.contains(&said), "{injected:?}");
+    }
+    let refused = tell(&["config", "set", "osd_max_backfills", "many"]).failure();
+    assert!(refused.contains("Error EINVAL: error setting 'osd_max_backfills' to 'many': (22)"), "{refused}");
+    let refused = tell(&["injectargs", "--no_such_thing 1"]).failure();
+    assert!(refused.contains("failed to parse arguments: --no_such_thing,1"), "{refused}");
+    cluster.ceph(&["config", "rm", "osd", "osd_max_backfills"]).ok();
+    assert_eq!(option(cluster, 0, "osd_max_backfills"), "2", "told by a command, until it ends");
+}
+
+/// Structure of an answer: its keys, and the types of its values.
+fn structure(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields.iter().map(|(key, field)| (key.clone(), structure(field))).collect(),
+        Value::Array(items) => json!(items.first().map(structure)),
+        Value::Number(_) => json!("number"),
+        Value::String(_) => json!("text"),
+        other => other.clone(),
+    }
+}
+
+fn questions_are_answered_alike(cluster: &TestCluster) {
+    for question in QUESTIONS {
+        let words: Vec<&str> = question.split(' ').collect();
+        let told = cluster.ceph_json(&[&["tell", "osd.0"], &words[..]].concat());
+        let asked = cluster.ceph_json(&[&["daemon", "osd.0"], &words[..]].concat());
+        assert_eq!(structure(&told), structure(&asked), "{question}");
+    }
+    // `ceph` itself lists commands where it tells a daemon, and prints what the socket answers.
+    assert!(cluster.ceph(&["tell", "osd.0", "help"]).ok().contains("dump_recovery_reservations"));
+    assert!(cluster.ceph_json(&["daemon", "osd.0", "help"])["dump_recovery_reservations"].is_string());
+    let dump = cluster.ceph_json(&["daemon", "osd.0", "perf", "dump"]);
+    assert!(dump["osd"]["op_w"].as_u64().unwrap() > 0, "{dump}");
+    assert!(dump["osd"]["op_w_latency"]["avgtime"].as_f64().unwrap() > 0.0, "{dump}");
+    let total: u64 = (0..2)
+        .map(|osd| {
+            cluster.ceph_json(&["daemon", &format!("osd.{osd}"), "perf", "dump"])["osd"]["numpg"].as_u64().unwrap()
+        })
+        .sum();
+    let pgs = cluster.ceph_json(&["pg", "stat"])["pg_summary"]["num_pgs"].as_u64().unwrap();
+    assert_eq!(total, 2 * pgs, "each group has two copies");
+    cluster.ceph(&["tell", "osd.0", "perf", "reset", "all"]).ok();
+    let dump = cluster.ceph_json(&["tell", "osd.0", "perf", "dump", "osd", "op_w"]);
+    assert_eq!(dump, json!({"osd": {"op_w": 0}}));
+    let unknown = cluster.ceph(&["tell", "osd.0", "no_such_thing"]).failure();
+    assert!(unknown.contains("no valid command found") && unknown.contains("EINVAL"), "{unknown}");
+    let unknown = cluster.ceph(&["daemon", "osd.0", "no_such_thing"]).failure();
+    assert!(unknown.contains("no valid command found"), "{unknown}");
+}
+
+fn work_is_done(cluster: &TestCluster) {
+    let took = cluster.ceph_json(&["tell", "osd.0", "compact"])["elapsed_time"].as_f64().unwrap();
+    assert!(took > 0.0 && took < 30.0, "{took}");
+    for words in ["flush_journal", "flush_store_cache", "cache drop", "send_beacon", "get_latest_osdmap"] {
+        cluster.ceph(&[&["tell", "osd.0"], &words.split(' ').collect::<Vec<_>>()[..]].concat()).ok();
+    }
+    // Scripts wait like this until a report has come.
+    let number: u64 = cluster.ceph(&["tell", "osd.0", "flush_pg_stats"]).ok().trim().parse().unwrap();
+    let end = Instant::now() + Duration::from_secs(15);
+    loop {
+        let last: u64 = cluster.ceph(&["osd", "last-stat-seq", "osd.0"]).ok().trim().parse().unwrap();
+        if last >= number {
+            break;
+        }
+        assert!(Instant::now() < end, "{last} is before {number}");
+    }
+    cluster.ceph(&["tell", "osd.1", "cluster_log", "error", "somebody was here"]).ok();
+    let end = Instant::now() + Duration::from_secs(10);
+    while !cluster.ceph(&["log", "last", "20"]).ok().contains("somebody was here") {
+        assert!(Instant::now() < end, "the line is not in the cluster log");
+    }
+    let heap = cluster.ceph(&["tell", "osd.0", "heap", "stats"]).failure();
+    assert!(heap.contains("ENOTSUP"), "{heap}");
+}
+
+fn monitors_answer(cluster: &TestCluster) {
+    for how in ["tell", "daemon"] {
+        assert_eq!(cluster.ceph_json(&[how, "mon.a", "mon_status"])["state"], "leader");
+        assert!(!cluster.ceph_json(&[how, "mon.a", "sessions"]).as_array().unwrap().is_empty());
+        assert_eq!(cluster.ceph_json(&[how, "mon.a", "perf", "dump"])["cluster"]["num_osd_up"], 2);
+    }
+    let set = cluster.ceph_json(&["tell", "mon.a", "config", "set", "mon_allow_pool_delete", "false"]);
+    assert_eq!(set, json!({"success": "mon_allow_pool_delete = 'false' "}));
+    let delete = ["osd", "pool", "delete", "p", "p", "--yes-i-really-really-mean-it"];
+    let refused = cluster.ceph(&delete).failure();
+    assert!(refused.contains("EPERM"), "{refused}");
+    let injected = cluster.ceph(&["tell", "mon.*", "injectargs", "--mon_allow_pool_delete=true"]);
+    assert!(injected.succeeded() && injected.stderr.contains("mon_allow_pool_delete = 'true'"), "{injected:?}");
+    cluster.ceph(&delete).ok();
+}
+
+fn sockets_come_and_go(cluster: &TestCluster) {
+    let socket = cluster.dir().join("run/ceph-osd.1.asok");
+    let mode = std::fs::metadata(&socket).expect("osd.1 has a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // The OSD is started again, and its socket with it.
+    cluster.signal("osd.1", Signal::KILL);
+    let get = ["daemon", "osd.1", "config", "get", "osd_max_backfills"];
+    wait_until("osd.1 answers anew, without options that a command had set", Duration::from_secs(60), || {
+        let got = cluster.ceph(&get);
+        got.succeeded() && serde_json::from_str::<Value>(&got.stdout).is_ok_and(|got| got["osd_max_backfills"] == "3")
+    });
+    assert_eq!(cluster.ceph_json(&["daemon", "osd.1", "status"])["whoami"], 1);
+    cluster.down();
+    assert!(!socket.exists() && !cluster.dir().join("run/ceph-mon.a.asok").exists());
+}
