@@ -508,9 +508,7 @@ impl Running {
                 self.clients.insert(session, peer);
             }
             msgr::Output::Message { session, envelope, .. } if self.monitor.is(session) => {
-                if !self.public.took_tickets(io, &envelope) {
-                    self.monitor_message(&envelope);
-                }
+                self.monitor_said(io, &envelope)
             }
             msgr::Output::Message { session, envelope, began } => self.client_message(io, session, &envelope, began),
             msgr::Output::Reset { session, reason } if self.monitor.is(session) => {

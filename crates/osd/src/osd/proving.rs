@@ -17,6 +17,13 @@ impl Running {
         }
     }
 
+    /// Takes a monitor's message: about tickets and secrets, or about anything else.
+    pub(super) fn monitor_said(&mut self, io: &mut impl Io, envelope: &Envelope) {
+        if !self.public.took_tickets(io, envelope) {
+            self.monitor_message(envelope);
+        }
+    }
+
     /// True if the party may give commands to this OSD: only those may who may do everything.
     pub(super) fn may_command(&self, session: SessionId) -> bool {
         self.public.rights(session).is_none()
