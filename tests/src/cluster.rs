@@ -39,6 +39,10 @@ enum Kind {
     Shards(u32),
     /// With so many monitors; what dies is started again.
     Monitors(u32),
+    /// With so many monitors, all prove by keys who they are; what dies is started again.
+    WithKeys(u32),
+    /// With one monitor and keys, and with encrypted connections; what dies is started again.
+    Secure,
     /// A real Ceph.
     Ceph,
     /// A real Ceph that asks for authentication.
@@ -152,6 +156,16 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Monitors(mons))
     }
 
+    /// As [`TestCluster::start_monitors`], where clients and daemons prove by keys who they are.
+    pub fn start_with_keys(name: &str, osds: u32, mons: u32) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::WithKeys(mons))
+    }
+
+    /// As [`TestCluster::start_with_keys`], with one monitor, where all connections are encrypted.
+    pub fn start_secure(name: &str, osds: u32) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::Secure)
+    }
+
     fn begin(name: &str, osds: u32, kind: Kind) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
@@ -172,7 +186,7 @@ impl TestCluster {
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
         let (address, mons) = match self.kind {
             Kind::At { address, mons } => (address.to_string(), mons.to_string()),
-            Kind::Monitors(mons) => (String::new(), mons.to_string()),
+            Kind::Monitors(mons) | Kind::WithKeys(mons) => (String::new(), mons.to_string()),
             _ => (String::new(), String::new()),
         };
         let shards = match self.kind {
@@ -182,17 +196,25 @@ impl TestCluster {
             _ => std::env::var("NACRE_TEST_SHARDS").ok(),
         };
         let of_shards = shards.as_ref().map_or(Vec::new(), |shards| vec!["--shards", shards]);
+        // Any of the tests can be run where everybody proves who he is.
+        let is_real = matches!(self.kind, Kind::Ceph | Kind::CephWithKeys | Kind::SharedCeph);
+        let with_keys: &[&str] = match std::env::var("NACRE_TEST_CEPHX") {
+            Ok(_) if !is_real && !matches!(self.kind, Kind::WithKeys(_) | Kind::Secure) => &["--cephx"],
+            _ => &[],
+        };
         let (more, limit): (&[&str], _) = match self.kind {
             // Where monitors are not the subject one does, and leaves the processors to OSDs and clients.
             Kind::Plain | Kind::Small(_) => (&["--no-restart", "--mons", "1"], 90),
             Kind::Supervised | Kind::Shards(_) => (&["--mons", "1"], 90),
             Kind::Monitors(_) => (&["--mons", &mons], 90),
+            Kind::WithKeys(_) => (&["--mons", &mons, "--cephx"], 90),
+            Kind::Secure => (&["--mons", "1", "--cephx", "--secure"], 90),
             Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
             Kind::At { .. } => (&["--no-restart", "--mons", &mons, "--insecure", "--bind", &address], 90),
             Kind::Ceph | Kind::SharedCeph => (&["--engine", "ceph"], 270),
             Kind::CephWithKeys => (&["--engine", "ceph", "--cephx"], 270),
         };
-        self.nacre(&[&args, at_port, more, &of_shards].concat(), Duration::from_secs(limit)).ok();
+        self.nacre(&[&args, at_port, more, with_keys, &of_shards].concat(), Duration::from_secs(limit)).ok();
     }
 
     /// Where the files for logs (`wal`) or `metadata` are, if they are not in the OSDs' own.

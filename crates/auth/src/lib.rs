@@ -48,5 +48,5 @@ mod testing;
 pub use accepted::{Accepted, Granted, Step};
 pub use entropy::Entropy;
 pub use key::{Key, KeyKind};
-pub use policy::{ClientPolicy, Method, Mode, NoneFrom, ServerPolicy};
+pub use policy::{ClientPolicy, Method, Mode, NoneFrom, ServerPolicies, ServerPolicy};
 pub use refusal::Refusal;

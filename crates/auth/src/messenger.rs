@@ -7,7 +7,7 @@ use crate::cephx::service::{ServiceAccept, ServiceView};
 use crate::clock::TOLERANCE;
 use crate::entropy::Entropy;
 use crate::key::Key;
-use crate::policy::{Method, ServerPolicy};
+use crate::policy::{Method, ServerPolicies, ServerPolicy};
 use crate::refusal::Refusal;
 use crate::secure::{ConnectionSecret, Opener, Revision, Sealer, Side};
 use crate::signature;
@@ -108,11 +108,18 @@ pub struct Connector {
     monitor: Option<ConnId>,
     /// The error with which a monitor last refused us.
     denied: Option<Errno>,
+    /// True for a monitor: all of them share a key, and it makes its own tickets for the others.
+    is_monitor: bool,
 }
 
 impl Connector {
     pub fn new(client: Client) -> Connector {
-        Connector { client, attempts: BTreeMap::new(), monitor: None, denied: None }
+        Connector { client, attempts: BTreeMap::new(), monitor: None, denied: None, is_monitor: false }
+    }
+
+    /// A monitor that dials other monitors. The key of `client` is the one that all of them share.
+    pub fn among_monitors(client: Client) -> Connector {
+        Connector { is_monitor: true, ..Connector::new(client) }
     }
 
     /// The error with which a monitor refused our name or key, unless one has let us in since.
@@ -132,6 +139,9 @@ impl Connector {
     pub fn answer(&mut self, conn: ConnId, step: AuthStep, now: Utime, entropy: &mut dyn Entropy) -> AuthAnswer {
         let answered = match step {
             AuthStep::Begin { to } => {
+                if self.is_monitor {
+                    self.client.vouch_for_itself(to, now, entropy);
+                }
                 let method = self.client.method();
                 method.and_then(|method| self.begin(conn, to, method, entropy))
             }
@@ -158,7 +168,7 @@ impl Connector {
         entropy: &mut dyn Entropy,
     ) -> Result<AuthAnswer, ClientError> {
         let (handshake, request) = match to {
-            EntityType::MON => {
+            EntityType::MON if !self.is_monitor => {
                 let handshake = self.client.connect_monitor(method)?;
                 let request = handshake.request();
                 (Handshake::Monitor(handshake), request)
@@ -258,7 +268,7 @@ impl Connector {
 pub struct Acceptor {
     /// The kind of the daemon, for which tickets must be.
     pub service: EntityType,
-    pub policy: ServerPolicy,
+    pub policies: ServerPolicies,
     /// The service's secrets, as the monitors gave them; without any, `cephx` is refused for now.
     pub secrets: RotatingSecrets,
     handshakes: BTreeMap<ConnId, Pending>,
@@ -269,11 +279,18 @@ pub struct Acceptor {
 struct Pending {
     accept: ServiceAccept,
     peer: IpAddr,
+    /// The kind that the peer says it is of.
+    kind: EntityType,
 }
 
 impl Acceptor {
-    pub fn new(service: EntityType, policy: ServerPolicy) -> Acceptor {
-        Acceptor { service, policy, secrets: RotatingSecrets::default(), handshakes: BTreeMap::new() }
+    pub fn new(service: EntityType, policies: impl Into<ServerPolicies>) -> Acceptor {
+        Acceptor {
+            service,
+            policies: policies.into(),
+            secrets: RotatingSecrets::default(),
+            handshakes: BTreeMap::new(),
+        }
     }
 
     /// Forgets a connection that ended.
@@ -289,29 +306,29 @@ impl Acceptor {
         now: Utime,
         entropy: &mut dyn Entropy,
     ) -> (AuthAnswer, Option<Refusal>) {
-        let (outcome, peer) = match step {
-            AuthStep::Request { addr, method, modes, payload, .. } => {
+        let (outcome, kind, peer) = match step {
+            AuthStep::Request { peer: kind, addr, method, modes, payload } => {
                 let peer = addr.ip();
                 let (outcome, accept) =
-                    ServiceAccept::begin(&mut self.view(peer, now, entropy), method, &modes, &payload);
-                self.handshakes.extend(accept.map(|accept| (conn, Pending { accept, peer })));
-                (outcome, Some(peer))
+                    ServiceAccept::begin(&mut self.view(kind, peer, now, entropy), method, &modes, &payload);
+                self.handshakes.extend(accept.map(|accept| (conn, Pending { accept, peer, kind })));
+                (outcome, kind, Some(peer))
             }
             AuthStep::More(payload) => match self.handshakes.remove(&conn) {
-                Some(Pending { accept, peer }) => {
-                    (accept.more(&mut self.view(peer, now, entropy), &payload), Some(peer))
+                Some(Pending { accept, peer, kind }) => {
+                    (accept.more(&mut self.view(kind, peer, now, entropy), &payload), kind, Some(peer))
                 }
-                None => (Step::Refused(Refusal::OutOfTurn), None),
+                None => (Step::Refused(Refusal::OutOfTurn), EntityType::CLIENT, None),
             },
-            _ => (Step::Refused(Refusal::OutOfTurn), None),
+            _ => (Step::Refused(Refusal::OutOfTurn), EntityType::CLIENT, None),
         };
-        answer(outcome, &self.policy, peer)
+        answer(outcome, self.policies.of(kind), peer)
     }
 
-    fn view<'a>(&'a self, peer: IpAddr, now: Utime, entropy: &'a mut dyn Entropy) -> ServiceView<'a> {
+    fn view<'a>(&'a self, kind: EntityType, peer: IpAddr, now: Utime, entropy: &'a mut dyn Entropy) -> ServiceView<'a> {
         ServiceView {
             service: self.service,
-            policy: &self.policy,
+            policy: self.policies.of(kind),
             secrets: &self.secrets,
             now,
             tolerance: TOLERANCE,

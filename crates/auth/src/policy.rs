@@ -5,6 +5,7 @@
 
 use crate::key::KeyKind;
 use std::net::IpAddr;
+use types::EntityType;
 
 /// A way to tell who one is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -106,6 +107,44 @@ impl ServerPolicy {
     pub fn choose_mode(&self, method: Method, preferred: &[u32]) -> Option<Mode> {
         let mut known = preferred.iter().filter_map(|number| Mode::from_number(*number));
         known.find(|mode| self.modes.contains(mode) && (method == Method::Cephx || *mode == Mode::Crc))
+    }
+}
+
+/// The policies of a daemon for those who connect to it, by their kinds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerPolicies {
+    /// For monitors.
+    pub monitors: ServerPolicy,
+    /// For other daemons.
+    pub daemons: ServerPolicy,
+    pub clients: ServerPolicy,
+}
+
+impl ServerPolicies {
+    /// The policy for a peer that says it is of this kind. A kind is not proven by saying so: the name that is proven
+    /// later has to be of it.
+    pub fn of(&self, peer: EntityType) -> &ServerPolicy {
+        match peer {
+            EntityType::MON => &self.monitors,
+            EntityType::OSD | EntityType::MGR | EntityType::MDS => &self.daemons,
+            _ => &self.clients,
+        }
+    }
+
+    fn all(&self) -> [&ServerPolicy; 3] {
+        [&self.monitors, &self.daemons, &self.clients]
+    }
+
+    /// True if somebody may use `cephx`.
+    pub fn have_cephx(&self) -> bool {
+        self.all().into_iter().any(|policy| policy.cephx)
+    }
+}
+
+/// One policy for everybody.
+impl From<ServerPolicy> for ServerPolicies {
+    fn from(policy: ServerPolicy) -> ServerPolicies {
+        ServerPolicies { monitors: policy.clone(), daemons: policy.clone(), clients: policy }
     }
 }
 

@@ -25,6 +25,7 @@
 mod cluster;
 pub mod conf_file;
 pub mod config;
+mod daemon_login;
 mod driver;
 mod error;
 #[cfg(test)]
@@ -42,6 +43,7 @@ mod watch;
 pub use cluster::Cluster;
 pub use conf_file::{ConfError, ConfFile, Who};
 pub use config::Config;
+pub use daemon_login::{DaemonLogin, daemon_key};
 pub use error::{ConnectError, Error};
 pub use listing::Listing;
 pub use login::Login;

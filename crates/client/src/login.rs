@@ -34,13 +34,13 @@ impl Login {
     /// Errors: values that are no methods or modes; a key that cannot be read; no key where `none` is not allowed.
     pub fn from_file(conf: &ConfFile, who: &Who) -> Result<Login, ConfError> {
         let mut login = Login::unproven();
-        login.policy.methods = methods(conf, who)?;
+        login.policy.methods = methods(conf, who, "auth client required", &[Method::Cephx, Method::None])?;
         login.policy.monitor_modes = modes(conf, who, "ms mon client mode", &[Mode::Secure, Mode::Crc])?;
         login.policy.service_modes = modes(conf, who, "ms client mode", &[Mode::Crc, Mode::Secure])?;
         if !login.policy.methods.contains(&Method::Cephx) {
             return Ok(login);
         }
-        match find_key(conf, who)? {
+        match find_key(conf, who, KEYRINGS)? {
             Found::Key(key, from) => (login.key, login.key_from) = (Some(key), from),
             Found::Nothing(reason) => {
                 login.policy.methods.retain(|method| *method == Method::None);
@@ -57,9 +57,10 @@ fn words(value: &str) -> impl Iterator<Item = &str> {
     value.split([',', ' ', ';', '\t']).filter(|word| !word.is_empty())
 }
 
-fn methods(conf: &ConfFile, who: &Who) -> Result<Vec<Method>, ConfError> {
-    let key = if conf.get(who, "auth supported").is_some() { "auth supported" } else { "auth client required" };
-    let Some(value) = conf.get(who, key) else { return Ok(vec![Method::Cephx, Method::None]) };
+/// The methods of option `key`, best first; those of `auth supported` go before.
+pub(crate) fn methods(conf: &ConfFile, who: &Who, key: &str, default: &[Method]) -> Result<Vec<Method>, ConfError> {
+    let key = if conf.get(who, "auth supported").is_some() { "auth supported" } else { key };
+    let Some(value) = conf.get(who, key) else { return Ok(default.to_vec()) };
     let mut methods = Vec::new();
     for word in words(&value) {
         methods.push(match word {
@@ -74,7 +75,8 @@ fn methods(conf: &ConfFile, who: &Who) -> Result<Vec<Method>, ConfError> {
     Ok(methods)
 }
 
-fn modes(conf: &ConfFile, who: &Who, key: &str, default: &[Mode]) -> Result<Vec<Mode>, ConfError> {
+/// The modes of option `key`, best first.
+pub(crate) fn modes(conf: &ConfFile, who: &Who, key: &str, default: &[Mode]) -> Result<Vec<Mode>, ConfError> {
     let Some(value) = conf.get(who, key) else { return Ok(default.to_vec()) };
     let mut modes = Vec::new();
     for word in words(&value) {
@@ -90,14 +92,15 @@ fn modes(conf: &ConfFile, who: &Who, key: &str, default: &[Mode]) -> Result<Vec<
     Ok(modes)
 }
 
-enum Found {
+pub(crate) enum Found {
     /// The key, and the place that it was found in.
     Key(Key, String),
     /// Reason why there is none.
     Nothing(String),
 }
 
-fn find_key(conf: &ConfFile, who: &Who) -> Result<Found, ConfError> {
+/// Looks for the key of `who`, and where options name no keyring, in the files `default`.
+pub(crate) fn find_key(conf: &ConfFile, who: &Who, default: &str) -> Result<Found, ConfError> {
     let bad = |reason: String| ConfError::NoKey { who: who.clone(), reason };
     if let Some(text) = conf.get(who, "key").filter(|text| !text.is_empty()) {
         let from = format!("option 'key' of {}", conf.path().display());
@@ -113,7 +116,7 @@ fn find_key(conf: &ConfFile, who: &Who) -> Result<Found, ConfError> {
             Err(error) => Err(bad(format!("{file}: {error}"))),
         };
     }
-    let files = conf.get(who, "keyring").unwrap_or_else(|| conf.expand(who, KEYRINGS));
+    let files = conf.get(who, "keyring").unwrap_or_else(|| conf.expand(who, default));
     let files: Vec<PathBuf> = split_paths(&files);
     for file in &files {
         match std::fs::read(file) {

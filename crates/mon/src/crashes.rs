@@ -46,8 +46,8 @@ impl Crash {
 
     /// Returns the update that keeps it.
     pub fn update(&self) -> Update {
-        let value = self.report.to_string().into_bytes().into();
-        Update::ConfigKey { key: format!("{PREFIX}{}", self.id), value: Some(value) }
+        let value = self.report.to_string().into_bytes();
+        Update::ConfigKey { key: format!("{PREFIX}{}", self.id), value: Some(value.into()) }
     }
 }
 

@@ -2,17 +2,22 @@
 
 use crate::bootstrap::{BootstrapSpec, bootstrap};
 use crate::driver::{self, Doors, DriverError, ManagerEndpoint};
+use crate::handshakes::Proofs;
 use crate::log::{Identity, Loaded, LogError, MemberLog, RedbLog};
 use crate::member::{Member, MemberConfig, MemberError, raft_config};
 use crate::monitor::Entropy;
-use crate::state::{MANAGER_GID, MonState};
+use crate::state::{MANAGER_GID, MONITORS, MonState};
 use crate::update::Update;
+use auth::keyring::{Entry, Keyring, KeyringError, parse_entity};
+use auth::{ClientPolicy, Key, ServerPolicies};
 use control::Settings;
 use raft::{Membership, ServerId, Snapshot, Stored};
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::future::Future;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use stdx::BootClock;
 use tokio::net::TcpListener;
@@ -24,6 +29,8 @@ use wire::{Decode, DecodeError, Encode, EntityAddrVec, Target};
 
 /// File in the monitor's folder that holds its log.
 pub(crate) const STORE: &str = "store.redb";
+/// File in the monitor's folder that holds the key that monitors share.
+const KEYRING: &str = "keyring";
 
 /// Options of a monitor's process.
 #[derive(Clone, Debug)]
@@ -38,6 +45,8 @@ pub struct MonOptions {
     pub peers: Vec<EntityAddrVec>,
     /// Facts that `ceph mon metadata` shows.
     pub metadata: BTreeMap<String, String>,
+    /// Proofs that it asks for, of those who connect and of other monitors; `None`: nobody proves anything.
+    pub auth: Option<(ServerPolicies, ClientPolicy)>,
     /// Options that it starts with. [`new_settings`](crate::monitor::own_commands::new_settings) makes them.
     pub settings: Settings,
     /// Where programs on this machine may ask the monitor. `None`: nowhere.
@@ -67,6 +76,17 @@ pub enum MonError {
     NoAddress { name: String },
     #[error("cannot listen on {addr}")]
     Listen { addr: SocketAddr, source: std::io::Error },
+    #[error("cannot write the monitor's keyring {path}")]
+    WriteKeyring { path: String, source: std::io::Error },
+    #[error("cannot read the monitor's keyring {path}")]
+    ReadKeyring { path: String, source: std::io::Error },
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
+    #[error(
+        "mon.{name} has no key: {path} has no '[mon.]', and its store knows none either; write the key of the other monitors there \
+         (`ceph auth get mon.`)"
+    )]
+    NoKey { name: String, path: String },
     #[error("no random numbers from the system")]
     Random(#[source] std::io::Error),
 }
@@ -78,14 +98,23 @@ pub fn mkfs(data: &Path, spec: &BootstrapSpec) -> Result<(), MonError> {
     let [(name, _)] = &spec.monitors[..] else { return Err(MonError::FirstIsOne { given: spec.monitors.len() }) };
     let server = new_server().map_err(MonError::Random)?;
     let identity = Identity { fsid: spec.fsid, name: name.clone(), server };
+    make_folder(data)?;
+    if let Some(entry) = spec.auth.get(MONITORS) {
+        write_keyring(data, &entry.key)?;
+    }
     make_store(data, &identity, &founded(spec, &[server]))
 }
 
 /// Makes the folder and the store of a monitor that is to join a cluster: a new one, or one whose store was lost.
+/// `key`: the one that its monitors share, for clusters where they prove themselves.
 ///
 /// Errors: as [`mkfs`].
-pub fn mkfs_to_join(data: &Path, fsid: Fsid, name: &str) -> Result<(), MonError> {
+pub fn mkfs_to_join(data: &Path, fsid: Fsid, name: &str, key: Option<&Key>) -> Result<(), MonError> {
     let identity = Identity { fsid, name: name.to_owned(), server: new_server().map_err(MonError::Random)? };
+    make_folder(data)?;
+    if let Some(key) = key {
+        write_keyring(data, key)?;
+    }
     make_store(data, &identity, &Stored::default())
 }
 
@@ -110,13 +139,51 @@ pub(crate) fn new_server() -> std::io::Result<ServerId> {
     Ok(ServerId(u64::from_le_bytes(bytes[..8].try_into().expect("8 of 32 bytes")).max(1)))
 }
 
-fn make_store(data: &Path, identity: &Identity, stored: &Stored) -> Result<(), MonError> {
-    let folder_error = |source| MonError::Folder { path: data.display().to_string(), source };
+/// Makes the monitor's folder, if no store is in it.
+fn make_folder(data: &Path) -> Result<(), MonError> {
     let path = data.join(STORE);
     if path.exists() {
         return Err(LogError::Exists { path: path.display().to_string() }.into());
     }
-    std::fs::create_dir_all(data).map_err(folder_error)?;
+    std::fs::create_dir_all(data).map_err(|source| MonError::Folder { path: data.display().to_string(), source })
+}
+
+/// Writes the keyring with the key that monitors share. Nobody but the owner may read it.
+fn write_keyring(data: &Path, key: &Key) -> Result<(), MonError> {
+    let path = data.join(KEYRING);
+    let caps = [("mon".to_owned(), "allow *".to_owned())].into();
+    let text = Entry { key: key.clone(), pending_key: None, caps }.to_text(MONITORS);
+    let write = || -> std::io::Result<()> {
+        let unfinished = data.join(format!("{KEYRING}.new"));
+        match std::fs::remove_file(&unfinished) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&unfinished, &path)
+    };
+    write().map_err(|source| MonError::WriteKeyring { path: path.display().to_string(), source })
+}
+
+/// Returns the key that monitors share: from this one's keyring, or before it had one from its state.
+fn shared_key(data: &Path, name: &str, state: &MonState) -> Result<Key, MonError> {
+    let path = data.join(KEYRING);
+    let shown = path.display().to_string();
+    let ring = match std::fs::read(&path) {
+        Ok(text) => Keyring::parse(&path, &text)?,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Keyring::default(),
+        Err(source) => return Err(MonError::ReadKeyring { path: shown, source }),
+    };
+    let own = parse_entity(MONITORS).and_then(|monitors| ring.find(&monitors).map(|entry| entry.key.clone()));
+    let known = || state.auth.get(MONITORS).map(|entry| entry.key.clone());
+    own.or_else(known).ok_or_else(|| MonError::NoKey { name: name.to_owned(), path: shown })
+}
+
+fn make_store(data: &Path, identity: &Identity, stored: &Stored) -> Result<(), MonError> {
+    let folder_error = |source| MonError::Folder { path: data.display().to_string(), source };
+    let path = data.join(STORE);
     // The store has another name until it is complete.
     let unfinished = data.join(format!("{STORE}.new"));
     match std::fs::remove_file(&unfinished) {
@@ -124,6 +191,8 @@ fn make_store(data: &Path, identity: &Identity, stored: &Stored) -> Result<(), M
         _ => {}
     }
     drop(RedbLog::create(&unfinished, identity, stored)?);
+    // It has everybody's keys.
+    std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(folder_error)?;
     std::fs::rename(&unfinished, &path).map_err(folder_error)?;
     std::fs::File::open(data).and_then(|dir| dir.sync_all()).map_err(folder_error)
 }
@@ -195,10 +264,18 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
     };
     let start = BootClock::start();
     let mut member = Member::new(loaded, config, entropy, driver::now(start))?;
+    let proofs = match options.auth {
+        Some((accept, connect)) => {
+            let key = shared_key(&options.data, name, member.monitor().state())?;
+            member.monitor_mut().set_auth_policy(accept, Some(&key));
+            Some(Proofs { connect, key: Some(key), entropy: system_entropy().map_err(MonError::Random)? })
+        }
+        None => None,
+    };
     member.set_settings(options.settings.clone());
     let manager = ManagerEndpoint { messenger: manager_messenger, listener: manager_listener };
     let (admin_socket, set_log_filter) = (options.admin_socket, options.set_log_filter);
-    let doors = Doors { listeners, manager, admin_socket, set_log_filter };
+    let doors = Doors { listeners, manager, proofs, admin_socket, set_log_filter };
     driver::run(member, start, messenger, Box::new(log), doors, shutdown).await?;
     info!("mon.{name} has stopped");
     Ok(())

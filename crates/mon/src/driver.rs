@@ -5,6 +5,7 @@
 //! in the owner's queue, and a peer that does not read is dropped once [`WRITE_QUEUE_BYTES_MAX`] wait for it. Writes
 //! of the log go to a thread of their own, because they wait for the disk.
 
+use crate::handshakes::{Door, Handshakes, Proofs};
 use crate::log::{LogError, MemberLog};
 use crate::member::{Action, Input, MANAGER_SESSIONS, Member};
 use crate::monitor::Now;
@@ -14,6 +15,7 @@ use raft::{Persist, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
@@ -59,6 +61,8 @@ pub struct ManagerEndpoint {
 pub struct Doors {
     pub listeners: Vec<TcpListener>,
     pub manager: ManagerEndpoint,
+    /// `None`: nobody proves anything.
+    pub proofs: Option<Proofs>,
     pub admin_socket: Option<PathBuf>,
     pub set_log_filter: Option<fn(&str)>,
 }
@@ -102,7 +106,8 @@ pub enum DriverError {
     Removed(String),
 }
 
-/// Runs the member on `listeners` until `shutdown` completes, its log fails, or it turns out to be no member any more.
+/// Runs the member behind its `doors` until `shutdown` completes, its log fails, or it turns out to be no member any
+/// more.
 /// `start` is the zero of the times that the member knows.
 pub async fn run(
     member: Member,
@@ -115,7 +120,7 @@ pub async fn run(
     let (events_tx, events) = mpsc::channel(EVENTS_MAX);
     let (commits_tx, commits) = mpsc::unbounded_channel();
     let (orders, log_thread) = start_log_thread(log, commits_tx);
-    let Doors { listeners, manager, admin_socket, set_log_filter } = doors;
+    let Doors { listeners, manager, proofs, admin_socket, set_log_filter } = doors;
     let _admin_socket = admin_socket.and_then(|path| open_admin_socket(&path, events_tx.clone()));
     let mut acceptors = Vec::new();
     for listener in listeners {
@@ -126,6 +131,7 @@ pub async fn run(
         member,
         messenger,
         manager: manager.messenger,
+        handshakes: proofs.map(Handshakes::new),
         orders,
         start,
         connections: BTreeMap::new(),
@@ -167,6 +173,8 @@ struct Owner {
     messenger: Messenger,
     /// Messenger of the manager's address.
     manager: Messenger,
+    /// `None` if nobody proves anything.
+    handshakes: Option<Handshakes>,
     orders: std::sync::mpsc::Sender<LogOrder>,
     start: BootClock,
     connections: BTreeMap<ConnId, Connection>,
@@ -241,12 +249,13 @@ impl Owner {
                     if let Some(role) = self.connections.get(&conn).map(|connection| connection.role) {
                         let messenger = self.messenger_of(role);
                         let taken = messenger.received(conn, &bytes, at.since_start);
-                        messenger.answer_unproven(at.since_start);
                         debug_assert!(taken == bytes.len() || messenger.bulk_wanted(conn).is_none());
+                        self.answer_steps(role);
                     }
                 }
                 Some(Event::Closed(conn, cause)) => {
                     if let Some(connection) = self.connections.remove(&conn) {
+                        self.hung_up(conn);
                         self.messenger_of(connection.role).closed(conn, cause.as_str(), at.since_start);
                     }
                 }
@@ -267,10 +276,11 @@ impl Owner {
             for action in std::mem::take(&mut self.actions) {
                 self.perform(action);
             }
-            if self.messenger.global_ids_left() < Member::GLOBAL_IDS_LOW {
-                let left = self.messenger.global_ids_left();
+            let left = self.global_ids_left();
+            if left < Member::GLOBAL_IDS_LOW {
                 self.member.handle(now(self.start), Input::GlobalIdsLeft(left), &mut self.actions);
             }
+            self.answer_those_that_wait();
             for role in [Role::Monitor, Role::Manager] {
                 while let Some(output) = self.messenger_of(role).poll() {
                     self.output(role, output);
@@ -279,6 +289,46 @@ impl Owner {
             if self.actions.is_empty() {
                 return;
             }
+        }
+    }
+
+    /// Answers the steps of handshakes that wait for it.
+    fn answer_steps(&mut self, role: Role) {
+        let at = now(self.start);
+        let (messenger, door) = match role {
+            Role::Monitor => (&mut self.messenger, Door::Monitor),
+            Role::Manager => (&mut self.manager, Door::Manager),
+        };
+        match &mut self.handshakes {
+            Some(handshakes) => handshakes.answer_steps(at, self.member.monitor_mut(), messenger, door),
+            None => messenger.answer_unproven(at.since_start),
+        }
+    }
+
+    fn answer_those_that_wait(&mut self) {
+        if let Some(handshakes) = &mut self.handshakes {
+            handshakes.answer_those_that_wait(now(self.start), self.member.monitor_mut(), &mut self.messenger);
+        }
+    }
+
+    fn hung_up(&mut self, conn: ConnId) {
+        if let Some(handshakes) = &mut self.handshakes {
+            handshakes.hung_up(self.member.monitor_mut(), conn);
+        }
+    }
+
+    /// Count of ids that can still be handed out.
+    fn global_ids_left(&self) -> u64 {
+        match self.handshakes {
+            Some(_) => self.member.monitor().global_ids_left(),
+            None => self.messenger.global_ids_left(),
+        }
+    }
+
+    fn take_global_ids(&mut self, ids: Range<u64>) {
+        match self.handshakes {
+            Some(_) => self.member.monitor_mut().take_global_ids(ids),
+            None => self.messenger.set_global_ids(ids),
         }
     }
 
@@ -299,7 +349,7 @@ impl Owner {
             }
             // The thread only goes away after it has reported why.
             Action::Persist { ticket, write } => drop(self.orders.send((ticket, write))),
-            Action::GlobalIds(ids) => self.messenger.set_global_ids(ids),
+            Action::GlobalIds(ids) => self.take_global_ids(ids),
             Action::Stop { reason } => self.removed = Some(reason),
         }
     }
@@ -316,6 +366,7 @@ impl Owner {
         match output {
             Output::Transmit { conn, data } => self.transmit(role, conn, data),
             Output::Close { conn } => {
+                self.hung_up(conn);
                 self.dialling.remove(&conn);
                 if let Some(connection) = self.connections.remove(&conn) {
                     let _ = connection.writes.send(Write::End);
@@ -372,6 +423,7 @@ impl Owner {
         if queued > WRITE_QUEUE_BYTES_MAX {
             warn!("connection {}: {queued} bytes wait to be read by the peer; dropping it", conn.0);
             self.connections.remove(&conn);
+            self.hung_up(conn);
             let elapsed = self.start.elapsed();
             self.messenger_of(role).closed(conn, "the peer does not read", elapsed);
         }
@@ -400,7 +452,10 @@ impl Owner {
                 self.add_connection(Role::Monitor, conn, stream);
                 self.messenger.connected(conn, elapsed);
             }
-            Err(e) => self.messenger.closed(conn, &e, elapsed),
+            Err(e) => {
+                self.hung_up(conn);
+                self.messenger.closed(conn, &e, elapsed);
+            }
         }
     }
 

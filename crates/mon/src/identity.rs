@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use types::EntityType;
 use wire::basic::AuthName;
+use wire::msgr::Rights;
 
 /// Reason why a party is taken for who it says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +88,14 @@ impl Party {
     /// True if the party has these rights for a service.
     pub fn has(&self, service: &str, needs: Access) -> bool {
         self.allows(&MonRequest { service, command: "", arguments: &BTreeMap::new(), needs })
+    }
+
+    /// The party's rights as its session has them.
+    pub fn rights(&self) -> Rights {
+        match &self.granted {
+            Granted::Everything => Rights::Everything,
+            Granted::Text(text) => Rights::Caps(text.as_str().into()),
+        }
     }
 
     /// Replaces the party's capabilities, which were changed.

@@ -31,6 +31,7 @@ pub mod crashes;
 pub mod daemon;
 pub mod driver;
 pub mod erasure_pools;
+pub mod handshakes;
 pub mod health;
 pub mod identity;
 pub mod log;

@@ -1,6 +1,6 @@
 //! Content of the log: decided changes.
 
-use crate::state::{AuthEntry, HealthMute, LogEntry, PgRecord};
+use crate::state::{AuthEntry, HealthMute, Hidden, LogEntry, PgRecord};
 use auth::cephx::rotating::RotatingSecrets;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub enum Update {
     /// optional mask as in `osd/host:a` or `osd/class:ssd`.
     Config { who: String, name: String, value: Option<String> },
     /// Sets or removes an entry of the key/value store (`ceph config-key`).
-    ConfigKey { key: String, value: Option<Bytes> },
+    ConfigKey { key: String, value: Option<Hidden> },
     /// Sets or removes an authentication entity such as `client.admin`.
     Auth { entity: String, entry: Option<AuthEntry> },
     /// An OSD's description of itself (`ceph osd metadata`); `None` forgets it.

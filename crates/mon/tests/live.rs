@@ -1,8 +1,13 @@
 //! A monitor in this process, asked by Ceph's own clients.
 
-use mon::daemon::{MonOptions, mkfs, run};
+use auth::keyring::{Entry, Keyring, parse_entity};
+use auth::{ClientPolicy, Key, KeyKind, ServerPolicies, ServerPolicy};
+use mon::bootstrap::first_entities;
+use mon::daemon::{MonOptions, mkfs, mkfs_to_join, run};
+use mon::state::AuthEntry;
 use mon::{BootstrapSpec, MonError};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -25,11 +30,35 @@ struct Cluster {
     folder: Scratch,
     addr: SocketAddr,
     running: Option<Running>,
+    /// True if parties prove who they are.
+    has_keys: bool,
 }
 
 struct Running {
     stop: tokio::sync::oneshot::Sender<()>,
     thread: std::thread::JoinHandle<Result<(), MonError>>,
+}
+
+impl Running {
+    fn start(options: MonOptions) -> Running {
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(run(options, async {
+                let _ = stopped.await;
+            }))
+        });
+        Running { stop, thread }
+    }
+
+    fn stop(self) {
+        let _ = self.stop.send(());
+        self.thread.join().expect("the monitor's thread ends well").expect("and without an error");
+    }
+}
+
+fn asks_for_proofs() -> (ServerPolicies, ClientPolicy) {
+    (ServerPolicy::cephx().into(), ClientPolicy::cephx())
 }
 
 impl Cluster {
@@ -50,7 +79,48 @@ impl Cluster {
              auth_client_required = none\nclient_mount_timeout = 10\nrados_mon_op_timeout = 10\n"
         );
         std::fs::write(folder.join("ceph.conf"), conf).unwrap();
-        let mut cluster = Cluster { folder: Scratch(folder), addr, running: None };
+        let mut cluster = Cluster { folder: Scratch(folder), addr, running: None, has_keys: false };
+        cluster.start();
+        cluster
+    }
+
+    /// A cluster in which parties prove who they are. Its keyring has all entities of a new cluster and `entities`:
+    /// names with capabilities for monitors.
+    fn with_keys(name: &str, entities: &[(&str, &str)]) -> Cluster {
+        let folder = std::env::temp_dir().join(format!("nacre-mon-live-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let now = std::time::SystemTime::now().into();
+        let mut seed = 0u8;
+        let mut drawn = |out: &mut [u8]| {
+            out.fill_with(|| {
+                seed = seed.wrapping_mul(29).wrapping_add(71);
+                seed
+            });
+        };
+        let mut auth = first_entities(None, now, &mut drawn).unwrap();
+        for (entity, caps) in entities {
+            let caps = [("mon".to_owned(), (*caps).to_owned())].into();
+            let key = Key::generate(KeyKind::Aes, now, &mut drawn);
+            auth.insert((*entity).to_owned(), AuthEntry { key, pending_key: None, caps });
+        }
+        let keyring: String = auth.iter().map(|(name, entry)| Entry::from(entry.clone()).to_text(name)).collect();
+        let spec = BootstrapSpec {
+            fsid: FSID,
+            monitors: vec![("a".to_owned(), EntityAddrVec::msgr2(addr, 0))],
+            auth,
+            config: Vec::new(),
+            now,
+        };
+        mkfs(&folder, &spec).unwrap();
+        std::fs::write(folder.join("all.keyring"), keyring).unwrap();
+        let conf = format!(
+            "[global]\nmon_host = [v2:{addr}/0]\nauth_supported = cephx\nkeyring = {}\nclient_mount_timeout = 10\n\
+             rados_mon_op_timeout = 10\n",
+            folder.join("all.keyring").display()
+        );
+        std::fs::write(folder.join("ceph.conf"), conf).unwrap();
+        let mut cluster = Cluster { folder: Scratch(folder), addr, running: None, has_keys: true };
         cluster.start();
         cluster
     }
@@ -65,26 +135,24 @@ impl Cluster {
             bind: Vec::new(),
             peers: Vec::new(),
             metadata: [("hostname".to_owned(), "here".to_owned())].into(),
+            auth: self.has_keys.then(asks_for_proofs),
         };
-        let (stop, stopped) = tokio::sync::oneshot::channel();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(run(options, async {
-                let _ = stopped.await;
-            }))
-        });
-        self.running = Some(Running { stop, thread });
+        self.running = Some(Running::start(options.clone()));
         let deadline = Instant::now() + Duration::from_secs(5);
         while TcpStream::connect(self.addr).is_err() {
             assert!(Instant::now() < deadline, "the monitor does not listen");
+            // A program that another test is just starting holds a copy of the store's lock for a moment.
+            if self.running.as_ref().is_some_and(|running| running.thread.is_finished()) {
+                self.running = Some(Running::start(options.clone()));
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     fn stop(&mut self) {
-        let Some(Running { stop, thread }) = self.running.take() else { return };
-        let _ = stop.send(());
-        thread.join().expect("the monitor's thread ends well").expect("and without an error");
+        if let Some(running) = self.running.take() {
+            running.stop();
+        }
     }
 
     fn conf(&self) -> PathBuf {
@@ -245,8 +313,93 @@ fn a_store_is_made_once_and_belongs_to_one_name() {
         bind: Vec::new(),
         peers: Vec::new(),
         metadata: Default::default(),
+        auth: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let wrong = runtime.block_on(run(options, std::future::ready(()))).unwrap_err();
     assert!(wrong.to_string().contains("not called 'b'"), "{wrong}");
+}
+
+#[test]
+fn whoever_has_a_key_may_do_what_it_is_for() {
+    if !clients_are_installed() {
+        return;
+    }
+    let mut cluster = Cluster::with_keys("keys", &[("client.reader", "allow r")]);
+    let keyring = std::fs::metadata(cluster.folder.0.join("keyring")).unwrap();
+    assert_eq!(keyring.permissions().mode() & 0o777, 0o600);
+    let store = std::fs::metadata(cluster.folder.0.join("store.redb")).unwrap();
+    assert_eq!(store.permissions().mode() & 0o777, 0o600, "it has everybody's keys");
+    assert!(cluster.check(&["ceph", "-s"]).contains(&FSID.to_string()));
+    cluster.check(&["ceph", "osd", "pool", "create", "p", "8"]);
+    assert_eq!(cluster.check(&["rados", "-n", "client.reader", "lspools"]), "p\n");
+    let refused = |words: &[&str], code: i32, why: &str| {
+        let output = cluster.run(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(code) && said.contains(why), "{words:?}: {} {said}", output.status);
+    };
+    let reader = ["ceph", "-n", "client.reader"];
+    assert!(cluster.check(&[&reader[..], &["osd", "dump"]].concat()).contains("'p'"));
+    refused(&[&reader[..], &["osd", "set", "noout"]].concat(), 13, "access denied");
+    refused(&[&reader[..], &["auth", "get", "client.admin"]].concat(), 13, "access denied");
+    // A key that belongs to somebody else.
+    let text = std::fs::read_to_string(cluster.folder.0.join("all.keyring")).unwrap();
+    let ring = Keyring::parse(Path::new("all.keyring"), text.as_bytes()).unwrap();
+    let of_reader = ring.find(&parse_entity("client.reader").unwrap()).unwrap();
+    let wrong = cluster.folder.0.join("wrong.keyring");
+    std::fs::write(&wrong, of_reader.to_text("client.admin")).unwrap();
+    let wrong = wrong.display().to_string();
+    refused(&["ceph", "-k", &wrong, "-s"], 13, "permission denied");
+    refused(&["ceph", "--auth-supported", "none", "-s"], 13, "permission denied");
+    assert!(!cluster.run(&["ceph", "-n", "client.nobody", "-k", &wrong, "-s"]).status.success());
+    for mode in ["secure", "crc"] {
+        assert!(cluster.check(&["ceph", "--ms-mon-client-mode", mode, "fsid"]).contains(&FSID.to_string()));
+    }
+    // Ids, keys and rights are those from before.
+    cluster.stop();
+    cluster.start();
+    assert_eq!(cluster.check(&["rados", "-n", "client.reader", "lspools"]), "p\n");
+    cluster.check(&["ceph", "auth", "rm", "client.reader"]);
+    assert!(!cluster.run(&["rados", "-n", "client.reader", "lspools"]).status.success());
+}
+
+#[test]
+fn monitors_know_each_other_by_the_key_that_they_share() {
+    if !clients_are_installed() {
+        return;
+    }
+    let cluster = Cluster::with_keys("monitors", &[]);
+    let text = std::fs::read(cluster.folder.0.join("keyring")).unwrap();
+    let ring = Keyring::parse(Path::new("keyring"), &text).unwrap();
+    let shared = ring.find(&parse_entity("mon.").unwrap()).unwrap().key.clone();
+    let other = Key::new(KeyKind::Aes, shared.created(), &[7; 16]).unwrap();
+    let join = |name: &str, key: &Key| {
+        let data = cluster.folder.0.join(name);
+        mkfs_to_join(&data, FSID, name, Some(key)).unwrap();
+        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        Running::start(MonOptions {
+            settings: mon::monitor::own_commands::new_settings(name),
+            admin_socket: None,
+            name: name.to_owned(),
+            data,
+            bind: vec![addr],
+            peers: vec![EntityAddrVec::msgr2(cluster.addr, 0)],
+            metadata: Default::default(),
+            auth: Some(asks_for_proofs()),
+        })
+    };
+    let stranger = join("c", &other);
+    let friend = join("b", &shared);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !cluster.check(&["ceph", "mon", "stat"]).contains("2 mons at") {
+        assert!(Instant::now() < deadline, "{}", cluster.check(&["ceph", "mon", "stat"]));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // Whichever monitor a command comes to, both know the same rights.
+    for _ in 0..4 {
+        cluster.check(&["ceph", "osd", "set", "noout"]);
+    }
+    assert!(cluster.check(&["ceph", "mon", "stat"]).contains("2 mons at"));
+    stranger.stop();
+    friend.stop();
 }

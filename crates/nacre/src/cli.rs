@@ -51,6 +51,9 @@ pub enum Command {
     /// Create, list and remove pools.
     #[command(subcommand)]
     Pool(Pool),
+    /// Make, show and remove clients and their keys.
+    #[command(subcommand)]
+    Auth(Auth),
     /// Tell what options of Ceph mean here.
     #[command(subcommand)]
     Config(Config),
@@ -69,6 +72,88 @@ pub enum Command {
     Mon(Mon),
     /// Run an OSD, the daemon of one drive (for deployments by hand; 'up' does it for you).
     Osd(Osd),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Auth {
+    /// Make a client, and print the ceph.conf and the keyring for its host. Of one that is there print them again.
+    Add(AuthAdd),
+    /// List names and capabilities.
+    Ls(Target),
+    /// Show one entity with its key and capabilities.
+    Show(AuthName),
+    /// Remove an entity. It is let in nowhere any more.
+    Rm(AuthName),
+    /// Replace a client's rights.
+    Caps(AuthCaps),
+    /// Replace a key: makes another one, which is good beside the old one until --commit.
+    Rotate(AuthRotate),
+}
+
+/// The purpose of a client.
+#[derive(Args, Debug, Clone, Default)]
+pub struct ClientRights {
+    /// Pool whose objects it may use.
+    #[arg(long = "pool", value_name = "POOL")]
+    pub pools: Vec<String>,
+    /// Only objects of this namespace.
+    #[arg(long, value_name = "NAMESPACE", requires = "pools")]
+    pub namespace: Option<String>,
+    /// It reads and changes nothing.
+    #[arg(long, requires = "pools")]
+    pub read_only: bool,
+    /// Its pools have block images.
+    #[arg(long, requires = "pools")]
+    pub images: bool,
+    /// It may do everything.
+    #[arg(long, conflicts_with = "pools")]
+    pub administrator: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct AuthAdd {
+    /// Name, with or without 'client.'.
+    #[arg(value_name = "NAME")]
+    pub entity: String,
+    #[command(flatten)]
+    pub rights: ClientRights,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct AuthCaps {
+    /// Name, with or without 'client.'.
+    #[arg(value_name = "NAME")]
+    pub entity: String,
+    #[command(flatten)]
+    pub rights: ClientRights,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct AuthName {
+    /// Name; without a kind, as in 'backup', it is a client's.
+    #[arg(value_name = "NAME")]
+    pub entity: String,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct AuthRotate {
+    /// Name; without a kind, as in 'backup', it is a client's.
+    #[arg(value_name = "NAME")]
+    pub entity: String,
+    /// The new key is where it is needed: forget the old one.
+    #[arg(long)]
+    pub commit: bool,
+    /// Forget the new key.
+    #[arg(long, conflicts_with = "commit")]
+    pub abort: bool,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 #[derive(Subcommand, Debug)]
@@ -105,9 +190,13 @@ pub struct Up {
     /// cluster has]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
-    /// With --engine ceph: clients and daemons prove by keys who they are. [default: as the cluster has, else not]
+    /// Clients and daemons prove by keys who they are. The key of client.admin lies in the cluster's directory.
+    /// [default: as the cluster has, else not]
     #[arg(long)]
     pub cephx: bool,
+    /// With --cephx: all connections are encrypted. [default: as the cluster has, else those of monitors alone]
+    #[arg(long, requires = "cephx")]
+    pub secure: bool,
     /// Number of OSDs, each a process with a file of its own. More than the cluster has, which may be running, are
     /// added. [default: 6, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=400))]
@@ -140,7 +229,7 @@ pub struct Up {
     /// Do not start a daemon again when it ends by itself.
     #[arg(long)]
     pub no_restart: bool,
-    /// Listen beyond this machine although there is no authentication: whoever reaches the ports owns the data.
+    /// Listen beyond this machine without --cephx: whoever reaches the ports owns the data.
     #[arg(long)]
     pub insecure: bool,
     /// Address to listen on. [default: 127.0.0.1, with --insecure this machine's outward address]
@@ -471,6 +560,10 @@ pub struct Mon {
     /// that lost its store, instead of beginning a cluster.
     #[arg(long, requires = "mkfs")]
     pub join: bool,
+    /// With --mkfs: a keyring. A new cluster takes its entities over. A monitor that joins takes the key '[mon.]', by
+    /// which the cluster's monitors know each other.
+    #[arg(long, value_name = "FILE", requires = "mkfs")]
+    pub keyring: Option<PathBuf>,
     /// Once a majority of the monitors' disks is lost: makes this monitor, which must not run, the only one of its
     /// cluster. Only tells what comes of it unless --yes-i-really-mean-it is there, too.
     #[arg(long, conflicts_with_all = ["mkfs", "join"])]

@@ -32,17 +32,32 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
     line(format!("mon host = {}", mon_host.join(",")));
     let ids: Vec<String> = state.mon_ids().collect();
     line(format!("mon initial members = {}", ids.join(",")));
+    let method = if state.cephx { "cephx" } else { "none" };
     for side in ["cluster", "service", "client"] {
-        line(format!("auth {side} required = none"));
+        line(format!("auth {side} required = {method}"));
     }
-    // Ceph's gateway (radosgw) insists on secure mode unless told otherwise; authentication `none` has no such mode.
-    line("ms mon client mode = crc".into());
-    line(format!("keyring = {}", path(layout.keyring())));
+    if state.secure {
+        for who in ["cluster", "service", "client", "mon cluster", "mon service", "mon client"] {
+            line(format!("ms {who} mode = secure"));
+        }
+    }
+    if !state.cephx {
+        // Ceph's gateway (radosgw) insists on secure mode unless told otherwise; authentication `none` has no such
+        // mode.
+        line("ms mon client mode = crc".into());
+        line(format!("keyring = {}", path(layout.keyring())));
+    }
     // The daemons' admin sockets lie there. The names tell daemons from clients, which make sockets, too.
     line(format!("run dir = {}", path(layout.run_dir())));
     // Ceph's clients leave a monitor that is silent for so long; without these for 30 s, asked every 10 s.
     line("mon client ping interval = 2".into());
     line("mon client ping timeout = 5".into());
+    if state.cephx {
+        // Daemons have keyrings of their own.
+        line(String::new());
+        line("[client]".into());
+        line(format!("keyring = {}", path(layout.keyring())));
+    }
     line(String::new());
     line("[mon]".into());
     line(format!("mon data = {}", path(layout.dir().join("$name"))));
@@ -87,6 +102,11 @@ pub fn admin_keyring() -> Result<String> {
 
 /// The text of the keyring of `name`, who may do everything with daemons of these kinds, with a fresh key.
 pub fn keyring_of(name: &str, kinds: &[&str]) -> Result<String> {
+    keyring_with(name, &kinds.iter().map(|kind| (*kind, "allow *")).collect::<Vec<_>>())
+}
+
+/// The text of the keyring of `name` with these capabilities, by kind of daemon, and with a fresh key.
+pub fn keyring_with(name: &str, caps: &[(&str, &str)]) -> Result<String> {
     // A key as Ceph writes it: type 1 (AES), creation time, length, 16 random bytes.
     let now = Utime::from(std::time::SystemTime::now());
     let mut key = Vec::new();
@@ -95,7 +115,7 @@ pub fn keyring_of(name: &str, kinds: &[&str]) -> Result<String> {
     key.extend(now.nsec.to_le_bytes());
     key.extend(16u16.to_le_bytes());
     key.extend(random_bytes::<16>()?);
-    let caps: String = kinds.iter().map(|kind| format!("\tcaps {kind} = \"allow *\"\n")).collect();
+    let caps: String = caps.iter().map(|(kind, caps)| format!("\tcaps {kind} = \"{caps}\"\n")).collect();
     Ok(format!("[{name}]\n\tkey = {}\n{caps}", types::base64::encode(&key)))
 }
 
@@ -133,6 +153,33 @@ mod tests {
         assert_eq!(get("mon.c", "public addr"), "127.0.0.1:40002");
         assert_eq!(get("client.rgw.a", "ms mon client mode"), "crc");
         assert_eq!(get("mon.c", "mon data"), "/no where/it's #1/mon.c");
+        assert!(matches!(client::DaemonLogin::from_file(&conf, &Who::new("osd", "1")), Ok(None)));
+    }
+
+    #[test]
+    fn with_cephx_everybody_proves_who_he_is_by_a_keyring_of_his_own() {
+        let state = ClusterState { cephx: true, ..crate::state_file::tests::sample() };
+        let layout = Layout::new(Path::new("/no where")).unwrap();
+        let conf = ConfFile::parse(&ceph_conf(&layout, &state), Path::new("ceph.conf")).unwrap();
+        for who in [Who::new("osd", "1"), Who::new("mon", "a")] {
+            let login = client::DaemonLogin::from_file(&conf, &who).unwrap().unwrap();
+            assert_eq!(login.accept, auth::ServerPolicy::cephx().into());
+            assert_eq!(conf.get(&who, "keyring"), None);
+        }
+        let keyring = conf.get(&Who::new("client", "admin"), "keyring");
+        assert_eq!(keyring, Some(layout.keyring().display().to_string()));
+        assert_eq!(conf.get(&Who::new("client", "admin"), "ms mon client mode"), None);
+        let state = ClusterState { secure: true, ..state };
+        let conf = ConfFile::parse(&ceph_conf(&layout, &state), Path::new("ceph.conf")).unwrap();
+        for who in [Who::new("osd", "1"), Who::new("mon", "a")] {
+            let login = client::DaemonLogin::from_file(&conf, &who).unwrap().unwrap();
+            let accept = auth::ServerPolicy { modes: vec![auth::Mode::Secure], ..auth::ServerPolicy::cephx() };
+            assert_eq!(login.accept, accept.into());
+            assert_eq!(
+                (login.connect.monitor_modes, login.connect.service_modes),
+                (vec![auth::Mode::Secure], vec![auth::Mode::Secure])
+            );
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::ceph_engine;
 use crate::conf_writer::{admin_keyring, ceph_conf, keyring_of};
 use crate::layout::Layout;
+use crate::new_keys;
 use crate::process::daemon_args;
 use crate::report::{Event, Report};
 use crate::state_file::{ClusterState, Engine, mon_id, write_durably};
@@ -27,6 +28,9 @@ pub async fn create(layout: &Layout, state: &ClusterState, program: &Path, repor
         }
     }
     write_durably(&layout.keyring(), keyring.as_bytes(), 0o600)?;
+    if state.cephx && state.engine.is_nacre() {
+        new_keys::give_first(layout, state, &keyring)?;
+    }
     write_durably(&layout.conf(), ceph_conf(layout, state).as_bytes(), 0o644)?;
     let daemons = state.daemons();
     for (index, daemon) in daemons.iter().enumerate() {
@@ -36,6 +40,7 @@ pub async fn create(layout: &Layout, state: &ClusterState, program: &Path, repor
             Engine::Ceph => ceph_engine::make(layout, state, daemon).await?,
         }
     }
+    new_keys::forget_first(layout)?;
     ClusterState { complete: true, ..state.clone() }.save(layout)
 }
 
@@ -73,9 +78,17 @@ pub async fn mkfs(layout: &Layout, daemon: &str, program: &Path, folder: Option<
         command.arg("--data").arg(folder);
     }
     command.arg("--mkfs");
-    // The first monitor begins the cluster, the others join it when they are started.
-    if daemon.starts_with("mon.") && daemon != format!("mon.{}", mon_id(0)) {
-        command.arg("--join");
+    // The first monitor begins the cluster, the others join it when they are started, and know it by its key.
+    if daemon.starts_with("mon.") {
+        let first = format!("mon.{}", mon_id(0));
+        let keyring =
+            if daemon == first { new_keys::first_keyring(layout) } else { layout.dir().join(&first).join("keyring") };
+        if daemon != first {
+            command.arg("--join");
+        }
+        if keyring.exists() {
+            command.arg("--keyring").arg(keyring);
+        }
     }
     command.stdin(std::process::Stdio::null());
     let output =

@@ -4,7 +4,9 @@ use crate::conf_writer::random_bytes;
 use crate::osd_daemon::{admin_socket, bind_address, monitors};
 use crate::{cli, descriptors, machine};
 use anyhow::{Context, Result, bail};
-use client::{ConfFile, Who};
+use auth::Key;
+use auth::keyring::{Keyring, parse_entity};
+use client::{ConfFile, DaemonLogin, Who};
 use mon::Survivor;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::collections::BTreeMap;
@@ -41,9 +43,7 @@ pub struct Settings<'a> {
 
 impl<'a> Settings<'a> {
     pub fn read(kind: &str, id: &str, flags: &'a cli::Daemon) -> Result<Settings<'a>> {
-        let (conf, who) = (ConfFile::load(&flags.conf)?, Who::new(kind, id));
-        check_authentication(&conf, &who)?;
-        Ok(Settings { conf, who, flags })
+        Ok(Settings { conf: ConfFile::load(&flags.conf)?, who: Who::new(kind, id), flags })
     }
 
     pub fn data(&self) -> Result<PathBuf> {
@@ -54,23 +54,10 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Refuses a file that asks for authentication: a daemon that ran without it all the same would leave its data open to
-/// everybody.
-fn check_authentication(conf: &ConfFile, who: &Who) -> Result<()> {
-    for key in ["auth cluster required", "auth service required", "auth client required"] {
-        let Some(methods) = conf.get(who, key) else { continue };
-        if !methods.split([',', ' ', ';']).any(|method| method.trim() == "none") {
-            let reason = "asks for authentication, which Nacre does not offer; only 'none' works";
-            return Err(conf.bad_value(key, &methods, reason).into());
-        }
-    }
-    Ok(())
-}
-
 /// The entities that the cluster begins with: those of the keyring that clients use, if there is one, and those that
 /// every cluster has.
-fn first_keys(keyring: Option<String>) -> Result<BTreeMap<String, mon::state::AuthEntry>> {
-    let path = keyring.map(PathBuf::from).filter(|path| path.exists());
+fn first_keys(keyring: Option<PathBuf>) -> Result<BTreeMap<String, mon::state::AuthEntry>> {
+    let path = keyring.filter(|path| path.exists());
     let text = match &path {
         Some(path) => std::fs::read(path).with_context(|| format!("cannot read the keyring {}", path.display()))?,
         None => Vec::new(),
@@ -79,6 +66,16 @@ fn first_keys(keyring: Option<String>) -> Result<BTreeMap<String, mon::state::Au
     let mut fill = |out: &mut [u8]| out.fill_with(|| entropy.next().expect("eight keys have 128 bytes"));
     let keyring = path.as_deref().map(|path| (path, &text[..]));
     Ok(mon::bootstrap::first_entities(keyring, Utime::from(std::time::SystemTime::now()), &mut fill)?)
+}
+
+/// The key that the monitors of a cluster share, from the keyring of `--keyring`.
+fn monitors_key(options: &cli::Mon) -> Result<Option<Key>> {
+    let Some(path) = &options.keyring else { return Ok(None) };
+    let text = std::fs::read(path).with_context(|| format!("cannot read the keyring {}", path.display()))?;
+    let ring = Keyring::parse(path, &text)?;
+    let entry = parse_entity(mon::state::MONITORS).and_then(|monitors| ring.find(&monitors).cloned());
+    let Some(entry) = entry else { bail!("{} has no '[{}]'", path.display(), mon::state::MONITORS) };
+    Ok(Some(entry.key))
 }
 
 pub fn mon(options: &cli::Mon) -> Result<()> {
@@ -99,14 +96,14 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
         let fsid = settings.conf.require(&settings.who, "fsid")?;
         let fsid = fsid.parse().map_err(|_| settings.conf.bad_value("fsid", &fsid, "is not a UUID"))?;
         if options.join {
-            return Ok(mon::mkfs_to_join(&data, fsid, &options.id)?);
+            return Ok(mon::mkfs_to_join(&data, fsid, &options.id, monitors_key(options)?.as_ref())?);
         }
         let named = |key: &str| get(key).map(|value| ("global".to_owned(), key.to_owned(), value));
         let spec = mon::BootstrapSpec {
             fsid,
             monitors: vec![(options.id.clone(), EntityAddrVec::msgr2(addr, 0))],
             config: FIRST_OPTIONS.into_iter().filter_map(named).collect(),
-            auth: first_keys(get("keyring"))?,
+            auth: first_keys(options.keyring.clone().or_else(|| get("keyring").map(PathBuf::from)))?,
             now: Utime::from(std::time::SystemTime::now()),
         };
         return Ok(mon::mkfs(&data, &spec)?);
@@ -117,12 +114,14 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
     let bind = addr.filter(|addr| addr.port() != 0).into_iter().collect();
     let peers = monitors(&settings).unwrap_or_default();
     let own = monitor_options(&settings, &options.id);
+    let login = DaemonLogin::from_file(&settings.conf, &settings.who)?;
     let mon_options = mon::MonOptions {
         name: options.id.clone(),
         data,
         bind,
         peers,
         metadata: monitor_metadata(),
+        auth: login.map(|login| (login.accept, login.connect)),
         admin_socket: admin_socket(&own),
         settings: own,
         set_log_filter: Some(crate::logging::refine),
@@ -223,26 +222,4 @@ fn monitor_metadata() -> BTreeMap<String, String> {
     ];
     let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
     machine::facts().into_iter().chain(own).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn authentication_that_is_asked_for_and_not_to_be_had_is_refused() {
-        let who = Who::new("osd", "0");
-        let check = |text: &str| {
-            let conf = ConfFile::parse(text, Path::new("x.conf")).unwrap();
-            check_authentication(&conf, &who).map_err(|e| e.to_string())
-        };
-        assert_eq!(check("[global]\nfsid = x\n"), Ok(()));
-        assert_eq!(check("[global]\nauth cluster required = none\nauth_client_required = cephx, none\n"), Ok(()));
-        for key in ["auth cluster required", "auth_service_required", "auth client required"] {
-            let error = check(&format!("[global]\n{key} = cephx\n")).unwrap_err();
-            assert!(error.contains("only 'none' works") && error.contains("cephx"), "{error}");
-        }
-        assert!(check("[osd]\nauth cluster required = cephx\n").is_err());
-        assert_eq!(check("[mon]\nauth cluster required = cephx\n"), Ok(()));
-    }
 }

@@ -13,6 +13,7 @@ use crate::growth_lock::GrowthLock;
 use crate::health::{Health, json_command};
 use crate::layout::Layout;
 use crate::making::Making;
+use crate::new_keys;
 use crate::preflight;
 use crate::process::{daemon_pid, supervisor_pid};
 use crate::report::{Event, Report};
@@ -90,6 +91,10 @@ pub async fn add(
             making.make(daemon, program).await?;
         }
         making.place()?;
+        if grown.cephx {
+            let osds: Vec<String> = daemons.iter().filter(|daemon| daemon.starts_with("osd.")).cloned().collect();
+            new_keys::keep(layout, &osds)?;
+        }
         grown.save(layout)
     };
     if let Err(error) = made.await {
@@ -129,6 +134,7 @@ pub async fn change_running(layout: &Layout, options: &cli::Up, report: &mut Rep
             are_unknown(layout, grown.osds..wanted.osds).await.context("no OSD is added")?;
         }
         grown = add(layout, &lock, &grown, wanted, &program, report).await?;
+        new_keys::import(&connect_briefly(layout).await?, layout).await?;
         tell_supervisor(layout)?;
     }
     let started = Instant::now();

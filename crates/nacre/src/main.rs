@@ -11,6 +11,7 @@
 //! * [`why`]: where the time of operations goes.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves.
 
+mod auth_commands;
 mod bench;
 mod byte_size;
 mod ceph_engine;
@@ -29,6 +30,7 @@ mod layout;
 mod logging;
 mod machine;
 mod making;
+mod new_keys;
 mod object_commands;
 mod osd_daemon;
 mod osd_stores;
@@ -121,6 +123,12 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Pool(cli::Pool::Create(options)) => pool_commands::create(options),
         Command::Pool(cli::Pool::Ls(options)) => pool_commands::ls(options),
         Command::Pool(cli::Pool::Rm(options)) => pool_commands::rm(options),
+        Command::Auth(cli::Auth::Add(options)) => auth_commands::add(&options),
+        Command::Auth(cli::Auth::Ls(target)) => auth_commands::ls(&target),
+        Command::Auth(cli::Auth::Show(options)) => auth_commands::show(&options),
+        Command::Auth(cli::Auth::Rm(options)) => auth_commands::rm(&options),
+        Command::Auth(cli::Auth::Caps(options)) => auth_commands::caps_are(&options),
+        Command::Auth(cli::Auth::Rotate(options)) => auth_commands::rotate(&options),
         Command::Config(cli::Config::Why(options)) => config_commands::why(&options),
         Command::Why(options) => why::run(&options),
         Command::Mon(options) => daemon::mon(&options),

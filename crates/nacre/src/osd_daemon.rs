@@ -1,12 +1,13 @@
 //! `nacre osd`: reads an OSD's settings, makes its store or runs it.
 
 use crate::byte_size::ByteSize;
-use crate::conf_writer::random_bytes;
+use crate::conf_writer::{keyring_with, random_bytes};
 use crate::daemon::Settings;
-use crate::{cli, machine};
+use crate::state_file::write_durably;
+use crate::{cli, machine, new_keys};
 use anyhow::{Context, Result, anyhow, bail};
-use client::{MonHost, parse_mon_host};
-use osd::{OsdConfig, Stop, StorePaths};
+use client::{DaemonLogin, MonHost, parse_mon_host};
+use osd::{Credentials, OsdConfig, OsdLogin, Stop, StorePaths};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,11 @@ pub const STOPPED_BY_OPERATOR: u8 = 4;
 pub fn run(options: &cli::Osd) -> Result<u8> {
     let settings = Settings::read("osd", &options.id.to_string(), &options.daemon)?;
     let config = config(&settings, OsdId(options.id as i32))?;
+    let login = DaemonLogin::from_file(&settings.conf, &settings.who)?;
     if options.daemon.mkfs {
+        if login.is_some() {
+            make_key(&settings)?;
+        }
         let devices = StorePaths {
             main: config.devices.main.clone(),
             wal: options.wal_device.clone().or(config.devices.wal),
@@ -39,7 +44,33 @@ pub fn run(options: &cli::Osd) -> Result<u8> {
         let (id, data) = (options.id, settings.data()?);
         bail!("osd.{id} has no store in {} yet: `nacre osd --id {id} --mkfs` makes one", data.display());
     }
-    serve(config)
+    serve(match login {
+        Some(login) => OsdConfig { login: Some(credentials(&settings, config.id, login)?), ..config },
+        None => config,
+    })
+}
+
+/// The keyring in the OSD's folder.
+fn keyring(settings: &Settings<'_>) -> Result<PathBuf> {
+    Ok(settings.data()?.join("keyring"))
+}
+
+/// Makes the OSD's key, unless options lead to one or it has one from before. The monitors have to be told of it.
+fn make_key(settings: &Settings<'_>) -> Result<()> {
+    let path = keyring(settings)?;
+    if client::daemon_key(&settings.conf, &settings.who, &path.display().to_string()).is_ok() {
+        return Ok(());
+    }
+    let data = settings.data()?;
+    std::fs::create_dir_all(&data).with_context(|| format!("cannot create {}", data.display()))?;
+    let text = keyring_with(&settings.who.to_string(), new_keys::OF_OSD)?;
+    write_durably(&path, text.as_bytes(), 0o600)
+}
+
+/// The means by which the OSD proves itself.
+fn credentials(settings: &Settings<'_>, id: OsdId, login: DaemonLogin) -> Result<Credentials> {
+    let key = client::daemon_key(&settings.conf, &settings.who, &keyring(settings)?.display().to_string())?;
+    Ok(Credentials::new(id, OsdLogin { accept: login.accept, connect: login.connect, key }))
 }
 
 /// Memory of this machine, or of the container that this process runs in.
@@ -54,7 +85,10 @@ fn machine_memory_bytes() -> u64 {
 pub fn monitors(settings: &Settings<'_>) -> Result<Vec<EntityAddrVec>> {
     let monitors = match &settings.flags.mon_host {
         Some(text) => parse_mon_host(text).map_err(|e| anyhow!("--mon-host: {e}"))?,
-        None => client::Config::from_file(&settings.conf, &settings.who)?.mon_hosts,
+        None => {
+            let text = settings.conf.require(&settings.who, "mon host")?;
+            parse_mon_host(&text).map_err(|e| settings.conf.bad_value("mon host", &text, e.to_string()))?
+        }
     };
     monitors.iter().map(monitor_addrs).collect()
 }
@@ -105,6 +139,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         scrub_period: scrub_period.unwrap_or(osd::LIGHT_SCRUB_PERIOD),
         unix_zero: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         kept_ops_per_second: kept_ops.unwrap_or(osd::KEPT_OPS_PER_SECOND),
+        login: None,
         admin_socket: admin_socket(&options),
         settings: options,
         set_log_filter: Some(crate::logging::refine),

@@ -125,7 +125,7 @@ pub fn port_range(port: u16, mons: u32) -> Result<()> {
 }
 
 /// Without authentication only this machine may connect, unless the user insists.
-pub fn bind_address(bind: Option<IpAddr>, insecure: bool) -> Result<IpAddr> {
+pub fn bind_address(bind: Option<IpAddr>, insecure: bool, cephx: bool) -> Result<IpAddr> {
     let bind = match (bind, insecure) {
         (Some(bind), _) => bind,
         (None, false) => IpAddr::from([127, 0, 0, 1]),
@@ -134,9 +134,9 @@ pub fn bind_address(bind: Option<IpAddr>, insecure: bool) -> Result<IpAddr> {
     if bind.is_unspecified() {
         bail!("--bind {bind} does not do: clients are told this address, so give one that they can reach");
     }
-    if !bind.is_loopback() && !insecure {
+    if !bind.is_loopback() && !insecure && !cephx {
         bail!(
-            "--bind {bind} would let anybody on the network read and change all data, as there is no authentication yet; add --insecure if that is wanted"
+            "--bind {bind} would let anybody on the network read and change all data; add --cephx to have everybody prove who he is, or --insecure if that is wanted"
         );
     }
     Ok(bind)
@@ -225,11 +225,12 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_unless_insecure() {
+    fn only_loopback_unless_insecure_or_with_keys() {
         let ip = |s: &str| Some(s.parse::<IpAddr>().unwrap());
-        assert_eq!(bind_address(None, false).unwrap(), IpAddr::from([127, 0, 0, 1]));
-        assert!(bind_address(ip("10.0.0.1"), false).unwrap_err().to_string().contains("--insecure"));
-        assert!(bind_address(ip("10.0.0.1"), true).is_ok() && bind_address(ip("::1"), false).is_ok());
-        assert!(bind_address(ip("0.0.0.0"), true).is_err());
+        assert_eq!(bind_address(None, false, true).unwrap(), IpAddr::from([127, 0, 0, 1]));
+        assert!(bind_address(ip("10.0.0.1"), false, false).unwrap_err().to_string().contains("--insecure"));
+        assert!(bind_address(ip("10.0.0.1"), false, true).is_ok());
+        assert!(bind_address(ip("10.0.0.1"), true, false).is_ok() && bind_address(ip("::1"), false, false).is_ok());
+        assert!(bind_address(ip("0.0.0.0"), true, true).is_err());
     }
 }

@@ -50,6 +50,9 @@ pub struct ClusterState {
     /// Clients and daemons prove who they are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cephx: bool,
+    /// All connections are encrypted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secure: bool,
     pub fsid: String,
     /// False while the cluster is being created: whatever the directory then holds has never been used.
     pub complete: bool,
@@ -217,6 +220,7 @@ pub(crate) mod tests {
             version: VERSION,
             engine: Engine::Nacre,
             cephx: false,
+            secure: false,
             fsid: "6a0e1b22-7d2f-4b5e-9d1c-2f4b8c6d0e11".into(),
             complete: true,
             osds: 2,

@@ -9,6 +9,7 @@ use crate::growth::{self, Wanted};
 use crate::growth_lock::GrowthLock;
 use crate::health::{Health, OsdStarts};
 use crate::layout::Layout;
+use crate::new_keys;
 use crate::preflight;
 use crate::process::{SupervisorLock, daemon_pid, supervisor_pid, wait_until_gone};
 use crate::report::{Console, Event, Report};
@@ -284,7 +285,7 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
     let mons = options.mons.unwrap_or(if engine.is_nacre() { MONS } else { CEPH_MONS });
     let (osds, port) = (options.osds.unwrap_or(OSDS), options.port.unwrap_or(PORT));
     preflight::port_range(port, mons)?;
-    let bind = preflight::bind_address(options.bind, options.insecure)?;
+    let bind = preflight::bind_address(options.bind, options.insecure, options.cephx)?;
     let wanted = match options.osd_size {
         Some(OsdSize::Bytes(size)) => Some(size),
         Some(OsdSize::Auto) | None => None,
@@ -297,17 +298,18 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
         if options.wal_dir.is_some() || options.metadata_dir.is_some() {
             bail!("--wal-dir and --metadata-dir are for Nacre's OSDs; with --engine ceph leave them out");
         }
+        if options.secure {
+            bail!("--secure is for Nacre's daemons; with --engine ceph leave it out");
+        }
         if options.shards.is_some() {
             bail!("--shards is for Nacre's OSDs; with --engine ceph leave it out");
         }
-    }
-    if options.cephx && engine.is_nacre() {
-        bail!("--cephx is for --engine ceph: Nacre's own daemons do not ask for authentication yet");
     }
     Ok(ClusterState {
         version: engine.state_version(),
         engine,
         cephx: options.cephx,
+        secure: options.secure,
         fsid: types::Fsid::from_random(random_bytes()?).to_string(),
         complete: true,
         osds,
@@ -338,6 +340,9 @@ pub fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
     }
     if options.cephx && !state.cephx {
         return Err(differs("--cephx", "no authentication".into()));
+    }
+    if options.secure && !state.secure {
+        return Err(differs("--secure", "connections that are not encrypted".into()));
     }
     if options.osds.is_some_and(|n| n < state.osds) {
         let has =
@@ -376,7 +381,7 @@ pub fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
             return Err(differs(flag, format!("OSDs with {has}")));
         }
     }
-    if !state.bind.is_loopback() && !options.insecure {
+    if !state.bind.is_loopback() && !options.insecure && !state.cephx {
         bail!(
             "the cluster in --dir listens on {}, open to whoever reaches it; add --insecure to start it so",
             state.bind
@@ -431,6 +436,7 @@ async fn wait_healthy(
             if state.engine == Engine::Ceph && before.is_none() {
                 ceph_engine::register_osds(&connected, layout, state).await?;
             }
+            new_keys::import(&connected, layout).await?;
             anyhow::Ok((connected, health, osds))
         };
         tokio::select! {

@@ -1,6 +1,6 @@
 //! Configuration that an OSD gets at its start.
 
-use crate::{MemoryShares, StorePaths};
+use crate::{Credentials, MemoryShares, StorePaths};
 use control::Settings;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -43,6 +43,8 @@ pub struct OsdConfig {
     pub unix_zero: Duration,
     /// About how many operations per second the OSD keeps together with the times of their parts. 0: none.
     pub kept_ops_per_second: u32,
+    /// Proofs that it asks for, and its own; `None`: nobody proves anything.
+    pub login: Option<Credentials>,
     /// Options, with those that `ceph.conf` has. [`crate::new_settings`] makes them.
     pub settings: Settings,
     /// Where programs on this machine may ask the OSD. `None`: nowhere.
@@ -78,6 +80,7 @@ pub(crate) fn sample_config(devices: StorePaths) -> OsdConfig {
         scrub_period: pg::LIGHT_SCRUB_PERIOD,
         unix_zero: Default::default(),
         kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
+        login: None,
         settings: crate::new_settings(OsdId(3)),
         admin_socket: None,
         set_log_filter: None,

@@ -1,13 +1,19 @@
 //! A messenger and its connections in the reactor.
 
+use crate::Credentials;
+use crate::proofs::Proofs;
 use crate::receiving::Receiving;
 use crate::sending::Sending;
+use pg::ClientRights;
 use reactor::Io;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use types::AlignedBuf;
-use wire::msgr::{ConnId, Messenger, Output, TransportLoss};
+use wire::messages::AuthReply;
+use wire::msgr::{ConnId, Messenger, Output, SessionId, TransportLoss};
+use wire::{Envelope, Message};
 
 /// One of an OSD's two faces: the one towards clients and monitors, or the one towards other OSDs. It translates
 /// between the reactor's connections and the messenger's.
@@ -25,6 +31,8 @@ pub(crate) struct Link {
     receiving: Receiving,
     /// Bytes sent that the network may not have taken yet, by connection.
     sending: Sending,
+    /// `None`: nobody proves anything.
+    proofs: Option<Proofs>,
 }
 
 impl Link {
@@ -39,7 +47,44 @@ impl Link {
             paused_at: Duration::ZERO,
             receiving: Receiving::default(),
             sending: Sending::default(),
+            proofs: None,
         }
+    }
+
+    /// A link whose ends prove who they are, if there are credentials. `renews`: it speaks with monitors.
+    pub fn proving(messenger: Messenger, credentials: Option<&Credentials>, renews: bool) -> Link {
+        let proofs = credentials.map(|credentials| Proofs::new(credentials, renews));
+        Link { proofs, ..Link::new(messenger) }
+    }
+
+    fn answer_steps(&mut self, io: &mut impl Io) {
+        let Some(proofs) = &mut self.proofs else { return self.messenger.answer_unproven(io.now()) };
+        while let Some((conn, step)) = self.messenger.poll_auth() {
+            let answer = proofs.answer(io, conn, step);
+            self.messenger.answer(conn, answer, io.now());
+        }
+    }
+
+    /// Requests for tickets and secrets, which are to be sent to the monitor.
+    pub fn requests(&mut self, io: &mut impl Io) -> Vec<Envelope> {
+        self.proofs.as_mut().map(|proofs| proofs.requests(io)).unwrap_or_default()
+    }
+
+    /// Takes a monitor's message about tickets or secrets. Returns false if it is another message.
+    pub fn took_tickets(&mut self, io: &mut impl Io, envelope: &Envelope) -> bool {
+        let is_one = envelope.header.kind == AuthReply::TYPE;
+        if let Some(proofs) = self.proofs.as_mut().filter(|_| is_one) {
+            proofs.answered(io, envelope);
+        }
+        is_one
+    }
+
+    /// The rights of whoever is at the other end of a session; `None`: everything.
+    pub fn rights(&self, session: SessionId) -> Option<Arc<ClientRights>> {
+        let rights = &self.messenger.peer(session)?.rights;
+        let conn = self.messenger.connection_of(session).and_then(|conn| self.to_reactor.get(&conn));
+        let from = conn.and_then(|conn| self.accepted.get(conn)).map(SocketAddr::ip);
+        ClientRights::of(rights, from).map(Arc::new)
     }
 
     pub fn owns(&self, conn: reactor::ConnId) -> bool {
@@ -73,6 +118,9 @@ impl Link {
         self.receiving.closed(conn);
         if let Some(conn) = self.to_messenger.remove(&conn) {
             self.to_reactor.remove(&conn);
+            if let Some(proofs) = &mut self.proofs {
+                proofs.closed(conn);
+            }
             self.messenger.closed(conn, cause, io.now());
         }
     }
@@ -81,7 +129,7 @@ impl Link {
     pub fn received(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, bytes: &[u8]) -> usize {
         let Some(&conn) = self.to_messenger.get(&reactor_conn) else { return bytes.len() };
         let taken = self.messenger.received(conn, bytes, io.now());
-        self.messenger.answer_unproven(io.now());
+        self.answer_steps(io);
         self.receive_on(io, reactor_conn, conn);
         taken
     }
@@ -119,6 +167,9 @@ impl Link {
                     }
                 }
                 Output::Close { conn } => {
+                    if let Some(proofs) = &mut self.proofs {
+                        proofs.closed(conn);
+                    }
                     if let Some(&reactor_conn) = self.to_reactor.get(&conn) {
                         // The messenger has dropped a message that was half received.
                         self.receiving.closed(reactor_conn);
@@ -206,9 +257,9 @@ mod tests {
     use super::*;
     use reactor::{Event, Handler, LoopIo, Reactor};
     use types::{EntityName, EntityType, OsdId};
+    use wire::EntityAddrVec;
     use wire::basic::AuthName;
     use wire::msgr::{Config, Policy};
-    use wire::{EntityAddrVec, Envelope};
 
     const MIB: usize = 1 << 20;
 

@@ -4,6 +4,7 @@ mod commanding;
 mod from_monitor;
 mod handing_over;
 mod metadata;
+mod proving;
 
 use crate::OsdConfig;
 use crate::beacon;
@@ -291,7 +292,10 @@ impl Osd {
         };
         let id = self.config.id;
         let uuid = store.uuid();
-        let link = |addrs: &EntityAddrVec, seed| Link::new(Messenger::new(Config::osd(id, addrs.clone(), seed)));
+        let login = self.config.login.as_ref();
+        let link = |addrs: &EntityAddrVec, seed, speaks_with_monitors| {
+            Link::proving(Messenger::new(Config::osd(id, addrs.clone(), seed)), login, speaks_with_monitors)
+        };
         let (public_seed, cluster_seed) = (io.random(), io.random());
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
         let shard = make_shard(&self.config, store, self.limits, self.public_addrs.clone()).as_part(0, homes);
@@ -299,8 +303,8 @@ impl Osd {
             shard,
             others,
             uuid,
-            public: link(&self.public_addrs, public_seed),
-            cluster: link(&self.cluster_addrs, cluster_seed),
+            public: link(&self.public_addrs, public_seed, true),
+            cluster: link(&self.cluster_addrs, cluster_seed, false),
             monitor,
             peers: Peers::default(),
             beacon_at: Duration::ZERO,
@@ -330,6 +334,7 @@ impl Osd {
         run.public.messenger.tick(now);
         run.cluster.messenger.tick(now);
         run.monitor.hunt(&mut run.public.messenger, now);
+        run.renew_credentials(io);
         run.asked_from = None;
         run.tune(io);
         if let Some(as_one) = run.others.as_one() {
@@ -385,7 +390,8 @@ impl Running {
         }
         // A shard that has not seen that this OSD was down would confuse its promises from before and from afterwards.
         let all_know = self.others.all_follow(map.epoch);
-        if shown || too_early || is_unwell || !all_know || self.leaving.is_some() {
+        let is_blind = config.login.as_ref().is_some_and(|login| !login.are_there());
+        if is_blind || shown || too_early || is_unwell || !all_know || self.leaving.is_some() {
             return;
         }
         self.boot_at = now + Duration::from_secs(1);
@@ -483,6 +489,7 @@ impl Running {
                 let epoch = self.shard.newest_epoch();
                 let from = if epoch == Epoch(0) { epoch } else { epoch.next() };
                 self.monitor.subscribe(&mut self.public.messenger, from);
+                self.renew_credentials(io);
                 self.asked_from = None;
                 self.shard.monitor_connected();
                 self.others.forget_reports();
@@ -492,14 +499,18 @@ impl Running {
             msgr::Output::Opened { session, peer } => {
                 if peer.name.kind == EntityType::CLIENT {
                     let addr = peer.addrs.front();
-                    let (name, features) = (peer.name, peer.features);
-                    self.others.tell_all(|| ToWorker::ClientOpened { session, name, addr, features });
+                    let (name, features, rights) = (peer.name, peer.features, self.public.rights(session));
+                    let opened = || ToWorker::ClientOpened { session, name, addr, features, rights: rights.clone() };
+                    self.others.tell_all(opened);
                     self.shard.client_opened(session, name, addr, features);
+                    if let Some(rights) = rights {
+                        self.shard.limit_client(session, rights);
+                    }
                 }
                 self.clients.insert(session, peer);
             }
             msgr::Output::Message { session, envelope, .. } if self.monitor.is(session) => {
-                self.monitor_message(io, &envelope)
+                self.monitor_said(io, &envelope)
             }
             msgr::Output::Message { session, envelope, began } => self.client_message(io, session, &envelope, began),
             msgr::Output::Reset { session, reason } if self.monitor.is(session) => {
@@ -522,6 +533,7 @@ impl Running {
     fn client_message(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, began: Duration) {
         let outcome = match envelope.header.kind {
             messages::OsdOp::TYPE => self.client_op(session, envelope, began),
+            Command::TYPE if !self.may_command(session) => self.refuse_command(session, envelope),
             Command::TYPE => Command::open(envelope).map(|command| {
                 let asker = Asker::Client { session, tid: envelope.header.tid };
                 self.command(io, asker, command.cmd.first().map(String::as_str).unwrap_or_default());

@@ -15,6 +15,7 @@ use crate::messages::PgInterval;
 use crate::messages::peering::{Agreed, MemberState, PgNotify};
 use crate::messages::table::PeerBound;
 use crate::ops::Limits;
+use crate::rights::ClientRights;
 use crate::tuning::Tuning;
 use crate::updates::rooms::Rooms;
 use crate::updates::trim_turns::TrimTurns;
@@ -133,6 +134,8 @@ pub(crate) struct ClientSession {
     pub epoch: Epoch,
     /// True if the client can be asked to hold operations back; or, if it is another OSD, to ask later.
     pub takes_backoffs: bool,
+    /// `None`: it may do everything.
+    pub rights: Option<std::sync::Arc<ClientRights>>,
 }
 
 /// Requests to the monitors that are gathered over a turn.

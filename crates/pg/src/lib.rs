@@ -37,6 +37,7 @@ pub mod hops;
 mod intake;
 pub mod messages;
 pub mod ops;
+mod rights;
 pub mod scrub;
 mod shard;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub use healing::unfound::{GiveUpError, MemberView, PgView};
 pub use intake::backoffs::BackoffCounts;
 pub use intake::memory_use::MemoryUse;
 pub use messages::route;
+pub use rights::ClientRights;
 pub use scrub::background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use scrub::repair::{KeepCopyError, Kept};
 pub use scrub::schedule::{LIGHT_SCRUB_PERIOD, ScrubView};

@@ -5,7 +5,7 @@ use crate::commands::{Commands, Question};
 use crate::content::OpId;
 use crate::history::{Answer, Ask, ObjectName, Operation, Usage};
 use crate::model::OPERATIONS_MAX;
-use crate::port::Port;
+use crate::port::{Answers, Port};
 use crate::request::{self, page, page_request};
 use crate::watching::{Link, Step, Watching, Witnessed};
 use crate::window::Window;
@@ -121,7 +121,7 @@ impl ClientProcess {
         mons: Vec<EntityAddrVec>,
         pool: PoolId,
         purpose: Purpose,
-        (window, witness): (Window, Witness),
+        (window, witness, answers): (Window, Witness, Answers),
     ) -> ClientProcess {
         let config = Config::client(AuthName::new(EntityType::CLIENT, "admin"), io.random());
         let near = if let Purpose::Poll { near, .. } = &purpose { *near } else { None };
@@ -138,7 +138,7 @@ impl ClientProcess {
         let mut process = ClientProcess {
             number,
             pool,
-            port: Port::new(Messenger::new(Config { bulk_min_bytes: None, ..config })),
+            port: Port::new(Messenger::new(Config { bulk_min_bytes: None, ..config }), answers),
             objecter: Objecter::new(settings),
             purpose,
             window,

@@ -5,7 +5,9 @@ use crate::client_process::{ClientProcess, POOL, Purpose};
 use crate::disk_overlay::{DiskOverlay, PartOfDisk};
 use crate::format_process::FormatProcess;
 use crate::history::Operation;
+use crate::keys::{self, Keys};
 use crate::monitors::Monitors;
+use crate::port::Answers;
 use crate::process::{Process, Program};
 use crate::store_disks::{DISK_BYTES, StoreDisks};
 use crate::timeline;
@@ -67,6 +69,8 @@ pub struct ClusterConfig {
     pub little_memory: bool,
     /// Bytes that each shard of an OSD may hold for clients; `None`: the usual number.
     pub client_bytes: Option<usize>,
+    /// All prove by keys who they are.
+    pub keys: bool,
 }
 
 impl Default for ClusterConfig {
@@ -91,6 +95,7 @@ impl Default for ClusterConfig {
             disk_bytes: DISK_BYTES,
             little_memory: false,
             client_bytes: None,
+            keys: false,
         }
     }
 }
@@ -148,6 +153,8 @@ pub struct Cluster {
     memory_bytes: u64,
     little_memory: bool,
     clients_made: u64,
+    /// `None`: nobody proves anything.
+    pub(crate) keys: Option<Keys>,
     pool: PoolId,
     /// Operations of clients that have ended.
     history: Vec<Operation>,
@@ -167,15 +174,21 @@ impl Cluster {
         let mut world: World<Process> = World::new(seed, world_config);
         let mut monitors = Monitors::machines(&mut world, config.mons);
         let option = |name: &str, value: String| ("global".to_owned(), name.to_owned(), value);
+        let keys = config.keys.then(|| Keys::new(seed));
+        let of_keys = if config.keys { &keys::OPTIONS[..] } else { &[] };
+        let of_keys = of_keys.iter().map(|(name, value)| option(name, (*value).to_owned()));
         let spec = BootstrapSpec {
             fsid: FSID,
             monitors: monitors.named(),
-            auth: Default::default(),
-            config: vec![
+            auth: keys.as_ref().map(Keys::entities).unwrap_or_default(),
+            config: [
                 option("osd_pool_default_size", config.copies.to_string()),
                 option("osd_pool_default_pg_num", config.groups.to_string()),
                 option("mon_osd_down_out_interval", config.down_out_interval.as_secs().to_string()),
-            ],
+            ]
+            .into_iter()
+            .chain(of_keys)
+            .collect(),
             now: Utime::ZERO,
         };
         monitors.found(&spec);
@@ -203,6 +216,7 @@ impl Cluster {
                 ..Limits::default()
             },
             clients_made: 0,
+            keys,
             pool: PoolId(0),
             history: Vec::new(),
         };
@@ -319,6 +333,7 @@ impl Cluster {
             scrub_period: SCRUB_PERIOD,
             unix_zero: Duration::from_secs(1_700_000_000) + self.world.now(),
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
+            login: self.keys.as_ref().map(|keys| keys.of_osd(osd)),
             settings: osd::new_settings(OsdId(osd as i32)),
             admin_socket: None,
             set_log_filter: None,
@@ -555,9 +570,10 @@ impl Cluster {
         let number = self.clients_made;
         self.clients[client].number = number;
         let (node, mons, pool) = (self.clients[client].node, self.mon_addrs(), self.pool);
-        let (window, witness) = (self.window.clone(), self.witness.clone());
+        let answers = self.keys.as_ref().map(|keys| Answers::Client(Box::new(keys.of_client())));
+        let of_world = (self.window.clone(), self.witness.clone(), answers.unwrap_or(Answers::Unproven));
         self.start(node, format!("client.{number}"), |io| {
-            Program::Client(Box::new(ClientProcess::start(io, number, mons, pool, purpose, (window, witness))))
+            Program::Client(Box::new(ClientProcess::start(io, number, mons, pool, purpose, of_world)))
         });
     }
 

@@ -25,6 +25,7 @@ pub mod faults;
 mod format_process;
 pub mod history;
 pub mod hunt;
+mod keys;
 mod memory;
 pub mod model;
 mod mon_log;

@@ -1,9 +1,11 @@
 //! A monitor as a process of the simulated world: its core, a messenger, and a log.
 
 use crate::mon_log::MonLog;
-use crate::port::Port;
+use crate::port::{Answers, Port};
 use crate::witness::{Looked, Witness};
+use auth::{ClientPolicy, Key, ServerPolicy};
 use mon::MonState;
+use mon::handshakes::{Door, Handshakes, Proofs};
 use mon::member::{Action, Input, Member, MemberConfig, raft_config};
 use mon::monitor::Now;
 use reactor::sim::{Rng, SimIo};
@@ -24,6 +26,8 @@ const WRITE_MS_MAX: u64 = 8;
 pub struct MonProcess {
     member: Member,
     port: Port,
+    /// `None`: nobody proves anything.
+    handshakes: Option<Handshakes>,
     log: MonLog,
     actions: Vec<Action>,
     /// Each write takes this many times as long.
@@ -37,12 +41,13 @@ pub struct MonProcess {
 
 impl MonProcess {
     /// Starts a monitor with the content of `log`. Panics if that cannot be read, because nobody damages it. `peers`:
-    /// addresses of the others, for a monitor that has to join.
+    /// addresses of the others, for a monitor that has to join. `key`: the one that monitors share, where all prove who
+    /// they are.
     pub fn start(
         io: &mut SimIo,
         addr: SocketAddr,
         log: MonLog,
-        peers: &[EntityAddrVec],
+        (peers, key): (&[EntityAddrVec], Option<Key>),
         witness: Witness,
     ) -> MonProcess {
         let loaded = log.load();
@@ -67,10 +72,22 @@ impl MonProcess {
             seed: io.random(),
             raft: raft_config(),
         };
-        let member = Member::new(loaded, member, entropy, now(io)).expect("the monitor reads what it has written");
+        let mut member = Member::new(loaded, member, entropy, now(io)).expect("the monitor reads what it has written");
+        let answers = if key.is_some() { Answers::ByOwner } else { Answers::Unproven };
+        let handshakes = key.map(|key| {
+            member.monitor_mut().set_auth_policy(ServerPolicy::cephx(), Some(&key));
+            let mut random = Rng::new(io.random());
+            let entropy = Box::new(move || {
+                let mut bytes = [0; 32];
+                random.fill(&mut bytes);
+                bytes
+            });
+            Handshakes::new(Proofs { connect: ClientPolicy::cephx(), key: Some(key), entropy })
+        });
         let mut process = MonProcess {
             member,
-            port: Port::new(Messenger::new(config)),
+            port: Port::new(Messenger::new(config), answers),
+            handshakes,
             log,
             actions: Vec::new(),
             slowness: 1,
@@ -117,9 +134,16 @@ impl MonProcess {
             for action in std::mem::take(&mut self.actions) {
                 self.perform(io, action);
             }
-            if self.port.messenger.global_ids_left() < Member::GLOBAL_IDS_LOW {
-                let left = self.port.messenger.global_ids_left();
+            let left = match self.handshakes {
+                Some(_) => self.member.monitor().global_ids_left(),
+                None => self.port.messenger.global_ids_left(),
+            };
+            if left < Member::GLOBAL_IDS_LOW {
                 self.input(io, Input::GlobalIdsLeft(left));
+            }
+            if let Some(handshakes) = &mut self.handshakes {
+                let monitor = self.member.monitor_mut();
+                handshakes.answer_those_that_wait(now(io), monitor, &mut self.port.messenger);
             }
             while let Some(output) = self.port.poll(io) {
                 match output {
@@ -160,6 +184,7 @@ impl MonProcess {
             }
             Action::Persist { ticket, write } => self.log.begin(ticket, write),
             Action::Stop { reason } => self.stopped = Some(reason),
+            Action::GlobalIds(ids) if self.handshakes.is_some() => self.member.monitor_mut().take_global_ids(ids),
             Action::GlobalIds(ids) => self.port.messenger.set_global_ids(ids),
         }
         if !was_writing && self.log.is_writing() {
@@ -179,7 +204,12 @@ fn now(io: &SimIo) -> Now {
 
 impl Handler<SimIo> for MonProcess {
     fn received(&mut self, io: &mut SimIo, conn: reactor::ConnId, bytes: &[u8]) -> usize {
-        self.port.received(io, conn, bytes)
+        let taken = self.port.received(io, conn, bytes);
+        if let Some(handshakes) = &mut self.handshakes {
+            let monitor = self.member.monitor_mut();
+            handshakes.answer_steps(now(io), monitor, &mut self.port.messenger, Door::Monitor);
+        }
+        taken
     }
 
     fn event(&mut self, io: &mut SimIo, event: Event) {

@@ -2,6 +2,7 @@
 //! also has the things that can be done to monitors.
 
 use crate::cluster::{Cluster, FSID, MON_PORT};
+use crate::keys::Keys;
 use crate::mon_log::MonLog;
 use crate::mon_process::MonProcess;
 use crate::process::{Process, Program};
@@ -120,7 +121,8 @@ impl Cluster {
         }
         let Some(log) = log.take() else { return };
         let (name, node, addr, witness) = (format!("mon.{name}"), *node, *addr, self.witness.clone());
-        self.start(node, name, |io| Program::Mon(Box::new(MonProcess::start(io, addr, log, &peers, witness))));
+        let key = self.keys.as_ref().map(Keys::of_monitors);
+        self.start(node, name, |io| Program::Mon(Box::new(MonProcess::start(io, addr, log, (&peers, key), witness))));
     }
 
     pub fn kill_mon(&mut self, mon: usize, crash: Crash) {

@@ -1,10 +1,21 @@
 //! A messenger and its connections in the reactor, for processes other than OSDs, which have their own.
 
+use crate::keys::ClientProofs;
 use reactor::Io;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use wire::msgr::{ConnId, Messenger, Output};
+
+/// How steps of handshakes are answered.
+pub enum Answers {
+    /// Nobody proves anything.
+    Unproven,
+    /// By the owner of the port.
+    ByOwner,
+    /// As a client that has a key.
+    Client(Box<ClientProofs>),
+}
 
 /// Translates between the reactor's connections and the messenger's. The messenger must not want bulk buffers.
 pub(crate) struct Port {
@@ -13,11 +24,12 @@ pub(crate) struct Port {
     to_messenger: BTreeMap<reactor::ConnId, ConnId>,
     /// The number of the next accepted connection. Accepted connections have even numbers.
     next_accepted: u64,
+    answers: Answers,
 }
 
 impl Port {
-    pub fn new(messenger: Messenger) -> Port {
-        Port { messenger, to_reactor: BTreeMap::new(), to_messenger: BTreeMap::new(), next_accepted: 2 }
+    pub fn new(messenger: Messenger, answers: Answers) -> Port {
+        Port { messenger, to_reactor: BTreeMap::new(), to_messenger: BTreeMap::new(), next_accepted: 2, answers }
     }
 
     fn join(&mut self, reactor_conn: reactor::ConnId, conn: ConnId) {
@@ -47,21 +59,41 @@ impl Port {
     pub fn closed(&mut self, io: &impl Io, reactor_conn: reactor::ConnId, cause: &str) {
         if let Some(conn) = self.to_messenger.remove(&reactor_conn) {
             self.to_reactor.remove(&conn);
+            if let Answers::Client(proofs) = &mut self.answers {
+                proofs.closed(conn);
+            }
             self.messenger.closed(conn, cause, io.now());
         }
     }
 
-    pub fn received(&mut self, io: &impl Io, reactor_conn: reactor::ConnId, bytes: &[u8]) -> usize {
+    pub fn received(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, bytes: &[u8]) -> usize {
         let Some(&conn) = self.to_messenger.get(&reactor_conn) else { return bytes.len() };
         let taken = self.messenger.received(conn, bytes, io.now());
-        self.messenger.answer_unproven(io.now());
+        match &mut self.answers {
+            Answers::Unproven => self.messenger.answer_unproven(io.now()),
+            Answers::ByOwner => {}
+            Answers::Client(proofs) => {
+                while let Some((conn, step)) = self.messenger.poll_auth() {
+                    proofs.answer(io, &mut self.messenger, conn, step);
+                }
+            }
+        }
         taken
     }
 
     /// The messenger's next event. Carries out the messenger's wishes to its transport on the way.
     pub fn poll(&mut self, io: &mut impl Io) -> Option<Output> {
+        if let Answers::Client(proofs) = &mut self.answers {
+            proofs.renew(io, &mut self.messenger);
+        }
         loop {
-            match self.messenger.poll()? {
+            let output = self.messenger.poll()?;
+            if let Answers::Client(proofs) = &mut self.answers
+                && !proofs.is_for_others(io, &output)
+            {
+                continue;
+            }
+            match output {
                 Output::Connect { conn, to } => {
                     let reactor_conn = io.connect(to);
                     self.join(reactor_conn, conn);
@@ -72,6 +104,9 @@ impl Port {
                     }
                 }
                 Output::Close { conn } => {
+                    if let Answers::Client(proofs) = &mut self.answers {
+                        proofs.closed(conn);
+                    }
                     if let Some(&reactor_conn) = self.to_reactor.get(&conn) {
                         io.close(reactor_conn);
                     }

@@ -282,6 +282,7 @@ impl Run {
             shards: setup.shards,
             disk_bytes,
             client_bytes: setup.client_bytes,
+            keys: setup.keys,
             little_memory: seed / Mix::COUNT % 2 == 1,
         };
         let cluster = Cluster::new(seed, config);

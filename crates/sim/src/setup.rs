@@ -96,6 +96,10 @@ pub const MEMORY_SEEDS: u64 = 1 << 59;
 pub const ROUTE_SEEDS: u64 = 1 << 60;
 /// Bit of a small run's seed: another process tries to start OSDs that run.
 pub const TWICE_SEEDS: u64 = 1 << 61;
+/// Bit of a small run's seed: all prove by keys who they are, and tickets and secrets live for seconds.
+pub const KEY_SEEDS: u64 = 1 << 63;
+/// From this seed of the swarm on, so it is in one run in [`NEWER_ONE_IN`].
+const KEY_SWARM_FROM: u64 = 18_000_000_000;
 /// Bit of a small run's seed, with one that makes its pool erasure-coded: clients overwrite parts of objects there.
 pub const OVERWRITE_SEEDS: u64 = 1 << 62;
 /// From this seed of the swarm on, clients overwrite parts of objects in one erasure-coded pool in
@@ -158,6 +162,8 @@ pub struct Setup {
     pub busy: bool,
     /// Bytes of memory that each shard of an OSD has for clients; `None`: the usual number.
     pub client_bytes: Option<usize>,
+    /// All prove by keys who they are.
+    pub keys: bool,
 }
 
 /// The parts of a [`Setup`] that a user chooses; the seed gives the others.
@@ -213,6 +219,10 @@ impl Setup {
             }
         }
         let watches = seed & WATCH_SEEDS != 0 && !is_coded;
+        let keys = seed & KEY_SEEDS != 0;
+        if keys {
+            without_wrong_clocks(&mut mixes);
+        }
         let loses = seed & LOSS_SEEDS != 0;
         if loses {
             // Another OSD must be able to take the place of one that has a copy.
@@ -243,6 +253,7 @@ impl Setup {
             lies: seed & LIE_SEEDS != 0,
             busy: seed & BUSY_SEEDS != 0,
             client_bytes: (seed & MEMORY_SEEDS != 0).then(|| little_memory(&mut rng)),
+            keys,
         }
     }
 
@@ -293,6 +304,7 @@ impl Setup {
             lies: false,
             busy: false,
             client_bytes: None,
+            keys: false,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -343,7 +355,16 @@ impl Setup {
             setup.overwrites = rng.one_in(OVERWRITES_ONE_IN);
             setup.snapshots = setup.overwrites && rng.one_in(SNAPS_ONE_IN);
         }
+        setup.draw_keys(&mut rng);
         setup
+    }
+
+    /// Decides by the seed of a swarm whether all prove who they are.
+    fn draw_keys(&mut self, rng: &mut Rng) {
+        if self.seed >= KEY_SWARM_FROM && rng.one_in(NEWER_ONE_IN) {
+            self.keys = true;
+            without_wrong_clocks(&mut self.mixes);
+        }
     }
 
     pub fn of(seed: u64, wishes: &Wishes) -> Setup {
@@ -429,6 +450,14 @@ impl Setup {
 /// Draws a size that some operations fill.
 fn little_memory(rng: &mut Rng) -> usize {
     (16 << 10) << rng.below(5)
+}
+
+/// Removes misfortunes with wall clocks that are wrong by hours: their owners are refused.
+fn without_wrong_clocks(mixes: &mut Vec<Mix>) {
+    mixes.retain(|mix| *mix != Mix::Sleeps);
+    if mixes.is_empty() {
+        mixes.push(Mix::QuickRestarts);
+    }
 }
 
 fn small_pieces(rng: &mut Rng) -> u64 {

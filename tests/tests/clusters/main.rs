@@ -17,6 +17,7 @@ mod fio;
 mod full;
 mod growing;
 mod kernel_client;
+mod keys;
 mod kill;
 mod large_updates;
 mod librados;

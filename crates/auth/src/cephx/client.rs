@@ -128,6 +128,10 @@ impl Client {
         &self.name
     }
 
+    pub(super) fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+
     /// The id that a monitor gave; 0 before.
     pub fn global_id(&self) -> u64 {
         self.global_id
@@ -195,6 +199,11 @@ impl Client {
         for (service, ticket) in &connected.tickets {
             self.tickets.insert(*service, ticket.clone());
         }
+    }
+
+    /// Keeps a ticket that no monitor gave. It is never renewed.
+    pub(super) fn hold(&mut self, service: EntityType, session_key: Key, blob: TicketBlob, expires: Utime) {
+        self.tickets.insert(service, HeldTicket { session_key, blob, renew: expires, expires });
     }
 
     /// Forgets the ticket for a service that refused it. A new one is asked for at once.

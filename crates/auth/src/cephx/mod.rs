@@ -5,6 +5,7 @@
 //! * [`monitor`]: who gives ids and tickets: [`monitor::MonitorAccept`], [`monitor::requests`].
 //! * [`service`]: who accepts tickets: [`service::ServiceAccept`].
 //! * [`rotating`]: secrets of services, which seal tickets.
+//! * `shared`: tickets of monitors among each other, who share a key.
 //!
 //! The accepting sides speak `none`, too, where the policy allows it.
 
@@ -15,6 +16,7 @@ mod none;
 mod protocol;
 pub mod rotating;
 pub mod service;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod verify;

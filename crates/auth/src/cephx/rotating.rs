@@ -34,6 +34,16 @@ impl RotatingSecrets {
         self.secrets.is_empty()
     }
 
+    /// The number of a secret that never changes.
+    pub(crate) const CONSTANT: u64 = u64::MAX;
+
+    /// One secret that never changes.
+    pub(crate) fn constant(key: Key) -> RotatingSecrets {
+        let newest = RotatingSecrets::CONSTANT;
+        let expires = Utime { sec: u32::MAX, nsec: 0 };
+        RotatingSecrets { secrets: [(newest, ServiceSecret { key, expires })].into(), newest }
+    }
+
     pub fn find(&self, id: u64) -> Option<&ServiceSecret> {
         self.secrets.get(&id)
     }

@@ -41,7 +41,8 @@ const HISTORY: &str = "config-history/";
 
 /// Returns keys and values: those of clients, and those that tell of options.
 fn all(c: &Context<'_>) -> BTreeMap<String, Bytes> {
-    let mut all = c.state.config_keys.clone();
+    let mut all =
+        c.state.config_keys.iter().map(|(key, value)| (key.clone(), value.0.clone())).collect::<BTreeMap<_, _>>();
     let bytes = |value: &str| Bytes::copy_from_slice(value.as_bytes());
     for (who, name, value) in c.state.config.iter() {
         all.insert(format!("{OPTIONS}{who}/{name}"), bytes(value));
@@ -63,7 +64,7 @@ fn all(c: &Context<'_>) -> BTreeMap<String, Bytes> {
 fn find(c: &Context<'_>, key: &str) -> Option<Bytes> {
     match key.starts_with(OPTIONS) || key.starts_with(HISTORY) {
         true => all(c).remove(key),
-        false => c.state.config_keys.get(key).cloned(),
+        false => c.state.config_keys.get(key).map(|value| value.0.clone()),
     }
 }
 
@@ -99,7 +100,7 @@ fn set(c: &Context<'_>) -> Answer {
         );
     }
     let reply = Reply::status(format!("set {key}"));
-    c.propose(vec![Update::ConfigKey { key: key.to_owned(), value: Some(value) }], reply)
+    c.propose(vec![Update::ConfigKey { key: key.to_owned(), value: Some(value.into()) }], reply)
 }
 
 fn remove(c: &Context<'_>) -> Answer {

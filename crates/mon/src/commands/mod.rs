@@ -150,7 +150,7 @@ fn is_about_keys(command: &serde_json::Map<String, Value>) -> bool {
 }
 
 /// The answer to a command.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Reply {
     /// 0, a positive result, or a negative error number.
     pub code: i32,
@@ -158,6 +158,18 @@ pub struct Reply {
     pub status: String,
     /// Bytes for stdout.
     pub output: Bytes,
+}
+
+/// The output may have keys in it, and is not shown.
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Reply { code, status, output } = self;
+        f.debug_struct("Reply")
+            .field("code", code)
+            .field("status", status)
+            .field("output_bytes", &output.len())
+            .finish()
+    }
 }
 
 impl Reply {

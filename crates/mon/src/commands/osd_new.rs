@@ -110,11 +110,11 @@ impl Secrets {
             keep(lockbox(uuid), key, &[("mon", format!("allow command \"config-key get\" with key=\"{place}\""))])?;
             let value = Bytes::copy_from_slice(luks.as_bytes());
             match c.state.config_keys.get(&place) {
-                Some(known) if *known != value => {
+                Some(known) if known.0 != value => {
                     return refuse(Errno::EEXIST, "dm-crypt key already exists and does not match");
                 }
                 Some(_) => {}
-                None => updates.push(Update::ConfigKey { key: place, value: Some(value) }),
+                None => updates.push(Update::ConfigKey { key: place, value: Some(value.into()) }),
             }
         }
         Ok(updates)

@@ -216,6 +216,12 @@ impl Member {
         &self.monitor
     }
 
+    /// The monitor, for its part in handshakes: [`Monitor::set_auth_policy`], [`Monitor::authenticate`] and its
+    /// relatives. Whoever sets a policy gives it the ids of [`Action::GlobalIds`], too.
+    pub fn monitor_mut(&mut self) -> &mut Monitor {
+        &mut self.monitor
+    }
+
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tracing::info;
 use types::EntityType;
 use wire::messages as msg;
-use wire::msgr::{Peer, Rights, SessionId};
+use wire::msgr::{Peer, SessionId};
 use wire::nacre::mon as nacre;
 use wire::nacre::quorum::{self as q, Wrapped};
 use wire::{DecodeError, Envelope, Message, Target};
@@ -478,19 +478,19 @@ impl Member {
                 let id = SessionId(FORWARDED_SESSIONS + self.routing.next_forwarded);
                 self.routing.forwarded.insert(id, (link, forward.session));
                 self.routing.by_link.insert((link, forward.session), id);
+                let identity = match forward.proven {
+                    Some(q::Proven { caps, from }) => Party::vouched_for(&forward.auth_name, caps, from.parse().ok()),
+                    None => Party::claimed(&forward.auth_name),
+                };
                 let peer = Peer {
                     name: forward.name,
                     auth_name: forward.auth_name,
                     addrs: forward.addrs,
                     features: forward.features,
                     global_id: forward.global_id,
-                    rights: Rights::Everything,
+                    rights: identity.rights(),
                     lossy: true,
                     global_seq: forward.global_seq,
-                };
-                let identity = match forward.proven {
-                    Some(q::Proven { caps, from }) => Party::vouched_for(&peer.auth_name, caps, from.parse().ok()),
-                    None => Party::claimed(&peer.auth_name),
                 };
                 let input = monitor::MonitorInput::Forwarded { session: id, peer, identity };
                 self.monitor.handle(now, input, &mut self.todo);

@@ -11,9 +11,10 @@ use crate::identity::{Party, Standing};
 use crate::state::{KnownEntities, SERVICES};
 use crate::update::Update;
 use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, requests};
+use auth::cephx::rotating::RotatingSecrets;
 use auth::cephx::service::{ServiceAccept, ServiceView};
 use auth::clock::TOLERANCE;
-use auth::{Granted, KeyKind, Method, Refusal, ServerPolicy, Step};
+use auth::{Granted, Key, KeyKind, Method, Refusal, ServerPolicies, ServerPolicy, Step};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -33,8 +34,9 @@ const TICKET_LIFETIME_MIN: Duration = Duration::from_secs(1);
 /// A peer's part of a handshake.
 #[derive(Clone, Copy, Debug)]
 pub enum Said<'a> {
-    /// The number of a method, the peer's connection modes, best first, and the method's first payload.
-    Request { method: u32, modes: &'a [u32], payload: &'a [u8] },
+    /// The kind of daemon or client that the peer says it is, the number of a method, the peer's connection modes, best
+    /// first, and the method's first payload.
+    Request { peer: EntityType, method: u32, modes: &'a [u32], payload: &'a [u8] },
     /// The answer to [`Step::More`].
     More(&'a [u8]),
 }
@@ -54,7 +56,10 @@ impl At {
 
 #[derive(Debug)]
 pub(super) enum Handshake {
-    Monitor(MonitorAccept),
+    /// Of a client or daemon, which a monitor gives an id and tickets; with its kind.
+    Monitor(MonitorAccept, EntityType),
+    /// Of another monitor.
+    Peer(ServiceAccept),
     Manager(ServiceAccept),
     /// The peer is accepted at one of the two addresses, and its session has not begun.
     Accepted(At, Box<Party>),
@@ -64,7 +69,9 @@ pub(super) enum Handshake {
 #[derive(Default, Debug)]
 pub(super) struct Authentication {
     /// Methods that are allowed; `None`: nobody proves anything, and everybody may do everything.
-    policy: Option<ServerPolicy>,
+    policy: Option<ServerPolicies>,
+    /// The secret by which monitors know each other.
+    among_monitors: RotatingSecrets,
     /// Handshakes, each with the address at the connection's other end.
     pub(super) handshakes: BTreeMap<ConnId, (Option<IpAddr>, Handshake)>,
     /// Ids that this monitor may give.
@@ -86,7 +93,7 @@ impl Authentication {
 
     /// True if there is a method that needs secrets of services.
     fn gives_tickets(&self) -> bool {
-        self.policy.as_ref().is_some_and(|policy| policy.cephx)
+        self.policy.as_ref().is_some_and(ServerPolicies::have_cephx)
     }
 
     fn keep(&mut self, conn: ConnId, from: Option<IpAddr>, handshake: Handshake) {
@@ -114,9 +121,16 @@ impl Authentication {
 }
 
 impl Monitor {
-    /// Sets what parties may use to prove who they are. To be called before [`Monitor::start`].
-    pub fn set_auth_policy(&mut self, policy: ServerPolicy) {
-        self.authentication.policy = Some(policy);
+    /// Sets what parties may use to prove who they are, and the key that monitors share. To be called before
+    /// [`Monitor::start`].
+    pub fn set_auth_policy(&mut self, policy: impl Into<ServerPolicies>, shared: Option<&Key>) {
+        self.authentication.policy = Some(policy.into());
+        self.authentication.among_monitors = shared.map(RotatingSecrets::of_shared_key).unwrap_or_default();
+    }
+
+    /// The policy for a peer that says it is of this kind.
+    pub fn auth_policy(&self, peer: EntityType) -> ServerPolicy {
+        self.authentication.policy.as_ref().map_or_else(nobody_proves, |policies| policies.of(peer).clone())
     }
 
     /// Takes ids that no other monitor gives, nor anybody else of this one ([`MonitorAction::GlobalIds`]).
@@ -129,24 +143,65 @@ impl Monitor {
         self.authentication.ids.iter().map(|ids| ids.end.saturating_sub(ids.start)).sum()
     }
 
+    /// True if a client or daemon that proves itself now can be given an id and tickets. Other monitors need neither.
+    pub fn can_let_in(&self) -> bool {
+        let has_secrets =
+            |service| self.state.service_secrets.get(service).is_some_and(|secrets| secrets.current().is_some());
+        let has_tickets = !self.authentication.gives_tickets() || SERVICES.iter().all(has_secrets);
+        has_tickets && self.global_ids_left() > 0
+    }
+
     /// Answers what the other end of a connection, which is at `from`, says to prove who it is.
     pub fn authenticate(&mut self, now: Now, conn: ConnId, from: Option<IpAddr>, said: Said<'_>) -> Step {
         let before = self.authentication.handshakes.remove(&conn).map(|(_, handshake)| handshake);
-        let (step, next) = self.with_view(now, from, |view| match (said, before) {
-            (Said::Request { method, modes, payload }, None) => MonitorAccept::begin(view, method, modes, payload),
-            (Said::More(payload), Some(Handshake::Monitor(accept))) => (accept.more(view, payload), None),
+        let (step, next) = match (said, before) {
+            (Said::Request { peer: EntityType::MON, .. }, None) => self.among_monitors(now, from, said, None),
+            (Said::More(_), Some(Handshake::Peer(accept))) => self.among_monitors(now, from, said, Some(accept)),
+            (Said::Request { peer, method, modes, payload }, None) => self.with_view(now, from, peer, |view| {
+                let (step, accept) = MonitorAccept::begin(view, method, modes, payload);
+                (step, accept.map(|accept| Handshake::Monitor(accept, peer)))
+            }),
+            (Said::More(payload), Some(Handshake::Monitor(accept, peer))) => {
+                self.with_view(now, from, peer, |view| (accept.more(view, payload), None))
+            }
             _ => (Step::Refused(Refusal::OutOfTurn), None),
-        });
-        self.concluded((conn, At::Monitor), from, step, next.map(Handshake::Monitor))
+        };
+        self.concluded((conn, At::Monitor), from, step, next)
+    }
+
+    /// Answers another monitor.
+    fn among_monitors(
+        &mut self,
+        now: Now,
+        from: Option<IpAddr>,
+        said: Said<'_>,
+        before: Option<ServiceAccept>,
+    ) -> (Step, Option<Handshake>) {
+        let policy = self.auth_policy(EntityType::MON);
+        let mut entropy = fill(&mut self.entropy);
+        let view = ServiceView {
+            service: EntityType::MON,
+            policy: &policy,
+            secrets: &self.authentication.among_monitors,
+            now: now.wall,
+            // A monitor whose clock differs must be able to say so. The ticket was made for this connection alone.
+            tolerance: Duration::MAX,
+            peer: from,
+            entropy: &mut entropy,
+        };
+        at_service(view, said, before, Handshake::Peer)
     }
 
     /// Answers what the other end of a connection to the manager's address says to prove who it is.
     pub fn authenticate_at_manager(&mut self, now: Now, conn: ConnId, from: Option<IpAddr>, said: Said<'_>) -> Step {
-        let before = self.authentication.handshakes.remove(&conn).map(|(_, handshake)| handshake);
+        let before = match self.authentication.handshakes.remove(&conn) {
+            Some((_, Handshake::Manager(accept))) => Some(accept),
+            _ => None,
+        };
         let none = Default::default();
-        let policy = self.authentication.policy.clone().unwrap_or_else(nobody_proves);
+        let policy = self.auth_policy(EntityType::CLIENT);
         let mut entropy = fill(&mut self.entropy);
-        let mut view = ServiceView {
+        let view = ServiceView {
             service: EntityType::MGR,
             policy: &policy,
             secrets: self.state.service_secrets.get(&EntityType::MGR).unwrap_or(&none),
@@ -155,13 +210,9 @@ impl Monitor {
             peer: from,
             entropy: &mut entropy,
         };
-        let (step, next) = match (said, before) {
-            (Said::Request { method, modes, payload }, None) => ServiceAccept::begin(&mut view, method, modes, payload),
-            (Said::More(payload), Some(Handshake::Manager(accept))) => (accept.more(&mut view, payload), None),
-            _ => (Step::Refused(Refusal::OutOfTurn), None),
-        };
+        let (step, next) = at_service(view, said, before, Handshake::Manager);
         drop(entropy);
-        self.concluded((conn, At::Manager), from, step, next.map(Handshake::Manager))
+        self.concluded((conn, At::Manager), from, step, next)
     }
 
     /// Keeps the outcome of a step.
@@ -230,7 +281,9 @@ impl Monitor {
     pub(super) fn judge_anew(&mut self, out: &mut Vec<MonitorAction>) {
         let mut ended = Vec::new();
         for (session, known) in &mut self.sessions {
-            if known.identity.standing != Standing::Proven || known.is_at_manager {
+            // Monitors have proven the key of their keyrings, which no command changes.
+            let is_monitor = known.peer.name.kind == EntityType::MON;
+            if known.identity.standing != Standing::Proven || known.is_at_manager || is_monitor {
                 continue;
             }
             let name = known.identity.name.to_string();
@@ -264,11 +317,11 @@ impl Monitor {
         out: &mut Vec<MonitorAction>,
     ) {
         let known = &self.sessions[&session];
-        let (peer, from) = (known.identity.accepted.clone(), known.identity.from);
+        let (peer, from, kind) = (known.identity.accepted.clone(), known.identity.from, known.peer.name.kind);
         let (global_id, method) = (known.peer.global_id, Method::Cephx.number());
         let answer = match peer {
             Some(peer) if request.method == method => {
-                self.with_view(now, from, |view| requests(view, &peer, &request.payload))
+                self.with_view(now, from, kind, |view| requests(view, &peer, &request.payload))
             }
             _ => Err(Refusal::Method(request.method)),
         };
@@ -286,8 +339,14 @@ impl Monitor {
         self.send(session, tid, reply, out);
     }
 
-    fn with_view<T>(&mut self, now: Now, from: Option<IpAddr>, part: impl FnOnce(&mut MonitorView<'_>) -> T) -> T {
-        let policy = self.authentication.policy.clone().unwrap_or_else(nobody_proves);
+    fn with_view<T>(
+        &mut self,
+        now: Now,
+        from: Option<IpAddr>,
+        peer: EntityType,
+        part: impl FnOnce(&mut MonitorView<'_>) -> T,
+    ) -> T {
+        let policy = self.auth_policy(peer);
         let lifetimes = good_for(&self.state, now.wall);
         let authentication = &mut self.authentication;
         part(&mut MonitorView {
@@ -308,7 +367,7 @@ impl Monitor {
         if !self.authentication.gives_tickets() {
             return;
         }
-        let kinds = self.authentication.policy.as_ref().map(|policy| &policy.key_kinds[..]).unwrap_or_default();
+        let kinds = self.auth_policy(EntityType::CLIENT).key_kinds;
         let kind = if kinds.contains(&KeyKind::Aes256k) { KeyKind::Aes256k } else { KeyKind::Aes };
         let lifetimes = lifetimes(&self.state);
         for service in SERVICES {
@@ -321,13 +380,30 @@ impl Monitor {
     }
 }
 
+/// Answers a party that shows a ticket. `goes_on`: the handshake as it is kept.
+fn at_service(
+    mut view: ServiceView<'_>,
+    said: Said<'_>,
+    before: Option<ServiceAccept>,
+    goes_on: fn(ServiceAccept) -> Handshake,
+) -> (Step, Option<Handshake>) {
+    match (said, before) {
+        (Said::Request { method, modes, payload, .. }, None) => {
+            let (step, accept) = ServiceAccept::begin(&mut view, method, modes, payload);
+            (step, accept.map(goes_on))
+        }
+        (Said::More(payload), Some(accept)) => (accept.more(&mut view, payload), None),
+        _ => (Step::Refused(Refusal::OutOfTurn), None),
+    }
+}
+
 /// The policy where nobody proves anything.
 fn nobody_proves() -> ServerPolicy {
     ServerPolicy { cephx: false, none: auth::NoneFrom::Everybody, ..ServerPolicy::cephx() }
 }
 
 /// Random bytes of a monitor's source, as many as are wanted.
-fn fill(source: &mut super::Entropy) -> impl FnMut(&mut [u8]) {
+pub(crate) fn fill(source: &mut super::Entropy) -> impl FnMut(&mut [u8]) {
     move |out: &mut [u8]| {
         for chunk in out.chunks_mut(32) {
             chunk.copy_from_slice(&source()[..chunk.len()]);

@@ -44,6 +44,7 @@ use crate::identity::Party;
 use crate::{MonState, Volatile};
 use authentication::Authentication;
 pub use authentication::Said;
+pub(crate) use authentication::fill;
 use balancing::Balancing;
 use bytes::Bytes;
 use health_watch::KnownAlarms;

@@ -4,6 +4,7 @@ mod budget;
 mod cluster_log;
 mod config_db;
 mod entities;
+mod hidden;
 mod manager;
 mod osdmaps;
 mod queries;
@@ -16,6 +17,7 @@ pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
 pub use config_db::{ConfigChange, ConfigDb, ConfigSubject, ConfigVersion};
 pub(crate) use entities::KnownEntities;
 pub use entities::{AuthEntry, MONITORS};
+pub use hidden::Hidden;
 pub use manager::MANAGER_GID;
 pub use osdmaps::OsdMaps;
 pub use records::{HealthMute, ManagerRecord, MonServer, PgRecord};
@@ -44,7 +46,7 @@ pub struct MonState {
     pub osdmaps: OsdMaps,
     pub config: ConfigDb,
     /// `ceph config-key`.
-    pub config_keys: BTreeMap<String, Bytes>,
+    pub config_keys: BTreeMap<String, Hidden>,
     /// Authentication entities by name (`client.admin`).
     pub auth: BTreeMap<String, AuthEntry>,
     /// Secrets of services, which seal tickets.

@@ -59,7 +59,10 @@ fn batch(index: u64, update: Update) -> Payload {
 }
 
 fn key(name: &str) -> Update {
-    Update::ConfigKey { key: name.to_owned(), value: Some(Bytes::from_static(b"a value to be found in the file")) }
+    Update::ConfigKey {
+        key: name.to_owned(),
+        value: Some(Bytes::from_static(b"a value to be found in the file").into()),
+    }
 }
 
 /// Makes the store of mon.b, server 2 of 1 to 3, with a state of one batch and two more in its log; the last may not be
@@ -167,7 +170,7 @@ fn stores_that_are_in_use_or_of_no_use_are_refused_and_left_alone() {
 #[test]
 fn monitors_that_know_nothing_or_are_no_members_are_refused() {
     let folder = Folder::new("empty");
-    mkfs_to_join(&folder.0, FSID, "b").unwrap();
+    mkfs_to_join(&folder.0, FSID, "b", None).unwrap();
     assert!(matches!(Survivor::open(&folder.0, "b"), Err(SurvivorError::Empty { .. })));
     let folder = Folder::new("single");
     mkfs(&folder.0, &spec(&["a"])).unwrap();

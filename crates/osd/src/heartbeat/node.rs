@@ -3,7 +3,7 @@
 use super::{Board, HeartbeatAddrs, Network, Watch};
 use crate::link::Link;
 use crate::pulse_watch::{PulseWatch, Verdict};
-use crate::{OsdConfig, Stop, osd};
+use crate::{OsdConfig, Stop};
 use reactor::{Event, Handler, Io, ListenerId, Pulse};
 use std::collections::BTreeMap;
 use std::io;
@@ -34,15 +34,16 @@ struct Port {
 }
 
 impl Port {
-    fn open(io: &mut impl Io, osd: OsdId, bind: SocketAddr, advertise: Option<SocketAddr>) -> io::Result<Port> {
+    fn open(io: &mut impl Io, osd: &OsdConfig, bind: SocketAddr, advertise: Option<SocketAddr>) -> io::Result<Port> {
         let (listener, bound) = io.listen(SocketAddr::new(bind.ip(), 0))?;
         let nonce = (io.random() as u32).max(1);
         let advertise = advertise.map(|addr| SocketAddr::new(addr.ip(), 0));
-        let addrs = osd::advertised(bound, advertise, nonce);
+        let addrs = crate::osd::advertised(bound, advertise, nonce);
         // Each OSD asks on a session that it began itself, so a new session from a peer does not end the other one.
         let accept = BTreeMap::from([(EntityType::OSD, Policy { fences: false, ..Policy::LOSSY_SERVER })]);
-        let config = Config { accept, ..Config::osd(osd, addrs, io.random()) };
-        Ok(Port { listener, link: Link::new(Messenger::new(config)), asking: BTreeMap::new() })
+        let config = Config { accept, ..Config::osd(osd.id, addrs, io.random()) };
+        let link = Link::proving(Messenger::new(config), osd.login.as_ref(), false);
+        Ok(Port { listener, link, asking: BTreeMap::new() })
     }
 
     fn session(&mut self, osd: OsdId, addrs: &EntityAddrVec, anew: bool, now: Duration) -> SessionId {
@@ -95,12 +96,12 @@ impl HeartbeatNode {
     ///
     /// Errors: an address that cannot be bound.
     pub fn new(io: &mut impl Io, config: &OsdConfig, board: Arc<Board>) -> io::Result<HeartbeatNode> {
-        let back = Port::open(io, config.id, config.cluster_bind, config.cluster_advertise)?;
+        let back = Port::open(io, config, config.cluster_bind, config.cluster_advertise)?;
         let mut addrs =
             HeartbeatAddrs { back: back.link.messenger.addrs().clone(), front: back.link.messenger.addrs().clone() };
         let mut ports = BTreeMap::from([(Network::Back, back)]);
         if config.public_bind.ip() != config.cluster_bind.ip() || config.public_advertise != config.cluster_advertise {
-            let front = Port::open(io, config.id, config.public_bind, config.public_advertise)?;
+            let front = Port::open(io, config, config.public_bind, config.public_advertise)?;
             addrs.front = front.link.messenger.addrs().clone();
             ports.insert(Network::Front, front);
         }

@@ -3,7 +3,7 @@
 use super::ShardFacts;
 use crate::commands::tuned::Tuned;
 use crate::failure::Failure;
-use pg::{Homes, Output};
+use pg::{ClientRights, Homes, Output};
 use std::sync::Arc;
 use std::time::Duration;
 use store::SpaceUsage;
@@ -28,6 +28,8 @@ pub(crate) enum ToWorker {
         name: EntityName,
         addr: EntityAddr,
         features: u64,
+        /// `None`: the client may do everything.
+        rights: Option<Arc<ClientRights>>,
     },
     ClientClosed {
         session: SessionId,

@@ -149,8 +149,11 @@ impl Worker {
         let outbox = &mut self.parts.outbox;
         match message {
             ToWorker::Begin { .. } | ToWorker::End => unreachable!("seen above"),
-            ToWorker::ClientOpened { session, name, addr, features } => {
+            ToWorker::ClientOpened { session, name, addr, features, rights } => {
                 shard.client_opened(session, name, addr, features);
+                if let Some(rights) = rights {
+                    shard.limit_client(session, rights);
+                }
             }
             ToWorker::ClientClosed { session } => shard.client_closed(session),
             ToWorker::ClientOp { session, envelope, began } => {

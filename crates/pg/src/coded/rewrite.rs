@@ -233,8 +233,8 @@ impl Rewrite {
         around
     }
 
-    /// Returns old bytes that one run replaces in stripes, if these are less than those around it: with them it is known
-    /// by what parity changes. Behind `kept` old bytes are zeros, unless the update cuts the object.
+    /// Returns old bytes that one run replaces in stripes, if these are less than those around it: with them it is
+    /// known by what parity changes. Behind `kept` old bytes are zeros, unless the update cuts the object.
     fn replaced(&self, range: &Range<u64>) -> Option<Range<u64>> {
         if self.kept != self.base || range.end > self.old_end() {
             return None;

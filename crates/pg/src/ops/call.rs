@@ -21,6 +21,14 @@ fn parts(op: &Op) -> Result<(&'static Method, Bytes), Errno> {
     Ok((method, data.slice(input_at..input_at + args.indata_len as usize)))
 }
 
+/// Returns the class and the method that a step calls, if it calls one that there is.
+pub(crate) fn class_and_method(op: &Op) -> Option<(String, &'static Method)> {
+    let (method, OpArgs::Call(args)) = (parts(op).ok()?.0, op.args) else { return None };
+    let data = op.indata.clone().into_bytes();
+    let class = String::from_utf8_lossy(&data[..usize::from(args.class_len)]).into_owned();
+    Some((class, method))
+}
+
 /// Returns true if an operation may change its object: by its steps, or by the methods that they call.
 pub(crate) fn may_write(op: &OsdOp) -> bool {
     let calls_writer = |op: &Op| op.code == OpCode::CALL && parts(op).is_ok_and(|(method, _)| method.writes);

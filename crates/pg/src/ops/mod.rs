@@ -21,7 +21,7 @@ mod snapshots;
 mod watch;
 
 pub use answers::Answers;
-pub(crate) use call::{may_write, refused_call};
+pub(crate) use call::{class_and_method, may_write, refused_call};
 pub use execute::{Effects, Limits, OpResult, OtherChange, Request, Run, Watchers, execute};
 pub(crate) use execute::{STEPS_MAX, WRITE_REPLY_BYTES_MAX, after};
 pub(crate) use giving_up::{GiveUp, give_up};

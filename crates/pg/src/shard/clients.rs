@@ -9,6 +9,8 @@ use crate::intake::memory::Sent;
 use crate::intake::operations::ClientOp;
 use crate::messages::route;
 use crate::ops;
+use crate::rights::ClientRights;
+use std::sync::Arc;
 use std::time::Duration;
 use types::{EntityName, Epoch, Errno, ReqId};
 use wire::addr::EntityAddr;
@@ -21,7 +23,14 @@ impl Shard {
     /// Notes that a client is connected. `features`: bits that both sides have.
     pub fn client_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr, features: u64) {
         let takes_backoffs = features & RADOS_BACKOFF == RADOS_BACKOFF;
-        self.host.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs });
+        self.host.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs, rights: None });
+    }
+
+    /// Limits a client to what its capabilities allow. Before this it may do everything.
+    pub fn limit_client(&mut self, session: SessionId, rights: Arc<ClientRights>) {
+        if let Some(client) = self.host.clients.get_mut(&session) {
+            client.rights = Some(rights);
+        }
     }
 
     pub fn client_closed(&mut self, session: SessionId) {
@@ -116,6 +125,11 @@ impl Shard {
         if osdmap::split_parent(op.raw_hash, pg.core.interval.shape.pg_num) != op.pgid.pg.seed {
             tracing::debug!(pg = %op.pgid.pg, %reqid, hash = op.raw_hash, "operation on an object of another group dropped");
             return;
+        }
+        if !self.host.may(session, &op) {
+            tracing::debug!(pg = %op.pgid.pg, %reqid, "operation refused: the client has no right to it");
+            let reply = OsdOpReply::to(&op, Errno::EPERM.as_result(), self.host.maps.epoch());
+            return self.host.context().send_client(session, tid, reply);
         }
         let op = ClientOp::new(session, tid, reqid, op, times).called_by(caller);
         match as_member {

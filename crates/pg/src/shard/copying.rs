@@ -33,7 +33,8 @@ impl Shard {
     pub(super) fn osd_asks(&mut self, from: OsdId, tid: u64, op: OsdOp, began: Duration) {
         let name = EntityName::osd(from);
         // The asking OSD has its maps from the monitors. Where clients are asked to hold back it is told to ask later.
-        let asking = ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX), takes_backoffs: true };
+        let asking =
+            ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX), takes_backoffs: true, rights: None };
         self.host.clients.insert(session_of(from), asking);
         // The question never waits here, however full this OSD is of what clients have sent.
         self.dispatch_op(session_of(from), tid, op, OpTimes::new(began, self.host.now));

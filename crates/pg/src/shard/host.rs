@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use store::Store;
 use types::OsdId;
+use wire::messages::OsdOp;
 use wire::msgr::SessionId;
 
 /// Everything that a shard lends its groups, for each event anew.
@@ -40,6 +41,12 @@ pub(crate) struct Host {
 }
 
 impl Host {
+    /// True if the client may have this operation done, by the map in force.
+    pub fn may(&self, session: SessionId, op: &OsdOp) -> bool {
+        let rights = self.clients.get(&session).and_then(|client| client.rights.as_ref());
+        rights.is_none_or(|rights| rights.allow(self.maps.current(), op))
+    }
+
     pub fn new(whoami: OsdId, store: Store, limits: Limits) -> Host {
         Host {
             whoami,

@@ -28,6 +28,7 @@ mod records;
 mod replica_reads;
 mod reports;
 mod requeue;
+mod rights;
 mod scrub;
 mod sessions;
 mod snapshots;

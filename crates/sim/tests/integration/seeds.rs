@@ -341,6 +341,16 @@ fn islands_answer_nothing_that_is_out_of_date() {
     check((0..count).map(|seed| sim::setup::ISLAND_SEEDS + seed));
 }
 
+/// All prove by keys who they are, while tickets and secrets live for seconds. `NACRE_SIM_KEY_SEEDS=n`: `n` seeds of
+/// each kind instead of the usual number.
+#[test]
+fn clusters_keep_their_promises_with_keys() {
+    use sim::setup::{CODED_SEEDS, KEY_SEEDS, QUORUM_SEEDS, SHARD_SEEDS, SNAP_SEEDS};
+    let count = runs("NACRE_SIM_KEY_SEEDS", NEWER_RUNS);
+    let kinds = [0, CODED_SEEDS, SNAP_SEEDS, QUORUM_SEEDS, SHARD_SEEDS];
+    check((0..count).flat_map(|seed| kinds.map(|kind| KEY_SEEDS + kind + seed)));
+}
+
 /// There are three or five monitors, with misfortunes of their own. `NACRE_SIM_QUORUM_SEEDS=n`: `n` seeds instead of
 /// the usual number.
 #[test]

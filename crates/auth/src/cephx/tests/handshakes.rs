@@ -4,14 +4,17 @@ use super::world::{CEPHX, World, given_up, refused};
 use crate::accepted::{Granted, Step};
 use crate::cephx::client::{Client, ClientError};
 use crate::cephx::monitor::requests;
+use crate::cephx::rotating::RotatingSecrets;
+use crate::cephx::service::{ServiceAccept, ServiceView};
 use crate::clock::ClockSkew;
 use crate::key::{Key, KeyKind};
 use crate::keyring::parse_entity;
-use crate::policy::{ClientPolicy, Method, Mode, NoneFrom};
+use crate::policy::{ClientPolicy, Method, Mode, NoneFrom, ServerPolicy};
 use crate::refusal::Refusal;
 use crate::secure::{Revision, Side};
+use crate::testing::seeded;
 use std::time::Duration;
-use types::{EntityType, Errno};
+use types::{EntityType, Errno, Utime};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -321,4 +324,50 @@ fn a_client_takes_no_session_key_of_a_kind_that_it_does_not_allow() {
     let policy = ClientPolicy { key_kinds: vec![KeyKind::Aes256k], ..ClientPolicy::cephx() };
     let mut client = Client::new(name, Some(key), policy, &[]);
     assert_eq!(given_up(world.join(&mut client)), ClientError::KeyKind(KeyKind::Aes));
+}
+
+/// Has a monitor with one key dial a monitor with another one, in secure mode. Each clock is its own.
+fn meet_among_monitors(dialling: &Key, dialled: &Key, ahead: u32) -> Result<Granted, String> {
+    let now = Utime { sec: 1_795_780_000, nsec: 0 };
+    let mut drawn = seeded(7);
+    let name = parse_entity("mon.").unwrap();
+    let mut client = Client::new(name, Some(dialling.clone()), ClientPolicy::cephx(), &[]);
+    client.vouch_for_itself(EntityType::MON, Utime { sec: now.sec + ahead, nsec: 0 }, &mut drawn);
+    let mut connect = client.connect_service(EntityType::MON, Method::Cephx, &mut drawn).unwrap();
+    let request = connect.request(&mut drawn);
+    let (policy, secrets) = (ServerPolicy::cephx(), RotatingSecrets::of_shared_key(dialled));
+    let mut entropy = seeded(8);
+    let mut view = ServiceView {
+        service: EntityType::MON,
+        policy: &policy,
+        secrets: &secrets,
+        now,
+        tolerance: Duration::MAX,
+        peer: None,
+        entropy: &mut entropy,
+    };
+    let (step, accept) = ServiceAccept::begin(&mut view, 2, &[Mode::Secure.number()], &request.payload);
+    let Step::More(challenge) = step else { return Err(format!("{step:?}")) };
+    let more = connect.more(&challenge, &mut drawn).unwrap();
+    let Step::Accepted(accepted) = accept.unwrap().more(&mut view, &more) else { panic!("it has the key") };
+    let connected = connect.done(accepted.global_id, accepted.mode.number(), &accepted.payload).unwrap();
+    assert_eq!(
+        (connected.session_key, connected.connection_secret),
+        (accepted.session_key, accepted.connection_secret)
+    );
+    assert_eq!(accepted.name.to_string(), "mon.");
+    Ok(accepted.caps)
+}
+
+#[test]
+fn monitors_prove_the_key_that_they_share_whatever_their_clocks_say() {
+    let key = |kind: KeyKind, byte| Key::new(kind, Utime::ZERO, &[byte; 32][..kind.secret_bytes()]).unwrap();
+    for kind in [KeyKind::Aes, KeyKind::Aes256k] {
+        for ahead in [0, 1_000_000] {
+            let met = meet_among_monitors(&key(kind, 1), &key(kind, 1), ahead);
+            assert_eq!(met, Ok(Granted::Text("allow *".to_owned())));
+        }
+        let met = meet_among_monitors(&key(kind, 1), &key(kind, 2), 0);
+        assert_eq!(met, Err("Refused(TicketUnreadable)".to_owned()));
+    }
 }

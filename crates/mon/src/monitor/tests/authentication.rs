@@ -5,6 +5,7 @@ use super::harness::*;
 use super::prelude::*;
 use crate::Update;
 use crate::bootstrap::first_entities;
+use crate::commands::Reply;
 use crate::state::AuthEntry;
 use auth::cephx::client::Client;
 use auth::cephx::service::{ServiceAccept, ServiceView};
@@ -50,7 +51,7 @@ fn asking(entities: &[Known<'_>]) -> Harness {
 
 fn asking_from(state: MonState, log: Vec<(u64, Bytes)>) -> Harness {
     let mut h = Harness::continuing(state, log);
-    h.monitor.set_auth_policy(ServerPolicy::cephx());
+    h.monitor.set_auth_policy(ServerPolicy::cephx(), None);
     for ids in h.ids.clone() {
         h.monitor.take_global_ids(ids);
     }
@@ -70,7 +71,12 @@ impl Harness {
         let mut connect = client.connect_monitor(Method::Cephx).unwrap();
         let request = connect.request();
         let modes: Vec<u32> = request.modes.iter().map(|mode| mode.number()).collect();
-        let said = Said::Request { method: request.method.number(), modes: &modes, payload: &request.payload };
+        let said = Said::Request {
+            peer: EntityType::CLIENT,
+            method: request.method.number(),
+            modes: &modes,
+            payload: &request.payload,
+        };
         let challenge = match self.monitor.authenticate(at, conn, from, said) {
             Step::More(challenge) => challenge,
             Step::Refused(refusal) => return Err(refusal),
@@ -192,7 +198,7 @@ fn who_proves_nothing_may_do_nothing() {
         &SERVICES,
     );
     assert_eq!(h.meet(2, &mut stranger).unwrap_err(), Refusal::WrongKey(name_of("client.new")));
-    let none = Said::Request { method: 1, modes: &[1], payload: &[] };
+    let none = Said::Request { peer: EntityType::CLIENT, method: 1, modes: &[1], payload: &[] };
     let at = h.at();
     assert!(matches!(h.monitor.authenticate(at, ConnId(4), None, none), Step::Refused(Refusal::Method(1))));
     assert!(matches!(h.monitor.authenticate(at, ConnId(4), None, Said::More(&[1])), Step::Refused(Refusal::OutOfTurn)));
@@ -350,7 +356,7 @@ fn rights_at_the_managers_address_are_none_at_the_monitors() {
     let (at, conn) = (h.at(), ConnId(4));
     let mut connect = client.connect_service(EntityType::MGR, Method::Cephx, &mut entropy(5)).unwrap();
     let request = connect.request(&mut entropy(6));
-    let said = Said::Request { method: 2, modes: &[1], payload: &request.payload };
+    let said = Said::Request { peer: EntityType::CLIENT, method: 2, modes: &[1], payload: &request.payload };
     let Step::More(challenge) = h.monitor.authenticate_at_manager(at, conn, None, said) else { panic!("refused") };
     let more = connect.more(&challenge, &mut entropy(7)).unwrap();
     let step = h.monitor.authenticate_at_manager(at, conn, None, Said::More(&more));
@@ -501,7 +507,7 @@ fn ids_are_never_given_twice_and_kept_by_their_owners() {
 #[test]
 fn unproven_parties_are_welcome_where_the_policy_says_so() {
     let mut h = asking(&[]);
-    h.monitor.set_auth_policy(ServerPolicy { none: NoneFrom::Loopback, ..ServerPolicy::cephx() });
+    h.monitor.set_auth_policy(ServerPolicy { none: NoneFrom::Loopback, ..ServerPolicy::cephx() }, None);
     let client = Client::new(
         name_of("client.admin"),
         None,
@@ -510,7 +516,7 @@ fn unproven_parties_are_welcome_where_the_policy_says_so() {
     );
     let request = client.connect_monitor(Method::None).unwrap().request();
     let at = h.at();
-    let said = Said::Request { method: 1, modes: &[1], payload: &request.payload };
+    let said = Said::Request { peer: EntityType::CLIENT, method: 1, modes: &[1], payload: &request.payload };
     let step = h.monitor.authenticate(at, ConnId(2), Some("10.0.0.1".parse().unwrap()), said);
     assert!(matches!(step, Step::Refused(Refusal::Method(1))));
     let Step::Accepted(accepted) = h.monitor.authenticate(at, ConnId(2), Some("127.0.0.1".parse().unwrap()), said)
@@ -528,7 +534,7 @@ fn handshakes_that_are_not_ended_are_bounded() {
     let request = client.connect_monitor(Method::Cephx).unwrap().request();
     let at = h.at();
     for conn in 0..30_000 {
-        let said = Said::Request { method: 2, modes: &[1], payload: &request.payload };
+        let said = Said::Request { peer: EntityType::CLIENT, method: 2, modes: &[1], payload: &request.payload };
         assert!(matches!(h.monitor.authenticate(at, ConnId(conn), None, said), Step::More(_)));
     }
     assert_eq!(h.monitor.authentication.handshakes.len(), 20_000);
@@ -589,7 +595,12 @@ fn recorded_parties_of_ceph_meet_this_monitor() {
         let (method, modes): (u32, Vec<u32>) = (r.u32().unwrap(), r.get().unwrap());
         let payload = r.blob().unwrap();
         let at = h.at();
-        let step = h.monitor.authenticate(at, ConnId(2), None, Said::Request { method, modes: &modes, payload });
+        let step = h.monitor.authenticate(
+            at,
+            ConnId(2),
+            None,
+            Said::Request { peer: EntityType::CLIENT, method, modes: &modes, payload },
+        );
         assert!(matches!(step, Step::More(_)), "{name}: {step:?}");
         let outcome = match h.monitor.authenticate(at, ConnId(2), None, Said::More(&frame(&client, 5)[4..])) {
             Step::Accepted(accepted) => accepted.name.to_string(),
@@ -632,9 +643,12 @@ fn no_secret_is_printed() {
     h.say(admin, msg::MonCommand { have: 0, fsid: FSID, cmd, input: Bytes::from(input).into() });
     assert_eq!(h.heard::<msg::MonCommandAck>(admin)[0].result, 0);
     let state = &h.monitor.state;
+    let value = state.config_keys["dm"].clone();
+    let kept = Update::ConfigKey { key: "dm".to_owned(), value: Some(value.clone()) };
+    let reply = Reply { output: value.0, ..Reply::default() };
     let printed = format!(
-        "{:?} {:?} {update:?} {rotated:?} {accepted:?} {:?} {:?} {:?}",
-        state.auth, state.service_secrets, state.log, h.monitor.sessions, h.monitor.authentication
+        "{state:?} {update:?} {rotated:?} {accepted:?} {kept:?} {reply:?} {:?} {:?}",
+        h.monitor.sessions, h.monitor.authentication
     );
     let mut keys: Vec<Key> = state.auth.values().map(|entry| entry.key.clone()).collect();
     let (oldest, newest) = secrets.range();

@@ -156,7 +156,7 @@ fn a_state_that_is_as_large_as_it_may_be_takes_nothing_more_but_lets_go() {
     let mut h = Harness::new();
     let client = h.client();
     for number in 0..32 {
-        let value = Some(Bytes::from(vec![7; 8 << 20]));
+        let value = Some(vec![7; 8 << 20].into());
         let update = Update::ConfigKey { key: format!("large{number}"), value };
         h.monitor.state.apply(h.log.len() as u64 + 1, &Batch { stamp: h.at().wall, updates: vec![update] });
         h.log.push((h.log.len() as u64 + 1, Bytes::new()));

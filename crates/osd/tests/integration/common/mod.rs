@@ -44,6 +44,7 @@ pub fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
         scrub_period: osd::LIGHT_SCRUB_PERIOD,
         unix_zero: Default::default(),
         kept_ops_per_second: osd::KEPT_OPS_PER_SECOND,
+        login: None,
         settings: osd::new_settings(OSD),
         admin_socket: None,
         set_log_filter: None,

@@ -1,0 +1,225 @@
+//! Proofs of who an OSD is, and of who connects to it.
+//!
+//! An OSD proves itself to monitors by its key, and gets tickets and the secrets of OSDs from them: tickets to show to
+//! other OSDs, secrets to open the tickets that others show. All its links share both ([`Credentials`]). The link that
+//! speaks with monitors renews them.
+
+use auth::cephx::client::Client;
+use auth::cephx::rotating::RotatingSecrets;
+use auth::messenger::{Acceptor, Connector};
+use auth::{ClientPolicy, Key, Method, Refusal, ServerPolicies};
+use reactor::Io;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use types::{EntityType, Errno, OsdId};
+use wire::basic::AuthName;
+use wire::messages::{Auth, AuthReply};
+use wire::msgr::{AuthAnswer, AuthStep, ConnId};
+use wire::{Envelope, Message, Target};
+
+/// Shortest time between two requests for tickets or secrets.
+const ASK_PAUSE: Duration = Duration::from_secs(1);
+/// Time between two requests for secrets while those at hand are good.
+const LOOK_PAUSE: Duration = Duration::from_secs(60);
+
+/// Methods and modes of an OSD, and its key.
+#[derive(Clone, Debug)]
+pub struct OsdLogin {
+    /// For those who connect.
+    pub accept: ServerPolicies,
+    /// Towards monitors and other OSDs.
+    pub connect: ClientPolicy,
+    pub key: Key,
+}
+
+/// Tickets and secrets of one OSD. Copies share them.
+#[derive(Clone)]
+pub struct Credentials(Arc<Mutex<Held>>);
+
+struct Held {
+    accept: ServerPolicies,
+    /// Name, key and tickets of the OSD.
+    client: Client,
+    secrets: RotatingSecrets,
+    /// Counts changes of the two above.
+    version: u64,
+    /// Another OSD has refused the ticket.
+    is_refused: bool,
+    /// Somebody has shown a ticket that was made with a secret that is not at hand.
+    lacks_secret: bool,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Credentials({}, not shown)", self.held().client.name())
+    }
+}
+
+impl Credentials {
+    pub fn new(osd: OsdId, login: OsdLogin) -> Credentials {
+        let name = AuthName::new(EntityType::OSD, osd.0.to_string());
+        let client = Client::new(name, Some(login.key), login.connect, &[EntityType::OSD]);
+        Credentials(Arc::new(Mutex::new(Held {
+            accept: login.accept,
+            client,
+            secrets: RotatingSecrets::default(),
+            version: 1,
+            is_refused: false,
+            lacks_secret: false,
+        })))
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().expect("nobody panics while holding it")
+    }
+
+    /// True if those who connect can be judged. The OSD need not be found before.
+    pub(crate) fn are_there(&self) -> bool {
+        self.held().secrets.current().is_some()
+    }
+}
+
+/// The part of a link in handshakes.
+pub(crate) struct Proofs {
+    credentials: Credentials,
+    connector: Connector,
+    acceptor: Acceptor,
+    /// The version of the credentials that connector and acceptor have.
+    version: u64,
+    /// True for the link that speaks with monitors.
+    renews: bool,
+    /// Times before which tickets, and secrets, are not asked for again.
+    tickets_at: Duration,
+    secrets_at: Duration,
+}
+
+impl Proofs {
+    pub fn new(credentials: &Credentials, renews: bool) -> Proofs {
+        let held = credentials.held();
+        let connector = Connector::new(held.client.clone());
+        let acceptor = Acceptor::new(EntityType::OSD, held.accept.clone());
+        drop(held);
+        let credentials = credentials.clone();
+        let (tickets_at, secrets_at) = (Duration::ZERO, Duration::ZERO);
+        Proofs { credentials, connector, acceptor, version: 0, renews, tickets_at, secrets_at }
+    }
+
+    /// Takes over what the link that speaks with monitors has got.
+    fn follow(&mut self) {
+        let held = self.credentials.held();
+        if held.version == self.version {
+            return;
+        }
+        self.version = held.version;
+        if !self.renews {
+            self.connector.client = held.client.clone();
+        }
+        self.acceptor.secrets = held.secrets.clone();
+    }
+
+    /// Answers a step of a handshake.
+    pub fn answer(&mut self, io: &mut impl Io, conn: ConnId, step: AuthStep) -> AuthAnswer {
+        self.follow();
+        let now = io.wall_clock();
+        let mut entropy = |out: &mut [u8]| io.fill_random(out);
+        match step {
+            AuthStep::Request { addr, .. } => {
+                let (answer, refusal) = self.acceptor.answer(conn, step, now, &mut entropy);
+                self.refused(refusal, Some(addr.ip().to_string()));
+                answer
+            }
+            AuthStep::More(_) => {
+                let (answer, refusal) = self.acceptor.answer(conn, step, now, &mut entropy);
+                self.refused(refusal, None);
+                answer
+            }
+            AuthStep::Begin { .. } | AuthStep::Challenge(_) | AuthStep::BadMethod { .. } | AuthStep::Done { .. } => {
+                let eacces = Errno::EACCES.as_result();
+                let is_refusal = matches!(step, AuthStep::BadMethod { result, .. } if result == eacces);
+                let answer = self.connector.answer(conn, step, now, &mut entropy);
+                if self.renews {
+                    self.publish();
+                } else if is_refusal {
+                    self.credentials.held().is_refused = true;
+                }
+                answer
+            }
+        }
+    }
+
+    fn refused(&self, refusal: Option<Refusal>, from: Option<String>) {
+        let Some(refusal) = refusal else { return };
+        tracing::info!("a peer at {} is refused: {refusal}", from.as_deref().unwrap_or("the other end"));
+        if matches!(refusal, Refusal::SecretNotAtHand { id, newest, .. } if id > newest) {
+            self.credentials.held().lacks_secret = true;
+        }
+    }
+
+    /// Gives other links the tickets of this one.
+    fn publish(&self) {
+        let mut held = self.credentials.held();
+        held.client = self.connector.client.clone();
+        held.version += 1;
+    }
+
+    pub fn closed(&mut self, conn: ConnId) {
+        self.connector.closed(conn);
+        self.acceptor.closed(conn);
+    }
+
+    /// Requests to the monitor for tickets and secrets that are missing or grow old.
+    pub fn requests(&mut self, io: &mut impl Io) -> Vec<Envelope> {
+        let (now, wall) = (io.now(), io.wall_clock());
+        let mut requests = Vec::new();
+        let mut ask = |payload: Vec<u8>| {
+            let request = Auth { method: Method::Cephx.number(), payload: payload.into(), monmap_epoch: 0 };
+            requests.push(request.seal(0, Target::PACIFIC));
+        };
+        let mut held = self.credentials.held();
+        if std::mem::take(&mut held.is_refused) {
+            self.connector.client.forget_ticket(EntityType::OSD);
+        }
+        if now >= self.tickets_at
+            && let Some(payload) = self.connector.client.renewal(wall, &mut |out: &mut [u8]| io.fill_random(out))
+        {
+            ask(payload);
+            self.tickets_at = now + ASK_PAUSE;
+        }
+        let wants_secrets = held.secrets.is_due(wall) || std::mem::take(&mut held.lacks_secret);
+        if now >= self.secrets_at || (wants_secrets && now + LOOK_PAUSE >= self.secrets_at + ASK_PAUSE) {
+            ask(Client::secrets_request());
+            self.secrets_at = now + LOOK_PAUSE;
+        }
+        requests
+    }
+
+    /// Takes a monitor's answer to one of the requests.
+    pub fn answered(&mut self, io: &mut impl Io, envelope: &Envelope) {
+        let reply = match AuthReply::open(envelope) {
+            Ok(reply) => reply,
+            Err(why) => return tracing::error!("a monitor's answer about tickets cannot be read: {why}"),
+        };
+        if let Some(errno) = Errno::from_result(reply.result) {
+            return tracing::warn!("the monitor gives no tickets or secrets: {errno}");
+        }
+        if let Err(why) = self.take(io, &reply.payload) {
+            tracing::error!("a monitor's tickets or secrets are of no use: {why}");
+        }
+    }
+
+    fn take(&mut self, io: &mut impl Io, payload: &[u8]) -> Result<(), auth::cephx::client::ClientError> {
+        if payload.starts_with(&Client::secrets_request()) {
+            let secrets = self.connector.client.open_secrets(payload)?;
+            let mut held = self.credentials.held();
+            if held.secrets != secrets {
+                held.secrets = secrets;
+                held.version += 1;
+            }
+        } else {
+            self.connector.client.renewed(payload, io.wall_clock())?;
+            self.publish();
+        }
+        Ok(())
+    }
+}
