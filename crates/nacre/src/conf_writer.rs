@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(get("mon.c", "public addr"), "127.0.0.1:40002");
         assert_eq!(get("client.rgw.a", "ms mon client mode"), "crc");
         assert_eq!(get("mon.c", "mon data"), "/no where/it's #1/mon.c");
-        assert!(matches!(client::DaemonLogin::from_file(&conf, &Who::new("osd", "1")), Ok(None)));
+        assert_eq!(client::DaemonLogin::from_file(&conf, &Who::new("osd", "1")).unwrap(), None);
     }
 
     #[test]
