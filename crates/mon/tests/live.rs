@@ -380,6 +380,7 @@ fn monitors_know_each_other_by_the_key_that_they_share() {
         Running::start(MonOptions {
             settings: mon::monitor::own_commands::new_settings(name),
             admin_socket: None,
+            set_log_filter: None,
             name: name.to_owned(),
             data,
             bind: vec![addr],
