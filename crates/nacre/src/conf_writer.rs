@@ -163,7 +163,10 @@ mod tests {
         let conf = ConfFile::parse(&ceph_conf(&layout, &state), Path::new("ceph.conf")).unwrap();
         for who in [Who::new("osd", "1"), Who::new("mon", "a")] {
             let login = client::DaemonLogin::from_file(&conf, &who).unwrap().unwrap();
-            assert_eq!(login.accept, auth::ServerPolicy::cephx().into());
+            let (crc, secure) = (auth::Mode::Crc, auth::Mode::Secure);
+            // Monitors would rather be secure.
+            let modes = if who.kind == "mon" { vec![secure, crc] } else { vec![crc, secure] };
+            assert_eq!(login.accept, auth::ServerPolicy { modes, ..auth::ServerPolicy::cephx() }.into());
             assert_eq!(conf.get(&who, "keyring"), None);
         }
         let keyring = conf.get(&Who::new("client", "admin"), "keyring");

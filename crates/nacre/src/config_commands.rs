@@ -84,7 +84,8 @@ mod tests {
         };
         check("mon_allow_pool_delete", "default true (in Ceph false)");
         check("osd_max_backfills", "honoured: Groups that heal at a time");
-        check("osd_recovery_sleep", "nothing acts on it: recovery gives way to clients");
+        check("osd_recovery_sleep", "honoured: Seconds of pause");
+        check("osd_recovery_priority", "nothing acts on it: recovery gives way to clients");
         check("rbd_cache", "given to clients");
         check("osd_memory_target", "read from ceph.conf");
         check("mon_max_pg_per_osd", "honoured: Most copies");

@@ -302,9 +302,9 @@ fn erasure_coded_pools_follow_their_profile() {
     assert_eq!((d.size, d.min_size, d.stripe_width, &*d.erasure_code_profile), (4, 3, 8192, "default"));
     assert_eq!(c.state.osdmap().crush.rule_name(d.crush_rule.into()), Some("erasure-code"));
     let set = |var: &str, val: &str| json!({"prefix": "osd pool set", "pool": "e", "var": var, "val": val});
-    check_status(&mut c, set("allow_ec_overwrites", "true"), "set pool 1 allow_ec_overwrites to true");
+    check_status(&mut c, set("allow_ec_overwrites", "true"), "set pool 3 allow_ec_overwrites to true");
     assert!(pool(&c, "e").flags.contains(osdmap::PoolFlags::EC_OVERWRITES));
-    check_status(&mut c, set("allow_ec_overwrites", "false"), "set pool 1 allow_ec_overwrites to false");
+    check_status(&mut c, set("allow_ec_overwrites", "false"), "set pool 3 allow_ec_overwrites to false");
     check_error(&mut c, set("min_size", "1"), -22, "pool min_size must be between 2 and size, which is set to 3");
     let other =
         json!({"prefix": "osd erasure-code-profile set", "name": "p21", "profile": ["k=3", "m=1"], "force": true});

@@ -21,6 +21,7 @@ const MEMBERSHIP_RUNS: u64 = 25;
 const SNAP_RUNS: u64 = 110;
 /// Number of runs with snapshots of erasure-coded pools.
 const CODED_SNAP_RUNS: u64 = 20;
+const OVERWRITE_RUNS: u64 = 24;
 /// Number of runs with clients that watch.
 const WATCH_RUNS: u64 = 20;
 /// Number of runs of either kind with reads that any member answers.
@@ -163,6 +164,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(17_958_000_592), check_swarm);
     // A half received message counted after its connection was closed; a rotten copy was the only one for a while.
     check_by([17_958_000_826, 17_958_000_923].into_iter(), check_swarm);
+    // An OSD that had been killed and was back at once took the answer to what its former process had asked.
+    check_by(std::iter::once(17_958_116_516), check_swarm);
 }
 
 #[test]
@@ -190,6 +193,18 @@ fn shards_are_where_they_belong_after_disks_were_lost() {
 fn snapshots_keep_what_objects_were() {
     let count = runs("NACRE_SIM_SNAP_SEEDS", SNAP_RUNS);
     check((0..count).map(|seed| sim::setup::SNAP_SEEDS + seed));
+}
+
+/// Clients overwrite parts of objects in erasure-coded pools, which have omaps, too; half of them take snapshots.
+/// `NACRE_SIM_OVERWRITE_SEEDS=n`: `n` seeds instead of the usual number. The others had digests that did not cover their
+/// shards.
+#[test]
+fn overwrites_of_coded_pools_keep_what_objects_were() {
+    let of_kind = |kind: u64| move |seed: u64| sim::setup::OVERWRITE_SEEDS + kind + seed;
+    let kinds = [sim::setup::CODED_SEEDS, sim::setup::CODED_SNAP_SEEDS];
+    let count = runs("NACRE_SIM_OVERWRITE_SEEDS", OVERWRITE_RUNS);
+    check(kinds.into_iter().flat_map(|kind| (0..count / 2).map(of_kind(kind))));
+    check([1026, 1056].into_iter().map(of_kind(sim::setup::CODED_SEEDS)));
 }
 
 /// Clients take snapshots of erasure-coded pools. `NACRE_SIM_CODED_SNAP_SEEDS=n`: `n` seeds instead of the usual
