@@ -131,7 +131,17 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
     assert!(!wide.rados(&["put", "object4", one, "--offset", "1"]).succeeded());
     assert!(!wide.rados(&["truncate", "object4", "5"]).succeeded());
     assert!(!wide.rados(&["setomapval", "object4", "key", "value"]).succeeded());
-    assert!(!cluster.ceph(&["osd", "pool", "set", "wide", "allow_ec_overwrites", "true"]).succeeded());
+    // With overwrites the same are carried out.
+    cluster.ceph(&["osd", "pool", "set", "wide", "allow_ec_overwrites", "true"]).ok();
+    wide.rados(&["put", "object4", one, "--offset", "1"]).ok();
+    wide.rados(&["truncate", "object4", "5"]).ok();
+    assert!(wide.rados(&["stat", "object4"]).ok().trim_end().ends_with("size 5"));
+    wide.put(4);
+    wide.rados(&["setomapval", "object5", "key", "kept"]).ok();
+    let omap_is_kept = |what: &str| {
+        let said = wide.rados(&["getomapval", "object5", "key"]).ok();
+        assert!(said.contains("|kept|"), "{what}: {said}");
+    };
 
     // `rados bench` verifies what it reads.
     wide.rados(&["bench", "3", "write", "-b", "65536", "-t", "4", "--no-cleanup"]).ok();
@@ -156,6 +166,7 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
     check("with a new OSD");
     kill_osd(&cluster, "0");
     check("with a new OSD and without another one");
+    omap_is_kept("with a new OSD and without another one");
     let first = start_osd(&cluster, "0");
 
     cluster.deep_scrub_all(LIMIT);
