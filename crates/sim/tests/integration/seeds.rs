@@ -196,8 +196,8 @@ fn snapshots_keep_what_objects_were() {
 }
 
 /// Clients overwrite parts of objects in erasure-coded pools, which have omaps, too; half of them take snapshots.
-/// `NACRE_SIM_OVERWRITE_SEEDS=n`: `n` seeds instead of the usual number. The others had digests that did not cover their
-/// shards.
+/// `NACRE_SIM_OVERWRITE_SEEDS=n`: `n` seeds instead of the usual number. The other seeds had digests that did not cover
+/// their shards.
 #[test]
 fn overwrites_of_coded_pools_keep_what_objects_were() {
     let of_kind = |kind: u64| move |seed: u64| sim::setup::OVERWRITE_SEEDS + kind + seed;
