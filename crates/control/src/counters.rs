@@ -1,5 +1,6 @@
 //! Running counts of a daemon, in the form in which `ceph tell NAME perf` shows them.
 
+use crate::{Form, Told};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,7 +54,35 @@ impl Counter {
 #[derive(Default)]
 pub struct Counters(BTreeMap<(&'static str, &'static str), Measure>);
 
+/// The forms of commands about counters, which every daemon answers by [`Counters::answer`].
+pub const COMMANDS: &[Form] = &[
+    Form::new("perf dump {logger:String,req=false} {counter:String,req=false}", "print running counts"),
+    Form::new(
+        "perf histogram dump {logger:String,req=false} {counter:String,req=false}",
+        "print histograms; there are none",
+    ),
+    Form::new("perf histogram schema", "describe histograms; there are none"),
+    Form::new("perf reset {var:String}", "let running counts begin at zero: one section's, or all"),
+    Form::new("perf schema", "describe running counts"),
+    Form::new("perfcounters_dump", "print running counts"),
+    Form::new("perfcounters_schema", "describe running counts"),
+];
+
 impl Counters {
+    /// Answers one of [`COMMANDS`]; `None` if it is another one. `sections` gives all counters, with their values at
+    /// present.
+    pub fn answer(&mut self, told: &Told, sections: impl FnOnce() -> Vec<Section>) -> Option<Value> {
+        Some(match told.prefix.as_str() {
+            "perf dump" | "perfcounters_dump" => {
+                self.dump(&sections(), told.args.text("logger"), told.args.text("counter"))
+            }
+            "perf schema" | "perfcounters_schema" => schema(&sections()),
+            "perf histogram dump" | "perf histogram schema" => no_histograms(&sections()),
+            "perf reset" => self.reset(&sections(), told.args.word("var")),
+            _ => return None,
+        })
+    }
+
     /// The answer to `perf dump`: all sections, or one, or one counter of one.
     pub fn dump(&self, sections: &[Section], logger: Option<&str>, only: Option<&str>) -> Value {
         let mut dump = Map::new();

@@ -1,6 +1,6 @@
 //! `nacre auth`: clients and their keys, in the few forms that people need daily.
 
-use crate::cli::{AuthAdd, AuthCaps, AuthName, AuthRotate, ClientRights, Target};
+use crate::cli::{AuthName, AuthRights, AuthRotate, ClientRights, Target};
 use crate::connection::with_cluster;
 use anyhow::{Result, bail};
 use auth::caps::{Access, MonCaps, MonRequest, OsdAllows, OsdCaps, OsdGrant};
@@ -107,7 +107,7 @@ async fn entries(cluster: &Cluster, asked: Value) -> Result<Vec<Value>> {
 }
 
 /// Makes a client, or shows one that is there with these rights. Prints what its host needs.
-pub fn add(options: &AuthAdd) -> Result<()> {
+pub fn add(options: &AuthRights) -> Result<()> {
     let (name, caps) = (entity(&options.entity), caps(&options.rights)?);
     with_cluster(&options.target, async |cluster| {
         let asked = json!({"prefix": "auth get-or-create", "entity": name, "caps": arguments(&caps)});
@@ -156,7 +156,7 @@ pub fn rm(options: &AuthName) -> Result<()> {
 }
 
 /// Replaces a client's rights.
-pub fn caps_are(options: &AuthCaps) -> Result<()> {
+pub fn caps_are(options: &AuthRights) -> Result<()> {
     let (name, caps) = (entity(&options.entity), caps(&options.rights)?);
     with_cluster(&options.target, async |cluster| {
         command(&cluster, json!({"prefix": "auth caps", "entity": name, "caps": arguments(&caps)})).await?;

@@ -77,7 +77,7 @@ pub enum Command {
 #[derive(Subcommand, Debug)]
 pub enum Auth {
     /// Make a client, and print the ceph.conf and the keyring for its host. Of one that is there print them again.
-    Add(AuthAdd),
+    Add(AuthRights),
     /// List names and capabilities.
     Ls(Target),
     /// Show one entity with its key and capabilities.
@@ -85,7 +85,7 @@ pub enum Auth {
     /// Remove an entity. It is let in nowhere any more.
     Rm(AuthName),
     /// Replace a client's rights.
-    Caps(AuthCaps),
+    Caps(AuthRights),
     /// Replace a key: makes another one, which is good beside the old one until --commit.
     Rotate(AuthRotate),
 }
@@ -111,18 +111,7 @@ pub struct ClientRights {
 }
 
 #[derive(Args, Debug)]
-pub struct AuthAdd {
-    /// Name, with or without 'client.'.
-    #[arg(value_name = "NAME")]
-    pub entity: String,
-    #[command(flatten)]
-    pub rights: ClientRights,
-    #[command(flatten)]
-    pub target: Target,
-}
-
-#[derive(Args, Debug)]
-pub struct AuthCaps {
+pub struct AuthRights {
     /// Name, with or without 'client.'.
     #[arg(value_name = "NAME")]
     pub entity: String,

@@ -8,8 +8,8 @@ use crate::commands::{self, Reply};
 use crate::identity::Party;
 use crate::monitor::Now;
 use crate::options;
-use control::counters::{Counters, Measure, Section, counter, no_histograms, schema};
-use control::{Form, Settings, Table, Told, everywhere};
+use control::counters::{Counters, Measure, Section, counter};
+use control::{Form, Refusal, Settings, Table, Told, counters, everywhere};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use types::{EntityName, Errno, OsdId};
@@ -22,16 +22,6 @@ const COMMANDS: &[Form] = &[
     Form::new("get_command_descriptions", "describe all commands for programs"),
     Form::new("help", "list all commands"),
     Form::new("mon_status", "print how this monitor is"),
-    Form::new("perf dump {logger:String,req=false} {counter:String,req=false}", "print running counts"),
-    Form::new(
-        "perf histogram dump {logger:String,req=false} {counter:String,req=false}",
-        "print histograms; there are none",
-    ),
-    Form::new("perf histogram schema", "describe histograms; there are none"),
-    Form::new("perf reset {var:String}", "let running counts begin at zero: one section's, or all"),
-    Form::new("perf schema", "describe running counts"),
-    Form::new("perfcounters_dump", "print running counts"),
-    Form::new("perfcounters_schema", "describe running counts"),
     Form::new("quorum_status", "print who of the monitors decides"),
     Form::new("sessions", "list who is connected to this monitor"),
     Form::new("version", "print which software this monitor is"),
@@ -39,7 +29,7 @@ const COMMANDS: &[Form] = &[
 
 fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| Table::new(COMMANDS.iter().chain(everywhere::COMMANDS)))
+    TABLE.get_or_init(|| Table::new(COMMANDS.iter().chain(counters::COMMANDS).chain(everywhere::COMMANDS)))
 }
 
 /// The settings of the monitor `name` that nobody has set anything for.
@@ -132,15 +122,10 @@ impl Monitor {
 
     fn count(&mut self, told: &Told) -> Reply {
         let sections = self.sections();
-        let value = match told.prefix.as_str() {
-            "perf dump" | "perfcounters_dump" => {
-                self.own_commands.counters.dump(&sections, told.args.text("logger"), told.args.text("counter"))
-            }
-            "perf schema" | "perfcounters_schema" => schema(&sections),
-            "perf reset" => self.own_commands.counters.reset(&sections, told.args.word("var")),
-            _ => no_histograms(&sections),
-        };
-        told.value(&value).into()
+        match self.own_commands.counters.answer(told, || sections) {
+            Some(value) => told.value(&value).into(),
+            None => told.refused(Errno::EINVAL, Refusal::Unknown(told.prefix.clone()).to_string()).into(),
+        }
     }
 
     /// All counters, with their values at present.

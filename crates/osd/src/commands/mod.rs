@@ -94,24 +94,19 @@ const COMMANDS: &[Form] = &[
     Form::new("list_devices", "list the drives under this OSD"),
     Form::new("objecter_requests", "list requests to other OSDs as their client; there are none"),
     Form::new("ops {filterstr:String,n=N,req=false}", "list operations that are not answered yet"),
-    Form::new("perf dump {logger:String,req=false} {counter:String,req=false}", "print running counts"),
-    Form::new(
-        "perf histogram dump {logger:String,req=false} {counter:String,req=false}",
-        "print histograms; there are none",
-    ),
-    Form::new("perf histogram schema", "describe histograms; there are none"),
-    Form::new("perf reset {var:String}", "let running counts begin at zero: one section's, or all"),
-    Form::new("perf schema", "describe running counts"),
-    Form::new("perfcounters_dump", "print running counts"),
-    Form::new("perfcounters_schema", "describe running counts"),
     Form::new("send_beacon", "report to the monitors now"),
     Form::new("status", "print how this OSD is"),
     Form::new("version", "print which software this OSD is"),
 ];
 
+/// All commands but those about one group.
+fn forms() -> impl Iterator<Item = &'static Form> {
+    COMMANDS.iter().chain(counters::COMMANDS).chain(everywhere::COMMANDS)
+}
+
 fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| Table::new(COMMANDS.iter().chain(everywhere::COMMANDS)))
+    TABLE.get_or_init(|| Table::new(forms()))
 }
 
 /// A command as it came.
@@ -159,6 +154,9 @@ impl Work {
 
 /// Answers a command that is neither work nor about a group. `running`: counts as they were last reset.
 pub(crate) fn answer(told: &Told, facts: &Facts<'_>, running: &mut Counters) -> CommandReply {
+    if let Some(value) = running.answer(told, || perf::sections(facts)) {
+        return told.value(&value);
+    }
     let filters = || told.args.texts("filterstr");
     let value = match told.prefix.as_str() {
         "version" => version(facts),
@@ -171,12 +169,6 @@ pub(crate) fn answer(told: &Told, facts: &Facts<'_>, running: &mut Counters) -> 
         "dump_historic_ops_by_duration" => facts.ops.historic_by_duration(&filters()),
         "dump_historic_slow_ops" => facts.ops.historic_slow(&filters()),
         "dump_op_hops" => facts.ops.hops(),
-        "perf dump" | "perfcounters_dump" => {
-            running.dump(&perf::sections(facts), told.args.text("logger"), told.args.text("counter"))
-        }
-        "perf schema" | "perfcounters_schema" => counters::schema(&perf::sections(facts)),
-        "perf histogram dump" | "perf histogram schema" => counters::no_histograms(&perf::sections(facts)),
-        "perf reset" => running.reset(&perf::sections(facts), told.args.word("var")),
         "cache status" => dumps::caches(facts.of_shards),
         "dump_blocklist" => dumps::blocklist(facts.map),
         "dump_osd_network" => {

@@ -130,7 +130,7 @@ fn with_facts<T>(of_shards: &ShardFacts, with: impl FnOnce(&Facts<'_>) -> T) -> 
 
 /// Returns the command that `ceph tell` makes of words; `None` if no command begins with them.
 fn command(words: &str) -> Option<Value> {
-    let forms = COMMANDS.iter().chain(everywhere::COMMANDS).map(|form| Signature::parse(form.signature));
+    let forms = forms().map(|form| Signature::parse(form.signature));
     let begins = |signature: &Signature| format!("{words} ").starts_with(&format!("{} ", signature.prefix));
     let signature = forms.filter(begins).max_by_key(|signature| signature.prefix.len());
     let Some(signature) = signature else {
@@ -335,6 +335,6 @@ fn slow_answers_to_heartbeats_are_listed_slowest_first() {
 fn every_command_is_described() {
     let described = table().descriptions(groups::descriptions());
     let all = described.as_object().unwrap();
-    assert_eq!(all.len(), COMMANDS.len() + everywhere::COMMANDS.len() + groups::descriptions().len());
+    assert_eq!(all.len(), forms().count() + groups::descriptions().len());
     assert!(all.values().all(|entry| entry["sig"].is_array() && entry["help"].is_string()));
 }

@@ -24,22 +24,11 @@ pub struct CodedChange {
     /// Means to take it back on the other shards.
     undo_unwritten: Undo,
     /// Bytes that are written, in order and apart from each other. Each extent begins between stripes.
-    pub extents: Vec<Extent>,
+    pub extents: Vec<Stripes>,
     /// The object had bytes in its stripes up to here.
     old_end: u64,
     /// Digests of shards can be kept up.
     only_appends: bool,
-}
-
-/// Bytes that are written to an object, from this offset on.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Extent {
-    pub offset: u64,
-    pub data: Rope,
-    /// The change of it, where only that is known: see [`Stripes::difference`].
-    difference: Option<Rope>,
-    /// Parts of it outside of which nothing changes, in order.
-    changed: Vec<Range<u64>>,
 }
 
 /// The omap of an object before an update.
@@ -98,11 +87,7 @@ pub(crate) fn take_data(
         let (offset, len) = (layout.shard_bytes(range.start), layout.shard_bytes(range.end - range.start));
         Step::Zero { object: object.clone(), offset, len }
     }));
-    let extents: Vec<Extent> = rewrite
-        .stripes()
-        .into_iter()
-        .map(|Stripes { offset, data, difference, changed }| Extent { offset, data, difference, changed })
-        .collect();
+    let extents = rewrite.stripes();
     let old_end = rewrite.old_end();
     let (undo, undo_unwritten) = match before {
         _ if steps.is_empty() => (Undo::Nothing, Undo::Nothing),
@@ -195,7 +180,7 @@ impl ShardWrites {
 
 /// The part of one shard's bytes of an extent that it writes. `bytes`: all of them; where the extent's change is known
 /// only, those of the change.
-fn written(extent: &Extent, layout: &StripeLayout, old_end: u64, shard: usize, bytes: &Rope) -> Option<ShardWrite> {
+fn written(extent: &Stripes, layout: &StripeLayout, old_end: u64, shard: usize, bytes: &Rope) -> Option<ShardWrite> {
     let begin = layout.shard_bytes(extent.offset);
     let data_end = layout.padded_bytes(extent.offset + extent.data.len() as u64);
     if data_end > old_end {
@@ -233,7 +218,7 @@ impl Pg {
     pub(crate) fn shard_steps(&self, object: &ObjectId, change: &CodedChange, steps: &mut [Step]) -> ShardWrites {
         let PoolCode { layout, code } = self.coded.code();
         let mut new_bytes = 0;
-        let encoded = |extent: &Extent| {
+        let encoded = |extent: &Stripes| {
             // Parity of the change is the change of parity.
             let of_extent = encode(code, layout, extent.difference.as_ref().unwrap_or(&extent.data));
             new_bytes += of_extent.new_bytes;
@@ -349,11 +334,9 @@ mod tests {
             for range in rewrite.wanted() {
                 rewrite.fill(range.start, zeros(range.end - range.start));
             }
-            let [Stripes { offset, data, difference, changed }] = &rewrite.stripes()[..] else { panic!("one run") };
-            let (data, difference, changed) = (data.clone(), difference.clone(), changed.clone());
-            let extent = Extent { offset: *offset, data: data.clone(), difference, changed };
-            let shard = zeros(layout.shard_bytes(data.len() as u64));
-            let part = |of| written(&extent, &layout, rewrite.old_end(), of, &shard);
+            let [extent] = &rewrite.stripes()[..] else { panic!("one run") };
+            let shard = zeros(layout.shard_bytes(extent.data.len() as u64));
+            let part = |of| written(extent, &layout, rewrite.old_end(), of, &shard);
             (0..6).map(|of| part(of).map(|part| (part.offset, part.data.len(), part.is_difference))).collect::<Vec<_>>()
         };
         let (new, parity) = (Some((4096 + 512, 1024, false)), Some((4096 + 512, 1024, true)));

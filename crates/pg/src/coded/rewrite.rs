@@ -64,7 +64,7 @@ impl NewBytes {
 
 /// New content of stripes that follow one another.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Stripes {
+pub struct Stripes {
     /// Where the first one begins.
     pub offset: u64,
     /// Ends with a stripe or with the object.
@@ -266,11 +266,9 @@ impl Rewrite {
     /// Returns the new content of the stripes that change, without those that are punched. Panics if old bytes are
     /// wanted that were not given.
     pub fn stripes(&self) -> Vec<Stripes> {
-        let mut old = Rewrite { runs: BTreeMap::new(), old: BTreeMap::new(), ..self.clone() };
         let in_runs = |(at, bytes): (&u64, &Rope)| (*at, NewBytes::Data(bytes.clone()));
-        old.runs = self.old.iter().map(in_runs).collect();
         // The new bytes over the old ones.
-        let mut all = old;
+        let mut all = Rewrite { runs: self.old.iter().map(in_runs).collect(), old: BTreeMap::new(), ..*self };
         for (at, run) in &self.runs {
             all.make_way(*at, at + run.len());
             all.lay(*at, run.clone());
