@@ -25,7 +25,7 @@ process of its own; whole clusters run two at a time, or alone where they measur
 # For how long simulated clusters run under seeds of the day.
 FRESH_SEEDS_S = 120
 FRESH_SEEDS_WHOLE_S = 600
-# Added to the time of day: the numbers of seeds from which on the simulator has its latest kinds of runs lie ahead of it.
+# Added to the time of day: the simulator has its latest kinds of runs from numbers on that lie ahead of it.
 ALL_KINDS_FROM = 1_000_000_000
 
 

@@ -78,7 +78,7 @@ class Journal:
 
 
 def caught_last():
-    """What caught each mutant when the page's table was made."""
+    """Test or seed, in words, by mutant, as the page tells."""
     return dict(re.findall(r"^\| `([a-z0-9-]+)` \| \w+ \| (.+) \|$", page.PAGE.read_text(), re.MULTILINE))
 
 
