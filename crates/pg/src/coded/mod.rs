@@ -13,6 +13,7 @@
 //!   the other end; [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard; [`proof`]: which shards
 //!   another one cannot be computed of.
 //! * [`old_shards`]: what members cannot make up for is read from those that served before.
+//! * [`fingerprint`]: by which shards prove that they are one code word.
 //! * [`authority`]: which log is the group's, and which OSDs should act for which shard.
 //!
 //! * **Owns** reads over several shards, what is computed of them, and what is known of shards that former members
@@ -23,6 +24,7 @@
 pub(crate) mod authority;
 pub(crate) mod change;
 pub mod coding;
+pub mod fingerprint;
 pub(crate) mod forward;
 pub(crate) mod gather;
 pub(crate) mod old_shards;

@@ -6,6 +6,7 @@ mod backoffs;
 mod bench;
 mod bounds;
 mod cluster;
+mod code_words;
 mod coded;
 mod copy;
 mod degraded;
