@@ -32,6 +32,7 @@ mod requeue;
 mod rights;
 mod scrub;
 mod sessions;
+mod small_objects;
 mod snapshots;
 mod split;
 mod steps;
