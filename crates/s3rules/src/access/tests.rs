@@ -255,6 +255,10 @@ fn policies_of_users() {
     ] {
         assert_eq!(scene.allows(who, action), allowed, "{case}: {who} {action:?}");
     }
+    let mut new_object = allow();
+    new_object.object_acl = None;
+    assert!(new_object.allows("ann/kid", PutObject));
+    assert!(!new_object.allows("bob/kid", PutObject), "a policy of one's own opens no bucket of others");
     let bucket_allows = || Scene::policy(&[("Allow", r#""*""#, "s3:GetObject", "b/*")]);
     assert!(bucket_allows().allows("ann/kid", GetObject), "in one account either policy suffices");
     assert!(!bucket_allows().allows("bob/kid", GetObject), "between accounts both are needed");
