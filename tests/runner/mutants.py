@@ -9,6 +9,8 @@ that was stopped goes on where it was, if the crates are the same.
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 import time
@@ -21,8 +23,9 @@ from .programs import ROOT, WHOLE_BUILD, build
 PROGRAMS = {"Store": ["store"], "Monitor": ["mon"], "Quorum": ["raft", "mon"]}
 OTHERS = ["pg"]
 KEPT_SEEDS = "sim::integration"
-# Longest time of one test program. A mutant may make a test wait for ever.
-LIMIT_S = 300
+# Longest processor time of one test program, and longest time. A mutant may make a test go on, or wait, for ever.
+LIMIT_CPU_S = 600
+LIMIT_S = 3600
 # Seeds of the swarm, of all its kinds, which nobody chose.
 FIRST_SEED = 19_000_000_000
 SEEDS = 120
@@ -114,11 +117,14 @@ def failing_test(program, environment, words=()):
             text=True,
             errors="replace",
             timeout=LIMIT_S,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_CPU_S, LIMIT_CPU_S)),
         )
     except subprocess.TimeoutExpired:
         return "a test that does not end"
     if done.returncode == 0:
         return None
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return "a test that does not end"
     found = re.search(r"^test (\S+) \.\.\. FAILED", done.stdout, re.MULTILINE)
     return found[1] if found else f"a test that ends its process ({done.returncode})"
 
