@@ -222,11 +222,6 @@ fn asked_to_stop() -> Result<impl Future<Output = ()>> {
 
 /// A monitor's description of itself and its machine.
 fn monitor_metadata() -> BTreeMap<String, String> {
-    let own = [
-        ("ceph_version", concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)")),
-        ("ceph_version_short", env!("CARGO_PKG_VERSION")),
-        ("ceph_release", "pacific"),
-    ];
-    let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let own = control::version::metadata().map(|(key, value)| (key.to_owned(), value));
     machine::facts().into_iter().chain(own).collect()
 }
