@@ -344,6 +344,23 @@ impl TestCluster {
         }
     }
 
+    /// A file with the key that monitors share, for one that is to join.
+    #[track_caller]
+    pub fn monitors_keyring(&self) -> PathBuf {
+        let path = self.scratch("monitors.keyring");
+        self.ceph(&["auth", "get", "mon.", "-o", &path.display().to_string()]).ok();
+        path
+    }
+
+    /// Has the monitors know the key of an OSD that was made by hand in the cluster's folder, if it has one.
+    #[track_caller]
+    pub fn import_key(&self, osd: u32) {
+        let path = self.dir.join(format!("osd.{osd}/keyring"));
+        if path.exists() {
+            self.ceph(&["auth", "import", "-i", &path.display().to_string()]).ok();
+        }
+    }
+
     /// A number of a pool, such as `pg_num`.
     #[track_caller]
     pub fn pool_number(&self, pool: &str, var: &str) -> u64 {

@@ -162,6 +162,7 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
     std::fs::remove_dir_all(cluster.dir().join("osd.4")).expect("the OSD's directory");
     cluster.ceph(&["osd", "destroy", "4", "--yes-i-really-mean-it"]).ok();
     assert!(osd_command(&cluster, "4").arg("--mkfs").status().expect("nacre runs").success());
+    cluster.import_key(4);
     let fourth = start_osd(&cluster, "4");
     check("with a new OSD");
     kill_osd(&cluster, "0");
