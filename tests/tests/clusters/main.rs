@@ -12,6 +12,7 @@ mod differential;
 mod disruption;
 mod endurance;
 mod erasure;
+mod erasure_rounds;
 mod faults;
 mod fio;
 mod full;
