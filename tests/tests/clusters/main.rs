@@ -42,6 +42,7 @@ mod pg_numbers;
 mod rados_cli;
 mod rbd;
 mod rbd_filesystem;
+mod s3;
 mod scrub;
 mod shards;
 mod snapshots;
