@@ -8,12 +8,10 @@
 //! * [`operating_point`]: mean latency below 50 ms, and less than four fifths of more load become latency. This is the
 //!   rule of the reference architectures ("no large increase of latency for a marginal gain") with numbers.
 //! * [`most_load_within`]: the most load at which a figure stays at or below a limit, for p99 or for CPU (80 or 85 %).
-//! * [`HighWaterMark`]: throughput no longer grows, so that more load need not be tried.
+//! * [`high_water`]: the load after which throughput hardly grows, as the Ceph Benchmarking Tool is used to find it.
 //!
 //! Between measured points curves are interpolated as straight lines of logarithms. An answer tells which measured point
 //! is nearest, and whether the sweep ended before a limit was met.
-//!
-//! [`LoadSearch`] picks loads one after the other where no curve has been measured yet.
 
 #[cfg(test)]
 mod tests;
@@ -196,66 +194,15 @@ pub fn most_load_within(
     Some(at(&curve, place, bound, |point| logarithm(point) <= limit && point.in_flight() <= place))
 }
 
-/// Ends a sweep of rising load once throughput no longer grows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HighWaterMark {
-    /// Smallest growth, in percent of the best so far, that is worth another step.
-    gain_percent: f64,
-    best: f64,
-}
-
-impl HighWaterMark {
-    pub fn new(gain_percent: f64) -> HighWaterMark {
-        HighWaterMark { gain_percent, best: 0.0 }
-    }
-
-    /// Takes the throughput of one more step; true if the next step is worth trying.
-    pub fn goes_on(&mut self, throughput: f64) -> bool {
-        let grew = throughput > self.best * (1.0 + self.gain_percent / 100.0);
-        self.best = self.best.max(throughput);
-        grew
-    }
-}
-
-/// Searches the most load that keeps a limit, by doubling and then by halving the distance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadSearch {
-    /// Largest load that kept the limit, and smallest that did not.
-    kept: Option<u32>,
-    exceeded: Option<u32>,
-    load_max: u32,
-}
-
-impl LoadSearch {
-    /// A search from 1 to `load_max`.
-    pub fn new(load_max: u32) -> LoadSearch {
-        LoadSearch { kept: None, exceeded: None, load_max: load_max.max(1) }
-    }
-
-    /// The next load to measure. `None` if the answer is known to within a tenth.
-    pub fn next(&self) -> Option<u32> {
-        match (self.kept, self.exceeded) {
-            (None, None) => Some(1),
-            (None, Some(_)) => None,
-            (Some(kept), None) => (kept < self.load_max).then(|| kept.saturating_mul(2).min(self.load_max)),
-            (Some(kept), Some(exceeded)) => {
-                let near = exceeded - kept <= 1 || f64::from(exceeded) <= f64::from(kept) * 1.1;
-                (!near).then(|| kept + (exceeded - kept) / 2)
-            }
-        }
-    }
-
-    /// Takes the result of a load that [`LoadSearch::next`] gave.
-    pub fn measured(&mut self, load: u32, keeps_limit: bool) {
-        if keeps_limit {
-            self.kept = self.kept.max(Some(load));
-        } else {
-            self.exceeded = Some(self.exceeded.map_or(load, |exceeded| exceeded.min(load)));
-        }
-    }
-
-    /// The largest load that kept the limit.
-    pub fn answer(&self) -> Option<u32> {
-        self.kept
-    }
+/// The high-water mark: the load after which the next one adds less than `gain_percent` to throughput. `None` if no point
+/// can be used.
+pub fn high_water(points: &[LoadPoint], gain_percent: f64) -> Option<OperatingPoint> {
+    let curve = by_load(points);
+    let gain = (1.0 + gain_percent / 100.0).ln();
+    let end = curve.windows(2).find(|pair| pair[1].throughput - pair[0].throughput < gain).map(|pair| pair[0]);
+    let (place, bound) = match end {
+        Some(point) => (point.in_flight(), Bound::Knee),
+        None => (curve.last()?.in_flight(), Bound::EndOfSweep),
+    };
+    Some(at(&curve, place, bound, |_| true))
 }

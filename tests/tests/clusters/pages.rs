@@ -95,7 +95,7 @@ fn nothing_serious_is_found() {
         // A page with a fault: a slider that nothing names, and words that are hardly seen.
         let faulty = html.replace(
             "<main id=\"main\">",
-            "<main id=\"main\"><input type=\"range\"><p style=\"color:#888;background:#999\">x</p>",
+            "<main id=\"main\"><input type=\"range\"><p style=\"color:#888;background:#999\">hardly seen</p>",
         );
         let found = findings(&checker, &faulty, &folder, "1");
         assert_eq!(found.iter().filter(|one| is_serious(one)).count(), 2, "{found:#?}");

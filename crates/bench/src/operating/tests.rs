@@ -128,25 +128,11 @@ fn most_load_within_a_limit() {
 
 #[test]
 fn the_high_water_mark_ends_a_sweep() {
-    let mut mark = HighWaterMark::new(5.0);
-    let goes_on: Vec<bool> = [100.0, 150.0, 170.0, 175.0].map(|throughput| mark.goes_on(throughput)).into();
-    assert_eq!(goes_on, [true, true, true, false]);
-    assert!(!mark.goes_on(160.0) && !mark.goes_on(f64::NAN) && mark.goes_on(200.0));
-}
-
-#[test]
-fn a_search_finds_the_most_load() {
-    for (limit, load_max) in [(0, 100), (1, 100), (37, 1000), (64, 64), (500, 100), (777, 4096)] {
-        let mut search = LoadSearch::new(load_max);
-        let mut steps = 0;
-        while let Some(load) = search.next() {
-            assert!(load <= load_max);
-            search.measured(load, load <= limit);
-            steps += 1;
-            assert!(steps < 20, "limit {limit}: {search:?}");
-        }
-        let want = limit.min(load_max);
-        let got = search.answer().unwrap_or(0);
-        assert!(got <= want && f64::from(got) * 1.1 + 1.0 >= f64::from(want), "limit {limit}: {got}");
-    }
+    // 50, 75, 87.5 % and so on of 100,000: behind the fourth point a step adds less than 5 %.
+    let points = curve(&loads(2.0), |n| 100_000.0 * (1.0 - 0.5f64.powf(n.log2() + 1.0)));
+    let found = high_water(&points, 5.0).unwrap();
+    assert_eq!((found.nearest, found.bound), (3, Bound::Knee));
+    close(found.throughput, 93_750.0, "high-water mark");
+    assert_eq!(high_water(&points[..3], 5.0).unwrap().bound, Bound::EndOfSweep);
+    assert_eq!(high_water(&[], 5.0), None);
 }

@@ -3,7 +3,7 @@
 use ::report::{Axis, Block, Cell, Column, Figure as Plotted, Mark, Plot, Scale, Series, Table};
 
 use super::{Figure, RunResult, Summary};
-use crate::operating::{LoadPoint, OperatingPoint, OperatingRules, most_load_within, operating_point};
+use crate::operating::{LoadPoint, OperatingPoint, OperatingRules, high_water, most_load_within, operating_point};
 use crate::plan::{Group, Load, Workload};
 
 /// Loads that make a curve.
@@ -12,6 +12,8 @@ const POINTS_MIN: usize = 3;
 pub(super) const LARGE_BYTES: u64 = 64 << 10;
 /// Busy shares of processors up to which the block documents let a cluster be used.
 const CPU_PERCENT_MAX: [f64; 2] = [80.0, 85.0];
+/// Growth of throughput that makes a step of more load worth it.
+const HIGH_WATER_PERCENT: f64 = 5.0;
 /// Largest p99 that is still good, in multiples of the smallest of the curve.
 const P99_OF_LIGHTEST: f64 = 3.0;
 
@@ -201,6 +203,7 @@ fn operating_table(curves: &[Curve], rules: &OperatingRules) -> Table {
                 found.push((format!("CPU up to {percent:.0} %"), point));
             }
         }
+        found.push((format!("high-water mark ({HIGH_WATER_PERCENT:.0} %)"), high_water(points, HIGH_WATER_PERCENT)));
         for (rule, point) in found {
             let mut cells: Vec<Cell> = vec![Cell::text(&curve.family), Cell::text(&curve.cluster), Cell::Text(rule)];
             match point {

@@ -9,6 +9,8 @@ use crate::histogram::HistogramData;
 /// Groups whose distributions, and workloads whose course over time, are drawn. More would make a page that nobody reads.
 const DISTRIBUTIONS_MAX: usize = 24;
 const COURSES_MAX: usize = 12;
+/// Points that make a course over time.
+const COURSE_POINTS_MIN: usize = 5;
 /// Bins of a distribution for each factor of ten in latency.
 const BINS_PER_DECADE: f64 = 20.0;
 
@@ -142,7 +144,7 @@ impl RunResult {
                 let of = telemetry.iter().find(|one| {
                     (&one.cluster, &one.workload, Some(one.iteration)) == (&cluster.name, &workload.name, middle)
                 });
-                let Some(of) = of.filter(|of| of.rates.len() > 1) else { continue };
+                let Some(of) = of.filter(|of| of.rates.len() >= COURSE_POINTS_MIN) else { continue };
                 blocks.extend(machine_courses(of).into_iter().map(Block::Figure));
             }
         }
@@ -158,7 +160,7 @@ impl RunResult {
         for cluster in &self.plan.clusters {
             for group in &groups {
                 let Some(row) = self.middle_row(&cluster.name, workload, group) else { continue };
-                if row.series.len() < 2 {
+                if row.series.len() < COURSE_POINTS_MIN {
                     continue;
                 }
                 let name = match groups.len() {
