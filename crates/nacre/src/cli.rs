@@ -1,6 +1,7 @@
 //! The command line: each flag is declared here, once.
 
 pub mod bench;
+pub mod plan;
 mod s3;
 
 pub use s3::*;
@@ -66,6 +67,8 @@ pub enum Command {
     /// Measure clusters, of Nacre or of Ceph, and compare them.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Size a cluster: from capacity, failures to survive, workload and drives to servers, networks and figures.
+    Plan(plan::Plan),
     /// Tell where the time of operations goes: of the median one and of the slowest.
     Why(Why),
     /// Serve objects by S3, and make its users and keys.

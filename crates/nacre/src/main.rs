@@ -10,6 +10,7 @@
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`mod@bench`]: measures clusters.
 //! * [`why`]: where the time of operations goes.
+//! * [`plan_command`]: sizes of a cluster that is not there yet. [`pages`]: where pages go.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves; [`privileges`].
 
 mod auth_commands;
@@ -36,6 +37,8 @@ mod new_keys;
 mod object_commands;
 mod osd_daemon;
 mod osd_stores;
+mod pages;
+mod plan_command;
 mod pool_commands;
 mod preflight;
 mod privileges;
@@ -138,6 +141,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::S3(command) => s3_commands::run(command),
         Command::Config(cli::Config::Why(options)) => config_commands::why(&options),
         Command::Why(options) => why::run(&options),
+        Command::Plan(options) => plan_command::run(&options),
         Command::Mon(options) => daemon::mon(&options),
     };
     done.map(|()| 0)

@@ -38,6 +38,7 @@ mod own_client_basics;
 mod own_images;
 mod own_images_model;
 mod own_login;
+mod pages;
 mod pg_numbers;
 mod rados_cli;
 mod rbd;
