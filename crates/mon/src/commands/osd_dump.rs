@@ -21,13 +21,12 @@ fn dump(c: &Context<'_>) -> Answer {
 }
 
 /// Returns the oldest release whose clients understand everything in the map.
-fn min_compat_client(map: &OsdMap) -> Release {
+pub(super) fn min_compat_client(map: &OsdMap) -> Release {
     if !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty() || map.crush.choose_args().next().is_some() {
         return Release::LUMINOUS;
     }
     let tunables = map.crush.tunables();
     match () {
-        () if map.crush.classes().next().is_some() => Release::LUMINOUS,
         () if tunables.chooseleaf_stable != 0 => Release::JEWEL,
         () => Release(8),
     }
@@ -116,7 +115,8 @@ pub(super) fn state_names(state: OsdState) -> Vec<&'static str> {
     names
 }
 
-fn value(map: &OsdMap) -> Value {
+/// Returns the whole map as a value.
+pub(super) fn value(map: &OsdMap) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
     put("epoch", json!(map.epoch.0));

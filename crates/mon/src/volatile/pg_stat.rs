@@ -38,6 +38,11 @@ impl PgStat {
         &acting[..acting.len().min(size)]
     }
 
+    /// Returns the OSD that leads it by its last report.
+    pub fn primary(&self) -> Option<OsdId> {
+        self.report.acting.iter().copied().find(|osd| osd.is_some())
+    }
+
     /// Takes a new report in, unless it is older than the known one. Returns true if it was taken.
     pub fn update(&mut self, report: PgReport, now: Utime) -> bool {
         if (report.epoch, report.sequence) < (self.report.epoch, self.report.sequence) {
