@@ -5,11 +5,12 @@
 //!   [`ceph_engine`] is what differs where the daemons are a real Ceph's. [`preflight`] checks before anything is made,
 //!   [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
+//! * [`auth_commands`]: clients and their keys; [`going_over`]: a cluster without authentication gets it.
 //! * [`config_commands`]: what options of Ceph mean here.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`mod@bench`]: measures clusters.
 //! * [`why`]: where the time of operations goes.
-//! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves.
+//! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves; [`privileges`].
 
 mod auth_commands;
 mod bench;
@@ -23,6 +24,7 @@ mod creation;
 mod daemon;
 mod descriptors;
 mod down;
+mod going_over;
 mod growth;
 mod growth_lock;
 mod health;
@@ -36,9 +38,12 @@ mod osd_daemon;
 mod osd_stores;
 mod pool_commands;
 mod preflight;
+mod privileges;
 mod process;
 mod progress;
 mod report;
+mod s3_commands;
+mod s3_gateway;
 #[cfg(test)]
 mod scratch;
 mod state_file;
@@ -98,7 +103,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
     // `up` logs to a file of the cluster, once it has one; daemons say what they do; the rest only what goes wrong.
     let level = match command {
         Command::Up(_) => None,
-        Command::Mon(_) | Command::Osd(_) => Some("info"),
+        Command::Mon(_) | Command::Osd(_) | Command::S3(cli::S3::Serve(_)) => Some("info"),
         _ => Some("error"),
     };
     if let Some(level) = level {
@@ -123,12 +128,14 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Pool(cli::Pool::Create(options)) => pool_commands::create(options),
         Command::Pool(cli::Pool::Ls(options)) => pool_commands::ls(options),
         Command::Pool(cli::Pool::Rm(options)) => pool_commands::rm(options),
+        Command::Auth(cli::Auth::Enable(options)) => return going_over::enable(&options),
         Command::Auth(cli::Auth::Add(options)) => auth_commands::add(&options),
         Command::Auth(cli::Auth::Ls(target)) => auth_commands::ls(&target),
         Command::Auth(cli::Auth::Show(options)) => auth_commands::show(&options),
         Command::Auth(cli::Auth::Rm(options)) => auth_commands::rm(&options),
         Command::Auth(cli::Auth::Caps(options)) => auth_commands::caps_are(&options),
         Command::Auth(cli::Auth::Rotate(options)) => auth_commands::rotate(&options),
+        Command::S3(command) => s3_commands::run(command),
         Command::Config(cli::Config::Why(options)) => config_commands::why(&options),
         Command::Why(options) => why::run(&options),
         Command::Mon(options) => daemon::mon(&options),

@@ -130,6 +130,10 @@ pub struct SessionInfo {
     pub global_id: u64,
     pub host: String,
     pub osd_epoch: u64,
+    /// Its rights at monitors, as text.
+    pub caps: String,
+    /// It has proven that name.
+    pub is_proven: bool,
 }
 
 /// Returns true if the answer to a command needs the sessions.

@@ -346,10 +346,11 @@ fn sessions(c: &Context<'_>) -> Answer {
             "con_features_hex": format!("{:x}", session.features),
             "con_features_release": super::cluster::release_of(session.features),
             "open": true,
-            "caps": {"text": "allow *"},
+            "caps": {"text": session.caps},
             "authenticated": true,
             "global_id": session.global_id,
-            "global_id_status": "none",
+            // Ceph tells by this how an id was come by; without a proof there is nothing to tell.
+            "global_id_status": if session.is_proven { "new_ok" } else { "none" },
             "osd_epoch": session.osd_epoch,
             "remote_host": session.host,
         })

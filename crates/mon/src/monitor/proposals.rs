@@ -10,10 +10,11 @@ use crate::bounds::{
     NAME_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, cut,
 };
 use crate::commands::{self, Asked, Order, Outcome, Reply};
-use crate::identity::Party;
+use crate::identity::{Party, Standing};
 use crate::pools::{self, PoolOpOutcome};
 use crate::state::{LogEntry, LogPriority};
 use crate::update::{Batch, Update};
+use auth::Granted;
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -395,6 +396,11 @@ impl Monitor {
             global_id: known.peer.global_id,
             host: known.host.clone(),
             osd_epoch: known.subscriptions.get("osdmap").map_or(0, |wanted| wanted.next.saturating_sub(1)),
+            caps: match &known.identity.granted {
+                Granted::Everything => "allow *".to_owned(),
+                Granted::Text(caps) => caps.clone(),
+            },
+            is_proven: known.identity.standing == Standing::Proven,
         };
         self.sessions.values().filter(|known| !known.is_at_manager).map(info).collect()
     }
