@@ -305,15 +305,19 @@ impl TestCluster {
         self.wait_until_clean(Duration::from_secs(30));
     }
 
-    /// Makes an erasure-coded pool of `k` data and `m` parity shards that takes overwrites, and waits until it is
-    /// clean.
+    /// Makes an erasure-coded pool of `k` data and `m` parity shards, which takes overwrites as all new ones do, and
+    /// waits until it is clean.
     pub fn make_coded_pool(&self, name: &str, pg_num: u32, k: u32, m: u32) {
         let (pg_num, k, m) = (pg_num.to_string(), format!("k={k}"), format!("m={m}"));
         self.ceph(&["osd", "erasure-code-profile", "set", name, &k, &m, "crush-failure-domain=osd"]).ok();
         self.ceph(&["osd", "pool", "create", name, &pg_num, &pg_num, "erasure", name]).ok();
-        self.ceph(&["osd", "pool", "set", name, "allow_ec_overwrites", "true"]).ok();
         self.ceph(&["osd", "pool", "application", "enable", name, "test"]).ok();
         self.wait_until_clean(Duration::from_secs(30));
+    }
+
+    /// Has an erasure-coded pool refuse what a Ceph's new pools refuse.
+    pub fn refuse_overwrites(&self, pool: &str) {
+        self.ceph(&["osd", "pool", "set", pool, "allow_ec_overwrites", "false"]).ok();
     }
 
     /// Waits until every placement group is active+clean. Fails once states and counts of what is to heal have stayed

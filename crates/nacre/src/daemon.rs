@@ -24,7 +24,7 @@ const FIRST_OPTIONS: [&str; 4] =
 /// Asks the kernel to stop this process when its supervisor ends, however it ends.
 ///
 /// Errors: the supervisor has ended already.
-fn follow_supervisor(supervised_by: Option<u32>) -> Result<()> {
+pub fn follow_supervisor(supervised_by: Option<u32>) -> Result<()> {
     let Some(pid) = supervised_by else { return Ok(()) };
     set_parent_process_death_signal(Some(Signal::TERM)).context("cannot follow the supervisor")?;
     // It may have ended before the line above.
@@ -222,11 +222,6 @@ fn asked_to_stop() -> Result<impl Future<Output = ()>> {
 
 /// A monitor's description of itself and its machine.
 fn monitor_metadata() -> BTreeMap<String, String> {
-    let own = [
-        ("ceph_version", concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)")),
-        ("ceph_version_short", env!("CARGO_PKG_VERSION")),
-        ("ceph_release", "pacific"),
-    ];
-    let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let own = control::version::metadata().map(|(key, value)| (key.to_owned(), value));
     machine::facts().into_iter().chain(own).collect()
 }

@@ -52,9 +52,6 @@ const REPORT_AFTER: Duration = Duration::from_millis(100);
 /// Time after which a drive that owes an answer is given up. Other OSDs have long taken over by then.
 pub(crate) const DRIVE_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// The name and version by which an OSD calls itself.
-pub const VERSION: &str = concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)");
-
 enum Stage {
     /// The OSD reads its store.
     Opening(Box<Opening>),
@@ -420,7 +417,7 @@ impl Running {
             device_class: config.device_class.clone(),
             metadata: BTreeMap::new(),
         };
-        let boot = OsdBoot { metadata: metadata(config, self.others.shards(), &boot), ..boot };
+        let boot = OsdBoot { metadata: metadata(config, (self.others.shards(), usage.total_bytes), &boot), ..boot };
         if self.refused.is_none() {
             tracing::info!(osd = config.id.0, epoch = map.epoch.0, "asks the monitors to be marked up");
         }

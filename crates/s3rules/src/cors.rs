@@ -238,7 +238,7 @@ mod tests {
 
     fn origins() -> CorsConfiguration {
         let rules =
-            vec![rule("GET", "*suffix"), rule("GET", "start*end"), rule("GET", "prefix*"), rule("PUT", "*.put")];
+            vec![rule("GET", "*suffix ab*ba"), rule("GET", "start*end"), rule("GET", "prefix*"), rule("PUT", "*.put")];
         CorsConfiguration { rules }
     }
 
@@ -253,6 +253,8 @@ mod tests {
             ("GET", "start12end", None, Some("GET")),
             ("GET", "0start12end", None, None),
             ("GET", "staend", None, None),
+            ("GET", "aba", None, None),
+            ("GET", "abba", None, Some("GET")),
             ("GET", "prefix", None, Some("GET")),
             ("GET", "prefix.suffix", None, Some("GET")),
             ("GET", "bla.prefix", None, None),

@@ -325,6 +325,7 @@ mod tests {
             "<a>&#xD800;</a>",
             &deep,
             bomb,
+            "<!DOCTYPE a><a/>",
             "<a><![CDATA[</a>",
             "</a>",
             "<a>&amp</a>",

@@ -162,6 +162,26 @@ impl Proposals {
         self.in_flight.as_ref().map(|in_flight| in_flight.index)
     }
 
+    /// Describes the requests of clients that wait, or whose changes are on their way to the log, without what may be
+    /// secret.
+    pub fn described(&self) -> Vec<String> {
+        let command = |request: &CommandRequest| {
+            let command = request.cmd.first().map(|command| commands::for_log(command)).unwrap_or_default();
+            format!("mon_command({command} tid {} from {})", request.tid, request.from)
+        };
+        let waiting = self.waiting.iter().map(|request| match request {
+            PendingRequest::Command(request) => command(request),
+            PendingRequest::PoolOp { .. } => "pool_op".to_owned(),
+        });
+        let on_its_way = |answer: &PendingAnswer| match answer {
+            PendingAnswer::Command(request, _) => Some(command(request)),
+            PendingAnswer::PoolOp { tid, .. } => Some(format!("pool_op(tid {tid})")),
+            _ => None,
+        };
+        let in_flight = self.in_flight.iter().flat_map(|in_flight| &in_flight.answers).filter_map(on_its_way);
+        waiting.chain(in_flight).collect()
+    }
+
     /// Returns the sessions that wait for an answer.
     pub fn askers(&self) -> BTreeSet<SessionId> {
         let waiting = self.waiting.iter().map(|request| match request {

@@ -281,6 +281,9 @@ fn noncurrent_versions_and_markers() {
     let tagged = parse(&rule(&format!("<Filter><Tag><Key>a</Key><Value>b</Value></Tag></Filter>{EXPIRES}"))).unwrap();
     let marker = version(&none, VersionState::CurrentMarker { alone: true });
     assert_eq!(after(&tagged, marker, 9), "keep", "delete markers have no tags");
+    let small = "<Filter><ObjectSizeLessThan>5</ObjectSizeLessThan></Filter>";
+    let small = parse(&rule(&format!("{small}{EXPIRES}"))).unwrap();
+    assert_eq!(after(&small, VersionFacts { size_bytes: 0, ..marker }, 9), "keep", "delete markers have no size");
 }
 
 #[test]

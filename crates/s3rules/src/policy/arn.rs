@@ -141,6 +141,8 @@ mod tests {
             ("arn:aws:s3:::b/${aws:username}/*", "arn:aws:s3:::b/bob/x", false),
             ("arn:aws:s3:::b/${aws:userid}", "arn:aws:s3:::b/", false),
             ("arn:aws:s3:::b/a:b:c", "arn:aws:s3:::b/a:b:c", true),
+            ("arn:aws:s3::${aws:username}:b", "arn:aws:s3::ann:b", true),
+            ("arn:aws:s3::${aws:username}:b", "arn:aws:s3::bob:b", false),
         ] {
             let fitted = ArnPattern::parse(pattern, true).is_some_and(|p| p.fits(arn, &context));
             assert_eq!(fitted, fits, "{pattern} {arn}");

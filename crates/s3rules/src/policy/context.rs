@@ -34,6 +34,11 @@ impl Context {
         }
     }
 
+    /// Keys that have a value, in the form that [`Context::canonical_key`] makes.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.values.keys().map(String::as_str)
+    }
+
     /// The form in which keys are compared.
     pub fn canonical_key(key: &str) -> String {
         match key.split_once('/') {
