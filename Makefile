@@ -35,7 +35,7 @@ endef
 T ?=
 HOURS ?= 1
 
-.PHONY: help build rust packages guest up down test test-all test-guest endurance check performance compare bench-store doc
+.PHONY: help build rust packages guest browser up down test test-all test-guest endurance check performance compare bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -69,7 +69,11 @@ guest:
 test: packages rust
 	tests/run $(if $(T),--only '$(T)')
 
-test-all: packages guest rust
+# Pages are looked at in a browser; npm brings the checker of accessibility.
+browser:
+	$(call need,command -v chromium && command -v npm,chromium npm)
+
+test-all: packages guest browser rust
 	tests/run --whole $(if $(T),--only '$(T)')
 
 test-guest: packages guest rust

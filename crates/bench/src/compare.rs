@@ -4,6 +4,10 @@
 //! during the run moves both and cancels. The verdict rests on the interval of the median of these ratios, and assumes
 //! no distribution of the noise.
 
+mod unpaired;
+
+pub use unpaired::compare_unpaired;
+
 use serde::{Deserialize, Serialize};
 
 use crate::interval::MedianInterval;
@@ -75,7 +79,13 @@ pub fn compare(first: &[f64], second: &[f64], better: Better, confidence: f64) -
         high: interval.high.exp(),
         ..interval
     };
-    let verdict = if ratio.confidence < confidence {
+    let verdict = verdict_of(&ratio, better, confidence);
+    Ok(Comparison { ratio, better, verdict })
+}
+
+/// The verdict of a ratio's interval.
+fn verdict_of(ratio: &MedianInterval, better: Better, confidence: f64) -> Verdict {
+    if ratio.confidence < confidence {
         Verdict::TooFewIterations
     } else if ratio.low > 1.0 {
         if better == Better::Higher { Verdict::Faster } else { Verdict::Slower }
@@ -83,8 +93,7 @@ pub fn compare(first: &[f64], second: &[f64], better: Better, confidence: f64) -
         if better == Better::Higher { Verdict::Slower } else { Verdict::Faster }
     } else {
         Verdict::NoDifferenceShown
-    };
-    Ok(Comparison { ratio, better, verdict })
+    }
 }
 
 #[cfg(test)]

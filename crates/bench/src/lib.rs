@@ -13,12 +13,13 @@
 //! | [`recorder`] | operations that ended in the counted part of the run |
 //! | [`steady`] | the moment when a measurement no longer drifts |
 //! | [`interval`], [`compare`] | medians with confidence intervals; comparison of two series |
+//! | [`operating`] | the load at which a cluster should be used, on a curve of measured points |
 //! | [`hops`] | breakdown of operations' time, as OSDs tell it |
 //! | [`clock`] | offset of another machine's clock |
 //! | [`ceiling`] | bottleneck of a measurement |
 //! | [`client_cost`] | CPU time of client libraries per operation |
 //! | [`tool`] | capabilities and output of other load generators |
-//! | [`report`] | the result as JSON, CSV and Markdown |
+//! | [`report`] | the result as JSON, CSV, Markdown and HTML |
 //!
 //! Absent: connections to clusters, and files.
 
@@ -29,6 +30,7 @@ pub mod compare;
 pub mod histogram;
 pub mod hops;
 pub mod interval;
+pub mod operating;
 pub mod pattern;
 pub mod plan;
 pub mod random;

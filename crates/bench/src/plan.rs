@@ -1,7 +1,9 @@
 //! The description of a run.
 //!
 //! A plan is JSON: one document is kept in the run's folder, sent to agents and included in the result, which is JSON
-//! too. The requested and the executed plan can thus be compared byte by byte, and the workspace has no second format.
+//! too. The requested and the executed plan can thus be compared byte by byte. People may write TOML instead, of the
+//! same fields, or as a [`Template`] of sweeps; it becomes JSON before anything runs.
+//!
 //! Unknown fields are refused, because a misspelt limit would otherwise silently be the default. Sizes are bytes and
 //! times seconds, as the fields' names say.
 //!
@@ -24,8 +26,11 @@
 //! ```
 
 mod check;
+mod template;
 #[cfg(test)]
 mod tests;
+
+pub use template::{Scale, Template};
 
 use std::time::Duration;
 

@@ -1,16 +1,23 @@
-//! The result of a run: JSON for programs, Markdown and CSV tables for people.
+//! The result of a run: JSON for programs; tables and a page with figures for people.
 //!
 //! The JSON document is [`RunResult`]. The names of its fields carry their units; a value that was not measured is
 //! `null` or absent, never zero. Its `format` and `version` come first; a reader refuses versions that it does not
 //! know.
 
+mod against;
+mod curves;
+mod documents;
 mod hops;
+mod page;
+mod plots;
 mod rows;
 mod table;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 
 pub use hops::WorkloadHops;
+pub use telemetry::{Telemetry, TelemetryError};
 
 use std::collections::BTreeMap;
 
@@ -242,7 +249,7 @@ impl RunResult {
     }
 
     /// The rows of one group on one cluster, by iteration.
-    fn rows_of<'a>(&'a self, cluster: &'a str, workload: &'a str, group: &'a str) -> BTreeMap<u32, &'a Row> {
+    fn rows_of(&self, cluster: &str, workload: &str, group: &str) -> BTreeMap<u32, &Row> {
         let matching = |row: &&Row| row.cluster == cluster && row.workload == workload && row.group == group;
         self.rows.iter().filter(matching).map(|row| (row.iteration, row)).collect()
     }

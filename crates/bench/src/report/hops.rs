@@ -1,9 +1,10 @@
 //! Breakdown of the time of a run's operations.
 
+use ::report::Block;
+
 use super::RunResult;
 use crate::hops::{Breakdown, OpHops};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
 
 /// Hops of one workload on one cluster in one iteration, from the histories that the OSDs kept at its end: a sample of
 /// its last half minute. Ceph keeps its slowest operations only, which are no sample.
@@ -34,9 +35,9 @@ impl WorkloadHops {
 }
 
 impl RunResult {
-    /// One sentence per workload, cluster and kind of operation, on the last iteration.
-    pub(super) fn hops_section(&self) -> String {
-        let mut out = String::new();
+    /// One sentence per workload, cluster and kind of operation, on the last iteration, below a line that says so.
+    pub(super) fn hops_blocks(&self) -> Vec<Block> {
+        let mut lines = Vec::new();
         for hops in &self.hops {
             let later = |other: &WorkloadHops| {
                 (&other.cluster, &other.workload) == (&hops.cluster, &hops.workload) && other.iteration > hops.iteration
@@ -47,17 +48,17 @@ impl RunResult {
             for (kind, breakdown) in [("writes", &hops.writes), ("reads", &hops.reads)] {
                 let Some(breakdown) = breakdown else { continue };
                 let Some(verdict) = breakdown.verdict() else { continue };
-                if out.is_empty() {
-                    out.push_str("\nOn the OSDs (a sample of the last iteration):\n\n");
-                }
                 let (workload, cluster, ops, median) =
                     (&hops.workload, &hops.cluster, breakdown.ops, breakdown.median_us);
                 let outside = self.outside(hops, median);
-                writeln!(out, "- {workload}, {cluster}, {kind}: median {median} us of {ops}; {verdict}{outside}.")
-                    .expect("writing to a string");
+                let line = format!("{workload}, {cluster}, {kind}: median {median} us of {ops}; {verdict}{outside}.");
+                lines.push(line);
             }
         }
-        out
+        if lines.is_empty() {
+            return Vec::new();
+        }
+        vec![Block::Prose("On the OSDs (a sample of the last iteration):".into()), Block::List(lines)]
     }
 
     /// The time that clients saw beyond an OSD's median, if all their operations were of one kind.
@@ -83,7 +84,7 @@ mod tests {
         let mut result = result();
         // The rows of clients are not needed here.
         result.rows.clear();
-        assert_eq!(result.hops_section(), "");
+        assert_eq!(result.hops_blocks(), []);
         let op = |flush_us: u64| OpHops {
             write: true,
             sampled: true,

@@ -1,6 +1,9 @@
 //! One table with a line per workload: two clusters side by side.
 
-use super::table::{markdown_head, markdown_row, number, verdict};
+use ::report::number::significant as number;
+use ::report::{Cell, Column, Table};
+
+use super::table::verdict;
 use super::{End, Figure, Row, RunResult};
 use crate::interval::MedianInterval;
 use std::fmt::Write;
@@ -52,7 +55,7 @@ impl RunResult {
             format!("drive's ceiling, %: {both}"),
             format!("short: {both}"),
         ];
-        markdown_head(&mut out, &heads.each_ref().map(String::as_str));
+        let mut table = Table::new("rows", "", heads.map(Column::text).into());
         let compared = self.comparisons();
         for (workload, group) in self.groups() {
             let of_plan = self.plan.workloads.iter().find(|one| one.name == workload);
@@ -89,9 +92,8 @@ impl RunResult {
                 Some(Err(why)) => (ABSENT.into(), why.to_string()),
                 None => (ABSENT.into(), ABSENT.into()),
             };
-            markdown_row(
-                &mut out,
-                &[
+            table.push(
+                [
                     name,
                     unit.into(),
                     side(&|one| one.range(&|row| figure.of(row), factor)),
@@ -105,10 +107,12 @@ impl RunResult {
                     side(&|one| one.figure("cache_hit_percent", 1.0)),
                     side(&|one| one.drive_share()),
                     side(&|one| one.short()),
-                ],
+                ]
+                .map(Cell::Text)
+                .into(),
             );
         }
-        out
+        out + &table.to_markdown()
     }
 
     /// Number of the machine's processors, and of the load generator's threads, for [`crate::ceiling`].

@@ -2,27 +2,43 @@
 
 use std::fmt::Write;
 
+use ::report::table::csv_field;
+use ::report::{Block, Cell, Column, Page, Table, Tone};
+
 use super::{End, Figure, RunResult};
 use crate::compare::Verdict;
 use crate::interval::MedianInterval;
 
-/// Text in place of a value that was not measured.
-const ABSENT: &str = "not available";
+const MIB: f64 = 1.0 / 1048576.0;
 
-/// A number with four significant digits.
-pub(super) fn number(value: f64) -> String {
-    let digits = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
-    let decimals = usize::try_from(3 - digits).unwrap_or(0).min(6);
-    format!("{value:.decimals$}")
-}
+/// Cost of a workload for the machine: heading, unit, name of the figure, factor.
+const COSTS: [(&str, &str, &str, f64); 16] = [
+    ("server cores", "", "server_cores", 1.0),
+    ("server memory", "MiB", "server_memory_peak_bytes", MIB),
+    ("server switches/op", "", "server_context_switches_per_operation", 1.0),
+    ("client CPU", "us/op", "client_cpu_us_per_operation", 1.0),
+    ("client net in", "MB/s", "client_network_in_bytes_per_s", 1e-6),
+    ("client net out", "MB/s", "client_network_out_bytes_per_s", 1e-6),
+    ("storage net in", "MB/s", "storage_network_in_bytes_per_s", 1e-6),
+    ("drive read", "MB/s", "drive_read_bytes_per_s", 1e-6),
+    ("drive write", "MB/s", "drive_written_bytes_per_s", 1e-6),
+    ("drive writes/s", "", "drive_writes_per_s", 1.0),
+    ("flushes/s", "", "drive_flushes_per_s", 1.0),
+    ("write amplification", "", "write_amplification", 1.0),
+    ("cache hits", "%", "cache_hit_percent", 1.0),
+    ("cache", "MiB", "cache_bytes", MIB),
+    ("onode hits", "%", "onode_cache_hit_percent", 1.0),
+    ("power", "W", "power_w", 1.0),
+];
 
-fn median(interval: &Option<MedianInterval>) -> String {
+/// A median, with its interval if there were several values.
+pub(super) fn median(interval: Option<MedianInterval>, factor: f64) -> Cell {
     match interval {
-        None => ABSENT.into(),
-        Some(i) => match i.spread_percent() {
-            Some(spread) if i.count > 1 => format!("{} ±{spread:.1} %", number(i.median)),
-            _ => number(i.median),
-        },
+        None => Cell::Absent,
+        Some(i) if i.count > 1 => {
+            Cell::Spread { median: i.median * factor, low: i.low * factor, high: i.high * factor }
+        }
+        Some(i) => Cell::number(Some(i.median * factor)),
     }
 }
 
@@ -35,110 +51,141 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-pub(super) fn markdown_row(out: &mut String, cells: &[String]) {
-    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
-    writeln!(out, "| {} |", cells.join(" | ")).expect("writing to a string");
+/// The verdict with the kind of news that it is for the first of the two.
+pub(super) fn verdict_cell(given: Verdict) -> Cell {
+    let tone = match given {
+        Verdict::Faster => Tone::Good,
+        Verdict::Slower => Tone::Bad,
+        Verdict::NoDifferenceShown | Verdict::TooFewIterations => Tone::Neutral,
+    };
+    Cell::Verdict { tone, words: verdict(given).into() }
 }
 
-pub(super) fn markdown_head(out: &mut String, cells: &[&str]) {
-    markdown_row(out, &cells.iter().map(ToString::to_string).collect::<Vec<_>>());
-    writeln!(out, "|{}", "---|".repeat(cells.len())).expect("writing to a string");
-}
-
-/// Quotes a field of CSV (RFC 4180). Only the names in a plan could look like a formula to a spreadsheet, and these
-/// begin with no such character except a minus sign.
-fn csv_field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+/// Columns that name a row.
+pub(super) fn names() -> Vec<Column> {
+    ["workload", "group", "cluster"].map(Column::text).into()
 }
 
 impl RunResult {
-    /// Two tables: medians over the iterations, and the first cluster against the others, losing rows included.
+    /// Medians over the iterations, costs, bottlenecks and the first cluster against the others, losing rows included.
     pub fn to_markdown(&self) -> String {
-        let mut out = format!("# {}\n\n", self.plan.name);
-        match &self.end {
-            End::Complete => {}
-            End::Interrupted => out.push_str("**Interrupted**: what follows was measured before.\n\n"),
-            End::Failed(why) => {
-                writeln!(out, "**Failed**: {why}. What follows was measured before.\n").expect("writing to a string");
-            }
-        }
-        out.push_str("Medians over the iterations; ± is half the confidence interval's width.\n\n");
-        markdown_head(
-            &mut out,
-            &[
-                "workload",
-                "group",
-                "cluster",
-                "iterations",
-                "operations/s",
-                "MB/s",
-                "mean us",
-                "p50 us",
-                "p99 us",
-                "p99.9 us",
-                "server CPU us/op",
-                "machine CPU us/op",
-                "errors",
-                "wrong reads",
-            ],
+        self.tables_page().to_markdown()
+    }
+
+    /// The tables without figures and configuration.
+    pub fn tables_page(&self) -> Page {
+        let mut page = Page::new(&self.plan.name);
+        page.opening.extend(self.end_warning());
+        page.opening
+            .push(Block::Prose("Medians over the iterations; ± is half the confidence interval's width.".into()));
+        let mut summary = self.summary_table();
+        // The paragraph above says it.
+        summary.caption.clear();
+        page.opening.push(summary.into());
+        page.opening.extend(self.tool_notes().into_iter().map(Block::Prose));
+        page.opening.extend([self.costs_table(), self.limits_table()].into_iter().flatten().map(Block::Table));
+        page.opening.extend(self.hops_blocks());
+        page.opening.extend(
+            self.examples().into_iter().map(|(cluster, example)| Block::Prose(format!("{cluster}: {example}"))),
         );
+        page.opening.extend(self.comparison_table().map(Block::Table));
+        page
+    }
+
+    /// Warns of a run that is not complete.
+    pub(super) fn end_warning(&self) -> Option<Block> {
+        match &self.end {
+            End::Complete => None,
+            End::Interrupted => Some(Block::warning("Interrupted", "what follows was measured before.")),
+            End::Failed(why) => Some(Block::warning("Failed", format!("{why}. What follows was measured before."))),
+        }
+    }
+
+    /// Medians over the iterations.
+    pub(super) fn summary_table(&self) -> Table {
+        let mut columns = names();
+        columns.push(Column::number("iterations", ""));
+        columns.extend(
+            [
+                ("operations/s", ""),
+                ("", "MB/s"),
+                ("mean", "us"),
+                ("p50", "us"),
+                ("p99", "us"),
+                ("p99.9", "us"),
+                ("server CPU", "us/op"),
+                ("machine CPU", "us/op"),
+                ("errors", ""),
+                ("wrong reads", ""),
+            ]
+            .map(|(heading, unit)| Column::number(heading, unit)),
+        );
+        let caption = "Medians over the iterations; ± is half the confidence interval's width.";
+        let mut table = Table::new("results", caption, columns);
         for summary in self.summaries() {
-            let mut cells = vec![summary.workload, summary.group, summary.cluster, summary.iterations.to_string()];
-            for (figure, interval) in Figure::ALL.into_iter().zip(&summary.figures) {
-                let scale = if figure == Figure::BytesPerS { 1e-6 } else { 1.0 };
-                let scaled = interval.map(|i| MedianInterval {
-                    median: i.median * scale,
-                    low: i.low * scale,
-                    high: i.high * scale,
-                    ..i
-                });
-                cells.push(median(&scaled));
-            }
-            cells.extend([summary.errors.to_string(), summary.mismatches.to_string()]);
-            markdown_row(&mut out, &cells);
+            let mut cells: Vec<Cell> = [summary.workload, summary.group, summary.cluster].map(Cell::Text).into();
+            cells.push(Cell::Count(u64::from(summary.iterations)));
+            cells.extend(Figure::ALL.into_iter().zip(&summary.figures).map(|(figure, interval)| {
+                let factor = if figure == Figure::BytesPerS { 1e-6 } else { 1.0 };
+                median(*interval, factor)
+            }));
+            cells.extend([summary.errors, summary.mismatches].map(Cell::Count));
+            table.push(cells);
         }
-        for workload in self.plan.workloads.iter().filter(|workload| !workload.tool.is_own()) {
-            let (name, tool) = (&workload.name, workload.tool.name());
-            writeln!(out, "\n{name}: the load is that of {tool}; what it read was not compared with what was written.")
-                .expect("writing to a string");
-        }
-        out.push_str(&self.costs());
-        out.push_str(&self.limits());
-        out.push_str(&self.hops_section());
-        for (cluster, example) in self.examples() {
-            writeln!(out, "\n{cluster}: {example}").expect("writing to a string");
-        }
+        table
+    }
+
+    /// A sentence for each workload whose load is not that of our client.
+    pub(super) fn tool_notes(&self) -> Vec<String> {
+        let others = self.plan.workloads.iter().filter(|workload| !workload.tool.is_own());
+        let sentence = |name: &str, tool: &str| {
+            format!("{name}: the load is that of {tool}; what it read was not compared with what was written.")
+        };
+        others.map(|workload| sentence(&workload.name, workload.tool.name())).collect()
+    }
+
+    /// Ratios of the first cluster and the others. `None` if there is no other.
+    pub(super) fn comparison_table(&self) -> Option<Table> {
         let comparisons = self.comparisons();
         if comparisons.is_empty() {
-            return out;
+            return None;
         }
-        out.push_str("\nRatios of paired iterations, first / second.\n\n");
-        markdown_head(
-            &mut out,
-            &["workload", "group", "figure", "first", "second", "ratio", "interval", "confidence", "first is"],
-        );
+        let columns = vec![
+            Column::text("workload"),
+            Column::text("group"),
+            Column::text("figure"),
+            Column::text("first"),
+            Column::text("second"),
+            Column::number("ratio", ""),
+            Column::number("interval", ""),
+            Column::number("confidence", ""),
+            Column::text("first is"),
+        ];
+        let mut table = Table::new("comparison", "Ratios of paired iterations, first / second.", columns);
         for row in comparisons {
-            let mut cells = vec![row.workload, row.group, row.figure.name().into(), row.first, row.second];
+            let mut cells: Vec<Cell> =
+                [row.workload, row.group, row.figure.name().into(), row.first, row.second].map(Cell::Text).into();
             match row.comparison {
                 Ok(comparison) => {
                     let ratio = comparison.ratio;
                     cells.extend([
-                        number(ratio.median),
-                        format!("{} to {}", number(ratio.low), number(ratio.high)),
-                        format!("{:.1} %", ratio.confidence * 100.0),
-                        verdict(comparison.verdict).into(),
+                        Cell::Number(ratio.median),
+                        Cell::Range { low: ratio.low, high: ratio.high },
+                        Cell::Percent(ratio.confidence * 100.0),
+                        verdict_cell(comparison.verdict),
                     ]);
                 }
-                Err(why) => cells.extend([ABSENT.into(), ABSENT.into(), ABSENT.into(), why.to_string()]),
+                Err(why) => cells.extend([Cell::Absent, Cell::Absent, Cell::Absent, Cell::Text(why.to_string())]),
             }
-            markdown_row(&mut out, &cells);
+            table.push(cells);
         }
-        out
+        Some(table)
     }
 
     /// Bottlenecks of the rows, if the machine's processors are known.
-    fn limits(&self) -> String {
-        let mut out = String::new();
+    pub(super) fn limits_table(&self) -> Option<Table> {
+        let columns = [names(), vec![Column::text("bottleneck")]].concat();
+        let mut table = Table::new("bottlenecks", "What was short, with the share of each that was in use.", columns);
         for (workload, group) in self.groups() {
             let Some((processors, threads)) = self.processors(workload) else { continue };
             for cluster in &self.plan.clusters {
@@ -148,67 +195,45 @@ impl RunResult {
                 let ceilings = self.ceilings.unwrap_or_default();
                 let bottleneck = ceilings.bottleneck(&row.figures, processors, threads);
                 let Some(bottleneck) = bottleneck else { continue };
-                if out.is_empty() {
-                    out.push_str("\nWhat was short, with the share of each that was in use.\n\n");
-                    markdown_head(&mut out, &["workload", "group", "cluster", "bottleneck"]);
-                }
-                markdown_row(&mut out, &[workload, group, &cluster.name, &bottleneck.to_string()].map(str::to_owned));
+                table.push([workload, group, &cluster.name, &bottleneck.to_string()].map(Cell::text).into());
             }
         }
-        out
+        (!table.is_empty()).then_some(table)
     }
 
-    /// Cost for the machine: medians of further figures. Empty if no row has any.
-    fn costs(&self) -> String {
-        const MIB: f64 = 1.0 / 1048576.0;
-        // Columns: heading, name of the figure, factor.
-        let columns = [
-            ("server cores", "server_cores", 1.0),
-            ("server memory MiB", "server_memory_peak_bytes", MIB),
-            ("server switches/op", "server_context_switches_per_operation", 1.0),
-            ("client CPU us/op", "client_cpu_us_per_operation", 1.0),
-            ("client net in MB/s", "client_network_in_bytes_per_s", 1e-6),
-            ("client net out MB/s", "client_network_out_bytes_per_s", 1e-6),
-            ("storage net in MB/s", "storage_network_in_bytes_per_s", 1e-6),
-            ("drive read MB/s", "drive_read_bytes_per_s", 1e-6),
-            ("drive write MB/s", "drive_written_bytes_per_s", 1e-6),
-            ("drive writes/s", "drive_writes_per_s", 1.0),
-            ("flushes/s", "drive_flushes_per_s", 1.0),
-            ("write amplification", "write_amplification", 1.0),
-            ("cache hits %", "cache_hit_percent", 1.0),
-            ("cache MiB", "cache_bytes", MIB),
-            ("onode hits %", "onode_cache_hit_percent", 1.0),
-            ("power W", "power_w", 1.0),
-        ];
-        let mut out = String::new();
+    /// Cost for the machine: medians of further figures. `None` if no row has any.
+    pub(super) fn costs_table(&self) -> Option<Table> {
+        let columns = [names(), COSTS.map(|(heading, unit, ..)| Column::number(heading, unit)).into()].concat();
+        let caption = "What it cost, all groups of a workload together. Peaks of memory are summed over daemons.";
+        let mut table = Table::new("costs", caption, columns);
         for summary in self.summaries() {
-            let rows = self.rows_of(&summary.cluster, &summary.workload, &summary.group);
-            let known = || rows.values().filter(|row| !row.figures.is_empty());
-            if known().next().is_none() {
+            let has_figures = self
+                .rows_of(&summary.cluster, &summary.workload, &summary.group)
+                .values()
+                .any(|row| !row.figures.is_empty());
+            if !has_figures {
                 continue;
             }
-            if out.is_empty() {
-                out.push_str(
-                    "\nWhat it cost, all groups of a workload together. Peaks of memory are summed over daemons.\n\n",
-                );
-                let heads: Vec<&str> =
-                    ["workload", "group", "cluster"].into_iter().chain(columns.map(|c| c.0)).collect();
-                markdown_head(&mut out, &heads);
-            }
-            let mut cells = vec![summary.workload.clone(), summary.group.clone(), summary.cluster.clone()];
-            for (_, name, factor) in columns {
-                let values: Option<Vec<f64>> =
-                    known().map(|row| row.figures.get(name).copied().flatten().map(|value| value * factor)).collect();
-                let interval = values.and_then(|values| MedianInterval::of(&values, self.plan.confidence));
-                cells.push(interval.map_or(ABSENT.into(), |interval| number(interval.median)));
-            }
-            markdown_row(&mut out, &cells);
+            let (workload, group, cluster) = (&summary.workload, &summary.group, &summary.cluster);
+            let mut cells: Vec<Cell> = [workload, group, cluster].map(Cell::text).into();
+            cells.extend(COSTS.map(|(_, _, name, factor)| {
+                Cell::number(self.median_figure(cluster, workload, group, name).map(|value| value * factor))
+            }));
+            table.push(cells);
         }
-        out
+        (!table.is_empty()).then_some(table)
+    }
+
+    /// Median over the iterations of one of [`super::Row::figures`]. `None` if an iteration that has figures lacks it.
+    pub(super) fn median_figure(&self, cluster: &str, workload: &str, group: &str, name: &str) -> Option<f64> {
+        let rows = self.rows_of(cluster, workload, group);
+        let known = rows.values().filter(|row| !row.figures.is_empty());
+        let values: Option<Vec<f64>> = known.map(|row| row.figures.get(name).copied().flatten()).collect();
+        MedianInterval::of(&values?, self.plan.confidence).map(|interval| interval.median)
     }
 
     /// One sentence per cluster on its first error and one on its first wrong read.
-    fn examples(&self) -> Vec<(&str, String)> {
+    pub(super) fn examples(&self) -> Vec<(&str, String)> {
         let mut found = Vec::new();
         for cluster in &self.plan.clusters {
             let rows = || self.rows.iter().filter(|row| row.cluster == cluster.name);

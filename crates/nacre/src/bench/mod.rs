@@ -1,17 +1,19 @@
 //! `nacre bench`: measures clusters and compares them.
 //!
-//! [`plan_maker`] makes plans from flags, [`watcher`] shows how a run goes, [`agent`] serves other machines' runs;
-//! crate `load` does the work. [`client_cost`] compares client libraries, [`sections`] puts tables into documents.
+//! [`plan_maker`] makes plans from flags, [`plan_files`] reads them, [`watcher`] shows how a run goes, [`agent`] serves
+//! other machines' runs; crate `load` does the work. [`run_report`] shows finished runs, [`client_cost`] compares client
+//! libraries, [`sections`] puts tables into documents.
 
 mod agent;
 mod client_cost;
+mod plan_files;
 mod plan_maker;
+pub mod run_report;
 mod sections;
 mod watcher;
 
-use crate::cli::bench::{Bench, BenchReport, BenchRun};
+use crate::cli::bench::{Bench, BenchRun};
 use anyhow::{Context, Result, bail};
-use bench::plan::Plan;
 use bench::report::{End, RunResult};
 use load::Options;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,7 @@ pub fn run(command: Bench) -> Result<u8> {
     match command {
         Bench::Run(options) => measure(&options, 1),
         Bench::Compare(options) => measure(&options, 2),
-        Bench::Report(options) => report(&options),
+        Bench::Report(options) => run_report::run(&options),
         Bench::ClientCost(options) => client_cost::run(&options),
         Bench::Agent(options) => agent::run(options),
     }
@@ -71,6 +73,7 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
             false => print!("{}", result.to_markdown()),
         }
         if folder.is_dir() {
+            run_report::write_beside(&folder, &result)?;
             eprintln!("everything about this run is in {}", folder.display());
         }
         Ok(status(&result))
@@ -125,31 +128,6 @@ fn default_folder(name: &str) -> PathBuf {
     let plain: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
     Path::new("nacre-bench").join(format!("{plain}-{time}"))
-}
-
-fn report(options: &BenchReport) -> Result<u8> {
-    let path = if options.path.is_dir() { options.path.join("result.json") } else { options.path.clone() };
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let result = RunResult::from_json(&text).with_context(|| format!("{} is no result of a run", path.display()))?;
-    let text = match (options.csv, options.rows) {
-        (true, _) => result.to_csv(),
-        (_, true) => result.to_rows_markdown(),
-        _ => result.to_markdown(),
-    };
-    sections::put(&options.document, &text)?;
-    Ok(0)
-}
-
-/// Reads a plan. Paths of configurations in it count from its own folder.
-fn read_plan(path: &Path) -> Result<Plan> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the plan {}", path.display()))?;
-    let mut plan = Plan::from_json(&text).with_context(|| format!("the plan {} cannot be run", path.display()))?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    for cluster in &mut plan.clusters {
-        let found = std::path::absolute(folder.join(&cluster.configuration))?;
-        cluster.configuration = found.display().to_string();
-    }
-    Ok(plan)
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! Plans from flags.
 
+use super::plan_files::{self, PlanFile};
 use crate::cli;
-use crate::cli::bench::{BenchRun, ClusterAt, Load as Flags, Mode, Times};
+use crate::cli::bench::{BenchRun, ClusterAt, Load as Flags, Mode, PlanScale, Times};
 use crate::layout::Layout;
 use crate::state_file;
 use anyhow::{Context, Result, bail};
-use bench::plan::{Cluster, Group, Load, Operations, PLAN_VERSION, Plan, Pool, Redundancy, Spacing, Stop, Workload};
+use bench::plan::{
+    Cluster, Group, Load, Operations, PLAN_VERSION, Plan, Pool, Redundancy, Scale, Spacing, Stop, Workload,
+};
 use std::path::{Path, PathBuf};
 
 const OBJECT_BYTES: u64 = 4 << 20;
@@ -28,10 +31,20 @@ pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
     }
     let plan = match &options.plan {
         Some(path) => {
-            let mut plan = super::read_plan(path)?;
-            if !clusters.is_empty() {
-                plan.clusters = clusters;
-            }
+            let mut plan = match plan_files::read(path)? {
+                PlanFile::Plan(plan) if clusters.is_empty() => *plan,
+                PlanFile::Plan(plan) => Plan { clusters, ..*plan },
+                PlanFile::Template(template) => {
+                    if clusters.is_empty() {
+                        clusters.push(cluster("cluster", &configuration_of(None)?).await?);
+                    }
+                    let scale = match options.scale {
+                        PlanScale::Full => Scale::Full,
+                        PlanScale::Laptop => Scale::Laptop,
+                    };
+                    template.plan(scale, clusters).context("this cannot be run")?
+                }
+            };
             adapt(&mut plan, &options.times, &options.only)?;
             plan
         }

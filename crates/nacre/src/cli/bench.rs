@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bench::plan::{Operations, Redundancy};
 use bench::tool::Tool;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::byte_size::ByteSize;
 
@@ -26,13 +26,17 @@ pub enum Bench {
 
 #[derive(Args, Debug)]
 pub struct BenchRun {
-    /// A plan in JSON. Without one, the flags under "Load" make one.
+    /// A plan in JSON or TOML, or the name of a shipped one: micron-7450-ec, micron-7300-block, micron-6500-qlc,
+    /// dell-dss7000, intel-afa. Without one, the flags under "Load" make one.
     #[arg(value_name = "PLAN", conflicts_with = "Load")]
     pub plan: Option<PathBuf>,
     /// A cluster and its name in results; PATH is a ceph.conf, of Nacre or of Ceph, or a folder with one. Goes before
     /// the plan's clusters. [default: the cluster in ./nacre-data]
     #[arg(long, value_name = "NAME=PATH", value_parser = parse_cluster)]
     pub cluster: Vec<ClusterAt>,
+    /// Size of a plan of sweeps, as the shipped ones are: that of the document, or one for a machine in minutes.
+    #[arg(long, value_enum, default_value_t = PlanScale::Full, requires = "plan")]
+    pub scale: PlanScale,
     #[command(flatten)]
     pub load: Load,
     #[command(flatten)]
@@ -62,6 +66,13 @@ pub struct BenchRun {
     /// Print the plan and end; nothing is contacted or measured.
     #[arg(long)]
     pub print_plan: bool,
+}
+
+/// A value of `--scale`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PlanScale {
+    Full,
+    Laptop,
 }
 
 /// How long and how often; with a plan, instead of what it says.
@@ -155,6 +166,16 @@ pub struct BenchAgent {
 pub struct BenchReport {
     /// A run's folder, or its result.json.
     pub path: PathBuf,
+    /// Write the whole report, with figures, operating points and configuration, as one HTML file that needs nothing
+    /// else; a file that is there is replaced.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["csv", "rows", "into", "text"])]
+    pub html: Option<PathBuf>,
+    /// Print the whole report as text for a terminal.
+    #[arg(long, conflicts_with_all = ["csv", "rows", "into"])]
+    pub text: bool,
+    /// Set another run's folder or result.json beside this one: ratios, intervals and verdicts.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["csv", "rows"])]
+    pub against: Option<PathBuf>,
     /// One line per measurement, for spreadsheets.
     #[arg(long, conflicts_with = "rows")]
     pub csv: bool,

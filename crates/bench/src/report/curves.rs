@@ -1,0 +1,267 @@
+//! Sweeps of load in a result, and the operating points on them.
+
+use ::report::{Axis, Block, Cell, Column, Figure as Plotted, Mark, Plot, Scale, Series, Table};
+
+use super::{Figure, RunResult, Summary};
+use crate::operating::{LoadPoint, OperatingPoint, OperatingRules, high_water, most_load_within, operating_point};
+use crate::plan::{Group, Load, Workload};
+
+/// Loads that make a curve.
+const POINTS_MIN: usize = 3;
+/// Size of operations from which throughput is given in bytes.
+pub(super) const LARGE_BYTES: u64 = 64 << 10;
+/// Busy shares of processors up to which the block documents let a cluster be used.
+const CPU_PERCENT_MAX: [f64; 2] = [80.0, 85.0];
+/// Growth of throughput that makes a step of more load worth it.
+const HIGH_WATER_PERCENT: f64 = 5.0;
+/// Largest p99 that is still good, in multiples of the smallest of the curve.
+const P99_OF_LIGHTEST: f64 = 3.0;
+
+/// Workloads of one cluster that differ in load only.
+#[derive(Clone, Debug)]
+pub(super) struct Curve {
+    /// Words that the workloads share.
+    pub(super) family: String,
+    pub(super) cluster: String,
+    /// Throughput is in MB/s instead of operations per second.
+    pub(super) large: bool,
+    /// Names of workloads, by the order of `points`.
+    pub(super) workloads: Vec<String>,
+    pub(super) points: Vec<LoadPoint>,
+}
+
+/// Describes everything about a group but its load, and but the number of objects that goes with the load.
+fn family(workload: &Workload, group: &Group) -> String {
+    let kib = |bytes: u64| {
+        if bytes.is_multiple_of(1 << 20) { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
+    };
+    let operations = [
+        (group.operations.sequential_write, "sequential write"),
+        (group.operations.random_write, "random write"),
+        (group.operations.sequential_read, "sequential read"),
+        (group.operations.random_read, "random read"),
+    ];
+    let parts: Vec<String> = operations
+        .iter()
+        .filter(|(percent, _)| *percent > 0)
+        .map(|(percent, name)| if *percent == 100 { (*name).to_owned() } else { format!("{percent} % {name}") })
+        .collect();
+    let mut words = format!("{} {}", kib(group.io_bytes()), parts.join(" + "));
+    if group.io_bytes() != group.object_bytes {
+        words += &format!(" in {}", kib(group.object_bytes));
+    }
+    words += &format!(", pool {}", workload.pool);
+    if !workload.tool.is_nacre() {
+        words += &format!(", by {}", workload.tool.name());
+    }
+    if workload.groups.len() > 1 && !are_alike(workload) {
+        words += &format!(", {} beside {} more", group.name, workload.groups.len() - 1);
+    }
+    if matches!(group.load, Load::Open { .. }) {
+        words += ", open loop";
+    }
+    words
+}
+
+/// True if all groups do the same, such as clients of an image each: then they are one load.
+fn are_alike(workload: &Workload) -> bool {
+    let first = workload.groups.first();
+    workload
+        .groups
+        .iter()
+        .all(|group| first.is_some_and(|first| Group { name: first.name.clone(), ..group.clone() } == *first))
+}
+
+impl RunResult {
+    /// Sweeps of at least three loads.
+    pub(super) fn curves(&self) -> Vec<Curve> {
+        let mut curves: Vec<Curve> = Vec::new();
+        for summary in self.summaries() {
+            let Some(workload) = self.plan.workloads.iter().find(|one| one.name == summary.workload) else { continue };
+            let Some(group) = workload.groups.iter().find(|one| one.name == summary.group) else { continue };
+            let large = group.io_bytes() >= LARGE_BYTES;
+            let Some(point) = self.load_point(&summary, large) else { continue };
+            let family = family(workload, group);
+            let same = |curve: &&mut Curve| curve.family == family && curve.cluster == summary.cluster;
+            let joined = curves.iter_mut().find(same).filter(|_| are_alike(workload)).and_then(|curve| {
+                let index = curve.workloads.iter().position(|name| *name == summary.workload)?;
+                Some(&mut curve.points[index])
+            });
+            if let Some(joined) = joined {
+                *joined = together(*joined, point);
+                continue;
+            }
+            let curve = match curves.iter_mut().find(same) {
+                Some(curve) => curve,
+                None => {
+                    let (cluster, workloads, points) = (summary.cluster.clone(), Vec::new(), Vec::new());
+                    curves.push(Curve { family, cluster, large, workloads, points });
+                    curves.last_mut().expect("just pushed")
+                }
+            };
+            curve.workloads.push(summary.workload.clone());
+            curve.points.push(point);
+        }
+        curves.retain(|curve| curve.points.len() >= POINTS_MIN);
+        curves
+    }
+
+    fn load_point(&self, summary: &Summary, large: bool) -> Option<LoadPoint> {
+        let median = |figure: Figure| {
+            let index = Figure::ALL.iter().position(|one| *one == figure)?;
+            summary.figures.get(index).copied().flatten().map(|interval| interval.median)
+        };
+        let throughput = match large {
+            true => median(Figure::BytesPerS)? / 1e6,
+            false => median(Figure::OperationsPerS)?,
+        };
+        let busy = ["machine_user_cores", "machine_system_cores", "machine_softirq_cores", "machine_steal_cores"];
+        let busy: Option<f64> = busy
+            .into_iter()
+            .map(|name| self.median_figure(&summary.cluster, &summary.workload, &summary.group, name))
+            .sum();
+        let processors = self.processors(&summary.workload).map(|(processors, _)| f64::from(processors));
+        Some(LoadPoint {
+            throughput,
+            mean_us: median(Figure::MeanUs)?,
+            p99_us: median(Figure::P99Us),
+            cpu_percent: busy.zip(processors).map(|(busy, processors)| busy / processors * 100.0),
+        })
+    }
+
+    /// Operating points as a table, and curves of latency over throughput. Empty if the run has no sweep.
+    pub(super) fn operating_blocks(&self, rules: &OperatingRules) -> Vec<Block> {
+        let curves = self.curves();
+        if curves.is_empty() {
+            return Vec::new();
+        }
+        let words = format!(
+            "Recommended: mean latency up to {:.0} ms, and less than {:.0} % of more load become latency. The other \
+             rules look for the most load at which p99 stays within {P99_OF_LIGHTEST:.0} times the \
+             smallest of the sweep, and at which the machine's processors are at most {:.0} or {:.0} % busy. Between measured loads \
+             the curve is interpolated.",
+            rules.mean_us_max / 1000.0,
+            rules.latency_part_max * 100.0,
+            CPU_PERCENT_MAX[0],
+            CPU_PERCENT_MAX[1]
+        );
+        let mut blocks = vec![Block::Prose(words), operating_table(&curves, rules).into()];
+        let mut families: Vec<&str> = Vec::new();
+        for curve in &curves {
+            if !families.contains(&curve.family.as_str()) {
+                families.push(&curve.family);
+            }
+        }
+        for family in families {
+            let members: Vec<&Curve> = curves.iter().filter(|curve| curve.family == family).collect();
+            blocks.push(latency_figure(family, &members, Some(rules)).into());
+            if members.iter().any(|curve| curve.points.iter().any(|point| point.p99_us.is_some())) {
+                blocks.push(latency_figure(family, &members, None).into());
+            }
+        }
+        blocks
+    }
+}
+
+/// Two groups as one load. Their p99 together is unknown, and at most the larger one.
+fn together(a: LoadPoint, b: LoadPoint) -> LoadPoint {
+    let throughput = a.throughput + b.throughput;
+    LoadPoint {
+        throughput,
+        mean_us: (a.mean_us * a.throughput + b.mean_us * b.throughput) / throughput,
+        p99_us: a.p99_us.zip(b.p99_us).map(|(a, b)| a.max(b)),
+        // Processors are those of the machine, for all groups.
+        cpu_percent: a.cpu_percent,
+    }
+}
+
+/// All rules on all curves.
+fn operating_table(curves: &[Curve], rules: &OperatingRules) -> Table {
+    let columns = vec![
+        Column::text("sweep"),
+        Column::text("cluster"),
+        Column::text("rule"),
+        Column::number("throughput", ""),
+        Column::text("unit"),
+        Column::number("mean", "ms"),
+        Column::text("nearest workload"),
+        Column::text("bound by"),
+    ];
+    let mut table = Table::new("operating-points", "Operating points.", columns);
+    for curve in curves {
+        let points = &curve.points;
+        let lightest = points.iter().filter_map(|point| point.p99_us).fold(f64::INFINITY, f64::min);
+        let mut found = vec![("recommended".to_owned(), operating_point(points, rules))];
+        if lightest.is_finite() {
+            let limit = lightest * P99_OF_LIGHTEST;
+            let point = most_load_within(points, |point| point.p99_us, limit);
+            found.push((format!("p99 up to {} ms", ::report::number::significant(limit / 1000.0)), point));
+        }
+        if points.iter().any(|point| point.cpu_percent.is_some()) {
+            for percent in CPU_PERCENT_MAX {
+                let point = most_load_within(points, |point| point.cpu_percent, percent);
+                found.push((format!("CPU up to {percent:.0} %"), point));
+            }
+        }
+        found.push((format!("high-water mark ({HIGH_WATER_PERCENT:.0} %)"), high_water(points, HIGH_WATER_PERCENT)));
+        for (rule, point) in found {
+            let mut cells: Vec<Cell> = vec![Cell::text(&curve.family), Cell::text(&curve.cluster), Cell::Text(rule)];
+            match point {
+                Some(OperatingPoint { throughput, mean_us, nearest, bound, .. }) => cells.extend([
+                    Cell::Number(throughput),
+                    Cell::text(unit(curve.large)),
+                    Cell::Number(mean_us / 1000.0),
+                    Cell::text(&curve.workloads[nearest]),
+                    Cell::text(bound.words()),
+                ]),
+                None => {
+                    cells.extend([Cell::Absent, Cell::text(unit(curve.large)), Cell::Absent]);
+                    cells.extend([Cell::text("-"), Cell::text("the lightest load exceeds it")]);
+                }
+            }
+            table.push(cells);
+        }
+    }
+    table
+}
+
+fn unit(large: bool) -> &'static str {
+    if large { "MB/s" } else { "operations/s" }
+}
+
+/// Mean latency with operating points, or p99 without `rules`, over throughput.
+fn latency_figure(family: &str, curves: &[&Curve], rules: Option<&OperatingRules>) -> Plotted {
+    let large = curves.iter().all(|curve| curve.large);
+    let series = curves.iter().map(|curve| {
+        let latency = |point: &LoadPoint| if rules.is_some() { Some(point.mean_us) } else { point.p99_us };
+        let mut points: Vec<&LoadPoint> = curve.points.iter().collect();
+        points.sort_by(|a, b| (a.throughput * a.mean_us).total_cmp(&(b.throughput * b.mean_us)));
+        let points = points.into_iter().filter_map(|point| Some((point.throughput, latency(point)? / 1000.0)));
+        let mut series = Series::new(&curve.cluster, points.collect());
+        if let Some(found) = rules.and_then(|rules| operating_point(&curve.points, rules)) {
+            let (throughput, ms) = (found.throughput, found.mean_us / 1000.0);
+            let number = ::report::number::significant;
+            let words = format!(
+                "operating point {} {} at {} ms ({}; nearest is {})",
+                number(throughput),
+                unit(curve.large),
+                number(ms),
+                found.bound.words(),
+                curve.workloads[found.nearest]
+            );
+            series.marks.push(Mark { x: throughput, y: ms, words });
+        }
+        series
+    });
+    let name = if rules.is_some() { "mean" } else { "p99" };
+    Plotted {
+        name: format!("{name}-latency"),
+        title: format!("{family}: {name} latency over throughput"),
+        caption: "Each point is a workload; along a line the load rises.".into(),
+        plot: Plot::Lines {
+            x: Axis::new("throughput", unit(large), Scale::Linear),
+            y: Axis::new(format!("{name} latency"), "ms", Scale::Log),
+            series: series.collect(),
+        },
+    }
+}

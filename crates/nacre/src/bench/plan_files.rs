@@ -1,0 +1,68 @@
+//! Plans in files, and those that are shipped.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use bench::plan::{Plan, Template};
+
+/// A plan as it was found.
+pub enum PlanFile {
+    Plan(Box<Plan>),
+    /// A plan of sweeps, which has no clusters and no scale yet.
+    Template(Box<Template>),
+}
+
+/// Reads the plan at `path`, or the shipped one of that name. Paths of configurations in a plan count from its own
+/// folder.
+pub fn read(path: &Path) -> Result<PlanFile> {
+    let shipped = path.to_str().and_then(Template::shipped);
+    if let Some(template) = shipped.filter(|_| !path.exists()) {
+        return Ok(PlanFile::Template(Box::new(template)));
+    }
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && path.extension().is_none() => {
+            let names = Template::names().collect::<Vec<_>>().join(", ");
+            bail!("there is no plan {}; shipped ones are {names}", path.display());
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot read the plan {}", path.display())),
+    };
+    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+    let wrong = || format!("the plan {} cannot be run", path.display());
+    if is_toml && text.lines().any(|line| line.trim() == "[[sweep]]") {
+        return Ok(PlanFile::Template(Box::new(Template::from_toml(&text).with_context(wrong)?)));
+    }
+    let plan = if is_toml { Plan::from_toml(&text) } else { Plan::from_json(&text) };
+    let mut plan = plan.with_context(wrong)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for cluster in &mut plan.clusters {
+        let found = std::path::absolute(folder.join(&cluster.configuration))?;
+        cluster.configuration = found.display().to_string();
+    }
+    Ok(PlanFile::Plan(Box::new(plan)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_found_by_name_and_by_file() {
+        assert!(matches!(read(Path::new("intel-afa")).unwrap(), PlanFile::Template(_)));
+        let error = read(Path::new("intel-afb")).err().unwrap().to_string();
+        assert!(error.contains("no plan intel-afb; shipped ones are micron-7450-ec,"), "{error}");
+        let folder = crate::scratch::Scratch::new();
+        let file = folder.path().join("p.toml");
+        std::fs::write(&file, include_str!("../../../../bench/plans/intel-afa.toml")).unwrap();
+        assert!(matches!(read(&file).unwrap(), PlanFile::Template(_)));
+        std::fs::write(&file, "version = 1\n[[sweep]]\n").unwrap();
+        let error = format!("{:#}", read(&file).err().unwrap());
+        assert!(error.contains("p.toml cannot be run") && error.contains("missing field"), "{error}");
+        let rows = include_str!("../../../../bench/plans/image-rows.json");
+        let json = folder.path().join("p.json");
+        std::fs::write(&json, rows).unwrap();
+        let PlanFile::Plan(plan) = read(&json).unwrap() else { panic!("no plan") };
+        let configuration = folder.path().join("nacre/ceph.conf");
+        assert_eq!(Path::new(&plan.clusters[0].configuration), configuration);
+    }
+}
