@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 
 import rados
 
@@ -97,4 +98,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    # The client opens the log file that the cluster tells it, where it runs.
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        main()

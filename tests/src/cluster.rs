@@ -39,9 +39,9 @@ enum Kind {
     Shards(u32),
     /// With so many monitors; what dies is started again.
     Monitors(u32),
-    /// With so many monitors, all prove by keys who they are; what dies is started again.
-    WithKeys(u32),
-    /// With one monitor and keys, and with encrypted connections; what dies is started again.
+    /// With so many monitors, and nobody proves anything; what dies is started again.
+    WithoutKeys(u32),
+    /// With one monitor, and with encrypted connections; what dies is started again.
     Secure,
     /// A real Ceph.
     Ceph,
@@ -156,12 +156,12 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Monitors(mons))
     }
 
-    /// As [`TestCluster::start_monitors`], where clients and daemons prove by keys who they are.
-    pub fn start_with_keys(name: &str, osds: u32, mons: u32) -> TestCluster {
-        TestCluster::begin(name, osds, Kind::WithKeys(mons))
+    /// As [`TestCluster::start_monitors`], where nobody proves who he is.
+    pub fn start_without_keys(name: &str, osds: u32, mons: u32) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::WithoutKeys(mons))
     }
 
-    /// As [`TestCluster::start_with_keys`], with one monitor, where all connections are encrypted.
+    /// As [`TestCluster::start_supervised`], where all connections are encrypted.
     pub fn start_secure(name: &str, osds: u32) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Secure)
     }
@@ -186,7 +186,7 @@ impl TestCluster {
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
         let (address, mons) = match self.kind {
             Kind::At { address, mons } => (address.to_string(), mons.to_string()),
-            Kind::Monitors(mons) | Kind::WithKeys(mons) => (String::new(), mons.to_string()),
+            Kind::Monitors(mons) | Kind::WithoutKeys(mons) => (String::new(), mons.to_string()),
             _ => (String::new(), String::new()),
         };
         let shards = match self.kind {
@@ -196,25 +196,29 @@ impl TestCluster {
             _ => std::env::var("NACRE_TEST_SHARDS").ok(),
         };
         let of_shards = shards.as_ref().map_or(Vec::new(), |shards| vec!["--shards", shards]);
-        // Any of the tests can be run where everybody proves who he is.
+        // Any of the tests can be run where nobody proves who he is, or where all connections are encrypted.
         let is_real = matches!(self.kind, Kind::Ceph | Kind::CephWithKeys | Kind::SharedCeph);
-        let with_keys: &[&str] = match std::env::var("NACRE_TEST_CEPHX") {
-            Ok(_) if !is_real && !matches!(self.kind, Kind::WithKeys(_) | Kind::Secure) => &["--cephx"],
-            _ => &[],
+        let auth: &[&str] = match std::env::var("NACRE_TEST_AUTH").as_deref() {
+            _ if is_real || self.conf().exists() || matches!(self.kind, Kind::Secure | Kind::WithoutKeys(_)) => &[],
+            Err(_) | Ok("cephx") => &[],
+            Ok("none") => &["--no-auth"],
+            Ok("secure") => &["--secure"],
+            Ok(other) => panic!("NACRE_TEST_AUTH is '{other}': none, cephx or secure"),
         };
         let (more, limit): (&[&str], _) = match self.kind {
             // Where monitors are not the subject one does, and leaves the processors to OSDs and clients.
             Kind::Plain | Kind::Small(_) => (&["--no-restart", "--mons", "1"], 90),
             Kind::Supervised | Kind::Shards(_) => (&["--mons", "1"], 90),
-            Kind::Monitors(_) => (&["--mons", &mons], 90),
-            Kind::WithKeys(_) => (&["--mons", &mons, "--cephx"], 90),
-            Kind::Secure => (&["--mons", "1", "--cephx", "--secure"], 90),
+            Kind::WithoutKeys(_) if !self.conf().exists() => (&["--mons", &mons, "--no-auth"], 90),
+            Kind::Monitors(_) | Kind::WithoutKeys(_) => (&["--mons", &mons], 90),
+            Kind::Secure => (&["--mons", "1", "--secure"], 90),
             Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
-            Kind::At { .. } => (&["--no-restart", "--mons", &mons, "--insecure", "--bind", &address], 90),
-            Kind::Ceph | Kind::SharedCeph => (&["--engine", "ceph"], 270),
-            Kind::CephWithKeys => (&["--engine", "ceph", "--cephx"], 270),
+            Kind::At { .. } => (&["--no-restart", "--mons", &mons, "--bind", &address], 90),
+            // Its answers are those that were recorded without keys.
+            Kind::Ceph | Kind::SharedCeph if !self.conf().exists() => (&["--engine", "ceph", "--no-auth"], 270),
+            Kind::Ceph | Kind::SharedCeph | Kind::CephWithKeys => (&["--engine", "ceph"], 270),
         };
-        self.nacre(&[&args, at_port, more, with_keys, &of_shards].concat(), Duration::from_secs(limit)).ok();
+        self.nacre(&[&args, at_port, more, auth, &of_shards].concat(), Duration::from_secs(limit)).ok();
     }
 
     /// Where the files for logs (`wal`) or `metadata` are, if they are not in the OSDs' own.

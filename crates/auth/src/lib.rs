@@ -11,7 +11,7 @@
 //! * [`caps`]: what capabilities let somebody do.
 //! * [`messenger`]: handshakes as `wire::msgr` carries them.
 //! * [`secure`]: records of connections in secure mode. [`signature`]: signatures of a handshake.
-//! * [`clock`]: clocks that differ.
+//! * [`clock`]: clocks that differ. [`failures`]: failed logins by machine.
 //!
 //! A driver carries a handshake so:
 //!
@@ -35,6 +35,7 @@ pub mod cephx;
 pub mod clock;
 mod crypto;
 mod entropy;
+pub mod failures;
 pub mod key;
 pub mod keyring;
 pub mod messenger;

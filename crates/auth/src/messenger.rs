@@ -62,6 +62,10 @@ pub fn answer(step: Step, policy: &ServerPolicy, peer: Option<IpAddr>) -> (AuthA
     match step {
         Step::More(payload) => (AuthAnswer::More(payload.into()), None),
         Step::Accepted(accepted) => (accept(*accepted), None),
+        Step::Refused(refusal @ Refusal::TooManyFailures) => {
+            let cause = Cause::Authentication(refusal.to_string());
+            (AuthAnswer::Fail { cause, again: true }, Some(refusal))
+        }
         Step::Refused(refusal) => {
             let methods = policy.methods(peer).into_iter().map(Method::number).collect();
             let modes = policy.modes.iter().map(|mode| mode.number()).collect();
@@ -142,7 +146,8 @@ impl Connector {
                 if self.is_monitor {
                     self.client.vouch_for_itself(to, now, entropy);
                 }
-                let method = self.client.method();
+                let at_monitor = to == EntityType::MON && !self.is_monitor;
+                let method = if at_monitor { self.client.method() } else { self.client.method_with_tickets() };
                 method.and_then(|method| self.begin(conn, to, method, entropy))
             }
             AuthStep::Challenge(payload) => self.challenged(conn, &payload, entropy),
@@ -225,6 +230,8 @@ impl Connector {
                 self.client.forget_ticket(to);
                 again = true;
             }
+            // The daemon lacks something for now: secrets, or a map.
+            Some(Attempt { method: Method::Cephx, .. }) if !is_monitor && errno == Some(Errno::EAGAIN) => again = true,
             _ if is_monitor => self.denied = errno.filter(|errno| *errno != Errno::EAGAIN),
             _ => {}
         }

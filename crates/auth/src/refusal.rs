@@ -66,6 +66,9 @@ pub enum Refusal {
     OtherChallenge,
     #[error(transparent)]
     ClockSkew(ClockSkew),
+    /// Nothing of it was looked at. The peer hears nothing, and may come again.
+    #[error("too many logins from its machine have failed; the next is looked at in a moment")]
+    TooManyFailures,
 }
 
 impl Refusal {
@@ -78,8 +81,40 @@ impl Refusal {
             | Refusal::OutOfTurn
             | Refusal::UnknownRequest(_)
             | Refusal::OldTicketUnasked => Errno::EINVAL,
-            Refusal::NoGlobalId | Refusal::NoSecrets(_) => Errno::EAGAIN,
+            Refusal::NoGlobalId | Refusal::NoSecrets(_) | Refusal::TooManyFailures => Errno::EAGAIN,
             _ => Errno::EACCES,
+        }
+    }
+
+    /// True if the peer has failed to prove who it is, or is nobody. Others ask for something that is not to be had.
+    pub fn is_failed_login(&self) -> bool {
+        match self {
+            Refusal::UnknownEntity(_)
+            | Refusal::WrongKey(_)
+            | Refusal::OldTicketMissing
+            | Refusal::OldTicketUnreadable(_)
+            | Refusal::OldTicketOfOther { .. }
+            | Refusal::TicketUnreadable
+            | Refusal::TicketOfOther { .. }
+            | Refusal::AuthorizerUnreadable
+            | Refusal::ChallengeUnanswered
+            | Refusal::OtherChallenge
+            | Refusal::Malformed(_)
+            | Refusal::Audience(_)
+            | Refusal::OutOfTurn
+            | Refusal::UnknownRequest(_)
+            | Refusal::OldTicketUnasked => true,
+            Refusal::Method(_)
+            | Refusal::Modes(_)
+            | Refusal::KeyKind { .. }
+            | Refusal::NoCaps(_)
+            | Refusal::NoGlobalId
+            | Refusal::NoSecrets(_)
+            | Refusal::OtherService { .. }
+            | Refusal::SecretNotAtHand { .. }
+            | Refusal::TicketExpired(_)
+            | Refusal::ClockSkew(_)
+            | Refusal::TooManyFailures => false,
         }
     }
 

@@ -221,13 +221,17 @@ fn list_locks(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Output, Sto
     }))
 }
 
-/// The lock's state, if it has this kind and tag and the caller holds it under `cookie`. EBUSY otherwise.
+/// The lock's state, if it has this kind and tag and the caller holds it under `cookie`. EBUSY otherwise; ENOENT if the
+/// object is absent.
 fn held(
     object: &mut dyn Object,
     (name, lock_kind): (&[u8], u8),
     (cookie, tag): (Bytes, Bytes),
 ) -> Result<(LockInfo, LockerId), Stop> {
     check_kind_and_name(lock_kind, name)?;
+    if object.stat()?.is_none() {
+        return Err(Errno::ENOENT.into());
+    }
     let info = load(object, name)?;
     let id = LockerId { name: object.caller().name, cookie };
     if info.kind == lock_kind && info.tag == tag && info.lockers.contains_key(&id) {
@@ -299,6 +303,28 @@ mod tests {
         assert_eq!(lock_as(&mut object, 3, kind::EXCLUSIVE, "t", 0), -16);
         assert_eq!(lock_as(&mut object, 3, kind::SHARED, "t", 3), -22);
         assert_eq!(lock_as(&mut object, 3, 9, "t", 0), -22);
+    }
+
+    #[test]
+    fn an_object_that_is_absent_has_no_lock_to_be_held() {
+        let mut object = TestObject::default();
+        let claim = |other: Option<&str>| {
+            encode(|w| {
+                w.versioned(1, 1, |w| {
+                    w.str("l");
+                    w.u8(kind::EXCLUSIVE);
+                    w.str("c");
+                    w.str("t");
+                    other.into_iter().for_each(|other| w.str(other));
+                })
+            })
+        };
+        assert_eq!(object.call("lock", "set_cookie", &claim(Some("d"))).0, -2);
+        assert_eq!(object.call("lock", "assert_locked", &claim(None)).0, -2);
+        object.exists = true;
+        assert_eq!(object.call("lock", "set_cookie", &claim(Some("d"))).0, -16);
+        assert_eq!(lock_as(&mut object, 0, kind::EXCLUSIVE, "t", 0), 0);
+        assert_eq!(object.call("lock", "set_cookie", &claim(Some("d"))).0, 0);
     }
 
     #[test]

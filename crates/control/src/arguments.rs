@@ -102,10 +102,16 @@ impl Arguments {
     }
 
     pub fn float(&self, name: &str) -> Option<f64> {
-        self.first(name).map(|value| match value {
+        self.floats(name).first().copied()
+    }
+
+    pub fn floats(&self, name: &str) -> Vec<f64> {
+        let values = self.values.get(name).map(Vec::as_slice).unwrap_or_default();
+        let number = |value: &Argument| match value {
             Argument::Float(n) => *n,
             other => panic!("argument '{name}' is {other:?}, not a number"),
-        })
+        };
+        values.iter().map(number).collect()
     }
 
     /// Returns a required number.

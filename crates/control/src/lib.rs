@@ -8,6 +8,7 @@
 //! * [`logs`]: levels of the log, by options.
 //! * [`counters`]: running counts.
 //! * [`Format`], [`xml`]: printing of answers.
+//! * [`version`]: names of this software.
 //! * [`AdminSocket`]: where a daemon takes commands from programs on its own machine.
 
 pub mod arguments;
@@ -20,6 +21,7 @@ mod settings;
 pub mod signature;
 mod socket;
 mod table;
+pub mod version;
 pub mod xml;
 
 pub use format::Format;

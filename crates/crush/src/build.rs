@@ -128,7 +128,8 @@ impl CrushMap {
         Ok(true)
     }
 
-    /// Moves an item and everything below it to `location`, with its present weight.
+    /// Moves an item and everything below it to `location`, with its present weight. In weight sets a device starts
+    /// with that weight.
     pub fn move_item(&mut self, name: &str, location: &Location) -> Result<(), BuildError> {
         let id = self.known(name)?;
         self.check_location(location)?;
@@ -141,7 +142,7 @@ impl CrushMap {
                 _ if id >= 0 => map.unlink_everywhere(id)?,
                 places => return Err(BuildError::Ambiguous { name: name.to_owned(), places: places.len() }),
             }
-            map.insert(id, weight, name, location, false)
+            map.insert(id, weight, name, location, id >= 0)
         })
     }
 

@@ -102,6 +102,10 @@ pub fn obstacle(volatile: &Volatile, misplaced_max: f64) -> Option<Obstacle> {
     }
 }
 
+/// Said where nothing is to be moved.
+pub const EVEN: &str =
+    "Unable to find further optimization, or pool(s) pg_num is decreasing, or distribution is already perfect";
+
 /// Outcome of the balancer's last look.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct BalancerOutcome {
@@ -114,8 +118,6 @@ pub struct BalancerOutcome {
 
 impl BalancerOutcome {
     pub(crate) fn looked(&mut self, now: Utime, obstacle: Option<String>, moved: usize) {
-        const EVEN: &str = "Unable to find further optimization, or pool(s) pg_num is decreasing, or distribution is \
-                            already perfect";
         let is_even = obstacle.is_none() && moved == 0;
         let result = match (obstacle, moved) {
             (Some(why), _) => why,

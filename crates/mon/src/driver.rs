@@ -26,13 +26,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, tcp};
 use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
-use types::{EntityName, Utime};
-use wire::msgr::{BreachesTold, ConnId, Messenger, Output, Policy, SessionId};
+use types::{EntityName, EntityType, Utime};
+use wire::msgr::{BreachesTold, ConnId, Messenger, Output, Peer, Policy, Reason, RefusalsTold, SessionId, limits};
 
 /// A peer for which more than this waits to be sent is dropped.
 pub const WRITE_QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Most connections; any beyond are closed at once.
 pub const CONNECTIONS_MAX: usize = 20_000;
+/// Clients that come to more connections than this are turned away: the rest is for other monitors and OSDs, and for
+/// those who have yet to say who they are.
+pub const CLIENTS_UP_TO: usize = CONNECTIONS_MAX - 3 * limits::HALF_OPEN_MAX;
+/// Pause between two lines that tell of clients that are turned away.
+const CROWD_TOLD_EVERY: Duration = Duration::from_secs(60);
 /// Events that may wait for the owner.
 const EVENTS_MAX: usize = 1024;
 /// Most that is read from a connection at once.
@@ -138,6 +143,8 @@ pub async fn run(
         next_conn: 2,
         dialling: BTreeSet::new(),
         breaches: BreachesTold::default(),
+        refusals: RefusalsTold::default(),
+        crowd_told_at: None,
         events_tx,
         actions: Vec::new(),
         removed: None,
@@ -183,6 +190,10 @@ struct Owner {
     dialling: BTreeSet<ConnId>,
     /// Peers' breaches of the protocol that the log tells of.
     breaches: BreachesTold,
+    /// Connections without a session that the log tells of.
+    refusals: RefusalsTold,
+    /// Time at which the log last told of clients that are turned away for want of room.
+    crowd_told_at: Option<Duration>,
     events_tx: mpsc::Sender<Event>,
     actions: Vec<Action>,
     /// Reason why this monitor is no member any more.
@@ -382,6 +393,9 @@ impl Owner {
             }
             Output::Opened { session, peer } => {
                 debug!(%peer.name, ?peer.addrs, "session opened");
+                if peer.name.kind == EntityType::CLIENT && self.connections.len() > CLIENTS_UP_TO {
+                    return self.crowded(role, session, &peer, at.since_start);
+                }
                 let input = match role {
                     Role::Monitor => Input::Opened { session, peer },
                     Role::Manager => Input::OpenedAtManager { session: at_monitor(role, session), peer },
@@ -400,7 +414,7 @@ impl Owner {
                 let session = at_monitor(role, session);
                 self.member.handle(at, Input::Closed { session }, &mut self.actions);
             }
-            Output::Refused { reason, .. } => info!("{reason}"),
+            Output::Refused { reason, .. } => self.turned_away(&reason, at.since_start),
             Output::Faulted { reason, .. } => info!("{reason}"),
             Output::Connect { conn, to } => {
                 self.dialling.insert(conn);
@@ -411,6 +425,25 @@ impl Owner {
                     let _ = events.send(Event::Dialled(conn, result)).await;
                 });
             }
+        }
+    }
+
+    /// Turns a client away for want of room.
+    fn crowded(&mut self, role: Role, session: SessionId, peer: &Peer, now: Duration) {
+        if self.crowd_told_at.is_none_or(|at| now >= at + CROWD_TOLD_EVERY) {
+            self.crowd_told_at = Some(now);
+            warn!(
+                "{} at {} is turned away, as others will be: there are {CLIENTS_UP_TO} connections",
+                peer.name, peer.addrs
+            );
+        }
+        self.messenger_of(role).close(session);
+    }
+
+    fn turned_away(&mut self, reason: &Reason, now: Duration) {
+        match self.refusals.is_news(reason.machine(), now) {
+            true => info!("{reason}"),
+            false => debug!("{reason}"),
         }
     }
 

@@ -272,6 +272,10 @@ pub fn delete(state: &MonState, id: PoolId, incremental: &mut Incremental) -> Re
     for pg in map.primary_temp.keys().filter(of_pool) {
         incremental.new_primary_temp.insert(*pg, None);
     }
+    let mut crush = (*map.crush).clone();
+    if crush.remove_weight_set(id.0) {
+        incremental.set_crush(&crush);
+    }
     incremental.old_pg_upmap.extend(map.pg_upmap.keys().filter(of_pool));
     incremental.old_pg_upmap_items.extend(map.pg_upmap_items.keys().filter(of_pool));
     Ok(())

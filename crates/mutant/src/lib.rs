@@ -130,6 +130,7 @@ mutants! {
     QuestionsOfAnyProcess "questions-of-any-process" Replication "an OSD that has restarted takes answers to what its former process asked",
     DifferenceWritten "difference-written" Coding "parity shards become the change of parity instead of changing by it",
     ParityNotWritten "parity-not-written" Coding "an overwrite does not change the parity shards",
+    CodeWordBelieved "code-word-believed" Coding "a deep scrub believes that shards are a code word",
     ReceiverTrusts "receiver-trusts" Recovery "sender and receiver of an object do not compare it with its digests",
     RecordedLate "recorded-late" Replication "a digest is recorded though the object has changed since it was read",
     StrayRemoved "stray-removed" Recovery "a copy is removed though the group is not clean",

@@ -65,7 +65,7 @@ pub enum Command {
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Size a cluster: from capacity, failures to survive, workload and drives to servers, networks and figures.
-    Plan(plan::Plan),
+    Plan(plan::PlanFlags),
     /// Tell where the time of operations goes: of the median one and of the slowest.
     Why(Why),
     /// Run whole clusters under simulated misfortunes, each from a seed that gives the same again.
@@ -91,6 +91,21 @@ pub enum Auth {
     Caps(AuthRights),
     /// Replace a key: makes another one, which is good beside the old one until --commit.
     Rotate(AuthRotate),
+    /// Give a cluster that was made without authentication keys, and have everybody use them, while clients work. What
+    /// was cut off goes on where it was. Exit status 1 while clients are left that prove nothing.
+    Enable(AuthEnable),
+}
+
+#[derive(Args, Debug)]
+pub struct AuthEnable {
+    #[command(flatten)]
+    pub dir: Dir,
+    /// Only tell how far the cluster is, and what is left.
+    #[arg(long)]
+    pub status: bool,
+    /// Cut off clients that prove nothing.
+    #[arg(long, conflicts_with = "status")]
+    pub force: bool,
 }
 
 /// The purpose of a client.
@@ -182,12 +197,16 @@ pub struct Up {
     /// cluster has]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
-    /// Clients and daemons prove by keys who they are. The key of client.admin lies in the cluster's directory.
-    /// [default: as the cluster has, else not]
+    /// Clients and daemons prove by keys who they are: the default of a new cluster. The key of client.admin lies in
+    /// the cluster's directory.
     #[arg(long)]
     pub cephx: bool,
-    /// With --cephx: all connections are encrypted. [default: as the cluster has, else those of monitors alone]
-    #[arg(long, requires = "cephx")]
+    /// A new cluster in which nobody proves anything: whoever reaches the ports owns the data. It listens on loopback
+    /// only, unless --insecure.
+    #[arg(long, conflicts_with_all = ["cephx", "secure"])]
+    pub no_auth: bool,
+    /// All connections are encrypted. [default: as the cluster has, else those of monitors alone]
+    #[arg(long)]
     pub secure: bool,
     /// Number of OSDs, each a process with a file of its own. More than the cluster has, which may be running, are
     /// added. [default: 6, or as the cluster has]
@@ -221,10 +240,11 @@ pub struct Up {
     /// Do not start a daemon again when it ends by itself.
     #[arg(long)]
     pub no_restart: bool,
-    /// Listen beyond this machine without --cephx: whoever reaches the ports owns the data.
+    /// With --no-auth, or for a cluster that has no authentication: listen beyond this machine. Whoever reaches the
+    /// ports owns the data.
     #[arg(long)]
     pub insecure: bool,
-    /// Address to listen on. [default: 127.0.0.1, with --insecure this machine's outward address]
+    /// Address to listen on. [default: 127.0.0.1, with --no-auth and --insecure this machine's outward address]
     #[arg(long, value_name = "IP")]
     pub bind: Option<IpAddr>,
     /// The half of --detach that stays: in a session of its own, reports on standard output.
@@ -536,6 +556,12 @@ pub struct Daemon {
     /// Initialise the data directory and end.
     #[arg(long)]
     pub mkfs: bool,
+    /// User to go on as, by name or number, before any file is opened: of /etc/passwd.
+    #[arg(long, value_name = "USER")]
+    pub setuser: Option<String>,
+    /// Group to go on with, by name or number. [default: the group of --setuser]
+    #[arg(long, value_name = "GROUP")]
+    pub setgroup: Option<String>,
     /// Stop when this process, which must be the parent, ends.
     #[arg(long, value_name = "PID", hide = true)]
     pub supervised_by: Option<u32>,
@@ -637,8 +663,16 @@ mod tests {
         assert_eq!((full.osds, full.port, full.detach, full.no_restart), (Some(3), Some(41_000), true, true));
         assert_eq!(full.osd_size, Some(OsdSize::Bytes(ByteSize(2 << 30))));
         assert_eq!(up(&["--osd-size", "auto"]).osd_size, Some(OsdSize::Auto));
-        for bad in [&["--osds", "0"][..], &["--osd-size", "big"], &["--port", "70000"], &["--bind", "host"], &["extra"]]
-        {
+        let bad: [&[&str]; 7] = [
+            &["--osds", "0"],
+            &["--osd-size", "big"],
+            &["--port", "70000"],
+            &["--bind", "host"],
+            &["extra"],
+            &["--no-auth", "--cephx"],
+            &["--no-auth", "--secure"],
+        ];
+        for bad in bad {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
     }

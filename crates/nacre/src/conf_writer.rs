@@ -32,7 +32,11 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
     line(format!("mon host = {}", mon_host.join(",")));
     let ids: Vec<String> = state.mon_ids().collect();
     line(format!("mon initial members = {}", ids.join(",")));
-    let method = if state.cephx { "cephx" } else { "none" };
+    let method = match (state.cephx, state.offers_cephx) {
+        (true, _) => "cephx",
+        (false, true) => "cephx, none",
+        (false, false) => "none",
+    };
     for side in ["cluster", "service", "client"] {
         line(format!("auth {side} required = {method}"));
     }
@@ -41,7 +45,7 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
             line(format!("ms {who} mode = secure"));
         }
     }
-    if !state.cephx {
+    if !state.has_keys() {
         // Ceph's gateway (radosgw) insists on secure mode unless told otherwise; authentication `none` has no such
         // mode.
         line("ms mon client mode = crc".into());
@@ -52,7 +56,7 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
     // Ceph's clients leave a monitor that is silent for so long; without these for 30 s, asked every 10 s.
     line("mon client ping interval = 2".into());
     line("mon client ping timeout = 5".into());
-    if state.cephx {
+    if state.has_keys() {
         // Daemons have keyrings of their own.
         line(String::new());
         line("[client]".into());
@@ -172,6 +176,12 @@ mod tests {
         let keyring = conf.get(&Who::new("client", "admin"), "keyring");
         assert_eq!(keyring, Some(layout.keyring().display().to_string()));
         assert_eq!(conf.get(&Who::new("client", "admin"), "ms mon client mode"), None);
+        let offering = ClusterState { cephx: false, offers_cephx: true, ..state.clone() };
+        let conf = ConfFile::parse(&ceph_conf(&layout, &offering), Path::new("ceph.conf")).unwrap();
+        let login = client::DaemonLogin::from_file(&conf, &Who::new("osd", "1")).unwrap().unwrap();
+        assert_eq!(login.connect.methods, [auth::Method::Cephx, auth::Method::None]);
+        assert!(login.accept.clients.cephx && login.accept.daemons.none == auth::NoneFrom::Everybody);
+        assert_eq!(conf.get(&Who::new("osd", "1"), "keyring"), None);
         let state = ClusterState { secure: true, ..state };
         let conf = ConfFile::parse(&ceph_conf(&layout, &state), Path::new("ceph.conf")).unwrap();
         for who in [Who::new("osd", "1"), Who::new("mon", "a")] {

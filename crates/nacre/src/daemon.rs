@@ -2,7 +2,7 @@
 
 use crate::conf_writer::random_bytes;
 use crate::osd_daemon::{admin_socket, bind_address, monitors};
-use crate::{cli, descriptors, machine};
+use crate::{cli, descriptors, machine, privileges};
 use anyhow::{Context, Result, bail};
 use auth::Key;
 use auth::keyring::{Keyring, parse_entity};
@@ -32,6 +32,15 @@ fn follow_supervisor(supervised_by: Option<u32>) -> Result<()> {
         bail!("the supervisor (process {pid}) has ended");
     }
     Ok(())
+}
+
+/// Makes the process what a daemon is: with as many descriptors as it may have, under its user, and tied to its
+/// supervisor.
+fn begin(options: &cli::Daemon) -> Result<()> {
+    descriptors::allow_as_many_as_possible();
+    privileges::drop_to(options.setuser.as_deref(), options.setgroup.as_deref())?;
+    // The kernel forgets this when a process becomes another user's.
+    follow_supervisor(options.supervised_by)
 }
 
 /// A daemon's options, from flags and configuration; flags win.
@@ -79,8 +88,7 @@ fn monitors_key(options: &cli::Mon) -> Result<Option<Key>> {
 }
 
 pub fn mon(options: &cli::Mon) -> Result<()> {
-    follow_supervisor(options.daemon.supervised_by)?;
-    descriptors::allow_as_many_as_possible();
+    begin(&options.daemon)?;
     let settings = Settings::read("mon", &options.id, &options.daemon)?;
     let data = settings.data()?;
     let get = |key: &str| settings.conf.get(&settings.who, key);
@@ -196,8 +204,7 @@ fn force_sole(data: &Path, name: &str, meant: bool) -> Result<()> {
 
 /// Returns the exit status.
 pub fn osd(options: &cli::Osd) -> Result<u8> {
-    follow_supervisor(options.daemon.supervised_by)?;
-    descriptors::allow_as_many_as_possible();
+    begin(&options.daemon)?;
     crate::osd_daemon::run(options)
 }
 
@@ -215,11 +222,6 @@ fn asked_to_stop() -> Result<impl Future<Output = ()>> {
 
 /// A monitor's description of itself and its machine.
 fn monitor_metadata() -> BTreeMap<String, String> {
-    let own = [
-        ("ceph_version", concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)")),
-        ("ceph_version_short", env!("CARGO_PKG_VERSION")),
-        ("ceph_release", "pacific"),
-    ];
-    let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let own = control::version::metadata().map(|(key, value)| (key.to_owned(), value));
     machine::facts().into_iter().chain(own).collect()
 }

@@ -91,7 +91,7 @@ pub async fn add(
             making.make(daemon, program).await?;
         }
         making.place()?;
-        if grown.cephx {
+        if grown.has_keys() {
             let osds: Vec<String> = daemons.iter().filter(|daemon| daemon.starts_with("osd.")).cloned().collect();
             new_keys::keep(layout, &osds)?;
         }
@@ -139,13 +139,17 @@ pub async fn change_running(layout: &Layout, options: &cli::Up, report: &mut Rep
     }
     let started = Instant::now();
     loop {
-        let up = async { Health::ask(&connect_briefly(layout).await?).await };
-        if let Ok(health) = up.await {
+        let up = async {
+            let cluster = connect_briefly(layout).await?;
+            let purged = new_keys::purged(&cluster, &grown).await?.len() as u32;
+            anyhow::Ok((Health::ask(&cluster).await?, grown.osds - purged))
+        };
+        if let Ok((health, osds)) = up.await {
             let decide = grown.mon_ids().filter(|id| health.mons.contains(id)).count();
-            if health.osds_up >= grown.osds.into() && decide >= grown.mons as usize {
+            if health.osds_up >= osds.into() && decide >= grown.mons as usize {
                 break;
             }
-            let progress = health.progress(grown.osds);
+            let progress = health.progress(osds);
             report.send(Event::Step(format!("starting: {decide} of {} monitors, {progress}", grown.mons)))?;
         }
         if started.elapsed() > UP_WITHIN {

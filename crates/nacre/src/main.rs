@@ -5,12 +5,13 @@
 //!   [`ceph_engine`] is what differs where the daemons are a real Ceph's. [`preflight`] checks before anything is made,
 //!   [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
+//! * [`auth_commands`]: clients and their keys; [`going_over`]: a cluster without authentication gets it.
 //! * [`config_commands`]: what options of Ceph mean here.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`mod@bench`]: measures clusters.
 //! * [`why`]: where the time of operations goes.
 //! * [`plan_command`]: sizes of a cluster that is not there yet. [`pages`]: where pages go.
-//! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves.
+//! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves; [`privileges`].
 
 mod auth_commands;
 mod bench;
@@ -24,6 +25,7 @@ mod creation;
 mod daemon;
 mod descriptors;
 mod down;
+mod going_over;
 mod growth;
 mod growth_lock;
 mod health;
@@ -39,6 +41,7 @@ mod pages;
 mod plan_command;
 mod pool_commands;
 mod preflight;
+mod privileges;
 mod process;
 mod progress;
 mod report;
@@ -126,6 +129,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Pool(cli::Pool::Create(options)) => pool_commands::create(options),
         Command::Pool(cli::Pool::Ls(options)) => pool_commands::ls(options),
         Command::Pool(cli::Pool::Rm(options)) => pool_commands::rm(options),
+        Command::Auth(cli::Auth::Enable(options)) => return going_over::enable(&options),
         Command::Auth(cli::Auth::Add(options)) => auth_commands::add(&options),
         Command::Auth(cli::Auth::Ls(target)) => auth_commands::ls(&target),
         Command::Auth(cli::Auth::Show(options)) => auth_commands::show(&options),

@@ -1,14 +1,16 @@
-//! Keys of daemons that `nacre up --cephx` makes, and how the monitors come to know them.
+//! Keys of daemons that `nacre up` makes, and how the monitors come to know them.
 //!
 //! The first monitor begins with the keys of the cluster's first OSDs. Keys of OSDs that are added later wait in a file
 //! until the monitors have taken them.
 
 use crate::conf_writer::keyring_with;
+use crate::health::json_command;
 use crate::layout::Layout;
 use crate::state_file::{ClusterState, write_durably};
 use anyhow::{Context, Result, bail};
 use client::Cluster;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Capabilities of an OSD.
@@ -66,6 +68,19 @@ pub fn keep(layout: &Layout, osds: &[String]) -> Result<()> {
         text += &std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     }
     write_durably(&waiting, text.as_bytes(), 0o600)
+}
+
+/// The OSDs of this cluster that were purged: the monitors know no key of theirs. Those whose keys wait have to be
+/// imported before. Where nobody proves anything, a purged OSD comes in again.
+pub async fn purged(cluster: &Cluster, state: &ClusterState) -> Result<Vec<String>> {
+    if !state.cephx || !state.engine.is_nacre() {
+        return Ok(Vec::new());
+    }
+    let listed = json_command(cluster, json!({"prefix": "auth ls"})).await?;
+    let listed = listed["auth_dump"].as_array().context("the monitors do not name who has a key")?;
+    let known: BTreeSet<&str> = listed.iter().filter_map(|entry| entry["entity"].as_str()).collect();
+    let osds = state.daemons().into_iter().filter(|daemon| daemon.starts_with("osd."));
+    Ok(osds.filter(|osd| !known.contains(osd.as_str())).collect())
 }
 
 /// Gives the monitors the keys that wait for them.

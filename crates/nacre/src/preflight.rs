@@ -136,7 +136,8 @@ pub fn bind_address(bind: Option<IpAddr>, insecure: bool, cephx: bool) -> Result
     }
     if !bind.is_loopback() && !insecure && !cephx {
         bail!(
-            "--bind {bind} would let anybody on the network read and change all data; add --cephx to have everybody prove who he is, or --insecure if that is wanted"
+            "--bind {bind} would let anybody on the network read and change all data; leave --no-auth out to have everybody \
+             prove who he is, or add --insecure if that is wanted"
         );
     }
     Ok(bind)

@@ -50,6 +50,9 @@ pub struct ClusterState {
     /// Clients and daemons prove who they are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cephx: bool,
+    /// Without `cephx`: clients and daemons may prove who they are, and need not. The cluster goes over to proofs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub offers_cephx: bool,
     /// All connections are encrypted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub secure: bool,
@@ -76,6 +79,11 @@ pub struct ClusterState {
 }
 
 impl ClusterState {
+    /// True if daemons have keys.
+    pub fn has_keys(&self) -> bool {
+        self.cephx || self.offers_cephx
+    }
+
     /// Monitors are named by letters.
     pub fn mon_ids(&self) -> impl Iterator<Item = String> + use<> {
         (0..self.mons).map(mon_id)
@@ -220,6 +228,7 @@ pub(crate) mod tests {
             version: VERSION,
             engine: Engine::Nacre,
             cephx: false,
+            offers_cephx: false,
             secure: false,
             fsid: "6a0e1b22-7d2f-4b5e-9d1c-2f4b8c6d0e11".into(),
             complete: true,

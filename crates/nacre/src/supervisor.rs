@@ -104,6 +104,12 @@ impl Supervisor {
         self.ended_tx = None;
     }
 
+    /// Daemons that are not to be started, though the cluster's directory tells of them. To be called before
+    /// [`Supervisor::start_osds`].
+    pub fn leave_out(&mut self, daemons: &[String]) {
+        self.plan.daemons.retain(|daemon| !daemons.contains(daemon));
+    }
+
     /// The cluster has these daemons from now on: starts those that were added, on the same thread, and stops those
     /// that are gone; the others go on.
     pub fn follow(&mut self, daemons: &[String]) {

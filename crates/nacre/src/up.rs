@@ -285,7 +285,10 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
     let mons = options.mons.unwrap_or(if engine.is_nacre() { MONS } else { CEPH_MONS });
     let (osds, port) = (options.osds.unwrap_or(OSDS), options.port.unwrap_or(PORT));
     preflight::port_range(port, mons)?;
-    let bind = preflight::bind_address(options.bind, options.insecure, options.cephx)?;
+    if options.insecure && !options.no_auth {
+        bail!("--insecure is for a cluster without authentication; leave it out, or add --no-auth if that is wanted");
+    }
+    let bind = preflight::bind_address(options.bind, options.insecure, !options.no_auth)?;
     let wanted = match options.osd_size {
         Some(OsdSize::Bytes(size)) => Some(size),
         Some(OsdSize::Auto) | None => None,
@@ -308,7 +311,8 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
     Ok(ClusterState {
         version: engine.state_version(),
         engine,
-        cephx: options.cephx,
+        cephx: !options.no_auth,
+        offers_cephx: false,
         secure: options.secure,
         fsid: types::Fsid::from_random(random_bytes()?).to_string(),
         complete: true,
@@ -339,7 +343,13 @@ pub fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
         ceph_engine::require_programs()?;
     }
     if options.cephx && !state.cephx {
-        return Err(differs("--cephx", "no authentication".into()));
+        bail!(
+            "the cluster in --dir has no authentication; start it without --cephx, then 'nacre auth enable --dir {}' gives it some",
+            options.dir.dir.display()
+        );
+    }
+    if options.no_auth && state.cephx {
+        return Err(differs("--no-auth", "authentication".into()));
     }
     if options.secure && !state.secure {
         return Err(differs("--secure", "connections that are not encrypted".into()));
@@ -413,6 +423,8 @@ async fn wait_healthy(
     let started = Instant::now();
     let mut cluster: Option<Cluster> = None;
     let mut before: Option<u64> = None;
+    // OSDs that count; those that were purged do not.
+    let mut osds = state.osds;
     let mut settled: Option<Instant> = None;
     let mut last = "no monitor has answered yet".to_owned();
     let mut early_ends = std::collections::BTreeMap::<String, u32>::new();
@@ -432,31 +444,39 @@ async fn wait_healthy(
                 None => connect_briefly(layout).await?,
             };
             let health = Health::ask(&connected).await?;
-            let osds = OsdStarts::ask(&connected).await?;
+            let starts = OsdStarts::ask(&connected).await?;
             if state.engine == Engine::Ceph && before.is_none() {
                 ceph_engine::register_osds(&connected, layout, state).await?;
             }
             new_keys::import(&connected, layout).await?;
-            anyhow::Ok((connected, health, osds))
+            let purged = if before.is_none() { new_keys::purged(&connected, state).await? } else { Vec::new() };
+            anyhow::Ok((connected, health, starts, purged))
         };
         tokio::select! {
             answer = asked => match answer {
-                Ok((connected, mut health, osds)) => {
+                Ok((connected, mut health, starts, purged)) => {
                     cluster = Some(connected);
-                    let before = *before.get_or_insert(osds.epoch);
+                    let before = *before.get_or_insert(starts.epoch);
+                    for osd in &purged {
+                        let folder = layout.dir().join(osd);
+                        let what = format!("{osd} was purged and is not started; {} may go", folder.display());
+                        report.send(Event::Note(what))?;
+                        osds -= 1;
+                    }
+                    supervisor.leave_out(&purged);
                     supervisor.start_osds();
-                    health.osds_up = osds.newer_than(before);
-                    let only_warns = health.only_warns_with(state.osds);
+                    health.osds_up = starts.newer_than(before);
+                    let only_warns = health.only_warns_with(osds);
                     settled = only_warns.then(|| settled.unwrap_or_else(Instant::now));
                     // Later some may have been removed.
                     let mons_joined = !is_new || health.mons.len() as u64 >= state.mons.into();
                     let has_settled = settled.is_some_and(|since| since.elapsed() >= SETTLED_FOR);
                     if !mons_joined {
                         last = format!("{} of {} monitors decide", health.mons.len(), state.mons);
-                    } else if health.is_ok_with(state.osds) || has_settled {
+                    } else if health.is_ok_with(osds) || has_settled {
                         return Ok(Waited::Healthy(health));
                     } else {
-                        last = health.progress(state.osds);
+                        last = health.progress(osds);
                     }
                 }
                 Err(error) => tracing::info!("while waiting for health: {error:#}"),
@@ -600,7 +620,8 @@ mod tests {
         for (args, part) in [
             (&["--port", port.as_str()][..], "in use"),
             (&["--osd-size", "900TiB"], "too little disk"),
-            (&["--bind", "10.255.255.254"], "--insecure"),
+            (&["--bind", "10.255.255.254", "--no-auth"], "--insecure"),
+            (&["--bind", "10.255.255.254", "--insecure"], "--no-auth"),
             (&["--mons", "27"], "does not do"),
             (&["--port", "80"], "does not do"),
         ] {
@@ -616,7 +637,7 @@ mod tests {
     fn an_existing_cluster_is_started_as_it_is_or_not_at_all() {
         let dir = Scratch::new();
         let port = free_port();
-        let state = ClusterState { port, mons: 2, ..crate::state_file::tests::sample() };
+        let state = ClusterState { port, mons: 2, cephx: true, ..crate::state_file::tests::sample() };
         let plain = options(&dir, &[]);
         let layout = Layout::new(&plain.dir.dir).unwrap();
         std::fs::create_dir_all(layout.dir()).unwrap();
@@ -628,16 +649,42 @@ mod tests {
             (&["--port", "41000"], "on port"),
             (&["--osd-size", "2GiB"], "OSDs of 1 GiB"),
             (&["--bind", "127.0.0.9"], "the address 127.0.0.1"),
+            (&["--no-auth"], "has authentication"),
         ] {
             let error = claim(&layout, &options(&dir, args)).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("--dir"), "{error}");
         }
         let same = options(&dir, &["--osds", "2", "--osd-size", "1GiB"]);
         let (found, lock, new) = claim(&layout, &same).unwrap();
-        assert_eq!((found, new), (Found::Cluster(state), false));
+        assert_eq!((found, new), (Found::Cluster(state.clone()), false));
         let error = claim(&layout, &plain).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("runs already (process"), "{error}");
         drop(lock);
+        // One from before authentication goes on without.
+        let before = ClusterState { cephx: false, ..state };
+        before.save(&layout).unwrap();
+        let (found, lock, _) = claim(&layout, &plain).unwrap();
+        assert_eq!(found, Found::Cluster(before));
+        drop(lock);
+        let error = claim(&layout, &options(&dir, &["--cephx"])).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("has no authentication"), "{error}");
+    }
+
+    #[test]
+    fn a_new_cluster_has_authentication_unless_told_otherwise() {
+        let dir = Scratch::new();
+        let layout = Layout::new(&dir.path().join("c")).unwrap();
+        let plan = |args: &[&str]| {
+            let planned = plan_new(&options(&dir, &[&["--osd-size", "1GiB", "--osds", "1"], args].concat()), &layout);
+            planned.map(|state| (state.cephx, state.secure))
+        };
+        assert_eq!(plan(&[]).unwrap(), (true, false));
+        assert_eq!(plan(&["--cephx"]).unwrap(), (true, false));
+        assert_eq!(plan(&["--secure"]).unwrap(), (true, true));
+        assert_eq!(plan(&["--no-auth"]).unwrap(), (false, false));
+        assert_eq!(plan(&["--bind", "10.255.255.254"]).unwrap(), (true, false));
+        assert_eq!(plan(&["--bind", "10.255.255.254", "--no-auth", "--insecure"]).unwrap(), (false, false));
+        assert!(plan(&["--bind", "10.255.255.254", "--no-auth"]).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! OSD's own connects need.
 
 use rustix::process::{Resource, getrlimit};
+use wire::msgr::limits;
 
 /// Number of descriptors for other things than connections: devices, rings, logs.
 const OTHER_DESCRIPTORS: usize = 256;
@@ -25,6 +26,11 @@ pub(crate) struct ConnectionShares {
 }
 
 impl ConnectionShares {
+    /// The most connections that others began, of a share, whose ends have not said who they are.
+    pub fn half_open_of(share: usize) -> usize {
+        (share / 2).min(limits::HALF_OPEN_MAX)
+    }
+
     /// The limits of this process.
     pub fn of_process() -> ConnectionShares {
         let descriptors = getrlimit(Resource::Nofile).current;
@@ -32,7 +38,7 @@ impl ConnectionShares {
     }
 
     /// The limits of a process that may have `descriptors` open; `None`: any number.
-    fn of(descriptors: Option<usize>) -> ConnectionShares {
+    pub fn of(descriptors: Option<usize>) -> ConnectionShares {
         let room = descriptors.map_or(usize::MAX, |count| count.saturating_sub(OTHER_DESCRIPTORS).max(64));
         let (all, heartbeats) = ((room / 4 * 3).min(CONNECTIONS_MAX), (room / 4).min(HEARTBEATS_MAX));
         ConnectionShares {

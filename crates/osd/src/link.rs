@@ -6,11 +6,11 @@ use crate::receiving::Receiving;
 use crate::sending::Sending;
 use pg::ClientRights;
 use reactor::Io;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use types::AlignedBuf;
+use types::{AlignedBuf, OsdId};
 use wire::messages::AuthReply;
 use wire::msgr::{ConnId, Messenger, Output, SessionId, TransportLoss};
 use wire::{Envelope, Message};
@@ -62,6 +62,13 @@ impl Link {
         while let Some((conn, step)) = self.messenger.poll_auth() {
             let answer = proofs.answer(io, conn, step);
             self.messenger.answer(conn, answer, io.now());
+        }
+    }
+
+    /// Sets the OSDs that there are, for all links that share this one's credentials.
+    pub fn osds_are(&self, osds: BTreeSet<OsdId>) {
+        if let Some(proofs) = &self.proofs {
+            proofs.osds_are(osds);
         }
     }
 
@@ -256,7 +263,7 @@ fn pause<'a>(io: &mut impl Io, conns: impl Iterator<Item = &'a reactor::ConnId>,
 mod tests {
     use super::*;
     use reactor::{Event, Handler, LoopIo, Reactor};
-    use types::{EntityName, EntityType, OsdId};
+    use types::{EntityName, EntityType};
     use wire::EntityAddrVec;
     use wire::basic::AuthName;
     use wire::msgr::{Config, Policy};

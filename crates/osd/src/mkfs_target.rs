@@ -37,7 +37,8 @@ impl Target {
         let open = |source| MkfsError::Open { path: path.to_owned(), source };
         let is_block_device = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        // Of a file that is made here nobody but the owner may read.
+        options.read(true).write(true).mode(0o600);
         if is_block_device {
             // This is the kernel's own claim. Mounts, volumes and other OSDs claim a device in the same way, whichever
             // node they open.

@@ -52,9 +52,6 @@ const REPORT_AFTER: Duration = Duration::from_millis(100);
 /// Time after which a drive that owes an answer is given up. Other OSDs have long taken over by then.
 pub(crate) const DRIVE_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-/// The name and version by which an OSD calls itself.
-pub const VERSION: &str = concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)");
-
 enum Stage {
     /// The OSD reads its store.
     Opening(Box<Opening>),
@@ -90,6 +87,8 @@ struct Running {
     clients: BTreeMap<SessionId, msgr::Peer>,
     /// Clients' breaches of the protocol that the log has told of.
     breaches: msgr::BreachesTold,
+    /// Connections without a session that the log has told of.
+    refusals: msgr::RefusalsTold,
     /// The OSD has asked for maps from this epoch on. It does not ask again before the next tick.
     asked_from: Option<Epoch>,
     disk_wait: DiskWait,
@@ -109,6 +108,7 @@ pub struct Osd {
     public_addrs: EntityAddrVec,
     cluster_addrs: EntityAddrVec,
     limits: Limits,
+    shares: ConnectionShares,
     /// Memory that the store's metadata may take.
     store_memory: store::Memory,
     heartbeats: Option<Heartbeats>,
@@ -170,6 +170,7 @@ impl Osd {
             public_addrs,
             cluster_addrs,
             limits,
+            shares: ConnectionShares::of(None),
             store_memory,
             heartbeats: None,
             others: Others::default(),
@@ -224,7 +225,8 @@ impl Osd {
     }
 
     /// Gives each kind of connections its share. Must be called before the first turn.
-    pub(crate) fn limit_connections(&self, io: &mut impl Io, shares: ConnectionShares) {
+    pub(crate) fn limit_connections(&mut self, io: &mut impl Io, shares: ConnectionShares) {
+        self.shares = shares;
         io.limit_accepted(self.public_listener, shares.clients);
         io.limit_accepted(self.cluster_listener, shares.peers);
     }
@@ -293,9 +295,12 @@ impl Osd {
         let id = self.config.id;
         let uuid = store.uuid();
         let login = self.config.login.as_ref();
-        let link = |addrs: &EntityAddrVec, seed, speaks_with_monitors| {
-            Link::proving(Messenger::new(Config::osd(id, addrs.clone(), seed)), login, speaks_with_monitors)
+        let link = |addrs: &EntityAddrVec, seed, speaks_with_monitors, share| {
+            let half_open_max = ConnectionShares::half_open_of(share);
+            let config = Config { half_open_max, ..Config::osd(id, addrs.clone(), seed) };
+            Link::proving(Messenger::new(config), login, speaks_with_monitors)
         };
+        let shares = self.shares;
         let (public_seed, cluster_seed) = (io.random(), io.random());
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
         let shard = make_shard(&self.config, store, self.limits, self.public_addrs.clone()).as_part(0, homes);
@@ -303,8 +308,8 @@ impl Osd {
             shard,
             others,
             uuid,
-            public: link(&self.public_addrs, public_seed, true),
-            cluster: link(&self.cluster_addrs, cluster_seed, false),
+            public: link(&self.public_addrs, public_seed, true, shares.clients),
+            cluster: link(&self.cluster_addrs, cluster_seed, false, shares.peers),
             monitor,
             peers: Peers::default(),
             beacon_at: Duration::ZERO,
@@ -316,6 +321,7 @@ impl Osd {
             map_is_new: false,
             clients: BTreeMap::new(),
             breaches: msgr::BreachesTold::default(),
+            refusals: msgr::RefusalsTold::default(),
             asked_from: None,
             disk_wait: DiskWait::default(),
             message_bytes: self.limits.message_bytes,
@@ -411,7 +417,7 @@ impl Running {
             device_class: config.device_class.clone(),
             metadata: BTreeMap::new(),
         };
-        let boot = OsdBoot { metadata: metadata(config, self.others.shards(), &boot), ..boot };
+        let boot = OsdBoot { metadata: metadata(config, (self.others.shards(), usage.total_bytes), &boot), ..boot };
         if self.refused.is_none() {
             tracing::info!(osd = config.id.0, epoch = map.epoch.0, "asks the monitors to be marked up");
         }
@@ -475,7 +481,7 @@ impl Running {
         while let Some(event) = self.cluster.poll(io) {
             any = true;
             if !ignored(&event) {
-                self.cluster_event(event);
+                self.cluster_event(event, io.now());
             }
         }
         any
@@ -524,7 +530,7 @@ impl Running {
                 }
                 self.client_gone(session);
             }
-            msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
+            msgr::Output::Refused { reason, .. } => self.turned_away(&reason, io.now()),
             // The link has seen to the others; clients' sessions are lossy.
             _ => {}
         }
@@ -568,7 +574,7 @@ impl Running {
         self.shard.client_closed(session);
     }
 
-    fn cluster_event(&mut self, event: msgr::Output) {
+    fn cluster_event(&mut self, event: msgr::Output, now: Duration) {
         match event {
             msgr::Output::Opened { session, peer } => {
                 let osd = types::OsdId(peer.name.num as i32);
@@ -599,7 +605,7 @@ impl Running {
                 tracing::debug!("{reason}");
                 self.peers.faulted(session, reason.is_refusal());
             }
-            msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
+            msgr::Output::Refused { reason, .. } => self.turned_away(&reason, now),
             // The link has seen to the others.
             _ => {}
         }

@@ -7,15 +7,17 @@
 use auth::cephx::client::Client;
 use auth::cephx::rotating::RotatingSecrets;
 use auth::messenger::{Acceptor, Connector};
-use auth::{ClientPolicy, Key, Method, Refusal, ServerPolicies};
+use auth::{ClientPolicy, Key, Method, Mode, Refusal, ServerPolicies};
 use reactor::Io;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use types::{EntityType, Errno, OsdId};
 use wire::basic::AuthName;
 use wire::messages::{Auth, AuthReply};
-use wire::msgr::{AuthAnswer, AuthStep, ConnId};
+use wire::msgr::{AuthAnswer, AuthStep, ConnId, RefusalsTold};
 use wire::{Envelope, Message, Target};
 
 /// Shortest time between two requests for tickets or secrets.
@@ -44,10 +46,20 @@ struct Held {
     secrets: RotatingSecrets,
     /// Counts changes of the two above.
     version: u64,
+    /// The OSDs that there are, by the map in force; `None` before there is a map.
+    osds: Option<BTreeSet<OsdId>>,
     /// Another OSD has refused the ticket.
     is_refused: bool,
     /// Somebody has shown a ticket that was made with a secret that is not at hand.
     lacks_secret: bool,
+}
+
+impl Held {
+    /// False for the name of an OSD that there is not.
+    fn knows(&self, name: &AuthName) -> bool {
+        let osds = self.osds.as_ref().filter(|_| name.kind == EntityType::OSD);
+        osds.is_none_or(|osds| name.id.parse().is_ok_and(|id| osds.contains(&OsdId(id))))
+    }
 }
 
 impl fmt::Debug for Credentials {
@@ -65,6 +77,7 @@ impl Credentials {
             client,
             secrets: RotatingSecrets::default(),
             version: 1,
+            osds: None,
             is_refused: false,
             lacks_secret: false,
         })))
@@ -72,6 +85,11 @@ impl Credentials {
 
     fn held(&self) -> MutexGuard<'_, Held> {
         self.0.lock().expect("nobody panics while holding it")
+    }
+
+    /// Sets the OSDs that there are. The key of another one is good for nothing here from now on.
+    pub(crate) fn set_osds(&self, osds: BTreeSet<OsdId>) {
+        self.held().osds = Some(osds);
     }
 
     /// True if those who connect can be judged. The OSD need not be found before.
@@ -89,6 +107,10 @@ pub(crate) struct Proofs {
     version: u64,
     /// True for the link that speaks with monitors.
     renews: bool,
+    /// Addresses of those who connect.
+    peers: BTreeMap<ConnId, IpAddr>,
+    /// Refusals that the log has told of.
+    refusals: RefusalsTold,
     /// Times before which tickets, and secrets, are not asked for again.
     tickets_at: Duration,
     secrets_at: Duration,
@@ -102,7 +124,12 @@ impl Proofs {
         drop(held);
         let credentials = credentials.clone();
         let (tickets_at, secrets_at) = (Duration::ZERO, Duration::ZERO);
-        Proofs { credentials, connector, acceptor, version: 0, renews, tickets_at, secrets_at }
+        let (peers, refusals) = (BTreeMap::new(), RefusalsTold::default());
+        Proofs { credentials, connector, acceptor, version: 0, renews, peers, refusals, tickets_at, secrets_at }
+    }
+
+    pub fn osds_are(&self, osds: BTreeSet<OsdId>) {
+        self.credentials.set_osds(osds);
     }
 
     /// Takes over what the link that speaks with monitors has got.
@@ -121,23 +148,17 @@ impl Proofs {
     /// Answers a step of a handshake.
     pub fn answer(&mut self, io: &mut impl Io, conn: ConnId, step: AuthStep) -> AuthAnswer {
         self.follow();
-        let now = io.wall_clock();
-        let mut entropy = |out: &mut [u8]| io.fill_random(out);
         match step {
             AuthStep::Request { addr, .. } => {
-                let (answer, refusal) = self.acceptor.answer(conn, step, now, &mut entropy);
-                self.refused(refusal, Some(addr.ip().to_string()));
-                answer
+                self.peers.insert(conn, addr.ip());
+                self.judged(io, conn, step)
             }
-            AuthStep::More(_) => {
-                let (answer, refusal) = self.acceptor.answer(conn, step, now, &mut entropy);
-                self.refused(refusal, None);
-                answer
-            }
+            AuthStep::More(_) => self.judged(io, conn, step),
             AuthStep::Begin { .. } | AuthStep::Challenge(_) | AuthStep::BadMethod { .. } | AuthStep::Done { .. } => {
                 let eacces = Errno::EACCES.as_result();
                 let is_refusal = matches!(step, AuthStep::BadMethod { result, .. } if result == eacces);
-                let answer = self.connector.answer(conn, step, now, &mut entropy);
+                let wall = io.wall_clock();
+                let answer = self.connector.answer(conn, step, wall, &mut |out: &mut [u8]| io.fill_random(out));
                 if self.renews {
                     self.publish();
                 } else if is_refusal {
@@ -148,9 +169,31 @@ impl Proofs {
         }
     }
 
-    fn refused(&self, refusal: Option<Refusal>, from: Option<String>) {
+    /// The acceptor's answer. Whoever has proven to be an OSD that the map does not know is told to come again: it may
+    /// be newer than the map. One that was purged comes in vain.
+    fn judged(&mut self, io: &mut impl Io, conn: ConnId, step: AuthStep) -> AuthAnswer {
+        let (from, now) = (self.peers.get(&conn).copied(), io.now());
+        let wall = io.wall_clock();
+        let (answer, refusal) = self.acceptor.answer(conn, step, wall, &mut |out: &mut [u8]| io.fill_random(out));
+        self.refused(refusal, from, now);
+        let AuthAnswer::Accepted { identity, .. } = &answer else { return answer };
+        if !identity.is_proven || self.credentials.held().knows(&identity.name) {
+            return answer;
+        }
+        if self.refusals.is_news(from, now) {
+            let from = from.map_or_else(|| "unknown".to_owned(), |from| from.to_string());
+            tracing::info!("a peer at {from} is refused: the OSD map has no {}", identity.name);
+        }
+        let modes = [Mode::Crc, Mode::Secure].map(Mode::number).to_vec();
+        AuthAnswer::Refused { errno: Errno::EAGAIN, methods: vec![Method::Cephx.number()], modes }
+    }
+
+    fn refused(&mut self, refusal: Option<Refusal>, from: Option<IpAddr>, now: Duration) {
         let Some(refusal) = refusal else { return };
-        tracing::info!("a peer at {} is refused: {refusal}", from.as_deref().unwrap_or("the other end"));
+        if self.refusals.is_news(from, now) {
+            let from = from.map_or_else(|| "unknown".to_owned(), |from| from.to_string());
+            tracing::info!("a peer at {from} is refused: {refusal}");
+        }
         if matches!(refusal, Refusal::SecretNotAtHand { id, newest, .. } if id > newest) {
             self.credentials.held().lacks_secret = true;
         }
@@ -166,6 +209,7 @@ impl Proofs {
     pub fn closed(&mut self, conn: ConnId) {
         self.connector.closed(conn);
         self.acceptor.closed(conn);
+        self.peers.remove(&conn);
     }
 
     /// Requests to the monitor for tickets and secrets that are missing or grow old.

@@ -174,6 +174,8 @@ pub(crate) struct Agenda {
     pub wakes: BTreeSet<(Duration, PgId)>,
     /// Times at which groups may go on sending objects to where they are missing.
     pub sends_later: BTreeSet<(Duration, PgId)>,
+    /// Times at which reads of groups may be late.
+    pub hedges: BTreeSet<(Duration, PgId)>,
     /// Groups whose scrubs go on in another turn.
     pub scrubs_later: BTreeSet<PgId>,
     /// Notifications take more of memory than before.

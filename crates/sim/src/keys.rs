@@ -57,6 +57,17 @@ impl Keys {
         self.key(MONITORS)
     }
 
+    /// The command by which an operator makes a new key of an OSD.
+    pub fn new_key_of_osd(osd: usize) -> String {
+        let caps = r#"["mon", "allow profile osd", "osd", "allow *"]"#;
+        format!(r#"{{"prefix": "auth get-or-create", "entity": "osd.{osd}", "caps": {caps}}}"#)
+    }
+
+    /// Gives an OSD the key that monitors know.
+    pub fn set_of_osd(&mut self, osd: usize, known: AuthEntry) {
+        self.entities.insert(format!("osd.{osd}"), known);
+    }
+
     /// Credentials of an OSD that starts.
     pub fn of_osd(&self, osd: usize) -> Credentials {
         let key = self.key(&format!("osd.{osd}"));

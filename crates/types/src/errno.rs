@@ -28,6 +28,7 @@ errnos! {
     EIO = 5, "input/output error";
     ENXIO = 6, "no such device or address";
     E2BIG = 7, "argument list too long";
+    ENOEXEC = 8, "it cannot be carried out";
     EAGAIN = 11, "try again";
     ENOMEM = 12, "out of memory";
     EACCES = 13, "permission denied";

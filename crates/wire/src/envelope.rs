@@ -2,6 +2,7 @@
 
 use crate::{DecodeError, Reader, Rope, Target, Writer};
 use bytes::Bytes;
+use std::fmt;
 
 /// Fields of a message's header that messages use themselves. Sequence numbers and acknowledgements belong to the
 /// session.
@@ -20,8 +21,9 @@ pub struct Header {
     pub data_off: u16,
 }
 
-/// One message: header, typed front, middle (unused by the client protocol), payload.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// One message: header, typed front, middle (unused by the client protocol), payload. Its `Debug` shows no content,
+/// which may be keys.
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Envelope {
     pub header: Header,
     pub front: Bytes,
@@ -29,6 +31,13 @@ pub struct Envelope {
     /// Data of one block or more that a session receives knows the checksums of its blocks; on sending they spare
     /// another pass over the bytes.
     pub data: Rope,
+}
+
+impl fmt::Debug for Envelope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Envelope { header, front, middle, data } = self;
+        write!(f, "Envelope({header:?}, {} bytes, {} bytes, {data:?})", front.len(), middle.len())
+    }
 }
 
 /// Usual priorities.

@@ -11,7 +11,7 @@ osd pool application get; osd pool application get p; osd pool autoscale-status;
 osd crush rule ls; osd crush rule dump; osd crush tree; osd crush dump; osd crush class ls; osd crush get-device-class 0
 pg stat; pg dump; pg dump pgs_brief; pg dump summary; pg ls; pg ls-by-pool p; pg ls-by-osd 0; pg ls-by-primary 0; pg map 1.0
 config get mon.a; config dump; config-key ls; config-key dump; auth ls; auth get client.admin; auth get-key client.admin
-balancer status; log last; log last 5; osd blocklist ls; osd utilization; osd getmaxosd; features; time-sync-status; mgr module ls
+balancer status; balancer ls; mgr metadata; mgr versions; log last; log last 5; osd blocklist ls; osd utilization; osd getmaxosd; features; time-sync-status; mgr module ls
 osd erasure-code-profile ls; osd numa-status; node ls; report; tell osd.0 version; tell osd.* version; tell mon.a version
 osd crush class ls-osd ssd; osd ls-tree default; osd crush ls default
 ";
@@ -28,6 +28,7 @@ osd set-nearfull-ratio 0.85; osd set-backfillfull-ratio 0.9; osd set-full-ratio 
 osd set-require-min-compat-client mimic; osd reweight 0 0.9; osd reweight 0 1; osd out 1; osd in 1; osd primary-affinity 0 1
 osd crush add-bucket rack1 rack; osd crush move rack1 root=default; osd crush rename-bucket rack1 rack2; osd crush rm rack2
 osd crush rule create-replicated fast default osd; osd crush rule rm fast; osd crush reweight osd.0 0.00391; osd crush add osd.0 0.00391 host=host0 root=default
+osd crush weight-set create-compat; osd crush weight-set reweight-compat osd.0 0.00391; osd crush weight-set rm-compat
 osd crush rm-device-class osd.2; osd crush set-device-class ssd osd.2
 config set osd debug_osd 5; config rm osd debug_osd; config-key set k v; config-key get k; config-key exists k; config-key rm k
 auth get-or-create client.x mon allow\\ r; auth caps client.x mon allow\\ rw; auth rm client.x; osd blocklist add 10.0.0.1; osd blocklist rm 10.0.0.1

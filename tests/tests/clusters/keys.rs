@@ -1,8 +1,13 @@
 //! A cluster in which clients and daemons prove by keys who they are.
 
+use crate::fuzz;
+use crate::fuzz::harm::{Harm, Random};
+use crate::fuzz::visit::{CAME_IN, Place, Visitor};
 use cluster_tests::{TestCluster, binary, clients_are_here, python, run, wait_until};
 use rustix::process::Signal;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -26,7 +31,7 @@ fn clients_and_daemons_prove_who_they_are() {
     if !clients_are_here(&["ceph", "rados", "rbd"]) {
         return;
     }
-    let cluster = TestCluster::start_with_keys("keys", 3, 3);
+    let cluster = TestCluster::start_monitors("keys", 3, 3);
     for keyring in ["ceph.client.admin.keyring", "mon.a/keyring", "mon.c/keyring", "osd.0/keyring"] {
         let mode = std::fs::metadata(cluster.dir().join(keyring)).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{keyring}");
@@ -48,6 +53,102 @@ fn clients_and_daemons_prove_who_they_are() {
     assert!(run(cluster.command("rbd", &["info", "other/image"]), LIMIT).ok().contains("64 MiB"));
     a_purged_osd_does_not_come_back(&cluster);
     no_log_has_a_key(&cluster);
+    nobody_gains_privileges(&cluster);
+}
+
+fn nobody_gains_privileges(cluster: &TestCluster) {
+    for daemon in ["mon.a", "osd.0"] {
+        let pid = cluster.pid_of(daemon).as_raw_nonzero();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        assert!(status.lines().any(|line| line.split_whitespace().eq(["NoNewPrivs:", "1"])), "{daemon}: {status}");
+    }
+    let store = std::fs::metadata(cluster.dir().join("osd.0/block")).expect("a store").permissions().mode();
+    assert_eq!(store & 0o777, 0o600);
+}
+
+/// Every key and secret is replaced by another one while a client writes: those of services by themselves.
+#[test]
+fn clients_write_on_while_every_key_is_replaced() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_monitors("rotation", 3, 3);
+    cluster.make_pool("p", 8, 3);
+    for (option, seconds) in [("auth_service_ticket_ttl", "8"), ("auth_mon_ticket_ttl", "12")] {
+        cluster.ceph(&["config", "set", "mon", option, seconds]).ok();
+    }
+    let caps = ["mon", "allow r", "osd", "allow rwx pool=p"];
+    let keyring = client(&cluster, "client.bench", &caps);
+    let mut bench = cluster.command("rados", &["-n", "client.bench", "-k", &text(&keyring)]);
+    bench.args(["bench", "-p", "p", "60", "write", "-b", "65536", "-t", "4"]);
+    let bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // A pending key is good beside the present one, so a daemon is started again with it, and then it is the only one.
+    let replace = |name: &str, keyring: &Path| {
+        let entry = cluster.ceph_json(&["auth", "get-or-create-pending", name]);
+        let (old, new) = (entry[0]["key"].as_str().expect("a key"), entry[0]["pending_key"].as_str().expect("a key"));
+        let ring = std::fs::read_to_string(keyring).expect("a keyring");
+        assert!(ring.contains(old) && old != new);
+        std::fs::write(keyring, ring.replace(old, new)).expect("it is written");
+    };
+    for osd in 0..3 {
+        let name = format!("osd.{osd}");
+        replace(&name, &cluster.dir().join(&name).join("keyring"));
+        let before = cluster.ceph_json(&["osd", "info", &osd.to_string()])["up_from"].as_u64();
+        cluster.signal(&name, Signal::TERM);
+        wait_until("it is up again", LIMIT, || {
+            let info = cluster.ceph_json(&["osd", "info", &osd.to_string()]);
+            info["up"] == 1 && info["up_from"].as_u64() > before
+        });
+        cluster.ceph(&["auth", "commit-pending", &name]).ok();
+        cluster.wait_until_clean(LIMIT);
+    }
+    let admin = cluster.dir().join("ceph.client.admin.keyring");
+    replace("client.admin", &admin);
+    cluster.ceph(&["auth", "commit-pending", "client.admin"]).ok();
+    replace("client.bench", &keyring);
+    let output = bench.wait_with_output().expect("it ends");
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("Total writes made") && !said.contains("error"), "{said}");
+    // The bench had its old key to the end; it can be forgotten now.
+    cluster.ceph(&["auth", "commit-pending", "client.bench"]).ok();
+    cluster.rados(&["-n", "client.bench", "-k", &text(&keyring), "-p", "p", "stat", "benchmark_last_metadata"]);
+    assert!(cluster.ceph(&["-s"]).ok().contains("3 osds: 3 up"));
+    assert!(!cluster.ceph(&["auth", "ls"]).ok().contains("pending"), "nothing is left to commit");
+}
+
+/// As on a Ceph, a daemon goes on as the user that is asked for; what it makes is that one's.
+#[test]
+fn daemons_go_on_as_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root may become another user");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("nacre-test-setuser-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::os::unix::fs::chown(&folder, Some(65_534), Some(65_534)).expect("root may");
+    let conf = folder.join("ceph.conf");
+    let lines = "[global]\nfsid = 3f0c0000-0000-0000-0000-000000000001\nmon host = 127.0.0.1:1\nauth cluster required = cephx\n";
+    std::fs::write(&conf, lines).expect("it is written");
+    let data = folder.join("osd.9");
+    let osd = |more: &[&str]| {
+        let mut command = Command::new(binary());
+        command.args(["osd", "--id", "9", "--mkfs", "--size", "1GiB", "--conf"]).arg(&conf).arg("--data").arg(&data);
+        run(
+            {
+                command.args(more);
+                command
+            },
+            LIMIT,
+        )
+    };
+    assert!(osd(&["--setuser", "no-such-user"]).failure().contains("no user 'no-such-user'"));
+    assert!(!data.exists());
+    osd(&["--setuser", "nobody", "--setgroup", "nogroup"]).ok();
+    for file in ["keyring", "block"] {
+        let found = std::fs::metadata(data.join(file)).expect("it is there");
+        assert_eq!((found.uid(), found.gid(), found.permissions().mode() & 0o777), (65_534, 65_534, 0o600), "{file}");
+    }
+    std::fs::remove_dir_all(&folder).expect("it goes");
 }
 
 /// Clients with 31 capabilities do 18 operations at four places each. A real Ceph gave the recorded answers.
@@ -56,7 +157,7 @@ fn capabilities_at_osds_are_those_of_a_ceph() {
     if !clients_are_here(&["ceph", "python3-rados"]) {
         return;
     }
-    let cluster = TestCluster::start_with_keys("capabilities", 3, 1);
+    let cluster = TestCluster::start_supervised("capabilities", 3);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/capabilities.py");
     let keyrings = cluster.scratch("keyrings");
     std::fs::create_dir_all(&keyrings).expect("a folder");
@@ -152,7 +253,12 @@ fn a_purged_osd_does_not_come_back(cluster: &TestCluster) {
     cluster.wait_until_clean(LIMIT);
     cluster.ceph(&["osd", "stop", "3"]).ok();
     cluster.wait_until_up(3, false, LIMIT);
+    let mut thief = Thief::with_key_of(cluster, 3);
+    assert!(thief.is_let_in());
+    let session = thief.stays();
     cluster.ceph(&["osd", "purge", "3", "--yes-i-really-mean-it"]).ok();
+    is_hung_up(session);
+    assert!(!thief.is_let_in(), "its ticket would be good for an hour");
     assert!(!cluster.ceph(&["auth", "get", "osd.3"]).succeeded());
     let mut again = Command::new("timeout");
     let log = std::fs::File::create(cluster.scratch("purged.log")).expect("a file");
@@ -164,6 +270,66 @@ fn a_purged_osd_does_not_come_back(cluster: &TestCluster) {
     let logs = ["mon.a", "mon.b", "mon.c"].map(|mon| cluster.dir().join(format!("log/{mon}.log")));
     let told = logs.iter().any(|log| std::fs::read_to_string(log).is_ok_and(|log| log.contains("there is no 'osd.3'")));
     assert!(told, "a monitor has told why");
+    cluster.nacre(&["down"], LIMIT).ok();
+    let up = cluster.nacre(&["up", "--detach"], LIMIT);
+    let said = format!("{}{}", up.stdout, up.stderr);
+    assert!(up.succeeded() && said.contains("osd.3 was purged and is not started"), "{said}");
+}
+
+/// Somebody who has stolen an OSD's key, and got tickets by it.
+struct Thief {
+    visitor: Visitor,
+    random: Random,
+    /// The port for clients of another OSD, and the one for OSDs.
+    public: Place,
+    cluster: Place,
+}
+
+impl Thief {
+    fn with_key_of(cluster: &TestCluster, osd: u32) -> Thief {
+        let keyring = cluster.dir().join(format!("osd.{osd}/keyring"));
+        let mut places = fuzz::places(cluster);
+        let mut take = |name: &str| {
+            let at = places.iter().position(|place| place.name == name).expect("a port");
+            places.remove(at)
+        };
+        let (monitor, public, cluster_port) =
+            (take("mon.\"a\""), take("public_addrs of osd.0"), take("cluster_addrs of osd.0"));
+        let mut thief = Thief {
+            visitor: Visitor::as_osd(&cluster.conf(), osd, &keyring),
+            random: Random(1),
+            public,
+            cluster: cluster_port,
+        };
+        thief.visitor.renew(&monitor, &mut thief.random);
+        thief
+    }
+
+    /// True if both ports let it in.
+    fn is_let_in(&mut self) -> bool {
+        let Thief { visitor, random, public, cluster } = self;
+        let visits = [public, cluster].map(|place| visitor.visit(place, Harm::None { secure: false }, random));
+        assert!(visits[0] == visits[1], "{visits:?}");
+        visits[0] == CAME_IN
+    }
+
+    fn stays(&mut self) -> TcpStream {
+        self.visitor.stay(&self.public, &mut self.random)
+    }
+}
+
+/// Waits until the other end hangs up.
+fn is_hung_up(mut stream: TcpStream) {
+    stream.set_read_timeout(Some(LIMIT)).expect("a socket");
+    let mut buf = [0; 4096];
+    loop {
+        match stream.read(&mut buf) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::ConnectionReset => return,
+            Err(e) => panic!("the session stays: {e}"),
+        }
+    }
 }
 
 fn no_log_has_a_key(cluster: &TestCluster) {

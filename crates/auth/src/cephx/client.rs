@@ -102,6 +102,12 @@ pub struct Connected {
 }
 
 impl Connected {
+    /// The outcome with a monitor that was satisfied with `none`.
+    #[cfg(test)]
+    pub(super) fn unproven(global_id: u64) -> Connected {
+        Connected::without_keys(Mode::Crc, global_id)
+    }
+
     /// Outcome of method `none`, which proves nothing and gives no keys.
     fn without_keys(mode: Mode, global_id: u64) -> Connected {
         let tickets = BTreeMap::new();
@@ -141,6 +147,13 @@ impl Client {
     pub fn method(&self) -> Result<Method, ClientError> {
         let mut usable = self.policy.methods.iter().filter(|m| **m == Method::None || self.key.is_some());
         usable.next().copied().ok_or(ClientError::NoKey)
+    }
+
+    /// The method towards daemons that believe tickets: `none`, where it is allowed and a monitor has let us in by it,
+    /// which gives no tickets.
+    pub fn method_with_tickets(&self) -> Result<Method, ClientError> {
+        let has_none = self.global_id != 0 && self.tickets.is_empty() && self.policy.methods.contains(&Method::None);
+        if has_none { Ok(Method::None) } else { self.method() }
     }
 
     /// The method for another attempt after a server that refused [`Client::method`] named those that it allows.

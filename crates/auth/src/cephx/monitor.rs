@@ -90,6 +90,11 @@ impl MonitorAccept {
         }
     }
 
+    /// The name that the peer says it has.
+    pub fn name(&self) -> &AuthName {
+        &self.name
+    }
+
     /// Answers the peer's answer to the challenge.
     pub fn more(self, view: &mut MonitorView<'_>, payload: &[u8]) -> Step {
         Step::of(self.proven(view, payload))
@@ -128,7 +133,7 @@ impl MonitorAccept {
         })))
     }
 
-    /// The peer's id: a new one, or its earlier one if a ticket proves it. Then also the session key of that ticket.
+    /// The peer's id: a new one, or its earlier one. If a ticket proves that, then also the session key of that ticket.
     fn global_id(&self, view: &mut MonitorView<'_>, asked: &Authenticate) -> Result<(u64, Option<Key>), Refusal> {
         let shown = !asked.old_ticket.sealed.is_empty();
         if self.global_id == 0 {
@@ -138,7 +143,10 @@ impl MonitorAccept {
             return Ok(((view.new_global_id)().ok_or(Refusal::NoGlobalId)?, None));
         }
         if !shown {
-            return Err(Refusal::OldTicketMissing);
+            // Where the peer may use `none`, it may claim any id: one that was given by that method has no ticket, and
+            // its owner, who goes over to `cephx` while it works, is known by it.
+            let may_claim = view.policy.methods(view.peer).contains(&Method::None);
+            return if may_claim { Ok((self.global_id, None)) } else { Err(Refusal::OldTicketMissing) };
         }
         let old_key = old_session_key(view, &self.name, self.global_id, &asked.old_ticket)?;
         Ok((self.global_id, Some(old_key)))

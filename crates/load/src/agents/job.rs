@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::recorder::{Rounds, Total};
-use client::{ConfFile, Who};
+use client::{ConfFile, Login, Who};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
@@ -59,7 +59,7 @@ impl Job {
             return Err(format!("token {token:?} is not letters and digits"));
         }
         let workload = plan.workloads.get(index as usize).ok_or_else(|| format!("the plan has no workload {index}"))?;
-        let config = cluster.config()?;
+        let config = cluster.config(login(&cluster, configurations)?)?;
         let task = Arc::new(Task::new(plan.seed, &token, index, workload, iteration));
         let connect = PoolOfCluster { config, pool: workload.pool.clone(), images: images::shapes(&task, workload) };
         // An agent without a part gets a part number beyond all instances.
@@ -231,12 +231,28 @@ impl Job {
     }
 }
 
+/// The agent's proof of who it is: by the key to which the local configuration leads that names the same cluster. No
+/// key comes from the coordinator. Without such a configuration the agent proves nothing.
+///
+/// Errors: the reason, in words, why the key is of no use.
+fn login(site: &Site, configurations: &[PathBuf]) -> Result<Login, String> {
+    let Some(path) = local(site, configurations) else { return Ok(Login::unproven()) };
+    let who = Who::parse(&site.user).ok_or_else(|| format!("user {:?} is no name", site.user))?;
+    let conf = ConfFile::load(&path).map_err(|e| e.to_string())?;
+    Login::from_file(&conf, &who).map_err(|e| e.to_string())
+}
+
 /// Finds the cluster's daemons on this machine by the local configuration that names the same cluster.
 fn find_sources(site: &Site, configurations: &[PathBuf]) -> Sources {
+    let found = local(site, configurations);
+    found.map(|path| Sources::find(&path, &json!({"osds": site.osds}))).unwrap_or_default()
+}
+
+/// The local configuration that names the same cluster.
+fn local(site: &Site, configurations: &[PathBuf]) -> Option<PathBuf> {
     let theirs = [PathBuf::from(&site.configuration), PathBuf::from(SYSTEM_CONFIGURATION)];
     let is_it = |path: &&PathBuf| fsid_of(path).is_some_and(|fsid| fsid.eq_ignore_ascii_case(&site.fsid));
-    let found = configurations.iter().chain(&theirs).find(is_it);
-    found.map(|path| Sources::find(path, &json!({"osds": site.osds}))).unwrap_or_default()
+    configurations.iter().chain(&theirs).find(is_it).cloned()
 }
 
 fn fsid_of(configuration: &Path) -> Option<String> {

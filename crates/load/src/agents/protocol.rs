@@ -12,7 +12,7 @@ use bench::histogram::{Digits, Histogram, HistogramData};
 use bench::plan::Plan;
 use bench::recorder::{Rounds, Tally, Total};
 use bench::series::{Series, SeriesData};
-use client::{Config, MonHost, Who, parse_mon_host};
+use client::{Config, Login, MonHost, Who, parse_mon_host};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -257,11 +257,12 @@ impl Site {
         }
     }
 
-    /// The configuration of a client on the agent's machine.
+    /// The configuration of a client on the agent's machine, which proves who it is so.
     ///
     /// Errors: the reason, in words, why this data is invalid.
-    pub fn config(&self) -> Result<Config, String> {
+    pub fn config(&self, login: Login) -> Result<Config, String> {
         let mut config = Config::new(parse_mon_host(&self.mon_host).map_err(|e| format!("mon host: {e}"))?);
+        config.login = login;
         config.who = Who::parse(&self.user).ok_or_else(|| format!("user {:?} is no name", self.user))?;
         let time = |seconds: f64| Duration::try_from_secs_f64(seconds).map_err(|e| format!("{seconds} s: {e}"));
         config.connect_timeout = time(self.connect_timeout_s)?;

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::mgr_modules;
 use super::text_table::TextTable;
 use super::{Answer, done, refuse, with_status};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use types::Errno;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -123,8 +123,34 @@ fn fs_dump(c: &Context<'_>) -> Answer {
         "e1\nenable_multiple, ever_enabled_multiple: 1,1\nlegacy client fscid: -1\n \nNo filesystems configured\n"
             .to_owned()
     };
-    let value = || json!({"epoch": 1, "default_fscid": -1, "standbys": [], "filesystems": []});
-    with_status(c.either(text, value), "dumped fsmap epoch 1")
+    with_status(c.either(text, file_systems), "dumped fsmap epoch 1")
+}
+
+/// Returns the map of file systems, of which there are none.
+pub(super) fn file_systems() -> Value {
+    let features = [
+        "base v0.20",
+        "client writeable ranges",
+        "default file layouts on dirs",
+        "dir inode in separate object",
+        "mds uses versioned encoding",
+        "dirfrag is stored in omap",
+        "",
+        "no anchor table",
+        "file layout v2",
+        "snaprealm v2",
+    ];
+    let numbered = features.iter().enumerate().filter(|(_, name)| !name.is_empty());
+    let incompat: Map<String, Value> =
+        numbered.map(|(at, name)| (format!("feature_{}", at + 1), json!(name))).collect();
+    json!({
+        "epoch": 1,
+        "default_fscid": -1,
+        "compat": {"compat": {}, "ro_compat": {}, "incompat": incompat},
+        "feature_flags": {"enable_multiple": true, "ever_enabled_multiple": true},
+        "standbys": [],
+        "filesystems": [],
+    })
 }
 
 fn insights(c: &Context<'_>) -> Answer {

@@ -3,10 +3,10 @@
 use super::command::Command;
 use super::context::Context;
 use super::units;
-use super::{Answer, done, refuse};
+use super::{Answer, balancer_plans, done, refuse};
 use crate::balancer::{BalancerSettings, OPTION_ACTIVE, OPTION_MODE};
 use crate::update::Update;
-use osdmap::{PgMapping, spread};
+use osdmap::{OsdMap, PgMapping, spread};
 use serde_json::json;
 use std::collections::BTreeSet;
 use types::{Errno, PoolId};
@@ -31,10 +31,9 @@ pub(super) const COMMANDS: &[Command] = &[
         "print how evenly data is spread",
         eval_verbose,
     ),
-    Command::new("balancer ls", "r", "list plans; none are kept", |c| c.value(json!([]))),
 ];
 
-fn settings(c: &Context<'_>) -> BalancerSettings {
+pub(super) fn settings(c: &Context<'_>) -> BalancerSettings {
     BalancerSettings::of(c.state, &c.volatile.name)
 }
 
@@ -50,7 +49,7 @@ fn status(c: &Context<'_>) -> Answer {
         "mode": settings.mode,
         "no_optimization_needed": last.is_even,
         "optimize_result": last.result,
-        "plans": [],
+        "plans": balancer_plans::names(c),
     }))
 }
 
@@ -74,8 +73,7 @@ fn asked(c: &Context<'_>) -> Result<Option<PoolId>, super::Reply> {
 
 /// Returns how uneven the spread of placement groups' copies over OSDs is: standard deviation by mean, over all pools
 /// or one.
-fn score(c: &Context<'_>, mapping: &PgMapping, pool: Option<PoolId>) -> f64 {
-    let map = c.map();
+pub(super) fn score_of(map: &OsdMap, mapping: &PgMapping, pool: Option<PoolId>) -> f64 {
     let mut counts: std::collections::BTreeMap<types::OsdId, f64> =
         map.osds().filter(|(osd, _)| map.is_in(*osd)).map(|(osd, _)| (osd, 0.0)).collect();
     for (_, place) in mapping.iter().filter(|(pg, _)| pool.is_none_or(|pool| pg.pool == pool)) {
@@ -92,8 +90,13 @@ fn score(c: &Context<'_>, mapping: &PgMapping, pool: Option<PoolId>) -> f64 {
 }
 
 fn eval(c: &Context<'_>) -> Answer {
+    let name = c.args.text("option").unwrap_or_default();
+    if let Some(plan) = balancer_plans::plan(c, name) {
+        let score = balancer_plans::score(c, &plan)?;
+        return c.text(format!("plan \"{name}\" score {score:.6} (lower is better)\n"));
+    }
     let pool = asked(c)?;
-    let score = score(c, &PgMapping::compute(c.map()), pool);
+    let score = score_of(c.map(), &PgMapping::compute(c.map()), pool);
     let what = c.args.text("option").map_or_else(|| "current cluster".to_owned(), |pool| format!("pool \"{pool}\""));
     c.text(format!("{what} score {score:.6} (lower is better)\n"))
 }
@@ -101,7 +104,7 @@ fn eval(c: &Context<'_>) -> Answer {
 fn eval_verbose(c: &Context<'_>) -> Answer {
     let pool = asked(c)?;
     let mapping = PgMapping::compute(c.map());
-    let score = score(c, &mapping, pool);
+    let score = score_of(c.map(), &mapping, pool);
     let pools = pool.map(|pool| BTreeSet::from([pool]));
     let spread = spread(c.map(), &mapping, pools.as_ref());
     c.text(format!(

@@ -1,7 +1,7 @@
 //! The cluster at a glance: `ceph -s`, `ceph df`, `ceph versions` and the like.
 
 use super::command::Command;
-use super::context::{Context, stamp};
+use super::context::Context;
 use super::osd_query::{count, important_flags, osd_counts, remapped_pgs, stat_text, stat_value};
 use super::text_table::TextTable;
 use super::{Answer, health, pg, pools, progress, services, units};
@@ -32,7 +32,6 @@ pub(super) const COMMANDS: &[Command] = &[
         "list hosts with their daemons",
         node_ls,
     ),
-    Command::new("report {tags:String,n=N,req=false}", "r", "print everything about the cluster as JSON", report),
 ];
 
 fn status(c: &Context<'_>) -> Answer {
@@ -393,15 +392,32 @@ pub(super) fn mon_counts(c: &Context<'_>, property: &str) -> BTreeMap<String, u6
     count(c.state.monmap.ranks.iter().map(|name| c.state.mon_metadata.get(name)), property)
 }
 
+/// Counts by a property the monitors that do a manager's work: the leader, once it is known.
+pub(super) fn manager_counts(c: &Context<'_>, property: &str) -> BTreeMap<String, u64> {
+    count(manager(c).map(|name| c.state.mon_metadata.get(name)).into_iter(), property)
+}
+
+/// Returns the name of the monitor that does a manager's work.
+pub(super) fn manager<'a>(c: &Context<'a>) -> Option<&'a String> {
+    let name = &c.volatile.quorum.leader;
+    c.state.monmap.mons.contains_key(name).then_some(name)
+}
+
 fn versions(c: &Context<'_>) -> Answer {
     let (mons, osds) = (mon_counts(c, "ceph_version"), osd_counts(c, "ceph_version"));
+    let managers = manager_counts(c, "ceph_version");
     let mut overall = mons.clone();
-    osds.iter().for_each(|(version, n)| *overall.entry(version.clone()).or_default() += n);
-    c.value(json!({"mon": mons, "mgr": {}, "osd": osds, "mds": {}, "overall": overall}))
+    managers.iter().chain(&osds).for_each(|(version, n)| *overall.entry(version.clone()).or_default() += n);
+    c.value(json!({"mon": mons, "mgr": managers, "osd": osds, "mds": {}, "overall": overall}))
 }
 
 /// Counts features: those of daemons are our own, those of clients what they have negotiated with this monitor.
 fn features(c: &Context<'_>) -> Answer {
+    c.value(feature_map(c))
+}
+
+/// Returns the counts of [`features`].
+pub(super) fn feature_map(c: &Context<'_>) -> Value {
     let own = |count: usize| BTreeMap::from([(wire::codec::features::PACIFIC, count)]);
     let mut clients: BTreeMap<u64, usize> = BTreeMap::new();
     for session in c.request.sessions.iter().filter(|session| session.name.kind == EntityType::CLIENT) {
@@ -421,7 +437,7 @@ fn features(c: &Context<'_>) -> Answer {
             groups.insert(kind.to_owned(), Value::Array(entries));
         }
     }
-    c.value(Value::Object(groups))
+    Value::Object(groups)
 }
 
 /// Returns the release whose features are all there, as Ceph names it.
@@ -431,11 +447,15 @@ pub(super) fn release_of(features: u64) -> &'static str {
 }
 
 fn node_ls(c: &Context<'_>) -> Answer {
+    let host = |name: &String| {
+        c.state.mon_metadata.get(name).and_then(|said| said.get("hostname")).cloned().unwrap_or_default()
+    };
     let mut mons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for name in &c.state.monmap.ranks {
-        let host = c.state.mon_metadata.get(name).and_then(|said| said.get("hostname")).cloned().unwrap_or_default();
-        mons.entry(host).or_default().push(name);
+        mons.entry(host(name)).or_default().push(name);
     }
+    let managers: BTreeMap<String, Vec<&String>> =
+        manager(c).map(|name| (host(name), vec![name])).into_iter().collect();
     let mut osds: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     for (osd, _) in c.map().osds() {
         osds.entry(c.host_name(osd).unwrap_or_default().to_owned()).or_default().push(osd.0);
@@ -443,23 +463,8 @@ fn node_ls(c: &Context<'_>) -> Answer {
     match c.args.text("type").unwrap_or("all") {
         "mon" => c.value(json!(mons)),
         "osd" => c.value(json!(osds)),
-        "mds" | "mgr" => c.value(json!({})),
-        _ => c.value(json!({"mon": mons, "osd": osds, "mgr": {}})),
+        "mgr" => c.value(json!(managers)),
+        "mds" => c.value(json!({})),
+        _ => c.value(json!({"mon": mons, "osd": osds, "mgr": managers})),
     }
-}
-
-fn report(c: &Context<'_>) -> Answer {
-    let mut value = status_value(c);
-    value["timestamp"] = json!(stamp(c.request.now));
-    value["tag"] = json!(c.args.texts("tags").join(" "));
-    value["health"] = health::value(c, &health::report(c), true);
-    value["osd_metadata"] =
-        c.state.osd_metadata.iter().map(|(osd, said)| json!({"id": osd.0, "metadata": said})).collect();
-    value["pools"] = c
-        .map()
-        .pools
-        .iter()
-        .map(|(id, pool)| super::pool_print::value("pool", *id, c.map().pool_name(*id), pool))
-        .collect();
-    c.value(value)
 }

@@ -4,10 +4,10 @@ use super::command::Command;
 use super::context::Context;
 use super::crush_tree::{self, Node};
 use super::text_table::TextTable;
-use super::{Answer, arguments::parse_osd, refuse};
+use super::{Answer, arguments::parse_osd, refuse, weight_sets};
 use crate::commands::context::{weight, weight_text};
 use crush::{CrushMap, Profile, Rule, Step, TreeOptions, op};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use types::Errno;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -38,8 +38,6 @@ pub(super) const COMMANDS: &[Command] = &[
         "print the device classes of OSDs",
         get_device_class,
     ),
-    Command::new("osd crush weight-set ls", "r", "list weight sets", list_weight_sets),
-    Command::new("osd crush weight-set dump", "r", "print weight sets", dump_weight_sets),
 ];
 
 fn tree(c: &Context<'_>) -> Answer {
@@ -47,65 +45,31 @@ fn tree(c: &Context<'_>) -> Answer {
     let nodes = crush_tree::nodes(c.crush(), TreeOptions { shadows }, None);
     let text = || {
         let mut columns = vec![("ID", 'R'), ("CLASS", 'R'), ("WEIGHT", 'R')];
-        let sets = c.crush().choose_args().map(|(pool, _)| weight_set_name(c, pool));
-        let sets: Vec<String> = sets.collect();
+        let sets: Vec<String> = c.crush().choose_args().map(|(index, _)| weight_sets::name(c.map(), index)).collect();
         columns.extend(sets.iter().map(|name| (name.as_str(), 'R')));
         columns.push(("TYPE NAME", 'l'));
         let mut table = TextTable::with_columns(&columns);
         for node in &nodes {
             let mut cells =
                 vec![node.id.to_string(), node.class.unwrap_or_default().to_owned(), weight_text(weight(node.weight))];
-            cells.extend(sets.iter().map(|_| String::new()));
+            let in_set = |weights: Option<Vec<u32>>| {
+                let first = weights.and_then(|weights| weights.first().copied());
+                first.map(|first| weight_text(weight(first))).unwrap_or_default()
+            };
+            cells.extend(c.crush().choose_args().map(|(index, _)| in_set(node.weights_in(c.crush(), index))));
             cells.push(node.label());
             table.row(cells);
         }
         table.render(true)
     };
     let node_value = |node: &Node<'_>| {
-        let mut object = node.value();
+        let mut object = node.value(c.map());
         if node.id < 0 {
             object.insert("children".to_owned(), json!(node.children));
         }
         Value::Object(object)
     };
     c.either(text, || json!({"nodes": nodes.iter().map(node_value).collect::<Vec<_>>(), "stray": []}))
-}
-
-fn weight_set_name(c: &Context<'_>, pool: i64) -> String {
-    match pool {
-        crush::DEFAULT_CHOOSE_ARGS => "(compat)".to_owned(),
-        pool => c.map().pool_name(types::PoolId(pool)).map_or_else(|| pool.to_string(), str::to_owned),
-    }
-}
-
-fn list_weight_sets(c: &Context<'_>) -> Answer {
-    let names: Vec<String> = c.crush().choose_args().map(|(pool, _)| weight_set_name(c, pool)).collect();
-    c.either(|| names.iter().map(|name| format!("{name}\n")).collect(), || json!(names))
-}
-
-fn dump_weight_sets(c: &Context<'_>) -> Answer {
-    c.value(choose_args_value(c.crush()))
-}
-
-fn choose_args_value(crush: &CrushMap) -> Value {
-    let mut object = Map::new();
-    for (pool, args) in crush.choose_args() {
-        let entries = args.iter().map(|(bucket, arg)| {
-            let mut entry = Map::new();
-            entry.insert("bucket_id".to_owned(), json!(bucket));
-            if !arg.weight_sets.is_empty() {
-                let sets: Vec<Vec<f64>> =
-                    arg.weight_sets.iter().map(|set| set.iter().map(|w| weight(*w)).collect()).collect();
-                entry.insert("weight_set".to_owned(), json!(sets));
-            }
-            if !arg.ids.is_empty() {
-                entry.insert("ids".to_owned(), json!(arg.ids));
-            }
-            Value::Object(entry)
-        });
-        object.insert(pool.to_string(), entries.collect());
-    }
-    Value::Object(object)
 }
 
 fn list(c: &Context<'_>) -> Answer {
@@ -129,7 +93,11 @@ fn item_name(crush: &CrushMap, item: i32) -> String {
 }
 
 fn dump(c: &Context<'_>) -> Answer {
-    let crush = c.crush();
+    c.value(dump_value(c.crush()))
+}
+
+/// Returns the whole CRUSH map as a value.
+pub(super) fn dump_value(crush: &CrushMap) -> Value {
     let devices = (0..crush.max_devices()).filter(|id| crush.name(*id).is_some() || crush.item_exists(*id)).map(|id| {
         let mut device = json!({"id": id, "name": item_name(crush, id)});
         if let Some(class) = crush.class_of(id) {
@@ -155,14 +123,14 @@ fn dump(c: &Context<'_>) -> Answer {
             "items": items,
         })
     });
-    c.value(json!({
+    json!({
         "devices": devices.collect::<Vec<_>>(),
         "types": types.collect::<Vec<_>>(),
         "buckets": buckets.collect::<Vec<_>>(),
         "rules": crush.rules().map(|(id, rule)| rule_value(crush, id, rule)).collect::<Vec<_>>(),
         "tunables": tunables_value(crush),
-        "choose_args": choose_args_value(crush),
-    }))
+        "choose_args": weight_sets::dump_value(crush),
+    })
 }
 
 pub(super) fn rule_value(crush: &CrushMap, id: u32, rule: &Rule) -> Value {

@@ -1,7 +1,9 @@
 //! The CRUSH hierarchy as tables and values: the frame of `osd tree`, `osd df tree` and `osd crush tree`.
 
 use super::context::weight;
+use super::weight_sets;
 use crush::{CrushMap, TreeItem, TreeOptions};
+use osdmap::OsdMap;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use types::OsdId;
@@ -37,8 +39,18 @@ impl Node<'_> {
         if self.id < 0 { format!("{indent}{} {}", self.type_name, self.name) } else { format!("{indent}{}", self.name) }
     }
 
+    /// Returns the item's weights in a weight set, one for each place in the result; `None` for roots, and where the
+    /// set has none.
+    pub fn weights_in(&self, crush: &CrushMap, index: i64) -> Option<Vec<u32>> {
+        let parent = self.parent?;
+        let at = crush.bucket(parent)?.items.iter().position(|item| *item == self.id)?;
+        let (_, sets) = crush.choose_args().find(|(other, _)| *other == index)?;
+        let arg = sets.get(parent).filter(|arg| !arg.weight_sets.is_empty())?;
+        arg.weight_sets.iter().map(|set| set.get(at).copied()).collect()
+    }
+
     /// Returns the members that every tree shows of an item.
-    pub fn value(&self) -> Map<String, Value> {
+    pub fn value(&self, map: &OsdMap) -> Map<String, Value> {
         let mut object = Map::new();
         let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
         put("id", json!(self.id));
@@ -53,7 +65,13 @@ impl Node<'_> {
             put("depth", json!(self.depth));
         }
         if self.parent.is_some() {
-            put("pool_weights", json!({}));
+            let of_set = |index: i64| {
+                let weights = self.weights_in(&map.crush, index)?;
+                let weights: Vec<f64> = weights.into_iter().map(weight).collect();
+                Some((weight_sets::name(map, index), json!(weights)))
+            };
+            let sets = map.crush.choose_args().filter_map(|(index, _)| of_set(index));
+            put("pool_weights", Value::Object(sets.collect()));
         }
         object
     }

@@ -311,6 +311,8 @@ fn who_is_connected_is_told_and_counted() {
         global_id: id,
         host: "h1".to_owned(),
         osd_epoch: 3,
+        caps: "allow r".to_owned(),
+        is_proven: id == 4,
     };
     let new = wire::codec::features::PACIFIC;
     let sessions = [session(4, new), session(5, new), session(6, 1 << 20)];
@@ -321,6 +323,8 @@ fn who_is_connected_is_told_and_counted() {
     let listed = ask(&cluster, r#"{"prefix": "sessions", "format": "json"}"#, true, false, &sessions);
     let listed: Value = serde_json::from_slice(&listed.output).unwrap();
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["name"]), (3, &json!("client.4")));
+    assert_eq!((&listed[0]["caps"]["text"], &listed[0]["global_id_status"]), (&json!("allow r"), &json!("new_ok")));
+    assert_eq!(listed[1]["global_id_status"], "none");
     assert_eq!(listed[0]["addrs"]["addrvec"][0], json!({"type": "v2", "addr": "10.0.0.1:0", "nonce": 7}));
     assert_eq!(ask(&cluster, r#"{"prefix": "sessions"}"#, false, false, &sessions).code, -22);
 }

@@ -4,8 +4,8 @@ use super::command::Command;
 use super::context::{Context, stamp};
 use super::mgr_modules;
 use super::progress;
-use super::{Answer, refuse};
-use serde_json::json;
+use super::{Answer, cluster, refuse};
+use serde_json::{Map, Value, json};
 use types::Errno;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -26,14 +26,13 @@ pub(super) const COMMANDS: &[Command] = &[
         },
     ),
     Command::new("mgr services", "r", "list addresses that modules serve", |c| c.value(json!({}))),
-    Command::new("mgr metadata {who:String,req=false}", "r", "print what managers say about themselves", |c| {
-        match c.args.text("who") {
-            Some(who) => refuse(Errno::ENOENT, format!("there is no manager daemon '{who}'")),
-            None => c.value(json!([])),
-        }
+    Command::new("mgr metadata {who:String,req=false}", "r", "print what managers say about themselves", metadata),
+    Command::new("mgr versions", "r", "count the versions that managers run", |c| {
+        c.value(json!(cluster::manager_counts(c, "ceph_version")))
     }),
-    Command::new("mgr versions", "r", "count the versions that managers run", |c| c.value(json!({}))),
-    Command::new("mgr count-metadata {property:String}", "r", "count managers by a property", |c| c.value(json!({}))),
+    Command::new("mgr count-metadata {property:String}", "r", "count managers by a property", |c| {
+        c.value(json!(cluster::manager_counts(c, c.args.word("property"))))
+    }),
     Command::new("progress", "r", "print what is going on", progress::print),
     Command::new("progress json", "r", "print what is going on as JSON", progress::json),
     Command::new("progress on", "rw", "print what is going on in the status", |c| progress::enable(c, true)),
@@ -63,6 +62,30 @@ fn dump(c: &Context<'_>) -> Answer {
         "last_failure_osd_epoch": 0,
         "active_clients": [],
     }))
+}
+
+/// Prints facts about the monitor that does a manager's work.
+fn metadata(c: &Context<'_>) -> Answer {
+    let of = |name: &String| {
+        let addrs = &c.state.manager_map().active_addrs;
+        let addr = addrs.msgr2_addr();
+        let ip = addr.ip().map(|ip| ip.to_string()).unwrap_or_default();
+        let mut object = Map::from_iter([("name".to_owned(), json!(name)), ("addr".to_owned(), json!(ip))]);
+        object.insert("addrs".to_owned(), json!(addrs.to_string()));
+        let said = c.state.mon_metadata.get(name).into_iter().flatten();
+        // Drives and what compresses are a monitor's.
+        let is_own = |key: &str| !key.starts_with("device") && key != "compression_algorithms";
+        object.extend(said.filter(|(key, _)| is_own(key)).map(|(key, value)| (key.clone(), json!(value))));
+        Value::Object(object)
+    };
+    let name = cluster::manager(c);
+    match c.args.text("who") {
+        Some(who) => match name.filter(|name| *name == who) {
+            Some(name) => c.value(of(name)),
+            None => refuse(Errno::ENOENT, format!("there is no manager daemon '{who}'")),
+        },
+        None => c.value(name.map(of).into_iter().collect()),
+    }
 }
 
 fn stat(c: &Context<'_>) -> Answer {

@@ -19,6 +19,7 @@ mod auth_checks;
 mod auth_tests;
 mod autoscale;
 mod balancer;
+mod balancer_plans;
 mod blocklist;
 mod cluster;
 mod command;
@@ -40,6 +41,8 @@ mod field_tests;
 mod force;
 mod health;
 mod log;
+#[cfg(test)]
+mod map_tests;
 mod mgr;
 mod mgr_modules;
 mod mon;
@@ -63,6 +66,7 @@ mod pool_settings;
 mod pools;
 mod progress;
 mod rbd;
+mod report;
 mod rights;
 mod scrub;
 mod services;
@@ -75,6 +79,7 @@ mod tests;
 mod text_table;
 mod units;
 mod upmap;
+mod weight_sets;
 
 pub use orders::{Asked, Order};
 pub(crate) use rights::check_tell;
@@ -125,11 +130,15 @@ pub struct SessionInfo {
     pub global_id: u64,
     pub host: String,
     pub osd_epoch: u64,
+    /// Its rights at monitors, as text.
+    pub caps: String,
+    /// It has proven that name.
+    pub is_proven: bool,
 }
 
 /// Returns true if the answer to a command needs the sessions.
 pub fn asks_for_sessions(command: &str) -> bool {
-    ["\"sessions\"", "\"features\""].iter().any(|prefix| command.contains(prefix))
+    ["\"sessions\"", "\"features\"", "\"mon_status\""].iter().any(|prefix| command.contains(prefix))
 }
 
 /// Returns a command as logs may have it: without the value of a key, which may be a secret.

@@ -46,7 +46,7 @@ fn zulu(t: Utime) -> String {
 }
 
 /// Returns the monitor map as a value.
-fn map_value(c: &Context<'_>) -> Value {
+pub(super) fn map_value(c: &Context<'_>) -> Value {
     let map = &c.state.monmap;
     let mons = map.by_rank().enumerate().map(|(rank, mon)| {
         json!({
@@ -86,7 +86,7 @@ fn location_text(location: &BTreeMap<String, String>) -> String {
     format!("{{{}}}", pairs.join(","))
 }
 
-fn quorum(c: &Context<'_>) -> Vec<usize> {
+pub(super) fn quorum(c: &Context<'_>) -> Vec<usize> {
     c.volatile.quorum.ranks(&c.state.monmap)
 }
 
@@ -305,17 +305,16 @@ fn mon_status(c: &Context<'_>) -> Answer {
         "extra_probe_peers": [],
         "sync_provider": [],
         "monmap": map_value(c),
+        "feature_map": cluster::feature_map(c),
+        "stretch_mode": c.state.monmap.stretch_mode,
     }))
 }
 
 fn version(c: &Context<'_>) -> Answer {
-    let number = env!("CARGO_PKG_VERSION");
-    let release = c.map().require_osd_release.name();
     if c.request.tell {
-        return c.value(json!({"version": number, "release": release, "release_type": "dev"}));
+        return c.value(control::version::value());
     }
-    let said = c.state.mon_metadata.get(&c.volatile.name).and_then(|said| said.get("ceph_version"));
-    let text = said.cloned().unwrap_or_else(|| format!("nacre {number}"));
+    let text = control::version::text();
     c.either(|| format!("{text}\n"), || json!({"version": text}))
 }
 
@@ -347,10 +346,11 @@ fn sessions(c: &Context<'_>) -> Answer {
             "con_features_hex": format!("{:x}", session.features),
             "con_features_release": super::cluster::release_of(session.features),
             "open": true,
-            "caps": {"text": "allow *"},
+            "caps": {"text": session.caps},
             "authenticated": true,
             "global_id": session.global_id,
-            "global_id_status": "none",
+            // Ceph tells by this how an id was come by; without a proof there is nothing to tell.
+            "global_id_status": if session.is_proven { "new_ok" } else { "none" },
             "osd_epoch": session.osd_epoch,
             "remote_host": session.host,
         })

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::mon::majority;
 use super::{Answer, Reply, done, refuse};
 use crate::update::Update;
-use osdmap::MonMap;
+use osdmap::{MonMap, mon_features};
 use types::Errno;
 use wire::addr::AddrKind;
 use wire::nacre::mon::doubt;
@@ -16,6 +16,18 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("mon add {name:String} {addr:IPAddr}", "rw", "add a monitor, which is to join", add),
     Command::new("mon remove {name:String}", "rw", "remove a monitor", remove),
     Command::new("mon rm {name:String}", "rw", "remove a monitor", remove),
+    Command::new(
+        "mon feature set {feature_name:String} {yes_i_really_mean_it:Bool,req=false}",
+        "rw",
+        "have all monitors need a feature",
+        set_feature,
+    ),
+    Command::new(
+        "mon set election_strategy {strategy:String}",
+        "rw",
+        "choose how the monitors choose who leads",
+        set_strategy,
+    ),
     Command::new(
         "mon confirm-survivor {yes_i_really_mean_it:Bool,req=false}",
         "rw",
@@ -55,6 +67,35 @@ fn add(c: &Context<'_>) -> Answer {
     let mut map = map.clone();
     map.add(name, addrs.clone());
     c.propose(vec![next(c, map)], Reply::status(format!("adding mon.{name} at {addrs}")))
+}
+
+/// All monitors have all features, so there is nothing to change.
+fn set_feature(c: &Context<'_>) -> Answer {
+    let name = c.args.word("feature_name");
+    if !mon_features::names(mon_features::THROUGH_PACIFIC).contains(&name) {
+        return refuse(Errno::ENOENT, format!("unknown feature '{name}'"));
+    }
+    let feature = format!("'mon_feature_t([{name}])'");
+    if !c.args.flag("yes_i_really_mean_it") {
+        let sentence = format!(
+            "please specify '--yes-i-really-mean-it' if you really, **really** want to set feature {feature} in the \
+             monmap."
+        );
+        return refuse(Errno::EPERM, sentence);
+    }
+    done(format!("setting feature {feature}"))
+}
+
+/// Monitors vote for whoever has the newest log. Ranks and scores of connections play no part.
+fn set_strategy(c: &Context<'_>) -> Answer {
+    match c.args.word("strategy") {
+        "classic" => done(""),
+        "disallow" | "connectivity" => refuse(
+            Errno::EOPNOTSUPP,
+            "monitors elect whoever has the newest log: neither can one be kept from leading, nor do connections count",
+        ),
+        other => refuse(Errno::EINVAL, format!("'{other}' is not one of classic, disallow, connectivity")),
+    }
 }
 
 fn remove(c: &Context<'_>) -> Answer {

@@ -217,7 +217,7 @@ impl<'a> Report<'a> {
     fn node_value(&self, node: &Node<'_>) -> Value {
         let space = &self.space[&node.id];
         let osd = node.osd();
-        let mut object = node.value();
+        let mut object = node.value(self.c.map());
         let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
         put("reweight", osd.map_or(json!(-1), |osd| json!(weight(self.c.map().weight(osd)))));
         put("kb", json!(space.total / 1024));

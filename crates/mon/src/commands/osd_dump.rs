@@ -3,10 +3,10 @@
 use super::command::Command;
 use super::context::{Context, addrs_value, legacy_addr, osds_text, osds_value, short_float, stamp, weight};
 use super::{Answer, osd_tree, pool_print};
-use osdmap::{Osd, OsdMap, OsdState, PRIMARY_AFFINITY_MAX};
+use osdmap::{Osd, OsdMap, OsdState, PRIMARY_AFFINITY_MAX, TempSet};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
-use types::{OsdId, PoolId};
+use types::{OsdId, PgId, PoolId};
 use wire::basic::IntervalSet;
 use wire::{EntityAddrVec, Release};
 
@@ -15,19 +15,23 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd info {id:OsdName,req=false}", "r", "print what the map says of one OSD or of all", info),
 ];
 
+/// Returns the groups with another acting set than placement gives, as clients see it.
+fn temps(map: &OsdMap) -> impl Iterator<Item = (&PgId, &TempSet)> {
+    map.pg_temp.iter().filter(|(_, temp)| !temp.is_order())
+}
+
 fn dump(c: &Context<'_>) -> Answer {
     let map = osd_tree::map_at(c)?;
     c.either(|| text(&map), || value(&map))
 }
 
 /// Returns the oldest release whose clients understand everything in the map.
-fn min_compat_client(map: &OsdMap) -> Release {
+pub(super) fn min_compat_client(map: &OsdMap) -> Release {
     if !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty() || map.crush.choose_args().next().is_some() {
         return Release::LUMINOUS;
     }
     let tunables = map.crush.tunables();
     match () {
-        () if map.crush.classes().next().is_some() => Release::LUMINOUS,
         () if tunables.chooseleaf_stable != 0 => Release::JEWEL,
         () => Release(8),
     }
@@ -69,7 +73,7 @@ fn text(map: &OsdMap) -> String {
         let flat: Vec<OsdId> = pairs.iter().flat_map(|(from, to)| [*from, *to]).collect();
         line(format!("pg_upmap_items {pg} {}", osds_text(&flat)));
     }
-    for (pg, osds) in &map.pg_temp {
+    for (pg, osds) in temps(map) {
         line(format!("pg_temp {pg} {}", osds_text(osds.shown())));
     }
     for (pg, osd) in &map.primary_temp {
@@ -116,7 +120,8 @@ pub(super) fn state_names(state: OsdState) -> Vec<&'static str> {
     names
 }
 
-fn value(map: &OsdMap) -> Value {
+/// Returns the whole map as a value.
+pub(super) fn value(map: &OsdMap) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
     put("epoch", json!(map.epoch.0));
@@ -151,7 +156,7 @@ fn value(map: &OsdMap) -> Value {
         json!({"pgid": pg.to_string(), "mappings": mappings})
     });
     put("pg_upmap_items", upmap_items.collect());
-    let temps = map.pg_temp.iter().map(|(pg, osds)| json!({"pgid": pg.to_string(), "osds": osds_value(osds.shown())}));
+    let temps = temps(map).map(|(pg, osds)| json!({"pgid": pg.to_string(), "osds": osds_value(osds.shown())}));
     put("pg_temp", temps.collect());
     let primaries = map.primary_temp.iter().map(|(pg, osd)| json!({"pgid": pg.to_string(), "osd": osd.0}));
     put("primary_temp", primaries.collect());

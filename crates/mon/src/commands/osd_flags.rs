@@ -3,6 +3,7 @@
 use super::arguments::parse_osd;
 use super::command::Command;
 use super::context::{Context, short_float};
+use super::osd_dump::min_compat_client;
 use super::{Answer, Reply, done, refuse};
 use osdmap::{Incremental, OsdMapFlags, OsdState};
 use types::{Errno, OsdId};
@@ -207,6 +208,15 @@ fn set_min_client(c: &Context<'_>) -> Answer {
     if release > Release::PACIFIC {
         // Clients negotiate the features of Pacific with us: a newer minimum would lock all of them out.
         let sentence = format!("clients newer than pacific cannot be required; {name} is");
+        return refuse(Errno::EPERM, sentence);
+    }
+    let needed = min_compat_client(c.map());
+    if release < needed {
+        let needed = needed.name();
+        let sentence = format!(
+            "osdmap current utilizes features that require {needed}; cannot set require_min_compat_client below that to \
+             {name}"
+        );
         return refuse(Errno::EPERM, sentence);
     }
     let status = format!("set require_min_compat_client to {name}");

@@ -139,7 +139,7 @@ fn table<'a>(map: &OsdMap, nodes: impl Iterator<Item = &'a Node<'a>>) -> String 
 }
 
 fn node_value(map: &OsdMap, node: &Node<'_>) -> Value {
-    let mut object = node.value();
+    let mut object = node.value(map);
     match node.osd() {
         Some(osd) => {
             object.insert("exists".to_owned(), json!(i32::from(map.exists(osd))));

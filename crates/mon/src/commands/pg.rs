@@ -4,14 +4,30 @@ use super::command::Command;
 use super::context::{Context, osds_text, osds_value, with_status};
 use super::pg_print;
 use super::text_table::TextTable;
-use super::{Answer, Format, Reply, pools, refuse, units};
+use super::{Answer, Format, Reply, done, pools, refuse, units};
 use crate::volatile::{IoRates, PgStat, pg_state_bit, pg_state_text};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use types::{Errno, OsdId, PgId, PoolId};
 use wire::nacre::mon::pg_state;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("pg stat", "r", "print in one line how placement groups are", stat),
+    Command::new(
+        "pg debug {debugop:Choices,strings=unfound_objects_exist|degraded_pgs_exist}",
+        "r",
+        "say whether there are unfound objects, or groups that lack copies",
+        debug,
+    ),
+    Command::new("pg getmap", "r", "get statistics of groups in the form of a Ceph's own; not known here", |_| {
+        refuse(Errno::EOPNOTSUPP, "a Ceph's own form of these statistics is not written here: see `ceph pg dump`")
+    }),
+    Command::new(
+        "osd force-create-pg {pgid:Pgid} {yes_i_really_mean_it:Bool,req=false}",
+        "rw",
+        "make a group anew of which nothing is left",
+        force_create,
+    ),
     Command::new("pg map {pgid:Pgid}", "r", "print where a placement group is placed", map),
     Command::new(
         "pg ls {pool:Int,req=false} {states:String,n=N,req=false}",
@@ -44,7 +60,7 @@ pub(super) const COMMANDS: &[Command] = &[
         "pg ls-by-primary {osd:OsdName} {pool:Int,req=false} {states:String,n=N,req=false}",
         "r",
         "list the placement groups whose primary an OSD is",
-        |c| list_on_osd(c, |pg, osd| pg_print::primary(&pg.report.acting) == osd.0),
+        |c| list_on_osd(c, |pg, osd| pg.primary(c.map()) == Some(osd)),
     ),
     Command::new(
         "pg dump_stuck {stuckops:Choices,n=N,req=false,strings=inactive|unclean|stale|undersized|degraded} \
@@ -126,6 +142,50 @@ fn io_short(rates: &IoRates) -> Option<String> {
     }
     parts.push(format!("{} op/s", units::count((rates.read_ops + rates.write_ops).round() as u64)));
     Some(parts.join(", "))
+}
+
+fn debug(c: &Context<'_>) -> Answer {
+    let mut groups = c.volatile.pgs.values();
+    let any = match c.args.word("debugop") {
+        "unfound_objects_exist" => groups.any(|pg| pg.report.unfound > 0),
+        _ => groups.any(|pg| pg.report.state & pg_state::DEGRADED != 0),
+    };
+    c.text(if any { "TRUE\n" } else { "FALSE\n" })
+}
+
+/// A group of which nothing is left is made anew by itself, once the operator has given up each OSD that served it. So
+/// this command says who has to be given up, and changes nothing.
+fn force_create(c: &Context<'_>) -> Answer {
+    let pg = c.args.pg("pgid").expect("the signature requires it");
+    if !c.map().has_pg(pg) {
+        return refuse(Errno::ENOENT, format!("pg {pg} should not exist"));
+    }
+    if !c.args.flag("yes_i_really_mean_it") {
+        let sentence = "This command will recreate a lost (as in data lost) PG with data in it, such that the cluster \
+                        will give up ever trying to recover the lost data.  Do this only if you are certain that all \
+                        copies of the PG are in fact lost and you are willing to accept that the data is permanently \
+                        destroyed.  Pass --yes-i-really-mean-it to proceed.";
+        return refuse(Errno::EPERM, sentence);
+    }
+    let serves = c.volatile.pgs.get(&pg).is_some_and(|known| known.report.state & pg_state::ACTIVE != 0);
+    let record = c.state.pgs.get(&pg);
+    let served = record.into_iter().flat_map(|record| record.members.iter().chain(&record.past));
+    let since = record.map(|record| record.last_epoch_started).unwrap_or_default();
+    let may_return = |osd: &&OsdId| {
+        let known = c.map().osd(**osd).filter(|_| c.map().exists(**osd));
+        known.is_some_and(|known| !known.is_up() && known.info.lost_at <= since)
+    };
+    let awaited: BTreeSet<&OsdId> = served.filter(may_return).collect();
+    if !serves && !awaited.is_empty() {
+        let names: Vec<String> = awaited.iter().map(|osd| osd.to_string()).collect();
+        let sentence = format!(
+            "pg {pg} is made anew once none of its OSDs can come back, and {} may: give up each by `ceph osd lost ID \
+             --yes-i-really-mean-it`",
+            names.join(", ")
+        );
+        return refuse(Errno::EBUSY, sentence);
+    }
+    done(format!("pg {pg} now creating, ok"))
 }
 
 fn map(c: &Context<'_>) -> Answer {

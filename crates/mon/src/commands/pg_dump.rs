@@ -8,7 +8,8 @@ use super::pg_print::{self, statfs_value, sum_value};
 use super::text_table::TextTable;
 use super::{Answer, Format, units};
 use crate::volatile::{OsdStat, PgStat, PgTotals};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use types::{OsdId, PoolId};
 use wire::nacre::mon::OsdStats;
 
@@ -134,7 +135,7 @@ fn osd_sum_row(c: &Context<'_>) -> String {
 fn pg_counts(c: &Context<'_>, osd: OsdId) -> (usize, usize) {
     let pgs = c.volatile.pgs.values();
     let on = pgs.clone().filter(|pg| pg.report.up.contains(&osd) || pg.acting_shown(c.map()).contains(&osd)).count();
-    (on, pgs.filter(|pg| pg_print::primary(&pg.report.acting) == osd.0).count())
+    (on, pgs.filter(|pg| pg.primary(c.map()) == Some(osd)).count())
 }
 
 /// Returns the OSDs that share a group with `osd`.
@@ -190,7 +191,7 @@ fn contents_value(c: &Context<'_>) -> Value {
             map["pg_stats"] = pg_stats();
             map["pool_stats"] = pools_value(c);
             map["osd_stats"] = osds_value(c);
-            map["pool_statfs"] = json!([]);
+            map["pool_statfs"] = pool_statfs(c);
         }
         object["pg_map"] = map;
     }
@@ -203,7 +204,7 @@ fn contents_value(c: &Context<'_>) -> Value {
         }
         if asks(c, &["osds"]) {
             object["osd_stats"] = osds_value(c);
-            object["pool_statfs"] = json!([]);
+            object["pool_statfs"] = pool_statfs(c);
         }
     }
     object
@@ -216,7 +217,7 @@ fn summary_value(c: &Context<'_>) -> Value {
         "last_osdmap_epoch": c.map().epoch.0,
         "last_pg_scan": c.map().epoch.0,
         "pg_stats_sum": stats_value(c, None),
-        "osd_stats_sum": osd_value(c, &c.volatile.space(), c.volatile.osds.len(), None),
+        "osd_stats_sum": osd_sum(c, |_| true),
         "pg_stats_delta": delta_value(),
     })
 }
@@ -240,14 +241,15 @@ fn totals_value(totals: &PgTotals, up: usize, acting: usize) -> Value {
     })
 }
 
-fn stats_value(c: &Context<'_>, pool: Option<PoolId>) -> Value {
+/// Returns the sums over the groups of a pool, or over all.
+pub(super) fn stats_value(c: &Context<'_>, pool: Option<PoolId>) -> Value {
     let pgs = || c.volatile.pgs.values().filter(|pg| pool.is_none_or(|pool| pg.report.pgid.pool == pool));
     let up = pgs().map(|pg| pg.report.up.len()).sum();
     let acting = pgs().map(|pg| pg.acting_shown(c.map()).len()).sum();
     totals_value(&c.volatile.totals(pool), up, acting)
 }
 
-fn pools_value(c: &Context<'_>) -> Value {
+pub(super) fn pools_value(c: &Context<'_>) -> Value {
     let one = |id: &PoolId| {
         let mut value = json!({"poolid": id.0, "num_pg": c.volatile.totals(Some(*id)).pgs});
         if let Value::Object(stats) = stats_value(c, Some(*id)) {
@@ -258,12 +260,36 @@ fn pools_value(c: &Context<'_>) -> Value {
     c.map().pools.keys().rev().map(one).collect()
 }
 
+/// Returns a line for each pool and each OSD that has groups of it. Space is known by pool as its objects' bytes, for
+/// all OSDs together, so the figures of single OSDs are zero, as those of a Ceph whose OSDs do not count by pool.
+fn pool_statfs(c: &Context<'_>) -> Value {
+    let mut holders: BTreeSet<(PoolId, OsdId)> = BTreeSet::new();
+    for (pg, stat) in &c.volatile.pgs {
+        let acting = stat.acting_shown(c.map()).iter().filter(|osd| osd.is_some());
+        holders.extend(acting.map(|osd| (pg.pool, *osd)));
+    }
+    let one = |(pool, osd): (PoolId, OsdId)| {
+        let mut object = Map::from_iter([("poolid".to_owned(), json!(pool.0)), ("osd".to_owned(), json!(osd.0))]);
+        if let Value::Object(figures) = statfs_value(0, 0, 0, 0, 0, 0) {
+            object.extend(figures);
+        }
+        Value::Object(object)
+    };
+    holders.into_iter().map(one).collect()
+}
+
 fn osds_value(c: &Context<'_>) -> Value {
     let one = |(osd, stat): (&OsdId, &OsdStat)| osd_value(c, &stat.stats, 1, Some(*osd));
     c.volatile.osds.iter().rev().map(one).collect()
 }
 
-/// Returns one OSD, or the sum over all.
+/// Returns the sum over OSDs.
+pub(super) fn osd_sum(c: &Context<'_>, is_meant: impl Fn(OsdId) -> bool) -> Value {
+    let osds = || c.volatile.osds.keys().copied().filter(|osd| is_meant(*osd));
+    osd_value(c, &c.volatile.space_of(osds()), osds().count(), None)
+}
+
+/// Returns one OSD, or the sum over several.
 fn osd_value(c: &Context<'_>, stats: &OsdStats, osds: usize, osd: Option<OsdId>) -> Value {
     let used = stats.total_bytes.saturating_sub(stats.free_bytes);
     let up_from = osd.and_then(|osd| c.map().osd(osd)).map_or(0, |osd| osd.info.up_from.0);

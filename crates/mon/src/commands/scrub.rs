@@ -4,7 +4,6 @@ use super::arguments::parse_osd;
 use super::command::Command;
 use super::context::Context;
 use super::orders::{Asked, Order};
-use super::pg_print::primary;
 use super::{Answer, Outcome, Reply, refuse};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, OsdId, PgId, PoolId};
@@ -85,7 +84,7 @@ impl ScrubKind {
 
 pub(super) fn acting_primary(c: &Context<'_>, pgid: PgId) -> Option<OsdId> {
     let placed = c.map().pg_to_up_acting(pgid).ok()?;
-    Some(OsdId(primary(&placed.acting))).filter(|osd| osd.is_some())
+    placed.acting_primary
 }
 
 fn one_group(c: &Context<'_>, what: ScrubKind) -> Answer {

@@ -5,8 +5,8 @@ use super::context::{Context, short_float, weight};
 use super::{Answer, Outcome, Reply, refuse};
 use osdmap::{OsdMap, PgMapping, WEIGHT_IN};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use types::{Errno, OsdId};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{Errno, OsdId, PoolId};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd utilization", "r", "print how evenly placement groups are spread", utilization),
@@ -15,14 +15,28 @@ pub(super) const COMMANDS: &[Command] = &[
          {no_increasing:Bool,req=false}",
         "rw",
         "lower the weights of OSDs that are fuller than others, and raise those of others that were lowered",
-        |c| reweight(c, true),
+        |c| reweight(c, Measure::Fullness, true),
     ),
     Command::new(
         "osd test-reweight-by-utilization {oload:Int,req=false} {max_change:Float,req=false} \
          {max_osds:Int,req=false} {no_increasing:Bool,req=false}",
         "r",
         "print what osd reweight-by-utilization would do",
-        |c| reweight(c, false),
+        |c| reweight(c, Measure::Fullness, false),
+    ),
+    Command::new(
+        "osd reweight-by-pg {oload:Int,req=false} {max_change:Float,req=false} {max_osds:Int,req=false} \
+         {pools:Poolname,n=N,req=false}",
+        "rw",
+        "lower the weights of OSDs with more placement groups than others, and raise those of others that were lowered",
+        |c| reweight(c, Measure::Groups(pools(c)?), true),
+    ),
+    Command::new(
+        "osd test-reweight-by-pg {oload:Int,req=false} {max_change:Float,req=false} {max_osds:Int,req=false} \
+         {pools:Poolname,n=N,req=false}",
+        "r",
+        "print what osd reweight-by-pg would do",
+        |c| reweight(c, Measure::Groups(pools(c)?), false),
     ),
 ];
 
@@ -33,8 +47,48 @@ const CHANGE_MAX: f64 = 0.05;
 const OSDS_MAX: i64 = 4;
 /// Least average use of the OSDs; below it, their fullness says nothing.
 const USED_BYTES_MIN: u64 = 100 << 20;
+/// Fewest copies of groups per OSD, on average; below it, their spread says nothing.
+const COPIES_MIN: u64 = 10;
 /// Linux' number for an argument out of a function's domain.
 const EDOM: i32 = 33;
+
+/// By what an OSD counts as having more than its share.
+enum Measure {
+    Fullness,
+    /// The copies of groups, of these pools or of all, by its weight in the hierarchy.
+    Groups(Pools),
+}
+
+/// Pools that count; `None`: all do.
+type Pools = Option<BTreeSet<PoolId>>;
+
+impl Measure {
+    fn pools(&self) -> &Pools {
+        match self {
+            Measure::Fullness => &None,
+            Measure::Groups(pools) => pools,
+        }
+    }
+
+    /// The last words of a refusal.
+    fn failed(&self) -> &'static str {
+        match self {
+            Measure::Fullness => "FAILED reweight-by-utilization",
+            Measure::Groups(_) => "FAILED reweight-by-pg",
+        }
+    }
+}
+
+/// Returns the pools that the arguments name, `None` if they name none.
+fn pools(c: &Context<'_>) -> Result<Pools, Reply> {
+    let names = c.args.texts("pools");
+    let known = |name: &&str| {
+        let found = c.map().pool_by_name(name);
+        found.ok_or_else(|| Reply::error(Errno::ENOENT, format!("pool '{name}' does not exist")))
+    };
+    let pools: BTreeSet<PoolId> = names.iter().map(known).collect::<Result<_, _>>()?;
+    Ok(Some(pools).filter(|pools| !pools.is_empty()))
+}
 
 /// Copies of placement groups on the OSDs that are in.
 struct Copies {
@@ -44,14 +98,17 @@ struct Copies {
 }
 
 impl Copies {
-    fn of(map: &OsdMap, mapping: &PgMapping) -> Copies {
+    fn of(map: &OsdMap, mapping: &PgMapping, pools: &Pools) -> Copies {
+        let counts = |pool: PoolId| pools.as_ref().is_none_or(|pools| pools.contains(&pool));
         let mut on: BTreeMap<OsdId, u64> = map.osds().filter(|(id, _)| map.is_in(*id)).map(|(id, _)| (id, 0)).collect();
-        for osd in mapping.iter().flat_map(|(_, place)| &place.up) {
+        let places = mapping.iter().filter(|(pg, _)| counts(pg.pool));
+        for osd in places.flat_map(|(_, place)| &place.up) {
             if let Some(count) = on.get_mut(osd) {
                 *count += 1;
             }
         }
-        let all = map.pools.values().map(|pool| u64::from(pool.pg_num) * u64::from(pool.size)).sum();
+        let pools = map.pools.iter().filter(|(id, _)| counts(**id)).map(|(_, pool)| pool);
+        let all = pools.map(|pool| u64::from(pool.pg_num) * u64::from(pool.size)).sum();
         Copies { on, all }
     }
 
@@ -85,7 +142,7 @@ impl Copies {
 }
 
 fn utilization(c: &Context<'_>) -> Answer {
-    let copies = Copies::of(c.map(), &PgMapping::compute(c.map()));
+    let copies = Copies::of(c.map(), &PgMapping::compute(c.map()), &None);
     let text = || {
         let numbers = [copies.mean(), copies.deviation(), copies.expected_deviation()].map(short_float);
         let [mean, deviation, expected] = numbers;
@@ -119,7 +176,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(c: &Context<'_>) -> Result<Limits, Reply> {
+    fn of(c: &Context<'_>, measure: &Measure) -> Result<Limits, Reply> {
         let overload_percent = c.args.int("oload").unwrap_or(OVERLOAD_PERCENT);
         let configured = c.state.mon_number("mon_reweight_max_change").filter(|change: &f64| *change > 0.0);
         let change_max = c.args.float("max_change").or(configured).unwrap_or(CHANGE_MAX);
@@ -134,11 +191,13 @@ impl Limits {
         if overload_percent <= 100 {
             let sentence = "You must give a percentage higher than 100. The reweighting threshold will be calculated \
                             as <average-utilization> times <input-percentage>. For example, an argument of 200 would \
-                            reweight OSDs which are twice as utilized as the average OSD.\nFAILED \
-                            reweight-by-utilization";
-            return refuse(Errno::EINVAL, sentence);
+                            reweight OSDs which are twice as utilized as the average OSD.";
+            return refuse(Errno::EINVAL, format!("{sentence}\n{}", measure.failed()));
         }
-        let may_raise = !c.args.flag("no_increasing");
+        let may_raise = match measure {
+            Measure::Fullness => !c.args.flag("no_increasing"),
+            Measure::Groups(_) => true,
+        };
         Ok(Limits { overload_percent, change_max, osds_max: osds_max as usize, may_raise })
     }
 }
@@ -152,29 +211,15 @@ struct Plan {
 }
 
 impl Plan {
-    fn make(c: &Context<'_>, limits: &Limits) -> Result<Plan, Reply> {
-        let stats = c.volatile.osds.iter().filter(|(osd, _)| c.map().is_in(**osd));
-        let space = stats.map(|(osd, stat)| (*osd, stat.stats.total_bytes, stat.stats.free_bytes));
-        let space =
-            space.filter(|(_, total, _)| *total > 0).map(|(osd, total, free)| (osd, total.saturating_sub(free), total));
-        let space: Vec<(OsdId, u64, u64)> = space.collect();
-        let (used, total) = space.iter().fold((0, 0), |(a, b), (_, used, total)| (a + used, b + total));
-        let used_min: u64 = c.state.mon_number("mon_reweight_min_bytes_per_osd").unwrap_or(USED_BYTES_MIN);
-        if total == 0 || used < used_min.saturating_mul(space.len() as u64) {
-            let kib = used >> 10;
-            let status = format!(
-                "Refusing to reweight: we only have {kib} kb used across all osds!\nFAILED reweight-by-utilization"
-            );
-            return Err(Reply { code: -EDOM, status, ..Reply::default() });
-        }
-        let average = used as f64 / total as f64;
+    fn make(c: &Context<'_>, limits: &Limits, measure: &Measure) -> Result<Plan, Reply> {
+        let (average, use_of) = match measure {
+            Measure::Fullness => fullness(c)?,
+            Measure::Groups(pools) => groups_by_weight(c, pools)?,
+        };
         let overload = average * limits.overload_percent as f64 / 100.0;
-        let mut by_fullness: Vec<_> =
-            space.iter().map(|(osd, used, total)| (*osd, *used as f64 / *total as f64)).collect();
-        by_fullness.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         let step = (limits.change_max.min(1.0) * f64::from(WEIGHT_IN)) as u32;
         let mut changes = Vec::new();
-        for (osd, utilization) in by_fullness {
+        for (osd, utilization) in use_of {
             let old = c.map().weight(osd);
             let fair = (average / utilization * f64::from(old)) as u32;
             let new = match () {
@@ -191,9 +236,58 @@ impl Plan {
     }
 }
 
-fn reweight(c: &Context<'_>, really: bool) -> Answer {
-    let limits = Limits::of(c)?;
-    let plan = Plan::make(c, &limits)?;
+/// An average, and the OSDs with what they have to compare with it, those with the most first.
+type Use = (f64, Vec<(OsdId, f64)>);
+
+fn refused(measure: &Measure, has: String) -> Reply {
+    let status = format!("Refusing to reweight: we only have {has} osds!\n{}", measure.failed());
+    Reply { code: -EDOM, status, ..Reply::default() }
+}
+
+/// Returns the shares of drives that are used.
+fn fullness(c: &Context<'_>) -> Result<Use, Reply> {
+    let stats = c.volatile.osds.iter().filter(|(osd, _)| c.map().is_in(**osd));
+    let space = stats.map(|(osd, stat)| (*osd, stat.stats.total_bytes, stat.stats.free_bytes));
+    let space =
+        space.filter(|(_, total, _)| *total > 0).map(|(osd, total, free)| (osd, total.saturating_sub(free), total));
+    let space: Vec<(OsdId, u64, u64)> = space.collect();
+    let (used, total) = space.iter().fold((0, 0), |(a, b), (_, used, total)| (a + used, b + total));
+    let used_min: u64 = c.state.mon_number("mon_reweight_min_bytes_per_osd").unwrap_or(USED_BYTES_MIN);
+    if total == 0 || used < used_min.saturating_mul(space.len() as u64) {
+        return Err(refused(&Measure::Fullness, format!("{} kb used across all", used >> 10)));
+    }
+    let mut osds: Vec<_> = space.iter().map(|(osd, used, total)| (*osd, *used as f64 / *total as f64)).collect();
+    osds.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    Ok((used as f64 / total as f64, osds))
+}
+
+/// Returns the copies of groups by weight in the hierarchy.
+fn groups_by_weight(c: &Context<'_>, pools: &Pools) -> Result<Use, Reply> {
+    let mut copies: BTreeMap<OsdId, u64> = BTreeMap::new();
+    let groups = c.volatile.pgs.iter().filter(|(pg, _)| pools.as_ref().is_none_or(|pools| pools.contains(&pg.pool)));
+    for osd in groups.flat_map(|(_, pg)| pg.acting_shown(c.map())).filter(|osd| c.map().is_in(**osd)) {
+        *copies.entry(*osd).or_default() += 1;
+    }
+    let weight_of = |osd: &OsdId| weight(c.crush().item_weight(osd.0).unwrap_or(0));
+    let weighted: Vec<(OsdId, u64, f64)> =
+        copies.iter().map(|(osd, n)| (*osd, *n, weight_of(osd))).filter(|(_, _, weight)| *weight > 0.0).collect();
+    let (all, weights) = weighted.iter().fold((0, 0.0), |(n, sum), (_, copies, weight)| (n + copies, sum + weight));
+    // A Ceph has its manager read this one.
+    let option = "mon_reweight_min_pgs_per_osd";
+    let of_manager = c.state.manager_option(&c.volatile.name, option).and_then(|text| text.parse().ok());
+    let least: u64 = of_manager.or_else(|| c.state.mon_number(option)).unwrap_or(COPIES_MIN);
+    let osds = weighted.len() as u64;
+    if osds == 0 || all / osds < least {
+        return Err(refused(&Measure::Groups(None), format!("{all} PGs across {osds}")));
+    }
+    let mut by_use: Vec<_> = weighted.iter().rev().map(|(osd, n, weight)| (*osd, *n as f64 / weight)).collect();
+    by_use.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    Ok((all as f64 / weights, by_use))
+}
+
+fn reweight(c: &Context<'_>, measure: Measure, really: bool) -> Answer {
+    let limits = Limits::of(c, &measure)?;
+    let plan = Plan::make(c, &limits, &measure)?;
     let mut incremental = c.state.next_incremental(c.request.now);
     for (osd, _, new) in &plan.changes {
         incremental.new_weight.insert(*osd, *new);
@@ -201,7 +295,7 @@ fn reweight(c: &Context<'_>, really: bool) -> Answer {
     }
     let mut next = c.map().clone();
     next.apply(&incremental).map_err(|e| Reply::error(Errno::EINVAL, e.to_string()))?;
-    let output = printed(c, &limits, &plan, &next)?;
+    let output = printed(c, (&limits, &measure), &plan, &next)?;
     let reply = |status: &str| Reply { status: status.to_owned(), ..output.clone() };
     if !really || plan.changes.is_empty() {
         return Ok(Outcome::Reply(reply("no change")));
@@ -210,13 +304,20 @@ fn reweight(c: &Context<'_>, really: bool) -> Answer {
 }
 
 /// Returns the answer: the copies that move, and the weights.
-fn printed(c: &Context<'_>, limits: &Limits, plan: &Plan, next: &OsdMap) -> Result<Reply, Reply> {
+fn printed(
+    c: &Context<'_>,
+    (limits, measure): (&Limits, &Measure),
+    plan: &Plan,
+    next: &OsdMap,
+) -> Result<Reply, Reply> {
     let (before, after) = (PgMapping::compute(c.map()), PgMapping::compute(next));
-    let gone = |((_, old), (_, new)): ((_, &osdmap::UpActing), (_, &osdmap::UpActing))| {
-        old.up.iter().filter(|osd| osd.is_some() && !new.up.contains(osd)).count()
+    let counts = |pg: types::PgId| measure.pools().as_ref().is_none_or(|pools| pools.contains(&pg.pool));
+    let gone = |((pg, old), (_, new)): ((types::PgId, &osdmap::UpActing), (_, &osdmap::UpActing))| match counts(pg) {
+        false => 0,
+        true => old.up.iter().filter(|osd| osd.is_some() && !new.up.contains(osd)).count(),
     };
     let moved: usize = before.iter().zip(after.iter()).map(gone).sum();
-    let (old, new) = (Copies::of(c.map(), &before), Copies::of(next, &after));
+    let (old, new) = (Copies::of(c.map(), &before, measure.pools()), Copies::of(next, &after, measure.pools()));
     let extremes = old.extremes().unwrap_or([(OsdId(-1), 0); 2]);
     let [min, max] = extremes.map(|(osd, n)| (osd, n, new.on.get(&osd).copied().unwrap_or(0)));
     let text = || {

@@ -3,10 +3,10 @@
 use super::command::Command;
 use super::signature::Signature;
 use super::{
-    absent, auth, autoscale, balancer, blocklist, cluster, config, config_facts, config_history, config_key, crash,
-    crush_change, crush_query, ec_profiles, force, health, log, mgr, mgr_modules, mon, mon_change, osd_change, osd_df,
-    osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump, placement_temp, pool_applications,
-    pool_settings, pools, rbd, scrub, services, spread, upmap,
+    absent, auth, autoscale, balancer, balancer_plans, blocklist, cluster, config, config_facts, config_history,
+    config_key, crash, crush_change, crush_query, ec_profiles, force, health, log, mgr, mgr_modules, mon, mon_change,
+    osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump, placement_temp,
+    pool_applications, pool_settings, pools, rbd, report, scrub, services, spread, upmap, weight_sets,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ const TOPICS: &[&[Command]] = &[
     auth::COMMANDS,
     autoscale::COMMANDS,
     balancer::COMMANDS,
+    balancer_plans::COMMANDS,
     blocklist::COMMANDS,
     cluster::COMMANDS,
     config::COMMANDS,
@@ -49,10 +50,12 @@ const TOPICS: &[&[Command]] = &[
     pool_settings::COMMANDS,
     pools::COMMANDS,
     rbd::COMMANDS,
+    report::COMMANDS,
     scrub::COMMANDS,
     services::COMMANDS,
     spread::COMMANDS,
     upmap::COMMANDS,
+    weight_sets::COMMANDS,
 ];
 
 /// A command with its signature read.

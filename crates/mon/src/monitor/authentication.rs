@@ -14,6 +14,7 @@ use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, requests
 use auth::cephx::rotating::RotatingSecrets;
 use auth::cephx::service::{ServiceAccept, ServiceView};
 use auth::clock::TOLERANCE;
+use auth::failures::FailedLogins;
 use auth::{Granted, Key, KeyKind, Method, Refusal, ServerPolicies, ServerPolicy, Step};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use tracing::info;
 use types::{EntityType, Utime};
 use wire::messages as msg;
-use wire::msgr::{ConnId, SessionId};
+use wire::msgr::{ConnId, RefusalsTold, SessionId};
 use wire::nacre::quorum::Proven;
 
 /// Handshakes that go on at a time, or whose sessions have not begun. The oldest is forgotten beyond it: its other end
@@ -76,6 +77,8 @@ pub(super) struct Authentication {
     pub(super) handshakes: BTreeMap<ConnId, (Option<IpAddr>, Handshake)>,
     /// Ids that this monitor may give.
     pub(super) ids: VecDeque<Range<u64>>,
+    failed_logins: FailedLogins,
+    refusals_told: RefusalsTold,
 }
 
 impl Authentication {
@@ -162,11 +165,36 @@ impl Monitor {
                 (step, accept.map(|accept| Handshake::Monitor(accept, peer)))
             }),
             (Said::More(payload), Some(Handshake::Monitor(accept, peer))) => {
-                self.with_view(now, from, peer, |view| (accept.more(view, payload), None))
+                (self.judged(now, from, peer, accept, payload), None)
             }
             _ => (Step::Refused(Refusal::OutOfTurn), None),
         };
-        self.concluded((conn, At::Monitor), from, step, next)
+        self.concluded(now, (conn, At::Monitor), from, step, next)
+    }
+
+    /// Judges the proof of a key, unless too many from the peer's machine have failed.
+    fn judged(
+        &mut self,
+        now: Now,
+        from: Option<IpAddr>,
+        peer: EntityType,
+        accept: MonitorAccept,
+        payload: &[u8],
+    ) -> Step {
+        let name = accept.name().clone();
+        if from.is_some_and(|from| !self.authentication.failed_logins.may_try(from, Some(&name), now.since_start)) {
+            return Step::Refused(Refusal::TooManyFailures);
+        }
+        let step = self.with_view(now, from, peer, |view| accept.more(view, payload));
+        let Some(from) = from else { return step };
+        match &step {
+            Step::Accepted(_) => self.authentication.failed_logins.succeeded(from, &name, now.since_start),
+            Step::Refused(refusal) if refusal.is_failed_login() => {
+                self.authentication.failed_logins.failed(from, Some(&name), now.since_start);
+            }
+            _ => {}
+        }
+        step
     }
 
     /// Answers another monitor.
@@ -212,12 +240,13 @@ impl Monitor {
         };
         let (step, next) = at_service(view, said, before, Handshake::Manager);
         drop(entropy);
-        self.concluded((conn, At::Manager), from, step, next)
+        self.concluded(now, (conn, At::Manager), from, step, next)
     }
 
     /// Keeps the outcome of a step.
     fn concluded(
         &mut self,
+        now: Now,
         (conn, at): (ConnId, At),
         from: Option<IpAddr>,
         step: Step,
@@ -236,13 +265,18 @@ impl Monitor {
                 }
                 self.authentication.keep(conn, from, Handshake::Accepted(at, Box::new(identity)));
             }
-            (Step::Refused(refusal), _) => {
-                let from = from.map_or_else(|| "unknown".to_owned(), |from| from.to_string());
-                info!("a peer at {from} is refused: {refusal}");
-            }
+            (Step::Refused(refusal), _) => self.note_refusal(now, from, refusal),
             (Step::More(_), None) => {}
         }
         step
+    }
+
+    /// Tells the log of a refusal, unless it has told of many from the same machine.
+    fn note_refusal(&mut self, now: Now, from: Option<IpAddr>, refusal: &Refusal) {
+        if self.authentication.refusals_told.is_news(from, now.since_start) {
+            let from = from.map_or_else(|| "unknown".to_owned(), |from| from.to_string());
+            info!("a peer at {from} is refused: {refusal}");
+        }
     }
 
     /// Forgets the handshake of a connection that is over.
@@ -272,7 +306,12 @@ impl Monitor {
     /// Returns another monitor's word on a party, if that monitor asks for proofs as this one does.
     pub(super) fn believed(&self, identity: Party) -> Party {
         match identity.standing {
-            Standing::Claimed if self.authentication.is_asked_for() => Party::unknown(&identity.name),
+            // A monitor that asks for nothing yet may tell of it, while a cluster goes over to proofs.
+            Standing::Claimed
+                if !self.auth_policy(identity.name.kind).methods(identity.from).contains(&Method::None) =>
+            {
+                Party::unknown(&identity.name)
+            }
             _ => identity,
         }
     }
@@ -362,9 +401,15 @@ impl Monitor {
         })
     }
 
+    /// True for a monitor that asks for no proofs, if others will soon: an option says so that a cluster has which goes
+    /// over to them. They let nobody in before there are secrets, and perhaps this one leads.
+    fn others_will_give_tickets(&self) -> bool {
+        self.state.mon_option("", "auth_service_required").is_some_and(|methods| methods.contains("cephx"))
+    }
+
     /// For a leader: adds new secrets of services whose present ones grow old.
     pub(super) fn secret_updates(&mut self, now: Now, updates: &mut Vec<Update>) {
-        if !self.authentication.gives_tickets() {
+        if !self.authentication.gives_tickets() && !self.others_will_give_tickets() {
             return;
         }
         let kinds = self.auth_policy(EntityType::CLIENT).key_kinds;

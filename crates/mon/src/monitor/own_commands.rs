@@ -10,6 +10,7 @@ use crate::monitor::Now;
 use crate::options;
 use control::counters::{Counters, Measure, Section, counter};
 use control::{Form, Refusal, Settings, Table, Told, counters, everywhere};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use types::{EntityName, Errno, OsdId};
@@ -19,11 +20,17 @@ use wire::nacre::mon::pg_state;
 const COMMANDS: &[Form] = &[
     Form::new("add_bootstrap_peer_hint {addr:IPAddr}", "name another monitor to one that has not found any"),
     Form::new("add_bootstrap_peer_hintv {addrv:String}", "name another monitor to one that has not found any"),
+    Form::new("compact", "have the store give back space"),
     Form::new("get_command_descriptions", "describe all commands for programs"),
     Form::new("help", "list all commands"),
     Form::new("mon_status", "print how this monitor is"),
+    Form::new("ops", "list requests that wait, or whose changes are on their way"),
+    Form::new("quorum enter", "take part in decisions again"),
+    Form::new("quorum exit", "take no part in decisions"),
     Form::new("quorum_status", "print who of the monitors decides"),
     Form::new("sessions", "list who is connected to this monitor"),
+    Form::new("smart {devid:String,req=false}", "print health records of drives; there are none"),
+    Form::new("sync_force {yes_i_really_mean_it:Bool,req=false}", "have this monitor take everything from the others"),
     Form::new("version", "print which software this monitor is"),
 ];
 
@@ -74,6 +81,15 @@ impl Monitor {
             "mon_status" | "quorum_status" | "sessions" | "version" => self.told_in_person(now, (from, who), line),
             "get_command_descriptions" => told.value(&table().descriptions(Vec::new())).into(),
             "help" => told.value(&table().help()).into(),
+            "ops" => self.ops(&told),
+            "smart" => told.value(&json!({})).into(),
+            "compact" => told.text("the store uses space again by itself: there is nothing to compact").into(),
+            "quorum enter" => told.text("this monitor takes part in decisions").into(),
+            "quorum exit" => Reply::error(
+                Errno::EOPNOTSUPP,
+                "a monitor that runs takes part in decisions: stop its process, once `ceph mon ok-to-stop` allows it",
+            ),
+            "sync_force" => sync_force(&told),
             "add_bootstrap_peer_hint" | "add_bootstrap_peer_hintv" => self.peer_hint(&told),
             _ => self.count(&told),
         }
@@ -83,6 +99,13 @@ impl Monitor {
     pub fn log_filter(&mut self) -> String {
         self.learn_options();
         control::logs::filter(&self.own_commands.settings)
+    }
+
+    fn ops(&self, told: &Told) -> Reply {
+        let ops = self.proposals.described();
+        let count = ops.len();
+        let op = |description: String| json!({"description": description, "type_data": {"events": []}});
+        told.value(&json!({"ops": ops.into_iter().map(op).collect::<Vec<_>>(), "num_ops": count})).into()
     }
 
     fn peer_hint(&self, told: &Told) -> Reply {
@@ -165,11 +188,26 @@ impl Monitor {
     }
 }
 
+/// A monitor that is to have everything anew joins with an empty folder, so that its vote of before is not forgotten.
+fn sync_force(told: &Told) -> Reply {
+    match told.args.flag("yes_i_really_mean_it") {
+        false => Reply::error(
+            Errno::EPERM,
+            "are you SURE? this will mean the monitor store will be erased the next time the monitor is restarted.  \
+             pass '--yes-i-really-mean-it' if you really do.",
+        ),
+        true => Reply::error(
+            Errno::EOPNOTSUPP,
+            "stop this monitor, empty its folder, and have it join again: `nacre mon --id NAME --mkfs --join`",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::MonState;
-    use serde_json::{Value, json};
+    use serde_json::Value;
     use types::{EntityType, Utime};
     use wire::basic::AuthName;
 
@@ -247,6 +285,19 @@ mod tests {
         let set = ask(&mut it, json!({"prefix": "config set", "var": "debug_mon", "val": ["20"]}));
         assert_eq!(set.2, json!({"success": "debug_mon = '20/20' "}));
         assert_eq!(it.log_filter(), "mon=trace");
+    }
+
+    #[test]
+    fn what_a_monitor_cannot_do_it_says() {
+        let mut it = monitor();
+        assert_eq!(ask(&mut it, json!({"prefix": "ops"})).2, json!({"ops": [], "num_ops": 0}));
+        assert_eq!(ask(&mut it, json!({"prefix": "smart"})).2, json!({}));
+        let (code, sentence, _) = ask(&mut it, json!({"prefix": "sync_force"}));
+        assert_eq!((code, &sentence[..14]), (-1, "are you SURE? "));
+        for line in [json!({"prefix": "quorum exit"}), json!({"prefix": "sync_force", "yes_i_really_mean_it": true})] {
+            let (code, sentence, _) = ask(&mut it, line);
+            assert!(code == -95 && sentence.contains("stop"), "{code} {sentence}");
+        }
     }
 
     #[test]

@@ -10,10 +10,11 @@ use crate::bounds::{
     NAME_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, cut,
 };
 use crate::commands::{self, Asked, Order, Outcome, Reply};
-use crate::identity::Party;
+use crate::identity::{Party, Standing};
 use crate::pools::{self, PoolOpOutcome};
 use crate::state::{LogEntry, LogPriority};
 use crate::update::{Batch, Update};
+use auth::Granted;
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -159,6 +160,26 @@ impl Proposals {
     /// Returns the index of the batch on its way.
     pub fn in_flight_index(&self) -> Option<u64> {
         self.in_flight.as_ref().map(|in_flight| in_flight.index)
+    }
+
+    /// Describes the requests of clients that wait, or whose changes are on their way to the log, without what may be
+    /// secret.
+    pub fn described(&self) -> Vec<String> {
+        let command = |request: &CommandRequest| {
+            let command = request.cmd.first().map(|command| commands::for_log(command)).unwrap_or_default();
+            format!("mon_command({command} tid {} from {})", request.tid, request.from)
+        };
+        let waiting = self.waiting.iter().map(|request| match request {
+            PendingRequest::Command(request) => command(request),
+            PendingRequest::PoolOp { .. } => "pool_op".to_owned(),
+        });
+        let on_its_way = |answer: &PendingAnswer| match answer {
+            PendingAnswer::Command(request, _) => Some(command(request)),
+            PendingAnswer::PoolOp { tid, .. } => Some(format!("pool_op(tid {tid})")),
+            _ => None,
+        };
+        let in_flight = self.in_flight.iter().flat_map(|in_flight| &in_flight.answers).filter_map(on_its_way);
+        waiting.chain(in_flight).collect()
     }
 
     /// Returns the sessions that wait for an answer.
@@ -375,6 +396,11 @@ impl Monitor {
             global_id: known.peer.global_id,
             host: known.host.clone(),
             osd_epoch: known.subscriptions.get("osdmap").map_or(0, |wanted| wanted.next.saturating_sub(1)),
+            caps: match &known.identity.granted {
+                Granted::Everything => "allow *".to_owned(),
+                Granted::Text(caps) => caps.clone(),
+            },
+            is_proven: known.identity.standing == Standing::Proven,
         };
         self.sessions.values().filter(|known| !known.is_at_manager).map(info).collect()
     }

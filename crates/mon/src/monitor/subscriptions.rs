@@ -20,8 +20,13 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Begins a subscription or replaces it. Ignored beyond [`SUBSCRIPTIONS_MAX`] names.
+    /// Begins a subscription or replaces it. One to the cluster log from some level on (`log-info`) replaces that from
+    /// another. Ignored beyond [`SUBSCRIPTIONS_MAX`] names.
     pub fn want(&mut self, what: &str, subscription: Subscription) {
+        const LOG: &str = "log-";
+        if what.starts_with(LOG) {
+            self.wanted.retain(|other, _| other == what || !other.starts_with(LOG));
+        }
         if self.wanted.contains_key(what) || self.wanted.len() < SUBSCRIPTIONS_MAX {
             self.wanted.insert(what.to_owned(), subscription);
         }
@@ -63,6 +68,18 @@ mod tests {
         subscriptions.sent("osdmap", 7);
         assert_eq!(subscriptions.due("osdmap", 7), None);
         assert_eq!(subscriptions.due("osdmap", 8), Some(Subscription { next: 8, once: false }));
+    }
+
+    #[test]
+    fn a_session_follows_the_log_from_one_level_on() {
+        let mut subscriptions = Subscriptions::default();
+        for what in ["monmap", "log-info", "log-error"] {
+            subscriptions.want(what, Subscription { next: 1, once: false });
+        }
+        assert_eq!(subscriptions.wanted.keys().collect::<Vec<_>>(), ["log-error", "monmap"]);
+        subscriptions.sent("log-error", 8);
+        subscriptions.want("log-error", Subscription { next: 5, once: false });
+        assert_eq!(subscriptions.get("log-error").map(|wanted| wanted.next), Some(5));
     }
 
     #[test]

@@ -128,7 +128,12 @@ impl Volatile {
 
     /// Returns the sums over all OSDs that reported.
     pub fn space(&self) -> OsdStats {
-        self.osds.values().fold(OsdStats::default(), |sum, osd| OsdStats {
+        self.space_of(self.osds.keys().copied())
+    }
+
+    /// Returns the sums over those of these OSDs that reported.
+    pub fn space_of(&self, osds: impl Iterator<Item = OsdId>) -> OsdStats {
+        osds.filter_map(|osd| self.osds.get(&osd)).fold(OsdStats::default(), |sum, osd| OsdStats {
             total_bytes: sum.total_bytes.saturating_add(osd.stats.total_bytes),
             free_bytes: sum.free_bytes.saturating_add(osd.stats.free_bytes),
             data_bytes: sum.data_bytes.saturating_add(osd.stats.data_bytes),

@@ -76,6 +76,7 @@ const COMMANDS: &[Form] = &[
         "list the slowest of late, slowest first",
     ),
     Form::new("dump_historic_slow_ops {filterstr:String,n=N,req=false}", "list late operations that were slow"),
+    Form::new("dump_mempools", "print how much memory caches take"),
     Form::new("dump_op_hops", "print where the time of operations goes"),
     Form::new("dump_ops_in_flight {filterstr:String,n=N,req=false}", "list operations that are not answered yet"),
     Form::new("dump_osd_network {value:Int,req=false}", "print how long other OSDs took to answer, from these ms on"),
@@ -95,6 +96,7 @@ const COMMANDS: &[Form] = &[
     Form::new("objecter_requests", "list requests to other OSDs as their client; there are none"),
     Form::new("ops {filterstr:String,n=N,req=false}", "list operations that are not answered yet"),
     Form::new("send_beacon", "report to the monitors now"),
+    Form::new("smart {devid:String,req=false}", "print health records of drives; there are none"),
     Form::new("status", "print how this OSD is"),
     Form::new("version", "print which software this OSD is"),
 ];
@@ -159,7 +161,7 @@ pub(crate) fn answer(told: &Told, facts: &Facts<'_>, running: &mut Counters) -> 
     }
     let filters = || told.args.texts("filterstr");
     let value = match told.prefix.as_str() {
-        "version" => version(facts),
+        "version" => control::version::value(),
         "get_command_descriptions" => table().descriptions(groups::descriptions()),
         "help" => table().help(),
         "status" => status(facts),
@@ -169,6 +171,8 @@ pub(crate) fn answer(told: &Told, facts: &Facts<'_>, running: &mut Counters) -> 
         "dump_historic_ops_by_duration" => facts.ops.historic_by_duration(&filters()),
         "dump_historic_slow_ops" => facts.ops.historic_slow(&filters()),
         "dump_op_hops" => facts.ops.hops(),
+        "dump_mempools" => dumps::mempools(facts.of_shards),
+        "smart" => json!({}),
         "cache status" => dumps::caches(facts.of_shards),
         "dump_blocklist" => dumps::blocklist(facts.map),
         "dump_osd_network" => {
@@ -186,11 +190,6 @@ pub(crate) fn answer(told: &Told, facts: &Facts<'_>, running: &mut Counters) -> 
         other => return told.refused(Errno::EINVAL, Refusal::Unknown(other.to_owned()).to_string()),
     };
     told.value(&value)
-}
-
-fn version(facts: &Facts<'_>) -> Value {
-    let release = facts.map.require_osd_release.name();
-    json!({"version": env!("CARGO_PKG_VERSION"), "release": release, "release_type": "dev"})
 }
 
 fn status(facts: &Facts<'_>) -> Value {

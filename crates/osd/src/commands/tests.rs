@@ -17,7 +17,6 @@ use wire::nacre::mon::pg_state;
 /// Commands of a Ceph that are not known here: those that look into its own store and its own queues, those that break
 /// something for a test, and those for which Nacre has nothing.
 const UNKNOWN: &[&str] = &[
-    "dump_mempools",
     "dump_objectstore_kv_stats",
     "dump_op_pq_state",
     "dump_pg_recovery_stats",
@@ -26,7 +25,6 @@ const UNKNOWN: &[&str] = &[
     "injectfull",
     "reset_pg_recovery_stats",
     "set_recovery_delay",
-    "smart",
 ];
 
 /// Parts of a Ceph's answers that are absent: caches that an OSD does not have. Running counts have an exception of

@@ -25,6 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// nobody. The others take it for dead, although this thread still lives.
 pub(crate) const UNWELL_AFTER: Duration = Duration::from_secs(10);
 
+/// Connections of others without a session. Of those that others began there may be twice as many, or more.
+const HALF_OPEN_MAX: usize = 256;
+
 /// Listener and sessions of the heartbeats on one network.
 struct Port {
     listener: ListenerId,
@@ -41,7 +44,7 @@ impl Port {
         let addrs = crate::osd::advertised(bound, advertise, nonce);
         // Each OSD asks on a session that it began itself, so a new session from a peer does not end the other one.
         let accept = BTreeMap::from([(EntityType::OSD, Policy { fences: false, ..Policy::LOSSY_SERVER })]);
-        let config = Config { accept, ..Config::osd(osd.id, addrs, io.random()) };
+        let config = Config { accept, half_open_max: HALF_OPEN_MAX, ..Config::osd(osd.id, addrs, io.random()) };
         let link = Link::proving(Messenger::new(config), osd.login.as_ref(), false);
         Ok(Port { listener, link, asking: BTreeMap::new() })
     }

@@ -189,6 +189,7 @@ impl Running {
         self.map_is_new = true;
         let map = self.shard.map().clone();
         self.peers.follow_map(&mut self.cluster.messenger, &map);
+        self.turn_out_purged(&map);
         for Early { needed, envelope, began, from } in self.others.take_early(map.epoch) {
             let outcome = match from {
                 EarlyFrom::Client(session) => self.client_op(session, &envelope, began).map_err(|e| {

@@ -1,10 +1,12 @@
 //! Credentials of the OSD, and rights of those who ask it for more than operations.
 
 use super::Running;
+use osdmap::OsdMap;
 use reactor::Io;
-use types::Errno;
+use std::time::Duration;
+use types::{EntityType, Errno, OsdId};
 use wire::messages::{Command, CommandReply};
-use wire::msgr::SessionId;
+use wire::msgr::{Peer, Reason, SessionId};
 use wire::{DecodeError, Envelope, Message, Target};
 
 impl Running {
@@ -27,6 +29,27 @@ impl Running {
     /// True if the party may give commands to this OSD: only those may who may do everything.
     pub(super) fn may_command(&self, session: SessionId) -> bool {
         self.public.rights(session).is_none()
+    }
+
+    /// Ends the sessions of OSDs that are none any more, also those in which they are clients. Lets them in nowhere.
+    pub(super) fn turn_out_purged(&mut self, map: &OsdMap) {
+        self.public.osds_are(map.osds().map(|(osd, _)| osd).collect());
+        let is_purged = |peer: &Peer| {
+            let osd = peer.auth_name.id.parse().map(OsdId);
+            peer.auth_name.kind == EntityType::OSD && !osd.is_ok_and(|osd| map.exists(osd))
+        };
+        let gone: Vec<SessionId> = self.clients.iter().filter(|(_, peer)| is_purged(peer)).map(|(id, _)| *id).collect();
+        for session in gone {
+            self.public.messenger.close(session);
+            self.client_gone(session);
+        }
+    }
+
+    pub(super) fn turned_away(&mut self, reason: &Reason, now: Duration) {
+        match self.refusals.is_news(reason.machine(), now) {
+            true => tracing::info!("{reason}"),
+            false => tracing::debug!("{reason}"),
+        }
     }
 
     pub(super) fn refuse_command(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {

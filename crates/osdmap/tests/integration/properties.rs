@@ -311,3 +311,46 @@ fn further_members_act_behind_those_that_clients_see() {
     (plain.epoch, plain.modified) = Default::default();
     assert_eq!(without.to_vec(Target::default()), plain.to_vec(Target::default()));
 }
+
+/// Shards at other places than those of the up set are no exception for clients, as long as the OSDs are the same.
+#[test]
+fn an_order_of_shards_is_nothing_that_clients_see() {
+    let mut map = small_map();
+    let is_fit = |map: &OsdMap, pg: PgId| {
+        let up = map.pg_to_up_acting(pg).expect("it is there").up;
+        up.len() > 2 && up.iter().all(|osd| osd.is_some())
+    };
+    let pools = map.pools.iter().filter(|(_, pool)| pool.is_erasure());
+    let mut groups = pools.flat_map(|(id, pool)| (0..pool.pg_num).map(|seed| PgId { pool: *id, seed }));
+    let pg = groups.find(|pg| is_fit(&map, *pg)).expect("one has all its OSDs");
+    let plain = map.pg_to_up_acting(pg).expect("it is there");
+    let mut order = plain.up.clone();
+    order.rotate_left(1);
+    let mut inc = Incremental::after(&map, Utime::ZERO);
+    inc.new_pg_temp.insert(pg, TempSet::order(order.clone()));
+    let inc = Incremental::from_slice(&inc.to_vec(Target::default())).expect("it is whole");
+    assert_eq!(inc.new_pg_temp[&pg], TempSet::order(order.clone()));
+    map.apply(&inc).expect("it fits");
+    let map = OsdMap::from_slice(&map.to_vec(Target::default())).expect("it is whole");
+    let placed = map.pg_to_up_acting(pg).expect("it is there");
+    assert_eq!((&placed.acting, placed.acting_primary), (&order, plain.up_primary), "who has which shard");
+    assert_eq!(placed.acting_shown(), plain.up, "clients go by the up set");
+    let changed = |change: &dyn Fn(&mut Incremental)| {
+        let (mut map, mut inc) = (map.clone(), Incremental::after(&map, Utime::ZERO));
+        change(&mut inc);
+        map.apply(&inc).expect("it fits");
+        map.pg_to_up_acting(pg).expect("it is there")
+    };
+    // An OSD that is down leaves a hole at the place of its shard, and one at its place for clients.
+    let down = changed(&|inc| inc.new_state.extend([(order[0], OsdState::UP)]));
+    assert_eq!((down.acting[0], &down.acting[1..]), (OsdId::NONE, &order[1..]));
+    assert_eq!((down.acting_shown(), down.acting_primary), (&down.up[..], down.up_primary));
+    // With another OSD in the up set the order says nothing.
+    let other = map.osds().map(|(id, _)| id).find(|id| !order.contains(id) && map.is_up(*id)).expect("one is spare");
+    let moved: Vec<OsdId> = [&[other], &plain.up[1..]].concat();
+    let moved_there = changed(&|inc| inc.new_pg_upmap.extend([(pg, moved.clone())]));
+    assert_eq!((&moved_there.acting, moved_there.acting_shown()), (&moved, &moved[..]));
+    // The order of the up set itself is the usual case.
+    let same = changed(&|inc| inc.new_pg_temp.extend([(pg, TempSet::order(plain.up.clone()))]));
+    assert_eq!(same, plain);
+}

@@ -165,7 +165,8 @@ impl Pg {
             return;
         }
         if (0..to_be.len()).all(is_ready) {
-            if acting != to_be {
+            // Clients are to see no exception where the up set's OSDs have the shards, at whichever places.
+            if acting != to_be || !self.core.interval.is_where_wanted() {
                 let wanted = if to_be == *up { Vec::new() } else { to_be };
                 self.want_temp(cx, wanted);
             }

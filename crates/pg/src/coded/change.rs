@@ -13,7 +13,7 @@ use mutant::Mutant;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use store::{ObjectStat, Step};
-use types::ObjectId;
+use types::{BLOCK_BYTES, ObjectId};
 use wire::{Decode, Rope};
 
 /// The part of an update that differs from shard to shard.
@@ -27,6 +27,8 @@ pub struct CodedChange {
     pub extents: Vec<Stripes>,
     /// The object had bytes in its stripes up to here.
     old_end: u64,
+    /// Length of each shard after the update, if there is an object then.
+    shard_bytes: u64,
     /// Digests of shards can be kept up.
     only_appends: bool,
 }
@@ -115,7 +117,8 @@ pub(crate) fn take_data(
             (undo(ranges, attrs.clone(), omap.clone()), undo(of_punched, attrs, omap))
         }
     };
-    CodedChange { undo, undo_unwritten, extents, old_end, only_appends: rewrite.only_appends() }
+    let (shard_bytes, only_appends) = (layout.shard_bytes(rewrite.size()), rewrite.only_appends());
+    CodedChange { undo, undo_unwritten, extents, old_end, shard_bytes, only_appends }
 }
 
 /// Has the object information that an update keeps tell what the shards are that it writes to, from `offset` of each
@@ -134,6 +137,8 @@ fn digest_shards(object: &ObjectId, steps: &mut [Step], offset: u64, shards: &[R
 pub(crate) struct ShardWrites {
     object: ObjectId,
     extents: Vec<ShardExtent>,
+    /// Length of each shard after the update, if one of them does not become so long by its writes.
+    grows_to: Option<u64>,
     undo_unwritten: Undo,
     /// Memory that the shards take beside that of the update, if it is much.
     pub new_bytes: usize,
@@ -163,6 +168,8 @@ impl ShardWrites {
                 false => Step::Write { object, offset, data },
             }
         }));
+        let grown = self.grows_to.map(|size| Step::Truncate { object: self.object.clone(), size });
+        steps.extend(grown);
         steps
     }
 
@@ -179,15 +186,20 @@ impl ShardWrites {
 }
 
 /// The part of one shard's bytes of an extent that it writes. `bytes`: all of them; where the extent's change is known
-/// only, those of the change.
+/// only, those of the change. Blocks behind all that the object has on the shard, or for a parity shard on any, are not
+/// written: nothing was there, and what is not there is zeros.
 fn written(extent: &Stripes, layout: &StripeLayout, old_end: u64, shard: usize, bytes: &Rope) -> Option<ShardWrite> {
     let begin = layout.shard_bytes(extent.offset);
     let data_end = layout.padded_bytes(extent.offset + extent.data.len() as u64);
-    if data_end > old_end {
-        // The shard becomes so long.
-        return Some(ShardWrite { offset: begin, data: bytes.clone(), is_difference: false });
-    }
     let is_data = shard < layout.k();
+    if data_end > old_end {
+        let end = extent.offset + extent.data.len() as u64;
+        // It fits: bytes in memory.
+        let used = (layout.used_shard_bytes(end, if is_data { shard } else { 0 }) - begin) as usize;
+        // Whole blocks have their checksums already; little is kept without a block.
+        let len = if used <= BLOCK_BYTES / 2 { used } else { used.next_multiple_of(BLOCK_BYTES).min(bytes.len()) };
+        return (len > 0).then(|| ShardWrite { offset: begin, data: bytes.slice(0, len), is_difference: false });
+    }
     let of_shard = |part: &Range<u64>| match is_data {
         true => layout.shard_range(shard, part.clone()),
         false if mutant::is(Mutant::ParityNotWritten) => 0..0,
@@ -231,7 +243,13 @@ impl Pg {
         };
         let extents: Vec<ShardExtent> = change.extents.iter().map(encoded).collect();
         let undo_unwritten = change.undo_unwritten.clone();
-        ShardWrites { object: object.clone(), extents, undo_unwritten, new_bytes }
+        let grows = |extent: &Stripes| layout.padded_bytes(extent.offset + extent.data.len() as u64) > change.old_end;
+        let is_short = change
+            .extents
+            .last()
+            .is_some_and(|extent| grows(extent) && !extent.data.len().is_multiple_of(layout.stripe_bytes() as usize));
+        let grows_to = is_short.then_some(change.shard_bytes);
+        ShardWrites { object: object.clone(), extents, grows_to, undo_unwritten, new_bytes }
     }
 }
 
@@ -346,8 +364,13 @@ mod tests {
         assert_eq!(written_of(16384 + 4096 - 512, 1024, 99_999), [first, second, None, None, hull, hull]);
         let whole = Some((4096, 4096, false));
         assert_eq!(written_of(16384, 16380, 99_999), [whole, whole, whole, Some((4096, 4092, false)), whole, whole]);
-        let whole = Some((0, 4096, false));
-        assert_eq!(written_of(3, 4, 0), [whole; 6], "all shards become so long");
+        let (small, whole) = (Some((0, 7, false)), Some((0, 4096, false)));
+        assert_eq!(written_of(3, 4, 0), [small, None, None, None, small, small], "what is not there is zeros");
+        assert_eq!(written_of(0, 4000, 0), [whole, None, None, None, whole, whole]);
+        let (more, byte) = (Some((4096, 4096, false)), Some((4096, 1, false)));
+        assert_eq!(written_of(16384, 4097, 16384), [more, byte, None, None, more, more]);
+        let longer = Some((0, 8192, false));
+        assert_eq!(written_of(0, 16384 + 4096, 0), [longer, whole, whole, whole, longer, longer]);
     }
 
     #[test]

@@ -191,6 +191,35 @@ pub(crate) fn assemble<'a>(
     Rope::from(out.freeze())
 }
 
+/// Returns the runs of bytes that lie from `offset` on, without blocks of zeros, and what is in them. Zeros need not be
+/// sent, and take no room where they are not written. Of a single block of which less than half is used, the rest is
+/// left out, too: so little is kept without a block.
+pub(crate) fn without_zeros(offset: u64, bytes: Rope) -> (Vec<(u64, u64)>, Rope) {
+    let (mut runs, mut kept): (Vec<(u64, u64)>, Rope) = (Vec::new(), Rope::new());
+    for at in (0..bytes.len()).step_by(BLOCK_BYTES) {
+        let block = bytes.slice(at, BLOCK_BYTES.min(bytes.len() - at));
+        if block.pieces().all(|piece| piece.iter().all(|byte| *byte == 0)) {
+            continue;
+        }
+        let (begin, len) = (offset + at as u64, block.len() as u64);
+        match runs.last_mut().filter(|(start, len)| start + *len == begin) {
+            Some((_, run)) => *run += len,
+            None => runs.push((begin, len)),
+        }
+        kept.append(block);
+    }
+    if let [(_, len)] = &mut runs[..]
+        && kept.len() <= BLOCK_BYTES
+    {
+        let used = kept.to_vec().iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        if used <= BLOCK_BYTES / 2 {
+            *len = used as u64;
+            return (runs, kept.slice(0, used));
+        }
+    }
+    if kept.len() == bytes.len() { (runs, bytes) } else { (runs, kept) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,6 +250,21 @@ mod tests {
             let back = assemble(&layout, (from as u64, want as u64), range.start, |i| &parts[i]);
             prop_assert_eq!(back.to_vec(), &bytes[from..from + want]);
         }
+    }
+
+    #[test]
+    fn blocks_of_zeros_are_left_out_and_all_else_stays() {
+        let mut bytes = vec![0; 5 * 4096 + 9];
+        (bytes[4096], bytes[3 * 4096 - 1], bytes[5 * 4096 + 8]) = (1, 2, 3);
+        let (runs, kept) = without_zeros(8192, Rope::from(bytes.clone()));
+        assert_eq!(runs, [(8192 + 4096, 8192), (8192 + 5 * 4096, 9)]);
+        assert_eq!(kept.to_vec(), [&bytes[4096..3 * 4096], &bytes[5 * 4096..]].concat());
+        let (runs, kept) = without_zeros(7, Rope::from(vec![1; 5000]));
+        assert_eq!((runs, kept.len()), (vec![(7, 5000)], 5000));
+        let (runs, kept) = without_zeros(0, Rope::from([&[0, 5, 0, 6][..], &[0; 4092]].concat()));
+        assert_eq!((runs, kept.to_vec()), (vec![(0, 4)], vec![0, 5, 0, 6]));
+        let (runs, kept) = without_zeros(7, Rope::from(vec![0; 5000]));
+        assert_eq!((runs, kept.len()), (vec![], 0));
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub(crate) struct Gather {
     bad: BTreeSet<OsdId>,
     /// The OSD whose shard as a member is not to be read.
     but: Option<OsdId>,
+    began: Duration,
+    /// Others were asked because shards are late, or would have been.
+    pub(super) is_hedged: bool,
 }
 
 /// Answers of this OSD to its own gathers.
@@ -100,10 +103,14 @@ impl Pg {
             tried: BTreeSet::new(),
             bad: BTreeSet::new(),
             but,
+            began: cx.now,
+            is_hedged: false,
         };
         coded.gathers.insert(id, gather);
+        cx.shared.coded_reads.hedging.begun();
         self.gather_on(cx, id);
         self.take_own_answers(cx);
+        self.hedge_later(cx);
         id
     }
 
@@ -120,6 +127,9 @@ impl Pg {
         let code = &code.as_ref().expect("something is gathered").code;
         let gather = gathers.get_mut(&id).expect("just seen");
         let got: ShardSet = gather.got.keys().copied().collect();
+        if gather.is_hedged && code.minimum_to_decode(gather.shards, got).is_ok() {
+            return self.gather_ended(cx, id, true);
+        }
         let of = |least: Standing| -> ShardSet {
             let usable = sources.iter().filter(|source| source.standing >= least);
             usable.map(|source| source.shard).collect::<ShardSet>().union(got)
@@ -136,7 +146,7 @@ impl Pg {
             }
             let best = sources.iter().filter(|source| source.shard == shard).max_by_key(|source| source.standing);
             let source = *best.expect("the plan has only shards that somebody has");
-            ask.push(gather.question(pg, id, source, gather.len, cx.now));
+            ask.push(gather.question_of(pg, id, source, gather.len, cx.now));
         }
         if plan.is_subset(got) {
             if gather.has_omap() {
@@ -145,7 +155,7 @@ impl Pg {
             // Whoever was asked for it has turned out not to have the object.
             if gather.asked_for_omap.is_none() {
                 match sources.iter().max_by_key(|source| source.standing) {
-                    Some(source) => ask.push(gather.question(pg, id, *source, 0, cx.now)),
+                    Some(source) => ask.push(gather.question_of(pg, id, *source, 0, cx.now)),
                     None => return self.gather_ended(cx, id, false),
                 }
             }
@@ -218,6 +228,9 @@ impl Pg {
         }
         let Some(until) = gather.asked.remove(&(from, shard)) else { return };
         let (is_member, object) = (until.is_none(), gather.object.clone());
+        if from != cx.whoami && is_member && gather.tried.is_empty() && !gather.is_hedged {
+            cx.shared.coded_reads.hedging.answered(cx.now.saturating_sub(gather.began));
+        }
         match reply.outcome {
             ShardReadOutcome::Read => {
                 if let Wanted::Shard { offset, .. } = gather.wanted {
@@ -282,9 +295,41 @@ impl Pg {
 static EMPTY: Bytes = Bytes::new();
 
 impl Gather {
+    pub(super) fn object(&self) -> &ObjectId {
+        &self.object
+    }
+
+    /// Returns when it began, if other shards may be asked where some are late.
+    pub(super) fn may_be_hedged(&self) -> Option<Duration> {
+        (matches!(self.wanted, Wanted::Object { .. }) && !self.is_hedged).then_some(self.began)
+    }
+
+    /// Tells whether a source has not been asked, and would bring something new.
+    pub(super) fn may_ask(&self, source: &Source) -> bool {
+        let Source { osd, shard, .. } = *source;
+        let is_asked = self.asked.keys().any(|(_, asked)| *asked == shard);
+        !is_asked && !self.got.contains_key(&shard) && !self.tried.contains(&(osd, shard)) && source.is_not_of(self.but)
+    }
+
+    /// Returns how many shards have come.
+    pub(super) fn shards_here(&self) -> usize {
+        self.got.len()
+    }
+
+    /// Notes that a source is asked for its part of what is read.
+    pub(super) fn question(
+        &mut self,
+        pg: PgInterval,
+        id: LookupId,
+        source: Source,
+        now: Duration,
+    ) -> (OsdId, Option<usize>, ShardRead) {
+        self.question_of(pg, id, source, self.len, now)
+    }
+
     /// Notes that a source is asked for `len` bytes of its shard, and for the omap if that is wanted and nobody was
     /// asked for it. Returns the OSD, the shard if the OSD served with it before, and the question.
-    fn question(
+    fn question_of(
         &mut self,
         pg: PgInterval,
         id: LookupId,

@@ -12,7 +12,9 @@
 //! * [`gather`]: bytes of an object from its shards ([`wanted`]: which), computed where they are missing; [`serve`] is
 //!   the other end; [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard; [`proof`]: which shards
 //!   another one cannot be computed of.
+//! * [`hedging`]: reads that do not wait for a late shard.
 //! * [`old_shards`]: what members cannot make up for is read from those that served before.
+//! * [`fingerprint`]: by which shards prove that they are one code word.
 //! * [`authority`]: which log is the group's, and which OSDs should act for which shard.
 //!
 //! * **Owns** reads over several shards, what is computed of them, and what is known of shards that former members
@@ -23,8 +25,10 @@
 pub(crate) mod authority;
 pub(crate) mod change;
 pub mod coding;
+pub mod fingerprint;
 pub(crate) mod forward;
 pub(crate) mod gather;
+pub(crate) mod hedging;
 pub(crate) mod old_shards;
 pub(crate) mod proof;
 pub mod protection;
@@ -38,6 +42,7 @@ pub(crate) mod wanted;
 
 use ec::{Code, StripeLayout};
 use gather::{Gather, OwnAnswers};
+use hedging::Hedging;
 pub(crate) use old_shards::OldShardReads;
 use old_shards::OldShards;
 use proof::Proof;
@@ -45,6 +50,7 @@ use protection::Protection;
 use rebuild::Rebuild;
 use serve::Serve;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{EVersion, ObjectId};
 use wire::Rope;
@@ -58,6 +64,8 @@ pub(crate) struct Coded {
     gathers: BTreeMap<LookupId, Gather>,
     /// Answers that this OSD gives itself to gathers, until these have taken them.
     own_answers: OwnAnswers,
+    /// When reads are looked at that may be late.
+    hedge_at: Option<Duration>,
     rebuilds: BTreeMap<ObjectId, Rebuild>,
     /// Proofs of objects of which shards are computed.
     proofs: BTreeMap<ObjectId, Proof>,
@@ -85,6 +93,7 @@ impl Coded {
             code,
             gathers: BTreeMap::new(),
             own_answers: OwnAnswers::default(),
+            hedge_at: None,
             rebuilds: BTreeMap::new(),
             proofs: BTreeMap::new(),
             old_shards: OldShards::default(),
@@ -108,6 +117,7 @@ impl Coded {
 #[derive(Debug, Default)]
 pub(crate) struct CodedReads {
     made: u64,
+    pub hedging: Hedging,
     /// Reads that have ended.
     pub done: VecDeque<(LookupId, Result<Rope, ReadError>)>,
 }

@@ -2,7 +2,7 @@
 
 use super::coding::{Coding, CodingError};
 use super::undo::Undo;
-use ec::StripeLayout;
+use ec::{Code, StripeLayout};
 use osdmap::{OsdMap, PgPool};
 use types::OsdId;
 
@@ -52,6 +52,14 @@ impl Protection {
         match self {
             Protection::Copies => None,
             Protection::Shards(coding) => Some(coding.layout()),
+        }
+    }
+
+    /// Returns the code of objects, if they are coded.
+    pub fn code(self) -> Option<Code> {
+        match self {
+            Protection::Copies => None,
+            Protection::Shards(coding) => Some(coding.code()),
         }
     }
 

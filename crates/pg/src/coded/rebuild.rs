@@ -1,6 +1,7 @@
 //! The primary's own shard of an object, computed from others'.
 
 use super::Coded;
+use super::coding::without_zeros;
 use super::wanted::Wanted;
 use crate::context::{Context, Waiter};
 use crate::group::digests::{Content, Digests, Wrong};
@@ -165,7 +166,7 @@ impl Pg {
         rebuild.omap_after = omap.entries.last().filter(|_| omap.has_more).map(|(key, _)| key.clone());
         let (first, last) = (rebuild.pieces == 0, offset + len >= shard_bytes && rebuild.omap_after.is_none());
         cx.shared.pacing.sent(len, last);
-        let runs = if len > 0 { vec![(offset, len)] } else { Vec::new() };
+        let (runs, data) = without_zeros(offset, data);
         rebuild.content.add(&omap.entries, &runs, &data);
         if last && let Err(wrong) = self.is_rebuilt(object, &rebuild, shard_bytes) {
             return self.rebuilt_wrong(cx, object, &rebuild, wrong);

@@ -331,6 +331,11 @@ impl Rewrite {
         Stripes { offset: range.start, data: among_zeros(new), difference, changed }
     }
 
+    /// Returns the object's length after the update.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Returns the end of the stripes that had bytes before and still do.
     pub fn old_end(&self) -> u64 {
         self.layout.padded_bytes(self.kept)

@@ -1,5 +1,6 @@
 //! An object on its way to another member, read piece by piece.
 
+use crate::coded::coding::without_zeros;
 use crate::coded::wanted::Wanted;
 use crate::context::Context;
 use crate::group::digests::{Content, Digests, Wrong};
@@ -171,8 +172,10 @@ impl ObjectReading {
             if data.len() as u64 != len {
                 return Ok(Err(Unsound::Short));
             }
-            piece.runs.push((offset, len));
-            piece.data = data;
+            (piece.runs, piece.data) = match self.shard {
+                Some(_) => without_zeros(offset, data),
+                None => (vec![(offset, len)], data),
+            };
         }
         self.pieces += 1;
         piece.last = runs.is_empty() && self.omap_after.is_none();

@@ -927,8 +927,9 @@ fn refusal(op: &ClientOp, limits: &Limits) -> Option<Errno> {
     if too_long {
         return Some(Errno::ENAMETOOLONG);
     }
-    // The list of an object's states is asked for there, and nothing else is.
-    if message.snap == SnapId::DIR && message.ops.iter().any(|op| op.code != OpCode::LIST_SNAPS) {
+    // The list of an object's states is asked for there and nowhere else, and nothing else is.
+    let is_there = message.snap == SnapId::DIR;
+    if message.ops.iter().any(|op| (op.code == OpCode::LIST_SNAPS) != is_there) {
         return Some(Errno::EINVAL);
     }
     if op.may_write && message.snap != SnapId::HEAD {

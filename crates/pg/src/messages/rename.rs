@@ -115,8 +115,8 @@ rehome! {
     MemberState { info, missing } keeps {}
     ScrubMap { until, objects } keeps { list_error }
     ObjectScan { object } keeps {
-        size_bytes, info, attrs_crc, attrs, omap_keys, omap_bytes, omap_crc, omap_digest, data_crc, read_error,
-        metadata_error,
+        size_bytes, info, attrs_crc, attrs, omap_keys, omap_bytes, omap_crc, omap_digest, data_crc, fingerprints,
+        read_error, metadata_error,
     }
     ScrubMark { cursor } keeps {
         light_at, light_version, deep_at, deep_version, clean_at, shallow_errors, deep_errors, repaired, omap_keys,

@@ -1,11 +1,13 @@
 //! Steps on an object's bytes and on the object as a whole.
 
 use super::execute::{BytesOfShards, Execution, OpStop, StepOutput, done, output};
+use crate::group::lookup::NoAnswer;
 use bytes::Bytes;
+use ec::StripeLayout;
 use std::sync::Arc;
-use store::Step;
-use types::Errno;
+use store::{ReadError, Step};
 use types::crc32c::SEED;
+use types::{EVersion, Errno, ObjectId};
 use wire::Rope;
 use wire::messages::{Op, OpArgs, OpCode, WriteSame, op_flag};
 
@@ -109,11 +111,9 @@ impl Execution<'_> {
         self.answers.take(len)?;
         let read = match self.request.layout {
             None => self.answers.read(self.store, self.request.object, (offset, len))?,
-            Some(_) => {
-                let (object, version) = (self.request.object, self.info_before.version);
-                let gather =
-                    || OpStop::Gather(Box::new(BytesOfShards { object: object.clone(), version, offset, len }));
-                self.answers.gathered(object, (offset, len))?.ok_or_else(gather)?
+            Some(layout) => {
+                let (object, version) = (self.request.object.clone(), self.info_before.version);
+                self.bytes_of_shards(&object, version, layout, (offset, len))?
             }
         };
         match read {
@@ -126,6 +126,30 @@ impl Execution<'_> {
                 Err(Errno::EIO.into())
             }
         }
+    }
+
+    /// Returns bytes of this version of an object whose shards lie on several OSDs. If all of them are in this OSD's
+    /// own shard and can be read there, no other shard is asked.
+    pub(super) fn bytes_of_shards(
+        &mut self,
+        object: &ObjectId,
+        version: EVersion,
+        layout: StripeLayout,
+        (offset, len): (u64, u64),
+    ) -> Result<Result<Rope, ReadError>, OpStop> {
+        let (shard, shard_offset) = layout.locate(offset);
+        let is_in_one_unit = offset % layout.unit_bytes() + len <= layout.unit_bytes();
+        let is_here = object.pool.shard().is_some_and(|own| usize::from(own) == shard);
+        if is_in_one_unit && is_here {
+            match self.answers.read(self.store, object, (shard_offset, len)) {
+                Ok(Ok(bytes)) if bytes.len() as u64 == len => return Ok(Ok(bytes)),
+                Err(NoAnswer::Pending(id)) => return Err(OpStop::Blocked(id)),
+                // The other shards make up for it.
+                Ok(_) | Err(NoAnswer::Damaged(_)) => {}
+            }
+        }
+        let gather = || OpStop::Gather(Box::new(BytesOfShards { object: object.clone(), version, offset, len }));
+        self.answers.gathered(object, (offset, len))?.ok_or_else(gather)
     }
 
     /// Returns the ranges of `range` that hold data, as a map from offset to length.

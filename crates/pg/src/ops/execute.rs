@@ -547,14 +547,10 @@ impl Execution<'_> {
         for Range { start: offset, end } in rewrite.wanted() {
             let len = end - offset;
             self.answers.take(len)?;
-            let bytes = match self.answers.gathered(&object, (offset, len))? {
-                Some(Ok(bytes)) => bytes,
-                Some(Err(e)) => {
-                    tracing::error!("read failed: {e}");
-                    return Err(Errno::EIO.into());
-                }
-                None => return Err(OpStop::Gather(Box::new(BytesOfShards { object, version, offset, len }))),
-            };
+            let bytes = self.bytes_of_shards(&object, version, layout, (offset, len))?.map_err(|e| {
+                tracing::error!("read failed: {e}");
+                Errno::EIO
+            })?;
             rewrite.fill(offset, if mutant::is(Mutant::OldBytesAsZeros) { zeros(len) } else { bytes });
         }
         Ok(Some(rewrite))

@@ -1,5 +1,6 @@
 //! One member's copies of a range of a group's objects, as a scrub reads them.
 
+use crate::coded::fingerprint::Fingerprints;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::ObjectId;
@@ -25,6 +26,9 @@ pub struct ObjectScan {
     pub omap_digest: Option<u32>,
     /// crc32c over the bytes, holes as zeros; `None` if they were not read.
     pub data_crc: Option<u32>,
+    /// Fingerprints of a shard's bytes; `None` of whole copies, if the bytes were not read, and of an OSD that makes
+    /// none.
+    pub fingerprints: Option<Fingerprints>,
     /// Why bytes could not be read.
     pub read_error: Option<String>,
     /// Why the metadata could not be read; what else is said here is then void.
@@ -44,6 +48,7 @@ impl ObjectScan {
             omap_crc: types::crc32c::SEED,
             omap_digest: None,
             data_crc: None,
+            fingerprints: None,
             read_error: None,
             metadata_error: None,
         }
@@ -57,8 +62,8 @@ impl ObjectScan {
 
 impl Encode for ObjectScan {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds the attributes, version 3 the omap's digest.
-        w.versioned(3, 1, |w| {
+        // Version 2 adds the attributes, version 3 the omap's digest, version 4 fingerprints.
+        w.versioned(4, 1, |w| {
             w.put(&self.object);
             w.u64(self.size_bytes);
             w.put(&self.info);
@@ -71,6 +76,7 @@ impl Encode for ObjectScan {
             w.put(&self.metadata_error);
             w.put(&self.attrs);
             w.put(&self.omap_digest);
+            w.put(&self.fingerprints);
         });
     }
 }
@@ -79,7 +85,7 @@ impl Decode for ObjectScan {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ObjectScan, DecodeError> {
-        let (head, mut r) = r.versioned("scan of an object", 3)?;
+        let (head, mut r) = r.versioned("scan of an object", 4)?;
         let scan = ObjectScan {
             object: r.get()?,
             size_bytes: r.u64()?,
@@ -91,6 +97,7 @@ impl Decode for ObjectScan {
             omap_crc: r.u32()?,
             omap_digest: None,
             data_crc: r.get()?,
+            fingerprints: None,
             read_error: r.get()?,
             metadata_error: r.get()?,
         };
@@ -98,7 +105,8 @@ impl Decode for ObjectScan {
         let attrs: Option<BTreeMap<Bytes, Bytes>> = if head.version >= 2 { r.get()? } else { None };
         let attrs = attrs.map(|attrs| attrs.into_iter().map(|(name, value)| (own(name), own(value))).collect());
         let omap_digest = if head.version >= 3 { r.get()? } else { None };
-        Ok(ObjectScan { attrs, omap_digest, ..scan })
+        let fingerprints = if head.version >= 4 { r.get()? } else { None };
+        Ok(ObjectScan { attrs, omap_digest, fingerprints, ..scan })
     }
 }
 
@@ -147,6 +155,7 @@ mod tests {
             attrs: Some(attrs.into()),
             omap_digest: Some(8),
             data_crc: Some(9),
+            fingerprints: Some(Fingerprints::default()),
             ..ObjectScan::of(ObjectId::head(PoolId(1), 3, b"", b"o"))
         }
     }
@@ -175,11 +184,14 @@ mod tests {
             w.put(&whole.metadata_error);
         });
         let old = w.into_vec();
-        assert_eq!(ObjectScan::from_slice(&old), Ok(ObjectScan { attrs: None, omap_digest: None, ..whole.clone() }));
+        assert_eq!(
+            ObjectScan::from_slice(&old),
+            Ok(ObjectScan { attrs: None, omap_digest: None, fingerprints: None, ..whole.clone() })
+        );
         // An OSD of the old version reads what it knows of a newer one's, and passes over what follows.
         let new = whole.to_vec(Target::default());
         let mut r = Reader::new(&new);
         let (head, _) = r.versioned("scan of an object", 1).unwrap();
-        assert_eq!((head.version, &new[6..old.len()]), (3, &old[6..]));
+        assert_eq!((head.version, &new[6..old.len()]), (4, &old[6..]));
     }
 }

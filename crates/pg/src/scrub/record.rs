@@ -6,10 +6,12 @@
 //! is recorded for them.
 
 use super::map::ObjectScan;
+use super::verdict::Shards;
 use crate::group::digests::Digests;
 use crate::group::object_info::ObjectInfo;
+use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EVersion, Utime};
+use types::{EVersion, OsdId, Utime};
 use wire::Decode;
 
 /// An object that is not changed for so long gets its digests recorded, as in Ceph.
@@ -23,14 +25,36 @@ pub(crate) struct Record {
     pub digests: Digests,
 }
 
-/// Returns what is to be recorded of an object of which all copies are as `scan` says, and when the object was changed.
-/// `None`: nothing.
-pub(super) fn wanted(scan: &ObjectScan, now: Utime, after: Duration) -> Option<(Record, Utime)> {
+/// Returns the digests of an object of which `own` is this OSD's copy. `copies` are all there are, and are found to be
+/// equal, or to be a code word. `None`: a shard was not read.
+pub(super) fn found(
+    own: &ObjectScan,
+    copies: &BTreeMap<OsdId, Option<ObjectScan>>,
+    shards: &Shards<'_>,
+) -> Option<Digests> {
+    let Some(code) = shards.code else {
+        return Some(Digests { data: own.data_crc, omap: own.omap_digest, shards: Vec::new() });
+    };
+    let of_copy = |(osd, scan): (&OsdId, &Option<ObjectScan>)| {
+        let scan = scan.as_ref().filter(|scan| scan.fingerprints.is_some())?;
+        Some(((shards.of)(*osd)?, scan.data_crc?))
+    };
+    let by_shard: BTreeMap<u8, u32> = copies.iter().filter_map(of_copy).collect();
+    let is_whole = by_shard.len() == code.k() + code.m();
+    // An omap that is not there takes no digest.
+    let omap = own.omap_digest.filter(|_| own.omap_keys > 0 || own.omap_bytes > 0);
+    is_whole.then(|| Digests { data: None, omap, shards: by_shard.into_values().collect() })
+}
+
+/// Returns the digests that are to be recorded of an object, and when it was changed. `found`: those of all copies,
+/// which are as `scan` says. `None`: nothing.
+pub(super) fn wanted(scan: &ObjectScan, found: Digests, now: Utime, after: Duration) -> Option<(Record, Utime)> {
     let info = ObjectInfo::from_slice(scan.info.as_ref()?).ok()?;
-    let digests = Digests { data: scan.data_crc, omap: scan.omap_digest, shards: Vec::new() };
-    let is_new =
-        info.digests.data.is_none() && digests.data.is_some() || info.digests.omap.is_none() && digests.omap.is_some();
+    let known = &info.digests;
+    let is_new = known.data.is_none() && found.data.is_some()
+        || known.omap.is_none() && found.omap.is_some()
+        || known.shards.is_empty() && !found.shards.is_empty();
     let age = now.to_unix().saturating_sub(info.mtime.to_unix());
     let may = !scan.object.is_clone() && !info.snap_set.is_whiteout && age >= after;
-    (may && is_new).then_some((Record { version: info.version, digests }, info.mtime))
+    (may && is_new).then_some((Record { version: info.version, digests: found }, info.mtime))
 }

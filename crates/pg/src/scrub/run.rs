@@ -506,11 +506,11 @@ impl Scrub {
         }
         let (mut findings, mut snap_findings, mut unrecorded) = (Vec::new(), Vec::new(), Vec::new());
         let shard_of = |osd: OsdId| core.interval.shard_of(osd);
-        let needed = core.protection().needed();
-        let shards = Shards { of: &shard_of, needed };
+        let code = core.protection().code();
+        let shards = Shards { of: &shard_of, needed: core.protection().needed(), code: code.as_ref() };
         let acting_osds = core.interval.acting.iter().filter(|osd| osd.is_some()).count();
         let (is_all, now) = (known.len() == acting_osds, Utime::from_unix(cx.unix_zero + cx.now));
-        let may_record = order.deep && core.protection().is_whole_on_each() && is_all;
+        let may_record = order.deep && is_all;
         let (log, run) = (&core.log, self.run.as_mut().expect("just seen"));
         let has_changed = |object: &ObjectId, since: EVersion| {
             log.tail() > since || log.entries().any(|e| e.version > since && e.object.head_of() == *object)
@@ -521,7 +521,9 @@ impl Scrub {
             let size_and_info = |scan: &ObjectScan| (scan.size_bytes, scan.info.clone());
             let first = copies.values().flatten().next().map(size_and_info);
             let own = copies.get(&cx.whoami).and_then(Option::as_ref).filter(|_| may_record);
-            let record = own.and_then(|scan| record::wanted(scan, now, cx.limits.record_after));
+            let digests = own.and_then(|own| record::found(own, &copies, &shards));
+            let record = own.zip(digests);
+            let record = record.and_then(|(own, found)| record::wanted(own, found, now, cx.limits.record_after));
             let finding = judge(&object, cx.whoami, logged, copies, &shards);
             if let Some((record, mtime)) = record.filter(|_| finding.is_none()) {
                 unrecorded.push((object.clone(), record, mtime));

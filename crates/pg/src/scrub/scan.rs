@@ -1,6 +1,7 @@
 //! Reading a range of this OSD's objects, piece by piece.
 
 use super::map::{ObjectScan, ScrubMap};
+use crate::coded::fingerprint::Fingerprinting;
 use crate::group::digests::{DataDigest, OmapDigest};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::object_info::OBJECT_INFO_ATTR;
@@ -58,6 +59,8 @@ struct Reading {
     /// Ranges left to read, once they are known.
     pieces: Option<VecDeque<(u64, u64)>>,
     data: DataDigest,
+    /// Fingerprints, if it is a shard.
+    prints: Option<Fingerprinting>,
     omap: OmapDigest,
 }
 
@@ -145,12 +148,14 @@ impl Scan {
 
 impl Reading {
     fn of(object: ObjectId) -> Reading {
+        let prints = object.pool.shard().map(|_| Fingerprinting::default());
         Reading {
             scan: ObjectScan::of(object),
             stat: None,
             omap_after: None,
             pieces: None,
             data: DataDigest::default(),
+            prints,
             omap: OmapDigest::of_header(b""),
         }
     }
@@ -216,7 +221,10 @@ impl Reading {
         let Some((offset, len)) = self.pieces.as_mut().and_then(VecDeque::pop_front) else { return 0 };
         match result {
             // Two runs may share a block.
-            Ok(bytes) => self.data.add(offset, &bytes),
+            Ok(bytes) => {
+                self.data.add(offset, &bytes);
+                self.prints.iter_mut().for_each(|prints| prints.add(offset, &bytes));
+            }
             Err(error) => drop(self.scan.read_error.get_or_insert(error.to_string())),
         }
         len
@@ -225,6 +233,7 @@ impl Reading {
     fn finished(mut self, deep: bool) -> ObjectScan {
         if deep && self.scan.read_error.is_none() {
             self.scan.data_crc = self.data.of(self.scan.size_bytes);
+            self.scan.fingerprints = self.prints.map(Fingerprinting::finished);
         }
         self.scan.omap_digest = Some(self.omap.get());
         self.scan

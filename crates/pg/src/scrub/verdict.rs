@@ -4,9 +4,12 @@
 //! in the version that the log names.
 
 use super::map::ObjectScan;
+use crate::coded::fingerprint::{CodeWord, Fingerprints, compare};
 use crate::group::digests::Digests;
 use crate::group::object_info::ObjectInfo;
 use bytes::Bytes;
+use ec::Code;
+use mutant::Mutant;
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
 use wire::Decode;
@@ -21,6 +24,7 @@ const NONE_IS_PROVEN: &str = "no copy is what its digest says; 'ceph tell PG kee
 
 /// Said of erasure-coded objects.
 const TOO_FEW_SHARDS: &str = "too few of its shards are good";
+const NO_CODE_WORD: &str = "its shards are not those of one object, and nothing proves which of them are wrong";
 
 /// Errors of one copy; bits are those of librados (`err_t` in `rados_types.hpp`).
 pub mod copy_error {
@@ -121,11 +125,22 @@ pub struct Finding {
 pub struct Shards<'a> {
     pub of: &'a dyn Fn(OsdId) -> Option<u8>,
     pub needed: usize,
+    /// Code that the shards are to be a word of.
+    pub code: Option<&'a Code>,
 }
 
 impl Shards<'_> {
     /// Value for replicated objects.
-    pub const NONE: Shards<'static> = Shards { of: &|_| None, needed: 1 };
+    pub const NONE: Shards<'static> = Shards { of: &|_| None, needed: 1, code: None };
+
+    /// Compares what these members have of an object, each of which is a shard that was read.
+    fn compare(&self, copies: &BTreeMap<OsdId, CopyState>, members: &[OsdId]) -> CodeWord {
+        let Some(code) = self.code.filter(|_| !mutant::is(Mutant::CodeWordBelieved)) else { return CodeWord::Whole };
+        let fingerprints = |osd: &OsdId| copies[osd].scan.as_ref()?.fingerprints.as_ref();
+        let of_member = |osd: &OsdId| Some((usize::from((self.of)(*osd)?), fingerprints(osd)?));
+        let by_shard: BTreeMap<usize, &Fingerprints> = members.iter().filter_map(of_member).collect();
+        compare(code, &by_shard.into_iter().collect::<Vec<_>>())
+    }
 }
 
 /// Consequence of an operator's choice.
@@ -192,16 +207,14 @@ fn digest_errors(scan: &ObjectScan, info: &ObjectInfo, shard: Option<u8>) -> u64
         Some((known, found)) if known != found => bit,
         _ => 0,
     };
-    match shard {
+    let of_data = match shard {
         Some(shard) => {
             let known = known.shards.get(usize::from(shard)).copied();
             error(known, scan.data_crc, copy_error::SHARD_DIGEST_MISMATCH)
         }
-        None => {
-            error(known.data, scan.data_crc, copy_error::DATA_DIGEST_MISMATCH_INFO)
-                | error(known.omap, scan.omap_digest, copy_error::OMAP_DIGEST_MISMATCH_INFO)
-        }
-    }
+        None => error(known.data, scan.data_crc, copy_error::DATA_DIGEST_MISMATCH_INFO),
+    };
+    of_data | error(known.omap, scan.omap_digest, copy_error::OMAP_DIGEST_MISMATCH_INFO)
 }
 
 /// Returns the values that tell two copies of one version apart.
@@ -255,8 +268,8 @@ pub fn judge(
     };
     match logged {
         Logged::Removed => finding.judge_removed(),
-        Logged::Version(version) => finding.judge_version(primary, Some(version), shards.needed),
-        Logged::Nothing => finding.judge_version(primary, None, shards.needed),
+        Logged::Version(version) => finding.judge_version(primary, Some(version), shards),
+        Logged::Nothing => finding.judge_version(primary, None, shards),
     }
 }
 
@@ -308,7 +321,8 @@ impl Finding {
             }
             let found = kept.scan.as_ref().expect("it was compared with its digests");
             let (data, omap) = (found.data_crc.or(info.digests.data), found.omap_digest);
-            return Ok(Choice::Record { version, digests: Digests { data, omap, shards: Vec::new() } });
+            let shards = info.digests.shards.clone();
+            return Ok(Choice::Record { version, digests: Digests { data, omap, shards } });
         }
         let wanted = content(kept);
         let is_bad = |copy: &CopyState| copy.errors & copy_error::STAT == 0 && content(copy) != wanted;
@@ -321,7 +335,7 @@ impl Finding {
     }
 
     /// Judges an object that the log says is in this version, or does not name.
-    fn judge_version(mut self, primary: OsdId, logged: Option<EVersion>, needed: usize) -> Option<Finding> {
+    fn judge_version(mut self, primary: OsdId, logged: Option<EVersion>, shards: &Shards<'_>) -> Option<Finding> {
         let versions: Vec<EVersion> =
             self.copies.values().filter_map(|copy| copy.info.as_ref()).map(|i| i.version).collect();
         let version = logged.or(versions.iter().max().copied());
@@ -359,12 +373,28 @@ impl Finding {
                 return self.undecided(COPIES_DIFFER);
             }
         };
+        let good = match shards.compare(&self.copies, &good) {
+            CodeWord::Whole => good,
+            CodeWord::Broken => {
+                self.errors |= object_error::DATA_DIGEST_MISMATCH;
+                return self.undecided(NO_CODE_WORD);
+            }
+            CodeWord::Without(wrong) => {
+                let is_wrong = |osd: &OsdId| (shards.of)(*osd).is_some_and(|shard| wrong.contains(shard.into()));
+                let (wrong, good): (Vec<OsdId>, Vec<OsdId>) = good.into_iter().partition(is_wrong);
+                for osd in wrong {
+                    let copy = self.copies.get_mut(&osd).expect("it was compared");
+                    copy.errors |= copy_error::SHARD_DIGEST_MISMATCH;
+                }
+                good
+            }
+        };
         self.selected = preferred(&good);
         let all_bad = self.osds(|_| true).into_iter().filter(|osd| !good.contains(osd)).collect::<Vec<_>>();
         if all_bad.is_empty() {
             return None;
         }
-        if good.len() < needed {
+        if good.len() < shards.needed {
             return self.undecided(TOO_FEW_SHARDS);
         }
         // The store stops rather than change what it cannot read: such a copy is repaired offline.
@@ -522,7 +552,7 @@ mod tests {
             let scan =
                 |crc| ObjectScan { info: Some(info.to_bytes()), data_crc: Some(crc), ..ObjectScan::of(object()) };
             let copies = data.into_iter().enumerate().map(|(i, crc)| (OsdId(i as i32), Some(scan(crc)))).collect();
-            let shards = Shards { of: &|osd| Some(osd.0 as u8), needed: 2 };
+            let shards = Shards { of: &|osd| Some(osd.0 as u8), needed: 2, code: None };
             judge(&object(), OsdId(0), V5, copies, &shards).map(|found| (found.verdict, found.proven))
         };
         assert_eq!(judged([10, 11, 12]), None);

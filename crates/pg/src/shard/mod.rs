@@ -335,6 +335,10 @@ impl Shard {
             let (_, id) = self.host.agenda.sends_later.pop_first().expect("just seen");
             self.with_group(id, |pg, cx| pg.send_on(cx));
         }
+        while self.host.agenda.hedges.first().is_some_and(|(at, _)| *at <= self.host.now) {
+            let (_, id) = self.host.agenda.hedges.pop_first().expect("just seen");
+            self.with_group(id, |pg, cx| pg.hedge(cx));
+        }
     }
 
     /// Prepares for the OSD's end: serves no group any more, and has the store write a checkpoint, so that the next
@@ -391,7 +395,9 @@ impl Shard {
 
     /// Returns the time when a group wants to be looked at again.
     pub(crate) fn group_wake(&self) -> Option<Duration> {
-        self.host.agenda.wakes.first().into_iter().chain(self.host.agenda.sends_later.first()).map(|(at, _)| *at).min()
+        let agenda = &self.host.agenda;
+        let first = [agenda.wakes.first(), agenda.sends_later.first(), agenda.hedges.first()];
+        first.into_iter().flatten().map(|(at, _)| *at).min()
     }
 
     /// Returns the time when a turn is due though nothing happens.

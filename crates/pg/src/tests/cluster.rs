@@ -155,8 +155,20 @@ impl Cluster {
         Cluster::of_pool(4, seed, limits, shards_of_tests(), pool)
     }
 
+    /// Makes a cluster of six OSDs, and a pool with four data shards and two parity shards.
+    pub fn coded_large(seed: u64, limits: Limits) -> Cluster {
+        let pool = PgPool {
+            kind: PoolKind::ERASURE,
+            min_size: 5,
+            stripe_width: 16384,
+            erasure_code_profile: PROFILE.to_owned(),
+            ..PgPool::replicated(6, 1, 0)
+        };
+        Cluster::of_pool(6, seed, limits, shards_of_tests(), pool)
+    }
+
     fn of_pool(osds: i32, seed: u64, limits: Limits, shards: usize, pool: PgPool) -> Cluster {
-        let (pg_num, size) = (pool.pg_num, pool.size);
+        let (pg_num, size, stripe_width) = (pool.pg_num, pool.size, pool.stripe_width);
         let mut map = OsdMap::new(FSID);
         let mut first = Incremental::after(&map, Utime::ZERO);
         first.new_max_osd = Some(osds);
@@ -165,8 +177,9 @@ impl Cluster {
         }
         // There is no rule 0: groups are where `pg_temp` says and nowhere else.
         first.new_pools.insert(POOL, pool);
-        let m = size.saturating_sub(2).to_string();
-        let profile = [("plugin", "jerasure"), ("technique", "reed_sol_van"), ("k", "2"), ("m", &m)];
+        let k = (stripe_width / 4096).max(2);
+        let (k, m) = (k.to_string(), u32::from(size).saturating_sub(k).to_string());
+        let profile = [("plugin", "jerasure"), ("technique", "reed_sol_van"), ("k", &*k), ("m", &m)];
         let profile = profile.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         first.new_erasure_code_profiles.insert(PROFILE.to_owned(), profile);
         first.new_pool_names.insert(POOL, "pool".to_owned());

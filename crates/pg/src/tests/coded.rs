@@ -67,6 +67,67 @@ fn is_whole(cluster: &mut Cluster) -> bool {
         && !is_recovering(cluster)
 }
 
+/// Makes the objects in a cluster whose primary holds leases for some time.
+fn written(mut cluster: Cluster) -> (Cluster, SessionId) {
+    let session = cluster.connect(A);
+    for (tid, object) in (0..).zip(OBJECTS) {
+        let op = Op::write_full(Bytes::from(content(tid)));
+        cluster.ask_of(A, session, tid, Epoch(1), 0, object, op);
+        cluster.settle();
+        assert_eq!(cluster.answers_to(tid), [(session, 0, String::new())]);
+    }
+    cluster.pass(Duration::from_secs(2));
+    cluster.put_on_devices();
+    cluster.ask_of(A, session, 5, Epoch(1), 0, (1, b"absent"), Op::read(0, 0));
+    cluster.settle();
+    assert_eq!(cluster.answers_to(5), [(session, Errno::ENOENT.as_result(), String::new())]);
+    (cluster, session)
+}
+
+fn read_part(cluster: &mut Cluster, session: SessionId, tid: u64, offset: u64, len: u64) -> Option<String> {
+    cluster.ask_of(A, session, tid, Epoch(1), 0, OBJECTS[1], Op::read(offset, len));
+    cluster.settle();
+    cluster.answers_to(tid).pop().map(|(_, result, data)| {
+        assert_eq!(result, 0);
+        data
+    })
+}
+
+#[test]
+fn what_lies_on_the_primary_is_read_there() {
+    let (mut cluster, session) = written(Cluster::coded(3));
+    let wanted = |len: usize| Some("b".repeat(len));
+    cluster.cut.extend([(A, B), (A, C)]);
+    // The first and the third unit are on the primary, which asks nobody for them.
+    assert_eq!(read_part(&mut cluster, session, 10, 100, 3000), wanted(3000));
+    assert_eq!(read_part(&mut cluster, session, 11, 8192, 4096), wanted(4096));
+    assert_eq!(read_part(&mut cluster, session, 12, 4000, 97), None, "a byte is on another");
+    assert_eq!(read_part(&mut cluster, session, 13, 4096, 1), None);
+    cluster.cut.clear();
+    cluster.settle();
+    assert_eq!(cluster.answers_to(12), [(session, 0, "b".repeat(97))]);
+    // Where it cannot be read others make up for it.
+    cluster.spoil(A, &ObjectId::head(POOL.of_shard(0), OBJECTS[1].0, b"", OBJECTS[1].1), 0);
+    assert_eq!(read_part(&mut cluster, session, 14, 100, 3000), wanted(3000));
+    cluster.settle();
+    assert!(is_whole(&mut cluster));
+}
+
+#[test]
+fn a_late_shard_is_made_up_for_by_others() {
+    let (mut cluster, session) = written(Cluster::coded_wide(3, Limits::default()));
+    cluster.cut.insert((B, A));
+    read(&mut cluster, session, 10, 1);
+    cluster.settle();
+    cluster.pass(Duration::from_millis(200));
+    assert_eq!(cluster.answers_to(10), [(session, 0, content(1))]);
+    // The answer that comes late after all changes nothing.
+    cluster.cut.clear();
+    cluster.settle();
+    assert_eq!(read_part(&mut cluster, session, 11, 4096, 5), Some("bbbbb".to_owned()));
+    assert!(is_whole(&mut cluster));
+}
+
 #[test]
 fn a_shard_that_is_found_bad_while_another_is_brought_is_brought_too() {
     for seed in 0..6 {

@@ -36,7 +36,7 @@ fn pg(cluster: &mut Cluster, osd: OsdId) -> &Pg {
 }
 
 /// Returns an object as a store has it: its information, and its digests.
-fn found(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> (ObjectInfo, Digests) {
+pub(super) fn found(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> (ObjectInfo, Digests) {
     cluster.remember(osd);
     let stat = cluster.ready(osd, |store| store.stat(object)).expect("it is there");
     let info = ObjectInfo::of(&stat).expect("it has information");
@@ -72,7 +72,7 @@ fn order(cluster: &mut Cluster, deep: bool, repair: bool) {
 }
 
 /// Scrubs to the end, and gives what is kept of it.
-fn scrub(cluster: &mut Cluster, deep: bool, repair: bool) -> ScrubMark {
+pub(super) fn scrub(cluster: &mut Cluster, deep: bool, repair: bool) -> ScrubMark {
     order(cluster, deep, repair);
     for turns in 0.. {
         cluster.pass(Duration::from_millis(100));
@@ -362,7 +362,7 @@ fn a_copy_that_is_not_as_its_digest_says_is_sent_to_nobody() {
 
 // ---- erasure-coded pools: two data shards and a parity shard ----
 
-fn shard_object(osd: OsdId) -> ObjectId {
+pub(super) fn shard_object(osd: OsdId) -> ObjectId {
     ObjectId::head(POOL.of_shard(osd.0 as u8), HASH, b"", OBJECT)
 }
 
@@ -409,7 +409,7 @@ fn found_bad(cluster: &mut Cluster, wrong: impl FnOnce(&mut Cluster)) {
     healing::heal(cluster);
 }
 
-fn garble_shard(cluster: &mut Cluster, osd: OsdId, text: &'static str) {
+pub(super) fn garble_shard(cluster: &mut Cluster, osd: OsdId, text: &'static str) {
     let object = shard_object(osd);
     let garbled = Step::Write { object: object.clone(), offset: 1, data: Rope::from(text) };
     let pg = types::PgId { pool: object.pool, ..PG };

@@ -291,7 +291,7 @@ fn shards_of_which_too_few_are_left_are_given_up_like_copies() {
     let mut cluster = written_in(Cluster::coded(10));
     let shard = |shard: u8, snap: SnapId| ObjectId { pool: POOL.of_shard(shard), ..state(snap) };
     for (osd, number) in [(B, 1), (C, 2)] {
-        cluster.spoil(osd, &shard(number, SnapId::HEAD), 4096);
+        cluster.spoil(osd, &shard(number, SnapId::HEAD), 0);
     }
     find_bad(&mut cluster, &shard(0, SnapId::HEAD));
     let waits = ask(&mut cluster, A, SnapId(2));

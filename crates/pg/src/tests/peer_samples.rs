@@ -1,6 +1,7 @@
 //! One sample, or several where it has several layouts, of every message between OSDs. No field has its default, where
 //! that leaves a choice.
 
+use crate::coded::fingerprint::{Fingerprinting, Fingerprints};
 use crate::coded::skipped::Skipped;
 use crate::coded::undo::Undo;
 use crate::group::info::{PgInfo, PgStats};
@@ -186,6 +187,7 @@ impl Samples {
             omap_crc: 8,
             omap_digest: Some(18),
             data_crc: Some(9),
+            fingerprints: Some(fingerprints()),
             read_error: Some("read".into()),
             metadata_error: Some("metadata".into()),
         }
@@ -359,6 +361,12 @@ fn as_clients() -> Vec<(&'static str, Sample)> {
     let op = OsdOp::new(pgid, 0x1234, Epoch(5), Locator::default(), bytes("copied"), vec![Op::stat()]);
     let reply = OsdOpReply::to(&op, -2, Epoch(5));
     vec![("osd_op", sample(op)), ("osd_op_reply", sample(reply))]
+}
+
+fn fingerprints() -> Fingerprints {
+    let mut prints = Fingerprinting::default();
+    prints.add(0, &Rope::from("shard"));
+    prints.finished()
 }
 
 /// Returns all samples by their names; `objects`: the pool that their objects are of.

@@ -236,6 +236,7 @@ fn what_pools_without_tiers_have_none_of_is_listed_as_nothing() {
 fn nothing_but_the_states_of_an_object_is_asked_for_at_their_list() {
     let mut client = Client::new();
     assert_eq!(client.result(vec![Op::write_full(&b"text"[..])]), 0);
+    assert_eq!(client.result(vec![Op::list_snaps()]), -22, "states are listed at a place of their own");
     client.cluster.snap = types::SnapId::DIR;
     assert_eq!(client.result(vec![Op::list_snaps()]), 0);
     for op in [Op::read(0, 0), Op::stat()] {

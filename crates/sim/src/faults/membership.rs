@@ -1,6 +1,7 @@
 //! OSDs that come and go: OSDs are added or removed, and disks are lost and replaced by empty ones.
 
 use crate::client_process::POOL;
+use crate::keys::Keys;
 use crate::run::Run;
 use reactor::sim::{Crash, Rng};
 use std::time::Duration;
@@ -83,6 +84,17 @@ impl Run {
         true
     }
 
+    /// Gives an OSD, whose former key went with its place in the map, the one that monitors know now. Returns false if
+    /// they know none, and OSDs need keys.
+    fn has_key(&mut self, osd: usize) -> bool {
+        let name = format!("osd.{osd}");
+        let known = self.cluster.monitor().and_then(|monitor| monitor.state().auth.get(&name)).cloned();
+        let Some(keys) = &mut self.cluster.keys else { return true };
+        let is_known = known.is_some();
+        known.into_iter().for_each(|known| keys.set_of_osd(osd, known));
+        is_known
+    }
+
     /// Has the operator deal with lost OSDs. Each command is repeated until the map shows its effect.
     pub(crate) fn replace_lost(&mut self) {
         let now = self.cluster.world.now();
@@ -93,6 +105,12 @@ impl Run {
                 (map.exists(id), map.is_up(id))
             });
             match known {
+                Some((false, _)) if lost.is_replaced && !self.has_key(lost.osd) => {
+                    if lost.asked.is_none_or(|(at, was_up)| was_up || now >= at + TRY_AGAIN) {
+                        lost.asked = Some((now, false));
+                        self.cluster.try_command(self.operator, Keys::new_key_of_osd(lost.osd));
+                    }
+                }
                 Some((false, _)) => {
                     self.note(|| format!("{id} is gone from the map, replaced: {}", lost.is_replaced));
                     match lost.is_replaced {

@@ -80,6 +80,9 @@ pub struct Config {
     /// Data segments of a block or more are received as a store wants them: aligned in memory, and with the
     /// crc32c of each 4 KiB block. Who has no store spares itself that.
     pub block_crcs: bool,
+    /// Connections that others made and that have no session yet. Beyond it the oldest of the machine that has most of
+    /// them is closed.
+    pub half_open_max: usize,
     /// Seed of cookies and of a client's nonce. Two incarnations must not share one.
     pub seed: u64,
 }
@@ -96,6 +99,7 @@ impl Config {
             assigns_global_ids: false,
             bulk_min_bytes: Some(limits::BULK_MIN_BYTES),
             block_crcs: false,
+            half_open_max: limits::HALF_OPEN_MAX,
             seed,
         }
     }
@@ -161,6 +165,12 @@ pub mod limits {
 
     /// All bytes of a connection before its session stands.
     pub const HANDSHAKE_BYTES: usize = 64 << 10;
+    /// Default of [`super::Config::half_open_max`].
+    pub const HALF_OPEN_MAX: usize = 2048;
+    /// Bytes of all connections without a session together. Beyond it those are closed that have sent more than the
+    /// share of one.
+    pub const HALF_OPEN_BYTES: usize = 8 << 20;
+    pub const HALF_OPEN_SHARE_BYTES: usize = 4 << 10;
     /// Payload of a control frame.
     pub const CONTROL_BYTES: usize = 64 << 10;
     /// Front, and middle, of a message.

@@ -6,6 +6,7 @@ use super::config::{Config, Peer, Policy, limits};
 use super::connection::{Connection, Fault, Phase};
 use super::control::{Ack, Keepalive2};
 use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, control_payload};
+use super::half_open::HalfOpen;
 use super::reason::{Cause, OtherEnd, Reason, TransportLoss};
 use super::session::{Link, Session};
 use super::timer::Timer;
@@ -65,6 +66,8 @@ pub struct Messenger {
     pub(super) me: EntityName,
     pub(super) my_addrs: EntityAddrVec,
     pub(super) conns: BTreeMap<ConnId, Connection>,
+    /// Connections that others made and that have no session yet.
+    half_open: HalfOpen,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     /// Sessions that a connecting peer may mean, by its kind and the first of its addresses.
     pub(super) by_addr: BTreeMap<(EntityType, EntityAddr), SessionId>,
@@ -101,6 +104,7 @@ impl Messenger {
             me: config.me,
             my_addrs: config.my_addrs.clone(),
             conns: BTreeMap::new(),
+            half_open: HalfOpen::default(),
             sessions: BTreeMap::new(),
             by_addr: BTreeMap::new(),
             outputs: VecDeque::new(),
@@ -127,6 +131,10 @@ impl Messenger {
         self.advance(now);
         self.add_conn(conn, peer, None);
         self.dirty.insert(conn);
+        self.half_open.add(conn, peer.ip());
+        if let Some(surplus) = self.half_open.surplus(self.config.half_open_max) {
+            self.fault(surplus, Fault::Lost(Cause::HalfOpen(self.config.half_open_max)));
+        }
     }
 
     /// The dialling that [`Output::Connect`] asked for succeeded.
@@ -142,6 +150,10 @@ impl Messenger {
     /// taken; the rest is then the beginning of what [`Messenger::bulk_wanted`] asks for.
     pub fn received(&mut self, conn: ConnId, bytes: &[u8], now: Duration) -> usize {
         self.progressed(conn, now);
+        if !self.half_open.admits(conn, bytes.len()) {
+            self.fault(conn, Fault::Lost(Cause::HalfOpenBytes));
+            return bytes.len();
+        }
         let mut input = bytes;
         loop {
             let Some(connection) = self.conns.get_mut(&conn) else { return bytes.len() };
@@ -372,6 +384,7 @@ impl Messenger {
     fn remove_conn(&mut self, conn: ConnId) -> Option<Connection> {
         let connection = self.conns.remove(&conn)?;
         self.timers.remove(&(connection.deadline, Timer::Handshake(conn)));
+        self.half_open.remove(conn, connection.peer.ip());
         Some(connection)
     }
 
@@ -536,6 +549,7 @@ impl Messenger {
         connection.session = Some(id);
         connection.assembler.establish();
         self.timers.remove(&(connection.deadline, Timer::Handshake(conn)));
+        self.half_open.remove(conn, connection.peer.ip());
         let s = self.sessions.get_mut(&id).expect("opened sessions exist");
         s.link = Link::Open(conn);
         s.backoff = Duration::ZERO;

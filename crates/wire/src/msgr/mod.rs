@@ -8,7 +8,8 @@
 //! Inside, from the bytes upwards: `frame` (layout and checksums), `framing` (writing in either mode), `assembler`
 //! (stream to frames) with `sealed` (those of secure mode), `control` (payloads of control frames), `connection`,
 //! `session`; then the messenger's own steps in `handshake`, `authenticating`, `connecting`, `accepting` and
-//! `id_queue`. `none` is the method that proves nothing. Compression and msgr v1 are not spoken.
+//! `id_queue`; `half_open` bounds what is kept for whoever has proven nothing. `none` is the method that proves nothing.
+//! Compression and msgr v1 are not spoken.
 
 mod accepting;
 mod assembler;
@@ -20,6 +21,7 @@ mod connection;
 mod control;
 mod frame;
 mod framing;
+mod half_open;
 mod handshake;
 mod id_queue;
 mod messenger;
@@ -35,8 +37,9 @@ pub use auth::{
 };
 pub use config::{Config, Keepalive, Peer, Policy, limits};
 pub use frame::FrameError;
+pub use half_open::machine_of;
 pub use messenger::{ConnId, Messenger, Output, SessionId};
-pub use reason::{AckError, BreachesTold, Cause, OtherEnd, Reason, TransportLoss};
+pub use reason::{AckError, BreachesTold, Cause, OtherEnd, Reason, RefusalsTold, TransportLoss};
 pub use rights::Rights;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Reasons for which sessions end, connections are lost, and peers are turned away.
 
 use super::frame::FrameError;
+use super::half_open::machine_of;
 use crate::basic::AuthName;
 use crate::messages::kind_name;
 use crate::{DecodeError, EntityAddr, EntityAddrVec};
@@ -70,6 +71,10 @@ pub enum Cause {
     // Time.
     #[error("no session within {0:?}")]
     NoSession(Duration),
+    #[error("no room: {0} connections have no session yet, and most of them are of its machine")]
+    HalfOpen(usize),
+    #[error("no room for what it has sent before it has a session")]
+    HalfOpenBytes,
     #[error("no answer to keepalives for {0:?}")]
     Silent(Duration),
     /// A monitor has none for a client, which has waited in vain or cannot wait.
@@ -221,8 +226,8 @@ impl Reason {
         self.cause == Cause::Transport(TransportLoss::Refused)
     }
 
-    /// The peer's machine; `None` if its address is of no network.
-    fn machine(&self) -> Option<IpAddr> {
+    /// The address of the peer's machine; `None` if it is of no network.
+    pub fn machine(&self) -> Option<IpAddr> {
         match &self.peer {
             OtherEnd::Session { addr, .. } => addr.ip(),
             OtherEnd::Connection { addr, .. } => Some(addr.ip()),
@@ -252,6 +257,35 @@ impl BreachesTold {
             self.machines.pop_front();
         }
         self.machines.push_back(machine);
+        true
+    }
+}
+
+/// Peers that were turned away and told of, by machine. Somebody who comes again and again, or many times at once,
+/// would bury the rest of a log.
+#[derive(Debug, Default)]
+pub struct RefusalsTold {
+    /// Each with the begin of its minute, and the lines in it.
+    machines: VecDeque<(IpAddr, Duration, u32)>,
+}
+
+impl RefusalsTold {
+    /// Most lines about a machine in a minute.
+    pub const LINES_MAX: u32 = 10;
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// Tells whether the log is to have a line about a peer at this address; counts that line.
+    pub fn is_news(&mut self, from: Option<IpAddr>, now: Duration) -> bool {
+        self.machines.retain(|(_, begin, _)| now < *begin + RefusalsTold::MINUTE);
+        let Some(machine) = from.map(machine_of) else { return true };
+        if let Some((_, _, lines)) = self.machines.iter_mut().find(|(known, ..)| *known == machine) {
+            *lines += 1;
+            return *lines <= RefusalsTold::LINES_MAX;
+        }
+        if self.machines.len() == BreachesTold::MACHINES_MAX {
+            return false;
+        }
+        self.machines.push_back((machine, now, 1));
         true
     }
 }
@@ -287,6 +321,19 @@ mod tests {
 
     fn ended_at(address: &str, cause: Cause) -> Reason {
         Reason { peer: OtherEnd::Connection { addr: address.parse().unwrap(), name: None }, cause }
+    }
+
+    #[test]
+    fn refusals_are_told_a_few_times_a_minute_for_each_machine() {
+        let mut told = RefusalsTold::default();
+        let mut lines = |address: &str, second: u64| {
+            let (from, now) = (Some(address.parse().unwrap()), Duration::from_secs(second));
+            (0..100).filter(|_| told.is_news(from, now)).count() as u32
+        };
+        assert_eq!((lines("10.0.0.1", 5), lines("10.0.0.2", 6)), (RefusalsTold::LINES_MAX, RefusalsTold::LINES_MAX));
+        assert_eq!((lines("10.0.0.1", 64), lines("10.0.0.1", 65)), (0, RefusalsTold::LINES_MAX));
+        let all: u32 = (0..=255).map(|number| lines(&format!("10.1.0.{number}"), 66)).sum();
+        assert!(all < BreachesTold::MACHINES_MAX as u32 * RefusalsTold::LINES_MAX, "{all}");
     }
 
     #[test]

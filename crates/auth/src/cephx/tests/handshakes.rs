@@ -2,7 +2,7 @@
 
 use super::world::{CEPHX, World, given_up, refused};
 use crate::accepted::{Granted, Step};
-use crate::cephx::client::{Client, ClientError};
+use crate::cephx::client::{Client, ClientError, Connected};
 use crate::cephx::monitor::requests;
 use crate::cephx::rotating::RotatingSecrets;
 use crate::cephx::service::{ServiceAccept, ServiceView};
@@ -290,6 +290,37 @@ fn none_is_for_who_may_and_never_in_place_of_cephx() {
     assert_eq!(with_key.other_method(Method::Cephx, &[2]), None);
     let cephx_alone = Client::new(name, Some(key), ClientPolicy::cephx(), &[]);
     assert_eq!(cephx_alone.other_method(Method::Cephx, &[1]), None);
+}
+
+/// A cluster goes over to `cephx` while its clients work.
+#[test]
+fn a_client_that_came_by_none_goes_over_and_keeps_its_id() {
+    let mut world = World::new();
+    world.policy = ServerPolicy { cephx: false, none: NoneFrom::Everybody, ..ServerPolicy::cephx() };
+    let name = parse_entity("client.new").unwrap();
+    let key = world.entities.find(&name).map(|entry| entry.key.clone());
+    let policy = ClientPolicy { methods: vec![Method::Cephx, Method::None], ..ClientPolicy::cephx() };
+    let mut unproven = Client::new(
+        name.clone(),
+        None,
+        ClientPolicy { methods: vec![Method::None], ..policy.clone() },
+        &[EntityType::OSD],
+    );
+    let id = world.join(&mut unproven).unwrap().server.global_id;
+    // As its messenger has it, which was refused `cephx` and took `none`.
+    let mut client = Client::new(name, key, policy, &[EntityType::OSD]);
+    assert_eq!(client.method_with_tickets(), Ok(Method::Cephx), "it has not been let in");
+    client.keep(&Connected::unproven(id));
+    assert_eq!(client.method_with_tickets(), Ok(Method::None));
+    // While both methods are allowed the id is believed, as `none` believes it.
+    world.policy = ServerPolicy { none: NoneFrom::Everybody, ..ServerPolicy::cephx() };
+    let mut late = client.clone();
+    assert_eq!(world.join(&mut client).unwrap().server.global_id, id);
+    assert_eq!(client.method_with_tickets(), Ok(Method::Cephx));
+    assert_eq!(world.reach(&client).unwrap().server.global_id, id);
+    world.policy = ServerPolicy::cephx();
+    assert_eq!(world.join(&mut client).unwrap().server.global_id, id);
+    assert_eq!(refused(world.join(&mut late)), Refusal::OldTicketMissing);
 }
 
 #[test]

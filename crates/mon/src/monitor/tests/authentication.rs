@@ -664,3 +664,46 @@ fn no_secret_is_printed() {
     // The commands themselves are there.
     assert!(printed.contains("auth import") && printed.contains("config-key set"));
 }
+
+#[test]
+fn failed_logins_of_a_machine_are_limited_and_who_is_known_there_goes_on() {
+    let all: &[(&str, &str)] = &[("mon", "allow *")];
+    let mut h = asking(&[("client.honest", KeyKind::Aes, all), ("client.new", KeyKind::Aes, all)]);
+    let mut honest = h.party("client.honest");
+    h.meet(2, &mut honest).unwrap();
+    let wrong = Key::generate(KeyKind::Aes, Utime { sec: 1_000_000, nsec: 0 }, &mut entropy(200));
+    let mut guess = Client::new(name_of("client.new"), Some(wrong), ClientPolicy::cephx(), &SERVICES);
+    for number in 0..auth::failures::FAILURES_MAX {
+        let refused = h.meet(4 + u64::from(number) * 2, &mut guess).unwrap_err();
+        assert_eq!(refused, Refusal::WrongKey(name_of("client.new")));
+    }
+    assert_eq!(h.meet(100, &mut guess).unwrap_err(), Refusal::TooManyFailures);
+    let mut new = h.party("client.new");
+    assert_eq!(h.meet(102, &mut new).unwrap_err(), Refusal::TooManyFailures, "its key is not looked at either");
+    honest.forget();
+    h.meet(104, &mut honest).unwrap();
+    h.pass(secs(1));
+    h.meet(106, &mut new).unwrap();
+}
+
+/// While a cluster goes over to proofs some of its monitors ask for them and others do not.
+#[test]
+fn a_monitor_that_asks_for_nothing_makes_secrets_for_those_that_will() {
+    let mut h = Harness::new();
+    let admin = h.client();
+    h.pass(secs(2));
+    assert!(h.monitor.state.service_secrets.is_empty());
+    let option = r#"{"prefix":"config set","who":"global","name":"auth_service_required","value":"cephx, none"}"#;
+    assert_eq!(h.command(admin, option).result, 0);
+    h.pass(secs(2));
+    assert!(h.monitor.state.service_secrets[&EntityType::OSD].current().is_some());
+}
+
+#[test]
+fn the_word_of_a_monitor_that_asks_for_nothing_counts_where_none_is_allowed() {
+    let mut h = asking(&[]);
+    let claimed = || crate::identity::Party::claimed(&name_of("client.x"));
+    assert_eq!(h.monitor.believed(claimed()).standing, crate::identity::Standing::Unknown);
+    h.monitor.set_auth_policy(ServerPolicy { none: NoneFrom::Everybody, ..ServerPolicy::cephx() }, None);
+    assert_eq!(h.monitor.believed(claimed()).standing, crate::identity::Standing::Claimed);
+}

@@ -2,6 +2,7 @@
 
 mod damage;
 mod golden;
+mod half_open;
 mod handshakes;
 mod lossless;
 mod network;

@@ -1,0 +1,139 @@
+//! Hostile input at every port of real daemons: whatever comes, none of them ends, grows without bound, or keeps honest
+//! clients out.
+//!
+//! A visit is an honest conversation by our own messenger, with a key, tickets and signatures that are right, and one
+//! kind of harm done to its bytes on their way ([`harm::Harm`]). `NACRE_FUZZ_SEED` gives the visits of a run again,
+//! `NACRE_FUZZ_SECONDS` has it go on for so long.
+
+pub mod harm;
+pub mod visit;
+
+use cluster_tests::{TestCluster, clients_are_here, is_whole_suite};
+use harm::{Harm, Random};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use types::EntityType;
+use visit::{Place, Visitor};
+use wire::EntityAddrVec;
+
+const OSDS: u32 = 3;
+/// The most by which a daemon may have grown in the end.
+const GROWTH_MAX_KIB: u64 = 96 << 10;
+
+/// Ports of daemons: of monitors first.
+pub fn places(cluster: &TestCluster) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut add = |kind: EntityType, number: i64, name: String, addrs: &serde_json::Value| {
+        let addr = addrs["addrvec"].as_array().and_then(|addrs| addrs.first()).expect("an address");
+        let text = format!("[v2:{}/{}]", addr["addr"].as_str().expect("an address"), addr["nonce"]);
+        let addrs: EntityAddrVec = text.parse().expect("an address");
+        let to: SocketAddr = addr["addr"].as_str().and_then(|text| text.parse().ok()).expect("an address");
+        places.push(Place { kind, number, name, addrs, to });
+    };
+    let mons = cluster.ceph_json(&["mon", "dump"]);
+    for mon in mons["mons"].as_array().expect("monitors") {
+        add(
+            EntityType::MON,
+            mon["rank"].as_i64().expect("a rank"),
+            format!("mon.{}", mon["name"]),
+            &mon["public_addrs"],
+        );
+    }
+    let manager = cluster.ceph_json(&["mgr", "dump"]);
+    add(EntityType::MGR, manager["active_gid"].as_i64().expect("a number"), "manager".into(), &manager["active_addrs"]);
+    let osds = cluster.ceph_json(&["osd", "dump"]);
+    for osd in osds["osds"].as_array().expect("OSDs") {
+        let number = osd["osd"].as_i64().expect("a number");
+        for port in ["public_addrs", "cluster_addrs", "heartbeat_back_addrs", "heartbeat_front_addrs"] {
+            add(EntityType::OSD, number, format!("{port} of osd.{number}"), &osd[port]);
+        }
+    }
+    places
+}
+
+/// Resident memory of each daemon, by its process.
+fn memory(cluster: &TestCluster) -> BTreeMap<i32, u64> {
+    let resident = |pid: i32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default().to_owned();
+        line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+    };
+    let names = (0..OSDS).map(|osd| format!("osd.{osd}")).chain(["mon.a".to_owned()]);
+    names.map(|name| cluster.pid_of(&name).as_raw_nonzero().get()).map(|pid| (pid, resident(pid))).collect()
+}
+
+/// An honest client writes and reads.
+fn serves(cluster: &TestCluster, seed: u64) {
+    let (from, to) = (cluster.scratch("from"), cluster.scratch("to"));
+    let content: Vec<u8> = (0..300_000_u64).map(|n| (n * 31 + seed) as u8).collect();
+    std::fs::write(&from, &content).expect("it is written");
+    cluster.rados(&["-p", "p", "put", "object", from.to_str().expect("a plain path")]).ok();
+    cluster.rados(&["-p", "p", "get", "object", to.to_str().expect("a plain path")]).ok();
+    assert!(std::fs::read(&to).expect("it came") == content);
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
+}
+
+#[test]
+fn no_daemon_minds_what_comes_to_its_ports() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    // What dies stays dead here.
+    let cluster = TestCluster::start("fuzz", OSDS);
+    cluster.make_pool("p", 8, 3);
+    serves(&cluster, 0);
+    let by_clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs();
+    let seed = number("NACRE_FUZZ_SEED").unwrap_or(by_clock);
+    let limit = Duration::from_secs(number("NACRE_FUZZ_SECONDS").unwrap_or(if is_whole_suite() { 180 } else { 12 }));
+    eprintln!("NACRE_FUZZ_SEED={seed} NACRE_FUZZ_SECONDS={}", limit.as_secs());
+    let mut random = Random(seed);
+    let mut visitor = Visitor::new(&cluster.conf());
+    let places = places(&cluster);
+    let monitor = &places[0];
+    visitor.renew(monitor, &mut random);
+    let before = memory(&cluster);
+    let (begin, mut visits) = (Instant::now(), BTreeMap::<(&str, &str), u64>::new());
+    let mut checked = Instant::now();
+    while begin.elapsed() < limit {
+        let place = &places[random.below(places.len() as u64) as usize];
+        let harm = Harm::any(&mut random);
+        let kind = harm.name();
+        let outcome = visitor.visit(place, harm, &mut random);
+        *visits.entry((kind, outcome)).or_default() += 1;
+        if checked.elapsed() > Duration::from_secs(30) {
+            checked = Instant::now();
+            serves(&cluster, random.next());
+            visitor.renew(monitor, &mut random);
+        }
+    }
+    serves(&cluster, seed);
+    let after = memory(&cluster);
+    for ((kind, outcome), count) in &visits {
+        eprintln!("{kind}: {count} {outcome}");
+    }
+    let all: u64 = visits.values().sum();
+    // Harm that keeps everybody from coming in would test little, and harm that nobody notices would be none.
+    let came_in: u64 = visits.iter().filter(|((_, outcome), _)| *outcome == visit::CAME_IN).map(|(_, n)| n).sum();
+    assert!(all > 100 && came_in * 20 > all && came_in < all, "{came_in} of {all} came in");
+    assert!(visitor.replays_let_in == 0, "{} replayed conversations were believed", visitor.replays_let_in);
+    for (pid, kib) in before {
+        let now = after.get(&pid).copied();
+        eprintln!("process {pid}: {kib} KiB, then {now:?}");
+        assert!(now.is_some_and(|now| now > 0 && now < kib + GROWTH_MAX_KIB), "process {pid}: {kib} KiB, then {now:?}");
+    }
+    no_log_tells_of_a_panic(&cluster);
+}
+
+fn no_log_tells_of_a_panic(cluster: &TestCluster) {
+    for entry in std::fs::read_dir(cluster.dir().join("log")).expect("logs").flatten() {
+        let log = String::from_utf8_lossy(&std::fs::read(entry.path()).expect("a log")).into_owned();
+        assert!(!log.contains("panicked at"), "{}", entry.path().display());
+        let bytes = log.len();
+        // Each machine has its lines by the minute.
+        assert!(bytes < 8 << 20, "{} has {bytes} bytes", entry.path().display());
+    }
+}

@@ -1,0 +1,348 @@
+//! Conversations with a daemon, honest but for the harm that is done to them.
+
+use super::harm::{Harm, PREAMBLE_BYTES, Random, flip, frame};
+use auth::cephx::client::Client;
+use auth::messenger::Connector;
+use auth::{ClientPolicy, Mode};
+use client::{ConfFile, Login, Who};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+use types::{EntityName, EntityType, Fsid, Utime};
+use wire::messages::MonCommand;
+use wire::msgr::{Config, ConnId, Messenger, Output, Policy, SessionId};
+use wire::{EntityAddrVec, Envelope, Header, Message, Target};
+
+/// The outcome of a visit whose session stood.
+pub const CAME_IN: &str = "came in";
+
+/// Time for one visit.
+const VISIT: Duration = Duration::from_millis(1500);
+/// Time without a byte after which a visitor has nothing more to say.
+const SILENCE: Duration = Duration::from_millis(60);
+const MESSAGES: u64 = 12;
+/// Type of a client's operation.
+const OSD_OP: u16 = 42;
+/// Connections that stay open, half a conversation each.
+const KEPT: usize = 300;
+
+/// One port of a daemon.
+pub struct Place {
+    pub kind: EntityType,
+    pub number: i64,
+    pub name: String,
+    pub addrs: EntityAddrVec,
+    pub to: SocketAddr,
+}
+
+/// Somebody with a key, who visits daemons.
+pub struct Visitor {
+    /// The key's owner with tickets, as a monitor gave them last: in crc mode, and in secure mode.
+    clients: [Client; 2],
+    random: File,
+    /// Pieces of the last whole conversation with each port.
+    recorded: BTreeMap<SocketAddr, Vec<Vec<u8>>>,
+    kept: VecDeque<TcpStream>,
+    pub replays_let_in: u64,
+}
+
+/// The honest end of one conversation.
+struct Talk {
+    messenger: Messenger,
+    connector: Connector,
+    random: File,
+    begin: Instant,
+    session: SessionId,
+    came_in: bool,
+}
+
+impl Talk {
+    fn answer_steps(&mut self) {
+        while let Some((conn, step)) = self.messenger.poll_auth() {
+            let random = &mut self.random;
+            let mut fill = |out: &mut [u8]| random.read_exact(out).expect("the kernel has random bytes");
+            let answer = self.connector.answer(conn, step, Utime::from(SystemTime::now()), &mut fill);
+            self.messenger.answer(conn, answer, self.begin.elapsed());
+        }
+    }
+
+    /// Bytes to send. `None`: the conversation is over.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while let Some(output) = self.messenger.poll() {
+            match output {
+                Output::Transmit { data, .. } => data.into_pieces().for_each(|piece| bytes.extend_from_slice(&piece)),
+                Output::Opened { .. } => self.came_in = true,
+                Output::Close { .. } | Output::Reset { .. } if bytes.is_empty() => return None,
+                _ => {}
+            }
+        }
+        Some(bytes)
+    }
+}
+
+impl Visitor {
+    /// A visitor as `client.admin`.
+    pub fn new(conf: &Path) -> Visitor {
+        let conf = ConfFile::load(conf).expect("a ceph.conf");
+        Visitor::with(&conf, &Who::new("client", "admin"))
+    }
+
+    /// A visitor who comes as a client, with an OSD's key.
+    pub fn as_osd(conf: &Path, osd: u32, keyring: &Path) -> Visitor {
+        let mut conf = ConfFile::load(conf).expect("a ceph.conf");
+        let who = Who::new("osd", &osd.to_string());
+        conf.set(&who, "keyring", &keyring.display().to_string());
+        Visitor::with(&conf, &who)
+    }
+
+    fn with(conf: &ConfFile, who: &Who) -> Visitor {
+        let login = Login::from_file(conf, who).expect("a key");
+        let name = who.entity().expect("a name");
+        let services = [EntityType::OSD, EntityType::MGR];
+        let clients = [Mode::Crc, Mode::Secure].map(|mode| {
+            let policy = ClientPolicy {
+                methods: login.policy.methods.clone(),
+                monitor_modes: vec![mode],
+                service_modes: vec![mode],
+                ..ClientPolicy::cephx()
+            };
+            Client::new(name.clone(), login.key.clone(), policy, &services)
+        });
+        let random = File::open("/dev/urandom").expect("the kernel has random bytes");
+        Visitor { clients, random, recorded: BTreeMap::new(), kept: VecDeque::new(), replays_let_in: 0 }
+    }
+
+    /// Gets new tickets from a monitor, by conversations that nobody harms.
+    pub fn renew(&mut self, monitor: &Place, random: &mut Random) {
+        for (client, secure) in [(0, false), (1, true)] {
+            self.clients[client].forget();
+            // Failures of visits before may count against this one, for a moment.
+            let end = Instant::now() + Duration::from_secs(30);
+            while self.visit(monitor, Harm::None { secure }, random) != CAME_IN {
+                assert!(Instant::now() < end, "{} lets nobody in", monitor.name);
+            }
+        }
+    }
+
+    fn talk(&self, place: &Place, is_secure: bool, seed: u64) -> (Talk, ConnId) {
+        let client = self.clients[usize::from(is_secure)].clone();
+        let me = EntityName { kind: EntityType::CLIENT, num: -1 };
+        let config = Config { me, bulk_min_bytes: None, ..Config::client(client.name().clone(), seed) };
+        let mut messenger = Messenger::new(config);
+        let name = EntityName { kind: place.kind, num: place.number };
+        let session = messenger.connect(name, &place.addrs, Policy::LOSSY_CLIENT, Duration::ZERO);
+        let Some(Output::Connect { conn, .. }) = messenger.poll() else { panic!("{} cannot be dialled", place.name) };
+        let (connector, begin) = (Connector::new(client), Instant::now());
+        messenger.connected(conn, begin.elapsed());
+        let random = self.random.try_clone().expect("a descriptor");
+        (Talk { messenger, connector, random, begin, session, came_in: false }, conn)
+    }
+
+    /// Makes one visit. Returns its outcome in a word or two.
+    pub fn visit(&mut self, place: &Place, harm: Harm, random: &mut Random) -> &'static str {
+        let stream = TcpStream::connect_timeout(&place.to, Duration::from_secs(10));
+        let mut stream = stream.unwrap_or_else(|e| panic!("{} at {} is not there: {e}", place.name, place.to));
+        stream.set_nodelay(true).expect("a socket");
+        stream.set_read_timeout(Some(SILENCE)).expect("a socket");
+        stream.set_write_timeout(Some(VISIT)).expect("a socket");
+        match harm {
+            Harm::Noise { banner } => {
+                let mut bytes = if banner { BANNER.to_vec() } else { Vec::new() };
+                bytes.extend(random.bytes(100_000));
+                let _ = stream.write_all(&bytes);
+                drain(&mut stream)
+            }
+            Harm::Replay => {
+                let pieces = self.recorded.get(&place.to).cloned().unwrap_or_default();
+                for piece in &pieces {
+                    let _ = stream.write_all(piece);
+                }
+                let outcome = drain(&mut stream);
+                self.replays_let_in += u64::from(outcome == LET_IN);
+                outcome
+            }
+            harm => self.talk_with_harm(place, stream, harm, random),
+        }
+    }
+
+    fn talk_with_harm(
+        &mut self,
+        place: &Place,
+        mut stream: TcpStream,
+        harm: Harm,
+        random: &mut Random,
+    ) -> &'static str {
+        let (mut talk, conn) = self.talk(place, harm.is_secure(), random.next());
+        let (mut pieces, mut sent, mut held) = (Vec::new(), 0, None);
+        let mut to_say = 0;
+        while talk.begin.elapsed() < VISIT {
+            if talk.came_in && to_say < MESSAGES && matches!(harm, Harm::Messages { .. } | Harm::Later { .. }) {
+                to_say += 1;
+                talk.messenger.send(talk.session, envelope(random));
+            }
+            let Some(bytes) = talk.next() else { break };
+            if !bytes.is_empty() {
+                let at = (pieces.len(), sent, talk.came_in);
+                pieces.push(bytes.clone());
+                sent += bytes.len();
+                let out = harmed(&harm, bytes, at, &mut held, random);
+                let written = out.iter().try_for_each(|piece| match harm {
+                    Harm::Slow => piece.chunks(1).try_for_each(|byte| stream.write_all(byte)),
+                    _ => stream.write_all(piece),
+                });
+                if written.is_err() {
+                    break;
+                }
+                if let Harm::Truncate { at, stays } = harm
+                    && sent >= at
+                {
+                    if stays {
+                        let _ = stream.shutdown(Shutdown::Write);
+                        self.keep(stream);
+                    }
+                    return "broken off";
+                }
+            }
+            let mut buf = [0; 16 << 10];
+            match stream.read(&mut buf) {
+                Ok(0) => break,
+                Ok(count) => {
+                    talk.messenger.received(conn, &buf[..count], talk.begin.elapsed());
+                    talk.answer_steps();
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    if to_say >= MESSAGES || !matches!(harm, Harm::Messages { .. } | Harm::Later { .. }) {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        let (came_in, client) = (talk.came_in, talk.connector.client.clone());
+        if !came_in {
+            return "kept out";
+        }
+        if place.kind == EntityType::MON {
+            self.clients[usize::from(harm.is_secure())] = client;
+        }
+        self.recorded.insert(place.to, pieces);
+        CAME_IN
+    }
+
+    /// Makes a visit and stays. The connection ends when the daemon ends the session.
+    pub fn stay(&mut self, place: &Place, random: &mut Random) -> TcpStream {
+        let mut stream = TcpStream::connect(place.to).expect("it is there");
+        let (mut talk, conn) = self.talk(place, false, random.next());
+        let mut buf = [0; 16 << 10];
+        while !talk.came_in {
+            let bytes = talk.next().unwrap_or_else(|| panic!("{} lets nobody in", place.name));
+            stream.write_all(&bytes).expect("it reads");
+            if !talk.came_in {
+                let count = stream.read(&mut buf).expect("it answers");
+                assert!(count > 0, "{} hangs up", place.name);
+                talk.messenger.received(conn, &buf[..count], talk.begin.elapsed());
+                talk.answer_steps();
+            }
+        }
+        stream
+    }
+
+    fn keep(&mut self, stream: TcpStream) {
+        self.kept.push_back(stream);
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+        }
+    }
+}
+
+const BANNER: &[u8] = b"ceph v2\n\x10\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00";
+/// Types of frames by which a daemon turns somebody away, or lets him in.
+const BAD_METHOD: u8 = 3;
+const AUTH_DONE: u8 = 6;
+/// The outcome of bytes by which a daemon was convinced.
+const LET_IN: &str = "let in";
+
+/// Reads what a daemon says until it says no more.
+fn drain(stream: &mut TcpStream) -> &'static str {
+    let (mut said, mut buf, begin) = (Vec::new(), [0; 16 << 10], Instant::now());
+    let is_closed = loop {
+        match stream.read(&mut buf) {
+            Ok(0) => break true,
+            Ok(count) => said.extend_from_slice(&buf[..count]),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break false,
+            Err(_) => break true,
+        }
+        if begin.elapsed() > VISIT {
+            break false;
+        }
+    };
+    let mut rest = said.get(BANNER.len()..).unwrap_or_default();
+    while rest.len() >= PREAMBLE_BYTES {
+        let length = u32::from_le_bytes(rest[2..6].try_into().expect("four bytes")) as usize;
+        match rest[0] {
+            AUTH_DONE => return LET_IN,
+            BAD_METHOD => return "refused",
+            _ => rest = rest.get(PREAMBLE_BYTES + length + 4..).unwrap_or_default(),
+        }
+    }
+    if is_closed { "closed" } else { "left alone" }
+}
+
+/// The pieces that go out in place of one, which is the `number`th, behind `sent` bytes.
+fn harmed(
+    harm: &Harm,
+    mut bytes: Vec<u8>,
+    (number, sent, came_in): (usize, usize, bool),
+    held: &mut Option<Vec<u8>>,
+    random: &mut Random,
+) -> Vec<Vec<u8>> {
+    let end = sent + bytes.len();
+    match *harm {
+        Harm::Flip { at, bits } if (sent..end).contains(&at) => flip(&mut bytes[at - sent..], bits, random),
+        Harm::Later { .. } if came_in && random.below(3) == 0 => flip(&mut bytes, 1, random),
+        Harm::Frames { at } if (sent..end).contains(&at) => {
+            let rest = bytes.split_off(at - sent);
+            for _ in 0..=random.below(3) {
+                bytes.extend(frame(random));
+            }
+            bytes.extend(rest);
+        }
+        Harm::Truncate { at, .. } if end >= at => bytes.truncate(at.saturating_sub(sent)),
+        Harm::Twice { piece } if number == piece => return vec![bytes.clone(), bytes],
+        Harm::Swapped { piece } if number == piece => {
+            *held = Some(bytes);
+            return Vec::new();
+        }
+        Harm::Swapped { piece } if number == piece + 1 => return std::iter::once(bytes).chain(held.take()).collect(),
+        Harm::Left { piece } if number == piece => return Vec::new(),
+        _ => {}
+    }
+    vec![bytes]
+}
+
+/// A message of any type that says anything, or a question that has a few bits wrong.
+fn envelope(random: &mut Random) -> Envelope {
+    let tid = random.next();
+    if random.below(4) == 0 {
+        let cmd = vec![r#"{"prefix": "status", "format": "json"}"#.to_owned()];
+        let command = MonCommand { have: 0, fsid: Fsid::default(), cmd, input: random.bytes(5000).into() };
+        let mut envelope = command.seal(tid, Target::PACIFIC);
+        let mut front = envelope.front.to_vec();
+        flip(&mut front, random.below(3), random);
+        envelope.front = front.into();
+        return envelope;
+    }
+    let kind = match random.below(4) {
+        0 => random.next() as u16,
+        1 => OSD_OP,
+        _ => random.below(200) as u16,
+    };
+    let version = random.below(12) as u16;
+    let header = Header { tid, kind, version, compat_version: version.min(2), ..Header::default() };
+    let (front, middle) = (random.bytes(4000).into(), random.bytes(20).into());
+    Envelope { header, front, middle, data: random.bytes(70_000).into() }
+}

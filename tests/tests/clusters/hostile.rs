@@ -1,0 +1,150 @@
+//! Crowds of connections that prove nothing, and guesses of keys, beside honest clients.
+
+use auth::Key;
+use client::{Cluster, Config, Who};
+use cluster_tests::{TestCluster, clients_are_here, is_whole_suite};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Lets this process have as many connections as it may.
+fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("it may have what it may have");
+}
+
+/// Resident memory of a daemon in MiB.
+fn resident_mib(cluster: &TestCluster, daemon: &str) -> u64 {
+    let pid = cluster.pid_of(daemon).as_raw_nonzero();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the daemon runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory").to_owned();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
+}
+
+fn port(addrs: &serde_json::Value) -> SocketAddr {
+    addrs["addrvec"][0]["addr"].as_str().and_then(|addr| addr.parse().ok()).expect("an address")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+/// An honest client asks a monitor, writes and reads. Returns the time that it took.
+fn serves(cluster: &TestCluster) -> Duration {
+    let begin = Instant::now();
+    cluster.ceph(&["-s"]).ok();
+    let (from, to) = (cluster.scratch("from"), cluster.scratch("to"));
+    std::fs::write(&from, vec![7; 200_000]).expect("it is written");
+    cluster.rados(&["-p", "p", "put", "object", text(&from)]).ok();
+    cluster.rados(&["-p", "p", "get", "object", text(&to)]).ok();
+    assert!(std::fs::read(&to).expect("it came") == std::fs::read(&from).expect("it is there"));
+    begin.elapsed()
+}
+
+/// `count` connections to each port: a third of them silent, a third with half a banner, a third with a banner and a
+/// part of a frame.
+fn crowd(ports: &[SocketAddr], count: usize) -> Vec<TcpStream> {
+    let banner = [b"ceph v2\n".as_slice(), &16_u16.to_le_bytes(), &1_u64.to_le_bytes(), &[0; 8]].concat();
+    let mut crowd = Vec::new();
+    for number in 0..count {
+        for port in ports {
+            let mut stream = TcpStream::connect_timeout(port, LIMIT).expect("it is let in, or turned away later");
+            let said = match number % 3 {
+                0 => &[],
+                1 => &banner[..10],
+                _ => &[&banner[..], &[1, 1, 40, 0, 0]].concat()[..],
+            };
+            let _ = stream.write_all(said);
+            crowd.push(stream);
+        }
+    }
+    crowd
+}
+
+#[test]
+fn crowds_of_idle_connections_keep_nobody_out() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    allow_descriptors();
+    let cluster = TestCluster::start("crowds", 2);
+    cluster.make_pool("p", 8, 2);
+    let usual = serves(&cluster);
+    let mon = port(&cluster.ceph_json(&["mon", "dump"])["mons"][0]["public_addrs"]);
+    let osd = cluster.ceph_json(&["osd", "dump"])["osds"][0].clone();
+    let ports = [mon, port(&osd["public_addrs"]), port(&osd["cluster_addrs"]), port(&osd["heartbeat_back_addrs"])];
+    let daemons = ["mon.a", "osd.0"];
+    let before = daemons.map(|daemon| resident_mib(&cluster, daemon));
+    // All ports together: ten thousand to each port are more than the ports that a client has on one address.
+    let count = if is_whole_suite() { 5000 } else { 800 };
+    let streams = crowd(&ports, count);
+    let beside = serves(&cluster);
+    let after = daemons.map(|daemon| resident_mib(&cluster, daemon));
+    eprintln!("{usual:?} alone, {beside:?} beside {} connections; MiB: {before:?}, then {after:?}", streams.len());
+    for (before, after) in before.iter().zip(after) {
+        assert!(after < before + 48, "{before} MiB, then {after}");
+    }
+    // Those who say nothing for long are sent away; whoever comes anew is served all the same.
+    std::thread::sleep(Duration::from_secs(11));
+    let is_closed = |stream: &TcpStream| {
+        stream.set_nonblocking(true).expect("a socket");
+        loop {
+            match stream.peek(&mut [0]) {
+                Ok(0) => return true,
+                Ok(_) => drop(std::io::Read::read(&mut &*stream, &mut [0; 4096])),
+                Err(e) => return e.kind() != std::io::ErrorKind::WouldBlock,
+            }
+        }
+    };
+    let open = streams.iter().filter(|stream| !is_closed(stream)).count();
+    assert_eq!(open, 0, "of {} connections", streams.len());
+    let again = crowd(&ports, count / 4);
+    serves(&cluster);
+    drop((streams, again));
+    for daemon in ["mon.a", "osd.0", "osd.1"] {
+        cluster.pid_of(daemon);
+        let log = std::fs::read_to_string(cluster.dir().join(format!("log/{daemon}.log"))).expect("a log");
+        assert!(log.lines().count() < 2000, "{daemon} has written {} lines", log.lines().count());
+    }
+}
+
+/// A client that has a key, and not the one that belongs to its name.
+fn guess(cluster: &TestCluster) -> Config {
+    let mut config = Config::from_conf(cluster.conf()).expect("a ceph.conf");
+    config.who = Who::new("client", "x");
+    config.login.key = Some(Key::from_text("AQDBiAlru/32OBAAed62k2sQrvSFZPR9PkqFpg==").expect("a key"));
+    config.connect_timeout = Duration::from_secs(2);
+    config
+}
+
+#[test]
+fn guesses_of_keys_are_limited_and_hold_up_nobody_who_is_known() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start("guesses", 1);
+    // Its owner is known here from now on.
+    cluster.ceph(&["-s"]).ok();
+    let log = || std::fs::read_to_string(cluster.dir().join("log/mon.a.log")).expect("a log");
+    let end = Instant::now() + LIMIT;
+    while !log().contains("too many logins from its machine have failed") {
+        assert!(Instant::now() < end, "guesses are not limited");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let guesses: Vec<_> = (0..40).map(|_| tokio::spawn(Cluster::connect(guess(&cluster)))).collect();
+            for guess in guesses {
+                assert!(guess.await.expect("it ends").is_err());
+            }
+        });
+    }
+    assert!(cluster.ceph(&["-s"]).succeeded(), "client.admin goes on");
+    // Somebody new has to wait, but not for good.
+    let keyring = cluster.scratch("new.keyring");
+    let key = cluster.ceph(&["auth", "get-or-create", "client.new", "mon", "allow r"]).ok();
+    std::fs::write(&keyring, key).expect("it is written");
+    cluster.ceph(&["-n", "client.new", "-k", text(&keyring), "-s"]).ok();
+}
