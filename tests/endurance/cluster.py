@@ -165,6 +165,8 @@ class Cluster:
         self.command_until_done(prefix="osd purge", id=int(number), yes_i_really_mean_it=True)
         subprocess.run(["rm", "-r", str(self.folder / name)], check=True)
         self.tool(["osd", "--id", number, "--conf", str(self.conf), "--mkfs", "--size", self.osd_size], 60)
+        keyring = (self.folder / name / "keyring").read_bytes()
+        self.command_until_done(data=keyring, prefix="auth import")
         self.hold(name, False)
 
     def close(self):
@@ -181,9 +183,9 @@ class Cluster:
 
     # Answers of the monitors.
 
-    def command(self, timeout_s=20, **words):
+    def command(self, timeout_s=20, data=b"", **words):
         """A command for the monitors. Gives what it printed; raises a rados.Error where it fails or takes too long."""
-        code, out, words = self.admin.mon_command(json.dumps(words), b"", timeout=timeout_s)
+        code, out, words = self.admin.mon_command(json.dumps(words), data, timeout=timeout_s)
         if code != 0:
             raise rados.OSError(f"{words}: {code}", errno=-code)
         return out

@@ -305,15 +305,19 @@ impl TestCluster {
         self.wait_until_clean(Duration::from_secs(30));
     }
 
-    /// Makes an erasure-coded pool of `k` data and `m` parity shards that takes overwrites, and waits until it is
-    /// clean.
+    /// Makes an erasure-coded pool of `k` data and `m` parity shards, which takes overwrites as all new ones do, and
+    /// waits until it is clean.
     pub fn make_coded_pool(&self, name: &str, pg_num: u32, k: u32, m: u32) {
         let (pg_num, k, m) = (pg_num.to_string(), format!("k={k}"), format!("m={m}"));
         self.ceph(&["osd", "erasure-code-profile", "set", name, &k, &m, "crush-failure-domain=osd"]).ok();
         self.ceph(&["osd", "pool", "create", name, &pg_num, &pg_num, "erasure", name]).ok();
-        self.ceph(&["osd", "pool", "set", name, "allow_ec_overwrites", "true"]).ok();
         self.ceph(&["osd", "pool", "application", "enable", name, "test"]).ok();
         self.wait_until_clean(Duration::from_secs(30));
+    }
+
+    /// Has an erasure-coded pool refuse what a Ceph's new pools refuse.
+    pub fn refuse_overwrites(&self, pool: &str) {
+        self.ceph(&["osd", "pool", "set", pool, "allow_ec_overwrites", "false"]).ok();
     }
 
     /// Waits until every placement group is active+clean. Fails once states and counts of what is to heal have stayed
@@ -341,6 +345,23 @@ impl TestCluster {
             }
             assert!(Instant::now() < end, "not clean, and nothing has changed for {limit:?}: {pgmap}");
             thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// A file with the key that monitors share, for one that is to join.
+    #[track_caller]
+    pub fn monitors_keyring(&self) -> PathBuf {
+        let path = self.scratch("monitors.keyring");
+        self.ceph(&["auth", "get", "mon.", "-o", &path.display().to_string()]).ok();
+        path
+    }
+
+    /// Has the monitors know the key of an OSD that was made by hand in the cluster's folder, if it has one.
+    #[track_caller]
+    pub fn import_key(&self, osd: u32) {
+        let path = self.dir.join(format!("osd.{osd}/keyring"));
+        if path.exists() {
+            self.ceph(&["auth", "import", "-i", &path.display().to_string()]).ok();
         }
     }
 

@@ -4,7 +4,7 @@ use crate::MonState;
 use crate::pools::{PoolError, UnfitProfile};
 use crush::{CrushMap, RuleKind};
 use ec::{Profile, STRIPE_UNIT_DEFAULT_BYTES};
-use osdmap::{Incremental, OsdMap, PgPool, PoolKind};
+use osdmap::{Incremental, OsdMap, PgPool, PoolFlags, PoolKind};
 
 /// Profile of a pool whose operator names none.
 pub const DEFAULT_PROFILE: &str = "default";
@@ -85,10 +85,11 @@ pub fn data_shards(map: &OsdMap, pool: &PgPool) -> u64 {
 }
 
 impl ErasureShape {
-    /// Returns the pool as it is made.
+    /// Returns the pool as it is made. It takes overwrites (`allow_ec_overwrites`).
     pub fn pool(&self, profile: &str, pg_num: u32) -> PgPool {
         PgPool {
             kind: PoolKind::ERASURE,
+            flags: PoolFlags::HASHPSPOOL | PoolFlags::EC_OVERWRITES,
             min_size: self.min_size,
             stripe_width: self.stripe_width,
             erasure_code_profile: profile.to_owned(),

@@ -2,6 +2,9 @@
 
 pub mod bench;
 pub mod plan;
+mod s3;
+
+pub use s3::*;
 
 use crate::byte_size::ByteSize;
 use crate::state_file::Engine;
@@ -68,6 +71,9 @@ pub enum Command {
     Plan(plan::PlanFlags),
     /// Tell where the time of operations goes: of the median one and of the slowest.
     Why(Why),
+    /// Serve objects by S3, and make its users and keys.
+    #[command(subcommand)]
+    S3(s3::S3),
     /// Run whole clusters under simulated misfortunes, each from a seed that gives the same again.
     #[cfg(feature = "sim")]
     Sim(sim::cli::SimOptions),
@@ -234,6 +240,9 @@ pub struct Up {
     /// 32768 to 60999. [default: 13300, or as the cluster has]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
+    /// Serve S3 on this port, and print the endpoint and a user's keys. [default: none is served]
+    #[arg(long, value_name = "PORT")]
+    pub s3_port: Option<u16>,
     /// Return once the cluster is healthy and leave it running. Fails if that takes more than 60 seconds (Ceph: 240).
     #[arg(long)]
     pub detach: bool,

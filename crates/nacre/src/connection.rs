@@ -36,7 +36,7 @@ pub async fn connect(conf: &Path, login: &Login) -> Result<Cluster> {
     })
 }
 
-fn conf_of(target: &Target) -> Result<PathBuf> {
+pub fn conf_of(target: &Target) -> Result<PathBuf> {
     if let Some(conf) = &target.conf {
         return Ok(conf.clone());
     }

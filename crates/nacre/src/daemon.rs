@@ -24,7 +24,7 @@ const FIRST_OPTIONS: [&str; 4] =
 /// Asks the kernel to stop this process when its supervisor ends, however it ends.
 ///
 /// Errors: the supervisor has ended already.
-fn follow_supervisor(supervised_by: Option<u32>) -> Result<()> {
+pub fn follow_supervisor(supervised_by: Option<u32>) -> Result<()> {
     let Some(pid) = supervised_by else { return Ok(()) };
     set_parent_process_death_signal(Some(Signal::TERM)).context("cannot follow the supervisor")?;
     // It may have ended before the line above.

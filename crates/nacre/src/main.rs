@@ -45,6 +45,8 @@ mod privileges;
 mod process;
 mod progress;
 mod report;
+mod s3_commands;
+mod s3_gateway;
 #[cfg(test)]
 mod scratch;
 mod state_file;
@@ -104,7 +106,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
     // `up` logs to a file of the cluster, once it has one; daemons say what they do; the rest only what goes wrong.
     let level = match command {
         Command::Up(_) => None,
-        Command::Mon(_) | Command::Osd(_) => Some("info"),
+        Command::Mon(_) | Command::Osd(_) | Command::S3(cli::S3::Serve(_)) => Some("info"),
         _ => Some("error"),
     };
     if let Some(level) = level {
@@ -136,6 +138,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Auth(cli::Auth::Rm(options)) => auth_commands::rm(&options),
         Command::Auth(cli::Auth::Caps(options)) => auth_commands::caps_are(&options),
         Command::Auth(cli::Auth::Rotate(options)) => auth_commands::rotate(&options),
+        Command::S3(command) => s3_commands::run(command),
         Command::Config(cli::Config::Why(options)) => config_commands::why(&options),
         Command::Why(options) => why::run(&options),
         Command::Plan(options) => plan_command::run(&options),

@@ -41,6 +41,14 @@ pub fn create(options: cli::PoolCreate) -> Result<()> {
     })
 }
 
+/// Makes a pool with the cluster's defaults, for the use of `application`.
+pub async fn make_pool(cluster: &Cluster, pool: &str, application: &str) -> Result<()> {
+    command(cluster, json!({"prefix": "osd pool create", "pool": pool, "pool_type": "replicated"})).await?;
+    command(cluster, json!({"prefix": "osd pool application enable", "pool": pool, "app": application})).await?;
+    cluster.wait_for_latest_map().await?;
+    Ok(())
+}
+
 pub fn ls(options: cli::PoolLs) -> Result<()> {
     with_cluster(&options.target, async move |cluster| {
         for name in cluster.pools().await?.keys() {

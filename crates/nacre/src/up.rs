@@ -13,12 +13,13 @@ use crate::new_keys;
 use crate::preflight;
 use crate::process::{SupervisorLock, daemon_pid, supervisor_pid, wait_until_gone};
 use crate::report::{Console, Event, Report};
+use crate::s3_gateway::S3Gateway;
 use crate::state_file::{ClusterState, Engine, Found, look, require, write_durably};
 use crate::supervisor::{Ended, Plan, Supervisor};
 use anyhow::{Context, Result, bail};
 use client::{Cluster, Config};
 use std::io::BufRead;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -159,6 +160,7 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     };
     crate::logging::start(log, "info", Some(&log_file))?;
     write_durably(&layout.conf(), ceph_conf(&layout, &state).as_bytes(), 0o644)?;
+    let own_program = program.clone();
     let plan = Plan {
         layout: layout.clone(),
         engine: state.engine,
@@ -175,12 +177,24 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
         waited = wait_healthy(&layout, (&state, is_new), &mut supervisor, deadline, report) => waited,
         () = stop.asked() => Ok(Waited::Interrupted),
     };
+    let mut s3 = None;
     match waited {
         Ok(Waited::Healthy(health)) => {
             let after = started.elapsed().as_secs_f64();
             let warnings: String = health.problems.iter().map(|problem| format!("warning: {problem}\n")).collect();
             let steps = first_steps(&layout, &state, options);
-            let event = Event::Ready(format!("{} after {after:.1} s\n{warnings}\n{steps}", health.status));
+            s3 = match options.s3_port.map(|port| SocketAddr::new(state.bind, port)) {
+                Some(address) => match S3Gateway::start(&layout, &own_program, address).await {
+                    Ok(gateway) => Some(gateway),
+                    Err(error) => {
+                        supervisor.stop(stop.asked()).await;
+                        return Err(error);
+                    }
+                },
+                None => None,
+            };
+            let s3 = s3.as_ref().map(|gateway| format!("\n\n{}", gateway.says)).unwrap_or_default();
+            let event = Event::Ready(format!("{} after {after:.1} s\n{warnings}\n{steps}{s3}", health.status));
             // Whoever listened may have gone at the last moment: the cluster runs, as was asked for.
             let _ = report.send(event);
         }
@@ -219,6 +233,9 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
             },
             () = stop.asked() => break,
         }
+    }
+    if let Some(gateway) = s3 {
+        gateway.stop().await;
     }
     let _ = report.send(Event::Note("stopping: OSDs first, then monitors (once more to kill)".into()));
     supervisor.stop(stop.asked()).await;
@@ -271,7 +288,8 @@ fn claim(layout: &Layout, options: &cli::Up) -> Result<(Found, SupervisorLock, b
         }
     };
     let (bind, port, mons) = ports;
-    preflight::ports_are_free(bind, (0..mons).map(|index| port + index as u16))?;
+    let ports = (0..mons).map(|index| port + index as u16).chain(options.s3_port);
+    preflight::ports_are_free(bind, ports)?;
     let dir_is_new = !layout.dir().exists();
     std::fs::create_dir_all(layout.dir()).with_context(|| format!("cannot create {}", layout.dir().display()))?;
     let lock = SupervisorLock::take(layout)?.ok_or_else(|| running(supervisor_pid(layout)))?;

@@ -14,6 +14,8 @@
 
 pub mod access;
 pub mod acl;
+#[cfg(test)]
+mod client_documents;
 pub mod cors;
 mod error;
 pub mod lifecycle;

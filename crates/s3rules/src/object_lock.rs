@@ -32,9 +32,9 @@ pub enum RetentionMode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RetentionPeriod {
-    Days(u32),
+    Days(i64),
     /// Of 365 days each.
-    Years(u32),
+    Years(i64),
 }
 
 /// Retention of a version.
@@ -73,8 +73,8 @@ impl RetentionMode {
 impl RetentionPeriod {
     fn ms(self) -> i64 {
         match self {
-            RetentionPeriod::Days(days) => i64::from(days) * DAY_MS,
-            RetentionPeriod::Years(years) => i64::from(years) * 365 * DAY_MS,
+            RetentionPeriod::Days(days) => days.saturating_mul(DAY_MS),
+            RetentionPeriod::Years(years) => years.saturating_mul(365 * DAY_MS),
         }
     }
 }
@@ -82,7 +82,7 @@ impl RetentionPeriod {
 impl ObjectLockConfiguration {
     /// Reads `ObjectLockConfiguration`.
     ///
-    /// Errors: `MalformedXML`, `InvalidRetentionPeriod` for a period that is not positive or too long.
+    /// Errors: `MalformedXML`, and those of [`ObjectLockConfiguration::validate`].
     pub fn from_xml(document: &[u8]) -> Result<ObjectLockConfiguration, S3Error> {
         let root = Element::parse(document, "ObjectLockConfiguration")?;
         root.only(&["ObjectLockEnabled", "Rule"])?;
@@ -94,20 +94,30 @@ impl ObjectLockConfiguration {
         let retention = rule.required("DefaultRetention")?;
         retention.only(&["Mode", "Days", "Years"])?;
         let mode = read_mode(retention.required("Mode")?)?;
-        let (number, max, period) = match (retention.number_of("Days")?, retention.number_of("Years")?) {
-            (Some(days), None) => (days, PERIOD_DAYS_MAX, RetentionPeriod::Days as fn(u32) -> RetentionPeriod),
-            (None, Some(years)) => (years, PERIOD_YEARS_MAX, RetentionPeriod::Years as fn(u32) -> RetentionPeriod),
+        let period = match (retention.number_of("Days")?, retention.number_of("Years")?) {
+            (Some(days), None) => RetentionPeriod::Days(days),
+            (None, Some(years)) => RetentionPeriod::Years(years),
             _ => return Err(S3Error::malformed_xml("DefaultRetention has either Days or Years")),
         };
-        match u32::try_from(number) {
-            Ok(number @ 1..) if i64::from(number) <= max => Ok(ObjectLockConfiguration {
-                default_retention: Some(DefaultRetention { mode, period: period(number) }),
-            }),
-            _ => {
-                let sentence = format!("the retention period must be from 1 to {max}");
-                Err(S3Error::new(S3Code::InvalidRetentionPeriod, sentence))
-            }
+        let configuration = ObjectLockConfiguration { default_retention: Some(DefaultRetention { mode, period }) };
+        configuration.validate()?;
+        Ok(configuration)
+    }
+
+    /// Refuses a period that S3 does not take.
+    ///
+    /// Errors: `InvalidRetentionPeriod` for one that is not positive or too long.
+    pub fn validate(&self) -> Result<(), S3Error> {
+        let (number, max) = match self.default_retention.map(|default| default.period) {
+            None => return Ok(()),
+            Some(RetentionPeriod::Days(days)) => (days, PERIOD_DAYS_MAX),
+            Some(RetentionPeriod::Years(years)) => (years, PERIOD_YEARS_MAX),
+        };
+        if (1..=max).contains(&number) {
+            return Ok(());
         }
+        let sentence = format!("the retention period must be from 1 to {max}");
+        Err(S3Error::new(S3Code::InvalidRetentionPeriod, sentence))
     }
 
     /// `ObjectLockConfiguration` of an answer.

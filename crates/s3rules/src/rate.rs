@@ -61,14 +61,15 @@ impl Bucket {
         let limit = i128::from(limit);
         let passed_ms = i128::from(now.0) - i128::from(self.filled_at.0);
         // A clock that went back adds nothing.
-        self.level = (self.level + passed_ms.max(0) * limit).min(limit * INTERVAL_MS);
+        let filled = self.level.saturating_add(passed_ms.max(0).saturating_mul(limit));
+        self.level = filled.min(limit * INTERVAL_MS);
         self.filled_at = self.filled_at.max(now);
     }
 
     /// Milliseconds until there are `tokens`, or all that there can be; 0 if they are there.
     fn wait_ms(&self, limit: u64, tokens: i128) -> i128 {
         let limit = i128::from(limit);
-        let missing = (tokens.min(limit) * INTERVAL_MS - self.level).max(0);
+        let missing = (tokens.min(limit) * INTERVAL_MS).saturating_sub(self.level).max(0);
         match limit {
             0 => INTERVAL_MS,
             _ => missing.div_euclid(limit) + i128::from(missing.rem_euclid(limit) > 0),
@@ -115,7 +116,7 @@ impl RateState {
         if let Some(limit) = limit {
             let bucket = self.buckets[index].get_or_insert_with(|| Bucket::new(limit, now));
             bucket.fill(limit, now);
-            bucket.level -= i128::from(bytes) * INTERVAL_MS;
+            bucket.level = bucket.level.saturating_sub(i128::from(bytes) * INTERVAL_MS);
         }
     }
 }

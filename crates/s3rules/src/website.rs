@@ -108,20 +108,19 @@ impl WebsiteConfiguration {
         if let Some(all) = root.child("RedirectAllRequestsTo")? {
             root.only(&["RedirectAllRequestsTo"])?;
             all.only(&["HostName", "Protocol"])?;
-            let host = not_empty(all.required("HostName")?)?;
+            let host = all.required("HostName")?.leaf()?;
             let protocol = all.text_of("Protocol")?.map(|text| WebProtocol::parse(&text)).transpose()?;
-            return Ok(WebsiteConfiguration::RedirectAll { host, protocol });
+            let configuration = WebsiteConfiguration::RedirectAll { host, protocol };
+            configuration.validate()?;
+            return Ok(configuration);
         }
         root.only(&["IndexDocument", "ErrorDocument", "RoutingRules"])?;
         let index = root.required("IndexDocument")?;
         index.only(&["Suffix"])?;
         let index_suffix = index.required("Suffix")?.leaf()?;
-        if index_suffix.is_empty() || index_suffix.contains('/') {
-            return Err(invalid("The IndexDocument Suffix is not well formed"));
-        }
         let error_key = match root.child("ErrorDocument")? {
             None => None,
-            Some(error) => Some(not_empty(error.required("Key")?)?),
+            Some(error) => Some(error.required("Key")?.leaf()?),
         };
         let routing_rules = match root.child("RoutingRules")? {
             None => Vec::new(),
@@ -130,11 +129,50 @@ impl WebsiteConfiguration {
                 rules.all("RoutingRule").map(read_rule).collect::<Result<_, _>>()?
             }
         };
-        if routing_rules.len() > ROUTING_RULES_MAX {
+        let configuration = WebsiteConfiguration::Site(Site { index_suffix, error_key, routing_rules });
+        configuration.validate()?;
+        Ok(configuration)
+    }
+
+    /// Refuses a site that S3 does not take. Errors as of [`WebsiteConfiguration::from_xml`], but for `MalformedXML`.
+    pub fn validate(&self) -> Result<(), S3Error> {
+        let site = match self {
+            WebsiteConfiguration::RedirectAll { host, .. } if host.is_empty() => {
+                return Err(invalid("HostName is empty"));
+            }
+            WebsiteConfiguration::RedirectAll { .. } => return Ok(()),
+            WebsiteConfiguration::Site(site) => site,
+        };
+        if site.index_suffix.is_empty() || site.index_suffix.contains('/') {
+            return Err(invalid("The IndexDocument Suffix is not well formed"));
+        }
+        if site.error_key.as_ref().is_some_and(String::is_empty) {
+            return Err(invalid("the Key of ErrorDocument is empty"));
+        }
+        if site.routing_rules.len() > ROUTING_RULES_MAX {
             let sentence = format!("a site has at most {ROUTING_RULES_MAX} routing rules");
             return Err(S3Error::new(S3Code::InvalidRequest, sentence));
         }
-        Ok(WebsiteConfiguration::Site(Site { index_suffix, error_key, routing_rules }))
+        for rule in &site.routing_rules {
+            let redirects = rule.host.is_some()
+                || rule.protocol.is_some()
+                || rule.redirect_status.is_some()
+                || rule.replacement.is_some();
+            if !redirects {
+                return Err(S3Error::new(S3Code::InvalidRequest, "Redirect cannot be empty."));
+            }
+            if rule.host.as_ref().is_some_and(String::is_empty) {
+                return Err(invalid("HostName is empty"));
+            }
+            if rule.error_status.is_some_and(|status| !(400..600).contains(&status)) {
+                return Err(invalid("The provided HTTP error code is not valid. Valid codes are 4XX or 5XX."));
+            }
+            if rule.redirect_status.is_some_and(|status| !(301..400).contains(&status)) {
+                let sentence = "The provided HTTP redirect code is not valid. Valid codes are 3XX except 300.";
+                return Err(invalid(sentence));
+            }
+        }
+        Ok(())
     }
 
     /// `WebsiteConfiguration` of an answer.
@@ -248,18 +286,8 @@ fn invalid(sentence: &str) -> S3Error {
     S3Error::invalid_argument(sentence)
 }
 
-fn not_empty(element: &Element) -> Result<String, S3Error> {
-    match element.leaf()? {
-        text if text.is_empty() => Err(invalid(&format!("{} is empty", element.name))),
-        text => Ok(text),
-    }
-}
-
-fn status(text: &str, valid: impl Fn(u16) -> bool, what: &str) -> Result<u16, S3Error> {
-    match text.trim().parse() {
-        Ok(status) if valid(status) => Ok(status),
-        _ => Err(invalid(&format!("The provided HTTP {what} code ({text}) is not valid."))),
-    }
+fn status(text: &str) -> Result<u16, S3Error> {
+    text.trim().parse().map_err(|_| invalid(&format!("The provided HTTP code ({text}) is not valid.")))
 }
 
 fn read_rule(rule: &Element) -> Result<RoutingRule, S3Error> {
@@ -269,20 +297,17 @@ fn read_rule(rule: &Element) -> Result<RoutingRule, S3Error> {
         condition.only(&["KeyPrefixEquals", "HttpErrorCodeReturnedEquals"])?;
         read.key_prefix = condition.text_of("KeyPrefixEquals")?;
         let text = condition.text_of("HttpErrorCodeReturnedEquals")?;
-        read.error_status = text.map(|text| status(&text, |s| (400..600).contains(&s), "error")).transpose()?;
+        read.error_status = text.map(|text| status(&text)).transpose()?;
         if read.key_prefix.is_none() && read.error_status.is_none() {
             return Err(S3Error::new(S3Code::InvalidRequest, "Condition cannot be empty."));
         }
     }
     let redirect = rule.required("Redirect")?;
     redirect.only(&["HostName", "HttpRedirectCode", "Protocol", "ReplaceKeyPrefixWith", "ReplaceKeyWith"])?;
-    if redirect.children.is_empty() {
-        return Err(S3Error::new(S3Code::InvalidRequest, "Redirect cannot be empty."));
-    }
-    read.host = redirect.child("HostName")?.map(not_empty).transpose()?;
+    read.host = redirect.text_of("HostName")?;
     read.protocol = redirect.text_of("Protocol")?.map(|text| WebProtocol::parse(&text)).transpose()?;
     let text = redirect.text_of("HttpRedirectCode")?;
-    read.redirect_status = text.map(|text| status(&text, |s| (301..400).contains(&s), "redirect")).transpose()?;
+    read.redirect_status = text.map(|text| status(&text)).transpose()?;
     read.replacement = match (redirect.text_of("ReplaceKeyWith")?, redirect.text_of("ReplaceKeyPrefixWith")?) {
         (None, None) => None,
         (Some(key), None) => Some(KeyReplacement::Whole(key)),

@@ -168,9 +168,9 @@ impl ClientProcess {
             );
             let flag = format!(
                 "{{\"prefix\": \"osd pool set\", \"pool\": \"{POOL}\", \"var\": \"allow_ec_overwrites\", \
-                 \"val\": \"true\"}}"
+                 \"val\": \"{overwrites}\"}}"
             );
-            process.preparations = [pool].into_iter().chain(overwrites.then_some(flag)).collect();
+            process.preparations = [pool, flag].into();
             process.command(io, profile);
         }
         if let Purpose::Operate = process.purpose {

@@ -123,6 +123,7 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
 
     // Operations that Ceph's pools without overwrites refuse.
     let wide = &pools[0];
+    cluster.refuse_overwrites("wide");
     let one = wide.given(1);
     let one = one.to_str().expect("plain path");
     let stripe = wide.stripe_bytes.to_string();
@@ -162,6 +163,7 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
     std::fs::remove_dir_all(cluster.dir().join("osd.4")).expect("the OSD's directory");
     cluster.ceph(&["osd", "destroy", "4", "--yes-i-really-mean-it"]).ok();
     assert!(osd_command(&cluster, "4").arg("--mkfs").status().expect("nacre runs").success());
+    cluster.import_key(4);
     let fourth = start_osd(&cluster, "4");
     check("with a new OSD");
     kill_osd(&cluster, "0");
@@ -264,13 +266,16 @@ fn operations_are_answered_as_by_ceph() {
         return;
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/erasure_operations.py");
-    let run = |cluster: TestCluster| {
+    let run = |cluster: TestCluster, is_ceph: bool| {
         Pool::make(&cluster, "coded", 2, 1, "jerasure");
+        if !is_ceph {
+            cluster.refuse_overwrites("coded");
+        }
         cluster.wait_until_clean(LIMIT);
         cluster_tests::run(cluster.command(python(), &[script, "coded"]), LIMIT).ok()
     };
-    let ours = run(TestCluster::start("erasure-ops", 3));
-    let cephs = said_by_ceph("erasure_operations", || run(TestCluster::start_ceph("erasure-ops-ceph", 3)));
+    let ours = run(TestCluster::start("erasure-ops", 3), false);
+    let cephs = said_by_ceph("erasure_operations", || run(TestCluster::start_ceph("erasure-ops-ceph", 3), true));
     assert!(ours.lines().count() > 80, "{ours}");
     assert_same_lines(&ours, &cephs, "left Nacre, right Ceph");
 }

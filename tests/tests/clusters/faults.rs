@@ -139,6 +139,7 @@ fn acknowledged_writes_survive_what_befalls_osds() {
     cluster.ceph(&["osd", "purge", "3", "--yes-i-really-mean-it"]).ok();
     fs::remove_dir_all(cluster.dir().join("osd.3")).expect("the OSD's folder");
     run(osd_command(&cluster, 3, &["--mkfs", "--size", "2GiB"]), LIMIT).ok();
+    cluster.import_key(3);
     by_hand.push(Background::start(osd_command(&cluster, 3, &[])));
     journal.goes_on(50, LIMIT);
     cluster.wait_until_up(3, true, LIMIT);
@@ -171,6 +172,7 @@ fn an_osd_whose_cable_is_cut_serves_nothing_old() {
         command
     };
     run(there(&["--mkfs", "--size", "2GiB"]), LIMIT).ok();
+    cluster.import_key(3);
     let mut osd = Background::start(there(&[]));
     cluster.wait_until_up(3, true, LIMIT);
     cluster.make_pool("p", 16, 3);

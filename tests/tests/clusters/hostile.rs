@@ -79,8 +79,8 @@ fn crowds_of_idle_connections_keep_nobody_out() {
     let ports = [mon, port(&osd["public_addrs"]), port(&osd["cluster_addrs"]), port(&osd["heartbeat_back_addrs"])];
     let daemons = ["mon.a", "osd.0"];
     let before = daemons.map(|daemon| resident_mib(&cluster, daemon));
-    // All ports together: ten thousand to each port are more than the ports that a client has on one address.
-    let count = if is_whole_suite() { 5000 } else { 800 };
+    // Four ports have so many each; this process may have 20,000 on a usual machine.
+    let count = if is_whole_suite() { 3000 } else { 800 };
     let streams = crowd(&ports, count);
     let beside = serves(&cluster);
     let after = daemons.map(|daemon| resident_mib(&cluster, daemon));

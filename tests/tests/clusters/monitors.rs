@@ -25,7 +25,8 @@ fn wipe(cluster: &TestCluster, name: &str) {
 fn make_to_join(cluster: &TestCluster, name: &str, more: &[&str]) {
     let conf = cluster.conf();
     let mut command = Command::new(cluster_tests::binary());
-    command.args(["mon", "--id", name, "--conf"]).arg(conf).args(["--mkfs", "--join"]).args(more);
+    command.args(["mon", "--id", name, "--conf"]).arg(conf).args(["--mkfs", "--join", "--keyring"]);
+    command.arg(cluster.monitors_keyring()).args(more);
     run(command, Duration::from_secs(20)).ok();
 }
 

@@ -39,13 +39,13 @@ fn conf_with(text: &str, monitors: &[(&str, &Host)]) -> String {
 }
 
 /// Makes the store of a monitor that joins, and starts it on a host.
-fn join(conf: &PathBuf, log: &PathBuf, name: &str, host: Host) -> Monitor {
+fn join(keyring: &str, conf: &PathBuf, log: &PathBuf, name: &str, host: Host) -> Monitor {
     let nacre = |more: &[&str]| {
         let mut command = host.command(binary());
         command.args(["mon", "--id", name, "--conf"]).arg(conf).args(more);
         command
     };
-    run(nacre(&["--mkfs", "--join"]), Duration::from_secs(20)).ok();
+    run(nacre(&["--mkfs", "--join", "--keyring", keyring]), Duration::from_secs(20)).ok();
     let log = fs::File::create(log).expect("a log can be made");
     let mut command: Command = nacre(&[]);
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
@@ -102,10 +102,11 @@ fn clients_go_on_while_each_monitor_is_cut_off() {
         .map(|line| format!("{line}\n"))
         .collect();
     fs::write(&joining, told.concat()).expect("a file can be made");
+    let keyring = cluster.monitors_keyring().display().to_string();
     let mut monitors = Vec::new();
     for (name, host) in NAMES.into_iter().zip(hosts) {
         let log = cluster.dir().join(format!("log/mon.{name}.log"));
-        monitors.push(join(&joining, &log, name, host));
+        monitors.push(join(&keyring, &joining, &log, name, host));
     }
     wait_for_quorum(&cluster, &["a", "b", "c", "d"]);
     cluster.ceph(&["mon", "rm", "a"]).ok();

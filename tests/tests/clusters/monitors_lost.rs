@@ -124,7 +124,8 @@ fn one_monitor_that_is_left_brings_the_cluster_back() {
     sleep(Duration::from_millis(100));
     fs::remove_dir_all(folder(&cluster, "a")).expect("a folder that is there");
     for name in ["a", "c"] {
-        mon(&cluster, name, &["--mkfs", "--join"]).ok();
+        let keyring = cluster.monitors_keyring().display().to_string();
+        mon(&cluster, name, &["--mkfs", "--join", "--keyring", &keyring]).ok();
     }
     wait_for_quorum(&cluster, &NAMES);
     cluster.signal("mon.b", Signal::KILL);

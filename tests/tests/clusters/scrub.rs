@@ -292,3 +292,68 @@ fn copies_that_differ_are_told() {
     cluster.rados(&["-p", "p", "get", "size", file.to_str().expect("plain path")]).ok();
     assert!(std::fs::read(&file).expect("it was got") == content(7)[..9000], "after repair");
 }
+
+/// Puts an object into an erasure-coded pool of one group, and overwrites a part of it, so that it has no digests.
+/// Returns the group's name, and the OSD of each shard.
+fn coded_group(cluster: &TestCluster, pool: &str, k: u32, m: u32, bytes: &[u8]) -> (String, Vec<u64>) {
+    cluster.make_coded_pool(pool, 1, k, m);
+    let [whole, part] = ["whole", "part"].map(|name| cluster.scratch(name));
+    std::fs::write(&whole, bytes).expect("scratch can be written");
+    std::fs::write(&part, &bytes[9000..9100]).expect("scratch can be written");
+    let [whole, part] = [&whole, &part].map(|path| path.to_str().expect("plain path"));
+    cluster.rados(&["-p", pool, "put", "o", whole]).ok();
+    cluster.rados(&["-p", pool, "put", "o", part, "--offset", "9000"]).ok();
+    let group = cluster.ceph_json(&["pg", "ls-by-pool", pool])["pg_stats"][0].clone();
+    let osds = group["acting"].as_array().expect("a list").iter().map(|osd| osd.as_u64().expect("an OSD")).collect();
+    (group["pgid"].as_str().expect("a group").to_owned(), osds)
+}
+
+/// A shard's bytes are changed by a writer that keeps all checksums right, as a bug would. Where there are two parities
+/// a deep scrub names the shard and has it computed anew; one parity shows no more than that something is wrong.
+#[test]
+fn shards_that_are_no_code_word_are_found() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start("scrub-coded", 4);
+    let bytes = content(11);
+    let (wide, wide_osds) = coded_group(&cluster, "wide", 2, 2, &bytes);
+    let (narrow, narrow_osds) = coded_group(&cluster, "narrow", 2, 1, &bytes);
+    cluster.wait_until_clean(LIMIT);
+    let garble = |pgid: &str, osds: &[u64], shard: u8| {
+        let pool: i64 = pgid.split('.').next().and_then(|pool| pool.parse().ok()).expect("a pool's number");
+        let pg = PgId::new(pool, 0).of_shard(shard);
+        change(&cluster, osds[usize::from(shard)], pg, |objects, _| {
+            let object = objects.iter().find(|object| object.name == b"o").expect("it was put").clone();
+            vec![Step::Write { object, offset: 5000, data: b"garbled".to_vec().into() }]
+        });
+    };
+    cluster.down();
+    garble(&wide, &wide_osds, 3);
+    garble(&narrow, &narrow_osds, 2);
+    cluster.up();
+    cluster.wait_until_clean(LIMIT);
+
+    let found = scrub(&cluster, "deep-scrub", &wide);
+    assert_eq!((&found["state"], &found["stat_sum"]["num_objects_repaired"]), (&json!("active+clean"), &json!(1)));
+    let found = scrub(&cluster, "deep-scrub", &wide);
+    assert_eq!((&found["state"], &found["stat_sum"]["num_objects_repaired"]), (&json!("active+clean"), &json!(1)));
+    let found = scrub(&cluster, "repair", &narrow);
+    assert_eq!(found["state"], "active+clean+inconsistent", "{found}");
+    let listed = cluster.rados(&["list-inconsistent-obj", &narrow, "--format=json"]).ok();
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    let told = &listed["inconsistents"][0];
+    assert_eq!(
+        (&told["object"]["name"], names(&told["errors"])),
+        (&json!("o"), vec!["data_digest_mismatch"]),
+        "{told}"
+    );
+    assert_eq!(told["shards"].as_array().expect("a list").len(), 3, "{told}");
+
+    // The parity that was computed anew is right: the object is what it was without both data shards.
+    cluster.ceph(&["osd", "pool", "set", "wide", "min_size", "2"]).ok();
+    wide_osds[..2].iter().for_each(|osd| crate::erasure::kill_osd(&cluster, &osd.to_string()));
+    let file = cluster.scratch("got");
+    cluster.rados_within(&["-p", "wide", "get", "o", file.to_str().expect("plain path")], LIMIT).ok();
+    assert!(std::fs::read(&file).expect("it was got") == bytes);
+}

@@ -14,21 +14,24 @@ fn snapshots_are_as_cephs() {
         return;
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/snapshots.py");
-    let run = |cluster: TestCluster, parts: &[&str]| {
+    let run = |cluster: TestCluster, parts: &[&str], is_ceph: bool| {
         for pool in ["p", "named"] {
             cluster.ceph(&["osd", "pool", "create", pool, "8"]).ok();
         }
         cluster.ceph(&["osd", "erasure-code-profile", "set", "two", "k=2", "m=1", "plugin=jerasure"]).ok();
         for pool in ["coded", "coded_named"] {
             cluster.ceph(&["osd", "pool", "create", pool, "8", "8", "erasure", "two"]).ok();
+            if !is_ceph {
+                cluster.refuse_overwrites(pool);
+            }
         }
         cluster.wait_until_clean(LIMIT);
         let pools = ["p", "named", "coded", "coded_named"];
         cluster_tests::run(cluster.command(python(), &[&[script][..], &pools, parts].concat()), LIMIT).ok()
     };
-    let all = run(TestCluster::start("snapshots", 3), &[]);
+    let all = run(TestCluster::start("snapshots", 3), &[], false);
     let parts = ["single_steps", "ranges", "by_chance", "coded_steps", "coded_by_chance"];
-    let cephs = said_by_ceph("snapshots", || run(TestCluster::start_ceph("snapshots-ceph", 3), &parts));
+    let cephs = said_by_ceph("snapshots", || run(TestCluster::start_ceph("snapshots-ceph", 3), &parts, true));
     let (mut ours, mut removal, mut is_removal) = (Vec::new(), Vec::new(), false);
     for line in all.lines() {
         is_removal =

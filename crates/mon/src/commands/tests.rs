@@ -296,6 +296,7 @@ fn erasure_coded_pools_follow_their_profile() {
     let detail = c.ok(json!({"prefix": "osd pool ls", "detail": "detail"}));
     let line = detail.lines().find(|line| line.contains("'e'")).expect("it is there");
     let expected = " 'e' erasure profile p21 size 3 min_size 2 crush_rule 1 object_hash rjenkins pg_num 8 pgp_num 8 ";
+    assert!(line.contains(" flags hashpspool,ec_overwrites "), "{line}");
     assert!(line.contains(expected) && line.ends_with(" stripe_width 16384"), "{line}");
     assert_eq!(c.ok(json!({"prefix": "osd crush rule ls"})), "replicated_rule\ne\n");
     // `min_size` is one more shard than reads need, where there is one more.
@@ -308,9 +309,12 @@ fn erasure_coded_pools_follow_their_profile() {
     assert_eq!((d.size, d.min_size, d.stripe_width, &*d.erasure_code_profile), (4, 3, 8192, "default"));
     assert_eq!(c.state.osdmap().crush.rule_name(d.crush_rule.into()), Some("erasure-code"));
     let set = |var: &str, val: &str| json!({"prefix": "osd pool set", "pool": "e", "var": var, "val": val});
-    check_status(&mut c, set("allow_ec_overwrites", "true"), "set pool 3 allow_ec_overwrites to true");
-    assert!(pool(&c, "e").flags.contains(osdmap::PoolFlags::EC_OVERWRITES));
+    let takes_overwrites = |c: &TestCluster| pool(c, "e").flags.contains(osdmap::PoolFlags::EC_OVERWRITES);
+    assert!(takes_overwrites(&c), "as a new pool does");
     check_status(&mut c, set("allow_ec_overwrites", "false"), "set pool 3 allow_ec_overwrites to false");
+    assert!(!takes_overwrites(&c));
+    check_status(&mut c, set("allow_ec_overwrites", "true"), "set pool 3 allow_ec_overwrites to true");
+    assert!(takes_overwrites(&c));
     check_error(&mut c, set("min_size", "1"), -22, "pool min_size must be between 2 and size, which is set to 3");
     let other =
         json!({"prefix": "osd erasure-code-profile set", "name": "p21", "profile": ["k=3", "m=1"], "force": true});

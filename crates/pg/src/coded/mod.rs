@@ -130,4 +130,10 @@ impl CodedReads {
         self.made += 1;
         LookupId(Self::FIRST + self.made)
     }
+
+    /// Returns how many have begun.
+    #[cfg(test)]
+    pub fn made(&self) -> u64 {
+        self.made
+    }
 }

@@ -393,6 +393,12 @@ impl Shard {
         self.host.shared.pacing.view()
     }
 
+    /// Returns how many reads over several shards have begun.
+    #[cfg(test)]
+    pub(crate) fn coded_reads_made(&self) -> u64 {
+        self.host.shared.coded_reads.made()
+    }
+
     /// Returns the time when a group wants to be looked at again.
     pub(crate) fn group_wake(&self) -> Option<Duration> {
         let agenda = &self.host.agenda;

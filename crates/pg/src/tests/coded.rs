@@ -98,9 +98,11 @@ fn what_lies_on_the_primary_is_read_there() {
     let (mut cluster, session) = written(Cluster::coded(3));
     let wanted = |len: usize| Some("b".repeat(len));
     cluster.cut.extend([(A, B), (A, C)]);
-    // The first and the third unit are on the primary, which asks nobody for them.
+    // The first and the third unit are on the primary, which gathers nothing for them.
+    let gathered = cluster.shard(A).coded_reads_made();
     assert_eq!(read_part(&mut cluster, session, 10, 100, 3000), wanted(3000));
     assert_eq!(read_part(&mut cluster, session, 11, 8192, 4096), wanted(4096));
+    assert_eq!(cluster.shard(A).coded_reads_made(), gathered);
     assert_eq!(read_part(&mut cluster, session, 12, 4000, 97), None, "a byte is on another");
     assert_eq!(read_part(&mut cluster, session, 13, 4096, 1), None);
     cluster.cut.clear();

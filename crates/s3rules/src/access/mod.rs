@@ -20,6 +20,8 @@ pub struct AccessRequest<'a> {
     pub context: &'a Context,
     /// Policies of the user.
     pub user_policies: &'a [Policy],
+    /// True if the request says `x-amz-request-payer: requester`, in a header or the query.
+    pub requester_pays: bool,
     /// `None` if the request is about no bucket, or creates one.
     pub bucket: Option<BucketFacts<'a>>,
     /// The object or upload; `None` if the request is about none, or writes a new one.
@@ -31,6 +33,8 @@ pub struct AccessRequest<'a> {
 pub struct BucketFacts<'a> {
     pub acl: &'a Acl,
     pub ownership: ObjectOwnership,
+    /// True if requesters pay: others than the owner must say that they know, and who they are.
+    pub requesters_pay: bool,
     pub policy: Option<&'a Policy>,
     /// True if the policy was set with `x-amz-confirm-remove-self-bucket-access`: it may keep the owner from the policy
     /// itself.
@@ -66,6 +70,8 @@ pub enum AllowedBy {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeniedBy {
+    /// Requesters pay, and the request does not say that it knows.
+    RequesterPays,
     UserPolicy(StatementRef),
     BucketPolicy(StatementRef),
     /// A public policy or list would allow it, but public access is blocked.
@@ -134,17 +140,21 @@ fn need_of(action: Action) -> Need {
 /// Judges a request. The first of these that applies decides:
 ///
 /// 1. An operator may do everything.
-/// 2. A policy of the user denies.
-/// 3. The bucket's policy denies. It cannot keep the owner's root user from the policy itself, unless it was set so.
-/// 4. The bucket's policy allows. A public one gives nothing to other accounts if that is blocked. A user without all
+/// 2. Requesters pay, and one who does not own the bucket is unknown or does not say that he knows. He is denied.
+/// 3. A policy of the user denies.
+/// 4. The bucket's policy denies. It cannot keep the owner's root user from the policy itself, unless it was set so.
+/// 5. The bucket's policy allows. A public one gives nothing to other accounts if that is blocked. A user without all
 ///    rights of his account needs a policy of his own, too, in a bucket of another account.
-/// 5. A policy of the user allows, in a bucket of his account.
-/// 6. The user owns what the action is about, and the action is not one that lists rule.
-/// 7. A list allows, if lists count. Grants to everybody do not count if that is blocked.
-/// 8. Otherwise the request is denied.
+/// 6. A policy of the user allows, in a bucket of his account.
+/// 7. The user owns what the action is about, and the action is not one that lists rule.
+/// 8. A list allows, if lists count. Grants to everybody do not count if that is blocked.
+/// 9. Otherwise the request is denied.
 pub fn judge(request: &AccessRequest<'_>) -> Access {
     if let Identity::User(UserIdentity { operator: true, .. }) = request.identity {
         return Access::Allowed(AllowedBy::Operator);
+    }
+    if request.bucket.is_some_and(|bucket| bucket.requesters_pay && !agrees_to_pay(request, &bucket)) {
+        return Access::Denied(DeniedBy::RequesterPays);
     }
     let own = match user_verdict(request) {
         Verdict::Deny(statement) => return Access::Denied(DeniedBy::UserPolicy(statement)),
@@ -204,13 +214,23 @@ pub fn judge(request: &AccessRequest<'_>) -> Access {
 /// He may know if no policy denies what he asked for, and he may list the bucket with the key as prefix.
 pub fn judge_absent(request: &AccessRequest<'_>, bucket: &ResourceArn, key: &str) -> Access {
     match judge(request) {
-        denied @ Access::Denied(DeniedBy::UserPolicy(_) | DeniedBy::BucketPolicy(_)) => denied,
+        denied @ Access::Denied(DeniedBy::UserPolicy(_) | DeniedBy::BucketPolicy(_) | DeniedBy::RequesterPays) => {
+            denied
+        }
         _ => {
             let mut context = request.context.clone();
             context.set("s3:prefix", key);
             let action = Action::ListBucket;
             judge(&AccessRequest { action, resource: bucket, context: &context, object: None, ..*request })
         }
+    }
+}
+
+/// True for the owner of a bucket whose requesters pay, and for others who say that they know.
+fn agrees_to_pay(request: &AccessRequest<'_>, bucket: &BucketFacts<'_>) -> bool {
+    match request.identity.account() {
+        None => false,
+        Some(account) => account == bucket.acl.owner.id || request.requester_pays,
     }
 }
 

@@ -34,6 +34,8 @@ struct Scene {
     ownership: ObjectOwnership,
     policy: Option<Policy>,
     binds_owner: bool,
+    requesters_pay: bool,
+    says_so: bool,
     user_policy: Option<Policy>,
     block: PublicAccessBlock,
     context: Context,
@@ -47,6 +49,8 @@ impl Scene {
             ownership: ObjectOwnership::ObjectWriter,
             policy: None,
             binds_owner: false,
+            requesters_pay: false,
+            says_so: false,
             user_policy: None,
             block: PublicAccessBlock::default(),
             context: Context::default(),
@@ -89,9 +93,11 @@ impl Scene {
             resource: &resource,
             context: &self.context,
             user_policies: self.user_policy.as_slice(),
+            requester_pays: self.says_so,
             bucket: Some(BucketFacts {
                 acl: &self.bucket_acl,
                 ownership: self.ownership,
+                requesters_pay: self.requesters_pay,
                 policy: self.policy.as_ref(),
                 policy_binds_owner: self.binds_owner,
                 public_access: self.block,
@@ -294,6 +300,7 @@ fn requests_without_a_bucket() {
             resource: &resource,
             context: &context,
             user_policies: user_policy.as_slice(),
+            requester_pays: false,
             bucket: None,
             object: None,
         });
@@ -318,6 +325,26 @@ fn absence_is_told_to_those_who_may_list() {
     let mut denied = Scene::policy(&[("Deny", r#""*""#, "s3:GetObject", "b/*")]);
     denied.object_acl = None;
     assert!(!may_know(&denied, "ann", "k"));
+}
+
+#[test]
+fn requesters_pay() {
+    let mut scene = Scene::canned(CannedAcl::PublicRead, CannedAcl::PublicRead);
+    scene.requesters_pay = true;
+    for (says_so, who, allowed) in [
+        (false, "ann", true),
+        (false, "bob", false),
+        (false, "", false),
+        (true, "ann", true),
+        (true, "bob", true),
+        (true, "", false),
+        (false, "operator", true),
+    ] {
+        scene.says_so = says_so;
+        assert_eq!(scene.allows(who, Action::GetObject), allowed, "{says_so} {who}");
+    }
+    scene.says_so = false;
+    assert_eq!(scene.judge("bob", Action::ListBucket), Access::Denied(DeniedBy::RequesterPays));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use crate::error::S3Error;
 use crate::lifecycle::{
-    Expiration, FilterTerms, LIFECYCLE_RULES_MAX, LifecycleConfiguration, LifecycleFilter, LifecycleRule,
-    LifecycleScope, NoncurrentExpiration, NoncurrentTransition, Transition, TransitionTime,
+    Expiration, FilterTerms, LifecycleConfiguration, LifecycleFilter, LifecycleRule, LifecycleScope,
+    NoncurrentExpiration, NoncurrentTransition, Transition, TransitionTime,
 };
 use crate::tagging::Tag;
 use crate::time::UnixMillis;
@@ -25,9 +25,6 @@ impl LifecycleConfiguration {
     pub fn from_xml(document: &[u8], is_class: impl Fn(&str) -> bool) -> Result<LifecycleConfiguration, S3Error> {
         let root = Element::parse(document, "LifecycleConfiguration")?;
         root.only(&["Rule"])?;
-        if root.children.is_empty() || root.children.len() > LIFECYCLE_RULES_MAX {
-            return Err(S3Error::malformed_xml(format!("there must be from 1 to {LIFECYCLE_RULES_MAX} rules")));
-        }
         let rules: Result<Vec<LifecycleRule>, S3Error> = root.all("Rule").map(read_rule).collect();
         let mut configuration = LifecycleConfiguration { rules: rules? };
         name_rules(&mut configuration.rules);

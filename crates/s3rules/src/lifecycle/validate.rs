@@ -1,7 +1,9 @@
 //! Rules that S3 does not take.
 
 use crate::error::{S3Code, S3Error};
-use crate::lifecycle::{Expiration, FilterTerms, LifecycleConfiguration, LifecycleRule, Transition, TransitionTime};
+use crate::lifecycle::{
+    Expiration, FilterTerms, LIFECYCLE_RULES_MAX, LifecycleConfiguration, LifecycleRule, Transition, TransitionTime,
+};
 use std::collections::HashSet;
 
 /// Longest id of a rule, in characters.
@@ -14,9 +16,12 @@ const NEWER_VERSIONS_MAX: i64 = 100;
 impl LifecycleConfiguration {
     /// Refuses rules that S3 does not take. `is_class`: true for the name of a storage class.
     ///
-    /// Errors: `InvalidArgument` for numbers, ids and dates that cannot be, `InvalidRequest` for what contradicts
-    /// itself, `InvalidStorageClass`, `InvalidTag`.
+    /// Errors: `MalformedXML` for no rules or too many, `InvalidArgument` for numbers, ids and dates that cannot be,
+    /// `InvalidRequest` for what contradicts itself, `InvalidStorageClass`, `InvalidTag`.
     pub fn validate(&self, is_class: impl Fn(&str) -> bool) -> Result<(), S3Error> {
+        if self.rules.is_empty() || self.rules.len() > LIFECYCLE_RULES_MAX {
+            return Err(S3Error::malformed_xml(format!("there must be from 1 to {LIFECYCLE_RULES_MAX} rules")));
+        }
         let mut ids = HashSet::new();
         for rule in &self.rules {
             if rule.id.chars().count() > ID_CHARS_MAX {

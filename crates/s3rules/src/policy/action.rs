@@ -81,7 +81,6 @@ const OTHER_ACTIONS: &[&str] = &[
     "GetDataAccess",
     "GetJobTagging",
     "GetMultiRegionAccessPoint",
-    "GetPublicAccessBlock",
     "GetStorageLensConfiguration",
     "ListAccessPoints",
     "ListJobs",
@@ -90,12 +89,19 @@ const OTHER_ACTIONS: &[&str] = &[
     "PutAccessPointPolicy",
     "PutAccessPointPublicAccessBlock",
     "PutJobTagging",
-    "PutPublicAccessBlock",
     "PutStorageLensConfiguration",
     "TagResource",
     "UntagResource",
     "UpdateJobPriority",
     "UpdateJobStatus",
+];
+
+/// Names that Ceph's gateway has for actions, beside AWS's.
+const ALIASES: &[(&str, Action)] = &[
+    ("GetBucketEncryption", Action::GetEncryptionConfiguration),
+    ("PutBucketEncryption", Action::PutEncryptionConfiguration),
+    ("GetPublicAccessBlock", Action::GetBucketPublicAccessBlock),
+    ("PutPublicAccessBlock", Action::PutBucketPublicAccessBlock),
 ];
 
 /// Name of an action in a policy, with wildcards; letters in either case are equal.
@@ -115,11 +121,9 @@ impl ActionPattern {
             return None;
         }
         let known = if service.eq_ignore_ascii_case("s3") {
-            Action::ALL
-                .iter()
-                .map(|action| action.name())
-                .chain(OTHER_ACTIONS.iter().copied())
-                .any(|a| fits_name(name, a))
+            let aliases = ALIASES.iter().map(|(alias, _)| *alias);
+            let names = Action::ALL.iter().map(|action| action.name()).chain(aliases);
+            names.chain(OTHER_ACTIONS.iter().copied()).any(|known| fits_name(name, known))
         } else {
             other_services
                 && !service.is_empty()
@@ -132,7 +136,11 @@ impl ActionPattern {
     pub fn fits(&self, action: Action) -> bool {
         match self.0.split_once(':') {
             None => true,
-            Some((service, name)) => fits_name(service, "s3") && fits_name(name, action.name()),
+            Some((service, name)) => {
+                let mut aliases = ALIASES.iter().filter(|(_, known)| *known == action);
+                fits_name(service, "s3")
+                    && (fits_name(name, action.name()) || aliases.any(|(alias, _)| fits_name(name, alias)))
+            }
         }
     }
 }
@@ -151,6 +159,10 @@ mod tests {
             ("s3:GetObject*", Action::GetObjectAcl, true),
             ("s3:???Object", Action::PutObject, true),
             ("s3:*Object", Action::PutObjectAcl, false),
+            ("s3:GetBucketEncryption", Action::GetEncryptionConfiguration, true),
+            ("s3:GetEncryptionConfiguration", Action::GetEncryptionConfiguration, true),
+            ("s3:GetBucketEncryption", Action::PutEncryptionConfiguration, false),
+            ("s3:PutPublicAccessBlock", Action::PutBucketPublicAccessBlock, true),
         ] {
             assert_eq!(ActionPattern::parse(pattern, false).unwrap().fits(action), fits, "{pattern}");
         }

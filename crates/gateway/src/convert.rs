@@ -1,0 +1,267 @@
+//! Values of `s3s` and of the core.
+
+use crate::link::Link;
+use s3::{ByteRange, ChecksumKind, Code, Conditions, Error, Head, RadosError, StoredChecksum};
+use s3s::dto::{Checksum, ChecksumType, CommonPrefix, ETag, ETagCondition, Owner, Range, Timestamp, TimestampFormat};
+use s3s::{S3Error, S3ErrorCode};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+pub(crate) type Gateway = Arc<s3::Store<Link>>;
+
+/// An error of the core as S3 tells it.
+pub(crate) fn told(error: Error) -> S3Error {
+    match error {
+        Error::Refused { code, message } => S3Error::with_message(code_of(code), message),
+        Error::Rados(RadosError::Full) => S3Error::new(S3ErrorCode::SlowDown),
+        // The client tries again, at another gateway if it knows one.
+        Error::Rados(RadosError::Fenced) => S3Error::new(S3ErrorCode::ServiceUnavailable),
+        error => {
+            tracing::error!("{error}");
+            S3Error::with_message(S3ErrorCode::InternalError, error.to_string())
+        }
+    }
+}
+
+fn code_of(code: Code) -> S3ErrorCode {
+    match code {
+        Code::AccessDenied => S3ErrorCode::AccessDenied,
+        Code::BadDigest => S3ErrorCode::BadDigest,
+        Code::BucketAlreadyExists => S3ErrorCode::BucketAlreadyExists,
+        Code::BucketAlreadyOwnedByYou => S3ErrorCode::BucketAlreadyOwnedByYou,
+        Code::BucketNotEmpty => S3ErrorCode::BucketNotEmpty,
+        Code::EntityTooLarge => S3ErrorCode::EntityTooLarge,
+        Code::EntityTooSmall => S3ErrorCode::EntityTooSmall,
+        Code::IncompleteBody => S3ErrorCode::IncompleteBody,
+        Code::InvalidAccessKeyId => S3ErrorCode::InvalidAccessKeyId,
+        Code::InvalidArgument => S3ErrorCode::InvalidArgument,
+        Code::InvalidBucketName => S3ErrorCode::InvalidBucketName,
+        Code::InvalidDigest => S3ErrorCode::InvalidDigest,
+        Code::InvalidPart => S3ErrorCode::InvalidPart,
+        Code::InvalidPartOrder => S3ErrorCode::InvalidPartOrder,
+        Code::InvalidRange => S3ErrorCode::InvalidRange,
+        Code::InvalidRequest => S3ErrorCode::InvalidRequest,
+        Code::KeyTooLongError => S3ErrorCode::KeyTooLongError,
+        Code::MetadataTooLarge => S3ErrorCode::MetadataTooLarge,
+        Code::NoSuchBucket => S3ErrorCode::NoSuchBucket,
+        Code::NoSuchKey => S3ErrorCode::NoSuchKey,
+        Code::NoSuchUpload => S3ErrorCode::NoSuchUpload,
+        Code::NotImplemented => S3ErrorCode::NotImplemented,
+        Code::NotModified => S3ErrorCode::NotModified,
+        Code::OperationAborted => S3ErrorCode::OperationAborted,
+        Code::PreconditionFailed => S3ErrorCode::PreconditionFailed,
+        Code::SlowDown => S3ErrorCode::SlowDown,
+        Code::TooManyBuckets => S3ErrorCode::TooManyBuckets,
+    }
+}
+
+/// The answer to a request for something that is not there yet.
+pub(crate) fn not_implemented(what: &str) -> S3Error {
+    S3Error::with_message(S3ErrorCode::NotImplemented, format!("{what}: this gateway does not do that yet"))
+}
+
+pub(crate) fn time(ms: u64) -> Timestamp {
+    Timestamp::from(UNIX_EPOCH + Duration::from_millis(ms))
+}
+
+/// Seconds since 1970 of a time in a header, which has no fractions.
+pub(crate) fn seconds(time: &Timestamp) -> Option<u64> {
+    let mut text = Vec::new();
+    time.format(TimestampFormat::EpochSeconds, &mut text).ok()?;
+    let text = String::from_utf8(text).ok()?;
+    text.split('.').next()?.parse().ok()
+}
+
+pub(crate) fn etag(etag: &str) -> ETag {
+    ETag::Strong(etag.to_owned())
+}
+
+pub(crate) fn owner(uid: &str) -> Owner {
+    Owner { display_name: Some(uid.to_owned()), id: Some(uid.to_owned()) }
+}
+
+pub(crate) fn common_prefixes(prefixes: Vec<String>, encode: bool) -> Option<Vec<CommonPrefix>> {
+    let prefix = |prefix: String| CommonPrefix { prefix: Some(encoded(&prefix, encode)) };
+    Some(prefixes.into_iter().map(prefix).collect())
+}
+
+/// A key as a list shows it: with `encoding-type=url` in percents but for letters, digits and `-_./*`.
+pub(crate) fn encoded(key: &str, encode: bool) -> String {
+    if !encode {
+        return key.to_owned();
+    }
+    let mut text = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_./*".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+pub(crate) fn range(range: &Range) -> ByteRange {
+    match *range {
+        Range::Int { first, last } => ByteRange::From(first, last),
+        Range::Suffix { length } => ByteRange::Last(length),
+    }
+}
+
+/// Conditions of a change.
+pub(crate) fn conditions(
+    if_match: Option<&ETagCondition>,
+    if_none_match: Option<&ETagCondition>,
+) -> Result<Conditions, S3Error> {
+    let is_absent = match if_none_match {
+        None => false,
+        Some(ETagCondition::Any) => true,
+        Some(ETagCondition::ETag(_)) => return Err(not_implemented("If-None-Match with an ETag on a change")),
+    };
+    let etags = if_match.map(|condition| match condition {
+        ETagCondition::Any => vec!["*".to_owned()],
+        ETagCondition::ETag(etag) => vec![etag.value().to_owned()],
+    });
+    Ok(Conditions { is_absent, etags })
+}
+
+/// Conditions of a read.
+pub(crate) struct ReadConditions<'a> {
+    pub if_match: Option<&'a ETagCondition>,
+    pub if_none_match: Option<&'a ETagCondition>,
+    pub if_modified_since: Option<&'a Timestamp>,
+    pub if_unmodified_since: Option<&'a Timestamp>,
+}
+
+impl ReadConditions<'_> {
+    /// Errors: `PreconditionFailed`, `NotModified`. ETags go before times (RFC 9110, 13.2.2).
+    pub fn check(&self, head: &Head) -> Result<(), S3Error> {
+        let is = |condition: &ETagCondition| match condition {
+            ETagCondition::Any => true,
+            ETagCondition::ETag(etag) => etag.value() == head.etag,
+        };
+        let changed = head.mtime_ms / 1000;
+        let failed = match (self.if_match, self.if_unmodified_since) {
+            (Some(condition), _) => !is(condition),
+            (None, Some(time)) => seconds(time).is_some_and(|time| changed > time),
+            (None, None) => false,
+        };
+        if failed {
+            return Err(S3Error::with_message(S3ErrorCode::PreconditionFailed, "the object is not as wanted"));
+        }
+        let unchanged = match (self.if_none_match, self.if_modified_since) {
+            (Some(condition), _) => is(condition),
+            (None, Some(time)) => seconds(time).is_some_and(|time| changed <= time),
+            (None, None) => false,
+        };
+        if unchanged { Err(S3Error::new(S3ErrorCode::NotModified)) } else { Ok(()) }
+    }
+}
+
+/// Names of the checksums in headers and requests.
+pub(crate) const CHECKSUMS: [(ChecksumKind, &str, &str); 5] = [
+    (ChecksumKind::Crc32, "CRC32", "x-amz-checksum-crc32"),
+    (ChecksumKind::Crc32c, "CRC32C", "x-amz-checksum-crc32c"),
+    (ChecksumKind::Crc64Nvme, "CRC64NVME", "x-amz-checksum-crc64nvme"),
+    (ChecksumKind::Sha1, "SHA1", "x-amz-checksum-sha1"),
+    (ChecksumKind::Sha256, "SHA256", "x-amz-checksum-sha256"),
+];
+
+/// The checksum of this name. Errors: `InvalidRequest`.
+pub(crate) fn checksum_kind(name: &str) -> Result<ChecksumKind, S3Error> {
+    let found = CHECKSUMS.iter().find(|(_, known, _)| known.eq_ignore_ascii_case(name));
+    let unknown =
+        || S3Error::with_message(S3ErrorCode::InvalidRequest, format!("there is no checksum algorithm '{name}'"));
+    found.map(|(kind, ..)| *kind).ok_or_else(unknown)
+}
+
+/// The additional checksum that a request announces: by a header with its value, by a trailer, or by name alone.
+pub(crate) fn announced_checksum(
+    headers: &http::HeaderMap,
+    algorithm: Option<&str>,
+) -> Result<Option<(ChecksumKind, Option<String>)>, S3Error> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    for (kind, _, header) in CHECKSUMS {
+        if let Some(value) = text(header) {
+            return Ok(Some((kind, Some(value.to_owned()))));
+        }
+        if text("x-amz-trailer").is_some_and(|trailer| trailer.split(',').any(|name| name.trim() == header)) {
+            return Ok(Some((kind, None)));
+        }
+    }
+    algorithm.map(|name| Ok((checksum_kind(name)?, None))).transpose()
+}
+
+/// A stored checksum as answers have it.
+pub(crate) fn checksum(stored: Option<&StoredChecksum>) -> Checksum {
+    let mut checksum = Checksum::default();
+    let Some(stored) = stored else { return checksum };
+    let value = Some(stored.value.clone());
+    match stored.kind {
+        ChecksumKind::Crc32 => checksum.checksum_crc32 = value,
+        ChecksumKind::Crc32c => checksum.checksum_crc32c = value,
+        ChecksumKind::Crc64Nvme => checksum.checksum_crc64nvme = value,
+        ChecksumKind::Sha1 => checksum.checksum_sha1 = value,
+        ChecksumKind::Sha256 => checksum.checksum_sha256 = value,
+    }
+    let kind = if stored.is_composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
+    checksum.checksum_type = Some(ChecksumType::from_static(kind));
+    checksum
+}
+
+/// Standard headers that are kept with an object, from a request.
+pub(crate) fn kept_headers(headers: &http::HeaderMap) -> BTreeMap<String, String> {
+    const KEPT: [&str; 6] =
+        ["cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"];
+    let mut kept = BTreeMap::new();
+    for name in KEPT {
+        let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) else { continue };
+        // `aws-chunked` is the form of the body on the wire, not of the object.
+        let codings = value.split(',').map(str::trim).filter(|coding| *coding != "aws-chunked");
+        let value = if name == "content-encoding" { codings.collect::<Vec<_>>().join(",") } else { value.to_owned() };
+        if !value.is_empty() {
+            kept.insert(name.to_owned(), value);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_in_lists_are_encoded_if_asked_for() {
+        assert_eq!(encoded("a b/ä+~*.x", true), "a%20b/%C3%A4%2B%7E*.x");
+        assert_eq!(encoded("a b", false), "a b");
+    }
+
+    #[test]
+    fn checksums_are_found_in_headers_and_trailers() {
+        let mut headers = http::HeaderMap::new();
+        assert_eq!(announced_checksum(&headers, None).unwrap(), None);
+        assert_eq!(announced_checksum(&headers, Some("sha1")).unwrap(), Some((ChecksumKind::Sha1, None)));
+        assert!(announced_checksum(&headers, Some("md4")).is_err());
+        headers.insert("x-amz-trailer", "x-amz-checksum-crc32c".parse().unwrap());
+        assert_eq!(announced_checksum(&headers, None).unwrap(), Some((ChecksumKind::Crc32c, None)));
+        headers.insert("x-amz-checksum-crc32", "AAAAAA==".parse().unwrap());
+        let found = announced_checksum(&headers, None).unwrap();
+        assert_eq!(found, Some((ChecksumKind::Crc32, Some("AAAAAA==".into()))));
+    }
+
+    #[test]
+    fn coding_of_the_wire_is_not_kept() {
+        let mut headers = http::HeaderMap::new();
+        headers.insert("content-encoding", "aws-chunked".parse().unwrap());
+        headers.insert("content-type", "text/plain".parse().unwrap());
+        assert_eq!(kept_headers(&headers), BTreeMap::from([("content-type".into(), "text/plain".into())]));
+        headers.insert("content-encoding", "gzip,aws-chunked".parse().unwrap());
+        assert_eq!(kept_headers(&headers)["content-encoding"], "gzip");
+    }
+
+    #[test]
+    fn times_in_headers_have_seconds() {
+        assert_eq!(seconds(&time(1_700_000_000_999)), Some(1_700_000_000));
+    }
+}

@@ -1,0 +1,222 @@
+//! Lists of objects and of uploads.
+
+use crate::convert::{common_prefixes, encoded, etag, owner, time, told};
+use crate::service::Service;
+use s3::{Entry, Query};
+use s3s::dto::*;
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+
+/// Entries of a page.
+const PAGE_MAX: i32 = 1000;
+
+fn page_size(max: Option<i32>) -> S3Result<i32> {
+    match max.unwrap_or(PAGE_MAX) {
+        negative if negative < 0 => Err(invalid("the size of a page is negative")),
+        max => Ok(max.min(PAGE_MAX)),
+    }
+}
+
+fn invalid(message: &'static str) -> s3s::S3Error {
+    s3s::S3Error::with_message(S3ErrorCode::InvalidArgument, message)
+}
+
+fn is_url(encoding: Option<&EncodingType>) -> S3Result<bool> {
+    match encoding.map(EncodingType::as_str) {
+        None => Ok(false),
+        Some("url") => Ok(true),
+        Some(_) => Err(invalid("the encoding of keys is 'url' or none")),
+    }
+}
+
+fn object(key: &str, entry: &Entry, encode: bool, with_owner: bool) -> Object {
+    Object {
+        key: Some(encoded(key, encode)),
+        size: Some(entry.size as i64),
+        e_tag: Some(etag(&entry.etag)),
+        last_modified: Some(time(entry.mtime_ms)),
+        owner: with_owner.then(|| owner(&entry.owner)),
+        storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
+        ..Default::default()
+    }
+}
+
+impl Service {
+    pub async fn first_list(&self, req: S3Request<ListObjectsInput>) -> S3Result<S3Response<ListObjectsOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let input = req.input;
+        let encode = is_url(input.encoding_type.as_ref())?;
+        let max = page_size(input.max_keys)?;
+        let query = Query {
+            prefix: input.prefix.clone().unwrap_or_default(),
+            delimiter: input.delimiter.clone().unwrap_or_default(),
+            after: input.marker.clone().unwrap_or_default(),
+            max: max as usize,
+        };
+        let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
+        let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
+        Ok(S3Response::new(ListObjectsOutput {
+            name: Some(input.bucket),
+            is_truncated: Some(page.next.is_some()),
+            // Without a delimiter clients go on behind the last key.
+            next_marker: shown(page.next.filter(|_| !query.delimiter.is_empty())),
+            contents: Some(page.entries.iter().map(|(key, entry)| object(key, entry, encode, true)).collect()),
+            common_prefixes: common_prefixes(page.common_prefixes, encode),
+            prefix: shown(Some(query.prefix)),
+            delimiter: shown(input.delimiter),
+            marker: shown(Some(query.after)),
+            max_keys: Some(max),
+            encoding_type: input.encoding_type,
+            ..Default::default()
+        }))
+    }
+
+    pub async fn second_list(&self, req: S3Request<ListObjectsV2Input>) -> S3Result<S3Response<ListObjectsV2Output>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let input = req.input;
+        let encode = is_url(input.encoding_type.as_ref())?;
+        let max = page_size(input.max_keys)?;
+        if input.continuation_token.as_deref() == Some("") {
+            return Err(invalid("the continuation token is empty"));
+        }
+        // A token is the last key or common prefix of the page before, in hexadecimal digits.
+        let after = match &input.continuation_token {
+            Some(token) => from_token(token).ok_or_else(|| invalid("the continuation token is not of this list"))?,
+            None => input.start_after.clone().unwrap_or_default(),
+        };
+        let prefix = input.prefix.clone().unwrap_or_default();
+        let delimiter = input.delimiter.clone().unwrap_or_default();
+        let query = Query { prefix, delimiter, after, max: max as usize };
+        let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
+        let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
+        let with_owner = input.fetch_owner == Some(true);
+        let contents = page.entries.iter().map(|(key, entry)| object(key, entry, encode, with_owner));
+        Ok(S3Response::new(ListObjectsV2Output {
+            name: Some(input.bucket),
+            key_count: Some((page.entries.len() + page.common_prefixes.len()) as i32),
+            contents: Some(contents.collect()),
+            is_truncated: Some(page.next.is_some()),
+            next_continuation_token: page.next.as_deref().map(to_token),
+            continuation_token: input.continuation_token,
+            common_prefixes: common_prefixes(page.common_prefixes, encode),
+            prefix: shown(Some(query.prefix)),
+            delimiter: shown(input.delimiter),
+            start_after: shown(input.start_after),
+            max_keys: Some(max),
+            encoding_type: input.encoding_type,
+            ..Default::default()
+        }))
+    }
+
+    /// Every object has one version, `null`, as in a bucket where versioning was never on.
+    pub async fn list_of_versions(
+        &self,
+        req: S3Request<ListObjectVersionsInput>,
+    ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let input = req.input;
+        let encode = is_url(input.encoding_type.as_ref())?;
+        let max = page_size(input.max_keys)?;
+        let query = Query {
+            prefix: input.prefix.clone().unwrap_or_default(),
+            delimiter: input.delimiter.clone().unwrap_or_default(),
+            after: input.key_marker.clone().unwrap_or_default(),
+            max: max as usize,
+        };
+        let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
+        let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
+        let versions = page.entries.iter().map(|(key, entry)| ObjectVersion {
+            key: Some(encoded(key, encode)),
+            version_id: Some("null".into()),
+            is_latest: Some(true),
+            size: Some(entry.size as i64),
+            e_tag: Some(etag(&entry.etag)),
+            last_modified: Some(time(entry.mtime_ms)),
+            owner: Some(owner(&entry.owner)),
+            storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
+            ..Default::default()
+        });
+        Ok(S3Response::new(ListObjectVersionsOutput {
+            name: Some(input.bucket),
+            versions: Some(versions.collect()),
+            is_truncated: Some(page.next.is_some()),
+            next_version_id_marker: page.next.as_ref().map(|_| "null".into()),
+            next_key_marker: shown(page.next),
+            common_prefixes: common_prefixes(page.common_prefixes, encode),
+            prefix: shown(Some(query.prefix)),
+            delimiter: shown(input.delimiter),
+            key_marker: shown(Some(query.after)),
+            version_id_marker: input.version_id_marker,
+            max_keys: Some(max),
+            encoding_type: input.encoding_type,
+            ..Default::default()
+        }))
+    }
+
+    pub async fn list_of_uploads(
+        &self,
+        req: S3Request<ListMultipartUploadsInput>,
+    ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let input = req.input;
+        let encode = is_url(input.encoding_type.as_ref())?;
+        let max = page_size(input.max_uploads)?;
+        let query = Query {
+            prefix: input.prefix.clone().unwrap_or_default(),
+            delimiter: input.delimiter.clone().unwrap_or_default(),
+            after: input.key_marker.clone().unwrap_or_default(),
+            max: max as usize,
+        };
+        let after_upload = input.upload_id_marker.clone().unwrap_or_default();
+        let page = self.gateway.list_uploads(&bucket, &query, &after_upload).await.map_err(told)?;
+        let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
+        let uploads = page.uploads.into_iter().map(|listed| MultipartUpload {
+            key: Some(encoded(&listed.key, encode)),
+            upload_id: Some(listed.upload),
+            owner: Some(owner(&listed.owner)),
+            initiator: Some(Initiator { display_name: Some(listed.owner.clone()), id: Some(listed.owner) }),
+            initiated: Some(time(listed.created_ms)),
+            storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+            ..Default::default()
+        });
+        Ok(S3Response::new(ListMultipartUploadsOutput {
+            bucket: Some(input.bucket),
+            uploads: Some(uploads.collect()),
+            is_truncated: Some(page.next.is_some()),
+            next_upload_id_marker: page.next.as_ref().map(|(_, upload)| upload.clone()),
+            next_key_marker: shown(page.next.map(|(key, _)| key)),
+            common_prefixes: common_prefixes(page.common_prefixes, encode),
+            prefix: shown(Some(query.prefix)),
+            delimiter: shown(input.delimiter),
+            key_marker: shown(Some(query.after)),
+            upload_id_marker: input.upload_id_marker,
+            max_uploads: Some(max),
+            encoding_type: input.encoding_type,
+            ..Default::default()
+        }))
+    }
+}
+
+fn to_token(key: &str) -> String {
+    key.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_token(token: &str) -> Option<String> {
+    let digit = |at: usize| u8::from_str_radix(token.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..token.len().div_ceil(2)).map(|at| digit(2 * at)).collect();
+    String::from_utf8(bytes?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_give_keys_back() {
+        for key in ["", "a/b", "ä\u{0}x"] {
+            assert_eq!(from_token(&to_token(key)).as_deref(), Some(key));
+        }
+        assert_eq!(from_token("xyz"), None);
+        assert_eq!(from_token("616"), None);
+        assert_eq!(from_token("ff"), None);
+    }
+}

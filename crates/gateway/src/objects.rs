@@ -1,0 +1,318 @@
+//! Objects: stored, read, copied and removed.
+
+use crate::convert::{
+    ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, time, told,
+};
+use crate::service::{Service, is_private, to_its_end};
+use crate::streams::{Incoming, outgoing};
+use s3::{Conditions, Head, PutRequest};
+use s3s::dto::*;
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Deletions of one request at once.
+const DELETIONS_AT_ONCE: usize = 16;
+/// Keys of one request to delete.
+const DELETIONS_MAX: usize = 1000;
+
+/// Bucket and key that a copy reads.
+pub(crate) fn copy_source(source: &CopySource) -> S3Result<(String, String)> {
+    match source {
+        CopySource::Bucket { bucket, key, version_id } => {
+            is_the_only_version(version_id.as_deref())?;
+            Ok((bucket.to_string(), key.to_string()))
+        }
+        _ => Err(not_implemented("access points")),
+    }
+}
+
+fn is_the_only_version(version: Option<&str>) -> S3Result<()> {
+    match version {
+        None | Some("null") => Ok(()),
+        Some(_) => Err(S3Error::with_message(S3ErrorCode::NoSuchVersion, "there is no such version")),
+    }
+}
+
+fn header(head: &Head, name: &str) -> Option<String> {
+    head.headers.get(name).cloned()
+}
+
+fn expires(head: &Head) -> Option<Timestamp> {
+    Timestamp::parse(TimestampFormat::HttpDate, head.headers.get("expires")?).ok()
+}
+
+fn metadata(head: &Head) -> Option<Metadata> {
+    Some(head.metadata.iter().map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+fn content_type(head: &Head) -> Option<String> {
+    Some(header(head, "content-type").unwrap_or_else(|| "binary/octet-stream".into()))
+}
+
+pub(crate) fn user_metadata(metadata: Option<Metadata>) -> BTreeMap<String, String> {
+    metadata.into_iter().flatten().collect()
+}
+
+/// Errors: `NotImplemented` for what would change how an object is stored.
+pub(crate) fn check_wishes(
+    encryption: bool,
+    lock: bool,
+    tagging: bool,
+    storage_class: Option<&StorageClass>,
+) -> S3Result<()> {
+    if encryption {
+        return Err(not_implemented("encryption"));
+    }
+    if lock {
+        return Err(not_implemented("object lock"));
+    }
+    if tagging {
+        return Err(not_implemented("tags of objects"));
+    }
+    match storage_class.map(StorageClass::as_str) {
+        None | Some(StorageClass::STANDARD) => Ok(()),
+        Some(other) => {
+            Err(S3Error::with_message(S3ErrorCode::InvalidStorageClass, format!("there is no storage class '{other}'")))
+        }
+    }
+}
+
+impl Service {
+    pub async fn store_object(&self, req: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
+        let (user, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let S3Request { input, headers, trailing_headers, .. } = req;
+        is_private(input.acl.as_ref().map(ObjectCannedACL::as_str))?;
+        let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
+        let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
+        check_wishes(encryption, lock, input.tagging.is_some(), input.storage_class.as_ref())?;
+        if input.write_offset_bytes.is_some() {
+            return Err(not_implemented("appending"));
+        }
+        let size = input.content_length.and_then(|size| u64::try_from(size).ok());
+        let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
+        let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
+        let content_md5 = input.content_md5.as_deref().map(s3::content_md5).transpose().map_err(told)?;
+        let mut body = Incoming::new(input.body, trailing_headers, announced.as_ref().map(|(kind, _)| *kind));
+        let request = PutRequest {
+            key: input.key,
+            owner: user.uid.clone(),
+            size,
+            headers: kept_headers(&headers),
+            metadata: user_metadata(input.metadata),
+            content_md5,
+            checksum: announced,
+            conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?,
+        };
+        let gateway = self.gateway.clone();
+        let head = to_its_end(async move { gateway.put(&bucket, request, &mut body).await }).await?;
+        let sums = checksum(head.checksum.as_ref());
+        Ok(S3Response::new(PutObjectOutput {
+            e_tag: Some(etag(&head.etag)),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+            checksum_type: sums.checksum_type,
+            ..Default::default()
+        }))
+    }
+
+    pub async fn read_object(&self, req: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let input = req.input;
+        is_the_only_version(input.version_id.as_deref())?;
+        if input.part_number.is_some() {
+            return Err(not_implemented("reading by the number of a part"));
+        }
+        let wanted = input.range.as_ref().map(range);
+        let object = self.gateway.get(&bucket, &input.key, wanted).await.map_err(told)?;
+        let head = object.head;
+        let conditions = ReadConditions {
+            if_match: input.if_match.as_ref(),
+            if_none_match: input.if_none_match.as_ref(),
+            if_modified_since: input.if_modified_since.as_ref(),
+            if_unmodified_since: input.if_unmodified_since.as_ref(),
+        };
+        conditions.check(&head)?;
+        let (offset, length) = object.range;
+        let content_range = wanted.map(|_| format!("bytes {offset}-{}/{}", offset + length - 1, head.size));
+        // Clients compare checksums with all the bytes that they get.
+        let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
+        let sums = checksum(head.checksum.as_ref().filter(|_| is_asked && wanted.is_none()));
+        let body = outgoing(object.stream, length).await.map_err(told)?;
+        Ok(S3Response::new(GetObjectOutput {
+            body: Some(body),
+            content_length: Some(length as i64),
+            content_range,
+            accept_ranges: Some("bytes".into()),
+            e_tag: Some(etag(&head.etag)),
+            last_modified: Some(time(head.mtime_ms)),
+            content_type: input.response_content_type.or_else(|| content_type(&head)),
+            cache_control: input.response_cache_control.or_else(|| header(&head, "cache-control")),
+            content_disposition: input.response_content_disposition.or_else(|| header(&head, "content-disposition")),
+            content_encoding: input.response_content_encoding.or_else(|| header(&head, "content-encoding")),
+            content_language: input.response_content_language.or_else(|| header(&head, "content-language")),
+            expires: input.response_expires.or_else(|| expires(&head)),
+            metadata: metadata(&head),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+            checksum_type: sums.checksum_type,
+            ..Default::default()
+        }))
+    }
+
+    pub async fn head_of_object(&self, req: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let input = req.input;
+        is_the_only_version(input.version_id.as_deref())?;
+        if input.part_number.is_some() || input.range.is_some() {
+            return Err(not_implemented("the head of a part or range"));
+        }
+        let head = self.gateway.stat(&bucket, &input.key).await.map_err(told)?;
+        let conditions = ReadConditions {
+            if_match: input.if_match.as_ref(),
+            if_none_match: input.if_none_match.as_ref(),
+            if_modified_since: input.if_modified_since.as_ref(),
+            if_unmodified_since: input.if_unmodified_since.as_ref(),
+        };
+        conditions.check(&head)?;
+        let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
+        let sums = checksum(head.checksum.as_ref().filter(|_| is_asked));
+        Ok(S3Response::new(HeadObjectOutput {
+            content_length: Some(head.size as i64),
+            accept_ranges: Some("bytes".into()),
+            e_tag: Some(etag(&head.etag)),
+            last_modified: Some(time(head.mtime_ms)),
+            content_type: content_type(&head),
+            cache_control: header(&head, "cache-control"),
+            content_disposition: header(&head, "content-disposition"),
+            content_encoding: header(&head, "content-encoding"),
+            content_language: header(&head, "content-language"),
+            expires: expires(&head),
+            metadata: metadata(&head),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+            checksum_type: sums.checksum_type,
+            ..Default::default()
+        }))
+    }
+
+    pub async fn copy_of_object(&self, req: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
+        let (user, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let (from_bucket, from_key) = copy_source(&req.input.copy_source)?;
+        let (_, from) = self.authority.bucket(req.credentials.as_ref(), &from_bucket).await?;
+        let S3Request { input, headers, .. } = req;
+        is_private(input.acl.as_ref().map(ObjectCannedACL::as_str))?;
+        let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
+        let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
+        check_wishes(encryption, lock, input.tagging.is_some(), input.storage_class.as_ref())?;
+        let replaces = input.metadata_directive.as_ref().is_some_and(|d| d.as_str() == MetadataDirective::REPLACE);
+        if !replaces && from_key == input.key && from.id == bucket.id {
+            let message = "a copy of an object onto itself has to change its metadata";
+            return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
+        }
+        let object = self.gateway.get(&from, &from_key, None).await.map_err(told)?;
+        let conditions = ReadConditions {
+            if_match: input.copy_source_if_match.as_ref(),
+            if_none_match: input.copy_source_if_none_match.as_ref(),
+            if_modified_since: input.copy_source_if_modified_since.as_ref(),
+            if_unmodified_since: input.copy_source_if_unmodified_since.as_ref(),
+        };
+        conditions.check(&object.head).map_err(|_| S3Error::new(S3ErrorCode::PreconditionFailed))?;
+        let source = object.head;
+        let kind = announced_checksum(&http::HeaderMap::new(), input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
+        let kind = kind.or_else(|| source.checksum.as_ref().map(|checksum| (checksum.kind, None)));
+        let (headers, metadata) = match replaces {
+            true => (kept_headers(&headers), user_metadata(input.metadata)),
+            false => (source.headers, source.metadata),
+        };
+        let request = PutRequest {
+            key: input.key,
+            owner: user.uid.clone(),
+            size: source.size,
+            headers,
+            metadata,
+            content_md5: None,
+            checksum: kind,
+            conditions: Conditions::default(),
+        };
+        let (gateway, mut stream) = (self.gateway.clone(), object.stream);
+        let head = to_its_end(async move { gateway.put(&bucket, request, &mut stream).await }).await?;
+        let sums = checksum(head.checksum.as_ref());
+        let result = CopyObjectResult {
+            e_tag: Some(etag(&head.etag)),
+            last_modified: Some(time(head.mtime_ms)),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+            checksum_type: sums.checksum_type,
+        };
+        Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
+    }
+
+    pub async fn remove_object(&self, req: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let input = req.input;
+        is_the_only_version(input.version_id.as_deref())?;
+        if input.if_match_size.is_some() || input.if_match_last_modified_time.is_some() {
+            return Err(not_implemented("deletion by size or time"));
+        }
+        let conditions = conditions(input.if_match.as_ref(), None)?;
+        let gateway = self.gateway.clone();
+        to_its_end(async move { gateway.delete(&bucket, &input.key, &conditions).await }).await?;
+        Ok(S3Response::new(DeleteObjectOutput::default()))
+    }
+
+    pub async fn remove_objects(
+        &self,
+        req: S3Request<DeleteObjectsInput>,
+    ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let Delete { objects, quiet } = req.input.delete;
+        if objects.is_empty() || objects.len() > DELETIONS_MAX {
+            let message = "a request deletes from 1 to 1000 keys";
+            return Err(S3Error::with_message(S3ErrorCode::MalformedXML, message));
+        }
+        let turns = Arc::new(tokio::sync::Semaphore::new(DELETIONS_AT_ONCE));
+        let mut tasks = Vec::new();
+        for object in objects {
+            let (gateway, bucket, turns) = (self.gateway.clone(), bucket.clone(), turns.clone());
+            tasks.push(tokio::spawn(async move {
+                let _turn = turns.acquire_owned().await;
+                let outcome = match is_the_only_version(object.version_id.as_deref()) {
+                    Ok(()) => {
+                        let etags = object.e_tag.as_ref().map(|etag| vec![etag.value().to_owned()]);
+                        let conditions = Conditions { is_absent: false, etags };
+                        gateway.delete(&bucket, &object.key, &conditions).await.map_err(told)
+                    }
+                    Err(error) => Err(error),
+                };
+                (object, outcome)
+            }));
+        }
+        let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+        for task in tasks {
+            let (object, outcome) = task.await.map_err(S3Error::internal_error)?;
+            let (key, version_id) = (Some(object.key), object.version_id);
+            match outcome {
+                Ok(_) if quiet == Some(true) => {}
+                Ok(_) => deleted.push(DeletedObject { key, version_id, ..Default::default() }),
+                Err(error) => {
+                    let code = Some(error.code().as_str().to_owned());
+                    errors.push(Error { code, key, message: error.message().map(str::to_owned), version_id });
+                }
+            }
+        }
+        Ok(S3Response::new(DeleteObjectsOutput { deleted: Some(deleted), errors: Some(errors), ..Default::default() }))
+    }
+}

@@ -1,0 +1,163 @@
+//! Listens, serves, and does the work beside requests.
+
+use crate::authority::{Authority, Secrets};
+use crate::convert::Gateway;
+use crate::service::Service;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use s3s::service::{S3Service, S3ServiceBuilder};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// Interval of signs of life.
+const BEAT_EVERY: Duration = Duration::from_secs(5);
+/// Interval of the other work beside requests.
+const TEND_EVERY: Duration = Duration::from_secs(5);
+/// Time that a client has for the headers of a request.
+const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// Connections at once. Further ones wait to be accepted.
+const CONNECTIONS_MAX: usize = 4096;
+/// Time that requests under way have, once the gateway is told to stop.
+const DRAIN: Duration = Duration::from_secs(20);
+/// Bytes of headers of one request.
+const HEADERS_MAX_BYTES: usize = 64 << 10;
+
+/// The reason why a gateway ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("cannot listen on {0}")]
+    Listen(SocketAddr, #[source] std::io::Error),
+    /// Another gateway took this one for dead, and its client is shut out of the cluster.
+    #[error("another gateway took this one for dead; start it again")]
+    TakenForDead,
+}
+
+/// A gateway that listens.
+pub struct Server {
+    listener: TcpListener,
+    gateway: Gateway,
+}
+
+impl Server {
+    pub async fn listen(gateway: Gateway, address: SocketAddr) -> Result<Server, ServerError> {
+        let listener = TcpListener::bind(address).await.map_err(|e| ServerError::Listen(address, e))?;
+        Ok(Server { listener, gateway })
+    }
+
+    /// The address that is listened on; its port is the one that the system chose, if it was to.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` is done, and then ends the requests that are under way.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
+        let Server { listener, gateway } = self;
+        let authority = Arc::new(Authority::new(gateway.clone()));
+        let mut builder = S3ServiceBuilder::new(Service { gateway: gateway.clone(), authority: authority.clone() });
+        builder.set_auth(Secrets(authority));
+        let service = builder.build();
+        let (stopping, stopped) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut work = Box::pin(beside_requests(gateway));
+        let mut stop = std::pin::pin!(stop);
+        let outcome = loop {
+            let accepted = async {
+                let permit = room.clone().acquire_owned().await;
+                (listener.accept().await, permit)
+            };
+            tokio::select! {
+                () = &mut stop => break Ok(()),
+                error = &mut work => break Err(error),
+                Some(_) = connections.join_next() => {}
+                (accepted, permit) = accepted => match accepted {
+                    Ok((stream, _)) => {
+                        let connection = serve(stream, service.clone(), stopped.clone());
+                        connections.spawn(async move {
+                            connection.await;
+                            drop(permit);
+                        });
+                    }
+                    // Too many open files, or a client that has gone again.
+                    Err(error) => {
+                        tracing::warn!("cannot accept a connection: {error}");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                },
+            }
+        };
+        drop(listener);
+        let _ = stopping.send(true);
+        let drained = async { while connections.join_next().await.is_some() {} };
+        if outcome.is_ok() {
+            // Signs of life go on meanwhile.
+            let _ = tokio::time::timeout(DRAIN, async {
+                tokio::select! {
+                    () = drained => {}
+                    _ = &mut work => {}
+                }
+            })
+            .await;
+        }
+        outcome
+    }
+}
+
+async fn serve(stream: TcpStream, service: S3Service, mut stopped: watch::Receiver<bool>) {
+    // A small answer goes out at once, not when the client has acknowledged an earlier one.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!("{error}");
+        return;
+    }
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADERS_MAX_BYTES);
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    let told = async {
+        // Without a sender the gateway is gone, too.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    };
+    let outcome = tokio::select! {
+        outcome = &mut connection => outcome,
+        () = told => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = outcome {
+        tracing::debug!("a connection ended: {error}");
+    }
+}
+
+/// Signs of life, and what is due beside requests. Ends only where the gateway has to.
+async fn beside_requests(gateway: Gateway) -> ServerError {
+    tokio::select! {
+        error = beating(gateway.clone()) => error,
+        error = tending(gateway) => error,
+    }
+}
+
+async fn beating(gateway: Gateway) -> ServerError {
+    loop {
+        match gateway.beat().await {
+            Ok(()) => {}
+            Err(s3::Error::Rados(s3::RadosError::Fenced)) => return ServerError::TakenForDead,
+            Err(error) => tracing::warn!("cannot show a sign of life: {error}"),
+        }
+        tokio::time::sleep(BEAT_EVERY).await;
+    }
+}
+
+async fn tending(gateway: Gateway) -> ServerError {
+    loop {
+        tokio::time::sleep(TEND_EVERY).await;
+        match gateway.tend().await {
+            Ok(()) => {}
+            Err(s3::Error::Rados(s3::RadosError::Fenced)) => return ServerError::TakenForDead,
+            Err(error) => tracing::warn!("work beside requests waits: {error}"),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The operations of S3 that this gateway has. Every other one is answered by `NotImplemented`.
+
+use crate::authority::Authority;
+use crate::convert::{Gateway, not_implemented, owner, time, told};
+use s3s::dto::*;
+use s3s::{S3, S3Error, S3Request, S3Response, S3Result};
+use std::sync::Arc;
+
+/// Requests of S3, on one gateway of the core.
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub gateway: Gateway,
+    pub authority: Arc<Authority>,
+}
+
+/// Runs work that has to come to its end, also if the client goes away meanwhile.
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, s3::Error>> + Send + 'static,
+) -> S3Result<T> {
+    tokio::spawn(work).await.map_err(S3Error::internal_error)?.map_err(told)
+}
+
+#[async_trait::async_trait]
+impl S3 for Service {
+    async fn list_buckets(&self, req: S3Request<ListBucketsInput>) -> S3Result<S3Response<ListBucketsOutput>> {
+        let user = self.authority.user(req.credentials.as_ref()).await?;
+        let buckets = self.gateway.buckets(&user.uid).await.map_err(told)?;
+        let prefix = req.input.prefix.clone().unwrap_or_default();
+        let after = req.input.continuation_token.clone().unwrap_or_default();
+        let most = req.input.max_buckets.map_or(usize::MAX, |max| max.max(1) as usize);
+        let mut wanted = buckets.into_iter().filter(|bucket| bucket.name.starts_with(&prefix) && bucket.name > after);
+        let page: Vec<_> = wanted.by_ref().take(most).collect();
+        let continuation_token = page.last().filter(|_| wanted.next().is_some()).map(|last| last.name.clone());
+        let listed = page.into_iter().map(|bucket| Bucket {
+            name: Some(bucket.name.clone()),
+            creation_date: Some(time(bucket.created_ms)),
+            ..Default::default()
+        });
+        Ok(S3Response::new(ListBucketsOutput {
+            buckets: Some(listed.collect()),
+            owner: Some(owner(&user.uid)),
+            continuation_token,
+            prefix: req.input.prefix,
+        }))
+    }
+
+    async fn create_bucket(&self, req: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
+        let user = self.authority.user(req.credentials.as_ref()).await?;
+        let input = req.input;
+        if input.object_lock_enabled_for_bucket == Some(true) {
+            return Err(not_implemented("object lock"));
+        }
+        is_private(input.acl.as_ref().map(|acl| acl.as_str()))?;
+        let (gateway, name) = (self.gateway.clone(), input.bucket.clone());
+        to_its_end(async move { gateway.create_bucket(&user, &name).await }).await?;
+        let location = Some(format!("/{}", input.bucket));
+        Ok(S3Response::new(CreateBucketOutput { location }))
+    }
+
+    async fn head_bucket(&self, req: S3Request<HeadBucketInput>) -> S3Result<S3Response<HeadBucketOutput>> {
+        self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        Ok(S3Response::new(HeadBucketOutput::default()))
+    }
+
+    async fn delete_bucket(&self, req: S3Request<DeleteBucketInput>) -> S3Result<S3Response<DeleteBucketOutput>> {
+        self.authority.user(req.credentials.as_ref()).await?;
+        self.gateway.bucket_now(&req.input.bucket).await.map_err(told)?;
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let gateway = self.gateway.clone();
+        to_its_end(async move { gateway.delete_bucket(&bucket).await }).await?;
+        Ok(S3Response::new(DeleteBucketOutput::default()))
+    }
+
+    async fn get_bucket_location(
+        &self,
+        req: S3Request<GetBucketLocationInput>,
+    ) -> S3Result<S3Response<GetBucketLocationOutput>> {
+        self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        Ok(S3Response::new(GetBucketLocationOutput::default()))
+    }
+
+    async fn get_bucket_versioning(
+        &self,
+        req: S3Request<GetBucketVersioningInput>,
+    ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+        self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        Ok(S3Response::new(GetBucketVersioningOutput::default()))
+    }
+
+    async fn get_object(&self, req: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
+        self.read_object(req).await
+    }
+
+    async fn head_object(&self, req: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
+        self.head_of_object(req).await
+    }
+
+    async fn put_object(&self, req: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
+        self.store_object(req).await
+    }
+
+    async fn copy_object(&self, req: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
+        self.copy_of_object(req).await
+    }
+
+    async fn delete_object(&self, req: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
+        self.remove_object(req).await
+    }
+
+    async fn delete_objects(&self, req: S3Request<DeleteObjectsInput>) -> S3Result<S3Response<DeleteObjectsOutput>> {
+        self.remove_objects(req).await
+    }
+
+    async fn list_objects(&self, req: S3Request<ListObjectsInput>) -> S3Result<S3Response<ListObjectsOutput>> {
+        self.first_list(req).await
+    }
+
+    async fn list_objects_v2(&self, req: S3Request<ListObjectsV2Input>) -> S3Result<S3Response<ListObjectsV2Output>> {
+        self.second_list(req).await
+    }
+
+    async fn list_object_versions(
+        &self,
+        req: S3Request<ListObjectVersionsInput>,
+    ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+        self.list_of_versions(req).await
+    }
+
+    async fn create_multipart_upload(
+        &self,
+        req: S3Request<CreateMultipartUploadInput>,
+    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+        self.begin_upload(req).await
+    }
+
+    async fn upload_part(&self, req: S3Request<UploadPartInput>) -> S3Result<S3Response<UploadPartOutput>> {
+        self.store_part(req).await
+    }
+
+    async fn upload_part_copy(
+        &self,
+        req: S3Request<UploadPartCopyInput>,
+    ) -> S3Result<S3Response<UploadPartCopyOutput>> {
+        self.copy_of_part(req).await
+    }
+
+    async fn complete_multipart_upload(
+        &self,
+        req: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        self.end_upload(req).await
+    }
+
+    async fn abort_multipart_upload(
+        &self,
+        req: S3Request<AbortMultipartUploadInput>,
+    ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+        self.give_up_upload(req).await
+    }
+
+    async fn list_parts(&self, req: S3Request<ListPartsInput>) -> S3Result<S3Response<ListPartsOutput>> {
+        self.list_of_parts(req).await
+    }
+
+    async fn list_multipart_uploads(
+        &self,
+        req: S3Request<ListMultipartUploadsInput>,
+    ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+        self.list_of_uploads(req).await
+    }
+}
+
+/// Errors: `NotImplemented` for an ACL that lets others in.
+pub(crate) fn is_private(acl: Option<&str>) -> S3Result<()> {
+    match acl {
+        None | Some("private" | "bucket-owner-full-control") => Ok(()),
+        Some(other) => Err(not_implemented(&format!("the ACL '{other}'"))),
+    }
+}

@@ -1,0 +1,90 @@
+//! Bodies of requests for the core, and of answers for clients.
+
+use crate::convert::CHECKSUMS;
+use crate::link::Link;
+use bytes::Bytes;
+use futures_core::Stream;
+use s3::{Body, ChecksumKind, Code, Error, ReadStream};
+use s3s::TrailingHeaders;
+use s3s::dto::StreamingBlob;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Time for which a client may send nothing of a body.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Pieces of an answer that are read ahead of the client.
+const AHEAD: usize = 2;
+
+/// The body of a request.
+pub(crate) struct Incoming {
+    blob: Option<StreamingBlob>,
+    trailers: Option<TrailingHeaders>,
+    kind: Option<ChecksumKind>,
+}
+
+impl Incoming {
+    /// `kind`: the checksum that may come behind the bytes.
+    pub fn new(blob: Option<StreamingBlob>, trailers: Option<TrailingHeaders>, kind: Option<ChecksumKind>) -> Incoming {
+        Incoming { blob, trailers, kind }
+    }
+}
+
+impl Body for Incoming {
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        let Some(blob) = &mut self.blob else { return Ok(None) };
+        let piece = std::future::poll_fn(|context| Pin::new(&mut *blob).poll_next(context));
+        match tokio::time::timeout(SILENCE_MAX, piece).await {
+            Ok(Some(Ok(bytes))) => Ok(Some(bytes)),
+            Ok(Some(Err(error))) => Err(Code::IncompleteBody.because(format!("the body is not whole: {error}"))),
+            Ok(None) => Ok(None),
+            Err(_) => {
+                let seconds = SILENCE_MAX.as_secs();
+                Err(Code::IncompleteBody.because(format!("nothing of the body came for {seconds} s")))
+            }
+        }
+    }
+
+    fn trailing_checksum(&mut self) -> Option<String> {
+        let (_, _, name) = CHECKSUMS.into_iter().find(|(kind, ..)| Some(*kind) == self.kind)?;
+        self.trailers.as_ref()?.read(|headers| Some(headers.get(name)?.to_str().ok()?.to_owned()))?
+    }
+}
+
+/// Why an answer ends before its end.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Broken(Error);
+
+struct Outgoing(mpsc::Receiver<Result<Bytes, Broken>>);
+
+impl Stream for Outgoing {
+    type Item = Result<Bytes, Broken>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
+}
+
+/// The bytes of an object as the body of an answer. One that cannot be read to its end ends the connection.
+pub(crate) async fn outgoing(mut stream: ReadStream<Link>, bytes: u64) -> Result<StreamingBlob, Error> {
+    // The first piece is read before the answer begins, so that an object that is gone gives an error.
+    let first = stream.next().await?.unwrap_or_default();
+    if first.len() as u64 == bytes {
+        return Ok(StreamingBlob::from(s3s::Body::from(first)));
+    }
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let mut piece = Ok(Some(first));
+        while let Some(item) = piece.transpose() {
+            let is_over = item.is_err();
+            // A client that has gone away drops the receiver.
+            if sender.send(item.map_err(Broken)).await.is_err() || is_over {
+                return;
+            }
+            piece = stream.next().await;
+        }
+    });
+    Ok(StreamingBlob::wrap(Outgoing(receiver)))
+}

@@ -1,0 +1,249 @@
+//! Multipart uploads.
+
+use crate::convert::{
+    CHECKSUMS, ReadConditions, announced_checksum, checksum, checksum_kind, conditions, etag, kept_headers, owner,
+    time, told,
+};
+use crate::objects::{check_wishes, copy_source, user_metadata};
+use crate::service::{Service, is_private, to_its_end};
+use crate::streams::Incoming;
+use s3::{ByteRange, ChecksumKind, PartRequest, Upload, WantedPart};
+use s3s::dto::*;
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+
+/// Parts of a page.
+const PAGE_MAX: i32 = 1000;
+
+fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> S3Error {
+    S3Error::with_message(S3ErrorCode::InvalidArgument, message)
+}
+
+fn part_number(number: i32) -> S3Result<u16> {
+    u16::try_from(number).map_err(|_| invalid(format!("parts have numbers from 1 to {}", s3::PARTS_MAX)))
+}
+
+fn name_of(kind: ChecksumKind) -> &'static str {
+    CHECKSUMS.iter().find(|(known, ..)| *known == kind).map_or("", |(_, name, _)| name)
+}
+
+/// The range of a source that a part copies: `bytes=FIRST-LAST`.
+fn copied_range(text: &str) -> S3Result<ByteRange> {
+    match Range::parse(text) {
+        Ok(Range::Int { first, last: Some(last) }) if first <= last => Ok(ByteRange::From(first, Some(last))),
+        _ => Err(invalid("the range of a source is bytes=FIRST-LAST")),
+    }
+}
+
+impl Service {
+    pub async fn begin_upload(
+        &self,
+        req: S3Request<CreateMultipartUploadInput>,
+    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+        let (user, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let S3Request { input, headers, .. } = req;
+        is_private(input.acl.as_ref().map(ObjectCannedACL::as_str))?;
+        let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
+        let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
+        check_wishes(encryption, lock, input.tagging.is_some(), input.storage_class.as_ref())?;
+        let kind = input.checksum_algorithm.as_ref().map(|a| checksum_kind(a.as_str())).transpose()?;
+        let is_composite = match (kind, input.checksum_type.as_ref().map(ChecksumType::as_str)) {
+            (None, _) => false,
+            (Some(kind), Some(ChecksumType::FULL_OBJECT)) if kind.combines() => false,
+            (Some(ChecksumKind::Crc64Nvme), None) => false,
+            (Some(ChecksumKind::Crc64Nvme), Some(_)) | (Some(_), Some(ChecksumType::FULL_OBJECT)) => {
+                return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, "this checksum has no such type"));
+            }
+            (Some(_), _) => true,
+        };
+        let upload = Upload {
+            id: String::new(),
+            key: input.key,
+            owner: user.uid.clone(),
+            created_ms: 0,
+            headers: kept_headers(&headers),
+            metadata: user_metadata(input.metadata),
+            checksum: kind,
+            is_composite,
+        };
+        let gateway = self.gateway.clone();
+        let upload = to_its_end(async move { gateway.create_upload(&bucket, upload).await }).await?;
+        let type_of = |_| match is_composite {
+            true => ChecksumType::from_static(ChecksumType::COMPOSITE),
+            false => ChecksumType::from_static(ChecksumType::FULL_OBJECT),
+        };
+        Ok(S3Response::new(CreateMultipartUploadOutput {
+            bucket: Some(input.bucket),
+            key: Some(upload.key),
+            upload_id: Some(upload.id),
+            checksum_algorithm: kind.map(|kind| ChecksumAlgorithm::from_static(name_of(kind))),
+            checksum_type: kind.map(type_of),
+            ..Default::default()
+        }))
+    }
+
+    pub async fn store_part(&self, req: S3Request<UploadPartInput>) -> S3Result<S3Response<UploadPartOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let S3Request { input, headers, trailing_headers, .. } = req;
+        check_wishes(input.sse_customer_algorithm.is_some(), false, false, None)?;
+        let size = input.content_length.and_then(|size| u64::try_from(size).ok());
+        let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
+        let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
+        let content_md5 = input.content_md5.as_deref().map(s3::content_md5).transpose().map_err(told)?;
+        let mut body = Incoming::new(input.body, trailing_headers, announced.as_ref().map(|(kind, _)| *kind));
+        let request = PartRequest {
+            key: input.key,
+            upload: input.upload_id,
+            number: part_number(input.part_number)?,
+            size,
+            content_md5,
+            checksum: announced,
+        };
+        let gateway = self.gateway.clone();
+        let part = to_its_end(async move { gateway.put_part(&bucket, request, &mut body).await }).await?;
+        let sums = checksum(part.checksum.as_ref());
+        Ok(S3Response::new(UploadPartOutput {
+            e_tag: Some(etag(&part.etag)),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+            ..Default::default()
+        }))
+    }
+
+    pub async fn copy_of_part(
+        &self,
+        req: S3Request<UploadPartCopyInput>,
+    ) -> S3Result<S3Response<UploadPartCopyOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let (from_bucket, from_key) = copy_source(&req.input.copy_source)?;
+        let (_, from) = self.authority.bucket(req.credentials.as_ref(), &from_bucket).await?;
+        let input = req.input;
+        let range = input.copy_source_range.as_deref().map(copied_range).transpose()?;
+        let object = self.gateway.get(&from, &from_key, range).await.map_err(told)?;
+        let conditions = ReadConditions {
+            if_match: input.copy_source_if_match.as_ref(),
+            if_none_match: input.copy_source_if_none_match.as_ref(),
+            if_modified_since: input.copy_source_if_modified_since.as_ref(),
+            if_unmodified_since: input.copy_source_if_unmodified_since.as_ref(),
+        };
+        conditions.check(&object.head).map_err(|_| S3Error::new(S3ErrorCode::PreconditionFailed))?;
+        let request = PartRequest {
+            key: input.key,
+            upload: input.upload_id,
+            number: part_number(input.part_number)?,
+            size: object.range.1,
+            content_md5: None,
+            checksum: None,
+        };
+        let (gateway, mut stream) = (self.gateway.clone(), object.stream);
+        let part = to_its_end(async move { gateway.put_part(&bucket, request, &mut stream).await }).await?;
+        let sums = checksum(part.checksum.as_ref());
+        let result = CopyPartResult {
+            e_tag: Some(etag(&part.etag)),
+            last_modified: Some(time(part.mtime_ms)),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+        };
+        Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
+    }
+
+    pub async fn end_upload(
+        &self,
+        req: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let input = req.input;
+        let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
+        let mut wanted = Vec::with_capacity(parts.len());
+        for part in parts {
+            let missing = || S3Error::with_message(S3ErrorCode::MalformedXML, "a part has a number and an ETag");
+            let number = part_number(part.part_number.ok_or_else(missing)?)?;
+            let etag = part.e_tag.as_ref().ok_or_else(missing)?.value().to_owned();
+            let values = [
+                (ChecksumKind::Crc32, part.checksum_crc32),
+                (ChecksumKind::Crc32c, part.checksum_crc32c),
+                (ChecksumKind::Crc64Nvme, part.checksum_crc64nvme),
+                (ChecksumKind::Sha1, part.checksum_sha1),
+                (ChecksumKind::Sha256, part.checksum_sha256),
+            ];
+            let checksums = values.into_iter().filter_map(|(kind, value)| Some((kind, value?))).collect();
+            wanted.push(WantedPart { number, etag, checksums });
+        }
+        let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let (gateway, key, upload) = (self.gateway.clone(), input.key.clone(), input.upload_id);
+        let head =
+            to_its_end(async move { gateway.complete_upload(&bucket, (&key, &upload), &wanted, &conditions).await })
+                .await?;
+        let sums = checksum(head.checksum.as_ref());
+        Ok(S3Response::new(CompleteMultipartUploadOutput {
+            location: Some(format!("/{}/{}", input.bucket, input.key)),
+            bucket: Some(input.bucket),
+            key: Some(input.key),
+            e_tag: Some(etag(&head.etag)),
+            checksum_crc32: sums.checksum_crc32,
+            checksum_crc32c: sums.checksum_crc32c,
+            checksum_crc64nvme: sums.checksum_crc64nvme,
+            checksum_sha1: sums.checksum_sha1,
+            checksum_sha256: sums.checksum_sha256,
+            checksum_type: sums.checksum_type,
+            ..Default::default()
+        }))
+    }
+
+    pub async fn give_up_upload(
+        &self,
+        req: S3Request<AbortMultipartUploadInput>,
+    ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let (gateway, input) = (self.gateway.clone(), req.input);
+        to_its_end(async move { gateway.abort_upload(&bucket, &input.key, &input.upload_id).await }).await?;
+        Ok(S3Response::new(AbortMultipartUploadOutput::default()))
+    }
+
+    pub async fn list_of_parts(&self, req: S3Request<ListPartsInput>) -> S3Result<S3Response<ListPartsOutput>> {
+        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let input = req.input;
+        let max = match input.max_parts.unwrap_or(PAGE_MAX) {
+            negative if negative < 0 => return Err(invalid("the size of a page is negative")),
+            max => max.min(PAGE_MAX),
+        };
+        let after = part_number(input.part_number_marker.unwrap_or(0))?;
+        let place = (input.key.as_str(), input.upload_id.as_str());
+        let page = self.gateway.list_parts(&bucket, place, after, max as usize).await.map_err(told)?;
+        let uid = page.upload.owner;
+        let next_part_number_marker = page.parts.last().map(|part| i32::from(part.number));
+        let parts = page.parts.into_iter().map(|part| {
+            let sums = checksum(part.checksum.as_ref());
+            Part {
+                part_number: Some(part.number.into()),
+                e_tag: Some(etag(&part.etag)),
+                last_modified: Some(time(part.mtime_ms)),
+                size: Some(part.tail.size as i64),
+                checksum_crc32: sums.checksum_crc32,
+                checksum_crc32c: sums.checksum_crc32c,
+                checksum_crc64nvme: sums.checksum_crc64nvme,
+                checksum_sha1: sums.checksum_sha1,
+                checksum_sha256: sums.checksum_sha256,
+            }
+        });
+        Ok(S3Response::new(ListPartsOutput {
+            bucket: Some(input.bucket),
+            key: Some(input.key),
+            upload_id: Some(input.upload_id),
+            parts: Some(parts.collect()),
+            is_truncated: Some(page.more),
+            next_part_number_marker,
+            part_number_marker: Some(after.into()),
+            max_parts: Some(max),
+            owner: Some(owner(&uid)),
+            initiator: Some(Initiator { display_name: Some(uid.clone()), id: Some(uid) }),
+            storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+            ..Default::default()
+        }))
+    }
+}

@@ -1,0 +1,150 @@
+//! Flags of `nacre s3`.
+
+use super::Target;
+use clap::{Args, Subcommand};
+use std::net::SocketAddr;
+
+#[derive(Subcommand, Debug)]
+pub enum S3 {
+    /// Run a gateway. Any number of them may serve one cluster.
+    Serve(S3Serve),
+    /// Make, show and remove users.
+    #[command(subcommand)]
+    User(S3User),
+    /// Make and remove access keys of users.
+    #[command(subcommand)]
+    Key(S3Key),
+    /// Show and check buckets.
+    #[command(subcommand)]
+    Bucket(S3Bucket),
+}
+
+#[derive(Args, Debug)]
+pub struct S3Serve {
+    /// Address and port to listen on. There is no TLS: listen beyond this machine only behind a proxy that has it.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8333")]
+    pub listen: SocketAddr,
+    /// Process to end with.
+    #[arg(long, hide = true)]
+    pub supervised_by: Option<u32>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum S3User {
+    /// Make a user with an access key, and print it.
+    Add(S3UserAdd),
+    /// List the names of users.
+    Ls(Target),
+    /// Show a user.
+    Show(S3UserName),
+    /// Let a user in no more. Gateways follow within seconds.
+    Suspend(S3UserName),
+    /// Let a suspended user in again.
+    Resume(S3UserName),
+    /// Remove a user who has no buckets.
+    Rm(S3UserName),
+}
+
+#[derive(Args, Debug)]
+pub struct S3UserAdd {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    /// Name for people. [default: UID]
+    #[arg(long, value_name = "NAME")]
+    pub display_name: Option<String>,
+    /// Access key. [default: a random one]
+    #[arg(long, value_name = "KEY", requires = "secret_key")]
+    pub access_key: Option<String>,
+    /// Secret of the access key.
+    #[arg(long, value_name = "SECRET", requires = "access_key")]
+    pub secret_key: Option<String>,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3UserName {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum S3Key {
+    /// Give a user one more access key, and print it.
+    Add(S3KeyAdd),
+    /// Remove an access key.
+    Rm(S3KeyRm),
+}
+
+#[derive(Args, Debug)]
+pub struct S3KeyAdd {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    /// Access key. [default: a random one]
+    #[arg(long, value_name = "KEY", requires = "secret_key")]
+    pub access_key: Option<String>,
+    /// Secret of the access key.
+    #[arg(long, value_name = "SECRET", requires = "access_key")]
+    pub secret_key: Option<String>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3KeyRm {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    #[arg(value_name = "KEY")]
+    pub access_key: String,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum S3Bucket {
+    /// List buckets and their owners.
+    Ls(S3BucketLs),
+    /// Count a bucket's objects, bytes and index ranges.
+    Stats(S3BucketName),
+    /// Compare a bucket's index with its objects.
+    Check(S3BucketCheck),
+}
+
+#[derive(Args, Debug)]
+pub struct S3BucketLs {
+    /// Only the buckets of this user.
+    #[arg(value_name = "UID")]
+    pub uid: Option<String>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3BucketName {
+    #[arg(value_name = "BUCKET")]
+    pub bucket: String,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3BucketCheck {
+    #[arg(value_name = "BUCKET")]
+    pub bucket: String,
+    /// Write entries of the index that are wrong anew, from the objects.
+    #[arg(long)]
+    pub repair: bool,
+    #[command(flatten)]
+    pub target: Target,
+}

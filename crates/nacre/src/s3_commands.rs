@@ -1,0 +1,274 @@
+//! `nacre s3`: the S3 gateway, and its users and buckets.
+
+use crate::cli;
+use crate::conf_writer::random_bytes;
+use crate::connection::{connect, with_cluster};
+use crate::pool_commands::make_pool;
+use anyhow::{Context, Result, bail};
+use client::Cluster;
+use gateway::{DATA_POOL, Link, META_POOL, Server};
+use s3::{Settings, Store, User};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Buckets of a new user.
+const BUCKETS_MAX: u32 = 1000;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A name for a session that no other has.
+fn session_name() -> Result<String> {
+    Ok(hex(&random_bytes::<8>()?))
+}
+
+/// A new access key and its secret: 20 letters and digits, and 40 characters of base64.
+fn new_key() -> Result<(String, String)> {
+    const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let access = random_bytes::<20>()?.map(|byte| char::from(DIGITS[usize::from(byte) % DIGITS.len()]));
+    Ok((access.iter().collect(), types::base64::encode(&random_bytes::<30>()?)))
+}
+
+/// Makes the pools of the gateway that do not exist.
+async fn make_pools(cluster: &Cluster) -> Result<()> {
+    let present = cluster.pools().await?;
+    for pool in [META_POOL, DATA_POOL] {
+        if !present.contains_key(pool) {
+            make_pool(cluster, pool, "rgw").await.with_context(|| format!("cannot make pool '{pool}'"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens a session on a cluster. `make`: the pools are made if there are none.
+async fn open(cluster: &Cluster, make: bool) -> Result<Arc<Store<Link>>> {
+    if make {
+        make_pools(cluster).await?;
+    } else if !cluster.pools().await?.contains_key(META_POOL) {
+        bail!("this cluster has no pool '{META_POOL}': 'nacre s3 serve' and 'nacre s3 user add' make it");
+    }
+    Ok(gateway::open(cluster.clone(), session_name()?, Settings::default()).await?)
+}
+
+/// Runs `work` with a session of its own, which ends with it.
+fn with_store(target: &cli::Target, make: bool, work: impl AsyncFnOnce(&Arc<Store<Link>>) -> Result<()>) -> Result<()> {
+    with_cluster(target, async |cluster| {
+        let store = open(&cluster, make).await?;
+        let outcome = work(&store).await;
+        store.close().await?;
+        outcome
+    })
+}
+
+pub fn run(command: cli::S3) -> Result<()> {
+    match command {
+        cli::S3::Serve(options) => serve(&options),
+        cli::S3::User(cli::S3User::Add(options)) => user_add(&options),
+        cli::S3::User(cli::S3User::Ls(target)) => user_ls(&target),
+        cli::S3::User(cli::S3User::Show(options)) => user_show(&options),
+        cli::S3::User(cli::S3User::Suspend(options)) => user_suspended(&options, true),
+        cli::S3::User(cli::S3User::Resume(options)) => user_suspended(&options, false),
+        cli::S3::User(cli::S3User::Rm(options)) => user_rm(&options),
+        cli::S3::Key(cli::S3Key::Add(options)) => key_add(&options),
+        cli::S3::Key(cli::S3Key::Rm(options)) => key_rm(&options),
+        cli::S3::Bucket(cli::S3Bucket::Ls(options)) => bucket_ls(&options),
+        cli::S3::Bucket(cli::S3Bucket::Stats(options)) => bucket_stats(&options),
+        cli::S3::Bucket(cli::S3Bucket::Check(options)) => bucket_check(&options),
+    }
+}
+
+/// Serves until SIGINT or SIGTERM.
+fn serve(options: &cli::S3Serve) -> Result<()> {
+    crate::daemon::follow_supervisor(options.supervised_by)?;
+    crate::descriptors::allow_as_many_as_possible();
+    let conf = crate::connection::conf_of(&options.target)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let stop = async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        let cluster = connect(&conf, &options.target.login).await?;
+        let store = open(&cluster, true).await?;
+        let server = Server::listen(store.clone(), options.listen).await?;
+        let address = server.address()?;
+        tracing::info!("session {} listens on {address}", store.session());
+        println!("http://{address}");
+        server.run(stop).await?;
+        store.close().await?;
+        Ok(())
+    })
+}
+
+fn show(user: &User, secret: Option<&str>, as_json: bool) {
+    if as_json {
+        let mut shown = json!({
+            "uid": user.uid, "display_name": user.display_name, "suspended": user.is_suspended,
+            "access_keys": user.access_keys, "buckets_max": user.buckets_max,
+        });
+        if let Some(secret) = secret {
+            shown["secret_key"] = json!(secret);
+        }
+        println!("{shown}");
+        return;
+    }
+    println!("user {} ({})", user.uid, user.display_name);
+    for key in &user.access_keys {
+        println!("access key {key}");
+    }
+    if let Some(secret) = secret {
+        println!("secret key {secret}");
+    }
+}
+
+/// Makes a user, with the key that is given or a new one. Gives the user and the secret.
+async fn make_user(
+    store: &Store<Link>,
+    uid: &str,
+    name: &str,
+    key: Option<(String, String)>,
+) -> Result<(User, String)> {
+    let (access, secret) = match key {
+        Some(key) => key,
+        None => new_key()?,
+    };
+    let user = User {
+        uid: uid.to_owned(),
+        display_name: name.to_owned(),
+        is_suspended: false,
+        access_keys: Vec::new(),
+        buckets_max: BUCKETS_MAX,
+    };
+    let user = store.create_user(user, (&access, &secret)).await?;
+    Ok((user, secret))
+}
+
+fn user_add(options: &cli::S3UserAdd) -> Result<()> {
+    with_store(&options.target, true, async |store| {
+        let key = options.access_key.clone().zip(options.secret_key.clone());
+        let name = options.display_name.as_deref().unwrap_or(&options.uid);
+        let (user, secret) = make_user(store, &options.uid, name, key).await?;
+        show(&user, Some(&secret), options.json);
+        Ok(())
+    })
+}
+
+fn user_ls(target: &cli::Target) -> Result<()> {
+    with_store(target, false, async |store| {
+        for uid in store.users().await? {
+            println!("{uid}");
+        }
+        Ok(())
+    })
+}
+
+fn user_show(options: &cli::S3UserName) -> Result<()> {
+    with_store(&options.target, false, async |store| {
+        show(&store.user(&options.uid).await?, None, false);
+        Ok(())
+    })
+}
+
+fn user_suspended(options: &cli::S3UserName, is_suspended: bool) -> Result<()> {
+    with_store(&options.target, false, async |store| {
+        store.change_user(&options.uid, |user| user.is_suspended = is_suspended).await?;
+        Ok(())
+    })
+}
+
+fn user_rm(options: &cli::S3UserName) -> Result<()> {
+    with_store(&options.target, false, async |store| Ok(store.remove_user(&options.uid).await?))
+}
+
+fn key_add(options: &cli::S3KeyAdd) -> Result<()> {
+    with_store(&options.target, false, async |store| {
+        let key = options.access_key.clone().zip(options.secret_key.clone());
+        let (access, secret) = match key {
+            Some(key) => key,
+            None => new_key()?,
+        };
+        store.add_key(&options.uid, (&access, &secret)).await?;
+        println!("access key {access}\nsecret key {secret}");
+        Ok(())
+    })
+}
+
+fn key_rm(options: &cli::S3KeyRm) -> Result<()> {
+    with_store(&options.target, false, async |store| {
+        store.remove_key(&options.uid, &options.access_key).await?;
+        Ok(())
+    })
+}
+
+fn bucket_ls(options: &cli::S3BucketLs) -> Result<()> {
+    with_store(&options.target, false, async |store| {
+        let users = match &options.uid {
+            Some(uid) => vec![uid.clone()],
+            None => store.users().await?,
+        };
+        for uid in users {
+            for bucket in store.buckets(&uid).await? {
+                println!("{}\t{uid}", bucket.name);
+            }
+        }
+        Ok(())
+    })
+}
+
+fn bucket_stats(options: &cli::S3BucketName) -> Result<()> {
+    with_store(&options.target, false, async |store| {
+        let bucket = store.bucket_now(&options.bucket).await?;
+        let found = store.count(&bucket).await?;
+        let shown = json!({
+            "bucket": bucket.name, "id": bucket.id, "owner": bucket.owner, "data_pool": bucket.data_pool,
+            "objects": found.objects, "bytes": found.bytes, "ranges": found.ranges,
+        });
+        println!("{shown:#}");
+        Ok(())
+    })
+}
+
+/// Fails if an entry of the index is wrong and is not repaired.
+fn bucket_check(options: &cli::S3BucketCheck) -> Result<()> {
+    with_store(&options.target, false, async |store| {
+        let bucket = store.bucket_now(&options.bucket).await?;
+        let found = store.check_bucket(&bucket, options.repair).await?;
+        for key in &found.wrong {
+            println!("{}: {key}", if options.repair { "mended" } else { "wrong" });
+        }
+        println!("{} objects, {} bytes, {} entries were wrong", found.objects, found.bytes, found.wrong.len());
+        if !found.wrong.is_empty() && !options.repair {
+            bail!("the index of '{}' is not right; add --repair to mend it", bucket.name);
+        }
+        Ok(())
+    })
+}
+
+/// The user of `nacre up --s3-port`, who is made if there is none, with an access key and its secret.
+pub async fn first_user(cluster: &Cluster) -> Result<(String, String)> {
+    const UID: &str = "nacre";
+    let store = open(cluster, true).await?;
+    let key = match store.user(UID).await {
+        Ok(user) => match user.access_keys.first() {
+            Some(access) => (access.clone(), store.access_key(access).await?.0.secret),
+            None => {
+                let (access, secret) = new_key()?;
+                store.add_key(UID, (&access, &secret)).await?;
+                (access, secret)
+            }
+        },
+        Err(error) if error.code() == Some(s3::Code::InvalidArgument) => {
+            let (user, secret) = make_user(&store, UID, "made by nacre up", None).await?;
+            (user.access_keys.concat(), secret)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    store.close().await?;
+    Ok(key)
+}

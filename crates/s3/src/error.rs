@@ -1,0 +1,80 @@
+//! Errors as S3 names them.
+
+use crate::rados::RadosError;
+
+/// S3's codes of errors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Code {
+    AccessDenied,
+    BadDigest,
+    BucketAlreadyExists,
+    BucketAlreadyOwnedByYou,
+    BucketNotEmpty,
+    EntityTooLarge,
+    EntityTooSmall,
+    IncompleteBody,
+    InvalidAccessKeyId,
+    InvalidArgument,
+    InvalidBucketName,
+    InvalidDigest,
+    InvalidPart,
+    InvalidPartOrder,
+    InvalidRange,
+    InvalidRequest,
+    KeyTooLongError,
+    MetadataTooLarge,
+    NoSuchBucket,
+    NoSuchKey,
+    NoSuchUpload,
+    NotImplemented,
+    NotModified,
+    OperationAborted,
+    PreconditionFailed,
+    SlowDown,
+    TooManyBuckets,
+}
+
+/// The reason why a request failed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// The request cannot be served, and says why.
+    #[error("{code:?}: {message}")]
+    Refused { code: Code, message: String },
+    /// The cluster did not do what was asked.
+    #[error("the cluster: {0}")]
+    Rados(RadosError),
+    /// A stored record cannot be read.
+    #[error("{object} is damaged: {reason}")]
+    Damaged { object: String, reason: String },
+}
+
+impl Error {
+    /// S3's code, where the request itself is refused.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Error::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn damaged(object: &str, reason: impl ToString) -> Error {
+        Error::Damaged { object: object.to_owned(), reason: reason.to_string() }
+    }
+}
+
+impl Code {
+    /// An error of this code.
+    pub fn because(self, message: impl Into<String>) -> Error {
+        Error::Refused { code: self, message: message.into() }
+    }
+}
+
+impl From<RadosError> for Error {
+    fn from(error: RadosError) -> Error {
+        match error {
+            // Clients try again later, as they do where a cluster of AWS is busy.
+            RadosError::Full => Code::SlowDown.because("the cluster has no room left"),
+            error => Error::Rados(error),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The core of the S3 gateway: users, buckets, objects, uploads and lists, on the objects of a RADOS cluster.
+//!
+//! * [`Store`]: start here. It is one gateway's view of all buckets. `docs/s3.md` and the decision on the gateway tell
+//!   how things are laid out in RADOS.
+//! * [`Rados`]: the part of RADOS that is needed, and the clock.
+//! * `index`: stamps and slots, by which keys and heads agree. `moves`: ranges that split and merge.
+//! * `objects`, `reading`, `multipart`, `listing`, `buckets`, `users`: requests.
+//! * `sweep`: what dead gateways left.
+//!
+//! Absent: sockets, threads, clocks, XML and signatures, which are the driver's (`crates/gateway`).
+
+mod body;
+mod buckets;
+mod check;
+mod digest;
+mod error;
+#[cfg(test)]
+mod executor;
+mod index;
+mod listing;
+#[cfg(test)]
+mod memory;
+mod moves;
+mod multipart;
+mod names;
+mod objects;
+mod rados;
+mod reading;
+mod records;
+mod store;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod users;
+mod window;
+
+pub use body::{Body, ByteRange, Whole};
+pub use buckets::check_bucket_name;
+pub use check::Checked;
+pub use digest::{ChecksumKind, content_md5};
+pub use error::{Code, Error};
+pub use listing::{ListedUpload, Page, Query, UploadPage};
+pub use multipart::{PARTS_MAX, PartPage, PartRequest, WantedPart};
+pub use objects::{Conditions, KEY_MAX_BYTES, METADATA_MAX_BYTES, Object, PUT_MAX_BYTES, PutRequest};
+pub use rados::{Rados, RadosError, Reply, Step};
+pub use reading::ReadStream;
+pub use records::{AccessKey, Bucket, Entry, Head, Layout, Part, StoredChecksum, Tail, Upload, User};
+pub use store::{Settings, Store};

@@ -1,0 +1,174 @@
+//! Names of objects and of entries in their omaps.
+//!
+//! The key of an S3 object within an omap is `REGION key' 00 00 SUFFIX`, where `key'` has `00 FF` for each byte `00` of
+//! the key. So omaps keep the order of keys, and all entries of a key stand together. Suffixes of entries are empty; a
+//! version's number has its place there.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// Regions of the omap of a range.
+pub(crate) const ENTRIES: u8 = b'e';
+/// Keys that are being changed, with the stamps of the changes.
+pub(crate) const SLOTS: u8 = b'p';
+/// Multipart uploads, by key and upload.
+pub(crate) const UPLOADS: u8 = b'u';
+pub(crate) const REGIONS: [u8; 3] = [ENTRIES, SLOTS, UPLOADS];
+
+fn escaped(region: u8, key: &str, spare: usize) -> BytesMut {
+    let mut name = BytesMut::with_capacity(1 + key.len() + spare);
+    name.put_u8(region);
+    for byte in key.bytes() {
+        name.put_u8(byte);
+        if byte == 0 {
+            name.put_u8(0xff);
+        }
+    }
+    name
+}
+
+/// The omap key of `key` in a region.
+pub(crate) fn entry(region: u8, key: &str) -> Bytes {
+    let mut name = escaped(region, key, 2);
+    name.put_u16(0);
+    name.freeze()
+}
+
+/// The omap key of an upload.
+pub(crate) fn upload_entry(key: &str, upload: &str) -> Bytes {
+    let mut name = escaped(UPLOADS, key, 2 + upload.len());
+    name.put_u16(0);
+    name.put_slice(upload.as_bytes());
+    name.freeze()
+}
+
+/// An omap key behind all entries of `key`, and before those of the next key.
+pub(crate) fn behind(region: u8, key: &str) -> Bytes {
+    let mut name = escaped(region, key, 3);
+    name.put_u16(0);
+    name.put_u8(0xff);
+    name.freeze()
+}
+
+/// The beginning of the omap keys of all keys that begin with `prefix`.
+pub(crate) fn prefix(region: u8, prefix: &str) -> Bytes {
+    escaped(region, prefix, 0).freeze()
+}
+
+/// An omap key behind all keys that begin with `prefix`. No key has a byte `FF` but behind a byte `00`.
+pub(crate) fn behind_prefix(region: u8, prefix: &str) -> Bytes {
+    let mut name = escaped(region, prefix, 1);
+    name.put_u8(0xff);
+    name.freeze()
+}
+
+/// The end of a region.
+pub(crate) fn region_end(region: u8) -> Bytes {
+    Bytes::copy_from_slice(&[region + 1])
+}
+
+/// The key and the suffix of an omap key of a region; `None` if it is not one.
+pub(crate) fn parse(name: &[u8]) -> Option<(String, String)> {
+    let mut key = Vec::with_capacity(name.len());
+    let mut bytes = name.get(1..)?.iter().copied();
+    loop {
+        match bytes.next()? {
+            0 => match bytes.next()? {
+                0 => break,
+                0xff => key.push(0),
+                _ => return None,
+            },
+            byte => key.push(byte),
+        }
+    }
+    Some((String::from_utf8(key).ok()?, String::from_utf8(bytes.collect()).ok()?))
+}
+
+/// The key of a bucket's root that names the range that ends before `end`; `None` is the last range.
+pub(crate) fn range_end(end: Option<&str>) -> Bytes {
+    end.map_or_else(|| Bytes::from_static(b"s"), |end| entry(b'r', end))
+}
+
+/// The key of a bucket's root that tells in which change of ranges a range takes part.
+pub(crate) fn change(range: &str) -> Bytes {
+    Bytes::from(format!("x{range}"))
+}
+
+pub(crate) fn bucket_object(name: &str) -> String {
+    format!("bucket/{name}")
+}
+
+pub(crate) fn root_object(bucket: &str) -> String {
+    format!("root/{bucket}")
+}
+
+pub(crate) fn range_object(bucket: &str, range: &str) -> String {
+    format!("range/{bucket}/{range}")
+}
+
+pub(crate) fn upload_object(bucket: &str, upload: &str) -> String {
+    format!("upload/{bucket}/{upload}")
+}
+
+/// Key of a part in the omap of its upload; parts are in the order of their numbers.
+pub(crate) fn part(number: u16) -> Bytes {
+    Bytes::from(format!("{number:05}"))
+}
+
+pub(crate) fn session_object(session: &str) -> String {
+    format!("session/{session}")
+}
+
+pub(crate) fn user_object(uid: &str) -> String {
+    format!("user/{uid}")
+}
+
+pub(crate) fn key_object(access_key: &str) -> String {
+    format!("key/{access_key}")
+}
+
+/// Directory of all sessions, and that of all users: their omaps have the names.
+pub(crate) const SESSIONS: &str = "sessions";
+pub(crate) const USERS: &str = "users";
+
+/// The object with the head of an S3 object.
+pub(crate) fn head_object(bucket: &str, key: &str) -> String {
+    format!("h/{bucket}/{key}")
+}
+
+/// Stripe `number` of a tail.
+pub(crate) fn stripe_object(tail: &str, number: u64) -> String {
+    format!("t/{tail}/{number:x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn omaps_keep_the_order_of_keys() {
+        let mut keys =
+            ["", "a", "a\0", "a\0\0", "a\0b", "a\u{1}", "a/", "aa", "ab", "b", "\u{10ffff}", "é", "a\0\u{1}"];
+        keys.sort_unstable();
+        let names: Vec<Bytes> = keys.iter().map(|key| entry(ENTRIES, key)).collect();
+        assert!(names.is_sorted());
+        for (key, name) in keys.iter().zip(&names) {
+            assert_eq!(parse(name), Some(((*key).to_owned(), String::new())));
+            assert!(*name < behind(ENTRIES, key));
+            let next = keys.iter().find(|other| *other > key);
+            assert!(next.is_none_or(|next| entry(ENTRIES, next) > behind(ENTRIES, key)), "{key:?}");
+            for other in keys {
+                let is_under = entry(ENTRIES, other).starts_with(&prefix(ENTRIES, key));
+                assert_eq!(is_under, other.starts_with(key), "{other:?} under {key:?}");
+                if !is_under && other > *key {
+                    assert!(entry(ENTRIES, other) > behind_prefix(ENTRIES, key), "{other:?} behind {key:?}");
+                }
+                if is_under {
+                    assert!(entry(ENTRIES, other) < behind_prefix(ENTRIES, key), "{other:?} in {key:?}");
+                }
+            }
+        }
+        assert_eq!(parse(&upload_entry("a\0b", "u1")), Some(("a\0b".to_owned(), "u1".to_owned())));
+        assert_eq!(parse(b"e\0\x01"), None);
+        assert_eq!(parse(b"eabc"), None);
+    }
+}

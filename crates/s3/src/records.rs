@@ -1,0 +1,269 @@
+//! Records as they are stored: JSON, in attributes, omaps and the bytes of heads.
+//!
+//! Fields that are not known are passed over, and absent ones have their defaults, so that a newer gateway can add
+//! some.
+
+use crate::error::Error;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Attributes of objects.
+pub(crate) mod attr {
+    /// The record.
+    pub const RECORD: &str = "nacre.record";
+    /// A name of the present state of a head or of a bucket, never used twice.
+    pub const TAG: &str = "nacre.tag";
+    /// Number of changes of a range's bounds or state.
+    pub const GENERATION: &str = "nacre.generation";
+    /// State of an upload or of a bucket's root.
+    pub const STATE: &str = "nacre.state";
+    /// Counter by which a gateway shows that it lives.
+    pub const BEAT: &str = "nacre.beat";
+}
+
+/// A bucket.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Bucket {
+    pub name: String,
+    /// A name that no other bucket had or will have.
+    pub id: String,
+    pub owner: String,
+    pub created_ms: u64,
+    /// The pool with the bytes of its objects.
+    pub data_pool: String,
+}
+
+/// State of a range of an index.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum RangeState {
+    Live,
+    /// Keys from `at` on are not changed any more, because they go over to range `to`.
+    Splitting {
+        at: String,
+        to: String,
+    },
+    /// Entries are being written here, and nobody looks for them yet.
+    Filling,
+    /// The next range, with everything up to `end`, goes over to this one.
+    Receiving {
+        from: String,
+        end: Option<String>,
+    },
+    /// Nothing is changed any more, because everything goes over to the range before.
+    Leaving {
+        into: String,
+    },
+    /// The bucket is being deleted.
+    Closed,
+}
+
+/// A range: the keys from `start` up to, and without, `end`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Range {
+    pub start: String,
+    pub end: Option<String>,
+    pub state: RangeState,
+}
+
+/// The entry of a key in an index.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    pub size: u64,
+    /// Without quotes.
+    pub etag: String,
+    pub mtime_ms: u64,
+    pub owner: String,
+}
+
+/// The changes of a key that are under way.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Slot {
+    /// Number of changes of this slot, so that no state of it comes twice.
+    pub seq: u64,
+    pub stamps: Vec<String>,
+}
+
+/// Place of the bytes of an S3 object.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Layout {
+    /// The head's bytes.
+    Whole,
+    /// Stripes of a tail.
+    Striped(Tail),
+    /// Parts of an upload, whose list are the head's bytes.
+    Parts { upload: String },
+}
+
+/// A row of stripes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Tail {
+    pub id: String,
+    /// Bytes in all.
+    pub size: u64,
+    /// Bytes of each stripe but the last.
+    pub stripe: u64,
+}
+
+impl Tail {
+    pub(crate) fn stripes(&self) -> u64 {
+        self.size.div_ceil(self.stripe.max(1))
+    }
+}
+
+/// A checksum that the client gave or asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StoredChecksum {
+    pub kind: crate::digest::ChecksumKind,
+    /// Base64; for an upload's composite checksum with `-COUNT` behind it.
+    pub value: String,
+    /// The checksum is that of the parts' checksums.
+    #[serde(default)]
+    pub is_composite: bool,
+}
+
+/// The head of an S3 object.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Head {
+    pub bucket: String,
+    pub key: String,
+    /// The value of the head's tag.
+    pub tag: String,
+    pub size: u64,
+    /// Without quotes.
+    pub etag: String,
+    pub mtime_ms: u64,
+    pub owner: String,
+    /// Standard headers that are kept with the object, by lower-case name.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Metadata of the user, by name without `x-amz-meta-`.
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    #[serde(default)]
+    pub checksum: Option<StoredChecksum>,
+    pub layout: Layout,
+}
+
+impl Head {
+    pub(crate) fn entry(&self) -> Entry {
+        Entry { size: self.size, etag: self.etag.clone(), mtime_ms: self.mtime_ms, owner: self.owner.clone() }
+    }
+}
+
+/// A part of an upload, also in the list of an object's parts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Part {
+    pub number: u16,
+    pub etag: String,
+    pub mtime_ms: u64,
+    #[serde(default)]
+    pub checksum: Option<StoredChecksum>,
+    pub tail: Tail,
+}
+
+/// A multipart upload.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Upload {
+    pub id: String,
+    pub key: String,
+    pub owner: String,
+    pub created_ms: u64,
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
+    /// The checksum that the client announced for the parts.
+    #[serde(default)]
+    pub checksum: Option<crate::digest::ChecksumKind>,
+    /// The checksum of the whole is that of the parts' checksums.
+    #[serde(default)]
+    pub is_composite: bool,
+}
+
+/// A user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct User {
+    pub uid: String,
+    pub display_name: String,
+    #[serde(default)]
+    pub is_suspended: bool,
+    pub access_keys: Vec<String>,
+    pub buckets_max: u32,
+}
+
+/// An access key.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessKey {
+    pub uid: String,
+    pub secret: String,
+}
+
+/// A gateway, as the directory of sessions has it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct SessionRecord {
+    /// The name by which its client can be fenced.
+    pub client: String,
+    pub started_ms: u64,
+}
+
+/// A piece of work that another gateway has to end, or to take back, if its own dies.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Intent {
+    /// Of these tails only those stay that the head of a key names.
+    Tails {
+        bucket: Bucket,
+        key: String,
+        tails: Vec<Tail>,
+    },
+    /// Of the tails of a part those stay that the upload or the head of the key names.
+    PartTails {
+        bucket: Bucket,
+        key: String,
+        upload: String,
+        number: u16,
+        tails: Vec<Tail>,
+    },
+    /// Nothing names these tails, and readers may use them until the time has come.
+    Garbage {
+        data_pool: String,
+        tails: Vec<Tail>,
+        due_ms: u64,
+    },
+    /// An upload is made or ended.
+    Abort {
+        bucket: Bucket,
+        key: String,
+        upload: String,
+    },
+    Complete {
+        bucket: Bucket,
+        key: String,
+        upload: String,
+    },
+    CreateBucket(Bucket),
+    DeleteBucket(Bucket),
+    /// Range `range` goes over to `to` in part.
+    Split {
+        bucket: String,
+        range: String,
+        to: String,
+    },
+    /// Range `from` goes over to `into`.
+    Merge {
+        bucket: String,
+        into: String,
+        from: String,
+    },
+}
+
+pub(crate) fn to_bytes<T: Serialize>(record: &T) -> Bytes {
+    // Records have string keys and no fallible parts.
+    Bytes::from(serde_json::to_vec(record).expect("a record is representable as JSON"))
+}
+
+/// Reads a record; `object` is named where it is damaged.
+pub(crate) fn from_bytes<T: DeserializeOwned>(object: &str, bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|e| Error::damaged(object, e))
+}

@@ -1,0 +1,39 @@
+//! Tests of the core on a cluster in memory.
+
+mod basics;
+mod history;
+mod model;
+mod wreckage;
+
+use crate::memory::Memory;
+use crate::{Settings, Store, User};
+use std::sync::Arc;
+
+/// Settings so small that a few keys and bytes make use of everything.
+fn small() -> Settings {
+    Settings {
+        whole_max_bytes: 48,
+        stripe_bytes: 16,
+        stripes_at_once: 3,
+        range_keys_max: 8,
+        page_entries: 5,
+        garbage_ms: 2000,
+        dead_after_ms: 3000,
+        bucket_ttl_ms: 400,
+        part_min_bytes: 20,
+        ..Settings::default()
+    }
+}
+
+fn user(uid: &str) -> User {
+    User { uid: uid.into(), display_name: uid.into(), is_suspended: false, access_keys: Vec::new(), buckets_max: 100 }
+}
+
+/// `len` bytes that differ from those of any other id.
+fn bytes_of(id: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (id.wrapping_mul(0x9e37_79b9).wrapping_add(at * 131) >> 5) as u8).collect()
+}
+
+async fn open(client: &Memory, session: &str) -> Arc<Store<Memory>> {
+    Store::open(client.clone(), session.into(), small()).await.expect("a session opens")
+}

@@ -1,0 +1,105 @@
+//! Looks through a cluster in memory for what nothing refers to.
+
+use crate::memory::Memory;
+use crate::names;
+use crate::records::{Head, Intent, Layout, Part, Range, RangeState, attr, from_bytes};
+use crate::{Query, Store};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+fn record<T: serde::de::DeserializeOwned>(stored: &crate::memory::Stored) -> T {
+    from_bytes("an object", &stored.attrs[attr::RECORD]).expect("a record")
+}
+
+/// Checks that every object of the cluster belongs to something, that ranges follow one another without gaps, and that
+/// entries and heads agree. No request and no task may be under way, and every dead gateway has to be swept.
+pub(super) async fn check(client: &Memory, gateway: &Arc<Store<Memory>>) {
+    let (meta, data) = (gateway.settings().meta_pool.clone(), gateway.settings().data_pool.clone());
+    let objects = client.lock().objects.clone();
+    let in_meta = |name: String| objects.get(&(meta.clone(), name));
+    let mut known: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut know = |pool: &str, name: String| known.insert((pool.to_owned(), name));
+    know(&meta, names::SESSIONS.into());
+    know(&meta, names::USERS.into());
+    know(&meta, names::session_object(gateway.session()));
+    let session = in_meta(names::session_object(gateway.session())).expect("this gateway lives");
+    let intents: Vec<(&Bytes, Intent)> =
+        session.omap.iter().map(|(k, v)| (k, from_bytes("an intent", v).expect("an intent"))).collect();
+    assert!(intents.is_empty(), "{intents:?}");
+    let sessions = &in_meta(names::SESSIONS.into()).expect("sessions").omap;
+    let other = sessions.keys().find(|session| *session != gateway.session().as_bytes());
+    let left = other.map(|other| in_meta(names::session_object(&String::from_utf8_lossy(other))));
+    assert!(other.is_none(), "a dead session was not swept: {other:?}, {left:?}");
+    for uid in gateway.users().await.expect("users") {
+        know(&meta, names::user_object(&uid));
+        for key in gateway.user(&uid).await.expect("a user").access_keys {
+            know(&meta, names::key_object(&key));
+        }
+        let buckets = gateway.buckets(&uid).await.expect("buckets");
+        let listed = &in_meta(names::user_object(&uid)).expect("a user").omap;
+        assert_eq!(listed.len(), buckets.len(), "{uid} has {listed:?}");
+        for bucket in buckets {
+            know(&meta, names::bucket_object(&bucket.name));
+            know(&meta, names::root_object(&bucket.id));
+            let root = in_meta(names::root_object(&bucket.id)).expect("a root");
+            assert_eq!(root.attrs[attr::STATE], "live");
+            let mut start = Some(String::new());
+            for (end, id) in &root.omap {
+                assert!(end[0] != b'x', "a change of ranges was left: {end:?}");
+                let id = String::from_utf8_lossy(id).into_owned();
+                know(&meta, names::range_object(&bucket.id, &id));
+                let stored = in_meta(names::range_object(&bucket.id, &id)).expect("a range");
+                let range: Range = record(stored);
+                assert_eq!(range.state, RangeState::Live);
+                assert_eq!((Some(&range.start), end), (start.as_ref(), &names::range_end(range.end.as_deref())));
+                for name in stored.omap.keys() {
+                    let (key, upload) = names::parse(name).expect("a key");
+                    let is_inside = key >= range.start && range.end.as_ref().is_none_or(|end| key < *end);
+                    assert!(is_inside, "{key:?} is in the range {range:?}");
+                    assert_ne!(name[0], names::SLOTS, "{key:?} has a slot");
+                    if name[0] == names::UPLOADS {
+                        know(&meta, names::upload_object(&bucket.id, &upload));
+                        let upload = in_meta(names::upload_object(&bucket.id, &upload)).expect("an upload");
+                        assert_eq!(upload.attrs[attr::STATE], "open");
+                        for part in upload.omap.values() {
+                            let part: Part = from_bytes("a part", part).expect("a part");
+                            for number in 0..part.tail.stripes() {
+                                know(&data, names::stripe_object(&part.tail.id, number));
+                            }
+                        }
+                    }
+                }
+                start = range.end;
+            }
+            assert_eq!(start, None, "the last range has no end");
+            let query = Query { max: 100_000, ..Query::default() };
+            for (key, entry) in gateway.list(&bucket, &query).await.expect("a list").entries {
+                let object = (data.clone(), names::head_object(&bucket.id, &key));
+                let stored = objects.get(&object).unwrap_or_else(|| panic!("{key:?} is listed and has no head"));
+                let head: Head = record(stored);
+                assert_eq!(entry, head.entry(), "{key:?}");
+                assert_eq!(head.tag, stored.attrs[attr::TAG]);
+                know(&data, object.1);
+                let tails = match &head.layout {
+                    Layout::Whole => Vec::new(),
+                    Layout::Striped(tail) => vec![tail.clone()],
+                    Layout::Parts { .. } => {
+                        let parts: Vec<Part> = from_bytes("parts", &stored.bytes).expect("parts");
+                        parts.into_iter().map(|part| part.tail).collect()
+                    }
+                };
+                for tail in tails {
+                    for number in 0..tail.stripes() {
+                        know(&data, names::stripe_object(&tail.id, number));
+                    }
+                }
+            }
+        }
+    }
+    let present: BTreeSet<(String, String)> = objects.keys().cloned().collect();
+    let orphans: Vec<_> = present.difference(&known).collect();
+    assert!(orphans.is_empty(), "nothing refers to {orphans:?}");
+    let lost: Vec<_> = known.difference(&present).filter(|(_, name)| *name != names::USERS).collect();
+    assert!(lost.is_empty(), "these are gone: {lost:?}");
+}

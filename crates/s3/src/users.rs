@@ -1,0 +1,137 @@
+//! Users and their access keys.
+
+use crate::buckets::absent_is_fine;
+use crate::error::{Code, Error};
+use crate::names;
+use crate::rados::{Rados, RadosError, Step};
+use crate::records::{AccessKey, User, attr, to_bytes};
+use crate::store::Store;
+use bytes::Bytes;
+
+fn no_such_user(uid: &str) -> Error {
+    Code::InvalidArgument.because(format!("there is no user '{uid}'"))
+}
+
+impl<R: Rados> Store<R> {
+    /// Names of all users, in order.
+    pub async fn users(&self) -> Result<Vec<String>, Error> {
+        let found = self.whole_omap(names::USERS, Bytes::new()).await?;
+        Ok(found.into_iter().map(|(name, _)| String::from_utf8_lossy(&name).into_owned()).collect())
+    }
+
+    /// A user. Errors: `InvalidArgument` if there is none.
+    pub async fn user(&self, uid: &str) -> Result<User, Error> {
+        Ok(self.user_and_tag(uid).await?.0)
+    }
+
+    async fn user_and_tag(&self, uid: &str) -> Result<(User, Bytes), Error> {
+        let found = self.record::<User>(&names::user_object(uid), attr::TAG).await?;
+        found.ok_or_else(|| no_such_user(uid))
+    }
+
+    /// Makes a user with one access key.
+    pub async fn create_user(&self, user: User, key: (&str, &str)) -> Result<User, Error> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
+        if user.uid.is_empty() || user.uid.len() > 64 || !user.uid.chars().all(is_plain) {
+            let rule = "a user's name has 1 to 64 letters, digits, '-', '_', '.' and '@'";
+            return Err(Code::InvalidArgument.because(rule));
+        }
+        if self.record::<User>(&names::user_object(&user.uid), attr::TAG).await?.is_some() {
+            return Err(Code::InvalidArgument.because(format!("there is a user '{}' already", user.uid)));
+        }
+        let entry = (Bytes::from(user.uid.clone()), Bytes::new());
+        self.meta(names::USERS.into(), vec![Step::Set(vec![entry])]).await?;
+        let user = User { access_keys: Vec::new(), ..user };
+        let steps = vec![
+            Step::CreateNew,
+            Step::SetAttr(attr::TAG, Bytes::from(self.fresh())),
+            Step::SetAttr(attr::RECORD, to_bytes(&user)),
+        ];
+        match self.meta(names::user_object(&user.uid), steps).await {
+            Ok(_) => self.add_key(&user.uid, key).await,
+            Err(RadosError::Exists) => {
+                Err(Code::InvalidArgument.because(format!("there is a user '{}' already", user.uid)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Changes a user's record.
+    pub async fn change_user(&self, uid: &str, change: impl Fn(&mut User)) -> Result<User, Error> {
+        loop {
+            let (mut user, tag) = self.user_and_tag(uid).await?;
+            change(&mut user);
+            let steps = vec![
+                Step::AttrIs(attr::TAG, tag),
+                Step::SetAttr(attr::TAG, Bytes::from(self.fresh())),
+                Step::SetAttr(attr::RECORD, to_bytes(&user)),
+            ];
+            match self.meta(names::user_object(uid), steps).await {
+                Ok(_) => return Ok(user),
+                Err(RadosError::Guard | RadosError::NotFound) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Gives a user one more access key, as a pair of key and secret.
+    pub async fn add_key(&self, uid: &str, (access, secret): (&str, &str)) -> Result<User, Error> {
+        if access.is_empty() || secret.len() < 8 || !access.bytes().all(|c| c.is_ascii_alphanumeric()) {
+            return Err(Code::InvalidArgument.because("an access key is of letters and digits; a secret has 8 or more"));
+        }
+        self.user(uid).await?;
+        let key = AccessKey { uid: uid.to_owned(), secret: secret.to_owned() };
+        let steps = vec![Step::CreateNew, Step::SetAttr(attr::RECORD, to_bytes(&key))];
+        match self.meta(names::key_object(access), steps).await {
+            Ok(_) => {}
+            Err(RadosError::Exists) => {
+                return Err(Code::InvalidArgument.because(format!("there is an access key {access} already")));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.change_user(uid, |user| {
+            if !user.access_keys.iter().any(|key| key == access) {
+                user.access_keys.push(access.to_owned());
+            }
+        })
+        .await
+    }
+
+    /// Removes an access key of a user.
+    pub async fn remove_key(&self, uid: &str, access: &str) -> Result<User, Error> {
+        if !self.user(uid).await?.access_keys.iter().any(|key| key == access) {
+            return Err(Code::InvalidArgument.because(format!("user '{uid}' has no access key {access}")));
+        }
+        absent_is_fine(self.meta(names::key_object(access), vec![Step::Remove]).await)?;
+        self.change_user(uid, |user| user.access_keys.retain(|key| key != access)).await
+    }
+
+    /// Removes a user without buckets, and the user's keys.
+    pub async fn remove_user(&self, uid: &str) -> Result<(), Error> {
+        let user = self.user(uid).await?;
+        let buckets = self.buckets(uid).await?;
+        if let Some(bucket) = buckets.first() {
+            let message = format!("user '{uid}' has {} buckets, '{}' among them", buckets.len(), bucket.name);
+            return Err(Code::InvalidArgument.because(message));
+        }
+        for key in &user.access_keys {
+            absent_is_fine(self.meta(names::key_object(key), vec![Step::Remove]).await)?;
+        }
+        absent_is_fine(self.meta(names::user_object(uid), vec![Step::Remove]).await)?;
+        self.meta(names::USERS.into(), vec![Step::Drop(vec![Bytes::copy_from_slice(uid.as_bytes())])]).await?;
+        Ok(())
+    }
+
+    /// An access key, and its user. Errors: `InvalidAccessKeyId`.
+    pub async fn access_key(&self, access: &str) -> Result<(AccessKey, User), Error> {
+        let unknown = || Code::InvalidAccessKeyId.because("there is no such access key");
+        let object = names::key_object(access);
+        let key: AccessKey = match self.meta(object.clone(), vec![Step::GetAttr(attr::RECORD)]).await {
+            Ok(replies) => crate::records::from_bytes(&object, &replies[0].bytes())?,
+            Err(RadosError::NotFound) => return Err(unknown()),
+            Err(error) => return Err(error.into()),
+        };
+        let user = self.record::<User>(&names::user_object(&key.uid), attr::TAG).await?;
+        Ok((key, user.ok_or_else(unknown)?.0))
+    }
+}

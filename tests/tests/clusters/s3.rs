@@ -1,0 +1,121 @@
+//! The S3 gateway: its clients at two gateways of one cluster, one of which is killed.
+
+use cluster_tests::{Killed, run};
+use cluster_tests::{TestCluster, binary, clients_are_here, python, wait_until};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const SHORT: Duration = Duration::from_secs(60);
+/// For a client to do everything.
+const SESSION: Duration = Duration::from_secs(300);
+/// A gateway that was killed counts as dead after 30 s, and is swept in the next round.
+const SWEPT_WITHIN: Duration = Duration::from_secs(120);
+
+/// A gateway, and its endpoint.
+struct Gateway {
+    process: Killed,
+    endpoint: String,
+}
+
+/// Starts a gateway and waits until it listens.
+fn gateway(cluster: &TestCluster) -> Gateway {
+    let mut command = Command::new(binary());
+    command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--conf"]).arg(cluster.conf());
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the gateway starts");
+    let out = child.stdout.take().expect("asked for a pipe");
+    let process = Killed(child);
+    let endpoint = BufReader::new(out).lines().next().expect("it says where it listens").expect("text");
+    assert!(endpoint.starts_with("http://127.0.0.1:"), "{endpoint}");
+    Gateway { process, endpoint }
+}
+
+fn sessions(cluster: &TestCluster) -> usize {
+    let keys = run(cluster.command("rados", &["-p", "nacre.s3.meta", "listomapkeys", "sessions"]), SHORT).ok();
+    keys.lines().count()
+}
+
+fn clients_work_through_a_gateway_s_death(cluster: &TestCluster) {
+    let made = cluster.nacre(&["s3", "user", "add", "me", "--json"], SHORT).ok();
+    let made: serde_json::Value = serde_json::from_str(&made).expect("JSON");
+    let (access, secret) = (made["access_keys"][0].as_str().unwrap(), made["secret_key"].as_str().unwrap());
+    let (first, mut second) = (gateway(cluster), gateway(cluster));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_session.py");
+    let mut command = Command::new(python());
+    command.args([script, access, secret, &first.endpoint, &second.endpoint]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut session = Killed(command.spawn().expect("the client starts"));
+    let end = Instant::now() + SESSION;
+    let mut parts = Vec::new();
+    for line in BufReader::new(session.0.stdout.take().expect("asked for a pipe")).lines() {
+        let line = line.expect("text");
+        if line == "kill" {
+            second.process.0.kill().expect("it runs");
+        }
+        parts.push(line);
+        assert!(Instant::now() < end, "{parts:?}");
+    }
+    let status = session.0.wait().expect("it can be waited for");
+    assert!(status.success(), "after {parts:?}: {status}");
+    assert_eq!(parts.last().map(String::as_str), Some("through_a_death"));
+    // The gateway that lives ends what the other one has begun.
+    wait_until("the dead gateway is swept", SWEPT_WITHIN, || sessions(cluster) == 1);
+    let checked = cluster.nacre(&["s3", "bucket", "check", "first"], SHORT).ok();
+    assert!(checked.contains(" 0 entries were wrong"), "{checked}");
+    assert_eq!(cluster.nacre(&["s3", "bucket", "ls"], SHORT).ok(), "first\tme\n");
+    assert!(cluster.nacre(&["s3", "user", "rm", "me"], SHORT).failure().contains("'first'"));
+}
+
+/// Costs a cluster of three OSDs and about two minutes, half of them waiting.
+#[test]
+fn clients_work_through_a_death_on_nacre() {
+    if clients_are_here(&["python3-boto3", "rados"]) {
+        clients_work_through_a_gateway_s_death(&TestCluster::start_supervised("s3", 3));
+    }
+}
+
+#[test]
+fn clients_work_through_a_death_on_ceph() {
+    if clients_are_here(&["python3-boto3", "ceph-mon", "ceph-osd", "ceph-mgr", "ceph", "rados"]) {
+        clients_work_through_a_gateway_s_death(&TestCluster::start_ceph("s3-ceph", 3));
+    }
+}
+
+/// `nacre up` starts a gateway, starts it again when it dies, and stops it.
+#[test]
+fn up_serves_s3() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-up", 2);
+    cluster.down();
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let port = port.to_string();
+    let said = cluster.nacre(&["up", "--detach", "--s3-port", &port], Duration::from_secs(150)).ok();
+    let word = |before: &str| {
+        let line = said.lines().find_map(|line| line.trim().strip_prefix(before));
+        line.unwrap_or_else(|| panic!("no '{before}' in {said}")).trim().to_owned()
+    };
+    let (endpoint, access, secret) = (word("S3 at"), word("access key"), word("secret key"));
+    assert_eq!(endpoint, format!("http://127.0.0.1:{port}"));
+    let script = "import boto3, sys\n\
+                  a, s, e = sys.argv[1:]\n\
+                  c = boto3.client('s3', endpoint_url=e, aws_access_key_id=a, aws_secret_access_key=s, \
+                  region_name='us-east-1')\n\
+                  c.create_bucket(Bucket='made')\n\
+                  c.put_object(Bucket='made', Key='k', Body=b'v')\n\
+                  print(c.get_object(Bucket='made', Key='k')['Body'].read().decode())";
+    let session = || {
+        let mut command = Command::new(python());
+        command.args(["-c", script, &access, &secret, &endpoint]);
+        run(command, SHORT)
+    };
+    assert_eq!(session().ok(), "v\n");
+    let stats = cluster.nacre(&["s3", "bucket", "stats", "made"], SHORT).ok();
+    let stats: serde_json::Value = serde_json::from_str(&stats).expect("JSON");
+    assert_eq!((&stats["objects"], &stats["bytes"]), (&1.into(), &1.into()));
+    cluster.nacre(&["s3", "user", "suspend", "nacre"], SHORT).ok();
+    wait_until("a suspended user is kept out", SHORT, || session().failure().contains("AccessDenied"));
+}
