@@ -1,4 +1,4 @@
-"""S3's clients at work with two gateways of one cluster: `s3_session.py ACCESS SECRET ENDPOINT ENDPOINT`.
+"""A session of boto3 with two gateways of one cluster: `s3_session.py ACCESS SECRET ENDPOINT ENDPOINT`.
 
 Prints a line for each part that went well, and ends with an error at the first one that did not.
 """
@@ -22,7 +22,7 @@ PART = 5 << 20
 
 def client(endpoint, access=ACCESS, secret=SECRET):
     """A client that tries again by itself, as applications' do."""
-    retries = {"max_attempts": 8, "mode": "standard"}
+    retries = {"max_attempts": 3, "mode": "standard"}
     config = Config(signature_version="s3v4", s3={"addressing_style": "path"}, retries=retries)
     return boto3.client(
         "s3",
@@ -196,11 +196,11 @@ def through_a_death():
     told = threading.Event()
 
     def writer(number):
-        at = 0
+        at, gateways = 0, [A, B]
         while time.time() < stop:
             key, size = f"death/{number}/{at % 40}", (at * 7919) % 5000 if at % 10 else 6 << 20
             data = pattern(size, at * 10 + number)
-            gateway = (A, B)[at % 2]
+            gateway = gateways[at % len(gateways)]
             at += 1
             try:
                 if at % 7 == 0:
@@ -210,8 +210,8 @@ def through_a_death():
                     gateway.put_object(Bucket="first", Key=key, Body=data)
             except (ClientError, BotoCoreError):
                 # The gateway that was killed may have done it or not: only the next change tells.
+                gateways = [A]
                 with lock:
-                    written.pop(key, None)
                     written[key] = "unknown"
                 continue
             with lock:
@@ -226,7 +226,7 @@ def through_a_death():
     print("kill", flush=True)
     for thread in writers:
         thread.join()
-    assert sum(1 for data in written.values() if data != "unknown") > 50
+    assert sum(1 for data in written.values() if data != "unknown") > 30
     keys = []
     for page in A.get_paginator("list_objects_v2").paginate(Bucket="first", Prefix="death/"):
         keys += [entry["Key"] for entry in page.get("Contents", [])]

@@ -104,8 +104,12 @@ impl Service {
             checksum: announced,
             conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?,
         };
-        let gateway = self.gateway.clone();
-        let head = to_its_end(async move { gateway.put(&bucket, request, &mut body).await }).await?;
+        let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
+        let head = to_its_end(async move {
+            let _memory = memory;
+            gateway.put(&bucket, request, &mut body).await
+        })
+        .await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(PutObjectOutput {
             e_tag: Some(etag(&head.etag)),
@@ -141,7 +145,8 @@ impl Service {
         // Clients compare checksums with all the bytes that they get.
         let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
         let sums = checksum(head.checksum.as_ref().filter(|_| is_asked && wanted.is_none()));
-        let body = outgoing(object.stream, length).await.map_err(told)?;
+        let memory = self.budget.reserve(length).await?;
+        let body = outgoing(object.stream, length, memory).await.map_err(told)?;
         Ok(S3Response::new(GetObjectOutput {
             body: Some(body),
             content_length: Some(length as i64),
@@ -245,7 +250,12 @@ impl Service {
             conditions: Conditions::default(),
         };
         let (gateway, mut stream) = (self.gateway.clone(), object.stream);
-        let head = to_its_end(async move { gateway.put(&bucket, request, &mut stream).await }).await?;
+        let memory = self.budget.reserve(source.size.saturating_mul(2)).await?;
+        let head = to_its_end(async move {
+            let _memory = memory;
+            gateway.put(&bucket, request, &mut stream).await
+        })
+        .await?;
         let sums = checksum(head.checksum.as_ref());
         let result = CopyObjectResult {
             e_tag: Some(etag(&head.etag)),

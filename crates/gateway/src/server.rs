@@ -1,11 +1,17 @@
 //! Listens, serves, and does the work beside requests.
 
 use crate::authority::{Authority, Secrets};
+use crate::budget::Budget;
 use crate::convert::Gateway;
 use crate::service::Service;
+use http::header::{CONNECTION, EXPECT};
+use http::{HeaderValue, Request};
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::{Body, HttpError, HttpResponse};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +63,8 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
         let Server { listener, gateway } = self;
         let authority = Arc::new(Authority::new(gateway.clone()));
-        let mut builder = S3ServiceBuilder::new(Service { gateway: gateway.clone(), authority: authority.clone() });
+        let service = Service { gateway: gateway.clone(), authority: authority.clone(), budget: Budget::new() };
+        let mut builder = S3ServiceBuilder::new(service);
         builder.set_auth(Secrets(authority));
         let service = builder.build();
         let (stopping, stopped) = watch::channel(false);
@@ -115,6 +122,7 @@ async fn serve(stream: TcpStream, service: S3Service, mut stopped: watch::Receiv
     }
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADERS_MAX_BYTES);
+    let service = service_fn(move |request| answer(service.clone(), request));
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     let told = async {
         // Without a sender the gateway is gone, too.
@@ -130,6 +138,17 @@ async fn serve(stream: TcpStream, service: S3Service, mut stopped: watch::Receiv
     if let Err(error) = outcome {
         tracing::debug!("a connection ended: {error}");
     }
+}
+
+/// Answers one request. A client that wants to hear `100 Continue` does not hear it where there is no body, and boto3
+/// then takes the next answer of the connection for this one: so there is no next one.
+async fn answer(service: S3Service, request: Request<Incoming>) -> Result<HttpResponse, HttpError> {
+    let is_last = request.headers().contains_key(EXPECT) && request.body().is_end_stream();
+    let mut response = service.call(request.map(Body::from)).await?;
+    if is_last {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }
 
 /// Signs of life, and what is due beside requests. Ends only where the gateway has to.

@@ -1,6 +1,7 @@
 //! The operations of S3 that this gateway has. Every other one is answered by `NotImplemented`.
 
 use crate::authority::Authority;
+use crate::budget::Budget;
 use crate::convert::{Gateway, not_implemented, owner, time, told};
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3Request, S3Response, S3Result};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 pub(crate) struct Service {
     pub gateway: Gateway,
     pub authority: Arc<Authority>,
+    pub budget: Budget,
 }
 
 /// Runs work that has to come to its end, also if the client goes away meanwhile.

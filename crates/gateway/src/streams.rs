@@ -1,5 +1,6 @@
 //! Bodies of requests for the core, and of answers for clients.
 
+use crate::budget::Reserved;
 use crate::convert::CHECKSUMS;
 use crate::link::Link;
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Time for which a client may send nothing of a body.
+/// Time for which a client may send nothing of a body, or take nothing of one.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Pieces of an answer that are read ahead of the client.
 const AHEAD: usize = 2;
@@ -68,7 +69,11 @@ impl Stream for Outgoing {
 }
 
 /// The bytes of an object as the body of an answer. One that cannot be read to its end ends the connection.
-pub(crate) async fn outgoing(mut stream: ReadStream<Link>, bytes: u64) -> Result<StreamingBlob, Error> {
+pub(crate) async fn outgoing(
+    mut stream: ReadStream<Link>,
+    bytes: u64,
+    memory: Reserved,
+) -> Result<StreamingBlob, Error> {
     // The first piece is read before the answer begins, so that an object that is gone gives an error.
     let first = stream.next().await?.unwrap_or_default();
     if first.len() as u64 == bytes {
@@ -76,11 +81,13 @@ pub(crate) async fn outgoing(mut stream: ReadStream<Link>, bytes: u64) -> Result
     }
     let (sender, receiver) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
+        let _memory = memory;
         let mut piece = Ok(Some(first));
         while let Some(item) = piece.transpose() {
             let is_over = item.is_err();
-            // A client that has gone away drops the receiver.
-            if sender.send(item.map_err(Broken)).await.is_err() || is_over {
+            // A client that has gone away drops the receiver; one that takes nothing is given up.
+            let sent = tokio::time::timeout(SILENCE_MAX, sender.send(item.map_err(Broken))).await;
+            if !matches!(sent, Ok(Ok(()))) || is_over {
                 return;
             }
             piece = stream.next().await;

@@ -98,8 +98,12 @@ impl Service {
             content_md5,
             checksum: announced,
         };
-        let gateway = self.gateway.clone();
-        let part = to_its_end(async move { gateway.put_part(&bucket, request, &mut body).await }).await?;
+        let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
+        let part = to_its_end(async move {
+            let _memory = memory;
+            gateway.put_part(&bucket, request, &mut body).await
+        })
+        .await?;
         let sums = checksum(part.checksum.as_ref());
         Ok(S3Response::new(UploadPartOutput {
             e_tag: Some(etag(&part.etag)),
@@ -138,7 +142,12 @@ impl Service {
             checksum: None,
         };
         let (gateway, mut stream) = (self.gateway.clone(), object.stream);
-        let part = to_its_end(async move { gateway.put_part(&bucket, request, &mut stream).await }).await?;
+        let memory = self.budget.reserve(request.size.saturating_mul(2)).await?;
+        let part = to_its_end(async move {
+            let _memory = memory;
+            gateway.put_part(&bucket, request, &mut stream).await
+        })
+        .await?;
         let sums = checksum(part.checksum.as_ref());
         let result = CopyPartResult {
             e_tag: Some(etag(&part.etag)),
