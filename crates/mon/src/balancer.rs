@@ -3,7 +3,7 @@
 use crate::{MonState, Volatile};
 use osdmap::OsdMap;
 use osdmap::{BalanceLimits, Incremental, PgMapping, PgPool};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{PoolId, Utime};
 use wire::nacre::mon::pg_state;
@@ -100,6 +100,24 @@ pub fn obstacle(volatile: &Volatile, misplaced_max: f64) -> Option<Obstacle> {
     } else {
         None
     }
+}
+
+/// Returns how uneven the spread of placement groups' copies over OSDs is: standard deviation by mean, over all pools
+/// or one.
+pub(crate) fn score_of(map: &OsdMap, mapping: &PgMapping, pool: Option<PoolId>) -> f64 {
+    let mut counts: BTreeMap<types::OsdId, f64> =
+        map.osds().filter(|(osd, _)| map.is_in(*osd)).map(|(osd, _)| (osd, 0.0)).collect();
+    for (_, place) in mapping.iter().filter(|(pg, _)| pool.is_none_or(|pool| pg.pool == pool)) {
+        for osd in &place.up {
+            if let Some(count) = counts.get_mut(osd) {
+                *count += 1.0;
+            }
+        }
+    }
+    let n = counts.len().max(1) as f64;
+    let mean = counts.values().sum::<f64>() / n;
+    let deviation = (counts.values().map(|count| (count - mean).powi(2)).sum::<f64>() / n).sqrt();
+    if mean == 0.0 { 0.0 } else { deviation / mean }
 }
 
 /// Said where nothing is to be moved.

@@ -156,9 +156,8 @@ pub(crate) fn end_orders(map: &OsdMap, id: PoolId, pg_num: u32, incremental: &mu
         forget_exceptions(map, pg, incremental);
         let acting = map.pg_to_up_acting(pg).map(|placed| placed.acting).unwrap_or_default();
         let is_full = acting.len() == usize::from(pool.size) && acting.iter().all(|osd| osd.is_some());
-        let shown = TempSet::from(acting);
-        if is_full && map.pg_temp.get(&pg) != Some(&shown) {
-            incremental.new_pg_temp.insert(pg, shown);
+        if is_full && map.pg_temp.get(&pg).map_or(&[][..], |osds| osds) != acting {
+            incremental.new_pg_temp.insert(pg, acting.into());
         }
     }
 }

@@ -49,7 +49,7 @@ pub use object_hash::{hash_name, stable_mod};
 pub use osd_info::{OsdInfo, OsdXInfo};
 pub use pg_mapping::PgMapping;
 pub use pg_range::{is_merging, pg_cursor_end, pg_range, same_range, split_bits, split_children, split_parent};
-pub use placement::{PlacementScratch, UpActing, is_permutation, shown};
+pub use placement::{PlacementScratch, UpActing};
 pub use pool::{AutoscaleMode, PeeringCrush, PgMergeMeta, PgPool, PoolKind, PoolSnap};
 pub use pool_opts::{PoolOpt, PoolOptKey, PoolOpts};
 pub use shard_orders::next_order;

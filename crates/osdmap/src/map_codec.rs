@@ -1,7 +1,7 @@
 //! Binary form of whole maps: outer version 8; client part 9, or 10 for Reef and later; OSD part 9, or as much newer as
 //! its content needs; checksum.
 
-use crate::temp_set::{get_further, put_further, put_shown};
+use crate::temp_set::{get_further, put_further};
 use crate::{Osd, OsdMap, OsdMapFlags, OsdState, StretchMode};
 use crush::CrushMap;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ impl OsdMap {
             self.per_osd(w, |osd, w| w.put(&osd.state));
             w.put(&self.weights);
             self.per_osd(w, |osd, w| w.put(&osd.client_addrs));
-            put_shown(w, &self.pg_temp);
+            w.put(&self.pg_temp);
             w.put(&self.primary_temp);
             w.put(self.primary_affinity.as_deref().unwrap_or_default());
             w.sized(|w| w.put(&*self.crush));

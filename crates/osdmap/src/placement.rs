@@ -17,18 +17,17 @@ pub struct UpActing {
     /// OSDs that should hold it, of those that are up.
     pub up: Vec<OsdId>,
     pub up_primary: Option<OsdId>,
-    /// OSDs that hold it; differs from `up` while data moves, and in erasure-coded pools in its order, if shards are at
-    /// other places.
+    /// OSDs that hold it; differs from `up` while data moves.
     pub acting: Vec<OsdId>,
     pub acting_primary: Option<OsdId>,
-    /// The first so many of `acting` are what clients and tools see. 0: they see the up set, which has the same OSDs.
+    /// The first so many of `acting` are what clients and tools see.
     pub shown: usize,
 }
 
 impl UpActing {
     /// The OSDs that hold it, as far as clients and tools see.
     pub fn acting_shown(&self) -> &[OsdId] {
-        shown(&self.up, &self.acting, self.shown)
+        &self.acting[..self.shown]
     }
 }
 
@@ -71,16 +70,6 @@ impl OsdMap {
         self.apply_primary_affinity(pool, pg, &mut up, &mut up_primary);
 
         let temp = self.pg_temp.get(&pg);
-        if let Some(order) = temp.filter(|temp| temp.is_order()) {
-            let mut acting = order.to_vec();
-            self.keep(pool, &mut acting, |osd| self.is_up(osd));
-            // Other OSDs than those of the up set are no matter of order: the group finds anew who has which shard.
-            if acting != up && is_permutation(&acting, &up) {
-                let acting_primary = self.primary_temp.get(&pg).copied().or(up_primary);
-                return UpActing { up, up_primary, acting, acting_primary, shown: 0 };
-            }
-        }
-        let temp = temp.filter(|temp| !temp.is_order());
         let mut acting = temp.map(|temp| temp.shown().to_vec()).unwrap_or_default();
         self.keep(pool, &mut acting, |osd| self.is_up(osd));
         let mut acting_primary = self.primary_temp.get(&pg).copied().or_else(|| first(&acting));
@@ -215,21 +204,6 @@ impl OsdMap {
             osds[..=at].rotate_right(1);
         }
     }
-}
-
-/// Returns what clients see of an acting set: its first `count` OSDs, or the up set if `count` is 0.
-pub fn shown<'a>(up: &'a [OsdId], acting: &'a [OsdId], count: usize) -> &'a [OsdId] {
-    if count == 0 { up } else { &acting[..count] }
-}
-
-/// Returns true if both have the same OSDs and as many holes.
-pub fn is_permutation(a: &[OsdId], b: &[OsdId]) -> bool {
-    let sorted = |osds: &[OsdId]| {
-        let mut osds = osds.to_vec();
-        osds.sort_unstable();
-        osds
-    };
-    a.len() == b.len() && sorted(a) == sorted(b)
 }
 
 fn first(osds: &[OsdId]) -> Option<OsdId> {

@@ -10,8 +10,6 @@ use wire::{Decode, DecodeError, Encode, Reader, Writer};
 ///
 /// Clients and tools expect as many as the pool has copies, at most. A group that moves keeps further members until
 /// everybody has everything; they stand in a part of the map that Ceph's programs pass over ([`put_further`]).
-///
-/// A set of which clients see nothing is an [order](Self::order): the OSDs of the up set, each at its shard's place.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TempSet {
     osds: Vec<OsdId>,
@@ -22,17 +20,6 @@ impl TempSet {
     /// A set of which clients see the first `at_most`.
     pub fn showing(osds: Vec<OsdId>, at_most: usize) -> TempSet {
         TempSet { shown: osds.len().min(at_most.max(1)), osds }
-    }
-
-    /// The shards of an erasure-coded group whose OSDs are those of its up set, at other places. Clients and tools see
-    /// no exception.
-    pub fn order(osds: Vec<OsdId>) -> TempSet {
-        TempSet { shown: 0, osds }
-    }
-
-    /// Returns true if clients see nothing of it.
-    pub fn is_order(&self) -> bool {
-        self.shown == 0 && !self.osds.is_empty()
     }
 
     /// The OSDs that clients see.
@@ -67,7 +54,7 @@ impl Deref for TempSet {
     }
 }
 
-/// Ceph's form, which has the OSDs that clients see. In an increment, none is what ends an exception.
+/// Ceph's form, which has the OSDs that clients see.
 impl Encode for TempSet {
     fn encode(&self, w: &mut Writer) {
         w.put(self.shown());
@@ -85,25 +72,14 @@ impl Decode for TempSet {
 /// Begins what Ceph's programs pass over at the end of a map's part for OSDs.
 const FURTHER_MAGIC: u32 = 0x6e61_6372;
 
-/// Writes the sets of a map of which clients see something.
-pub(crate) fn put_shown(w: &mut Writer, sets: &BTreeMap<PgId, TempSet>) {
-    let shown = || sets.iter().filter(|(_, set)| !set.is_order());
-    w.count(shown().count());
-    for (group, set) in shown() {
-        w.put(group);
-        w.put(set);
-    }
-}
-
-/// Writes the members of `sets` that clients do not see; nothing if there are none. Version 2 has orders, too.
+/// Writes the members of `sets` that clients do not see; nothing if there are none.
 pub(crate) fn put_further(w: &mut Writer, sets: &BTreeMap<PgId, TempSet>) {
     let further: Vec<(&PgId, &TempSet)> = sets.iter().filter(|(_, set)| !set.further().is_empty()).collect();
     if further.is_empty() {
         return;
     }
     w.u32(FURTHER_MAGIC);
-    let version = if further.iter().any(|(_, set)| set.is_order()) { 2 } else { 1 };
-    w.versioned(version, version, |w| {
+    w.versioned(1, 1, |w| {
         w.count(further.len());
         for (group, set) in further {
             w.put(group);
@@ -112,21 +88,19 @@ pub(crate) fn put_further(w: &mut Writer, sets: &BTreeMap<PgId, TempSet>) {
     });
 }
 
-/// Reads what [`put_further`] wrote, if it is there: gives each set its further members, and adds orders.
+/// Reads what [`put_further`] wrote, if it is there, and gives each set its further members.
 ///
-/// Errors: in version 1, a group whose set is not among `sets`, or is empty.
+/// Errors: a group whose set is not among `sets`, or is empty.
 pub(crate) fn get_further(r: &mut Reader<'_>, sets: &mut BTreeMap<PgId, TempSet>) -> Result<(), DecodeError> {
     if r.left() < 4 || r.u32()? != FURTHER_MAGIC {
         return Ok(());
     }
     let what = "further members of acting sets";
-    let (head, mut r) = r.versioned(what, 2)?;
+    let (_, mut r) = r.versioned(what, 1)?;
     let further: Vec<(PgId, Vec<OsdId>)> = r.get()?;
     for (group, osds) in further {
-        let set = sets.entry(group).or_default();
-        if head.version < 2 && set.is_empty() {
-            return Err(DecodeError::Value { what, value: osds.len() as u64 });
-        }
+        let set = sets.get_mut(&group).filter(|set| !set.is_empty());
+        let set = set.ok_or(DecodeError::Value { what, value: osds.len() as u64 })?;
         set.osds.extend(osds);
     }
     Ok(())

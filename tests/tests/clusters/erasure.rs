@@ -180,7 +180,7 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
     (0..6).for_each(|osd| check_store(&cluster, osd));
 }
 
-/// A group's name, where the map wants it, and who acts, as tools see it.
+/// A group's name, where the map wants it, and who has its shards.
 type Placed = (String, Vec<i64>, Vec<i64>);
 
 /// Where the pool's groups are, once all of them are clean.
@@ -197,8 +197,14 @@ fn placed_groups(cluster: &TestCluster, pool: &str) -> Option<Vec<Placed>> {
     groups.iter().map(placed).collect::<Option<Vec<_>>>().filter(|placed| placed.len() == 8)
 }
 
+fn sorted(osds: &[i64]) -> Vec<i64> {
+    let mut osds = osds.to_vec();
+    osds.sort_unstable();
+    osds
+}
+
 /// Every group is wanted in another order, on other OSDs, on other OSDs in another order, while a client writes and
-/// reads. All that was acknowledged is there, and tools see a clean group where it is wanted, place by place.
+/// reads. Who stays keeps its shard, and all that was acknowledged is there.
 #[test]
 fn groups_that_are_placed_anew_keep_what_was_written() {
     if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
@@ -225,16 +231,21 @@ fn groups_that_are_placed_anew_keep_what_was_written() {
             cluster.ceph(&[&["osd", "pg-upmap", name.as_str()][..], &words].concat()).ok();
         }
         let started = Instant::now();
-        loop {
-            let is_new = |(was, is): (&Placed, &Placed)| was.1 != is.1 && is.1 == is.2;
+        let after = loop {
+            let is_new = |(was, is): (&Placed, &Placed)| was.1 != is.1 && sorted(&is.1) == sorted(&is.2);
             match placed_groups(&cluster, "e") {
-                Some(after) if before.iter().zip(&after).all(is_new) => break,
+                Some(after) if before.iter().zip(&after).all(is_new) => break after,
                 _ => assert!(started.elapsed() < LIMIT, "round {round}: not all groups get there"),
             }
             sleep(Duration::from_millis(300));
+        };
+        for ((name, _, was), (_, up, is)) in before.iter().zip(&after) {
+            let stays = |(_, osd): &(usize, &i64)| up.contains(osd);
+            assert!(
+                was.iter().enumerate().filter(stays).all(|(shard, osd)| is[shard] == *osd),
+                "{name}: {was:?}, {is:?}"
+            );
         }
-        assert_eq!(cluster.ceph_json(&["osd", "dump"])["pg_temp"], serde_json::json!([]), "round {round}");
-        assert_eq!(cluster.ceph_json(&["osd", "stat"])["num_remapped_pgs"], 0, "round {round}");
         journal.goes_on(50, LIMIT);
     }
     // Back to where CRUSH has them, while one OSD is away.

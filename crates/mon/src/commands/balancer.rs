@@ -4,9 +4,9 @@ use super::command::Command;
 use super::context::Context;
 use super::units;
 use super::{Answer, balancer_plans, done, refuse};
-use crate::balancer::{BalancerSettings, OPTION_ACTIVE, OPTION_MODE};
+use crate::balancer::{BalancerSettings, OPTION_ACTIVE, OPTION_MODE, score_of};
 use crate::update::Update;
-use osdmap::{OsdMap, PgMapping, spread};
+use osdmap::{PgMapping, spread};
 use serde_json::json;
 use std::collections::BTreeSet;
 use types::{Errno, PoolId};
@@ -33,7 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
 ];
 
-pub(super) fn settings(c: &Context<'_>) -> BalancerSettings {
+fn settings(c: &Context<'_>) -> BalancerSettings {
     BalancerSettings::of(c.state, &c.volatile.name)
 }
 
@@ -69,24 +69,6 @@ fn asked(c: &Context<'_>) -> Result<Option<PoolId>, super::Reply> {
         Some(pool) => Ok(Some(pool)),
         None => refuse(Errno::EINVAL, format!("option \"{name}\" not a plan or a pool")),
     }
-}
-
-/// Returns how uneven the spread of placement groups' copies over OSDs is: standard deviation by mean, over all pools
-/// or one.
-pub(super) fn score_of(map: &OsdMap, mapping: &PgMapping, pool: Option<PoolId>) -> f64 {
-    let mut counts: std::collections::BTreeMap<types::OsdId, f64> =
-        map.osds().filter(|(osd, _)| map.is_in(*osd)).map(|(osd, _)| (osd, 0.0)).collect();
-    for (_, place) in mapping.iter().filter(|(pg, _)| pool.is_none_or(|pool| pg.pool == pool)) {
-        for osd in &place.up {
-            if let Some(count) = counts.get_mut(osd) {
-                *count += 1.0;
-            }
-        }
-    }
-    let n = counts.len().max(1) as f64;
-    let mean = counts.values().sum::<f64>() / n;
-    let deviation = (counts.values().map(|count| (count - mean).powi(2)).sum::<f64>() / n).sqrt();
-    if mean == 0.0 { 0.0 } else { deviation / mean }
 }
 
 fn eval(c: &Context<'_>) -> Answer {

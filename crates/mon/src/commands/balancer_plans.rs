@@ -2,11 +2,10 @@
 //!
 //! They are kept beside options (`ceph config-key`), so that they outlast the monitor that made them.
 
-use super::balancer::{score_of, settings};
 use super::command::Command;
 use super::context::Context;
 use super::{Answer, Reply, done, refuse};
-use crate::balancer::{MODE_UPMAP, obstacle};
+use crate::balancer::{BalancerSettings, MODE_UPMAP, obstacle, score_of};
 use crate::update::Update;
 use osdmap::{BalanceLimits, OsdMap, PgMapping, UpmapChanges, balance};
 use serde_json::{Value, json};
@@ -108,6 +107,10 @@ impl Plan {
         map.apply(&incremental).map_err(|e| Reply::error(Errno::EINVAL, e.to_string()))?;
         Ok(map)
     }
+}
+
+fn settings(c: &Context<'_>) -> BalancerSettings {
+    BalancerSettings::of(c.state, &c.volatile.name)
 }
 
 /// A balancer that works by itself would undo what an operator plans.

@@ -3,10 +3,10 @@
 use super::command::Command;
 use super::context::{Context, addrs_value, legacy_addr, osds_text, osds_value, short_float, stamp, weight};
 use super::{Answer, osd_tree, pool_print};
-use osdmap::{Osd, OsdMap, OsdState, PRIMARY_AFFINITY_MAX, TempSet};
+use osdmap::{Osd, OsdMap, OsdState, PRIMARY_AFFINITY_MAX};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
-use types::{OsdId, PgId, PoolId};
+use types::{OsdId, PoolId};
 use wire::basic::IntervalSet;
 use wire::{EntityAddrVec, Release};
 
@@ -14,11 +14,6 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd dump {epoch:Int,range=0,req=false}", "r", "print the OSD map", dump),
     Command::new("osd info {id:OsdName,req=false}", "r", "print what the map says of one OSD or of all", info),
 ];
-
-/// Returns the groups with another acting set than placement gives, as clients see it.
-fn temps(map: &OsdMap) -> impl Iterator<Item = (&PgId, &TempSet)> {
-    map.pg_temp.iter().filter(|(_, temp)| !temp.is_order())
-}
 
 fn dump(c: &Context<'_>) -> Answer {
     let map = osd_tree::map_at(c)?;
@@ -73,7 +68,7 @@ fn text(map: &OsdMap) -> String {
         let flat: Vec<OsdId> = pairs.iter().flat_map(|(from, to)| [*from, *to]).collect();
         line(format!("pg_upmap_items {pg} {}", osds_text(&flat)));
     }
-    for (pg, osds) in temps(map) {
+    for (pg, osds) in &map.pg_temp {
         line(format!("pg_temp {pg} {}", osds_text(osds.shown())));
     }
     for (pg, osd) in &map.primary_temp {
@@ -156,7 +151,7 @@ pub(super) fn value(map: &OsdMap) -> Value {
         json!({"pgid": pg.to_string(), "mappings": mappings})
     });
     put("pg_upmap_items", upmap_items.collect());
-    let temps = temps(map).map(|(pg, osds)| json!({"pgid": pg.to_string(), "osds": osds_value(osds.shown())}));
+    let temps = map.pg_temp.iter().map(|(pg, osds)| json!({"pgid": pg.to_string(), "osds": osds_value(osds.shown())}));
     put("pg_temp", temps.collect());
     let primaries = map.primary_temp.iter().map(|(pg, osd)| json!({"pgid": pg.to_string(), "osd": osd.0}));
     put("primary_temp", primaries.collect());

@@ -60,7 +60,7 @@ pub(super) const COMMANDS: &[Command] = &[
         "pg ls-by-primary {osd:OsdName} {pool:Int,req=false} {states:String,n=N,req=false}",
         "r",
         "list the placement groups whose primary an OSD is",
-        |c| list_on_osd(c, |pg, osd| pg.primary(c.map()) == Some(osd)),
+        |c| list_on_osd(c, |pg, osd| pg.primary() == Some(osd)),
     ),
     Command::new(
         "pg dump_stuck {stuckops:Choices,n=N,req=false,strings=inactive|unclean|stale|undersized|degraded} \

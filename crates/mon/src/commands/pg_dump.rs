@@ -135,7 +135,7 @@ fn osd_sum_row(c: &Context<'_>) -> String {
 fn pg_counts(c: &Context<'_>, osd: OsdId) -> (usize, usize) {
     let pgs = c.volatile.pgs.values();
     let on = pgs.clone().filter(|pg| pg.report.up.contains(&osd) || pg.acting_shown(c.map()).contains(&osd)).count();
-    (on, pgs.filter(|pg| pg.primary(c.map()) == Some(osd)).count())
+    (on, pgs.filter(|pg| pg.primary() == Some(osd)).count())
 }
 
 /// Returns the OSDs that share a group with `osd`.

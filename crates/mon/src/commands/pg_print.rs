@@ -178,7 +178,7 @@ fn value(map: &OsdMap, pg: &PgStat) -> Value {
         "object_location_counts": [],
         "blocked_by": osds_value(&r.blocked_by),
         "up_primary": primary(&r.up),
-        "acting_primary": primary(pg.acting_shown(map)),
+        "acting_primary": primary(&r.acting),
         "purged_snaps": [],
     })
 }
@@ -192,7 +192,7 @@ pub(super) fn brief_values(map: &OsdMap, pgs: &[&PgStat]) -> Value {
             "up": osds_value(&r.up),
             "acting": osds_value(pg.acting_shown(map)),
             "up_primary": primary(&r.up),
-            "acting_primary": primary(pg.acting_shown(map)),
+            "acting_primary": primary(&r.acting),
         })
     };
     pgs.iter().map(one).collect()
@@ -234,7 +234,7 @@ pub(super) fn brief_text(map: &OsdMap, pgs: &[&PgStat]) -> String {
             osds_text(&r.up),
             primary(&r.up).to_string(),
             osds_text(pg.acting_shown(map)),
-            primary(pg.acting_shown(map)).to_string(),
+            primary(&r.acting).to_string(),
         ]);
     }
     table.render(true)
@@ -271,7 +271,7 @@ pub(super) fn full_text(map: &OsdMap, pgs: &[&PgStat]) -> String {
             osds_text(&r.up),
             primary(&r.up).to_string(),
             osds_text(pg.acting_shown(map)),
-            primary(pg.acting_shown(map)).to_string(),
+            primary(&r.acting).to_string(),
             r.scrub.light_version.to_string(),
             stamp(scrubbed.light_at),
             r.scrub.deep_version.to_string(),

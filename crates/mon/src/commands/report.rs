@@ -94,7 +94,7 @@ fn groups_by_osd(c: &Context<'_>) -> Value {
                 count[of] += 1;
             }
         };
-        pg.primary(c.map()).iter().for_each(|osd| add(osd, 0));
+        pg.primary().iter().for_each(|osd| add(osd, 0));
         acting.iter().for_each(|osd| add(osd, 1));
         pg.report.up.iter().filter(|osd| !acting.contains(osd)).for_each(|osd| add(osd, 2));
     }

@@ -4,6 +4,7 @@ use super::arguments::parse_osd;
 use super::command::Command;
 use super::context::Context;
 use super::orders::{Asked, Order};
+use super::pg_print::primary;
 use super::{Answer, Outcome, Reply, refuse};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, OsdId, PgId, PoolId};
@@ -84,7 +85,7 @@ impl ScrubKind {
 
 pub(super) fn acting_primary(c: &Context<'_>, pgid: PgId) -> Option<OsdId> {
     let placed = c.map().pg_to_up_acting(pgid).ok()?;
-    placed.acting_primary
+    Some(OsdId(primary(&placed.acting))).filter(|osd| osd.is_some())
 }
 
 fn one_group(c: &Context<'_>, what: ScrubKind) -> Answer {

@@ -203,15 +203,15 @@ impl Limits {
 }
 
 /// Weights to be changed, and the reason.
-struct Plan {
+struct Reweights {
     average: f64,
     overload: f64,
     /// OSD, weight and new weight in 16.16 fixed point, the fullest OSD first.
     changes: Vec<(OsdId, u32, u32)>,
 }
 
-impl Plan {
-    fn make(c: &Context<'_>, limits: &Limits, measure: &Measure) -> Result<Plan, Reply> {
+impl Reweights {
+    fn make(c: &Context<'_>, limits: &Limits, measure: &Measure) -> Result<Reweights, Reply> {
         let (average, use_of) = match measure {
             Measure::Fullness => fullness(c)?,
             Measure::Groups(pools) => groups_by_weight(c, pools)?,
@@ -232,7 +232,7 @@ impl Plan {
             }
         }
         changes.truncate(limits.osds_max);
-        Ok(Plan { average, overload, changes })
+        Ok(Reweights { average, overload, changes })
     }
 }
 
@@ -287,7 +287,7 @@ fn groups_by_weight(c: &Context<'_>, pools: &Pools) -> Result<Use, Reply> {
 
 fn reweight(c: &Context<'_>, measure: Measure, really: bool) -> Answer {
     let limits = Limits::of(c, &measure)?;
-    let plan = Plan::make(c, &limits, &measure)?;
+    let plan = Reweights::make(c, &limits, &measure)?;
     let mut incremental = c.state.next_incremental(c.request.now);
     for (osd, _, new) in &plan.changes {
         incremental.new_weight.insert(*osd, *new);
@@ -307,7 +307,7 @@ fn reweight(c: &Context<'_>, measure: Measure, really: bool) -> Answer {
 fn printed(
     c: &Context<'_>,
     (limits, measure): (&Limits, &Measure),
-    plan: &Plan,
+    plan: &Reweights,
     next: &OsdMap,
 ) -> Result<Reply, Reply> {
     let (before, after) = (PgMapping::compute(c.map()), PgMapping::compute(next));

@@ -130,8 +130,8 @@ impl Monitor {
         let here = self.sessions.values().filter_map(|known| known.osd());
         let mut served: BTreeMap<_, Vec<_>> = here.map(|osd| (osd, Vec::new())).collect();
         for pg in self.volatile.pgs.values() {
-            let primary = pg.primary(self.state.osdmap());
-            if let Some(reports) = primary.and_then(|osd| served.get_mut(&osd)) {
+            let primary = pg.report.acting.iter().find(|osd| osd.is_some());
+            if let Some(reports) = primary.and_then(|osd| served.get_mut(osd)) {
                 reports.push(pg.report.clone());
             }
         }

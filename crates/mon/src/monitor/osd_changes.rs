@@ -12,7 +12,7 @@ use super::proposals::PendingAnswer;
 use super::{Monitor, Now};
 use crate::state::LogPriority;
 use crate::update::Update;
-use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PoolFlags, TempSet, WEIGHT_IN, is_permutation};
+use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PoolFlags, TempSet, WEIGHT_IN};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tracing::{debug, warn};
@@ -327,11 +327,7 @@ impl Monitor {
                 // The primary asked in another interval; it asks again if it still wants that.
                 continue;
             }
-            let has_holes = osds.iter().any(|osd| !osd.is_some());
-            let temp = match pool.is_erasure() && !has_holes && is_permutation(&osds, &placed.up) {
-                true => TempSet::order(osds),
-                false => TempSet::showing(osds, usize::from(pool.size)),
-            };
+            let temp = TempSet::showing(osds, usize::from(pool.size));
             if map.pg_temp.get(&pg).cloned().unwrap_or_default() != temp {
                 draft.incremental.new_pg_temp.insert(pg, temp);
             }

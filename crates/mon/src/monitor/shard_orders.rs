@@ -11,7 +11,7 @@ use crate::pg_numbers::{forget_exceptions, place_as};
 use crate::shard_orders::{Spares, clean_report, goal, is_of};
 use osdmap::{OsdMap, PgPool, TempSet};
 use std::collections::BTreeMap;
-use types::{Epoch, PgId, PoolId};
+use types::{Epoch, OsdId, PgId, PoolId};
 
 /// Most groups whose placement is computed at a time.
 const LOOKED_AT_MAX: usize = 256;
@@ -69,29 +69,31 @@ impl Monitor {
                 _ => Some(wanted.acting.clone()),
             };
             let incremental = draft.incremental();
-            let present = map.pg_temp.get(&source).cloned().unwrap_or_default();
-            let keep = |temp: TempSet| (temp != present).then_some((source, temp));
+            let keep = |order: &[OsdId]| match map.pg_temp.get(&source).map_or(&[][..], |osds| osds) == order {
+                true => None,
+                false => Some((source, TempSet::from(order.to_vec()))),
+            };
             match next {
                 // The order is right, but the map expresses it in other terms than that of the target group.
                 Some(next) if next == is.acting => {
                     place_as(&map, source, target, incremental);
-                    incremental.new_pg_temp.extend(keep(map.pg_temp.get(&target).cloned().unwrap_or_default()));
+                    incremental.new_pg_temp.extend(keep(map.pg_temp.get(&target).map_or(&[][..], |osds| osds)));
                 }
                 Some(next) if next != wanted.acting => {
                     forget_exceptions(&map, source, incremental);
                     incremental.old_pg_upmap.remove(&source);
                     incremental.new_pg_upmap.insert(source, next);
-                    incremental.new_pg_temp.extend(keep(is.acting.clone().into()));
+                    incremental.new_pg_temp.extend(keep(&is.acting));
                 }
                 // This is the last step; or no order is possible on the way, and the group at least comes to the same
                 // OSDs.
                 Some(_) => {
                     place_as(&map, source, target, incremental);
-                    incremental.new_pg_temp.extend(keep(is.acting.clone().into()));
+                    incremental.new_pg_temp.extend(keep(&is.acting));
                 }
                 None if strangers > 0 => {
                     place_as(&map, source, target, incremental);
-                    incremental.new_pg_temp.extend(keep(is.acting.clone().into()));
+                    incremental.new_pg_temp.extend(keep(&is.acting));
                 }
                 None => continue,
             }

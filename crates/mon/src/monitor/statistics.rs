@@ -97,7 +97,8 @@ impl Monitor {
         let up: BTreeSet<OsdId> = map.up_osds().map(|(id, _)| id).collect();
         if !self.covered.up.is_subset(&up) {
             for pg in self.volatile.pgs.values_mut() {
-                if pg.primary(&map).is_some_and(|osd| !up.contains(&osd)) {
+                let reporter = pg.report.acting.iter().find(|osd| osd.is_some());
+                if reporter.is_some_and(|osd| !up.contains(osd)) {
                     pg.mark_stale(self.volatile.now);
                 }
             }

@@ -1,6 +1,6 @@
 //! The monitor's view of one placement group.
 
-use osdmap::{OsdMap, is_permutation};
+use osdmap::OsdMap;
 use types::{Epoch, OsdId, Utime};
 use wire::nacre::mon::{PgReport, pg_state};
 
@@ -30,22 +30,17 @@ pub struct PgStat {
 }
 
 impl PgStat {
-    /// Returns the acting set as a Ceph would tell it: never longer than the pool's size, and the up set where the
-    /// shards of an erasure-coded group are at other places only. Members that a group keeps beside that while it moves
-    /// are no concern of who places data.
+    /// Returns the acting set as a Ceph would tell it: never longer than the pool's size. Members that a group keeps
+    /// beside that while it moves are no concern of who places data.
     pub fn acting_shown(&self, map: &OsdMap) -> &[OsdId] {
-        let (up, acting) = (&self.report.up[..], &self.report.acting[..]);
-        let is_order = map.pg_temp.get(&self.report.pgid).is_some_and(|temp| temp.is_order());
-        if is_order && is_permutation(up, acting) {
-            return up;
-        }
+        let acting = &self.report.acting[..];
         let size = map.pool(self.report.pgid.pool).map_or(acting.len(), |pool| pool.size.into());
         &acting[..acting.len().min(size)]
     }
 
-    /// Returns the OSD that leads it by its last report: the first of the acting set that clients see.
-    pub fn primary(&self, map: &OsdMap) -> Option<OsdId> {
-        self.acting_shown(map).iter().copied().find(|osd| osd.is_some())
+    /// Returns the OSD that leads it by its last report.
+    pub fn primary(&self) -> Option<OsdId> {
+        self.report.acting.iter().copied().find(|osd| osd.is_some())
     }
 
     /// Takes a new report in, unless it is older than the known one. Returns true if it was taken.

@@ -165,8 +165,7 @@ impl Pg {
             return;
         }
         if (0..to_be.len()).all(is_ready) {
-            // Clients are to see no exception where the up set's OSDs have the shards, at whichever places.
-            if acting != to_be || !self.core.interval.is_where_wanted() {
+            if acting != to_be {
                 let wanted = if to_be == *up { Vec::new() } else { to_be };
                 self.want_temp(cx, wanted);
             }

@@ -43,7 +43,7 @@ pub struct Interval {
     pub since: Epoch,
     pub up: Vec<OsdId>,
     pub acting: Vec<OsdId>,
-    /// As in [`UpActing::shown`].
+    /// The first so many of `acting` are what clients see ([`UpActing::acting_shown`]).
     pub shown: usize,
     /// `None`: nobody is up.
     pub primary: Option<OsdId>,
@@ -56,11 +56,6 @@ impl Interval {
         Interval { since, up: Vec::new(), acting: Vec::new(), shown: 0, primary: None, shape }
     }
 
-    /// Returns the acting set that clients see.
-    pub fn acting_shown(&self) -> &[OsdId] {
-        osdmap::shown(&self.up, &self.acting, self.shown)
-    }
-
     /// Tells whether the interval goes on under a map that gives these sets, for clients as for us.
     pub fn continues(&self, pg: PgId, placed: &UpActing, shape: PoolShape) -> bool {
         self.acting == placed.acting && self.looks_the_same(pg, placed, shape)
@@ -70,7 +65,7 @@ impl Interval {
     /// further members.
     pub fn looks_the_same(&self, pg: PgId, placed: &UpActing, shape: PoolShape) -> bool {
         self.up == placed.up
-            && self.acting_shown() == placed.acting_shown()
+            && self.acting[..self.shown] == *placed.acting_shown()
             && self.primary == placed.acting_primary
             && self.shape == PoolShape { pg_num: self.shape.pg_num, pg_num_pending: self.shape.pg_num_pending, ..shape }
             && self.shape.is_same_group(pg, &shape)
@@ -98,13 +93,17 @@ impl Interval {
             })
     }
 
-    /// Tells whether those act whom the map wants, and clients see no exception. In which order they have the shards of
-    /// an erasure-coded group is all one.
+    /// Tells whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all
+    /// one.
     pub(crate) fn is_where_wanted(&self) -> bool {
-        match self.shape.protection {
-            Protection::Copies => self.acting == self.up,
-            Protection::Shards(_) => self.acting_shown() == self.up,
-        }
+        let is_same_in_any_order = || {
+            self.is_full() && self.up.len() == self.acting.len() && self.up.iter().all(|osd| self.acting.contains(osd))
+        };
+        self.acting == self.up
+            || match self.shape.protection {
+                Protection::Copies => false,
+                Protection::Shards(_) => is_same_in_any_order(),
+            }
     }
 
     /// Returns true if all copies that the pool asks for have an OSD that is up.

@@ -16,7 +16,6 @@ pub struct PgView {
     pub epoch: Epoch,
     pub interval_since: Epoch,
     pub up: Vec<OsdId>,
-    /// As clients see it.
     pub acting: Vec<OsdId>,
     pub last_update: EVersion,
     pub log_tail: EVersion,
@@ -130,7 +129,7 @@ impl Pg {
             epoch: map.epoch,
             interval_since: self.core.interval.since,
             up: self.core.interval.up.clone(),
-            acting: self.core.interval.acting_shown().to_vec(),
+            acting: self.core.interval.acting.clone(),
             last_update: self.core.log.head(),
             log_tail: self.core.log.tail(),
             last_epoch_started: self.core.info.last_epoch_started,

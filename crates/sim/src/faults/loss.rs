@@ -91,13 +91,9 @@ impl Run {
                 let why = self.cluster.is_clean();
                 return Err(Violation(format!("what was given up leaves groups that are not clean: {why:?}")));
             }
-            let leads = |pg: PgId| {
-                let placed = self.cluster.monitor()?.state().osdmap().pg_to_up_acting(pg).ok()?;
-                Some((pg, placed.acting_primary?))
-            };
             let unfound: Vec<(PgId, OsdId)> = reports(&self.cluster)
                 .filter(|report| report.unfound > 0)
-                .filter_map(|report| leads(report.pgid))
+                .filter_map(|report| Some((report.pgid, report.acting.iter().copied().find(|osd| osd.is_some())?)))
                 .collect();
             for (pg, primary) in unfound {
                 self.note(|| format!("what is unfound of {pg} is given up on {primary}"));

@@ -157,13 +157,6 @@ fn change_placement(map: &OsdMap, inc: &mut Incremental, dice: &mut Dice) {
             let shown = 1 + dice.below(osds.len().max(1) as u32) as usize;
             inc.new_pg_temp.insert(pg, TempSet::showing(osds, shown));
         }
-        // An order of the up set's OSDs, which may be none by now.
-        0 if dice.below(2) == 0 => {
-            let mut order = map.pg_to_up_acting(pg).map(|placed| placed.up).unwrap_or_default();
-            let by = dice.below(order.len().max(1) as u32) as usize;
-            order.rotate_left(by);
-            inc.new_pg_temp.insert(pg, TempSet::order(order));
-        }
         0 | 1 => drop(inc.new_pg_temp.insert(pg, osds.into())),
         2 => inc.new_pg_temp.extend(map.pg_temp.keys().next().map(|pg| (*pg, TempSet::default()))),
         3 => drop(inc.new_primary_temp.insert(pg, osds.first().copied().filter(|_| dice.below(3) > 0))),
