@@ -1,4 +1,4 @@
-"""What S3's clients do with two gateways of one cluster: `s3_session.py ACCESS SECRET ENDPOINT ENDPOINT`.
+"""S3's clients at work with two gateways of one cluster: `s3_session.py ACCESS SECRET ENDPOINT ENDPOINT`.
 
 Prints a line for each part that went well, and ends with an error at the first one that did not.
 """

@@ -1,5 +1,5 @@
-"""Writes, and reads back, one object after the other until its standard input ends; then tells how many, and the longest
-time that one took, in seconds. Every failure ends it. It has one connection all the time."""
+"""Writes, and reads back, one object after the other until its standard input ends; then tells how many, and the
+longest time that one took, in seconds. Every failure ends it. It has one connection all the time."""
 
 import sys
 import threading

@@ -55,7 +55,7 @@ impl FailedLogins {
         }
         if !self.machines.contains_key(&machine) && self.machines.len() >= MACHINES_MAX {
             self.machines.retain(|_, full_at| *full_at > now);
-            // Those that fail least are not who is to be held up.
+            // The one that fails least is not to be held up more than others.
             if self.machines.len() >= MACHINES_MAX
                 && let Some(machine) = self.machines.iter().min_by_key(|(_, full_at)| **full_at).map(|(ip, _)| *ip)
             {

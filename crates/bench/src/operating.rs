@@ -10,8 +10,8 @@
 //! * [`most_load_within`]: the most load at which a figure stays at or below a limit, for p99 or for CPU (80 or 85 %).
 //! * [`high_water`]: the load after which throughput hardly grows, as the Ceph Benchmarking Tool is used to find it.
 //!
-//! Between measured points curves are interpolated as straight lines of logarithms. An answer tells which measured point
-//! is nearest, and whether the sweep ended before a limit was met.
+//! Between measured points curves are interpolated as straight lines of logarithms. An answer tells which measured
+//! point is nearest, and whether the sweep ended before a limit was met.
 
 #[cfg(test)]
 mod tests;
@@ -194,8 +194,8 @@ pub fn most_load_within(
     Some(at(&curve, place, bound, |point| logarithm(point) <= limit && point.in_flight() <= place))
 }
 
-/// The high-water mark: the load after which the next one adds less than `gain_percent` to throughput. `None` if no point
-/// can be used.
+/// The high-water mark: the load after which the next one adds less than `gain_percent` to throughput. `None` if no
+/// point can be used.
 pub fn high_water(points: &[LoadPoint], gain_percent: f64) -> Option<OperatingPoint> {
     let curve = by_load(points);
     let gain = (1.0 + gain_percent / 100.0).ln();

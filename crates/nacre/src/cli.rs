@@ -68,7 +68,7 @@ pub enum Command {
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Size a cluster: from capacity, failures to survive, workload and drives to servers, networks and figures.
-    Plan(plan::Plan),
+    Plan(plan::PlanFlags),
     /// Tell where the time of operations goes: of the median one and of the slowest.
     Why(Why),
     /// Serve objects by S3, and make its users and keys.

@@ -3,13 +3,13 @@
 //! 1. **Keys.** OSDs get keys, of which the monitors learn, and monitors the key that all of them share.
 //! 2. **Both.** The state file says that authentication is offered, and `ceph.conf` names both methods. Monitors, then
 //!    OSDs are started again, one at a time: whoever can prove who he is does so, and nobody has to.
-//! 3. **Clients.** Whoever is connected and has proven nothing is named. That is for people to mend: a key, `cephx` among
-//!    the methods of `auth client required`, and another connection.
-//! 4. **Required.** The state file says that there is authentication, and `ceph.conf` names `cephx` alone. All are started
-//!    again as before.
+//! 3. **Clients.** Whoever is connected and has proven nothing is named. That is for people to mend: a key, `cephx`
+//!    among the methods of `auth client required`, and another connection.
+//! 4. **Required.** The state file says that there is authentication, and `ceph.conf` names `cephx` alone. All are
+//!    started again as before.
 //!
-//! Each step finds out what is left of it, so what was cut off goes on where it was. No state of health keeps a step from
-//! being taken: an OSD that was away before is not waited for.
+//! Each step finds out what is left of it, so what was cut off goes on where it was. No state of health keeps a step
+//! from being taken: an OSD that was away before is not waited for.
 
 use crate::cli::AuthEnable;
 use crate::conf_writer::{ceph_conf, keyring_with};

@@ -10,14 +10,14 @@ use plan::{Catalogue, Drive, Engine, Known, Protection, Request, Workload};
 use report::{Block, Cell, Column, Page, Table};
 
 use crate::bench::run_report;
-use crate::cli::plan::{Plan, Size, Software};
+use crate::cli::plan::{PlanFlags, Size, Software};
 use crate::pages;
 
 /// Operations from this size on count as large, and none but those of 4 KiB as small.
 const LARGE_BYTES: u64 = 256 << 10;
 const SMALL_BYTES: u64 = 4 << 10;
 
-pub fn run(options: &Plan) -> Result<()> {
+pub fn run(options: &PlanFlags) -> Result<()> {
     let mut catalogue = Catalogue::built_in();
     if let Some(path) = &options.catalogue {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -50,7 +50,7 @@ pub fn run(options: &Plan) -> Result<()> {
     Ok(())
 }
 
-fn request(options: &Plan, usable_tb: f64) -> Request {
+fn request(options: &PlanFlags, usable_tb: f64) -> Request {
     let read_percent = options.reads;
     Request {
         usable_tb,
@@ -166,7 +166,7 @@ mod tests {
     use crate::cli::{Cli, Command};
     use clap::Parser;
 
-    fn options(args: &[&str]) -> Plan {
+    fn options(args: &[&str]) -> PlanFlags {
         let command = Cli::try_parse_from([&["nacre", "plan"], args].concat()).unwrap().command;
         let Command::Plan(options) = command else { panic!("{command:?}") };
         options

@@ -1,4 +1,4 @@
-//! What a daemon may do on its machine: as little as it needs.
+//! A daemon's rights on its machine: as few as it needs.
 //!
 //! `--setuser` and `--setgroup` have a daemon go on as another user, before it opens or makes any file. A daemon never
 //! gets privileges back, whatever it runs.

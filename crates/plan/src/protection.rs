@@ -59,7 +59,8 @@ impl Protection {
         }
     }
 
-    /// The same per byte that clients read: the primary of an erasure-coded group has one of `k` shards itself.
+    /// Bytes that OSDs send each other per byte that clients read: the primary of an erasure-coded group has one of `k`
+    /// shards itself.
     pub fn storage_bytes_per_read(self) -> f64 {
         match self {
             Protection::Copies(_) => 0.0,

@@ -21,8 +21,8 @@ pub struct Rebuild {
     pub extrapolated: Option<String>,
 }
 
-/// The rebuild of a replaced drive that was filled to `fill` (0 to 1), on a cluster of `drives`, `per_server` each, that
-/// tolerates `failures`. `None` if nothing is known of the drive's throughput.
+/// The rebuild of a replaced drive that was filled to `fill` (0 to 1), on a cluster of `drives`, `per_server` each,
+/// that tolerates `failures`. `None` if nothing is known of the drive's throughput.
 ///
 /// The rate is the measured one; else that of the only measured drive of the same kind, at most half of what the drive
 /// writes by itself.
@@ -62,9 +62,9 @@ pub fn failures_per_year(media: Media) -> f64 {
     }
 }
 
-/// Largest probability per year of a loss: a first drive fails, and during its rebuild as many more, each on a server of
-/// its own, as are one too many. Every such meeting is counted as a loss, which it is where groups are many. Failures of
-/// servers and failures that belong together are not counted.
+/// Largest probability per year of a loss: a first drive fails, and during its rebuild as many more, each on a server
+/// of its own, as are one too many. Every such meeting is counted as a loss, which it is where groups are many.
+/// Failures of servers and failures that belong together are not counted.
 pub fn loss_per_year(per_year: f64, drives: u32, per_server: u32, failures: u32, hours: f64) -> f64 {
     let first = f64::from(drives) * per_year;
     let window = hours / HOURS_PER_YEAR;

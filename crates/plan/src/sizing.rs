@@ -81,8 +81,8 @@ pub struct Plan {
     /// Capacity of the drives for users, were they filled to the last byte.
     pub usable_at_full_tb: f64,
     pub usable_tb: f64,
-    /// Share of the raw capacity that is used, now, and after the loss of a server whose data went to the others; absent
-    /// if no server is left to take it.
+    /// Share of the raw capacity that is used, now, and after the loss of a server whose data went to the others;
+    /// absent if no server is left to take it.
     pub fill: f64,
     pub fill_after_loss: Option<f64>,
     pub read: Option<Performance>,

@@ -80,8 +80,8 @@ fn traffic_of_servers() {
         close(client * protection.storage_bytes_per_written(), storage, 2.0, &protection.to_string());
         assert_eq!(protection.storage_bytes_per_read(), 0.0);
     }
-    // A code sends 19 % less than every shard but one, both writing (4.0 and 4.2) and reading (8.6 and 5.4). The document
-    // does not say why; the formula stays on the safe side.
+    // A code sends 19 % less than every shard but one, both writing (4.0 and 4.2) and reading (8.6 and 5.4). The
+    // document does not say why; the formula stays on the safe side.
     close(4.0 * CODED.storage_bytes_per_written(), 4.2, 20.0, "4+2 writes");
     close(8.6 * CODED.storage_bytes_per_read(), 5.4, 20.0, "4+2 reads");
     // Separate links of 100 GbE for clients and storage.

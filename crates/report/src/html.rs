@@ -1,5 +1,6 @@
 //! Pages as HTML: one file that refers to nothing else.
 
+use crate::escape::escape;
 use crate::explorer::Explorer;
 use crate::figure::{Figure, Plot};
 use crate::number::significant;
@@ -16,24 +17,6 @@ const ROWS_MAX: usize = 200;
 /// A browser that knows these rules loads nothing from elsewhere, whatever stands in the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'";
-
-/// `text` as it stands in elements and in quoted attributes.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // HTML has no way to write other control characters.
-            c if c.is_control() && !c.is_whitespace() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// A page that is being written.
 struct Writer {

@@ -22,6 +22,7 @@ pub mod number;
 pub mod page;
 pub mod table;
 
+mod escape;
 mod html;
 mod markdown;
 mod svg;

@@ -5,8 +5,8 @@
 use std::fmt::Write;
 
 use crate::axis::{Range, Scale};
+use crate::escape::escape;
 use crate::figure::{Axis, Bars, Series};
-use crate::html::escape;
 use crate::number::short;
 
 /// Size of a plot of lines, and of the space around its area, in pixels of the drawing.

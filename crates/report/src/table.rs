@@ -155,8 +155,8 @@ impl Table {
     }
 }
 
-/// Quotes a field where it needs that. A field that a spreadsheet would take for a formula gets a quote in front, except
-/// numbers.
+/// Quotes a field where it needs that. A field that a spreadsheet would take for a formula gets a quote in front,
+/// except numbers.
 pub fn csv_field(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
     let text = if formula { format!("'{text}") } else { text.to_owned() };

@@ -11,8 +11,8 @@ const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '�
 const BAR_COLUMNS: usize = 40;
 
 impl Page {
-    /// The page as text of at most `width` columns, except for words and cells that are longer by themselves. Characters
-    /// that command a terminal are replaced.
+    /// The page as text of at most `width` columns, except for words and cells that are longer by themselves.
+    /// Characters that command a terminal are replaced.
     pub fn to_text(&self, width: usize) -> String {
         let width = width.max(40);
         let mut out = underlined(&plain(&self.title), '=');

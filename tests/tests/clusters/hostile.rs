@@ -88,7 +88,7 @@ fn crowds_of_idle_connections_keep_nobody_out() {
     for (before, after) in before.iter().zip(after) {
         assert!(after < before + 48, "{before} MiB, then {after}");
     }
-    // Those who say nothing for long are sent away; whoever comes anew is served all the same.
+    // Silent ones are sent away after a while; whoever comes anew is served all the same.
     std::thread::sleep(Duration::from_secs(11));
     let is_closed = |stream: &TcpStream| {
         stream.set_nonblocking(true).expect("a socket");

@@ -6,7 +6,8 @@ use super::telemetry::{Rates, Telemetry};
 use super::{Figure, Row, RunResult};
 use crate::histogram::HistogramData;
 
-/// Groups whose distributions, and workloads whose course over time, are drawn. More would make a page that nobody reads.
+/// Groups whose distributions, and workloads whose course over time, are drawn. More would make a page that nobody
+/// reads.
 const DISTRIBUTIONS_MAX: usize = 24;
 const COURSES_MAX: usize = 12;
 /// Points that make a course over time.

@@ -1,8 +1,8 @@
 //! `nacre bench`: measures clusters and compares them.
 //!
 //! [`plan_maker`] makes plans from flags, [`plan_files`] reads them, [`watcher`] shows how a run goes, [`agent`] serves
-//! other machines' runs; crate `load` does the work. [`run_report`] shows finished runs, [`client_cost`] compares client
-//! libraries, [`sections`] puts tables into documents.
+//! other machines' runs; crate `load` does the work. [`run_report`] shows finished runs, [`client_cost`] compares
+//! client libraries, [`sections`] puts tables into documents.
 
 mod agent;
 mod client_cost;

@@ -156,8 +156,8 @@ pub struct BenchAgent {
     /// Carry no load: only read what this machine and the daemons on it spend.
     #[arg(long)]
     pub watch_only: bool,
-    /// Configuration of a cluster, which leads to the agent's key, and to daemons on this machine, where it lies neither
-    /// where the coordinator has it nor at /etc/ceph/ceph.conf. May be given several times.
+    /// Configuration of a cluster, which leads to the agent's key, and to daemons on this machine, where it lies
+    /// neither where the coordinator has it nor at /etc/ceph/ceph.conf. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub conf: Vec<PathBuf>,
 }

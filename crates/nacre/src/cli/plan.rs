@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use plan::Protection;
 
 #[derive(Args, Debug)]
-pub struct Plan {
+pub struct PlanFlags {
     /// Capacity for users, in TB (10^12 bytes).
     #[arg(long, value_name = "TB", required_unless_present = "drives")]
     pub usable_tb: Option<f64>,

@@ -7,8 +7,8 @@
 //! Made of checksums: bit b of every byte of the window gives a message of as many bits, of which the register of
 //! crc32c is taken from zero on. That register is linear in bits. Bit i of the eight registers makes byte i of the
 //! fingerprint. A byte's multiple by a constant is a linear map of its eight bits, which is the same for all bytes; so
-//! it maps the registers, bit by bit, as it maps the bytes. A wrong window is told as surely as crc32c tells it: always,
-//! if what is wrong lies within 32 bytes.
+//! it maps the registers, bit by bit, as it maps the bytes. A wrong window is told as surely as crc32c tells it, and
+//! always if what is wrong lies within 32 bytes.
 //!
 //! Behind its end a shard counts as zeros, whose fingerprint is zeros.
 
@@ -181,11 +181,11 @@ pub enum CodeWord {
     Broken,
 }
 
-/// Compares shards of one object: their numbers, ascending, and their fingerprints. Panics on a shard that the code does
-/// not have.
+/// Compares shards of one object: their numbers, ascending, and their fingerprints. Panics on a shard that the code
+/// does not have.
 ///
-/// Up to half as many wrong shards as there are more than k can be told, in each window: no others give a code word with
-/// so few.
+/// Up to half as many wrong shards as there are more than k can be told, in each window: no others give a code word
+/// with so few.
 pub fn compare(code: &Code, shards: &[(usize, &Fingerprints)]) -> CodeWord {
     let windows = shards.iter().map(|(_, prints)| prints.0.len()).max().unwrap_or(0);
     let Some(spare) = shards.len().checked_sub(code.k()) else { return CodeWord::Whole };

@@ -94,7 +94,7 @@ fn digests_are_recorded_of_what_is_proven() {
     assert_eq!((mark.errors(), mark.repaired), (0, 2));
     healing::heal(&mut client.cluster);
     assert!(is_whole(&mut client));
-    // So it is with the omap.
+    // The digest of the omap tells, too.
     let object = shard_object(B);
     let entries = vec![(Bytes::from_static(b"key"), Bytes::from_static(b"other"))];
     let pg = PgId { pool: object.pool, ..PG };

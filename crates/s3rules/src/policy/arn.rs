@@ -41,6 +41,14 @@ impl ArnPattern {
         }
     }
 
+    /// True if every variable has a value or a default.
+    pub fn is_resolved(&self, context: &Context) -> bool {
+        match self {
+            ArnPattern::Any => true,
+            ArnPattern::Parts(patterns) => patterns.iter().all(|pattern| pattern.is_resolved(context)),
+        }
+    }
+
     /// True without wildcards and variables.
     pub fn is_fixed(&self) -> bool {
         match self {

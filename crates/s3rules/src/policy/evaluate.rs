@@ -52,6 +52,17 @@ impl Policy {
 }
 
 impl Statement {
+    /// True if the resource of a request is meant.
+    ///
+    /// `NotResource` that allows, with a variable that has no value, means nothing: it would otherwise open all that it
+    /// shall leave out.
+    fn means_resource(&self, request: &PolicyRequest<'_>) -> bool {
+        let PolicyRequest { resource, context, .. } = *request;
+        let resolved = || self.resources.entries.iter().all(|pattern| pattern.is_resolved(context));
+        (!self.resources.negated || self.effect == Effect::Deny || resolved())
+            && self.resources.means(|pattern| pattern.fits(resource.as_str(), context))
+    }
+
     /// True if all elements of the statement fit the request.
     fn is_about(&self, request: &PolicyRequest<'_>) -> bool {
         let principal = match &self.principals {
@@ -60,7 +71,7 @@ impl Statement {
         };
         principal
             && self.actions.means(|pattern| pattern.fits(request.action))
-            && self.resources.means(|pattern| pattern.fits(request.resource.as_str(), request.context))
+            && self.means_resource(request)
             && self.conditions.iter().all(|condition| condition.holds(request.context))
     }
 }

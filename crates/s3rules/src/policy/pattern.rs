@@ -90,6 +90,14 @@ impl Pattern {
         self.tokens(context).is_some_and(|tokens| glob(&tokens, text, true))
     }
 
+    /// True if every variable has a value or a default.
+    pub fn is_resolved(&self, context: &Context) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Variable { key, default } => default.is_some() || context.single(key).is_some(),
+            Part::Text(_) | Part::One | Part::Many => true,
+        })
+    }
+
     /// True without wildcards and variables: the pattern fits one text only.
     pub fn is_fixed(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Text(_)))

@@ -202,6 +202,25 @@ fn variables_have_values_since_2012() {
     assert_eq!(word(&verdict(&old, &ann(), Action::GetObject, "k", &context(&literal))), "allow");
 }
 
+#[test]
+fn resources_that_are_left_out_stay_so_without_a_value() {
+    for (effect, values, key, answer) in [
+        ("Allow", &[("aws:username", "ann")][..], "home/ann/x", "default"),
+        ("Allow", &[("aws:username", "ann")], "home/bob/x", "allow"),
+        ("Allow", &[], "home/bob/x", "default"),
+        ("Deny", &[("aws:username", "ann")], "home/ann/x", "default"),
+        ("Deny", &[("aws:username", "ann")], "home/bob/x", "deny"),
+        ("Deny", &[], "home/bob/x", "deny"),
+    ] {
+        let policy = bucket_policy(&format!(
+            r#"{{"Version":"2012-10-17","Statement":{{"Effect":"{effect}","Principal":"*","Action":"s3:GetObject",
+            "NotResource":"arn:aws:s3:::b/home/${{aws:username}}/*"}}}}"#
+        ));
+        let verdict = verdict(&policy, &ann(), Action::GetObject, key, &context(values));
+        assert_eq!(word(&verdict), answer, "{effect} {values:?} {key}");
+    }
+}
+
 const LAYERED: &str = r#"{"Version":"2012-10-17","Id":"x","Statement":[
     {"Sid":"read","Effect":"Allow","Principal":{"AWS":["arn:aws:iam:::user/ann","arn:aws:iam:::user/bob"]},
      "Action":["s3:GetObject","s3:ListBucket"],"Resource":["arn:aws:s3:::b","arn:aws:s3:::b/*"]},

@@ -95,6 +95,14 @@ impl Run {
         is_known
     }
 
+    /// Has the operator make a key of an OSD, unless it was asked to just now.
+    fn ask_for_key(&mut self, lost: &mut Lost, now: Duration) {
+        if lost.asked.is_none_or(|(at, was_up)| was_up || now >= at + TRY_AGAIN) {
+            lost.asked = Some((now, false));
+            self.cluster.try_command(self.operator, Keys::new_key_of_osd(lost.osd));
+        }
+    }
+
     /// Has the operator deal with lost OSDs. Each command is repeated until the map shows its effect.
     pub(crate) fn replace_lost(&mut self) {
         let now = self.cluster.world.now();
@@ -105,12 +113,7 @@ impl Run {
                 (map.exists(id), map.is_up(id))
             });
             match known {
-                Some((false, _)) if lost.is_replaced && !self.has_key(lost.osd) => {
-                    if lost.asked.is_none_or(|(at, was_up)| was_up || now >= at + TRY_AGAIN) {
-                        lost.asked = Some((now, false));
-                        self.cluster.try_command(self.operator, Keys::new_key_of_osd(lost.osd));
-                    }
-                }
+                Some((false, _)) if lost.is_replaced && !self.has_key(lost.osd) => self.ask_for_key(&mut lost, now),
                 Some((false, _)) => {
                     self.note(|| format!("{id} is gone from the map, replaced: {}", lost.is_replaced));
                     match lost.is_replaced {

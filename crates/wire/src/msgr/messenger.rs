@@ -67,7 +67,7 @@ pub struct Messenger {
     pub(super) my_addrs: EntityAddrVec,
     pub(super) conns: BTreeMap<ConnId, Connection>,
     /// Connections that others made and that have no session yet.
-    half_open: HalfOpen,
+    half_open: HalfOpen<ConnId>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     /// Sessions that a connecting peer may mean, by its kind and the first of its addresses.
     pub(super) by_addr: BTreeMap<(EntityType, EntityAddr), SessionId>,

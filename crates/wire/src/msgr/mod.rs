@@ -8,8 +8,8 @@
 //! Inside, from the bytes upwards: `frame` (layout and checksums), `framing` (writing in either mode), `assembler`
 //! (stream to frames) with `sealed` (those of secure mode), `control` (payloads of control frames), `connection`,
 //! `session`; then the messenger's own steps in `handshake`, `authenticating`, `connecting`, `accepting` and
-//! `id_queue`; `half_open` bounds what is kept for whoever has proven nothing. `none` is the method that proves nothing.
-//! Compression and msgr v1 are not spoken.
+//! `id_queue`; `half_open` bounds what is kept for whoever has proven nothing, by `machine`. `none` is the method that
+//! proves nothing. Compression and msgr v1 are not spoken.
 
 mod accepting;
 mod assembler;
@@ -24,6 +24,7 @@ mod framing;
 mod half_open;
 mod handshake;
 mod id_queue;
+mod machine;
 mod messenger;
 mod none;
 mod reason;
@@ -37,7 +38,7 @@ pub use auth::{
 };
 pub use config::{Config, Keepalive, Peer, Policy, limits};
 pub use frame::FrameError;
-pub use half_open::machine_of;
+pub use machine::machine_of;
 pub use messenger::{ConnId, Messenger, Output, SessionId};
 pub use reason::{AckError, BreachesTold, Cause, OtherEnd, Reason, RefusalsTold, TransportLoss};
 pub use rights::Rights;

@@ -1,7 +1,7 @@
 //! Reasons for which sessions end, connections are lost, and peers are turned away.
 
 use super::frame::FrameError;
-use super::half_open::machine_of;
+use super::machine::machine_of;
 use crate::basic::AuthName;
 use crate::messages::kind_name;
 use crate::{DecodeError, EntityAddr, EntityAddrVec};

@@ -82,7 +82,7 @@ fn no_daemon_minds_what_comes_to_its_ports() {
     if !clients_are_here(&["ceph", "rados"]) {
         return;
     }
-    // What dies stays dead here.
+    // A daemon that dies stays dead here.
     let cluster = TestCluster::start("fuzz", OSDS);
     cluster.make_pool("p", 8, 3);
     serves(&cluster, 0);
