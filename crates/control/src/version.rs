@@ -18,6 +18,12 @@ pub fn text() -> String {
     format!("ceph version {CEPH_RELEASE} ({COMMIT}) {CEPH_RELEASE_NAME} ({RELEASE_TYPE}), nacre {OWN}")
 }
 
+/// Returns true if a daemon that shows this version is one of ours, and none of a Ceph. Before there were versions in a
+/// Ceph's form it was "nacre version" and a number.
+pub fn is_own(text: &str) -> bool {
+    text.contains(", nacre ") || text.starts_with("nacre version ")
+}
+
 /// Returns the answer of a daemon that is told `version`.
 pub fn value() -> serde_json::Value {
     serde_json::json!({"version": CEPH_RELEASE, "release": CEPH_RELEASE_NAME, "release_type": RELEASE_TYPE})
@@ -49,5 +55,11 @@ mod tests {
         let commit = commit.strip_prefix('(').and_then(|commit| commit.strip_suffix(')')).unwrap();
         assert!(commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()), "{commit}");
         assert_eq!(own_number, env!("CARGO_PKG_VERSION"));
+    }
+
+    #[test]
+    fn own_daemons_are_told_from_those_of_a_ceph() {
+        assert!(is_own(&text()) && is_own("nacre version 0.1.0 (pacific protocol)"));
+        assert!(!is_own("ceph version 16.2.15 (618f440892089921c3e944a991122ddc44e60516) pacific (stable)"));
     }
 }

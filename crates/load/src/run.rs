@@ -234,7 +234,7 @@ pub async fn engine_of(name: &str, path: &str) -> Result<Engine, RunError> {
     let connected = connect(&of_plan).await?;
     let versions = pools::json_command(&connected.cluster, serde_json::json!({"prefix": "versions"})).await;
     let versions = versions.map_err(|source| RunError::Cluster { cluster: name.to_owned(), source })?;
-    let is_nacre = versions["mon"].as_object().is_some_and(|all| all.keys().any(|key| key.starts_with("nacre")));
+    let is_nacre = versions["mon"].as_object().is_some_and(|all| all.keys().any(|key| control::version::is_own(key)));
     Ok(if is_nacre { Engine::Nacre } else { Engine::Ceph })
 }
 
