@@ -10,18 +10,15 @@ pub const RELEASE_TYPE: &str = "stable";
 /// This software's own version.
 pub const OWN: &str = env!("CARGO_PKG_VERSION");
 
+/// The fact about themselves by which daemons are told from those of a Ceph.
+pub const OWN_KEY: &str = "nacre_version";
+
 /// Stands where a Ceph has the commit that it was built from: "nacre" in ASCII, and zeros.
 pub const COMMIT: &str = "6e61637265000000000000000000000000000000";
 
 /// Returns the version as `ceph versions` shows it: in the form of a Ceph's, with this software's own behind it.
 pub fn text() -> String {
     format!("ceph version {CEPH_RELEASE} ({COMMIT}) {CEPH_RELEASE_NAME} ({RELEASE_TYPE}), nacre {OWN}")
-}
-
-/// Returns true if a daemon that shows this version is one of ours, and none of a Ceph. Before there were versions in a
-/// Ceph's form it was "nacre version" and a number.
-pub fn is_own(text: &str) -> bool {
-    text.contains(", nacre ") || text.starts_with("nacre version ")
 }
 
 /// Returns the answer of a daemon that is told `version`.
@@ -35,7 +32,7 @@ pub fn metadata() -> [(&'static str, String); 4] {
         ("ceph_version", text()),
         ("ceph_version_short", CEPH_RELEASE.to_owned()),
         ("ceph_release", CEPH_RELEASE_NAME.to_owned()),
-        ("nacre_version", OWN.to_owned()),
+        (OWN_KEY, OWN.to_owned()),
     ]
 }
 
@@ -55,11 +52,5 @@ mod tests {
         let commit = commit.strip_prefix('(').and_then(|commit| commit.strip_suffix(')')).unwrap();
         assert!(commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit()), "{commit}");
         assert_eq!(own_number, env!("CARGO_PKG_VERSION"));
-    }
-
-    #[test]
-    fn own_daemons_are_told_from_those_of_a_ceph() {
-        assert!(is_own(&text()) && is_own("nacre version 0.1.0 (pacific protocol)"));
-        assert!(!is_own("ceph version 16.2.15 (618f440892089921c3e944a991122ddc44e60516) pacific (stable)"));
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bench::plan::{self, Engine, Plan, Redundancy, Workload};
 use bench::report::{End, Row, RunResult, WorkloadHops};
 use client::{Cluster, Config};
+use control::version::OWN_KEY;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -232,9 +233,9 @@ fn folder_of(cluster: &plan::Cluster) -> PathBuf {
 pub async fn engine_of(name: &str, path: &str) -> Result<Engine, RunError> {
     let of_plan = plan::Cluster { name: name.to_owned(), engine: Engine::Ceph, configuration: path.to_owned() };
     let connected = connect(&of_plan).await?;
-    let versions = pools::json_command(&connected.cluster, serde_json::json!({"prefix": "versions"})).await;
-    let versions = versions.map_err(|source| RunError::Cluster { cluster: name.to_owned(), source })?;
-    let is_nacre = versions["mon"].as_object().is_some_and(|all| all.keys().any(|key| control::version::is_own(key)));
+    let facts = pools::json_command(&connected.cluster, serde_json::json!({"prefix": "mon metadata"})).await;
+    let facts = facts.map_err(|source| RunError::Cluster { cluster: name.to_owned(), source })?;
+    let is_nacre = facts.as_array().is_some_and(|all| all.iter().any(|of_mon| of_mon.get(OWN_KEY).is_some()));
     Ok(if is_nacre { Engine::Nacre } else { Engine::Ceph })
 }
 
