@@ -80,7 +80,8 @@ fn clients_write_on_while_every_key_is_replaced() {
     let caps = ["mon", "allow r", "osd", "allow rwx pool=p"];
     let keyring = client(&cluster, "client.bench", &caps);
     let mut bench = cluster.command("rados", &["-n", "client.bench", "-k", &text(&keyring)]);
-    bench.args(["bench", "-p", "p", "60", "write", "-b", "65536", "-t", "4"]);
+    // One after the other, and small: no OSD is full after a minute.
+    bench.args(["bench", "-p", "p", "60", "write", "-b", "8192", "-t", "1"]);
     let bench = bench.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     // A pending key is good beside the present one, so a daemon is started again with it, and then it is the only one.
     let replace = |name: &str, keyring: &Path| {
