@@ -20,6 +20,16 @@ fn invalid(message: &'static str) -> s3s::S3Error {
     s3s::S3Error::with_message(S3ErrorCode::InvalidArgument, message)
 }
 
+/// Makes the query for a page of at most `max` entries, as [`page_size`] gives it, behind `after`.
+fn query(prefix: Option<&String>, delimiter: Option<&String>, after: Option<String>, max: i32) -> Query {
+    Query {
+        prefix: prefix.cloned().unwrap_or_default(),
+        delimiter: delimiter.cloned().unwrap_or_default(),
+        after: after.unwrap_or_default(),
+        max: max as usize,
+    }
+}
+
 fn is_url(encoding: Option<&EncodingType>) -> S3Result<bool> {
     match encoding.map(EncodingType::as_str) {
         None => Ok(false),
@@ -46,12 +56,7 @@ impl Service {
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_keys)?;
-        let query = Query {
-            prefix: input.prefix.clone().unwrap_or_default(),
-            delimiter: input.delimiter.clone().unwrap_or_default(),
-            after: input.marker.clone().unwrap_or_default(),
-            max: max as usize,
-        };
+        let query = query(input.prefix.as_ref(), input.delimiter.as_ref(), input.marker.clone(), max);
         let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
         let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
         Ok(S3Response::new(ListObjectsOutput {
@@ -83,9 +88,7 @@ impl Service {
             Some(token) => from_token(token).ok_or_else(|| invalid("the continuation token is not of this list"))?,
             None => input.start_after.clone().unwrap_or_default(),
         };
-        let prefix = input.prefix.clone().unwrap_or_default();
-        let delimiter = input.delimiter.clone().unwrap_or_default();
-        let query = Query { prefix, delimiter, after, max: max as usize };
+        let query = query(input.prefix.as_ref(), input.delimiter.as_ref(), Some(after), max);
         let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
         let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
         let with_owner = input.fetch_owner == Some(true);
@@ -116,12 +119,7 @@ impl Service {
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_keys)?;
-        let query = Query {
-            prefix: input.prefix.clone().unwrap_or_default(),
-            delimiter: input.delimiter.clone().unwrap_or_default(),
-            after: input.key_marker.clone().unwrap_or_default(),
-            max: max as usize,
-        };
+        let query = query(input.prefix.as_ref(), input.delimiter.as_ref(), input.key_marker.clone(), max);
         let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
         let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
         let versions = page.entries.iter().map(|(key, entry)| ObjectVersion {
@@ -160,12 +158,7 @@ impl Service {
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_uploads)?;
-        let query = Query {
-            prefix: input.prefix.clone().unwrap_or_default(),
-            delimiter: input.delimiter.clone().unwrap_or_default(),
-            after: input.key_marker.clone().unwrap_or_default(),
-            max: max as usize,
-        };
+        let query = query(input.prefix.as_ref(), input.delimiter.as_ref(), input.key_marker.clone(), max);
         let after_upload = input.upload_id_marker.clone().unwrap_or_default();
         let page = self.gateway.list_uploads(&bucket, &query, &after_upload).await.map_err(told)?;
         let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));

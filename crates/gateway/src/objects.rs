@@ -3,7 +3,7 @@
 use crate::convert::{
     ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, time, told,
 };
-use crate::service::{Service, is_private, to_its_end};
+use crate::service::{Service, is_private, to_its_end, to_its_end_holding};
 use crate::streams::{Incoming, outgoing};
 use s3::{Conditions, Head, PutRequest};
 use s3s::dto::*;
@@ -105,11 +105,7 @@ impl Service {
             conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?,
         };
         let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
-        let head = to_its_end(async move {
-            let _memory = memory;
-            gateway.put(&bucket, request, &mut body).await
-        })
-        .await?;
+        let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut body).await }).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(PutObjectOutput {
             e_tag: Some(etag(&head.etag)),
@@ -251,11 +247,7 @@ impl Service {
         };
         let (gateway, mut stream) = (self.gateway.clone(), object.stream);
         let memory = self.budget.reserve(source.size.saturating_mul(2)).await?;
-        let head = to_its_end(async move {
-            let _memory = memory;
-            gateway.put(&bucket, request, &mut stream).await
-        })
-        .await?;
+        let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut stream).await }).await?;
         let sums = checksum(head.checksum.as_ref());
         let result = CopyObjectResult {
             e_tag: Some(etag(&head.etag)),

@@ -1,7 +1,7 @@
 //! The operations of S3 that this gateway has. Every other one is answered by `NotImplemented`.
 
 use crate::authority::Authority;
-use crate::budget::Budget;
+use crate::budget::{Budget, Reserved};
 use crate::convert::{Gateway, not_implemented, owner, time, told};
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3Request, S3Response, S3Result};
@@ -20,6 +20,18 @@ pub(crate) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, s3::Error>> + Send + 'static,
 ) -> S3Result<T> {
     tokio::spawn(work).await.map_err(S3Error::internal_error)?.map_err(told)
+}
+
+/// As [`to_its_end`], for work that holds the memory of a body until then.
+pub(crate) async fn to_its_end_holding<T: Send + 'static>(
+    memory: Reserved,
+    work: impl Future<Output = Result<T, s3::Error>> + Send + 'static,
+) -> S3Result<T> {
+    to_its_end(async move {
+        let _memory = memory;
+        work.await
+    })
+    .await
 }
 
 #[async_trait::async_trait]

@@ -5,7 +5,7 @@ use crate::convert::{
     time, told,
 };
 use crate::objects::{check_wishes, copy_source, user_metadata};
-use crate::service::{Service, is_private, to_its_end};
+use crate::service::{Service, is_private, to_its_end, to_its_end_holding};
 use crate::streams::Incoming;
 use s3::{ByteRange, ChecksumKind, PartRequest, Upload, WantedPart};
 use s3s::dto::*;
@@ -99,11 +99,8 @@ impl Service {
             checksum: announced,
         };
         let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
-        let part = to_its_end(async move {
-            let _memory = memory;
-            gateway.put_part(&bucket, request, &mut body).await
-        })
-        .await?;
+        let part =
+            to_its_end_holding(memory, async move { gateway.put_part(&bucket, request, &mut body).await }).await?;
         let sums = checksum(part.checksum.as_ref());
         Ok(S3Response::new(UploadPartOutput {
             e_tag: Some(etag(&part.etag)),
@@ -143,11 +140,8 @@ impl Service {
         };
         let (gateway, mut stream) = (self.gateway.clone(), object.stream);
         let memory = self.budget.reserve(request.size.saturating_mul(2)).await?;
-        let part = to_its_end(async move {
-            let _memory = memory;
-            gateway.put_part(&bucket, request, &mut stream).await
-        })
-        .await?;
+        let part =
+            to_its_end_holding(memory, async move { gateway.put_part(&bucket, request, &mut stream).await }).await?;
         let sums = checksum(part.checksum.as_ref());
         let result = CopyPartResult {
             e_tag: Some(etag(&part.etag)),
