@@ -180,22 +180,24 @@ impl Proofs {
         if !identity.is_proven || self.credentials.held().knows(&identity.name) {
             return answer;
         }
-        if self.refusals.is_news(from, now) {
-            let from = from.map_or_else(|| "unknown".to_owned(), |from| from.to_string());
-            tracing::info!("a peer at {from} is refused: the OSD map has no {}", identity.name);
-        }
+        self.tell(from, now, format_args!("the OSD map has no {}", identity.name));
         let modes = [Mode::Crc, Mode::Secure].map(Mode::number).to_vec();
         AuthAnswer::Refused { errno: Errno::EAGAIN, methods: vec![Method::Cephx.number()], modes }
     }
 
     fn refused(&mut self, refusal: Option<Refusal>, from: Option<IpAddr>, now: Duration) {
         let Some(refusal) = refusal else { return };
-        if self.refusals.is_news(from, now) {
-            let from = from.map_or_else(|| "unknown".to_owned(), |from| from.to_string());
-            tracing::info!("a peer at {from} is refused: {refusal}");
-        }
+        self.tell(from, now, format_args!("{refusal}"));
         if matches!(refusal, Refusal::SecretNotAtHand { id, newest, .. } if id > newest) {
             self.credentials.held().lacks_secret = true;
+        }
+    }
+
+    /// Has the log tell why a peer is refused, unless it has told enough of that machine.
+    fn tell(&mut self, from: Option<IpAddr>, now: Duration, why: fmt::Arguments<'_>) {
+        if self.refusals.is_news(from, now) {
+            let from = from.map_or_else(|| "unknown".to_owned(), |from| from.to_string());
+            tracing::info!("a peer at {from} is refused: {why}");
         }
     }
 
