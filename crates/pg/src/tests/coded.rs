@@ -33,9 +33,8 @@ fn is_recovering(cluster: &mut Cluster) -> bool {
     pg(cluster, A).state_bits(A) & pg_state::RECOVERING != 0
 }
 
-/// Makes a cluster in which both objects are there, and B's shards of them are bad.
-fn spoiled(seed: u64) -> (Cluster, SessionId) {
-    let mut cluster = Cluster::coded(seed);
+/// Makes the objects in a cluster, and has all of it on the devices.
+fn stored(cluster: &mut Cluster) -> SessionId {
     let session = cluster.connect(A);
     for (tid, object) in (0..).zip(OBJECTS) {
         let op = Op::write_full(Bytes::from(content(tid)));
@@ -46,13 +45,24 @@ fn spoiled(seed: u64) -> (Cluster, SessionId) {
     // Members are told meanwhile that the updates will stay.
     cluster.pass(Duration::from_secs(2));
     cluster.put_on_devices();
-    for (hash, name) in OBJECTS {
-        cluster.spoil(B, &ObjectId::head(POOL.of_shard(1), hash, b"", name), 0);
-    }
-    // A has leases for some time now.
+    session
+}
+
+/// Has A get leases for some time.
+fn get_leases(cluster: &mut Cluster, session: SessionId) {
     cluster.ask_of(A, session, 5, Epoch(1), 0, (1, b"absent"), Op::read(0, 0));
     cluster.settle();
     assert_eq!(cluster.answers_to(5), [(session, Errno::ENOENT.as_result(), String::new())]);
+}
+
+/// Makes a cluster in which both objects are there, and B's shards of them are bad.
+fn spoiled(seed: u64) -> (Cluster, SessionId) {
+    let mut cluster = Cluster::coded(seed);
+    let session = stored(&mut cluster);
+    for (hash, name) in OBJECTS {
+        cluster.spoil(B, &ObjectId::head(POOL.of_shard(1), hash, b"", name), 0);
+    }
+    get_leases(&mut cluster, session);
     (cluster, session)
 }
 
@@ -69,18 +79,8 @@ fn is_whole(cluster: &mut Cluster) -> bool {
 
 /// Makes the objects in a cluster whose primary holds leases for some time.
 fn written(mut cluster: Cluster) -> (Cluster, SessionId) {
-    let session = cluster.connect(A);
-    for (tid, object) in (0..).zip(OBJECTS) {
-        let op = Op::write_full(Bytes::from(content(tid)));
-        cluster.ask_of(A, session, tid, Epoch(1), 0, object, op);
-        cluster.settle();
-        assert_eq!(cluster.answers_to(tid), [(session, 0, String::new())]);
-    }
-    cluster.pass(Duration::from_secs(2));
-    cluster.put_on_devices();
-    cluster.ask_of(A, session, 5, Epoch(1), 0, (1, b"absent"), Op::read(0, 0));
-    cluster.settle();
-    assert_eq!(cluster.answers_to(5), [(session, Errno::ENOENT.as_result(), String::new())]);
+    let session = stored(&mut cluster);
+    get_leases(&mut cluster, session);
     (cluster, session)
 }
 
