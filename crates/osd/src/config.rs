@@ -1,11 +1,13 @@
 //! Configuration that an OSD gets at its start.
 
-use crate::{Credentials, MemoryShares, StorePaths};
+use crate::{Credentials, MemoryShares};
 use control::Settings;
+use devices::StorePaths;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use store::{Slice, StoreConfig};
 use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
 
@@ -56,6 +58,12 @@ pub struct OsdConfig {
 impl OsdConfig {
     pub(crate) fn memory(&self) -> MemoryShares {
         MemoryShares::of(self.memory_bytes)
+    }
+
+    /// Configuration of the store on one part of the devices. `bytes`: size of the part of each device, in the order of
+    /// [`store::Device::ALL`].
+    pub(crate) fn store_config(&self, slice: Slice, bytes: [Option<u64>; 3]) -> StoreConfig {
+        devices::store_config(self.id, self.fsid, slice, bytes, Fsid::default())
     }
 }
 

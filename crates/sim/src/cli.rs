@@ -42,7 +42,7 @@ pub struct SimOptions {
     #[arg(long, conflicts_with = "copies")]
     pub overwrites: bool,
     /// Shards of each OSD: 1, 2, 4, 8 or 16. [default: 1, 2 or 4, by the seed]
-    #[arg(long, value_name = "N", value_parser = osd::parse_shards)]
+    #[arg(long, value_name = "N", value_parser = devices::parse_shards)]
     pub shards: Option<usize>,
     /// Kinds of misfortunes: calm, resets, quick-restarts, long-absences, replaced, moved, changed, monitor, blackout,
     /// partitions, everything, clocks, slowness, membership, full, rot, quorum, islands, sessions, flushes, sleeps,

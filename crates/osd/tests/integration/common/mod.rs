@@ -1,6 +1,7 @@
 //! An OSD on a file of its own.
 
-use osd::{OsdConfig, StorePaths};
+use devices::{MkfsError, NewStore, StorePaths, mkfs};
+use osd::OsdConfig;
 use std::path::{Path, PathBuf};
 use types::{Fsid, OsdId};
 
@@ -49,4 +50,15 @@ pub fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
         admin_socket: None,
         set_log_filter: None,
     }
+}
+
+/// The store of a configuration's OSD, with `main_bytes` of space.
+pub fn new_store(config: &OsdConfig, main_bytes: u64, shards: usize) -> NewStore {
+    let (osd, fsid, uuid, paths) = (config.id, config.fsid, Fsid([2; 16]), config.devices.clone());
+    NewStore { osd, fsid, uuid, paths, main_bytes, shards, forced: None }
+}
+
+/// Makes that store.
+pub fn make(config: &OsdConfig, main_bytes: u64, shards: usize) -> Result<(), MkfsError> {
+    mkfs(&new_store(config, main_bytes, shards))
 }

@@ -1,7 +1,7 @@
 //! Findings of a check, and things that it lets pass.
 
 use super::harness::{Group, checked, config, filled, findings, formatted, object, open, place};
-use crate::offline::{Device, MAKE_ANEW, OfflineError, OfflineStore, check, stats};
+use crate::{Device, MAKE_ANEW, OfflineError, OfflineStore, check, stats};
 use pg::log::LogKind;
 use store::{LABEL_OFFSETS, SimDevice, Step, Transaction};
 use types::{PgId, PoolId};

@@ -1,7 +1,7 @@
 //! A file or block device that becomes a device of a new store.
 
 use crate::mkfs::MkfsError;
-use crate::occupant::{EDGE_BYTES, Occupant, occupant};
+use crate::occupant::{Occupant, edge_bytes, occupant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Seek};
@@ -92,7 +92,7 @@ impl Target {
             return Ok(());
         }
         let bytes = (&self.file).seek(io::SeekFrom::End(0))?;
-        let edge = vec![0; EDGE_BYTES.min(bytes) as usize];
+        let edge = vec![0; edge_bytes(bytes)];
         self.file.write_all_at(&edge, 0)?;
         self.file.write_all_at(&edge, bytes - edge.len() as u64)?;
         self.file.sync_data()

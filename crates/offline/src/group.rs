@@ -1,6 +1,6 @@
 //! Tells which objects of a store belong to which placement group, without the cluster's maps.
 
-use super::{Device, OfflineError, OfflineStore};
+use crate::{Device, OfflineError, OfflineStore};
 use pg::PgTable;
 use types::{ObjectId, PgId};
 

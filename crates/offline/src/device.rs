@@ -1,6 +1,6 @@
 //! Devices of an offline store.
 
-use crate::{Division, StorePaths};
+use devices::{Division, StorePaths};
 use reactor::{Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor};
 use std::collections::VecDeque;
 use std::io;

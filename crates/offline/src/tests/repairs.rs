@@ -1,18 +1,18 @@
 //! Tests of repairs: they do only what is proven, and nothing unasked.
 
 use super::harness::{Group, PG_NUM, SimFile, bytes, checked, contents, filled, filled_by, object, open, place};
-use crate::offline::{Finding, OfflineError, OfflineStore, RepairAction, plan_repair, repair};
+use crate::{Finding, OfflineError, OfflineStore, RepairAction, plan_repair, repair};
 use store::LABEL_OFFSETS;
 use types::{EVersion, Epoch, PgId};
 
-fn plan(device: SimFile, remove: &[String]) -> Result<crate::offline::RepairPlan, OfflineError> {
+fn plan(device: SimFile, remove: &[String]) -> Result<crate::RepairPlan, OfflineError> {
     let mut store = OfflineStore::open_to_mend(device).unwrap();
     let plan = plan_repair(&mut store, remove, &mut |_, _| ());
     assert_eq!(store.into_device().writes, 0, "a plan writes nothing");
     plan
 }
 
-fn repaired(device: SimFile, remove: &[String]) -> (SimFile, crate::offline::RepairReport) {
+fn repaired(device: SimFile, remove: &[String]) -> (SimFile, crate::RepairReport) {
     let mut store = OfflineStore::open_to_mend(device).unwrap();
     let plan = plan_repair(&mut store, remove, &mut |_, _| ()).unwrap();
     repair(store, &plan, &mut |_, _| ()).unwrap()

@@ -1,7 +1,7 @@
 //! Reads objects' bytes for the sole purpose of comparing their checksums.
 
-use super::session::PendingRead;
-use super::{Device, OfflineError, OfflineStore};
+use crate::session::PendingRead;
+use crate::{Device, OfflineError, OfflineStore};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::{PlacedExtent, ReadError};

@@ -1,6 +1,6 @@
 //! Stores with placement groups in them, on a simulated device.
 
-use crate::offline::{CheckReport, Device, Finding, OfflineError, OfflineStore, check};
+use crate::{CheckReport, Device, Finding, OfflineError, OfflineStore, check};
 use bytes::Bytes;
 use pg::info::PgInfo;
 use pg::log::{LogEntry, LogKind, log_key};

@@ -1,7 +1,7 @@
 //! Records a real run on a real file through the real loop. Then checks every state that a power cut might have left.
 
 use super::harness::{Group, POOL, SimFile, bytes, checked, config, object};
-use crate::offline::{FileDevice, OfflineStore};
+use crate::{FileDevice, OfflineStore};
 use pg::log::LogKind;
 use reactor::{RecordedEntry, Recording};
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ fn real_run(config: &StoreConfig, file: &std::path::Path, recording: &std::path:
     File::create(file).unwrap().set_len(config.device_bytes).unwrap();
     let mut device = FileDevice::recorded(file, recording).unwrap();
     for request in Store::format(config).unwrap() {
-        use crate::offline::Device;
+        use crate::Device;
         device.submit(request);
         device.wait().result.unwrap();
     }

@@ -1,9 +1,8 @@
 //! Tests of stores on several devices.
 
 use super::harness::{Group, SimFile, checked, config, contents, filled, filled_on, findings, open};
-use crate::config::sample_config;
-use crate::offline::{FileDevice, OfflineStore, RepairAction, plan_repair, repair, stats};
-use crate::{StorePaths, mkfs};
+use crate::{FileDevice, OfflineStore, RepairAction, plan_repair, repair, stats};
+use devices::{NewStore, StorePaths, mkfs};
 use std::path::{Path, PathBuf};
 use store::{Device, LABEL_OFFSETS, StoreConfig};
 use types::Fsid;
@@ -89,7 +88,10 @@ fn mkfs_leaves_links_by_which_the_other_devices_are_found() {
     let main = at("osd/block");
     let named =
         |wal: &str, metadata: &str| StorePaths { main: main.clone(), wal: Some(at(wal)), metadata: Some(at(metadata)) };
-    let make = |devices: StorePaths| mkfs(&sample_config(devices), 32 << 20, Fsid([2; 16]), 1);
+    let make = |paths: StorePaths| {
+        let (osd, fsid, uuid) = (types::OsdId(3), Fsid([1; 16]), Fsid([2; 16]));
+        mkfs(&NewStore { osd, fsid, uuid, paths, main_bytes: 32 << 20, shards: 1, forced: None })
+    };
     let error = make(named("same", "same")).unwrap_err().to_string();
     assert!(error.ends_with("same is given twice"), "{error}");
     std::fs::write(at("theirs"), "data").unwrap();

@@ -2,7 +2,7 @@
 //! again.
 
 use super::harness::{Group, PG_NUM, SimFile, bytes, checked, contents, filled, object, open, place};
-use crate::offline::{Finding, OfflineStore, RepairAction, plan_repair, repair};
+use crate::{Finding, OfflineStore, RepairAction, plan_repair, repair};
 use pg::PgTable;
 use std::collections::BTreeSet;
 use types::PgId;

@@ -1,6 +1,6 @@
 //! A store that is opened without its OSD.
 
-use super::Device;
+use crate::Device;
 use std::collections::{BTreeMap, BTreeSet};
 use store::btree::Damage;
 use store::{
@@ -33,7 +33,7 @@ pub enum OfflineError {
     #[error("metadata cannot be read: {0}")]
     Metadata(Damage),
     #[error("{0}")]
-    Stream(super::StreamError),
+    Stream(crate::StreamError),
     /// The request cannot be carried out; the text tells the reason.
     #[error("{0}")]
     Refused(String),
@@ -54,7 +54,7 @@ from! {
     SubmitError => Submit;
     ReadError => Read;
     Damage => Metadata;
-    super::StreamError => Stream;
+    crate::StreamError => Stream;
 }
 
 impl OfflineError {

@@ -1,12 +1,19 @@
 //! Divides an OSD's devices into parts, one for each shard.
 
 use crate::StorePaths;
-use pg::{SHARDS_MAX, can_be_shards};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use store::{Device, LABEL_OFFSETS, LabelBlock, Labels, Slice, StoreLabel};
 use types::{BLOCK_BYTES, Fsid};
+
+/// Shards of an OSD at most.
+pub const SHARDS_MAX: usize = 16;
+
+/// Returns true if an OSD can have so many shards: a power of two, [`SHARDS_MAX`] at most.
+pub(crate) fn can_be_shards(count: usize) -> bool {
+    count.is_power_of_two() && count <= SHARDS_MAX
+}
 
 /// Parses a number of shards that a user gives.
 ///

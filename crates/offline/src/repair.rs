@@ -4,9 +4,9 @@
 //! object: every read of that block fails until the block is written anew. It removes a damaged object only if the
 //! operator names the object; the object's placement group then brings it from another member.
 
-use super::check::check_open;
-use super::finding::MAKE_ANEW;
-use super::{CheckReport, Device, Finding, OfflineError, OfflineStore, Progress, group, losses};
+use crate::check::check_open;
+use crate::finding::MAKE_ANEW;
+use crate::{CheckReport, Device, Finding, OfflineError, OfflineStore, Progress, group, losses};
 use bytes::Bytes;
 use pg::info::PgInfo;
 use pg::missing_step;

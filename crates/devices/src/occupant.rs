@@ -9,7 +9,12 @@ use store::{LABEL_OFFSETS, LabelBlock, Labels, StoreLabel};
 use types::BLOCK_BYTES;
 
 /// All marks lie within this many bytes of a device's beginning or end.
-pub(crate) const EDGE_BYTES: u64 = 512 << 10;
+const EDGE_BYTES: usize = 512 << 10;
+
+/// Bytes of a device of `bytes` bytes that its beginning, or its end, is looked at.
+pub(crate) fn edge_bytes(bytes: u64) -> usize {
+    usize::try_from(bytes).map_or(EDGE_BYTES, |bytes| bytes.min(EDGE_BYTES))
+}
 
 /// The content that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,7 +101,7 @@ const MARKS: &[Mark] = &[
 
 /// Looks at a device or file of `bytes` bytes.
 pub(crate) fn occupant(file: &File, bytes: u64) -> io::Result<Option<Occupant>> {
-    let edge = EDGE_BYTES.min(bytes) as usize;
+    let edge = edge_bytes(bytes);
     let (mut head, mut tail) = (vec![0; edge], vec![0; edge]);
     file.read_exact_at(&mut head, 0)?;
     file.read_exact_at(&mut tail, bytes - edge as u64)?;
@@ -104,7 +109,7 @@ pub(crate) fn occupant(file: &File, bytes: u64) -> io::Result<Option<Occupant>> 
 }
 
 fn store_in(head: &[u8]) -> Option<Occupant> {
-    let block = |offset: u64| head.get(offset as usize..)?.get(..BLOCK_BYTES);
+    let block = |offset: u64| head.get(usize::try_from(offset).ok()?..)?.get(..BLOCK_BYTES);
     let blocks =
         [block(LABEL_OFFSETS[0])?, block(LABEL_OFFSETS[1])?, block(LABEL_OFFSETS[2])?, block(LABEL_OFFSETS[3])?];
     let labels = Labels::of(blocks.map(Ok));
@@ -124,7 +129,7 @@ fn foreign_in(head: &[u8], tail: &[u8], bytes: u64) -> Option<&'static str> {
     if [head, tail].into_iter().any(has_uberblock) {
         return Some(ZFS);
     }
-    let from_end = |back: u64| tail.get((tail.len() as u64).checked_sub(back)? as usize..);
+    let from_end = |back: u64| tail.get(tail.len().checked_sub(usize::try_from(back).ok()?)?..);
     // Older layouts of md have their superblock at the end of the device: version 0.90 in the last whole 64 KiB before
     // the last, version 1.0 some 8 KiB before the end.
     let md_places = [bytes % (64 << 10) + (64 << 10), bytes - (bytes / 512).saturating_sub(16) / 8 * 8 * 512];
@@ -138,7 +143,7 @@ fn foreign_in(head: &[u8], tail: &[u8], bytes: u64) -> Option<&'static str> {
 /// True if one of the two ZFS labels at this end of a device holds an uberblock, in either byte order.
 fn has_uberblock(edge: &[u8]) -> bool {
     const MAGIC: u64 = 0x00ba_b10c;
-    let places = (0..EDGE_BYTES as usize).step_by(1024).filter(|at| at % (256 << 10) >= 128 << 10);
+    let places = (0..EDGE_BYTES).step_by(1024).filter(|at| at % (256 << 10) >= 128 << 10);
     let words = places.filter_map(|at| edge.get(at..at + 8));
     words.into_iter().any(|word| word == MAGIC.to_le_bytes() || word == MAGIC.swap_bytes().to_le_bytes())
 }

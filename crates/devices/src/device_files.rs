@@ -1,13 +1,12 @@
 //! The files of a store's devices, open in a reactor.
 
-use crate::StorePaths;
-use crate::shards::Division;
+use crate::{Division, StorePaths};
 use reactor::{FileId, FileOptions, Io};
 use std::io;
 use store::{Device, IoRequest};
 
 /// The files of all devices, and the part of each that belongs to one shard.
-pub(crate) struct DeviceFiles {
+pub struct DeviceFiles {
     /// The open files, in the order of [`Device::ALL`].
     files: [Option<FileId>; 3],
     division: Division,

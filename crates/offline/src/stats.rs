@@ -1,7 +1,7 @@
 //! Statistics of a store's content and its layout on the device.
 
-use super::{Device, OfflineError, OfflineStore, Progress};
-use crate::offline::check::label_json;
+use crate::check::label_json;
+use crate::{Device, OfflineError, OfflineStore, Progress};
 use pg::PgTable;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -242,8 +242,9 @@ impl<W: Write> FrameWriter<W> {
 
     pub fn put(&mut self, frame: &Frame) -> Result<(), StreamError> {
         let payload = frame.encode();
-        assert!(payload.len() <= FRAME_BYTES_MAX as usize, "a frame of {} bytes", payload.len());
-        let head = frame_head(frame.kind(), payload.len() as u32);
+        let bytes = u32::try_from(payload.len()).ok().filter(|bytes| *bytes <= FRAME_BYTES_MAX);
+        let bytes = bytes.unwrap_or_else(|| panic!("a frame of {} bytes", payload.len()));
+        let head = frame_head(frame.kind(), bytes);
         self.crc = crc32c::update(crc32c::update(self.crc, &head), &payload);
         let mut write = |bytes: &[u8]| self.out.write_all(bytes).map_err(StreamError::Write);
         write(&head)?;
@@ -315,7 +316,7 @@ impl<R: Read> FrameReader<R> {
         // The buffer grows with the bytes that come, not with the length that the frame claims.
         let mut payload = Vec::new();
         let read = (&mut self.input).take(bytes.into()).read_to_end(&mut payload).map_err(StreamError::Read)?;
-        if read < bytes as usize {
+        if (read as u64) < u64::from(bytes) {
             return Err(StreamError::Truncated { frame });
         }
         let crc = crc32c::update(crc32c::update(self.crc, &head[..5]), &payload);

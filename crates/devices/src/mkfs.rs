@@ -1,11 +1,9 @@
 //! Makes the store of a new OSD.
 
-use crate::OsdConfig;
+use crate::division::can_be_shards;
 use crate::mkfs_target::Target;
-use crate::occupant::Occupant;
-use crate::shards::Division;
 use crate::store_paths::beside;
-use pg::{SHARDS_MAX, can_be_shards};
+use crate::{Division, Occupant, SHARDS_MAX, StorePaths};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, symlink};
@@ -41,32 +39,39 @@ pub enum MkfsError {
     Format(#[from] FormatError),
 }
 
-/// Does the work of [`mkfs_over`] on files that are new or empty, and on block devices that hold nothing known.
-pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> Result<(), MkfsError> {
-    mkfs_over(config, size_bytes, uuid, shards, None)
+/// The store of a new OSD that is to be made.
+#[derive(Clone, Debug)]
+pub struct NewStore {
+    /// The OSD, and its cluster.
+    pub osd: OsdId,
+    pub fsid: Fsid,
+    /// Identifies the store.
+    pub uuid: Fsid,
+    /// Files that are new or empty, or block devices.
+    pub paths: StorePaths,
+    /// Size of the main device if that is a file.
+    pub main_bytes: u64,
+    /// Shards of the OSD: a power of two, [`SHARDS_MAX`] at most.
+    pub shards: usize,
+    /// An OSD whose block devices are overwritten though they hold something: the one whose store it is, or the new OSD
+    /// if it is no store with a sound label. `None`: nothing that is known is overwritten.
+    pub forced: Option<OsdId>,
 }
 
-/// Makes the file `config.devices.main`, `size_bytes` large, or the block device of that name, into an empty store for
-/// `shards` shards. `uuid` identifies the store from then on.
+/// Makes the file `paths.main`, or the block device of that name, into an empty store.
 ///
-/// If `config.devices` names other devices for log and metadata, these become parts of the store: block devices with
-/// all of their size, files with a size that suits the store. Links beside the main device lead to them;
-/// [`StorePaths::beside`](crate::StorePaths::beside) finds the links by their names.
+/// If `paths` has other devices for log and metadata, these become parts of the store: block devices with all of their
+/// size, files with a size that suits the store. Links beside the main device lead to them; [`StorePaths::beside`]
+/// finds the links by their names.
 ///
-/// A block device that holds a store or anything else that is known stays as it is, unless `forced` names an OSD: the
-/// one whose store it is, or the new OSD if it holds no store with a sound label. A device in use is never touched. If
-/// making the store fails, files that were made are removed.
-pub fn mkfs_over(
-    config: &OsdConfig,
-    size_bytes: u64,
-    uuid: Fsid,
-    shards: usize,
-    forced: Option<OsdId>,
-) -> Result<(), MkfsError> {
+/// A block device that holds a store or anything else that is known stays as it is, unless [`NewStore::forced`] says
+/// otherwise. A device in use is never touched. If making the store fails, files that were made are removed.
+pub fn mkfs(new: &NewStore) -> Result<(), MkfsError> {
+    let NewStore { osd, fsid, uuid, ref paths, main_bytes, shards, forced } = *new;
     if !can_be_shards(shards) {
         return Err(MkfsError::Shards { shards });
     }
-    let paths = &config.devices;
+    let store_config = |slice, bytes, uuid| store_config(osd, fsid, slice, bytes, uuid);
     let mut targets: Vec<Target> = Vec::new();
     for device in Device::ALL {
         let Some(path) = paths.of(device) else { continue };
@@ -77,7 +82,7 @@ pub fn mkfs_over(
         if targets.iter().any(|other| other.is_at(path)) {
             return Err(MkfsError::Twice { path: path.to_owned() });
         }
-        targets.push(Target::new(device, path, config.id, forced)?);
+        targets.push(Target::new(device, path, osd, forced)?);
     }
     // The links come first: where an unfinished store is found, all of its files are found, too.
     let mut links = Links::default();
@@ -94,14 +99,14 @@ pub fn mkfs_over(
         1 => bytes,
         _ => shards as u64 * bytes.next_multiple_of(Division::PART_UNIT_BYTES),
     };
-    let part_of_main = Division::of(shards, [Some(size_bytes), None, None]).bytes(0, Device::Main, size_bytes);
-    let of_part = store_config(config, Slice::WHOLE, [Some(part_of_main), None, None], uuid);
+    let part_of_main = Division::of(shards, [Some(main_bytes), None, None]).bytes(0, Device::Main, main_bytes);
+    let of_part = store_config(Slice::WHOLE, [Some(part_of_main), None, None], uuid);
     let mut bytes = [None; 3];
     for target in &mut targets {
         bytes[target.device as usize] = Some(match target.device {
             Device::Main => {
-                target.size(size_bytes)?;
-                size_bytes
+                target.size(main_bytes)?;
+                main_bytes
             }
             Device::Wal => target.size(parts_of(of_part.wal_bytes + StoreConfig::LABEL_BYTES))?,
             Device::Metadata => target.size(parts_of(metadata_file_bytes(part_of_main)))?,
@@ -110,7 +115,7 @@ pub fn mkfs_over(
     let division = Division::of(shards, bytes);
     let configs = (0..shards).map(|shard| {
         let of_shard = |device: Device| bytes[device as usize].map(|bytes| division.bytes(shard, device, bytes));
-        let sizes = store_config(config, division.slice(shard), Device::ALL.map(of_shard), Division::uuid(uuid, shard));
+        let sizes = store_config(division.slice(shard), Device::ALL.map(of_shard), Division::uuid(uuid, shard));
         let room = sizes.wal_device_bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(StoreConfig::LABEL_BYTES));
         StoreConfig { wal_bytes: sizes.wal_bytes.min(room - room % BLOCK_BYTES as u64), ..sizes }
     });
@@ -160,12 +165,12 @@ fn metadata_file_bytes(main_bytes: u64) -> u64 {
     (main_bytes / 16).max(64 << 20) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
 }
 
-/// Configuration of the store on one part of the devices. `bytes`: size of the part of each device, in the order of
-/// [`Device::ALL`]. `uuid` matters only when the store is made. Panics without a main device.
-pub(crate) fn store_config(config: &OsdConfig, slice: Slice, bytes: [Option<u64>; 3], uuid: Fsid) -> StoreConfig {
+/// Configuration of an OSD's store on one part of the devices. `bytes`: size of the part of each device, in the order
+/// of [`Device::ALL`]. `uuid` matters only when the store is made. Panics without a main device.
+pub fn store_config(osd: OsdId, fsid: Fsid, slice: Slice, bytes: [Option<u64>; 3], uuid: Fsid) -> StoreConfig {
     let [main, wal_device_bytes, metadata_device_bytes] = bytes;
     let main = main.expect("every store has a main device");
-    let one = StoreConfig::one_device(main, StoreConfig::default_wal_bytes(main), config.fsid, config.id, uuid);
+    let one = StoreConfig::one_device(main, StoreConfig::default_wal_bytes(main), fsid, osd, uuid);
     StoreConfig { wal_device_bytes, metadata_device_bytes, slice, ..one }
 }
 

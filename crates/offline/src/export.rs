@@ -1,8 +1,8 @@
 //! Exports a placement group, or everything, as a stream.
 
-use super::stream::{Frame, FrameWriter, ObjectHead, Scope, StreamHeader};
-use super::verify::{READS_AHEAD, pieces};
-use super::{Device, OfflineError, OfflineStore, Progress, group};
+use crate::stream::{Frame, FrameWriter, ObjectHead, Scope, StreamHeader};
+use crate::verify::{READS_AHEAD, pieces};
+use crate::{Device, OfflineError, OfflineStore, Progress, group};
 use bytes::Bytes;
 use pg::missing_step;
 use pg::object_info::ObjectInfo;

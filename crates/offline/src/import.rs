@@ -1,7 +1,7 @@
 //! Imports a stream into a store.
 
-use super::stream::{Frame, FrameReader, ObjectHead, Scope, StreamError, StreamHeader};
-use super::{Device, OfflineError, OfflineStore, Progress};
+use crate::stream::{Frame, FrameReader, ObjectHead, Scope, StreamError, StreamHeader};
+use crate::{Device, OfflineError, OfflineStore, Progress};
 use pg::PgTable;
 use pg::info::PgInfo;
 use std::collections::BTreeSet;

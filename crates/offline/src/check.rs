@@ -1,7 +1,7 @@
 //! Compares all content of a store with everything that the store says about itself.
 
-use super::verify::Verifier;
-use super::{Device, Finding, OfflineError, OfflineStore, Progress, losses};
+use crate::verify::Verifier;
+use crate::{Device, Finding, OfflineError, OfflineStore, Progress, losses};
 use pg::PgTable;
 use pg::log::LogKind;
 use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};

@@ -3,7 +3,7 @@
 use super::harness::{
     Contents, Group, PG_NUM, SimFile, checked, config, contents, filled, filled_by, formatted, object, open, place,
 };
-use crate::offline::{ExportScope, OfflineError, StreamError, check_stream, export, import};
+use crate::{ExportScope, OfflineError, StreamError, check_stream, export, import};
 use proptest::prelude::*;
 use store::StoreConfig;
 use types::{Fsid, OsdId, PgId};
@@ -104,7 +104,7 @@ fn a_group_as_of_another_number_of_groups_replaces_no_objects_of_others() {
         let refusal = imported(split.copy(), &one, replace).err().unwrap().to_string();
         assert!(refusal.contains("pg 3.1 is one of 4") && refusal.contains("3.5 (one of 8)"), "{refusal}");
         let mut store = open(split.copy());
-        assert!(crate::offline::check_beside(&mut store, &one[..]).is_err());
+        assert!(crate::check_beside(&mut store, &one[..]).is_err());
         assert!(contents(store.into_device()) == contents(split.copy()), "nothing has changed");
     }
     // The other way round: the store's content is from before a split.
@@ -198,7 +198,7 @@ proptest! {
     /// Frames with sound checksums in any order, cut and repeated, are refused or taken, and never cause a panic.
     #[test]
     fn frames_in_any_order_are_taken_or_refused(order in prop::collection::vec(0usize..40, 0..12)) {
-        use crate::offline::stream::{FrameReader, FrameWriter, Frame};
+        use crate::stream::{FrameReader, FrameWriter, Frame};
         let whole = exported_small();
         let mut reader = FrameReader::new(&whole[..]).unwrap();
         let mut frames = Vec::new();

@@ -5,7 +5,7 @@
 //! start over. It then keeps nothing but a note that it is incomplete, so that it is never taken as a basis for
 //! anything, and copies everything.
 
-use super::{Device, OfflineError, OfflineStore};
+use crate::{Device, OfflineError, OfflineStore};
 use pg::PgTable;
 use pg::info::{INFO_KEY, PgInfo};
 use pg::log::LogKind;
