@@ -10,12 +10,14 @@
 mod device_files;
 mod division;
 mod mkfs;
+mod mkfs_error;
 mod mkfs_target;
 mod occupant;
 mod store_paths;
 
 pub use device_files::DeviceFiles;
 pub use division::{Division, SHARDS_MAX, parse_shards};
-pub use mkfs::{MkfsError, NewStore, mkfs, store_config};
+pub use mkfs::{NewStore, mkfs, store_config};
+pub use mkfs_error::MkfsError;
 pub use occupant::Occupant;
 pub use store_paths::StorePaths;

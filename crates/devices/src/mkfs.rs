@@ -1,43 +1,16 @@
 //! Makes the store of a new OSD.
 
 use crate::division::can_be_shards;
+use crate::mkfs_error::MkfsError;
 use crate::mkfs_target::Target;
 use crate::store_paths::beside;
-use crate::{Division, Occupant, SHARDS_MAX, StorePaths};
+use crate::{Division, StorePaths};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
-use store::{Device, FormatError, IoRequest, Slice, Store, StoreConfig};
+use store::{Device, IoRequest, Slice, Store, StoreConfig};
 use types::{BLOCK_BYTES, Fsid, OsdId};
-
-/// The reason why no new store was made. An existing store is unchanged.
-#[derive(Debug, thiserror::Error)]
-pub enum MkfsError {
-    #[error("cannot open {path}")]
-    Open { path: PathBuf, source: io::Error },
-    #[error("{path} exists and is not empty; remove it first if nothing in it is needed")]
-    NotEmpty { path: PathBuf },
-    /// The device is in use. No option overrides this.
-    #[error("{path} is in use: an OSD runs on it, it is mounted, or it belongs to another volume")]
-    InUse { path: PathBuf },
-    #[error(
-        "{path} holds {occupant}; if nothing of that is needed, add --force-format {to_name}, and it is overwritten"
-    )]
-    Occupied { path: PathBuf, occupant: Occupant, to_name: OsdId },
-    #[error("{path} is there already; remove it first if it is not needed")]
-    LinkExists { path: PathBuf },
-    #[error("cannot make the link {path}")]
-    Link { path: PathBuf, source: io::Error },
-    #[error("{path} is given twice")]
-    Twice { path: PathBuf },
-    #[error("cannot write {path}")]
-    Write { path: PathBuf, source: io::Error },
-    #[error("{shards} shards: an OSD has a power of two of them, {SHARDS_MAX} at most")]
-    Shards { shards: usize },
-    #[error(transparent)]
-    Format(#[from] FormatError),
-}
 
 /// The store of a new OSD that is to be made.
 #[derive(Clone, Debug)]
@@ -51,7 +24,7 @@ pub struct NewStore {
     pub paths: StorePaths,
     /// Size of the main device if that is a file.
     pub main_bytes: u64,
-    /// Shards of the OSD: a power of two, [`SHARDS_MAX`] at most.
+    /// Shards of the OSD: a power of two, [`crate::SHARDS_MAX`] at most.
     pub shards: usize,
     /// An OSD whose block devices are overwritten though they hold something: the one whose store it is, or the new OSD
     /// if it is no store with a sound label. `None`: nothing that is known is overwritten.

@@ -1,6 +1,6 @@
 //! A file or block device that becomes a device of a new store.
 
-use crate::mkfs::MkfsError;
+use crate::mkfs_error::MkfsError;
 use crate::occupant::{Occupant, edge_bytes, occupant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, Metadata, OpenOptions};
