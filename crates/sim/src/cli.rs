@@ -5,7 +5,7 @@ use crate::faults::Mix;
 use crate::hunt::{self, Verdict};
 use crate::run;
 use crate::setup::{Setup, Wishes};
-use crate::worker::{self, Answer, Outcome, Worker};
+use crate::worker::{self, Outcome, SeedResult, Worker};
 use crate::{timeline, timeline_page};
 use clap::Args;
 use mutant::Mutant;
@@ -148,7 +148,7 @@ pub fn run(options: &SimOptions) -> Result<bool, String> {
     }
 }
 
-fn print_answer(seed: u64, answer: &Answer) {
+fn print_answer(seed: u64, answer: &SeedResult) {
     match &answer.outcome {
         Outcome::Passed(passed) => {
             let (ms, virtual_s) = (answer.took.as_millis(), passed.virtual_ms as f64 / 1000.0);
@@ -162,7 +162,7 @@ fn print_answer(seed: u64, answer: &Answer) {
     }
 }
 
-fn print_answer_json(seed: u64, answer: &Answer) {
+fn print_answer_json(seed: u64, answer: &SeedResult) {
     let mut value = answer.to_json();
     value["seed"] = json!(seed);
     println!("{value}");
