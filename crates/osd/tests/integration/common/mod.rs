@@ -25,31 +25,9 @@ impl Drop for Device {
     }
 }
 
-/// A configuration with free ports of loopback and without monitors.
+/// An OSD without monitors.
 pub fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
-    let loopback = "127.0.0.1:0".parse().unwrap();
-    OsdConfig {
-        id: OSD,
-        fsid: FSID,
-        devices: StorePaths::one(device.to_owned()),
-        public_bind: loopback,
-        cluster_bind: loopback,
-        public_advertise: None,
-        cluster_advertise: None,
-        monitors: Vec::new(),
-        location: Default::default(),
-        device_class: "ssd".to_owned(),
-        machine: Default::default(),
-        memory_bytes,
-        check_period: osd::CHECK_PERIOD,
-        scrub_period: osd::LIGHT_SCRUB_PERIOD,
-        unix_zero: Default::default(),
-        kept_ops_per_second: osd::KEPT_OPS_PER_SECOND,
-        login: None,
-        settings: osd::new_settings(OSD),
-        admin_socket: None,
-        set_log_filter: None,
-    }
+    OsdConfig { memory_bytes, ..OsdConfig::new(OSD, FSID, StorePaths::one(device.to_owned())) }
 }
 
 /// The store of a configuration's OSD, with `main_bytes` of space.
