@@ -17,9 +17,9 @@
 //! A value has no blanks at its ends. Between quotes `#` and `;` need a backslash before them. A comment ends with its
 //! line, whatever that ends with.
 //!
-//! Ceph reads all of this alike. Some texts are read here that Ceph refuses: lines before the first section (which
-//! belong to `global`), blanks around a section's brackets and within them, quoted values that are continued, characters
-//! beyond ASCII, and a last line that does not end.
+//! Ceph reads all of this alike. Some texts are read here that Ceph refuses: lines before the first section (they
+//! belong to `global`), blanks around a section's brackets and within them, quoted values that are continued,
+//! characters beyond ASCII, and a last line that does not end.
 //!
 //! Absent from here: what names and sections mean, variables in values, and files.
 
