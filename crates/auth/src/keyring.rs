@@ -7,11 +7,10 @@
 //!         caps mon = "allow *"
 //! ```
 //!
-//! The text is that of `ceph-authtool`. Comments begin with `#` or `;`, also behind a value. A value may stand between
-//! quotes of one kind; a backslash takes the next character as it is, and continues a line at its end. Blanks in a name
-//! may be underscores.
+//! The text is that of `ceph-authtool`, in the syntax that [`conf`] describes. Blanks in a name may be underscores.
 
 use crate::key::{Key, KeyError};
+use conf::Line;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -66,6 +65,19 @@ pub enum Wrong {
     NoKey(AuthName),
 }
 
+impl From<conf::Wrong> for Wrong {
+    fn from(wrong: conf::Wrong) -> Wrong {
+        use conf::Wrong::{
+            AfterQuote, AfterSection, CommentInQuotes, Form, NoBracket, NoName, NoSectionName, Unclosed,
+        };
+        match wrong {
+            Form | NoBracket | NoSectionName | AfterSection | NoName => Wrong::Form,
+            Unclosed => Wrong::Unclosed,
+            CommentInQuotes | AfterQuote => Wrong::AfterQuote,
+        }
+    }
+}
+
 /// Reads `client.admin`. The name's part after the dot may be empty or have dots.
 pub fn parse_entity(text: &str) -> Option<AuthName> {
     let (kind, id) = text.split_once('.')?;
@@ -84,14 +96,16 @@ impl Keyring {
         let text = std::str::from_utf8(text).map_err(|_| at(1, Wrong::NotText))?;
         let mut sections: BTreeMap<AuthName, Section> = BTreeMap::new();
         let mut current: Option<AuthName> = None;
-        for (number, line) in joined_lines(text) {
-            match read_line(&line).map_err(|wrong| at(number, wrong))? {
-                Line::Blank => {}
-                Line::Section(name) => {
+        for line in conf::lines(text) {
+            let (number, line) = line.map_err(|error| at(error.line, error.wrong.into()))?;
+            match line {
+                Line::Section(entity) => {
+                    let name = parse_entity(&entity).ok_or_else(|| at(number, Wrong::Entity(entity)))?;
                     sections.entry(name.clone()).or_insert_with(|| Section { line: number, ..Section::default() });
                     current = Some(name);
                 }
-                Line::Value(name, value) => {
+                Line::Value { name, value } => {
+                    let name = name.split('_').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
                     let section = current
                         .as_ref()
                         .and_then(|name| sections.get_mut(name))
@@ -133,22 +147,10 @@ impl Entry {
             writeln!(out, "\tpending key = {}", key.to_text().as_str()).expect("writing to a string");
         }
         for (service, caps) in &self.caps {
-            writeln!(out, "\tcaps {service} = \"{}\"", quoted(caps)).expect("writing to a string");
+            writeln!(out, "\tcaps {service} = {}", conf::quoted(caps)).expect("writing to a string");
         }
         out
     }
-}
-
-/// The value as it stands between quotes. Control characters, which no line can hold, become blanks.
-fn quoted(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for c in value.chars() {
-        if "\"\\#;".contains(c) {
-            out.push('\\');
-        }
-        out.push(if c.is_control() { ' ' } else { c });
-    }
-    out
 }
 
 /// A section of a file, as far as it is read.
@@ -159,87 +161,6 @@ struct Section {
     key: Option<Key>,
     pending_key: Option<Key>,
     caps: BTreeMap<String, String>,
-}
-
-/// Lines with the numbers that they begin at; a line whose end is a backslash goes on in the next.
-fn joined_lines(text: &str) -> Vec<(usize, String)> {
-    let mut out: Vec<(usize, String)> = Vec::new();
-    let mut goes_on = false;
-    for (index, line) in text.lines().enumerate() {
-        let backslashes = line.bytes().rev().take_while(|c| *c == b'\\').count();
-        let (continued, line) = match backslashes % 2 {
-            1 => (true, &line[..line.len() - 1]),
-            _ => (false, line),
-        };
-        match out.last_mut().filter(|_| goes_on) {
-            Some((_, before)) => before.push_str(line),
-            None => out.push((index + 1, line.to_owned())),
-        }
-        goes_on = continued;
-    }
-    out
-}
-
-enum Line {
-    Blank,
-    Section(AuthName),
-    Value(String, String),
-}
-
-fn is_comment(rest: &str) -> bool {
-    let rest = rest.trim_start();
-    rest.is_empty() || rest.starts_with(['#', ';'])
-}
-
-fn read_line(line: &str) -> Result<Line, Wrong> {
-    if is_comment(line) {
-        return Ok(Line::Blank);
-    }
-    let line = line.trim();
-    if let Some(rest) = line.strip_prefix('[') {
-        let (entity, rest) = rest.split_once(']').ok_or(Wrong::Form)?;
-        if !is_comment(rest) {
-            return Err(Wrong::Form);
-        }
-        return parse_entity(entity).map(Line::Section).ok_or_else(|| Wrong::Entity(entity.to_owned()));
-    }
-    let (name, value) = line.split_once('=').ok_or(Wrong::Form)?;
-    let words: Vec<&str> = name.split(|c: char| c == '_' || c.is_whitespace()).filter(|w| !w.is_empty()).collect();
-    let name = words.join(" ");
-    if name.is_empty() || name.contains(['#', ';']) {
-        return Err(Wrong::Form);
-    }
-    Ok(Line::Value(name, read_value(value.trim())?))
-}
-
-/// Reads a value, quoted or not, up to a comment or the end.
-fn read_value(text: &str) -> Result<String, Wrong> {
-    let quote = text.chars().next().filter(|c| ['"', '\''].contains(c));
-    let mut out = String::new();
-    let mut kept = 0;
-    let mut chars = text[quote.map_or(0, char::len_utf8)..].chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => {
-                out.extend(chars.next());
-                kept = out.len();
-            }
-            c if Some(c) == quote => {
-                return if is_comment(chars.as_str()) { Ok(out.trim().to_owned()) } else { Err(Wrong::AfterQuote) };
-            }
-            '#' | ';' if quote.is_some() => return Err(Wrong::AfterQuote),
-            '#' | ';' => break,
-            c => {
-                out.push(c);
-                kept = if c.is_whitespace() { kept } else { out.len() };
-            }
-        }
-    }
-    if quote.is_some() {
-        return Err(Wrong::Unclosed);
-    }
-    out.truncate(kept);
-    Ok(out)
 }
 
 #[cfg(test)]

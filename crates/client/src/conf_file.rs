@@ -1,18 +1,17 @@
-//! Reading configuration files in the syntax of `ceph.conf`.
+//! Reading configuration files in the syntax of `ceph.conf`, which [`conf`] describes.
 //!
 //! ```text
-//! # comment                          ; comment
 //! [global]                           applies to all daemons and clients
-//! mon host = [v2:10.0.0.1:3300]      spaces, underscores and hyphens in keys mean the same
+//! mon host = [v2:10.0.0.1:3300]      spaces, underscores, hyphens and case in keys mean nothing
 //! [osd]                              applies to every OSD
 //! [osd.3]                            applies to one
 //! osd data = /srv/$name              variables: $cluster $type $id $name $host $pid, or another option
 //! ```
 //!
-//! A value may stand in quotes; `\` at the end of a line continues it. Where an option appears twice, the later line
-//! wins, and the narrower section wins over the wider.
+//! Where an option appears twice, the later line wins, and the narrower section wins over the wider.
 
-use std::collections::{BTreeMap, BTreeSet};
+use conf::{Line, LineError, Sections};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use wire::basic::AuthName;
 
@@ -21,8 +20,8 @@ use wire::basic::AuthName;
 pub enum ConfError {
     #[error("cannot read {path}")]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{path}, line {line}: {reason}")]
-    Syntax { path: PathBuf, line: usize, reason: &'static str },
+    #[error("{path}, {error}")]
+    Syntax { path: PathBuf, error: LineError },
     #[error("{path}: option '{key}': '{value}' {reason}")]
     Value { path: PathBuf, key: String, value: String, reason: String },
     /// The client must prove who it is, and cannot.
@@ -67,7 +66,7 @@ impl std::fmt::Display for Who {
 #[derive(Clone, Debug, Default)]
 pub struct ConfFile {
     path: PathBuf,
-    sections: BTreeMap<String, BTreeMap<String, String>>,
+    sections: Sections,
 }
 
 impl ConfFile {
@@ -79,42 +78,17 @@ impl ConfFile {
 
     /// Parses `text`; `path` only names it in errors.
     pub fn parse(text: &str, path: &Path) -> Result<ConfFile, ConfError> {
-        let mut conf = ConfFile { path: path.to_owned(), sections: BTreeMap::new() };
-        let mut section: Option<String> = None;
-        let mut lines = text.lines().enumerate();
-        while let Some((index, first)) = lines.next() {
-            let syntax = |reason| ConfError::Syntax { path: path.to_owned(), line: index + 1, reason };
-            let mut line = first.to_owned();
-            while line.ends_with('\\') {
-                line.pop();
-                match lines.next() {
-                    Some((_, more)) => line.push_str(more),
-                    None => break,
+        let mut sections = Sections::new();
+        let mut section = conf::FIRST_SECTION.to_owned();
+        for line in conf::lines(text) {
+            match line.map_err(|error| ConfError::Syntax { path: path.to_owned(), error })?.1 {
+                Line::Section(name) => section = name,
+                Line::Value { name, value } => {
+                    sections.entry(section.clone()).or_default().insert(normalize(&name), value);
                 }
             }
-            let line = line.trim();
-            if line.is_empty() || line.starts_with(['#', ';']) {
-                continue;
-            }
-            if let Some(rest) = line.strip_prefix('[') {
-                let (name, tail) = rest.split_once(']').ok_or_else(|| syntax("section without ']'"))?;
-                if !strip_comment(tail).trim().is_empty() {
-                    return Err(syntax("text behind a section's ']'"));
-                }
-                section = Some(name.trim().to_owned());
-                conf.sections.entry(name.trim().to_owned()).or_default();
-                continue;
-            }
-            let (key, value) = line.split_once('=').ok_or_else(|| syntax("neither '[section]' nor 'key = value'"))?;
-            let key = normalize(key);
-            if key.is_empty() {
-                return Err(syntax("no key before '='"));
-            }
-            let value = unquote(value.trim()).ok_or_else(|| syntax("quote not closed"))?;
-            let section = section.clone().ok_or_else(|| syntax("option before the first section"))?;
-            conf.sections.entry(section).or_default().insert(key, value);
         }
-        Ok(conf)
+        Ok(ConfFile { path: path.to_owned(), sections })
     }
 
     /// Path that the file was read from.
@@ -209,29 +183,6 @@ fn normalize(key: &str) -> String {
     words.collect::<Vec<_>>().join("_").to_ascii_lowercase()
 }
 
-fn strip_comment(s: &str) -> &str {
-    s.split(['#', ';']).next().unwrap_or_default()
-}
-
-/// The value without quotes or a trailing comment; `None` if a quote is not closed.
-fn unquote(value: &str) -> Option<String> {
-    for quote in ['"', '\''] {
-        if let Some(rest) = value.strip_prefix(quote) {
-            return rest.split_once(quote).map(|(inner, _)| inner.to_owned());
-        }
-    }
-    let mut out = String::new();
-    let mut chars = value.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => out.extend(chars.next()),
-            '#' | ';' => break,
-            c => out.push(c),
-        }
-    }
-    Some(out.trim_end().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,8 +211,9 @@ mod tests {
 
     #[test]
     fn quotes_escapes_and_references() {
-        let conf =
-            parse("[global]\na = \"x # y\" ; z\nb = p\\;q # c\nrun dir = /r\nc = $run_dir/$nothing\nd = $e\ne = $d\n");
+        let conf = parse(
+            "[global]\na = \"x \\# y\" ; z\nb = p\\;q # c\nrun dir = /r\nc = $run_dir/$nothing\nd = $e\ne = $d\n",
+        );
         let who = Who::new("client", "admin");
         assert_eq!(conf.get(&who, "a").as_deref(), Some("x # y"));
         assert_eq!(conf.get(&who, "b").as_deref(), Some("p;q"));
@@ -270,17 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_line() {
-        let check = |text: &str, line: usize| match ConfFile::parse(text, Path::new("x")) {
-            Err(ConfError::Syntax { line: at, .. }) => assert_eq!(at, line, "{text}"),
-            other => panic!("{other:?}"),
-        };
-        check("a = b\n", 1);
-        check("[global]\nword\n", 2);
-        check("[global\n", 1);
-        check("[global]\n\na = 'open\n", 3);
-        check("[global] x\n", 1);
-        check("[global]\n = x\n", 2);
+    fn errors_name_file_and_line() {
+        let error = ConfFile::parse("[global]\n\na = 'open\n", Path::new("x.conf")).unwrap_err();
+        assert_eq!(error.to_string(), "x.conf, line 3: a quote is not closed");
         assert!(matches!(ConfFile::load(Path::new("/nonexistent")), Err(ConfError::Read { .. })));
     }
 }

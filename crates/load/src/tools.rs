@@ -28,6 +28,15 @@ const IMAGE_WATCHED_MAX: Duration = Duration::from_secs(60);
 /// Largest write of the prefill, and its writes in flight.
 const PREFILL_BYTES: u64 = 4 << 20;
 const PREFILL_IN_FLIGHT: u32 = 16;
+/// Exit status of `rbd` where an image does not exist: the number of ENOENT.
+const NO_SUCH_IMAGE: i32 = 2;
+
+/// A failure of `rbd`.
+struct RbdError {
+    /// Its exit status, if it ended by itself.
+    status: Option<i32>,
+    why: String,
+}
 
 /// A run of one workload on one cluster, by a tool.
 pub struct ToolRun<'a> {
@@ -135,7 +144,7 @@ impl ToolRun<'_> {
             let [size, object_size] = [size, group.object_bytes].map(|bytes| format!("{bytes}B"));
             self.rbd(&["create", &self.name, "--size", &size, "--object-size", &object_size])
                 .await
-                .map_err(|reason| IterationEnd::Failed(format!("the image cannot be made: {reason}")))?;
+                .map_err(|error| IterationEnd::Failed(format!("the image cannot be made: {}", error.why)))?;
         }
         if self.group().prefill() {
             self.process(Part::Prefill, meter, observer, interrupt).await?;
@@ -313,17 +322,20 @@ impl ToolRun<'_> {
         arguments
     }
 
-    /// Runs `rbd` on the workload's pool. Errors: its output.
-    async fn rbd(&self, words: &[&str]) -> Result<(), String> {
+    /// Runs `rbd` on the workload's pool.
+    async fn rbd(&self, words: &[&str]) -> Result<(), RbdError> {
         let user = self.config.who.to_string();
         let mut command = Command::new("rbd");
         command.args(["-c", self.configuration, "--name", &user, "-p", &self.workload.pool]).args(words);
         command.env_remove("CEPH_ARGS").env_remove("CEPH_CONF").kill_on_drop(true).stdin(Stdio::null());
         let ended = tokio::time::timeout(EXTRA, command.output()).await;
-        let output = ended.map_err(|_| format!("rbd {} did not end", words[0]))?.map_err(|e| e.to_string())?;
+        let failed = |why: String| RbdError { status: None, why };
+        let output = ended.map_err(|_| failed(format!("rbd {} did not end", words[0])))?;
+        let output = output.map_err(|e| failed(e.to_string()))?;
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it did not say why");
-        if output.status.success() { Ok(()) } else { Err(format!("rbd {}: {}", words[0], last.trim())) }
+        let why = format!("rbd {}: {}", words[0], last.trim());
+        if output.status.success() { Ok(()) } else { Err(RbdError { status: output.status.code(), why }) }
     }
 
     /// Removes the image. If its client was killed, the image is watched until the watch times out.
@@ -332,9 +344,9 @@ impl ToolRun<'_> {
         loop {
             match self.rbd(&["rm", "--no-progress", &self.name]).await {
                 // The image was not made.
-                Err(said) if said.contains("(2) No such file or directory") => return Ok(()),
+                Err(RbdError { status: Some(NO_SUCH_IMAGE), .. }) => return Ok(()),
                 Err(_) if Instant::now() < end => tokio::time::sleep(SETTLE).await,
-                ended => return ended,
+                ended => return ended.map_err(|error| error.why),
             }
         }
     }

@@ -263,7 +263,7 @@ pub struct Up {
 
 /// A value of `--shards`.
 fn parse_shards(text: &str) -> Result<u32, String> {
-    osd::parse_shards(text).map(|shards| shards as u32)
+    devices::parse_shards(text).map(|shards| shards as u32)
 }
 
 /// A value of `--osd-size`.

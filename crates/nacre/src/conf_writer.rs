@@ -96,7 +96,7 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
 /// Quotes what would otherwise end the value or be cut from it.
 pub fn quoted(value: &str) -> String {
     let plain = !value.contains(['#', ';', '\\', '"', '\'']) && value.trim() == value;
-    if plain { value.to_owned() } else { format!("\"{value}\"") }
+    if plain { value.to_owned() } else { conf::quoted(value) }
 }
 
 /// The text of the keyring of `client.admin`, with a fresh key.

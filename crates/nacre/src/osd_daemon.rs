@@ -7,7 +7,8 @@ use crate::state_file::write_durably;
 use crate::{cli, machine, new_keys};
 use anyhow::{Context, Result, anyhow, bail};
 use client::{DaemonLogin, MonHost, parse_mon_host};
-use osd::{Credentials, OsdConfig, OsdLogin, Stop, StorePaths};
+use devices::{NewStore, StorePaths};
+use osd::{Credentials, OsdConfig, OsdLogin, Stop};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -245,11 +246,19 @@ fn mkfs(settings: &Settings<'_>, options: &cli::Osd, config: &OsdConfig) -> Resu
     let shards = match (options.shards, settings.conf.get(&settings.who, "osd op num shards")) {
         (Some(shards), _) => shards as usize,
         (None, Some(text)) => {
-            osd::parse_shards(&text).map_err(|why| anyhow!("'osd op num shards' is {text:?}: {why}"))?
+            devices::parse_shards(&text).map_err(|why| anyhow!("'osd op num shards' is {text:?}: {why}"))?
         }
         (None, None) => 1,
     };
-    osd::mkfs_over(config, size, uuid, shards, options.force_format)?;
+    devices::mkfs(&NewStore {
+        osd: config.id,
+        fsid: config.fsid,
+        uuid,
+        paths: config.devices.clone(),
+        main_bytes: size,
+        shards,
+        forced: options.force_format,
+    })?;
     sync_directory(&data)
 }
 

@@ -1,8 +1,9 @@
 //! The stores of an OSD that does not run: one for each of its shards.
 
 use anyhow::{Context, Result, bail};
-use osd::offline::{self, FileDevice, OfflineStore};
-use osd::{Division, Homes, StorePaths};
+use devices::{Division, StorePaths};
+use offline::{FileDevice, OfflineStore};
+use osd::Homes;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -8,9 +8,7 @@ use crate::cli;
 use crate::osd_stores::Stores;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
-use osd::offline::{
-    self, CheckReport, ExportReport, ExportScope, FileDevice, ImportReport, OfflineStore, RepairPlan, StoreStats,
-};
+use offline::{CheckReport, ExportReport, ExportScope, FileDevice, ImportReport, OfflineStore, RepairPlan, StoreStats};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufWriter, Read};

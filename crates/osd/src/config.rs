@@ -1,11 +1,13 @@
 //! Configuration that an OSD gets at its start.
 
-use crate::{Credentials, MemoryShares, StorePaths};
+use crate::{Credentials, MEMORY_BYTES_MIN, MemoryShares};
 use control::Settings;
+use devices::StorePaths;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use store::{Slice, StoreConfig};
 use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
 
@@ -54,35 +56,40 @@ pub struct OsdConfig {
 }
 
 impl OsdConfig {
+    /// An OSD with free ports of loopback, without monitors, with the least memory, and with defaults otherwise.
+    pub fn new(id: OsdId, fsid: Fsid, devices: StorePaths) -> OsdConfig {
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        OsdConfig {
+            id,
+            fsid,
+            devices,
+            public_bind: loopback,
+            cluster_bind: loopback,
+            public_advertise: None,
+            cluster_advertise: None,
+            monitors: Vec::new(),
+            location: BTreeMap::new(),
+            device_class: "ssd".to_owned(),
+            machine: BTreeMap::new(),
+            memory_bytes: MEMORY_BYTES_MIN,
+            check_period: pg::CHECK_PERIOD,
+            scrub_period: pg::LIGHT_SCRUB_PERIOD,
+            unix_zero: Duration::ZERO,
+            kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
+            login: None,
+            settings: crate::new_settings(id),
+            admin_socket: None,
+            set_log_filter: None,
+        }
+    }
+
     pub(crate) fn memory(&self) -> MemoryShares {
         MemoryShares::of(self.memory_bytes)
     }
-}
 
-/// The configuration of an OSD in tests.
-#[cfg(test)]
-pub(crate) fn sample_config(devices: StorePaths) -> OsdConfig {
-    let any = "127.0.0.1:0".parse().unwrap();
-    OsdConfig {
-        id: OsdId(3),
-        fsid: Fsid([1; 16]),
-        devices,
-        public_bind: any,
-        cluster_bind: any,
-        public_advertise: None,
-        cluster_advertise: None,
-        monitors: Vec::new(),
-        location: Default::default(),
-        device_class: "ssd".to_owned(),
-        machine: Default::default(),
-        memory_bytes: 64 << 20,
-        check_period: pg::CHECK_PERIOD,
-        scrub_period: pg::LIGHT_SCRUB_PERIOD,
-        unix_zero: Default::default(),
-        kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
-        login: None,
-        settings: crate::new_settings(OsdId(3)),
-        admin_socket: None,
-        set_log_filter: None,
+    /// Configuration of the store on one part of the devices. `bytes`: size of the part of each device, in the order of
+    /// [`store::Device::ALL`].
+    pub(crate) fn store_config(&self, slice: Slice, bytes: [Option<u64>; 3]) -> StoreConfig {
+        devices::store_config(self.id, self.fsid, slice, bytes, Fsid::default())
     }
 }

@@ -6,26 +6,19 @@
 //! * [`OsdConfig`] and [`run()`]: start here.
 //! * [`Osd`]: the reactor's handler.
 //! * `shards`: additions for an OSD of several shards.
-//! * [`mkfs()`]: makes the store of a new OSD.
 //! * [`heartbeat`]: signs of life between OSDs.
-//! * [`offline`]: operators' work on a store whose OSD does not run.
 
 mod beacon;
 mod clock_watch;
 mod commands;
 mod config;
 mod connection_shares;
-mod device_files;
 mod failure;
 pub mod heartbeat;
 mod leaving;
 mod link;
 mod memory_shares;
-mod mkfs;
-mod mkfs_target;
 mod monitor;
-mod occupant;
-pub mod offline;
 mod osd;
 mod peers;
 mod proofs;
@@ -36,19 +29,15 @@ mod sending;
 mod shard_making;
 mod shards;
 mod store_holder;
-mod store_paths;
 
 pub use commands::new_settings;
 pub use config::OsdConfig;
 pub use control::Settings;
 pub use memory_shares::{MEMORY_BYTES_MIN, MemoryShares, default_memory_bytes};
-pub use mkfs::{MkfsError, mkfs, mkfs_over};
-pub use occupant::Occupant;
 pub use osd::Osd;
 pub use pg::Homes;
 pub use pg::hops::DEFAULT_PER_SECOND as KEPT_OPS_PER_SECOND;
 pub use pg::{CHECK_PERIOD, LIGHT_SCRUB_PERIOD};
 pub use proofs::{Credentials, OsdLogin};
 pub use run::{Stop, run};
-pub use shards::{Division, OsdInOneLoop, ShardLimits, parse_shards};
-pub use store_paths::StorePaths;
+pub use shards::{OsdInOneLoop, ShardLimits};

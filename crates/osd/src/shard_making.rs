@@ -1,8 +1,8 @@
 //! Makes a working shard of an opened store.
 
 use crate::OsdConfig;
-use crate::device_files::DeviceFiles;
 use crate::failure::NotReady;
+use devices::DeviceFiles;
 use pg::Shard;
 use pg::ops::Limits;
 use reactor::Io;

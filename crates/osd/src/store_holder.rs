@@ -4,7 +4,8 @@
 //! disk that takes seconds. An OSD that is started meanwhile waits for that. Where somebody who runs has the store it
 //! does not, and says who it is.
 
-use crate::{Stop, StorePaths};
+use crate::Stop;
+use devices::StorePaths;
 use std::fmt;
 use std::io;
 use std::os::linux::fs::MetadataExt;
@@ -110,8 +111,7 @@ pub(crate) fn once_free<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Division;
-    use crate::device_files::DeviceFiles;
+    use devices::{DeviceFiles, Division};
     use reactor::Reactor;
     use std::fs::File;
     use std::process::Command;

@@ -64,7 +64,7 @@ pub use scrub::repair::{KeepCopyError, Kept};
 pub use scrub::schedule::{LIGHT_SCRUB_PERIOD, ScrubView};
 pub use shard::Shard;
 pub use shard::bench::{BENCH_OBJECTS_MAX, BenchError, BenchOrder};
-pub use shard::homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
+pub use shard::homes::{Homes, TwoHomes};
 pub use shard::maps::MapError;
 pub use shard::views::GroupView;
 pub use tuning::{ScrubTuning, Tuning};

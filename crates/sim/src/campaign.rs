@@ -1,7 +1,7 @@
 //! Runs many seeds on many processors and keeps a tally of them that outlives the program.
 
 use crate::setup::{Setup, Wishes};
-use crate::worker::{Answer, Outcome, Worker};
+use crate::worker::{Outcome, SeedResult, Worker};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
@@ -58,7 +58,7 @@ impl Tally {
     }
 
     /// Adds the result of a seed.
-    pub fn add(&mut self, seed: u64, answer: &Answer) {
+    pub fn add(&mut self, seed: u64, answer: &SeedResult) {
         self.done.insert(seed);
         self.took_ms += answer.took.as_millis() as u64;
         match &answer.outcome {
@@ -173,7 +173,7 @@ pub struct Campaign<'a> {
     pub tally: Option<&'a Path>,
     pub keep_going: bool,
     /// Is called for each seed.
-    pub each: Option<fn(u64, &Answer)>,
+    pub each: Option<fn(u64, &SeedResult)>,
 }
 
 struct Shared {
@@ -244,7 +244,7 @@ impl Campaign<'_> {
         None
     }
 
-    fn done(&self, shared: &mut Shared, seed: u64, answer: &Answer, begin: Instant, before: u64) {
+    fn done(&self, shared: &mut Shared, seed: u64, answer: &SeedResult, begin: Instant, before: u64) {
         shared.tally.add(seed, answer);
         if let Some(each) = self.each {
             each(seed, answer);
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
     use crate::worker::Passed;
 
-    fn answer(is_good: bool) -> Answer {
+    fn answer(is_good: bool) -> SeedResult {
         let outcome = match is_good {
             true => Outcome::Passed(Passed {
                 fingerprint: 1,
@@ -301,7 +301,7 @@ mod tests {
             }),
             false => Outcome::Failed { check: "listing".to_owned(), violation: "words".to_owned() },
         };
-        Answer { outcome, took: Duration::from_millis(7), met: 0 }
+        SeedResult { outcome, took: Duration::from_millis(7), met: 0 }
     }
 
     #[test]

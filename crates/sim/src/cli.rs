@@ -5,7 +5,7 @@ use crate::faults::Mix;
 use crate::hunt::{self, Verdict};
 use crate::run;
 use crate::setup::{Setup, Wishes};
-use crate::worker::{self, Answer, Outcome, Worker};
+use crate::worker::{self, Outcome, SeedResult, Worker};
 use crate::{timeline, timeline_page};
 use clap::Args;
 use mutant::Mutant;
@@ -42,7 +42,7 @@ pub struct SimOptions {
     #[arg(long, conflicts_with = "copies")]
     pub overwrites: bool,
     /// Shards of each OSD: 1, 2, 4, 8 or 16. [default: 1, 2 or 4, by the seed]
-    #[arg(long, value_name = "N", value_parser = osd::parse_shards)]
+    #[arg(long, value_name = "N", value_parser = devices::parse_shards)]
     pub shards: Option<usize>,
     /// Kinds of misfortunes: calm, resets, quick-restarts, long-absences, replaced, moved, changed, monitor, blackout,
     /// partitions, everything, clocks, slowness, membership, full, rot, quorum, islands, sessions, flushes, sleeps,
@@ -148,7 +148,7 @@ pub fn run(options: &SimOptions) -> Result<bool, String> {
     }
 }
 
-fn print_answer(seed: u64, answer: &Answer) {
+fn print_answer(seed: u64, answer: &SeedResult) {
     match &answer.outcome {
         Outcome::Passed(passed) => {
             let (ms, virtual_s) = (answer.took.as_millis(), passed.virtual_ms as f64 / 1000.0);
@@ -162,7 +162,7 @@ fn print_answer(seed: u64, answer: &Answer) {
     }
 }
 
-fn print_answer_json(seed: u64, answer: &Answer) {
+fn print_answer_json(seed: u64, answer: &SeedResult) {
     let mut value = answer.to_json();
     value["seed"] = json!(seed);
     println!("{value}");

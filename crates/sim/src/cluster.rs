@@ -315,28 +315,18 @@ impl Cluster {
         let ip = self.world.address(node);
         let port = |fixed| if self.fixed_ports { fixed } else { 0 };
         OsdConfig {
-            id: OsdId(osd as i32),
-            fsid: FSID,
-            devices: self.osds[osd].disks.paths.clone(),
             public_bind: SocketAddr::new(ip, port(6800)),
             cluster_bind: SocketAddr::new(ip, port(6801)),
-            public_advertise: None,
-            cluster_advertise: None,
             monitors: self.mon_addrs(),
             location: [("host".to_owned(), format!("host{osd}"))].into(),
-            device_class: "ssd".to_owned(),
-            machine: Default::default(),
             memory_bytes: self.memory_bytes,
             // With little memory, lookups of a check that is always at work wait, too.
             check_period: if self.little_memory { Duration::from_secs(20) } else { pg::CHECK_PERIOD },
             // Scrubs compare groups again and again, and there is nothing to find.
             scrub_period: SCRUB_PERIOD,
             unix_zero: Duration::from_secs(1_700_000_000) + self.world.now(),
-            kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
             login: self.keys.as_ref().map(|keys| keys.of_osd(osd)),
-            settings: osd::new_settings(OsdId(osd as i32)),
-            admin_socket: None,
-            set_log_filter: None,
+            ..OsdConfig::new(OsdId(osd as i32), FSID, self.osds[osd].disks.paths.clone())
         }
     }
 

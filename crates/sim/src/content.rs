@@ -11,24 +11,24 @@ const INDEX_BITS: u32 = 20;
 
 /// Words of one write that follow each other. Zeros have operation 0 and index 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Run {
+struct WordRun {
     op: OpId,
     first: u64,
     count: u64,
 }
 
-impl Run {
-    fn zeros(count: u64) -> Run {
-        Run { op: 0, first: 0, count }
+impl WordRun {
+    fn zeros(count: u64) -> WordRun {
+        WordRun { op: 0, first: 0, count }
     }
 
     /// The part behind the first `n` words.
-    fn behind(self, n: u64) -> Run {
+    fn behind(self, n: u64) -> WordRun {
         let first = if self.op == 0 { 0 } else { self.first + n };
-        Run { first, count: self.count - n, ..self }
+        WordRun { first, count: self.count - n, ..self }
     }
 
-    fn continues(&self, next: &Run) -> bool {
+    fn continues(&self, next: &WordRun) -> bool {
         self.op == next.op && (self.op == 0 || self.first + self.count == next.first)
     }
 }
@@ -36,14 +36,14 @@ impl Run {
 /// An object's bytes as runs of words; equal bytes have equal runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Content {
-    runs: Vec<Run>,
+    runs: Vec<WordRun>,
 }
 
 impl Content {
     /// The words that `op` writes if it writes `words` of them.
     pub fn written_by(op: OpId, words: u64) -> Content {
         let mut content = Content::default();
-        content.push(Run { op, first: 0, count: words });
+        content.push(WordRun { op, first: 0, count: words });
         content
     }
 
@@ -54,7 +54,7 @@ impl Content {
         for word in words {
             let word = u64::from_le_bytes(*word);
             let (op, first) = (word >> INDEX_BITS, word & ((1 << INDEX_BITS) - 1));
-            content.push(Run { op, first, count: 1 });
+            content.push(WordRun { op, first, count: 1 });
         }
         rest.is_empty().then_some(content)
     }
@@ -71,7 +71,7 @@ impl Content {
         self.runs.iter().map(|run| run.count).sum()
     }
 
-    fn push(&mut self, run: Run) {
+    fn push(&mut self, run: WordRun) {
         match self.runs.last_mut() {
             _ if run.count == 0 => {}
             Some(last) if last.continues(&run) => last.count += run.count,
@@ -86,7 +86,7 @@ impl Content {
         for run in &self.runs {
             let (from, to) = (begin.max(at), end.min(at + run.count));
             if from < to {
-                part.push(Run { count: to - from, ..run.behind(from - at) });
+                part.push(WordRun { count: to - from, ..run.behind(from - at) });
             }
             at += run.count;
         }
@@ -96,7 +96,7 @@ impl Content {
     /// Puts `other` at word `at`. A gap before it becomes zeros.
     pub fn write(&mut self, at: u64, other: &Content) {
         let mut result = self.part(0, at);
-        result.push(Run::zeros(at.saturating_sub(self.words())));
+        result.push(WordRun::zeros(at.saturating_sub(self.words())));
         other.runs.iter().for_each(|run| result.push(*run));
         self.part(at + other.words(), u64::MAX).runs.into_iter().for_each(|run| result.push(run));
         *self = result;
@@ -107,7 +107,7 @@ impl Content {
         let end = self.words().min(at + words);
         if at < end {
             let mut zeros = Content::default();
-            zeros.push(Run::zeros(end - at));
+            zeros.push(WordRun::zeros(end - at));
             self.write(at, &zeros);
         }
     }
@@ -116,7 +116,7 @@ impl Content {
     pub fn truncate(&mut self, words: u64) {
         let missing = words.saturating_sub(self.words());
         *self = self.part(0, words);
-        self.push(Run::zeros(missing));
+        self.push(WordRun::zeros(missing));
     }
 
     /// The runs as (operation, index of the first word in its write, words).

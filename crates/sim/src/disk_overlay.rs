@@ -55,7 +55,7 @@ impl<'a> DiskOverlay<'a> {
     }
 }
 
-impl osd::offline::Device for DiskOverlay<'_> {
+impl offline::Device for DiskOverlay<'_> {
     fn bytes_of(&self, device: Device) -> Option<u64> {
         self.disks.iter().find(|(of, _)| *of == device).map(|(_, part)| part.bytes)
     }

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::stored::Stored;
-use osd::offline::{self, CheckReport, OfflineStore, RepairReport};
+use offline::{CheckReport, OfflineError, OfflineStore, RepairReport};
 
 impl Cluster {
     /// The content of the store of an OSD with one shard.
@@ -26,7 +26,7 @@ impl Cluster {
 
     /// Runs `nacre store repair --yes` on a shard's store.
     pub fn repair(&mut self, osd: usize, shard: usize) -> Result<RepairReport, String> {
-        let text = |error: offline::OfflineError| error.to_string();
+        let text = |error: OfflineError| error.to_string();
         let mut store = OfflineStore::open_to_mend(self.disks_of(osd, shard)).map_err(text)?;
         let plan = offline::plan_repair(&mut store, &[], &mut |_, _| {}).map_err(text)?;
         let (disks, report) = offline::repair(store, &plan, &mut |_, _| {}).map_err(text)?;

@@ -1,6 +1,6 @@
 //! Chooses the disks on which an OSD's store lies.
 
-use osd::{Division, StorePaths};
+use devices::{Division, StorePaths};
 use std::path::{Path, PathBuf};
 use store::{Device, StoreConfig};
 use types::{Fsid, OsdId};

@@ -61,11 +61,11 @@ pub struct Notification {
     pub asked: Duration,
     /// Nothing was wrong any more when it was sent, so every watcher can answer.
     pub is_calm: bool,
-    pub answer: Option<Outcome>,
+    pub answer: Option<NotifyOutcome>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
+pub struct NotifyOutcome {
     pub at: Duration,
     pub result: i32,
     pub answered: BTreeSet<Watcher>,
@@ -77,7 +77,7 @@ impl fmt::Display for Notification {
         write!(f, "notification {} of {PREFIX}{}, asked at {:.6}", self.id, self.object, self.asked.as_secs_f64())?;
         match &self.answer {
             None => write!(f, ", not answered"),
-            Some(Outcome { at, result, answered, late }) => {
+            Some(NotifyOutcome { at, result, answered, late }) => {
                 write!(f, ", done at {:.6} with {result}: {answered:?}, late {late:?}", at.as_secs_f64())
             }
         }
@@ -263,7 +263,7 @@ impl Watching {
             (Step::Notify { index }, None, Ok(Answer::Notified { result, replies })) => {
                 let notification = &mut self.witnessed.notifications[index];
                 let (answered, late) = (replies.replies.into_keys().collect(), replies.timeouts.into_iter().collect());
-                notification.answer = Some(Outcome { at, result, answered, late });
+                notification.answer = Some(NotifyOutcome { at, result, answered, late });
                 tracing::info!("{notification}");
             }
             // The watch may have ended while the answer was on its way.

@@ -38,7 +38,7 @@ pub struct Passed {
 
 /// The result of one seed, the time it took, and the number of times that the mutant's place was met.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Answer {
+pub struct SeedResult {
     pub outcome: Outcome,
     pub took: Duration,
     pub met: u64,
@@ -82,7 +82,7 @@ fn met() -> u64 {
 }
 
 /// Runs one seed in this process.
-pub fn run_here(seed: u64, wishes: &Wishes, mutant: Option<Mutant>) -> Answer {
+pub fn run_here(seed: u64, wishes: &Wishes, mutant: Option<Mutant>) -> SeedResult {
     let begin = Instant::now();
     switch(mutant);
     let result = run::run(&Setup::of(seed, wishes));
@@ -92,10 +92,10 @@ pub fn run_here(seed: u64, wishes: &Wishes, mutant: Option<Mutant>) -> Answer {
         Ok(report) => Outcome::Passed(report.into()),
         Err(violation) => Outcome::Failed { check: violation.check().to_owned(), violation: violation.0 },
     };
-    Answer { outcome, took: begin.elapsed(), met }
+    SeedResult { outcome, took: begin.elapsed(), met }
 }
 
-impl Answer {
+impl SeedResult {
     pub fn to_json(&self) -> Value {
         let outcome = match &self.outcome {
             Outcome::Passed(passed) => json!({
@@ -112,7 +112,7 @@ impl Answer {
         json!({ "outcome": outcome, "took_us": self.took.as_micros() as u64, "met": self.met })
     }
 
-    fn from_json(value: &Value) -> Option<Answer> {
+    fn from_json(value: &Value) -> Option<SeedResult> {
         let outcome = &value["outcome"];
         let number = |name: &str| outcome[name].as_u64();
         let text = |name: &str| outcome[name].as_str().map(str::to_owned);
@@ -133,7 +133,7 @@ impl Answer {
             }),
         };
         let took = Duration::from_micros(value["took_us"].as_u64()?);
-        Some(Answer { outcome, took, met: value["met"].as_u64()? })
+        Some(SeedResult { outcome, took, met: value["met"].as_u64()? })
     }
 }
 
@@ -191,7 +191,7 @@ impl Worker {
     /// Has the process run one seed. If the process dies or takes too long, the seed has failed.
     ///
     /// Errors: no process can be started.
-    pub fn run(&mut self, seed: u64, mutant: Option<Mutant>) -> std::io::Result<Answer> {
+    pub fn run(&mut self, seed: u64, mutant: Option<Mutant>) -> std::io::Result<SeedResult> {
         let begin = Instant::now();
         let running = match &mut self.running {
             Some(running) => running,
@@ -203,7 +203,9 @@ impl Worker {
             Ok(()) => running.answers.recv_timeout(self.limit),
             Err(_) => Err(RecvTimeoutError::Disconnected),
         };
-        if let Some(answer) = line.as_ref().ok().and_then(|line| Answer::from_json(&serde_json::from_str(line).ok()?)) {
+        if let Some(answer) =
+            line.as_ref().ok().and_then(|line| SeedResult::from_json(&serde_json::from_str(line).ok()?))
+        {
             return Ok(answer);
         }
         let mut dead = self.running.take().expect("just used");
@@ -219,7 +221,7 @@ impl Worker {
         let _ = dead.child.kill();
         let status = dead.child.wait()?;
         let outcome = Outcome::Failed { check: check.to_owned(), violation: format!("{violation} ({status})") };
-        Ok(Answer { outcome, took: begin.elapsed(), met: 0 })
+        Ok(SeedResult { outcome, took: begin.elapsed(), met: 0 })
     }
 }
 
@@ -250,11 +252,11 @@ mod tests {
         };
         let failed = Outcome::Failed { check: "listing".to_owned(), violation: "x is \"listed\"\ntwice".to_owned() };
         for outcome in [Outcome::Passed(passed), failed] {
-            let answer = Answer { outcome, took: Duration::from_micros(77), met: 5 };
+            let answer = SeedResult { outcome, took: Duration::from_micros(77), met: 5 };
             let line = answer.to_json().to_string();
             assert!(!line.contains('\n'));
-            assert_eq!(Answer::from_json(&serde_json::from_str(&line).expect("JSON")), Some(answer));
+            assert_eq!(SeedResult::from_json(&serde_json::from_str(&line).expect("JSON")), Some(answer));
         }
-        assert_eq!(Answer::from_json(&json!({ "outcome": {} })), None);
+        assert_eq!(SeedResult::from_json(&json!({ "outcome": {} })), None);
     }
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use cluster_tests::{TestCluster, clients_are_here};
-use osd::offline::{FileDevice, OfflineStore};
-use osd::{Division, StorePaths};
+use devices::{Division, StorePaths};
+use offline::{FileDevice, OfflineStore};
 use serde_json::{Value, json};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;

@@ -7,7 +7,7 @@ use super::context::Context;
 use super::{Answer, Reply, done, refuse};
 use crate::balancer::{BalancerSettings, MODE_UPMAP, obstacle, score_of};
 use crate::update::Update;
-use osdmap::{BalanceLimits, OsdMap, PgMapping, UpmapChanges, balance};
+use osdmap::{BalanceLimits, Incremental, OsdMap, PgMapping, UpmapChanges, balance};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use types::{Errno, OsdId, PgId, PoolId};
@@ -92,8 +92,8 @@ impl Plan {
         })
     }
 
-    /// Returns the map that the plan leads to. Error: it names groups or OSDs that are not there any more.
-    pub fn carried_out(&self, c: &Context<'_>) -> Result<OsdMap, Reply> {
+    /// Returns the change of the map that the plan is. Error: it names groups or OSDs that are not there any more.
+    fn incremental(&self, c: &Context<'_>) -> Result<Incremental, Reply> {
         let mut groups = self.0.items.keys().chain(&self.0.removed_items).chain(&self.0.removed_explicit);
         let mut osds = self.0.items.values().flatten().flat_map(|(from, to)| [*from, *to]);
         let gone_group = groups.find(|pg| !c.map().has_pg(**pg)).map(PgId::to_string);
@@ -103,8 +103,13 @@ impl Plan {
         }
         let mut incremental = c.state.next_incremental(c.request.now);
         self.0.add_to(&mut incremental);
+        Ok(incremental)
+    }
+
+    /// Returns the map that the plan leads to. Error: as of [`Plan::incremental`].
+    pub fn carried_out(&self, c: &Context<'_>) -> Result<OsdMap, Reply> {
         let mut map = c.map().clone();
-        map.apply(&incremental).map_err(|e| Reply::error(Errno::EINVAL, e.to_string()))?;
+        map.apply(&self.incremental(c)?).map_err(|e| Reply::error(Errno::EINVAL, e.to_string()))?;
         Ok(map)
     }
 }
@@ -164,9 +169,7 @@ fn optimize(c: &Context<'_>) -> Answer {
 fn execute(c: &Context<'_>) -> Answer {
     refuse_while_on(c, "execute a plan")?;
     let plan = find(c)?;
-    plan.carried_out(c)?;
-    let mut incremental = c.state.next_incremental(c.request.now);
-    plan.0.add_to(&mut incremental);
+    let incremental = plan.incremental(c)?;
     let key = format!("{KEYS}{}", c.args.word("plan"));
     let done = Update::ConfigKey { key, value: None };
     c.propose(c.state.osd_update(incremental).into_iter().chain([done]).collect(), Reply::default())

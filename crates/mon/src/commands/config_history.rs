@@ -3,7 +3,7 @@
 use super::command::Command;
 use super::config::{check_bytes, checked, target};
 use super::context::{Context, stamp};
-use super::{Answer, Outcome, Reply, conf_text, done, refuse};
+use super::{Answer, Outcome, Reply, done, refuse};
 use crate::Update;
 use crate::options;
 use crate::state::ConfigVersion;
@@ -99,7 +99,7 @@ fn reset(c: &Context<'_>) -> Answer {
 fn assimilate(c: &Context<'_>) -> Answer {
     let text = std::str::from_utf8(&c.request.input)
         .map_err(|_| Reply::error(Errno::EINVAL, "parse error: the input is not text"))?;
-    let sections = conf_text::parse(text).map_err(|e| Reply::error(Errno::EINVAL, format!("parse error: {e}")))?;
+    let sections = conf::sections(text).map_err(|e| Reply::error(Errno::EINVAL, format!("parse error: {e}")))?;
     let mut updates = Vec::new();
     let mut left: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     let mut last_error = None;

@@ -23,7 +23,6 @@ mod balancer_plans;
 mod blocklist;
 mod cluster;
 mod command;
-mod conf_text;
 mod config;
 mod config_facts;
 mod config_history;

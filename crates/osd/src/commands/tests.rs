@@ -4,6 +4,7 @@
 //! for people, and the structure of the answer: `number`, `text` and `bool` stand for values.
 
 use super::*;
+use crate::OsdConfig;
 use crate::heartbeat::{Network, Took};
 use control::signature::{Kind, Signature};
 use op_dump::OpDump;
@@ -284,7 +285,7 @@ fn lists_of_operations_follow_options_and_filters() {
 fn each_option_that_is_said_to_have_an_effect_sets_something() {
     let names: Vec<&str> = tuned::names().collect();
     assert_eq!(names, control::options::honoured_by_osds().collect::<Vec<_>>());
-    let config = crate::config::sample_config(crate::StorePaths::one("/none".into()));
+    let config = OsdConfig::new(OsdId(3), types::Fsid([1; 16]), devices::StorePaths::one("/none".into()));
     let default = tuned::Tuned::by(&config, &new_settings(OsdId(3)));
     for name in names {
         let mut settings = new_settings(OsdId(3));

@@ -88,7 +88,7 @@ impl Line {
     }
 }
 
-struct Peer {
+struct WatchedPeer {
     addrs: PeerAddrs,
     lines: BTreeMap<Network, Line>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct Question {
 /// The peers of one OSD, and the answers that they gave.
 #[derive(Default)]
 pub(crate) struct Watch {
-    peers: BTreeMap<OsdId, Peer>,
+    peers: BTreeMap<OsdId, WatchedPeer>,
     looked_at: Option<Duration>,
     span_began: Duration,
     pub pace: Pace,
@@ -124,7 +124,7 @@ impl Watch {
                 if addrs.front.is_some() {
                     lines.insert(Network::Front, Line::default());
                 }
-                Peer { addrs: addrs.clone(), lines }
+                WatchedPeer { addrs: addrs.clone(), lines }
             });
         }
     }
@@ -175,7 +175,7 @@ impl Watch {
 
     /// Peers that have been silent too long on one of the networks, each with the time.
     pub fn silent(&self, now: Duration) -> BTreeMap<OsdId, Duration> {
-        let of = |peer: &Peer| {
+        let of = |peer: &WatchedPeer| {
             let late = peer.lines.values().filter(|line| line.silence(now) >= line.grace(self.pace.grace));
             late.map(|line| line.silence(now)).max()
         };

@@ -6,13 +6,11 @@
 //! groups, and sends the workers' messages. Both go through bounded queues ([`queue`]). Front and workers share no
 //! state but a few numbers ([`Meter`]).
 //!
-//! * [`division`]: the parts of the devices.
 //! * [`messages`]: the messages in the queues.
 //! * [`worker`]: the reactor's handler of a worker. [`thread`] runs one; [`one_loop`] runs all of them in turns.
 //! * [`others`]: the workers as the front sees them.
 //! * [`facts`]: facts for operators, gathered from all shards.
 
-pub(crate) mod division;
 pub(crate) mod facts;
 pub(crate) mod messages;
 mod meter;
@@ -23,7 +21,6 @@ pub(crate) mod queue;
 pub(crate) mod thread;
 mod worker;
 
-pub use division::{Division, parse_shards};
 pub(crate) use facts::ShardFacts;
 pub(crate) use messages::{FromWorker, ToWorker};
 pub(crate) use meter::Meter;

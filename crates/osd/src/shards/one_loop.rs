@@ -3,14 +3,15 @@
 //! The loop does in turns the work that threads do at the same time. When a shard rings another one's bell, that one
 //! looks at its queue after a random time. Queues are therefore emptied in any order.
 
+use super::Others;
 use super::part_io::{PartIo, part_of, without_part};
 use super::queue::Bell;
 use super::thread::WorkerThread;
 use super::worker::Worker;
-use super::{Division, Others};
 use crate::heartbeat::{Board, HeartbeatAddrs};
 use crate::shard_making::limits;
 use crate::{Osd, OsdConfig, Stop};
+use devices::Division;
 use pg::MemoryUse;
 use pg::ops::Limits;
 use reactor::{ConnId, Event, Handler, Io};

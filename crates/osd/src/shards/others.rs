@@ -46,7 +46,7 @@ pub(crate) enum EarlyFrom {
 }
 
 /// A command that other shards answer.
-struct Question {
+struct GatheredCommand {
     asker: Asker,
     /// The command, and facts that have come so far; `None` if the question waits for one reply.
     facts: Option<(Told, ShardFacts)>,
@@ -76,7 +76,7 @@ pub(crate) struct Others {
     /// Reports of groups, for the next beacon.
     reports: BTreeMap<PgId, PgReport>,
     early: Vec<Early>,
-    questions: BTreeMap<QuestionId, Question>,
+    questions: BTreeMap<QuestionId, GatheredCommand>,
     next_question: u64,
 }
 
@@ -272,17 +272,17 @@ impl Others {
 
     /// Asks all workers for their facts. `own`: the first shard's facts, to which they are added.
     pub fn ask_facts(&mut self, asker: Asker, told: Told, own: ShardFacts) {
-        let id = self.ask(Question { asker, facts: Some((told, own)), waits_for: self.others.len() });
+        let id = self.ask(GatheredCommand { asker, facts: Some((told, own)), waits_for: self.others.len() });
         self.tell_all(|| ToWorker::Facts { id });
     }
 
     /// Has a worker carry out a command about one of its groups.
     pub fn ask_about_group(&mut self, shard: usize, asker: Asker, command: String) {
-        let id = self.ask(Question { asker, facts: None, waits_for: 1 });
+        let id = self.ask(GatheredCommand { asker, facts: None, waits_for: 1 });
         self.tell(shard, ToWorker::PgCommand { id, command });
     }
 
-    fn ask(&mut self, question: Question) -> QuestionId {
+    fn ask(&mut self, question: GatheredCommand) -> QuestionId {
         self.next_question += 1;
         let id = QuestionId(self.next_question);
         self.questions.insert(id, question);
@@ -297,13 +297,13 @@ impl Others {
             self.questions.insert(id, question);
             return None;
         }
-        let Question { asker, facts, .. } = question;
+        let GatheredCommand { asker, facts, .. } = question;
         let (told, facts) = facts?;
         Some(Answered::Facts { asker, told, facts: Box::new(facts) })
     }
 
     pub fn reply_came(&mut self, id: QuestionId, reply: Box<CommandReply>) -> Option<Answered> {
-        let Question { asker, .. } = self.questions.remove(&id)?;
+        let GatheredCommand { asker, .. } = self.questions.remove(&id)?;
         Some(Answered::Reply { asker, reply })
     }
 

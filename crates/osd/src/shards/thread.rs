@@ -3,17 +3,15 @@
 use super::one_loop::ShardLimits;
 use super::queue::{Bell, Inbox, Sender, queue};
 use super::worker::WorkerParts;
-use super::{Division, FromWorker, Meter, ToWorker, Worker};
+use super::{FromWorker, Meter, ToWorker, Worker};
 use crate::OsdConfig;
-use crate::device_files::DeviceFiles;
-use crate::mkfs::store_config;
 use crate::shard_making::store_memory;
+use devices::{DeviceFiles, Division};
 use reactor::{Io, Pulse, Reactor, Waker};
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use store::Store;
-use types::Fsid;
 
 /// The front's end of a worker. The worker ends when this is dropped.
 pub(crate) struct WorkerThread {
@@ -108,7 +106,7 @@ impl WorkerEnd {
         let WorkerEnd { index, config, division, inbox, outbox, meter } = self;
         // The front has locked the devices for all shards.
         let files = DeviceFiles::open_part(io, &config.devices, division, index)?;
-        let opening = Store::open(store_config(&config, division.slice(index), files.bytes(io)?, Fsid::default()));
+        let opening = Store::open(config.store_config(division.slice(index), files.bytes(io)?));
         let store_memory = given.store_memory.unwrap_or_else(|| store_memory(&config));
         let parts = WorkerParts { index, config, limits: given.limits, store_memory, inbox, outbox, meter };
         Ok(Worker::new(io, files, opening, parts))

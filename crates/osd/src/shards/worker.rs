@@ -7,12 +7,12 @@ use crate::beacon;
 use crate::clock_watch::ClockWatch;
 use crate::commands::groups;
 use crate::commands::tuned::Tuned;
-use crate::device_files::DeviceFiles;
 use crate::failure::{Failure, NotReady, StorePlace};
 use crate::heartbeat::DiskWait;
 use crate::leaving::SETTLE_EVERY;
 use crate::osd::{DRIVE_GIVEN_UP_AFTER, TICK_EVERY};
 use crate::shard_making::{make_shard, ready_store};
+use devices::DeviceFiles;
 use pg::ops::Limits;
 use pg::{Output, Shard};
 use reactor::{Event, Handler, Io};
@@ -31,7 +31,7 @@ const BEACON_EVERY: Duration = Duration::from_secs(2);
 /// Delay of a report to the front after groups changed their states. Changes of about the same moment then go together.
 const REPORT_AFTER: Duration = Duration::from_millis(20);
 
-enum Stage {
+enum WorkerStage {
     Opening(Box<Opening>),
     /// The store is open; the other shards' stores are not yet.
     Open(Box<Store>),
@@ -55,7 +55,7 @@ pub(crate) struct WorkerParts {
 pub(crate) struct Worker {
     parts: WorkerParts,
     files: DeviceFiles,
-    stage: Stage,
+    stage: WorkerStage,
     disk_wait: DiskWait,
     clock_watch: ClockWatch,
     beacon_at: Duration,
@@ -76,7 +76,7 @@ impl Worker {
         let mut worker = Worker {
             parts,
             files,
-            stage: Stage::Opening(Box::new(opening)),
+            stage: WorkerStage::Opening(Box::new(opening)),
             disk_wait: DiskWait::default(),
             clock_watch: ClockWatch::default(),
             beacon_at: Duration::ZERO,
@@ -95,7 +95,7 @@ impl Worker {
     }
 
     fn pump_opening(&mut self, io: &mut impl Io) {
-        let Stage::Opening(opening) = &mut self.stage else { return };
+        let WorkerStage::Opening(opening) = &mut self.stage else { return };
         while let Some(request) = opening.poll_io() {
             self.files.submit(io, request);
         }
@@ -108,7 +108,7 @@ impl Worker {
             Ok(store) => {
                 let (groups, usage) = (store.pgs(), store.usage());
                 self.parts.outbox.push(FromWorker::Opened { groups, usage });
-                self.stage = Stage::Open(Box::new(store));
+                self.stage = WorkerStage::Open(Box::new(store));
             }
             Err(why) => self.failure = Some(Failure::Store { place: self.place(), why }),
         }
@@ -117,7 +117,7 @@ impl Worker {
     fn take_inbox(&mut self, io: &mut impl Io) {
         while let Some(batch) = self.parts.inbox.take() {
             // A time that the front stamped must not be later than the shard's own time.
-            if let Stage::Running(shard) = &mut self.stage
+            if let WorkerStage::Running(shard) = &mut self.stage
                 && !mutant::is(mutant::Mutant::ShardTimeBehind)
             {
                 shard.set_time(io.clock());
@@ -137,15 +137,15 @@ impl Worker {
             return;
         }
         if let ToWorker::Begin { homes, public_addrs } = message {
-            let Stage::Open(store) = std::mem::replace(&mut self.stage, Stage::Ended) else {
+            let WorkerStage::Open(store) = std::mem::replace(&mut self.stage, WorkerStage::Ended) else {
                 panic!("the front waits until every store is open")
             };
             let WorkerParts { index, config, limits, .. } = &self.parts;
             let shard = make_shard(config, *store, *limits, public_addrs).as_part(*index, homes);
-            self.stage = Stage::Running(Box::new(shard));
+            self.stage = WorkerStage::Running(Box::new(shard));
             return self.tick(io);
         }
-        let Stage::Running(shard) = &mut self.stage else { return };
+        let WorkerStage::Running(shard) = &mut self.stage else { return };
         let outbox = &mut self.parts.outbox;
         match message {
             ToWorker::Begin { .. } | ToWorker::End => unreachable!("seen above"),
@@ -211,15 +211,15 @@ impl Worker {
     /// Memory that this shard holds for clients, once it is at work.
     pub fn memory_use(&self) -> Option<pg::MemoryUse> {
         match &self.stage {
-            Stage::Running(shard) => Some(shard.memory_use()),
-            Stage::Opening(_) | Stage::Open(_) | Stage::Ended => None,
+            WorkerStage::Running(shard) => Some(shard.memory_use()),
+            WorkerStage::Opening(_) | WorkerStage::Open(_) | WorkerStage::Ended => None,
         }
     }
 
     fn tick(&mut self, io: &mut impl Io) {
         let now = io.now();
         io.set_timer(now + TICK_EVERY, TICK);
-        let Stage::Running(shard) = &mut self.stage else { return };
+        let WorkerStage::Running(shard) = &mut self.stage else { return };
         shard.set_time(now);
         if self.retiring.is_none() {
             shard.tick();
@@ -233,7 +233,7 @@ impl Worker {
 
     fn run_shard(&mut self, io: &mut impl Io) {
         let now = io.now();
-        let Stage::Running(shard) = &mut self.stage else { return };
+        let WorkerStage::Running(shard) = &mut self.stage else { return };
         let WorkerParts { outbox, meter, config, .. } = &mut self.parts;
         shard.set_unsent_bytes(meter.unsent_bytes());
         // The turn gets a new time here, as in the front.
@@ -297,16 +297,16 @@ impl<I: Io> Handler<I> for Worker {
             Event::Disk { io: id, result } => {
                 let done = IoDone { id: IoId(id), result };
                 match &mut self.stage {
-                    Stage::Opening(opening) => {
+                    WorkerStage::Opening(opening) => {
                         opening.io_done(done);
                         self.pump_opening(io);
                     }
-                    Stage::Running(shard) => {
+                    WorkerStage::Running(shard) => {
                         self.disk_wait.done(id);
                         shard.set_time(io.now());
                         shard.io_done(done);
                     }
-                    Stage::Open(_) | Stage::Ended => {}
+                    WorkerStage::Open(_) | WorkerStage::Ended => {}
                 }
             }
             Event::Timer { token: TICK } => self.tick(io),
@@ -322,7 +322,7 @@ impl<I: Io> Handler<I> for Worker {
 
     fn turn_end(&mut self, io: &mut I) {
         let gain = self.clock_watch.look(io.clock(), io.wall_clock());
-        if let Stage::Running(shard) = &mut self.stage {
+        if let WorkerStage::Running(shard) = &mut self.stage {
             if !mutant::is(mutant::Mutant::ShardTimeBehind) {
                 shard.set_time(io.now());
             }
@@ -335,11 +335,11 @@ impl<I: Io> Handler<I> for Worker {
         self.run_shard(io);
         if let Some(why) = self.failure.take() {
             self.parts.outbox.push(FromWorker::Failed(why));
-            self.stage = Stage::Ended;
+            self.stage = WorkerStage::Ended;
         }
         self.parts.outbox.flush();
         if self.is_to_end {
-            self.stage = Stage::Ended;
+            self.stage = WorkerStage::Ended;
             io.stop();
         }
     }

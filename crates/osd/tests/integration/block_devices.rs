@@ -1,8 +1,9 @@
 //! Tests of stores on block devices: loop devices over files, if this machine lets tests make them.
 
-use crate::common::{Device, config};
-use osd::offline::FileDevice;
-use osd::{OsdConfig, Stop, mkfs, mkfs_over};
+use crate::common::{Device, config, new_store};
+use devices::{NewStore, StorePaths, mkfs};
+use offline::FileDevice;
+use osd::{OsdConfig, Stop};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ impl Drop for Loop {
 }
 
 fn make(node: &Path) -> Result<(), String> {
-    mkfs(&config(node, MEMORY), BYTES, Fsid([2; 16]), 1).map_err(|error| error.to_string())
+    mkfs(&new_store(&config(node, MEMORY), BYTES, 1)).map_err(|error| error.to_string())
 }
 
 /// An OSD at work until this is dropped.
@@ -104,13 +105,14 @@ fn a_store_is_overwritten_if_its_osd_is_named() {
     let Some(device) = Loop::new("overwritten") else { return };
     make(&device.node).unwrap();
     let old = device.begin();
-    let of_another = OsdConfig { id: OsdId(5), ..config(&device.node, MEMORY) };
-    let make_over = |named| mkfs_over(&of_another, BYTES, Fsid([9; 16]), 1, named).map_err(|error| error.to_string());
+    let of_another = new_store(&config(&device.node, MEMORY), BYTES, 1);
+    let of_another = NewStore { osd: OsdId(5), uuid: Fsid([9; 16]), ..of_another };
+    let make_over = |named| mkfs(&NewStore { forced: named, ..of_another.clone() }).map_err(|error| error.to_string());
     for named in [None, Some(OsdId(5))] {
         let refusal = make_over(named).unwrap_err();
         assert!(refusal.contains("osd.3") && refusal.contains("--force-format osd.3"), "{refusal}");
     }
-    let at_work = FileDevice::open(&osd::StorePaths::one(device.node.clone()), true).unwrap();
+    let at_work = FileDevice::open(&StorePaths::one(device.node.clone()), true).unwrap();
     let refusal = make_over(Some(OsdId(3))).unwrap_err();
     assert!(refusal.contains("in use"), "{refusal}");
     drop(at_work);
@@ -131,13 +133,13 @@ fn a_block_device_at_work_is_neither_formatted_nor_shared_by_whatever_node() {
     for node in [Some(&device.node), other.as_ref().map(|other| &other.0)].into_iter().flatten() {
         let refusal = make(node).unwrap_err();
         assert!(refusal.contains("in use"), "{refusal}");
-        let refusal = FileDevice::open(&osd::StorePaths::one(node.clone()), true).err().expect("it is in use");
+        let refusal = FileDevice::open(&StorePaths::one(node.clone()), true).err().expect("it is in use");
         assert!(refusal.to_string().contains("in use"), "{refusal}");
         let second = osd::run(config(node, MEMORY), Stop::new().unwrap()).unwrap_err();
         assert!(format!("{second:#}").contains("in use"), "{second:#}");
     }
     drop(running);
-    FileDevice::open(&osd::StorePaths::one(device.node.clone()), false).expect("it is free again");
+    FileDevice::open(&StorePaths::one(device.node.clone()), false).expect("it is free again");
 }
 
 #[test]
@@ -152,7 +154,10 @@ fn a_file_system_is_not_formatted() {
     let refusal = make(&device.node).unwrap_err();
     assert!(refusal.contains("ext2, ext3 or ext4"), "{refusal}");
     assert!(device.begin() == before, "nothing has changed");
-    let over = || mkfs_over(&config(&device.node, MEMORY), BYTES, Fsid([2; 16]), 1, Some(OsdId(3)));
+    let over = || {
+        let new = new_store(&config(&device.node, MEMORY), BYTES, 1);
+        mkfs(&NewStore { forced: Some(OsdId(3)), ..new })
+    };
     let folder = std::env::temp_dir().join(format!("nacre-mounted-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
     if Command::new("mount").arg(&device.node).arg(&folder).status().is_ok_and(|status| status.success()) {

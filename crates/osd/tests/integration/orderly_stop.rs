@@ -1,6 +1,6 @@
 //! Tests on a real file: an OSD that is stopped in good order leaves a store whose next opening replays nothing.
 
-use crate::common::{Device, FSID, OSD, config};
+use crate::common::{Device, FSID, OSD, config, make};
 use osd::Stop;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -76,7 +76,7 @@ fn fill(path: &Path) {
 fn the_next_start_replays_nothing() {
     let device = Device::new("orderly-stop");
     let config = config(&device.0, 64 << 20);
-    osd::mkfs(&config, DEVICE_BYTES, Fsid([2; 16]), 1).unwrap();
+    make(&config, DEVICE_BYTES, 1).unwrap();
     fill(&device.0);
     assert!(open(&device.0).1.replayed_records() > 0);
 

@@ -1,10 +1,10 @@
 //! Tests of OSDs with several shards, without a cluster.
 
-use crate::common::{Device, config};
-use osd::offline::{self, FileDevice};
-use osd::{Division, MkfsError, OsdConfig, Stop};
+use crate::common::{Device, config, make};
+use devices::{Division, MkfsError};
+use offline::FileDevice;
+use osd::{OsdConfig, Stop};
 use std::fs::OpenOptions;
-use types::Fsid;
 
 const DEVICE_BYTES: u64 = 128 << 20;
 
@@ -19,7 +19,7 @@ fn run(config: OsdConfig) -> Result<(), String> {
 fn all_shards_start_and_stop_together_and_each_has_a_part_of_the_device() {
     let device = Device::new("four-shards");
     let config = config(&device.0, 256 << 20);
-    osd::mkfs(&config, DEVICE_BYTES, Fsid([2; 16]), 4).unwrap();
+    make(&config, DEVICE_BYTES, 4).unwrap();
     for _ in 0..2 {
         run(config.clone()).unwrap();
     }
@@ -56,11 +56,11 @@ fn what_does_not_fit_is_refused() {
     let device = Device::new("odd-shards");
     let config = |memory_bytes| config(&device.0, memory_bytes);
     for shards in [0, 3, 32] {
-        let refusal = osd::mkfs(&config(1 << 30), DEVICE_BYTES, Fsid([2; 16]), shards).unwrap_err();
+        let refusal = make(&config(1 << 30), DEVICE_BYTES, shards).unwrap_err();
         assert!(matches!(refusal, MkfsError::Shards { shards: s } if s == shards), "{refusal}");
     }
     assert!(!device.0.exists(), "nothing was made");
-    osd::mkfs(&config(1 << 30), DEVICE_BYTES, Fsid([2; 16]), 2).unwrap();
+    make(&config(1 << 30), DEVICE_BYTES, 2).unwrap();
     let refusal = run(config(127 << 20)).unwrap_err();
     assert!(refusal.contains("it needs 134217728 at least"), "{refusal}");
     OpenOptions::new().write(true).open(&device.0).unwrap().set_len(DEVICE_BYTES - (1 << 20)).unwrap();

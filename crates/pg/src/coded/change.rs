@@ -84,7 +84,7 @@ pub(crate) fn take_data(
         Step::Zero { object: of, .. } => of != object,
         _ => true,
     });
-    let punched: Vec<Range<u64>> = rewrite.punched().collect();
+    let punched = rewrite.punched();
     steps.extend(punched.iter().map(|range| {
         let (offset, len) = (layout.shard_bytes(range.start), layout.shard_bytes(range.end - range.start));
         Step::Zero { object: object.clone(), offset, len }

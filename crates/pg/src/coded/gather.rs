@@ -4,7 +4,7 @@
 use super::coding::assemble;
 use super::old_shards::ANSWER_WITHIN;
 use super::proof::Proof;
-use super::shard_sources::{Source, Standing};
+use super::shard_sources::{Source, SourceStanding};
 use super::{Coded, PoolCode};
 use crate::coded::wanted::Wanted;
 use crate::context::Context;
@@ -130,12 +130,14 @@ impl Pg {
         if gather.is_hedged && code.minimum_to_decode(gather.shards, got).is_ok() {
             return self.gather_ended(cx, id, true);
         }
-        let of = |least: Standing| -> ShardSet {
+        let of = |least: SourceStanding| -> ShardSet {
             let usable = sources.iter().filter(|source| source.standing >= least);
             usable.map(|source| source.shard).collect::<ShardSet>().union(got)
         };
         let plan = |least| code.minimum_to_decode(gather.shards, of(least)).ok();
-        let plan = plan(Standing::Known).or_else(|| plan(Standing::Member)).or_else(|| plan(Standing::ServedBefore));
+        let plan = plan(SourceStanding::Known)
+            .or_else(|| plan(SourceStanding::Member))
+            .or_else(|| plan(SourceStanding::ServedBefore));
         let Some(plan) = plan else {
             return self.gather_ended(cx, id, false);
         };
@@ -337,7 +339,7 @@ impl Gather {
         len: u64,
         now: Duration,
     ) -> (OsdId, Option<usize>, ShardRead) {
-        let is_old = standing == Standing::ServedBefore;
+        let is_old = standing == SourceStanding::ServedBefore;
         self.asked.insert((osd, shard), is_old.then(|| now + ANSWER_WITHIN));
         let (attrs, omap_after) = match &self.wanted {
             Wanted::Shard { attrs, omap_after, .. } => (*attrs, omap_after.clone()),

@@ -6,7 +6,7 @@
 //!   become slow there is little more for them to do.
 
 use super::gather::Gather;
-use super::shard_sources::{Source, Standing};
+use super::shard_sources::{Source, SourceStanding};
 use crate::context::Context;
 use crate::group::pg::Pg;
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ impl Pg {
         let k = self.coded.code().code.k();
         let Some(gather) = self.coded.gathers.get(&id) else { return };
         let mut sources = self.all_sources(gather.object());
-        sources.retain(|source| source.standing >= Standing::Member && gather.may_ask(source));
+        sources.retain(|source| source.standing >= SourceStanding::Member && gather.may_ask(source));
         sources.sort_by_key(|source| source.standing);
         // The best of each shard.
         let by_shard: BTreeMap<usize, Source> = sources.into_iter().map(|source| (source.shard, source)).collect();

@@ -6,7 +6,7 @@
 
 use super::authority::served_before;
 use super::serve::{ReadBeside, read_shard};
-use super::shard_sources::{Source, Standing};
+use super::shard_sources::{Source, SourceStanding};
 use crate::context::{Context, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::missing::missing_key;
@@ -40,7 +40,7 @@ impl OldShards {
         let source = |(osd, shard): &(OsdId, u8)| Source {
             shard: usize::from(*shard),
             osd: *osd,
-            standing: Standing::ServedBefore,
+            standing: SourceStanding::ServedBefore,
         };
         self.there.keys().map(source)
     }

@@ -36,6 +36,10 @@ pub(crate) struct Rewrite {
     old: BTreeMap<u64, Rope>,
     /// Old bytes are those of the state of the object that a step clones.
     is_of_clone: bool,
+    /// Stripes of zeros that replace old bytes and that no other run touches. In order.
+    punched: Vec<Range<u64>>,
+    /// Stripes that are encoded anew, in order and apart.
+    encoded: Vec<Range<u64>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,6 +92,8 @@ impl Rewrite {
             runs: BTreeMap::new(),
             old: BTreeMap::new(),
             is_of_clone: false,
+            punched: Vec::new(),
+            encoded: Vec::new(),
         };
         for step in steps.iter().filter(|step| step.object() == Some(object)) {
             match step {
@@ -100,6 +106,8 @@ impl Rewrite {
                 _ => {}
             }
         }
+        new.punched = new.zeroed_stripes();
+        new.encoded = new.encoded_stripes();
         new
     }
 
@@ -151,20 +159,24 @@ impl Rewrite {
     }
 
     /// Returns stripes of zeros that replace old bytes and that no other run touches. In order.
-    pub fn punched(&self) -> impl Iterator<Item = Range<u64>> {
+    pub fn punched(&self) -> &[Range<u64>] {
+        &self.punched
+    }
+
+    fn zeroed_stripes(&self) -> Vec<Range<u64>> {
         let stripe = self.layout.stripe_bytes();
-        self.runs.iter().filter_map(move |(at, run)| {
+        let zeroed = self.runs.iter().filter_map(|(at, run)| {
             let NewBytes::Zeros(len) = run else { return None };
             // Behind the object's end nothing is left of a stripe.
             let end = if at + len >= self.size { self.layout.padded_bytes(at + len) } else { at + len };
             let (start, end) = (self.layout.padded_bytes(*at), end - end % stripe);
             let end = end.min(self.layout.padded_bytes(self.kept));
             (start < end).then_some(start..end)
-        })
+        });
+        zeroed.collect()
     }
 
-    /// Returns the ranges of stripes that are encoded anew, in order and apart.
-    fn encoded(&self) -> Vec<Range<u64>> {
+    fn encoded_stripes(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut add = |part: Range<u64>| {
             if part.is_empty() {
@@ -176,7 +188,7 @@ impl Rewrite {
                 None => ranges.push(around),
             }
         };
-        let mut punched = self.punched().peekable();
+        let mut punched = self.punched.iter().cloned().peekable();
         for (at, run) in &self.runs {
             let end = at + run.len();
             match run {
@@ -198,10 +210,10 @@ impl Rewrite {
     /// replaced, whichever are less. In order and apart.
     pub fn wanted(&self) -> Vec<Range<u64>> {
         let mut wanted: Vec<Range<u64>> = Vec::new();
-        for range in self.encoded() {
-            match self.replaced(&range) {
+        for range in &self.encoded {
+            match self.replaced(range) {
                 Some(replaced) => wanted.extend(Some(replaced).filter(|replaced| !replaced.is_empty())),
-                None => wanted.extend(self.around(&range)),
+                None => wanted.extend(self.around(range)),
             }
         }
         self.joined(wanted)
@@ -268,12 +280,18 @@ impl Rewrite {
     pub fn stripes(&self) -> Vec<Stripes> {
         let in_runs = |(at, bytes): (&u64, &Rope)| (*at, NewBytes::Data(bytes.clone()));
         // The new bytes over the old ones.
-        let mut all = Rewrite { runs: self.old.iter().map(in_runs).collect(), old: BTreeMap::new(), ..*self };
+        let mut all = Rewrite {
+            runs: self.old.iter().map(in_runs).collect(),
+            old: BTreeMap::new(),
+            punched: Vec::new(),
+            encoded: Vec::new(),
+            ..*self
+        };
         for (at, run) in &self.runs {
             all.make_way(*at, at + run.len());
             all.lay(*at, run.clone());
         }
-        self.encoded().into_iter().map(|range| self.stripes_of(&all, range)).collect()
+        self.encoded.iter().map(|range| self.stripes_of(&all, range.clone())).collect()
     }
 
     fn stripes_of(&self, all: &Rewrite, range: Range<u64>) -> Stripes {
@@ -344,9 +362,8 @@ impl Rewrite {
     /// Tells whether all that is written follows upon what is there and reaches to the object's end, so that digests of
     /// shards can be kept up.
     pub fn only_appends(&self) -> bool {
-        let encoded = self.encoded();
-        self.punched().next().is_none()
-            && match &encoded[..] {
+        self.punched.is_empty()
+            && match &self.encoded[..] {
                 [] => true,
                 [range] => range.start == self.old_end() && range.end == self.layout.padded_bytes(self.size),
                 _ => false,
@@ -474,7 +491,7 @@ mod tests {
             }
             shards.resize(shards.len().max(padded(&bytes).len()), 0);
             let before_runs = shards.clone();
-            for range in new.punched() {
+            for range in new.punched().to_vec() {
                 prop_assert!(layout().is_whole_stripes(&range) && range.end <= padded(&base).len() as u64);
                 shards[range.start as usize..range.end as usize].fill(0);
             }

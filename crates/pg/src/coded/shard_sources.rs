@@ -59,7 +59,7 @@ pub(crate) fn instance(
 
 /// A [`Source`]'s standing, the best last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum SourceStanding {
     /// The OSD served with that shard before, and does not act for it in this interval. Its answer tells if it has the
     /// version.
     ServedBefore,
@@ -74,13 +74,13 @@ pub(crate) enum Standing {
 pub(crate) struct Source {
     pub shard: usize,
     pub osd: OsdId,
-    pub standing: Standing,
+    pub standing: SourceStanding,
 }
 
 impl Source {
     /// Returns true unless this is the shard that `osd` has as a member.
     pub fn is_not_of(&self, osd: Option<OsdId>) -> bool {
-        Some(self.osd) != osd || self.standing == Standing::ServedBefore
+        Some(self.osd) != osd || self.standing == SourceStanding::ServedBefore
     }
 }
 
@@ -89,24 +89,24 @@ impl Pg {
     pub(crate) fn shard_sources(&self, object: &ObjectId) -> Vec<Source> {
         use members::Standing::{Backfilled, Backfilling, Behind, Serving};
         let mut sources = Vec::new();
-        let mut add = |osd: OsdId, standing: Standing| {
+        let mut add = |osd: OsdId, standing: SourceStanding| {
             if let Some(shard) = self.core.interval.shard_of(osd) {
                 sources.push(Source { shard: shard.into(), osd, standing });
             }
         };
         if let Some(primary) = self.core.interval.primary.filter(|_| !self.core.missing.contains_key(object)) {
-            add(primary, Standing::Known);
+            add(primary, SourceStanding::Known);
         }
         for (osd, standing) in self.members.iter() {
             let lacks = self.members.lacks(osd, object);
             match standing {
                 _ if lacks => {}
-                Serving | Backfilled(_) => add(osd, Standing::Known),
-                Backfilling if self.is_copied(osd, object) => add(osd, Standing::Known),
+                Serving | Backfilled(_) => add(osd, SourceStanding::Known),
+                Backfilling if self.is_copied(osd, object) => add(osd, SourceStanding::Known),
                 Backfilling | Behind => {
                     let told = self.peering.told.get(&osd);
                     if told.is_some_and(|told| told.info.is_some() && !told.missing.contains_key(object)) {
-                        add(osd, Standing::Member);
+                        add(osd, SourceStanding::Member);
                     }
                 }
             }
@@ -121,7 +121,7 @@ impl Pg {
         let old_shards = &self.coded.old_shards;
         sources.extend(old_shards.sources());
         let may_have = |s: &Source| !old_shards.is_not_there(object, s.osd, s.shard);
-        sources.retain(|source| source.standing == Standing::Known || may_have(source));
+        sources.retain(|source| source.standing == SourceStanding::Known || may_have(source));
         sources
     }
 

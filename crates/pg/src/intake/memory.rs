@@ -23,7 +23,7 @@ const READ_BYTES_MAX: u64 = 32 << 20;
 
 /// Whose share of memory an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Share {
+pub(crate) enum MemoryShare {
     Clients,
     /// Clients' operations that copy: they wait for other OSDs, for a minute where these cannot answer.
     Copies,
@@ -61,24 +61,24 @@ impl Held {
     }
 
     /// Counts so much more that an operation takes.
-    pub fn take(&mut self, share: Share, bytes: usize) {
+    pub fn take(&mut self, share: MemoryShare, bytes: usize) {
         self.add(bytes);
         self.taken[share as usize] += bytes;
     }
 
     /// Gives back so much of the memory that started operations have taken.
-    pub fn put_back(&mut self, share: Share, bytes: usize) {
+    pub fn put_back(&mut self, share: MemoryShare, bytes: usize) {
         self.give_back(bytes);
         self.taken[share as usize] -= bytes;
     }
 
     /// Returns true if an operation may start that will take more, if all may hold `limit`. Operations that have not
     /// started leave half of it to the ones that have, and one may always start.
-    pub fn may_start(&self, share: Share, limit: usize) -> bool {
+    pub fn may_start(&self, share: MemoryShare, limit: usize) -> bool {
         let taken = self.taken[share as usize];
         match share {
-            Share::Clients => self.bytes < limit || taken < limit / 2,
-            Share::Copies | Share::Osds => taken < limit / 4,
+            MemoryShare::Clients => self.bytes < limit || taken < limit / 2,
+            MemoryShare::Copies | MemoryShare::Osds => taken < limit / 4,
         }
     }
 
@@ -171,16 +171,16 @@ mod tests {
     #[test]
     fn others_may_start_though_clients_have_taken_all() {
         let mut held = Held::default();
-        held.take(Share::Clients, 60);
-        assert!(held.may_start(Share::Clients, 100) && held.may_start(Share::Osds, 100));
+        held.take(MemoryShare::Clients, 60);
+        assert!(held.may_start(MemoryShare::Clients, 100) && held.may_start(MemoryShare::Osds, 100));
         held.add(40);
-        assert!(!held.may_start(Share::Clients, 100) && held.may_start(Share::Osds, 100));
-        held.take(Share::Osds, 30);
-        assert!(!held.may_start(Share::Osds, 100));
+        assert!(!held.may_start(MemoryShare::Clients, 100) && held.may_start(MemoryShare::Osds, 100));
+        held.take(MemoryShare::Osds, 30);
+        assert!(!held.may_start(MemoryShare::Osds, 100));
         held.wait(PgId::new(1, 0));
         assert!(held.take_waiting().is_empty(), "nothing has been given back");
-        held.put_back(Share::Clients, 20);
-        assert!(held.may_start(Share::Clients, 100), "what has not started leaves half to what has");
+        held.put_back(MemoryShare::Clients, 20);
+        assert!(held.may_start(MemoryShare::Clients, 100), "what has not started leaves half to what has");
         assert_eq!((held.take_waiting().len(), held.take_waiting().len(), held.bytes()), (1, 0, 110));
     }
 

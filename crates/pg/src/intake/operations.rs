@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::group::log::LogEntry;
 use crate::hops::{OpTimes, WaitReasons};
-use crate::intake::memory::{Share, Shares, output_bytes};
+use crate::intake::memory::{MemoryShare, Shares, output_bytes};
 use crate::ops::{self, Answers, GiveUp, ListingRun};
 use crate::scrub::record::Record;
 use crate::shard::copying::is_osds;
@@ -128,11 +128,11 @@ impl ClientOp {
         output_bytes(&self.op.ops).saturating_sub(self.taken_bytes)
     }
 
-    pub(super) fn share(&self) -> Share {
+    pub(super) fn share(&self) -> MemoryShare {
         match self.copies {
-            _ if is_osds(self.session) => Share::Osds,
-            true => Share::Copies,
-            false => Share::Clients,
+            _ if is_osds(self.session) => MemoryShare::Osds,
+            true => MemoryShare::Copies,
+            false => MemoryShare::Clients,
         }
     }
 }
@@ -186,7 +186,7 @@ impl ClientOps {
         if mutant::is(mutant::Mutant::DroppedStaysHeld) {
             (self.held_bytes, self.taken_bytes) = Default::default();
         }
-        for share in [Share::Clients, Share::Copies, Share::Osds] {
+        for share in [MemoryShare::Clients, MemoryShare::Copies, MemoryShare::Osds] {
             cx.shared.held.put_back(share, self.taken_bytes[share as usize]);
         }
         cx.shared.held.give_back(self.held_bytes - self.taken_bytes.iter().sum::<usize>());
@@ -256,7 +256,7 @@ impl ClientOps {
         self.count_taken(cx, op.share(), bytes);
     }
 
-    fn count_taken(&mut self, cx: &mut Context<'_>, share: Share, bytes: usize) {
+    fn count_taken(&mut self, cx: &mut Context<'_>, share: MemoryShare, bytes: usize) {
         self.held_bytes += bytes;
         self.taken_bytes[share as usize] += bytes;
         cx.shared.held.take(share, bytes);

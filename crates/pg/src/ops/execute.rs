@@ -188,7 +188,7 @@ pub struct Effects {
     /// Steps for the store; none if nothing changes.
     pub steps: Vec<Step>,
     /// A step wrote, though it may be what was there before: the object gets a version, as in Ceph.
-    pub touched: bool,
+    pub modified: bool,
     /// The object is absent afterwards.
     pub deleted: bool,
     /// True if nothing new is stored: the object is removed, or what snapshots have preserved.
@@ -618,7 +618,7 @@ impl Execution<'_> {
         effects.steps_bytes = self.budget.bytes();
         effects.steps = self.steps;
         effects.watch = self.watch;
-        effects.touched = self.modified;
+        effects.modified = self.modified;
         Ok(effects)
     }
 }

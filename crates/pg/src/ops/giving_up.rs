@@ -27,26 +27,26 @@ pub(crate) struct GiveUp {
     snaps: Option<BTreeSet<SnapId>>,
     head: Option<Option<Arc<ObjectStat>>>,
     /// States that snapshots preserve, as far as they were listed.
-    states: BTreeMap<SnapId, Option<Kept>>,
+    states: BTreeMap<SnapId, Option<PreservedState>>,
     all_listed: bool,
 }
 
 /// A state that a snapshot preserves.
 #[derive(Debug)]
-struct Kept {
+struct PreservedState {
     version: EVersion,
     size_bytes: u64,
     /// Snapshots that it was made for, newest first.
     snaps: Vec<SnapId>,
 }
 
-impl Kept {
-    fn of(snap: SnapId, stat: &ObjectStat) -> Kept {
+impl PreservedState {
+    fn of(snap: SnapId, stat: &ObjectStat) -> PreservedState {
         let info = ObjectInfo::of(stat).unwrap_or_default();
         let snaps = store::snaps_of_clone(&stat.attrs).into_iter().rev();
         // Clones that were made before it was noted are taken for those of the newest snapshot then.
         let snaps = snaps.map(|noted| if noted == UNKNOWN_SNAP { snap } else { noted }).collect();
-        Kept { version: info.version, size_bytes: info.size_bytes.unwrap_or(stat.size_bytes), snaps }
+        PreservedState { version: info.version, size_bytes: info.size_bytes.unwrap_or(stat.size_bytes), snaps }
     }
 }
 
@@ -104,7 +104,7 @@ impl GiveUp {
         for (snap, kept) in self.states.iter_mut().filter(|(_, kept)| kept.is_none()) {
             let state = ObjectId { snap: *snap, ..head.clone() };
             if !self.lost.contains_key(&state) {
-                *kept = ready(store.stat(&state))?.map(|stat| Kept::of(*snap, &stat));
+                *kept = ready(store.stat(&state))?.map(|stat| PreservedState::of(*snap, &stat));
             }
         }
         Ok(())
@@ -256,7 +256,7 @@ mod tests {
         let mut give_up = GiveUp::new(lost(&[2, 3]), Some([SnapId(5)].into()));
         let see = |give_up: &mut GiveUp| {
             (give_up.head, give_up.all_listed) = (Some(None), true);
-            let kept = Kept { version: EVersion::new(1, 1), size_bytes: 5, snaps: vec![SnapId(1)] };
+            let kept = PreservedState { version: EVersion::new(1, 1), size_bytes: 5, snaps: vec![SnapId(1)] };
             give_up.states.insert(SnapId(1), Some(kept));
         };
         let is_seen = |give_up: &GiveUp| (give_up.head.is_some(), give_up.all_listed, give_up.states.len());

@@ -12,14 +12,6 @@ use osdmap::OsdMap;
 use std::collections::BTreeMap;
 use types::{PgId, PoolId};
 
-/// Shards of an OSD at most.
-pub const SHARDS_MAX: usize = 16;
-
-/// Returns true if an OSD can have so many shards: a power of two, [`SHARDS_MAX`] at most.
-pub fn can_be_shards(count: usize) -> bool {
-    count.is_power_of_two() && count <= SHARDS_MAX
-}
-
 /// Groups with the same low bits lie on two shards. That must not be: each has a part of what the other misses.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("shards {} and {} of this OSD both have data of groups like pg {pg}", shards.0, shards.1)]
@@ -46,11 +38,10 @@ impl Homes {
         Homes { shards: 1, found: BTreeMap::new(), undivided: BTreeMap::new(), pools: BTreeMap::new() }
     }
 
-    /// Returns homes on as many shards as there are lists of groups with data. Panics unless that is a power of two, at
-    /// most [`SHARDS_MAX`].
+    /// Returns homes on as many shards as there are lists of groups with data. Panics unless that is a power of two.
     pub fn found(groups: &[Vec<PgId>]) -> Result<Homes, TwoHomes> {
         let shards = groups.len();
-        assert!(can_be_shards(shards), "{shards} shards");
+        assert!(shards.is_power_of_two(), "{shards} shards");
         let mut homes = Homes { shards, ..Homes::one() };
         for (shard, groups) in groups.iter().enumerate() {
             for pg in groups {

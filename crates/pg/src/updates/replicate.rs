@@ -74,7 +74,7 @@ impl Pg {
         let return_vec = op.op.flags.has(OpFlags::RETURNVEC);
         // Without that flag a client gets no outputs of a write, and 0 for any success, though what each step gave; but
         // what touched nothing is answered as reads are.
-        if !failed && !return_vec && effects.touched {
+        if !failed && !return_vec && effects.modified {
             effects.result = 0;
             effects.ops.iter_mut().for_each(|op| op.outdata = Default::default());
         }

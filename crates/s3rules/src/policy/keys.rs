@@ -1,44 +1,11 @@
 //! Condition keys that policies may name.
 
-/// Keys of S3. A `/` at the end stands for a family: the key of a tag follows.
-const S3_KEYS: &[&str] = &[
-    "AccessGrantsInstanceArn",
-    "AccessPointNetworkOrigin",
-    "authType",
-    "BucketTag/",
-    "DataAccessPointAccount",
-    "DataAccessPointArn",
-    "delimiter",
-    "destinationRegion",
-    "ExistingJobOperation",
-    "ExistingJobPriority",
-    "ExistingObjectTag/",
+/// Headers that are condition keys of S3 under their own names.
+pub(super) const HEADER_KEYS: &[&str] = &[
     "if-match",
     "if-none-match",
-    "InventoryAccessibleOptionalFields",
-    "isReplicationPauseRequest",
-    "JobSuspendedCause",
-    "LocationConstraint",
-    "max-keys",
-    "object-lock-legal-hold",
-    "object-lock-mode",
-    "object-lock-remaining-retention-days",
-    "object-lock-retain-until-date",
-    "ObjectCreationOperation",
-    "prefix",
-    "RequestJobOperation",
-    "RequestJobPriority",
-    "RequestObjectTag/",
-    "RequestObjectTagKeys",
-    "ResourceAccount",
-    "ResourceTag/",
-    "signatureAge",
-    "signatureversion",
-    "TlsVersion",
-    "VersionId",
     "x-amz-acl",
     "x-amz-content-sha256",
-    "x-amz-copy-source",
     "x-amz-grant-full-control",
     "x-amz-grant-read",
     "x-amz-grant-read-acp",
@@ -51,6 +18,43 @@ const S3_KEYS: &[&str] = &[
     "x-amz-server-side-encryption-customer-algorithm",
     "x-amz-storage-class",
     "x-amz-website-redirect-location",
+];
+
+/// Parameters of queries that are condition keys of S3 under their own names.
+pub(super) const QUERY_KEYS: &[&str] = &["prefix", "delimiter", "max-keys"];
+
+/// Other keys of S3. A `/` at the end stands for a family: the key of a tag follows.
+const S3_KEYS: &[&str] = &[
+    "AccessGrantsInstanceArn",
+    "AccessPointNetworkOrigin",
+    "authType",
+    "BucketTag/",
+    "DataAccessPointAccount",
+    "DataAccessPointArn",
+    "destinationRegion",
+    "ExistingJobOperation",
+    "ExistingJobPriority",
+    "ExistingObjectTag/",
+    "InventoryAccessibleOptionalFields",
+    "isReplicationPauseRequest",
+    "JobSuspendedCause",
+    "LocationConstraint",
+    "object-lock-legal-hold",
+    "object-lock-mode",
+    "object-lock-remaining-retention-days",
+    "object-lock-retain-until-date",
+    "ObjectCreationOperation",
+    "RequestJobOperation",
+    "RequestJobPriority",
+    "RequestObjectTag/",
+    "RequestObjectTagKeys",
+    "ResourceAccount",
+    "ResourceTag/",
+    "signatureAge",
+    "signatureversion",
+    "TlsVersion",
+    "VersionId",
+    "x-amz-copy-source",
 ];
 
 /// Keys of all services.
@@ -122,7 +126,7 @@ pub fn is_condition_key(key: &str) -> bool {
         })
     };
     match service.to_ascii_lowercase().as_str() {
-        "s3" => in_table(S3_KEYS),
+        "s3" => [HEADER_KEYS, QUERY_KEYS, S3_KEYS].into_iter().any(in_table),
         "aws" => in_table(AWS_KEYS),
         _ => true,
     }

@@ -3,33 +3,11 @@
 use crate::object_lock::ObjectLock;
 use crate::policy::context::Context;
 use crate::policy::identity::Identity;
+use crate::policy::keys::{HEADER_KEYS, QUERY_KEYS};
 use crate::tagging::TagSet;
 use crate::time::{DAY_MS, UnixMillis};
 use crate::uri::percent_decode;
 use std::net::IpAddr;
-
-/// Headers that are condition keys of S3 under their own names.
-const HEADER_KEYS: [&str; 16] = [
-    "if-match",
-    "if-none-match",
-    "x-amz-acl",
-    "x-amz-content-sha256",
-    "x-amz-grant-full-control",
-    "x-amz-grant-read",
-    "x-amz-grant-read-acp",
-    "x-amz-grant-write",
-    "x-amz-grant-write-acp",
-    "x-amz-metadata-directive",
-    "x-amz-object-ownership",
-    "x-amz-server-side-encryption",
-    "x-amz-server-side-encryption-aws-kms-key-id",
-    "x-amz-server-side-encryption-customer-algorithm",
-    "x-amz-storage-class",
-    "x-amz-website-redirect-location",
-];
-
-/// Parameters of queries that are condition keys of S3.
-const QUERY_KEYS: [&str; 3] = ["prefix", "delimiter", "max-keys"];
 
 /// How a request was signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

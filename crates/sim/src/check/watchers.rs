@@ -1,7 +1,7 @@
 //! A client that watches an object gets each notification, or the notifier gets its name.
 
 use super::Violation;
-use crate::watching::{ANSWER_TIME, Notification, Outcome, Watch, Witnessed};
+use crate::watching::{ANSWER_TIME, Notification, NotifyOutcome, Watch, Witnessed};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub fn watchers_are_told<'a>(clients: impl Iterator<Item = &'a Witnessed> + Clon
 }
 
 fn check(notification: &Notification, watches: &[&Watch], told: &BTreeMap<(u64, u64), Duration>) -> Result<(), String> {
-    let Some(Outcome { at, result, answered, late }) = &notification.answer else {
+    let Some(NotifyOutcome { at, result, answered, late }) = &notification.answer else {
         return Err("was never answered for".to_owned());
     };
     for watcher in answered {

@@ -1,7 +1,7 @@
 //! Tests of an OSD that was stopped or killed and whose metadata or log rots. Its store is repaired, and its groups get
 //! back everything that is lost.
 
-use osd::offline::{Finding, RepairAction};
+use offline::{Finding, RepairAction};
 use reactor::sim::{Crash, Rng};
 use sim::check::{all_replicas_are_identical, histories_are_linearizable, updates_are_applied_once};
 use sim::client_process::Purpose;

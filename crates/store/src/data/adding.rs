@@ -4,12 +4,12 @@
 
 use crate::Store;
 use crate::config::BLOCK;
-use crate::data::inline::inline_part;
 use crate::data::merges::{Base, Patch};
 use crate::disk::key::Key;
 use crate::disk::redo::Redo;
 use crate::engine::submit::Contents;
 use crate::engine::turns::Staged;
+use crate::metadata::onode::inline_part;
 use wire::Rope;
 
 impl Store {

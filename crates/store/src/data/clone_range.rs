@@ -6,13 +6,13 @@
 
 use crate::Store;
 use crate::config::BLOCK;
-use crate::data::inline::inline_part;
 use crate::data::merges::{Base, Patch, merged};
 use crate::disk::key::Key;
 use crate::disk::redo::Redo;
 use crate::engine::submit::Contents;
 use crate::engine::turns::Staged;
 use crate::metadata::block_map::BlockRef;
+use crate::metadata::onode::inline_part;
 use wire::Rope;
 
 /// Maximum length of one clone of a range: 128 MiB, so that no step takes long.

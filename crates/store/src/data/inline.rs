@@ -109,9 +109,3 @@ impl Store {
         self.inline(key).is_some()
     }
 }
-
-/// Returns the part of `inline`, the first bytes of an object, that lies in `begin .. end`.
-pub(crate) fn inline_part(inline: &Bytes, begin: u64, end: u64) -> Bytes {
-    let len = inline.len() as u64;
-    inline.slice(begin.min(len) as usize..end.min(len) as usize)
-}

@@ -3,12 +3,12 @@
 use crate::btree::{Damage, Fetch, ReadId};
 use crate::config::BLOCK;
 use crate::data::in_flight::InFlightPart;
-use crate::data::inline::inline_part;
 use crate::disk::key::{Key, known_object, object_key};
 use crate::engine::io_queue::Purpose;
 use crate::engine::queue::Accepted;
 use crate::metadata::block_map::BlockMap;
 use crate::metadata::onode::Onode;
+use crate::metadata::onode::inline_part;
 use crate::space::run::Run;
 use crate::{Lookup, LookupId, ReadError, Store, StoreEvent};
 use bytes::Bytes;

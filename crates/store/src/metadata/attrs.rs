@@ -2,6 +2,9 @@
 
 use bytes::Bytes;
 
+/// The attribute that names the snapshots for which a clone was made: see [`crate::snaps_attr`].
+pub const SNAPS_ATTR: &[u8] = b"snaps";
+
 /// Attributes, ordered by name. One sorted list holds them: objects have a few, and a tree's node would cost more than
 /// all of them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -21,6 +21,7 @@ use crate::disk::tree_key::{TABLE_BYTES, TableId, parse_segment_key, segment_key
 use crate::engine::queue::{Accepted, KeyedStep};
 use crate::engine::turns::Staged;
 use crate::metadata::block_map::{BlockMap, segments_of};
+use crate::metadata::jobs::Copying;
 use crate::metadata::state::{FITS, State};
 use crate::{Step, Store};
 use bytes::Bytes;
@@ -31,33 +32,6 @@ const ENTRIES_PER_TURN: usize = 400;
 const ENTRY_BYTES: usize = 256 << 10;
 /// The cost of a slice besides its entries, as a number of entries.
 const SLICE_ENTRIES: usize = 16;
-
-/// Limits of copying.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CopyRules {
-    /// Objects with at most this many segments and no omap are cloned without a copy: those of 8 MiB.
-    pub at_once_segments: u32,
-    /// Number of entries copied at a time.
-    pub slice_entries: usize,
-    /// A clone that copies more bytes than this waits for a checkpoint.
-    pub replayed_bytes: u64,
-}
-
-impl Default for CopyRules {
-    fn default() -> CopyRules {
-        CopyRules { at_once_segments: 64, slice_entries: 200, replayed_bytes: 1 << 20 }
-    }
-}
-
-/// A copy being made.
-#[derive(Debug)]
-pub(crate) struct Copying {
-    of: CopyOf,
-    /// The place among the source's segments; `None` if all are copied.
-    segments: Option<Cursor>,
-    omap: Option<Cursor>,
-    bytes: u64,
-}
 
 impl Copying {
     fn is_whole(&self) -> bool {

@@ -17,6 +17,7 @@ use crate::disk::key::behind_prefix;
 use crate::disk::tree_key::{TABLE_BYTES, TableId, segment_key, tree_key};
 use crate::engine::checkpoint::LOG_PER_CHECKPOINT;
 use crate::metadata::block_map::{BlockMap, SEGMENT_BLOCKS, SEGMENTS_END, segments_of};
+use crate::metadata::jobs::Destroying;
 use crate::metadata::onode::Onode;
 use crate::metadata::state::{FITS, State};
 use crate::space::run::{Run, push_run};
@@ -31,20 +32,6 @@ const SEGMENTS_ONE_BY_ONE: usize = 4;
 // A clone of the longest range replaces its blocks in one step, and one at a time is cheap.
 const _: () = assert!(CLONE_RANGE_BYTES_MAX / BLOCK / SEGMENT_BLOCKS as u64 + 2 <= Tuning::SEGMENTS_AT_ONCE as u64);
 const _: () = assert!(SEGMENTS_ONE_BY_ONE < Tuning::SEGMENTS_AT_ONCE);
-
-#[derive(Debug)]
-pub(crate) struct Destroying {
-    /// Number of the job. Jobs count up.
-    pub number: u64,
-    /// The unfrozen changes at the moment of the destruction.
-    changes: Overlay,
-    /// The tree at the moment of the destruction. `None`: the tree of the last checkpoint, with the frozen changes if
-    /// there are any.
-    tree: Option<Option<btree::Root>>,
-    /// The place among the objects' records; `None` if all were seen.
-    heads: Option<Cursor>,
-    segments: Option<Cursor>,
-}
 
 impl Destroying {
     /// Returns true if the job has objects that are not counted yet. No checkpoint may begin then, since its root has

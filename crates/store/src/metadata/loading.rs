@@ -6,6 +6,7 @@ use crate::disk::key::{behind_prefix, omap_key};
 use crate::disk::redo::Redo;
 use crate::disk::tree_key::{TABLE_BYTES, TableId, parse_segment_key, segment_key, tree_key};
 use crate::metadata::block_map::{SEGMENTS_END, segments_of};
+use crate::metadata::jobs::OmapCopy;
 use crate::metadata::onode::Onode;
 use crate::metadata::state::State;
 use bytes::Bytes;
@@ -111,28 +112,12 @@ const SEGMENTS: usize = 1024;
 const OMAP_ENTRIES: usize = 1024;
 const OMAP_BYTES: usize = 1 << 20;
 
-/// The entries of an omap in the tree, which stay in memory until the copy is made.
-#[derive(Debug)]
-pub(crate) struct OmapCopy {
-    /// The tree that the entries so far were read from.
-    root: Option<btree::Root>,
-    cursor: Cursor,
-    entries: Vec<(Bytes, Bytes)>,
-    is_whole: bool,
-}
-
 impl OmapCopy {
     fn new(id: u64, root: Option<btree::Root>) -> OmapCopy {
         let (mut begin, mut end) = (Vec::new(), Vec::new());
         tree_key(TableId::Omap, &omap_key(id, &[]), &mut begin);
         tree_key(TableId::Omap, &omap_key(id + 1, &[]), &mut end);
         OmapCopy { root, cursor: Cursor::new(&begin, Some(&end), true), entries: Vec::new(), is_whole: false }
-    }
-
-    /// Returns the entries with their keys in the tree.
-    pub fn entries(&self) -> &[(Bytes, Bytes)] {
-        assert!(self.is_whole, "a part of an omap for the whole");
-        &self.entries
     }
 }
 

@@ -4,14 +4,15 @@
 //!   its blocks lie, `attrs` keeps its attributes, `onode_cache` the objects in memory.
 //! * `loading` brings into memory what steps need; `lookups` answers questions, `gathering` those that need many pages.
 //! * `destroying` finds bit by bit what something destroyed held; `copying` copies bit by bit what a large clone will
-//!   hold.
+//!   hold. `jobs` is what the two keep from one bit to the next.
 //! * `snap_index` lists clones by their snapshots.
 
-mod attrs;
+pub(crate) mod attrs;
 pub(crate) mod block_map;
 pub(crate) mod copying;
 pub(crate) mod destroying;
 mod gathering;
+pub(crate) mod jobs;
 pub(crate) mod loading;
 pub(crate) mod lookups;
 pub(crate) mod onode;
@@ -19,5 +20,5 @@ mod onode_cache;
 pub(crate) mod snap_index;
 pub(crate) mod state;
 
-pub use attrs::Attrs;
-pub use snap_index::{SNAPS_ATTR, UNKNOWN_SNAP, snaps_attr, snaps_of_clone};
+pub use attrs::{Attrs, SNAPS_ATTR};
+pub use snap_index::{UNKNOWN_SNAP, snaps_attr, snaps_of_clone};

@@ -84,3 +84,10 @@ impl Onode {
 pub(crate) fn run_blocks(run: Run, crcs: &[u32]) -> impl ExactSizeIterator<Item = BlockRef> + '_ {
     crcs.iter().enumerate().map(move |(i, crc)| BlockRef { device: run.start + i as u32, crc: *crc })
 }
+
+/// Returns the part of `inline`, the first bytes of an object, that lies in `begin .. end`.
+pub(crate) fn inline_part(inline: &Bytes, begin: u64, end: u64) -> Bytes {
+    let len = inline.len() as u64;
+    // It fits: they lie within bytes that are in memory.
+    inline.slice(begin.min(len) as usize..end.min(len) as usize)
+}

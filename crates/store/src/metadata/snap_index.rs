@@ -12,6 +12,7 @@ use crate::disk::key::{
     POOL_BYTES, SNAP_PREFIX_BYTES, behind_prefix, is_listed_clone, object_key, object_of_snap_key, snap_key,
 };
 use crate::disk::tree_key::{TABLE_BYTES, TableId, tree_key};
+use crate::metadata::attrs::SNAPS_ATTR;
 use crate::metadata::lookups::Unready;
 use crate::metadata::onode::Onode;
 use crate::metadata::state::State;
@@ -20,8 +21,6 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 use types::{ObjectId, SnapId};
 
-/// The attribute that names the snapshots for which a clone was made: see [`snaps_attr`].
-pub const SNAPS_ATTR: &[u8] = b"snaps";
 /// The snapshot number, of no real snapshot, under which clones without known snapshots are listed.
 pub const UNKNOWN_SNAP: SnapId = SnapId(0);
 

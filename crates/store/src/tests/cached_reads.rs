@@ -1,7 +1,7 @@
 //! Data that was read stays in memory as long as objects hold it.
 
 use super::harness::{Bench, contents, finish, object, read, txn, write};
-use crate::metadata::copying::CopyRules;
+use crate::metadata::jobs::CopyRules;
 use crate::{Lookup, ReadError, Step};
 use types::BLOCK_BYTES;
 

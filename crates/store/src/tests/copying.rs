@@ -5,7 +5,7 @@ use super::large::{BLOCKS, with_large_object};
 use crate::btree::{Cursor, Fetch};
 use crate::disk::key::{OMAP_PREFIX_BYTES, object_key, omap_key};
 use crate::disk::tree_key::{TableId, parse_segment_key};
-use crate::metadata::copying::CopyRules;
+use crate::metadata::jobs::CopyRules;
 use crate::{Memory, Step, StoreConfig, SubmitError};
 use bytes::Bytes;
 use std::collections::BTreeSet;

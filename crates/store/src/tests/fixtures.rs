@@ -12,7 +12,7 @@
 use super::devices::split;
 use super::harness::{Bench, Random, config, contents, object, open, txn, write};
 use super::model::Model;
-use crate::metadata::copying::CopyRules;
+use crate::metadata::jobs::CopyRules;
 use crate::{Device, OpenError, SNAPS_ATTR, SimDevice, Step, StoreConfig, Transaction, snaps_attr};
 use bytes::Bytes;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use super::model::{Model, ModelObject};
 use crate::btree::{self, Damage, Depth, PageCache, Walk, WalkProgress};
-use crate::metadata::copying::CopyRules;
+use crate::metadata::jobs::CopyRules;
 use crate::space::run::Run;
 use crate::{
     IoId, IoRequest, Lookup, LookupId, Memory, OpenError, Opening, ReadError, SNAPS_ATTR, SimDevice, Step, StopReason,

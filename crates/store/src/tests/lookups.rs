@@ -1,7 +1,7 @@
 //! Lookups see submitted transactions before these are durable.
 
 use super::harness::{Bench, KIB, PG, object, read, txn, write};
-use crate::metadata::copying::CopyRules;
+use crate::metadata::jobs::CopyRules;
 use crate::{OBJECT_BYTES_MAX, PG_KEYS_END, Step, SubmitError};
 use bytes::Bytes;
 use types::{ObjectId, PgId};

@@ -160,30 +160,47 @@ impl World {
         self.osd(|view| ServiceAccept::begin(view, request.method.number(), &modes, &request.payload))
     }
 
-    /// A handshake with the monitor over a path that may change messages. The client keeps what comes of it.
-    pub fn join_over(&mut self, client: &mut Client, mut path: impl FnMut(Part, &mut Vec<u8>)) -> Result<Met, Failure> {
-        let mut connect = client.connect_monitor(client.method()?)?;
+    /// A handshake with a server over a path that may change messages, up to the server's last one, which comes back as
+    /// the client receives it. `begins`, `goes_on`: the server's steps. `answers`: the client's answer to a challenge.
+    fn meet<A>(
+        &mut self,
+        mut request: Request,
+        path: &mut impl FnMut(Part, &mut Vec<u8>),
+        begins: impl FnOnce(&mut World, &Request) -> (Step, Option<A>),
+        goes_on: impl FnOnce(&mut World, A, &[u8]) -> Step,
+        answers: impl FnOnce(&[u8], &mut Seeded) -> Result<Vec<u8>, ClientError>,
+    ) -> Result<(Talk, Accepted, Vec<u8>), Failure> {
         let mut talk = Talk::default();
-        let mut request = connect.request();
-        talk.client_says(Part::Request, &mut request.payload, &mut path);
-        let server = match self.monitor_begins(&request) {
+        talk.client_says(Part::Request, &mut request.payload, path);
+        let server = match begins(self, &request) {
             (Step::Accepted(accepted), _) => accepted,
             (Step::Refused(refusal), _) => return Err(Failure::Refused(refusal)),
             (Step::More(mut challenge), accept) => {
-                talk.server_says(Part::ReplyMore, &mut challenge, &mut path);
-                let mut answer = connect.more(&challenge, &mut self.entropy)?;
-                talk.client_says(Part::RequestMore, &mut answer, &mut path);
-                match self.monitor(|view| accept.unwrap().more(view, &answer)) {
+                talk.server_says(Part::ReplyMore, &mut challenge, path);
+                let mut answer = answers(&challenge, &mut self.entropy)?;
+                talk.client_says(Part::RequestMore, &mut answer, path);
+                match goes_on(self, accept.unwrap(), &answer) {
                     Step::Accepted(accepted) => accepted,
                     Step::Refused(refusal) => return Err(Failure::Refused(refusal)),
-                    Step::More(_) => panic!("a monitor asks once"),
+                    Step::More(_) => panic!("a server asks once"),
                 }
             }
         };
         let mut payload = server.payload.clone();
-        talk.server_says(Part::Done, &mut payload, &mut path);
+        talk.server_says(Part::Done, &mut payload, path);
+        Ok((talk, *server, payload))
+    }
+
+    /// A handshake with the monitor over a path that may change messages. The client keeps what comes of it.
+    pub fn join_over(&mut self, client: &mut Client, mut path: impl FnMut(Part, &mut Vec<u8>)) -> Result<Met, Failure> {
+        let mut connect = client.connect_monitor(client.method()?)?;
+        let request = connect.request();
+        let goes_on =
+            |world: &mut World, accept: MonitorAccept, answer: &[u8]| world.monitor(|view| accept.more(view, answer));
+        let answers = |challenge: &[u8], entropy: &mut Seeded| connect.more(challenge, entropy);
+        let (talk, server, payload) = self.meet(request, &mut path, World::monitor_begins, goes_on, answers)?;
         let connected = connect.done(server.global_id, server.mode.number(), &payload, self.now)?;
-        let met = talk.signed(connected, *server)?;
+        let met = talk.signed(connected, server)?;
         client.keep(&met.client);
         Ok(met)
     }
@@ -195,27 +212,13 @@ impl World {
     /// A handshake with the OSD over a path that may change messages.
     pub fn reach_over(&mut self, client: &Client, mut path: impl FnMut(Part, &mut Vec<u8>)) -> Result<Met, Failure> {
         let mut connect = client.connect_service(EntityType::OSD, client.method()?, &mut self.entropy)?;
-        let mut talk = Talk::default();
-        let mut request = connect.request(&mut self.entropy);
-        talk.client_says(Part::Request, &mut request.payload, &mut path);
-        let server = match self.osd_begins(&request) {
-            (Step::Accepted(accepted), _) => accepted,
-            (Step::Refused(refusal), _) => return Err(Failure::Refused(refusal)),
-            (Step::More(mut challenge), accept) => {
-                talk.server_says(Part::ReplyMore, &mut challenge, &mut path);
-                let mut answer = connect.more(&challenge, &mut self.entropy)?;
-                talk.client_says(Part::RequestMore, &mut answer, &mut path);
-                match self.osd(|view| accept.unwrap().more(view, &answer)) {
-                    Step::Accepted(accepted) => accepted,
-                    Step::Refused(refusal) => return Err(Failure::Refused(refusal)),
-                    Step::More(_) => panic!("a daemon asks once"),
-                }
-            }
-        };
-        let mut payload = server.payload.clone();
-        talk.server_says(Part::Done, &mut payload, &mut path);
+        let request = connect.request(&mut self.entropy);
+        let goes_on =
+            |world: &mut World, accept: ServiceAccept, answer: &[u8]| world.osd(|view| accept.more(view, answer));
+        let answers = |challenge: &[u8], entropy: &mut Seeded| connect.more(challenge, entropy);
+        let (talk, server, payload) = self.meet(request, &mut path, World::osd_begins, goes_on, answers)?;
         let connected = connect.done(server.global_id, server.mode.number(), &payload)?;
-        talk.signed(connected, *server)
+        talk.signed(connected, server)
     }
 
     pub fn reach(&mut self, client: &Client) -> Result<Met, Failure> {

@@ -1,6 +1,7 @@
 //! An OSD on a file of its own.
 
-use osd::{OsdConfig, StorePaths};
+use devices::{MkfsError, NewStore, StorePaths, mkfs};
+use osd::OsdConfig;
 use std::path::{Path, PathBuf};
 use types::{Fsid, OsdId};
 
@@ -24,29 +25,18 @@ impl Drop for Device {
     }
 }
 
-/// A configuration with free ports of loopback and without monitors.
+/// An OSD without monitors.
 pub fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
-    let loopback = "127.0.0.1:0".parse().unwrap();
-    OsdConfig {
-        id: OSD,
-        fsid: FSID,
-        devices: StorePaths::one(device.to_owned()),
-        public_bind: loopback,
-        cluster_bind: loopback,
-        public_advertise: None,
-        cluster_advertise: None,
-        monitors: Vec::new(),
-        location: Default::default(),
-        device_class: "ssd".to_owned(),
-        machine: Default::default(),
-        memory_bytes,
-        check_period: osd::CHECK_PERIOD,
-        scrub_period: osd::LIGHT_SCRUB_PERIOD,
-        unix_zero: Default::default(),
-        kept_ops_per_second: osd::KEPT_OPS_PER_SECOND,
-        login: None,
-        settings: osd::new_settings(OSD),
-        admin_socket: None,
-        set_log_filter: None,
-    }
+    OsdConfig { memory_bytes, ..OsdConfig::new(OSD, FSID, StorePaths::one(device.to_owned())) }
+}
+
+/// The store of a configuration's OSD, with `main_bytes` of space.
+pub fn new_store(config: &OsdConfig, main_bytes: u64, shards: usize) -> NewStore {
+    let (osd, fsid, uuid, paths) = (config.id, config.fsid, Fsid([2; 16]), config.devices.clone());
+    NewStore { osd, fsid, uuid, paths, main_bytes, shards, forced: None }
+}
+
+/// Makes that store.
+pub fn make(config: &OsdConfig, main_bytes: u64, shards: usize) -> Result<(), MkfsError> {
+    mkfs(&new_store(config, main_bytes, shards))
 }
