@@ -85,7 +85,7 @@ impl Pg {
             let is_question = |number: &u64| is_osds(ops[number].session) && !ops[number].may_write;
             let first = queue.queue.iter().skip(1).copied().find(is_question);
             let Some(number) = first.filter(|_| queue.updates_in_flight == 0) else { return };
-            if !self.is_where_needed(cx, object, false) {
+            if !self.healer().is_where_needed(cx, object, false) {
                 return;
             }
             if !self.may_read(cx) {
