@@ -790,9 +790,8 @@ impl Pg {
             self.ask_members_for_room(cx);
             self.look_for_old_shards(cx);
             cx.cause(self.core.id, Effect::Recover);
-            let watched = self.watches.objects();
-            self.start_waiting_ops(cx);
-            self.look_at_watches(cx, watched);
+            cx.cause(self.core.id, Effect::StartOps);
+            self.watches.look_again(cx, self.core.id);
             cx.shared.backoffs.release(self.core.id.base(), cx.map.epoch);
         }
         self.members_changed(cx);

@@ -8,7 +8,7 @@
 
 use crate::scrub::record::Record;
 use std::collections::BTreeSet;
-use types::{EVersion, ObjectId, OsdId, Utime};
+use types::{EVersion, EntityName, ObjectId, OsdId, Utime};
 
 /// Something that one part of a group has caused and another one acts on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -23,10 +23,15 @@ pub(crate) enum Effect {
     ScrubSettled,
     /// Nothing is missing here any more, or the group has begun to serve: operations that wait for the group start.
     StartOps,
-    /// Operations on an object may start: it has come to where they need it, or cannot come.
+    /// Operations on an object may start: it has come to where they need it, or cannot come, or an update of it
+    /// is done.
     RunObject(ObjectId),
     /// Operations on objects in `from .. until` may start.
     RunObjects { from: ObjectId, until: ObjectId },
+    /// A watched object is to be looked at, for who watches it.
+    LookAtWatched(ObjectId),
+    /// The client of a watch is silent: the watch is to be removed. `number` tells the primary's removals apart.
+    RemoveWatch { number: i32, object: ObjectId, cookie: u64, client: EntityName },
     /// Digests of an object are to be recorded. `mtime`: when the object was changed; the oldest come first.
     Record { mtime: Utime, object: ObjectId, record: Record },
     /// Something is missing somewhere, or can be had, that was not before: healing goes on.

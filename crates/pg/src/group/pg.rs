@@ -41,8 +41,6 @@ pub(crate) struct Pg {
     pub(crate) coded: Coded,
     /// As primary: watchers of the objects.
     pub(crate) watches: Watches,
-    /// Count of the watches that this primary has removed.
-    pub(crate) watch_removals: i32,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
     /// Result of [`served_so_far`](Pg::served_so_far) when the last report was made.
@@ -72,7 +70,6 @@ impl Pg {
             scrub: Scrub::default(),
             snap_trim: SnapTrim::default(),
             watches: Watches::default(),
-            watch_removals: 0,
             reads: ReadCounters::default(),
             report_sequence: 0,
             reported: Default::default(),
@@ -215,6 +212,10 @@ impl Pg {
             Effect::StartOps => self.start_waiting_ops(cx),
             Effect::RunObject(object) => self.run_object(cx, &object),
             Effect::RunObjects { from, until } => self.run_objects(cx, &from, &until),
+            Effect::LookAtWatched(object) => self.look_at_watched(cx, &object),
+            Effect::RemoveWatch { number, object, cookie, client } => {
+                self.remove_watch(cx, &object, (cookie, client), number);
+            }
             Effect::Record { object, record, .. } => self.record(cx, &object, record),
             Effect::Recover => self.healer().heal(cx),
             Effect::Rebuild(object) => self.rebuild(cx, &object),

@@ -24,7 +24,9 @@ use crate::scrub::record::Record;
 use crate::shard::copying::is_osds;
 use crate::updates::room_wait::{Admission, RoomWait};
 use crate::updates::trim_run::Trim;
+use crate::watch::WatchKey;
 use bytes::Bytes;
+use cls::Caller;
 use mutant::Mutant;
 use osdmap::{PgPool, PoolFlags};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,7 +35,7 @@ use store::{LookupId, ReadError};
 use types::{EVersion, Epoch, Errno, ObjectId, ReqId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
 use wire::messages::op_data::FilteredListInput;
-use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
+use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply, Watch};
 use wire::{Decode, Rope};
 
 /// A read of what is damaged here waits for so long for others to act who may have it.
@@ -184,7 +186,7 @@ impl Pg {
         }
         tracing::debug!(pg = %self.core.id, reqid = %op.reqid, %version, "repeated request answered from the log");
         if entry.result >= 0 {
-            self.watch_effects_again(cx, op, entry.user_version);
+            self.watches.op_repeated(cx, op, entry.user_version);
         }
         cx.send_client(op.session, op.tid, reply);
     }
@@ -433,14 +435,14 @@ impl Pg {
                 self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
                 let mut op = self.ops.ops.remove(&number).expect("operation is known");
                 if op.session == NO_SESSION {
-                    self.watched_object_seen(cx, &op.object, &effects);
+                    self.watches.object_seen(cx, &op.object, &effects);
                     self.ops.release(cx, &op);
                     return Ran::Ended;
                 }
                 op.times.executed(cx.now);
                 let watch = std::mem::take(&mut effects.watch);
                 if !watch.is_empty() && effects.result >= 0 {
-                    self.watch_effects(cx, &op, watch, effects.user_version);
+                    self.watches.op_done(cx, &op, watch, effects.user_version);
                 }
                 self.answer_read(cx, op, effects);
                 Ran::Ended
@@ -454,7 +456,7 @@ impl Pg {
             return None;
         }
         if op.session == NO_SESSION {
-            return self.is_needless(op, cx.now).then_some(Errno::ECANCELED);
+            return self.watches.is_needless(op, cx.now).then_some(Errno::ECANCELED);
         }
         // The operation's client may have been locked out while it waited.
         cx.map.is_blocklisted(&op.caller.addr).then_some(Errno::EBLOCKLISTED)
@@ -555,6 +557,36 @@ impl Pg {
     pub(crate) fn record(&mut self, cx: &mut Context<'_>, object: &ObjectId, record: Record) {
         let op = self.own_op(cx, object, ReqId::default(), Vec::new());
         self.queue_own(cx, op.recording(record));
+    }
+
+    /// Looks at a watched object, for who watches it.
+    pub(crate) fn look_at_watched(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let op = self.own_op(cx, object, ReqId::default(), vec![Op::stat()]);
+        self.queue_own(cx, op);
+    }
+
+    /// Looks for watchers that have been silent for too long.
+    pub(crate) fn watch_tick(&mut self, cx: &mut Context<'_>) {
+        if self.is_active() && !self.watches.is_empty() {
+            let ops = &self.ops;
+            self.watches.tick(cx, self.core.id, |object, cookie, client| ops.removes_watch(object, cookie, client));
+        }
+    }
+
+    /// Ends a watch, as an update like any other.
+    pub(crate) fn remove_watch(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &ObjectId,
+        (cookie, client): WatchKey,
+        number: i32,
+    ) {
+        let unwatch = Op::watch(cookie, Watch::UNWATCH, 0);
+        // Number 0 is no request that the log remembers; the other number tells those that wait apart.
+        let reqid = ReqId { name: client, tid: 0, inc: number };
+        let caller = Caller { name: client, addr: Default::default() };
+        let op = self.own_op(cx, object, reqid, vec![unwatch]).called_by(caller);
+        self.client_op(cx, op);
     }
 
     /// Queues the update that removes states of an object which no snapshot needs any more.
@@ -776,9 +808,8 @@ impl Pg {
 
     /// Notes that an update of an object is durable everywhere.
     pub(crate) fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        let queue = self.ops.objects.get_mut(object).expect("an update of the object was in flight");
-        queue.updates_in_flight -= 1;
-        self.run_object(cx, object);
+        self.ops.update_ended(object);
+        cx.cause(self.core.id, Effect::RunObject(object.clone()));
         if self.scrub.holds(object) {
             cx.cause(self.core.id, Effect::ScrubSettled);
         }

@@ -503,7 +503,7 @@ impl Shard {
         while held(self) > self.host.limits.notify_bytes
             && let Some(pg) = self.pgs.values_mut().max_by_key(|pg| pg.watches.largest_bytes())
         {
-            pg.end_largest_notification(&mut self.host.context());
+            pg.watches.end_largest_early(&mut self.host.context(), pg.core.id);
             self.settle();
         }
     }

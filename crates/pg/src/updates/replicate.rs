@@ -395,7 +395,7 @@ impl Pg {
         while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
             let update = self.replication.in_flight.pop_front().expect("just seen");
             if !update.watch.is_empty() {
-                self.watch_effects(cx, &update.op, update.watch, update.reply.user_version);
+                self.watches.op_done(cx, &update.op, update.watch, update.reply.user_version);
             }
             let last_member = (osd != cx.whoami).then_some(osd);
             let way = Replicated { last_member, acks: &update.acks };
