@@ -23,8 +23,9 @@
 //! messages    what OSDs say to each other, in one table            hops    where the time of operations goes
 //! ```
 //!
-//! `intake`, `updates`, `healing`, `watch`, `agreement` and `coded` hold methods of [`Pg`](group::pg::Pg) for their
-//! part of its work, so they still name each other.
+//! `scrub`, `healing` and `watch` are machines: they own their state, take inputs and note effects. `intake`,
+//! `updates`, `agreement` and `coded` hold methods of [`Pg`](group::pg::Pg) for their part of its work, so they still
+//! name each other.
 
 mod agreement;
 pub mod as_one;
@@ -50,11 +51,11 @@ pub use agreement::leases::ReplicaReadCounts;
 pub use context::{Fatal, Output};
 pub use group::load_progress::LoadError;
 pub use group::missing::missing_step;
+pub use group::operators::{GiveUpError, MemberView, PgView};
 pub use group::table::{PgTable, PgTableError};
 pub use group::{digests, info, log, object_info, snap_set};
 pub use healing::pacing::PacingView;
 pub use healing::reservations::ReservationsView;
-pub use healing::unfound::{GiveUpError, MemberView, PgView};
 pub use intake::backoffs::BackoffCounts;
 pub use intake::memory_use::MemoryUse;
 pub use messages::route;

@@ -25,7 +25,7 @@ impl Pg {
         let answered = self.core.info.rolled_forward;
         let own = self.core.missing.iter().filter(|(_, version)| **version > answered).map(|(object, _)| object);
         let others = self.members.missing_after(answered);
-        let lacked = own.chain(others).chain(self.pulls.settling()).chain(self.unreadable.keys());
+        let lacked = own.chain(others).chain(self.whereabouts().not_for_sure());
         let lacked: BTreeSet<ObjectId> = lacked.cloned().collect();
         let mut kept = true;
         for object in lacked {
@@ -39,7 +39,7 @@ impl Pg {
             if self.can_be_copied(cx, &object) {
                 kept = false;
                 self.need_not_go_back(&object);
-                self.is_where_needed(cx, &object, true);
+                self.healer().is_where_needed(cx, &object, true);
             } else if self.goes_back(cx, &object) {
                 kept = false;
             }
@@ -54,20 +54,22 @@ impl Pg {
     fn can_be_copied(&self, cx: &Context<'_>, object: &ObjectId) -> bool {
         let own = self.core.missing.contains_key(object).then_some(cx.whoami);
         let has_room =
-            own.into_iter().chain(self.members.lacking(object)).all(|osd| !self.sent_back.holds(osd, cx.now));
-        has_room && !self.is_unfound(object)
+            own.into_iter().chain(self.members.lacking(object)).all(|osd| !self.whereabouts().had_no_room(osd, cx.now));
+        has_room && !self.whereabouts().is_unfound(object)
     }
 
     /// Returns how many of the serving members have the object durably.
     fn copies_of(&self, object: &ObjectId) -> usize {
         let has = |(osd, standing): &(_, _)| *standing == Standing::Serving && !self.members.lacks(*osd, object);
-        let own = !self.core.missing.contains_key(object) && !self.pulls.is_settling(object);
+        let own = !self.core.missing.contains_key(object) && !self.whereabouts().is_settling(object);
         usize::from(own) + self.members.iter().filter(has).count()
     }
 
     /// Returns true if all serving members have the object durably.
     fn is_on_all(&self, object: &ObjectId) -> bool {
         let has = |(osd, standing): (_, Standing)| standing != Standing::Serving || !self.members.lacks(osd, object);
-        self.is_readable(object) && !self.pulls.is_settling(object) && self.members.iter().all(has)
+        self.whereabouts().is_readable(object)
+            && !self.whereabouts().is_settling(object)
+            && self.members.iter().all(has)
     }
 }

@@ -17,7 +17,6 @@ use crate::group::lookup::{NoAnswer, ready};
 use crate::group::missing::{found_step, missing_step};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::pg::Pg;
-use crate::messages::healing::PgPull;
 use crate::messages::replication::RepOp;
 use crate::ops::after;
 use mutant::Mutant;
@@ -29,10 +28,10 @@ impl Pg {
     /// Has the object go back, if nobody has what it should be and it can. Returns true if something is on its way to
     /// that end.
     pub(crate) fn goes_back(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
-        if self.pulls.source_in_flight(object).is_some() {
-            return self.former_version(object).is_some();
+        if self.whereabouts().source_in_flight(object).is_some() {
+            return self.peering.former_version(object).is_some();
         }
-        if !self.is_unfound(object) {
+        if !self.whereabouts().is_unfound(object) {
             return false;
         }
         if !self.peering.going_back.contains_key(object) {
@@ -67,30 +66,18 @@ impl Pg {
         true
     }
 
-    /// Returns the version that the object goes back to, while a member is asked for it.
-    pub(crate) fn former_version(&self, object: &ObjectId) -> Option<EVersion> {
-        self.peering.going_back.get(object)?.as_ref().map(|way| way.to)
-    }
-
     /// Has the object not go back, as somebody has what it should be after all.
     pub(crate) fn need_not_go_back(&mut self, object: &ObjectId) {
-        if self.pulls.source_in_flight(object).is_none() {
+        if self.whereabouts().source_in_flight(object).is_none() {
             self.peering.going_back.remove(object);
         }
     }
 
     /// Goes on once the former state of the object has come.
     pub(crate) fn former_came(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        self.pulls.forget(object);
         if let Some(Some(way)) = self.peering.going_back.get_mut(object) {
             way.tried.remove(&cx.whoami);
         }
-        self.members_changed(cx);
-    }
-
-    /// Notes that a member does not have the former state of the object.
-    pub(crate) fn former_is_not_there(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        self.pulls.forget(object);
         self.members_changed(cx);
     }
 
@@ -116,7 +103,7 @@ impl Pg {
 
     /// Returns true if it is certain that no client was answered for the object's newest update.
     pub(crate) fn is_unanswered(&self, whoami: OsdId, object: &ObjectId) -> bool {
-        let newest = self.newest_of(object).map(|entry| entry.version);
+        let newest = self.core.log.newest_of(object).map(|entry| entry.version);
         newest.is_some_and(|newest| self.answered_until(whoami).is_some_and(|answered| answered < newest))
     }
 
@@ -141,27 +128,21 @@ impl Pg {
     fn pull_former(&mut self, cx: &mut Context<'_>, source: OsdId, object: &ObjectId) {
         self.no_way_by(object, source);
         if !self.core.missing.contains_key(object)
-            && let Some(newest) = self.newest_of(object).map(|entry| entry.version)
+            && let Some(newest) = self.core.log.newest_of(object).map(|entry| entry.version)
         {
             // The unreadable object here is replaced: until all is done this OSD lacks it.
             self.core.missing.insert(object.clone(), newest);
             let steps = vec![missing_step(object, newest)];
             cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
-        self.unreadable.remove(object);
-        self.pulls.comes_from(object, source);
-        cx.send_osd(source, PgPull { pg: self.core.pg_interval(), objects: vec![object.clone()], urgent: true });
-    }
-
-    pub(crate) fn newest_of(&self, object: &ObjectId) -> Option<&LogEntry> {
-        self.core.log.entries().rev().find(|entry| entry.object == *object && entry.kind != LogKind::Unchanged)
+        self.healer().pull_former(cx, source, object);
     }
 
     /// Gives the former state, which is here, a new version. Members get that as a log entry, and lack the object until
     /// it is sent to them.
     fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, former: Option<ObjectInfo>) -> bool {
         let Some(Some(way)) = self.peering.going_back.remove(object) else { return false };
-        let Some(newest) = self.newest_of(object).cloned() else { return false };
+        let Some(newest) = self.core.log.newest_of(object).cloned() else { return false };
         let first = self.core.log.next_version(cx.map.epoch);
         let clones = self.void_clones(object, way.voids);
         let entry = |object: &ObjectId, at: usize, kind, prior_version| LogEntry {
@@ -216,21 +197,20 @@ impl Pg {
         let (pg, receiving) = (self.core.pg_interval(), self.members.receiving().collect::<Vec<_>>());
         for (osd, standing) in receiving {
             for clone in clones.keys() {
-                self.has_now(osd, clone);
+                self.healer().has_now(osd, clone);
             }
             match kind {
-                LogKind::Modify if standing == Standing::Serving || self.is_copied(osd, object) => {
+                LogKind::Modify if standing == Standing::Serving || self.whereabouts().is_copied(osd, object) => {
                     self.members.lost(osd, object.clone(), version);
                 }
-                LogKind::Modify => self.copy_later(osd, object),
-                _ => self.has_now(osd, object),
+                LogKind::Modify => self.healer().copy_later(osd, object),
+                _ => self.healer().has_now(osd, object),
             }
             let (entry, others, info, steps) = (own.clone(), others.clone(), self.core.info.clone(), steps.clone());
             cx.send_osd(osd, RepOp { pg, entry, others, info, committed: answered, steps, hops_wanted: false });
         }
         for object in clones.keys().chain([object]) {
-            self.unreadable.remove(object);
-            self.pulls.forget(object);
+            self.healer().is_made_anew(object);
         }
         true
     }
@@ -248,14 +228,6 @@ impl Pg {
             }
         }
         clones
-    }
-
-    /// Notes that the member lacks the object no more.
-    fn has_now(&mut self, osd: OsdId, object: &ObjectId) {
-        self.members.has_now(osd, object);
-        if let Some(queue) = self.pushes.get_mut(&osd) {
-            queue.take(object);
-        }
     }
 
     /// Notes that objects go back by an update that has come: what is here of them is not what they are now. Returns

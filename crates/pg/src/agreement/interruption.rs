@@ -29,7 +29,7 @@ impl Pg {
 
     /// As member: follows the primary no longer, as something of its interval has not come.
     pub(crate) fn follow_no_longer(&mut self, cx: &mut Context<'_>, primary: OsdId) {
-        let Some(since) = self.joined_since(primary) else { return };
+        let Some(since) = self.peering.joined_since(primary) else { return };
         tracing::info!(pg = %self.core.id, %primary, %since, "does not follow any more: not all of the interval has come");
         let pg = self.core.pg_interval();
         self.end_interval_among_members(cx);

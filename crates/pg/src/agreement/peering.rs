@@ -74,7 +74,7 @@ impl Pg {
                 let others: Vec<OsdId> = waiting.iter().copied().filter(|osd| *osd != cx.whoami).collect();
                 for osd in others {
                     let head = self.peering.told.get(&osd).and_then(|told| Some(told.info.as_ref()?.last_update));
-                    let PgLogEntries { after, entries, info, .. } = self.entries_for(head.unwrap_or_default());
+                    let PgLogEntries { after, entries, info, .. } = self.core.entries_for(head.unwrap_or_default());
                     cx.send_osd(osd, PgStart { pg, after, entries, info });
                 }
             }
@@ -82,7 +82,7 @@ impl Pg {
         }
         if let Some((members, recovered)) = self.peering.record_asked.clone() {
             let (interval_since, acting) = (self.core.interval.since, self.core.interval.acting.clone());
-            let (pgid, member_shards) = (self.core.id.base(), self.shards_of(&members));
+            let (pgid, member_shards) = (self.core.id.base(), self.core.interval.shards_of(&members));
             let basis = self.peering.record;
             let activation = PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis };
             cx.outbox.to_monitor.activations.push(activation);
@@ -101,14 +101,14 @@ impl Pg {
             Phase::Active | Phase::Premerge if cx.now >= self.peering.others_read_until() => self.consider_temp(cx),
             _ => {}
         }
-        self.try_full_again(cx);
+        self.healer().try_full_again(cx);
         self.look_for_old_shards(cx);
         self.gathers_wait_no_longer(cx);
         self.doubt_tick(cx);
-        self.reread(cx);
+        self.healer().reread(cx);
         if self.is_active() {
             self.roll_forward_idle(cx);
-            self.release_found(cx);
+            self.whereabouts().release_found(cx);
         }
         if cx.now >= self.peering.retry_at {
             if let Phase::Remapping = self.peering.phase {
@@ -124,16 +124,6 @@ impl Pg {
         if self.core.is_primary(cx.whoami) && !self.is_loading() {
             self.ask(cx);
         }
-    }
-
-    /// Returns true if this member takes updates from `osd` in the interval that began at `since`.
-    pub(crate) fn follows(&self, osd: OsdId, since: Epoch) -> bool {
-        self.peering.joined == Some((osd, since))
-    }
-
-    /// Returns the epoch since which this member has followed `primary`, if it does.
-    pub(crate) fn joined_since(&self, primary: OsdId) -> Option<Epoch> {
-        self.peering.joined.filter(|(osd, _)| *osd == primary).map(|(_, since)| since)
     }
 
     /// Joins the interval of a primary that asks what this member has. Returns that, or `None` if the map says
@@ -152,10 +142,10 @@ impl Pg {
         if pg.since < self.core.not_before {
             return None;
         }
-        if self.joined_since(from).is_some_and(|since| pg.since < since) {
+        if self.peering.joined_since(from).is_some_and(|since| pg.since < since) {
             return None;
         }
-        if self.joined_since(from).is_some_and(|since| since < pg.since) {
+        if self.peering.joined_since(from).is_some_and(|since| since < pg.since) {
             // The primary has lost what was under way with a member, perhaps another one, and begins anew.
             self.end_interval_among_members(cx);
         }
@@ -453,20 +443,10 @@ impl Pg {
 
     /// Sends the primary this member's log.
     pub(crate) fn log_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgLogGet) {
-        if self.follows(from, message.pg.since) {
-            let entries = self.entries_for(message.since);
+        if self.peering.follows(from, message.pg.since) {
+            let entries = self.core.entries_for(message.since);
             cx.send_osd(from, entries);
         }
-    }
-
-    /// Returns the part of this log that a member whose log ends at `since` needs: the entries after that, or, if this
-    /// log does not have that update, all.
-    pub(crate) fn entries_for(&self, since: EVersion) -> PgLogEntries {
-        let (pg, info) = (self.core.pg_interval(), self.core.info.clone());
-        let after = if self.core.log.contains(since) { since } else { self.core.log.tail() };
-        let entries =
-            self.core.log.after(after).expect("the log contains it").map(|entry| self.as_told(entry)).collect();
-        PgLogEntries { pg, after, entries, info, start_over: false, dups: Vec::new() }
     }
 
     /// Takes a log: the authoritative one, if this is the primary; or the one to start over with.
@@ -485,7 +465,7 @@ impl Pg {
                     Protection::Shards(_) => self.coded_log_does_not_meet(cx),
                 },
             }
-        } else if self.follows(from, message.pg.since) && message.start_over {
+        } else if self.peering.follows(from, message.pg.since) && message.start_over {
             tracing::info!(pg = %self.core.id, %from, "starts over: its log does not meet the others'");
             self.start_over(cx, message);
         }
@@ -620,7 +600,7 @@ impl Pg {
 
     /// Brings this member's log to the authoritative one, which the primary has sent.
     pub(crate) fn start_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgStart) {
-        if !self.follows(from, message.pg.since) {
+        if !self.peering.follows(from, message.pg.since) {
             return;
         }
         let pg = self.core.pg_interval();
@@ -652,7 +632,7 @@ impl Pg {
         let (pg, missing) = (PgInterval { pgid: self.core.id, since }, self.core.missing.clone());
         if primary == cx.whoami {
             self.member_started(cx, cx.whoami, PgStarted { pg, merged: true, missing });
-        } else if self.follows(primary, since) {
+        } else if self.peering.follows(primary, since) {
             self.peering.started = Some(true);
             cx.send_osd(primary, PgStarted { pg, merged: true, missing });
         }
@@ -675,7 +655,7 @@ impl Pg {
             self.members.insert(osd, standing, message.missing);
             if standing == Standing::Backfilling {
                 let from = told.and_then(|info| info.last_backfill.clone());
-                self.begin_backfill(osd, from);
+                self.healer().begin_backfill(osd, from);
             }
         }
         if all {
@@ -691,7 +671,7 @@ impl Pg {
         let since = self.core.interval.since;
         tracing::debug!(pg = %self.core.id, %since, %head, missing, members = ?self.members, "peered");
         self.members_changed(cx);
-        self.recover(cx);
+        cx.cause(self.core.id, Effect::Recover);
     }
 
     /// Returns the members that have the whole log, this primary first.
@@ -726,7 +706,7 @@ impl Pg {
     /// Returns true if the member (this primary too) has the log and all objects durably.
     pub(crate) fn lacks_nothing(&self, osd: OsdId, whoami: OsdId) -> bool {
         match osd == whoami {
-            true => self.core.missing.is_empty() && self.pulls.are_durable(),
+            true => self.whereabouts().has_all_durably(),
             false => self.members.lacks_nothing(osd),
         }
     }
@@ -747,13 +727,13 @@ impl Pg {
         }
         self.look_for_old_shards(cx);
         let members = self.serving(cx);
-        let is_enough = self.serving_copies() >= usize::from(self.core.interval.shape.min_size);
+        let is_enough = self.whereabouts().serving_copies() >= usize::from(self.core.interval.shape.min_size);
         let is_ready = is_enough || mutant::is(Mutant::MinSizeIgnored);
         if is_ready && (!self.peering.is_peered() || self.adopted_are_kept(cx)) {
             if self.peering.is_peered() {
                 // An OSD that is to leave the group stays in it until as many others serve as there should be: the
                 // record that is asked for here does not name it any more.
-                if self.serving_copies() < usize::from(self.core.interval.shape.size) {
+                if self.whereabouts().serving_copies() < usize::from(self.core.interval.shape.size) {
                     self.consider_temp(cx);
                 }
                 self.peering.phase = Phase::Recording;
@@ -802,17 +782,16 @@ impl Pg {
         if matches!(self.peering.phase, Phase::Recording) && is_merging {
             self.peering.phase = Phase::Premerge;
             tracing::debug!(pg = %self.core.id, since = %self.core.interval.since, head = %self.core.log.head(), "ready to be merged");
-            self.recover(cx);
+            cx.cause(self.core.id, Effect::Recover);
         } else if matches!(self.peering.phase, Phase::Recording) {
             self.peering.phase = Phase::Active;
             self.replication.start(&self.serving(cx), self.core.log.head());
             tracing::debug!(pg = %self.core.id, since = %self.core.interval.since, head = %self.core.log.head(), "active");
             self.ask_members_for_room(cx);
             self.look_for_old_shards(cx);
-            self.recover(cx);
-            let watched = self.watches.objects();
-            self.start_waiting_ops(cx);
-            self.look_at_watches(cx, watched);
+            cx.cause(self.core.id, Effect::Recover);
+            cx.cause(self.core.id, Effect::StartOps);
+            self.watches.look_again(cx, self.core.id);
             cx.shared.backoffs.release(self.core.id.base(), cx.map.epoch);
         }
         self.members_changed(cx);
@@ -821,7 +800,7 @@ impl Pg {
     /// Returns the bits of the group's state, as Ceph names it.
     pub(crate) fn state_bits(&self, whoami: OsdId) -> u64 {
         let undersized = match self.peering.may_recover() {
-            true => self.serving_copies() < usize::from(self.core.interval.shape.size),
+            true => self.whereabouts().serving_copies() < usize::from(self.core.interval.shape.size),
             false => !self.core.interval.is_full(),
         };
         let mut bits = match self.peering.phase {
@@ -842,8 +821,8 @@ impl Pg {
         let lack_objects = !members.clone().all(|osd| self.lacks_nothing(*osd, whoami));
         let is_recorded = members.clone().all(|osd| self.is_recorded(*osd));
         if self.peering.may_recover() {
-            bits |= self.healing_bits();
-            if self.degraded_and_misplaced().0 > 0 {
+            bits |= self.whereabouts().healing_bits();
+            if self.whereabouts().degraded_and_misplaced().0 > 0 {
                 bits |= pg_state::DEGRADED;
             }
         }

@@ -5,7 +5,7 @@ use crate::agreement::ways_back::GoingBack;
 use crate::messages::peering::MemberState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::{Epoch, OsdId};
+use types::{EVersion, Epoch, ObjectId, OsdId};
 use wire::nacre::mon::PgHistory;
 
 /// The primary's place on the way to serving.
@@ -104,6 +104,21 @@ impl Peering {
     /// Returns the time until which others may answer reads.
     pub fn others_read_until(&self) -> Duration {
         self.readers.values().copied().max().unwrap_or_default()
+    }
+
+    /// Returns true if this member takes updates from `osd` in the interval that began at `since`.
+    pub fn follows(&self, osd: OsdId, since: Epoch) -> bool {
+        self.joined == Some((osd, since))
+    }
+
+    /// Returns the epoch since which this member has followed `primary`, if it does.
+    pub fn joined_since(&self, primary: OsdId) -> Option<Epoch> {
+        self.joined.filter(|(osd, _)| *osd == primary).map(|(_, since)| since)
+    }
+
+    /// Returns the version that the object goes back to, while a member is asked for it.
+    pub fn former_version(&self, object: &ObjectId) -> Option<EVersion> {
+        self.going_back.get(object)?.as_ref().map(|way| way.to)
     }
 
     /// Forgets what was of one interval.

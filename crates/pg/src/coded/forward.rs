@@ -2,6 +2,7 @@
 
 use super::undo::Undo;
 use crate::context::{Context, OnCommit};
+use crate::group::core::Core;
 use crate::group::info::PgInfo;
 use crate::group::log::{LogEntry, LogKind};
 use crate::group::pg::Pg;
@@ -47,7 +48,7 @@ impl Pg {
 
     /// As member: takes the primary's word that updates will stay.
     pub(crate) fn forward_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &RollForward) {
-        if self.follows(from, message.pg.since) {
+        if self.peering.follows(from, message.pg.since) {
             self.roll_forward(cx, message.committed);
         }
     }
@@ -96,16 +97,6 @@ impl Pg {
         }
     }
 
-    /// Returns an entry of the log as other members are told of it: what this one needs to take the update back is its
-    /// own affair.
-    pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {
-        let is_whole = !self.core.protection().keeps_undo() || entry.kind == LogKind::Unchanged;
-        match is_whole || mutant::is(Mutant::UndoOfOthersKept) {
-            true => entry.clone(),
-            false => LogEntry { undo: Undo::Lost, ..entry.without_undo() },
-        }
-    }
-
     /// Removes all that was kept back, as nothing of it is needed any more.
     pub(crate) fn drop_kept_back(&self, cx: &mut Context<'_>) {
         if self.core.protection().keeps_undo() {
@@ -119,5 +110,17 @@ impl Pg {
     pub(crate) fn info_with(&self, info: &PgInfo, log_tail: EVersion, committed: EVersion) -> PgInfo {
         let rolled_forward = info.rolled_forward.max(committed);
         PgInfo { log_tail, rolled_forward, ..info.clone() }
+    }
+}
+
+impl Core {
+    /// Returns an entry of the log as other members are told of it: what this one needs to take the update back is its
+    /// own affair.
+    pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {
+        let is_whole = !self.protection().keeps_undo() || entry.kind == LogKind::Unchanged;
+        match is_whole || mutant::is(Mutant::UndoOfOthersKept) {
+            true => entry.clone(),
+            false => LogEntry { undo: Undo::Lost, ..entry.without_undo() },
+        }
     }
 }

@@ -118,6 +118,7 @@ impl Pg {
     fn gather_on(&mut self, cx: &mut Context<'_>, id: LookupId) {
         let Some(gather) = self.coded.gathers.get(&id) else { return };
         let sources: Vec<Source> = self
+            .whereabouts()
             .all_sources(&gather.object)
             .into_iter()
             .filter(|source| source.is_not_of(gather.but) && !gather.tried.contains(&(source.osd, source.shard)))
@@ -281,7 +282,7 @@ impl Pg {
         }
         cx.shared.coded_reads.done.push_back((id, bytes.ok_or_else(error)));
         for osd in bad {
-            self.shard_is_bad(cx, osd, &object, version);
+            self.healer().shard_is_bad(cx, osd, &object, version);
         }
     }
 

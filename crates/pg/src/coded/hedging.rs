@@ -111,7 +111,7 @@ impl Pg {
     fn hedge_one(&mut self, cx: &mut Context<'_>, id: LookupId) {
         let k = self.coded.code().code.k();
         let Some(gather) = self.coded.gathers.get(&id) else { return };
-        let mut sources = self.all_sources(gather.object());
+        let mut sources = self.whereabouts().all_sources(gather.object());
         sources.retain(|source| source.standing >= SourceStanding::Member && gather.may_ask(source));
         sources.sort_by_key(|source| source.standing);
         // The best of each shard.

@@ -74,7 +74,7 @@ impl Pg {
         if has_come || old.ask_again_at.is_some_and(|at| at <= cx.now) {
             old.not_there.clear();
             old.ask_again_at = None;
-            self.try_unreadable_again(cx);
+            self.healer().try_unreadable_again(cx);
         }
     }
 }

@@ -3,9 +3,8 @@
 //! A shard that was computed and is not what its digest says shows that one of its sources is bad, not which. So what
 //! sources send of an object is digested on the way, and compared with their own digests then.
 
-use crate::context::Context;
+use super::Coded;
 use crate::group::digests::{DataDigest, Digests};
-use crate::group::pg::Pg;
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
 use wire::Rope;
@@ -45,38 +44,19 @@ impl Proof {
     }
 }
 
-impl Pg {
+impl Coded {
     /// Forgets what sources have sent of the object.
     pub(crate) fn forget_proof(&mut self, object: &ObjectId) {
-        self.coded.proofs.remove(object);
+        self.proofs.remove(object);
     }
 
     /// Returns the sources whose shard is not what its digest says, after a shard that was computed of them is not
     /// either.
     pub(crate) fn wrong_sources(&mut self, object: &ObjectId, version: EVersion, digests: &Digests) -> Vec<OsdId> {
-        let Some(proof) = self.coded.proofs.remove(object) else { return Vec::new() };
+        let Some(proof) = self.proofs.remove(object) else { return Vec::new() };
         // All shards are equally long.
         let shard_bytes = proof.sent.values().map(DataDigest::end).max().unwrap_or(0);
         proof.wrong(version, digests, shard_bytes)
-    }
-
-    /// Notes that these shards are bad. Returns true if at least one of them is missing now: others can do without it.
-    pub(crate) fn sources_are_bad(
-        &mut self,
-        cx: &mut Context<'_>,
-        object: &ObjectId,
-        version: EVersion,
-        wrong: &[OsdId],
-    ) -> bool {
-        for osd in wrong {
-            tracing::error!(pg = %self.core.id, %osd, %object, %version, "its shard is not what its digest says");
-            self.shard_is_bad(cx, *osd, object, version);
-        }
-        let is_missing = |osd: &OsdId| match *osd == cx.whoami {
-            true => self.core.missing.contains_key(object),
-            false => self.members.lacks(*osd, object),
-        };
-        wrong.iter().any(is_missing)
     }
 }
 

@@ -43,8 +43,10 @@ impl Coded {
 }
 
 impl Pg {
-    /// Computes this shard of an object, which is missing here in this version.
-    pub(crate) fn rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
+    /// Begins to compute this shard of an object that is missing here, if it is still to be.
+    pub(crate) fn rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let is_pulled = self.whereabouts().source_in_flight(object) == Some(cx.whoami);
+        let Some(version) = self.core.missing.get(object).copied().filter(|_| is_pulled) else { return };
         let (attrs, content) = (BTreeMap::new(), Content::new(b""));
         let omap_after = Some(Bytes::new());
         let (next, pieces, omap, waits_for, held) = (0, 0, None, None, false);
@@ -57,7 +59,7 @@ impl Pg {
     /// Returns true if the next piece may be computed now. A client that waits for the object is a reason, and so is a
     /// group that a further failure would cost data or service.
     fn may_rebuild_now(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
-        if self.ops_wait_for(object) || self.is_at_risk() {
+        if self.ops_wait_for(object) || self.whereabouts().is_at_risk() {
             return true;
         }
         cx.may_heal_now(self.core.id)
@@ -110,7 +112,7 @@ impl Pg {
         if !mutant::is(Mutant::ReceiverTrusts) {
             rebuild.content.check(&digests, shard_bytes, self.core.id.pool.shard())?;
         }
-        self.forget_proof(object);
+        self.coded.forget_proof(object);
         Ok(())
     }
 
@@ -118,14 +120,11 @@ impl Pg {
     fn rebuilt_wrong(&mut self, cx: &mut Context<'_>, object: &ObjectId, rebuild: &Rebuild, wrong: Wrong) {
         tracing::error!(pg = %self.core.id, %object, "what was computed of its shards is not taken: {wrong}");
         let digests = Digests::among(&rebuild.attrs).unwrap_or_default();
-        let wrong = self.wrong_sources(object, rebuild.version, &digests);
-        if !self.sources_are_bad(cx, object, rebuild.version, &wrong) {
-            return self.pull_failed(cx, cx.whoami, object.clone());
+        let wrong = self.coded.wrong_sources(object, rebuild.version, &digests);
+        if !self.healer().sources_are_bad(cx, object, rebuild.version, &wrong) {
+            return self.healer().pull_failed(cx, cx.whoami, object.clone());
         }
-        self.drop_part(cx, object);
-        self.pulls.forget(object);
-        self.recover(cx);
-        self.object_is_here(cx, object);
+        self.healer().pull_anew(cx, object);
     }
 
     /// Goes on with bytes that have come, or cannot be had.
@@ -141,26 +140,26 @@ impl Pg {
             return;
         }
         let mut rebuild = coded.rebuilds.remove(object).expect("just seen");
-        if self.pulls.source_in_flight(object) != Some(cx.whoami) {
+        if self.whereabouts().source_in_flight(object) != Some(cx.whoami) {
             // The object was given up.
             return;
         }
         let info = rebuild.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());
-        let size_bytes = info.and_then(|info| info.size_bytes).map(|size| coded.code().layout.shard_bytes(size));
+        let size_bytes = info.and_then(|info| info.size_bytes).map(|size| self.coded.code().layout.shard_bytes(size));
         let (Ok(data), Some(shard_bytes)) = (result, size_bytes) else {
-            return self.pull_failed(cx, cx.whoami, object.clone());
+            return self.healer().pull_failed(cx, cx.whoami, object.clone());
         };
         let (offset, len) = (rebuild.next, data.len() as u64);
         if len != cx.limits.piece_bytes.min(shard_bytes.saturating_sub(offset)) {
             tracing::error!(pg = %self.core.id, %object, "its shards are not as long as they should be");
-            return self.pull_failed(cx, cx.whoami, object.clone());
+            return self.healer().pull_failed(cx, cx.whoami, object.clone());
         }
         let omap = match (rebuild.omap.take(), rebuild.omap_after.take()) {
             (Some(page), Some(_)) => page,
             (_, None) => OmapPage::default(),
             (None, Some(_)) => {
                 tracing::error!(pg = %self.core.id, %object, "none of its shards tells its omap");
-                return self.pull_failed(cx, cx.whoami, object.clone());
+                return self.healer().pull_failed(cx, cx.whoami, object.clone());
             }
         };
         rebuild.omap_after = omap.entries.last().filter(|_| omap.has_more).map(|(key, _)| key.clone());
@@ -194,7 +193,7 @@ impl Pg {
             rebuild.pieces += 1;
             self.coded.rebuilds.insert(object.clone(), rebuild);
         }
-        self.pushed(cx, cx.whoami, push);
+        self.healer().pushed(cx, cx.whoami, push);
         if !last {
             self.rebuild_on(cx, object);
         }

@@ -84,7 +84,7 @@ pub(super) fn read_shard(
 impl Pg {
     /// Reads bytes of this shard for the primary of the interval.
     pub(crate) fn shard_read(&mut self, cx: &mut Context<'_>, from: OsdId, message: ShardRead) {
-        if self.follows(from, message.pg.since) {
+        if self.peering.follows(from, message.pg.since) {
             self.serve(cx, from, message);
         }
     }

@@ -2,9 +2,8 @@
 
 use super::protection::Protection;
 use crate::agreement::members;
-use crate::context::Context;
 use crate::group::interval::Interval;
-use crate::group::pg::Pg;
+use crate::healing::whereabouts::Whereabouts;
 use ec::ShardSet;
 use mutant::Mutant;
 use std::collections::BTreeSet;
@@ -26,6 +25,11 @@ impl Interval {
             Protection::Copies => None,
             Protection::Shards(_) => shard_of(&self.acting, &self.up, osd),
         }
+    }
+
+    /// Returns the shards of the members, in their order; none in replicated pools.
+    pub(crate) fn shards_of(&self, members: &[OsdId]) -> Vec<u8> {
+        members.iter().filter_map(|osd| self.shard_of(*osd)).collect()
     }
 
     /// Returns the acting set that an erasure-coded group should come to: each OSD that the map wants, for its shard.
@@ -84,9 +88,9 @@ impl Source {
     }
 }
 
-impl Pg {
+impl Whereabouts<'_> {
     /// Returns all members that may have a shard of the object as it is now.
-    pub(crate) fn shard_sources(&self, object: &ObjectId) -> Vec<Source> {
+    pub(crate) fn shard_sources(self, object: &ObjectId) -> Vec<Source> {
         use members::Standing::{Backfilled, Backfilling, Behind, Serving};
         let mut sources = Vec::new();
         let mut add = |osd: OsdId, standing: SourceStanding| {
@@ -116,7 +120,7 @@ impl Pg {
 
     /// Returns [`shard_sources`](Self::shard_sources) and OSDs that served before with a shard; without those that
     /// turned out not to have what they might.
-    pub(crate) fn all_sources(&self, object: &ObjectId) -> Vec<Source> {
+    pub(crate) fn all_sources(self, object: &ObjectId) -> Vec<Source> {
         let mut sources = self.shard_sources(object);
         let old_shards = &self.coded.old_shards;
         sources.extend(old_shards.sources());
@@ -127,18 +131,23 @@ impl Pg {
 
     /// Tells whether so many shards of the object are there, on others than `but`, that it can be read. In replicated
     /// pools one copy is always enough.
-    pub(crate) fn can_decode(&self, object: &ObjectId, but: Option<OsdId>) -> bool {
+    pub(crate) fn can_decode(self, object: &ObjectId, but: Option<OsdId>) -> bool {
         self.core.protection().is_whole_on_each() || self.has_enough_of(&self.all_sources(object), but)
     }
 
-    fn has_enough_of(&self, sources: &[Source], but: Option<OsdId>) -> bool {
+    /// Tells whether members have enough shards of the object without the one of `but`.
+    pub(crate) fn members_have_enough(self, object: &ObjectId, but: OsdId) -> bool {
+        self.has_enough_of(&self.shard_sources(object), Some(but))
+    }
+
+    fn has_enough_of(self, sources: &[Source], but: Option<OsdId>) -> bool {
         let shards: ShardSet =
             sources.iter().filter(|source| source.is_not_of(but)).map(|source| source.shard).collect();
         shards.len() >= self.core.protection().needed()
     }
 
     /// Returns how many copies, or different shards, serve.
-    pub(crate) fn serving_copies(&self) -> usize {
+    pub(crate) fn serving_copies(self) -> usize {
         let serving = self.members.iter().filter(|(_, standing)| *standing == members::Standing::Serving);
         match self.core.protection() {
             Protection::Copies => 1 + serving.count(),
@@ -147,38 +156,5 @@ impl Pg {
                 osds.filter_map(|osd| self.core.interval.shard_of(osd)).collect::<BTreeSet<u8>>().len()
             }
         }
-    }
-
-    /// Returns the shards of the members, in their order; none in replicated pools.
-    pub(crate) fn shards_of(&self, members: &[OsdId]) -> Vec<u8> {
-        members.iter().filter_map(|osd| self.core.interval.shard_of(*osd)).collect()
-    }
-
-    /// As primary: notes that a shard of an object turned out to be bad. It is missing there from now on.
-    pub(crate) fn shard_is_bad(
-        &mut self,
-        cx: &mut Context<'_>,
-        osd: OsdId,
-        object: &ObjectId,
-        version: types::EVersion,
-    ) {
-        // Members must have enough: only of them it is known.
-        let is_spare = self.has_enough_of(&self.shard_sources(object), Some(osd));
-        if !self.core.is_primary(cx.whoami) || !self.peering.may_recover() || !is_spare {
-            return;
-        }
-        // Another read has told so before. What replaces it is on its way, and must not be taken for it.
-        if self.members.lacks(osd, object) {
-            return;
-        }
-        if osd == cx.whoami {
-            return self.object_damaged(cx, object, version);
-        }
-        tracing::warn!(pg = %self.core.id, %osd, %object, %version, "its shard is bad and is computed anew");
-        let pg = self.core.pg_interval();
-        let message = crate::messages::scrub::ScrubBad { pg, object: object.clone(), version: Some(version) };
-        cx.send_osd(osd, message);
-        self.members.lost(osd, object.clone(), version);
-        self.objects_were_lost(cx);
     }
 }

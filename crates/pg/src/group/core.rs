@@ -5,7 +5,7 @@ use super::interval::Interval;
 use super::log::PgLog;
 use crate::coded::protection::Protection;
 use crate::messages::PgInterval;
-use crate::messages::peering::MemberState;
+use crate::messages::peering::{MemberState, PgLogEntries};
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 
@@ -70,6 +70,15 @@ impl Core {
 
     pub fn member_state(&self) -> MemberState {
         MemberState { info: self.stored.then(|| self.info.clone()), missing: self.missing.clone() }
+    }
+
+    /// Returns the part of this log that a member whose log ends at `since` needs: the entries after that, or, if this
+    /// log does not have that update, all.
+    pub fn entries_for(&self, since: EVersion) -> PgLogEntries {
+        let (pg, info) = (self.pg_interval(), self.info.clone());
+        let after = if self.log.contains(since) { since } else { self.log.tail() };
+        let entries = self.log.after(after).expect("the log contains it").map(|entry| self.as_told(entry)).collect();
+        PgLogEntries { pg, after, entries, info, start_over: false, dups: Vec::new() }
     }
 
     /// Returns the range of the group's objects.

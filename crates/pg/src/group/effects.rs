@@ -8,23 +8,46 @@
 
 use crate::scrub::record::Record;
 use std::collections::BTreeSet;
-use types::{EVersion, ObjectId, OsdId, Utime};
+use types::{EVersion, EntityName, ObjectId, OsdId, Utime};
 
 /// Something that one part of a group has caused and another one acts on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Effect {
+    /// Something of the interval has not come from another OSD: the interval is not gone on with.
+    SessionEnded(OsdId),
     /// Copies of an object are bad: healing replaces them.
     Replace(BadCopies),
+    /// This OSD's copy of an object does not count any more: neither does what operations have read of it.
+    LostHere(ObjectId),
     /// An update of an object that a scrub holds back is durable: the scrub may go on.
     ScrubSettled,
-    /// An object has come to where an operation needs it, or cannot come: operations on it are tried.
-    ObjectIsHere(ObjectId),
+    /// Nothing is missing here any more, or the group has begun to serve: operations that wait for the group start.
+    StartOps,
+    /// Operations on an object may start: it has come to where they need it, or cannot come, or an update of it
+    /// is done.
+    RunObject(ObjectId),
     /// Operations on objects in `from .. until` may start.
     RunObjects { from: ObjectId, until: ObjectId },
+    /// A watched object is to be looked at, for who watches it.
+    LookAtWatched(ObjectId),
+    /// The client of a watch is silent: the watch is to be removed. `number` tells the primary's removals apart.
+    RemoveWatch { number: i32, object: ObjectId, cookie: u64, client: EntityName },
     /// Digests of an object are to be recorded. `mtime`: when the object was changed; the oldest come first.
     Record { mtime: Utime, object: ObjectId, record: Record },
     /// Something is missing somewhere, or can be had, that was not before: healing goes on.
     Recover,
+    /// This OSD's own shard of an object, which is pulled, is to be computed.
+    Rebuild(ObjectId),
+    /// A client waits for an object whose shard here is computed.
+    HurryRebuild(ObjectId),
+    /// Objects for another OSD wait to be sent: sending to it goes on.
+    Send(OsdId),
+    /// Objects that could not be read are read again.
+    Reread,
+    /// An object that goes back has come from another member as it was.
+    FormerCame(ObjectId),
+    /// A member that was brought everything serves from now on.
+    MemberServes(OsdId),
     /// Members have got further: the group may serve, or the monitors should know.
     MembersChanged,
     /// The monitors are to learn the group's state with the next beacon.

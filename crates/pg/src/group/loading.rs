@@ -112,7 +112,7 @@ impl Pg {
     fn loaded(&mut self, cx: &mut Context<'_>) {
         let loading = self.loading.take().expect("the caller has read the table");
         tracing::debug!(pg = %self.core.id, head = %self.core.log.head(), missing = self.core.missing.len(), "table is in memory");
-        self.drop_parts(cx);
+        self.healer().drop_parts(cx);
         if loading.to_merge {
             return;
         }
@@ -197,7 +197,7 @@ impl Pg {
                 for (key, _) in entries {
                     let object =
                         ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of an object in part", e))?;
-                    self.receiving.left(object);
+                    self.healing.came_in_part(object);
                 }
                 Ok(Some(last.map_or(Part::Scrub, Part::Received)))
             }

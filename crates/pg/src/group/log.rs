@@ -266,6 +266,11 @@ impl PgLog {
         self.entries.iter()
     }
 
+    /// Returns the newest update of the object.
+    pub(crate) fn newest_of(&self, object: &ObjectId) -> Option<&LogEntry> {
+        self.entries.iter().rev().find(|entry| entry.object == *object && entry.kind != LogKind::Unchanged)
+    }
+
     /// Returns the version that the next update in `epoch` gets.
     pub fn next_version(&self, epoch: Epoch) -> EVersion {
         EVersion { epoch, version: self.head().version + 1 }

@@ -12,6 +12,7 @@
 //!   [`snap_set`] and [`digests`] of an object. [`missing`]: notes about
 //!   objects. [`loading`] reads the table ([`load_progress`]: how far); [`table`] does without a group, for tools.
 //! * [`split`], [`merging`]: tables of groups of a pool whose number of groups changes.
+//! * [`operators`]: what operators see and decide.
 //! * [`lookup`]: what the store's lookups mean to a group.
 
 pub(crate) mod core;
@@ -27,6 +28,7 @@ pub(crate) mod lookup;
 pub(crate) mod merging;
 pub(crate) mod missing;
 pub mod object_info;
+pub(crate) mod operators;
 pub(crate) mod pg;
 pub mod snap_set;
 pub(crate) mod split;

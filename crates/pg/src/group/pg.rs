@@ -9,14 +9,9 @@ use crate::group::effects::Effect;
 use crate::group::info::PgStats;
 use crate::group::interval::{Interval, PoolShape};
 use crate::group::load_progress::Loading;
-use crate::healing::pulls::Pulls;
-use crate::healing::push_queue::Pushes;
-use crate::healing::receiving::Receiving;
-use crate::healing::recovered::Recovered;
-use crate::healing::refusals::SentBack;
-use crate::healing::rereads::Rereading;
-use crate::healing::walks::Scan;
-use crate::healing::work::{Blocked, Forced, Healing};
+use crate::healing::healer::Healer;
+use crate::healing::state::Healing;
+use crate::healing::whereabouts::Whereabouts;
 use crate::hops::{OpSample, OpState};
 use crate::intake::operations::{ClientOp, ClientOps};
 use crate::intake::replica_state::ReplicaReads;
@@ -24,9 +19,8 @@ use crate::scrub::run::Scrub;
 use crate::updates::replication::Replication;
 use crate::updates::trim_run::SnapTrim;
 use crate::watch::Watches;
-use std::collections::BTreeMap;
 use store::{Step, Transaction};
-use types::{EVersion, Epoch, ObjectId, PgId};
+use types::{EVersion, Epoch, PgId};
 use wire::nacre::mon::{PgReport, pg_state};
 
 /// One placement group.
@@ -40,33 +34,13 @@ pub(crate) struct Pg {
     /// Reads that this OSD answers as a member that is not the primary.
     pub(crate) replica_reads: ReplicaReads,
     pub(crate) members: Members,
-    pub(crate) pushes: Pushes,
-    pub(crate) pulls: Pulls,
-    /// Objects that come from other members piece by piece.
-    pub(crate) receiving: Receiving,
-    /// As member: a question of the primary, which compares objects, while it is being answered.
-    pub(crate) scan: Option<Scan>,
-    /// As primary: objects that members lack and that cannot be read here nor elsewhere, though by the logs they are
-    /// here; in which version, as far as that is known.
-    pub(crate) unreadable: BTreeMap<ObjectId, Option<EVersion>>,
-    pub(crate) rereading: Rereading,
     pub(crate) healing: Healing,
-    pub(crate) blocked: Blocked,
-    pub(crate) forced: Forced,
-    /// Objects for which there was no room.
-    pub(crate) sent_back: SentBack,
-    /// Objects that have been brought to where they were missing.
-    pub(crate) recovered: Recovered,
     pub(crate) scrub: Scrub,
     pub(crate) snap_trim: SnapTrim,
-    /// Set when other objects are unfound than before. Whatever waited for that goes on in the next turn.
-    pub(crate) unfound_changed: bool,
     /// Reads over several shards, in erasure-coded pools.
     pub(crate) coded: Coded,
     /// As primary: watchers of the objects.
     pub(crate) watches: Watches,
-    /// Count of the watches that this primary has removed.
-    pub(crate) watch_removals: i32,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
     /// Result of [`served_so_far`](Pg::served_so_far) when the last report was made.
@@ -92,22 +66,10 @@ impl Pg {
             ops: ClientOps::default(),
             replica_reads: ReplicaReads::default(),
             members: Members::default(),
-            pushes: Pushes::default(),
-            pulls: Pulls::default(),
-            receiving: Receiving::default(),
-            scan: None,
-            unreadable: BTreeMap::new(),
-            rereading: Rereading::default(),
             healing: Healing::default(),
-            blocked: Blocked::default(),
-            forced: Forced::default(),
-            sent_back: SentBack::default(),
-            recovered: Recovered::default(),
             scrub: Scrub::default(),
             snap_trim: SnapTrim::default(),
-            unfound_changed: false,
             watches: Watches::default(),
-            watch_removals: 0,
             reads: ReadCounters::default(),
             report_sequence: 0,
             reported: Default::default(),
@@ -122,13 +84,24 @@ impl Pg {
         self.peering.is_active()
     }
 
+    /// Returns the group's healing, with what it is lent.
+    pub(crate) fn healer(&mut self) -> Healer<'_> {
+        let owned = (&mut self.core, &mut self.members, &mut self.replication);
+        Healer::new(&mut self.healing, owned, &mut self.coded, &self.peering)
+    }
+
+    /// Returns whom to ask where the group's objects are.
+    pub(crate) fn whereabouts(&self) -> Whereabouts<'_> {
+        Whereabouts::new(&self.healing, &self.core, &self.members, &self.coded, &self.peering)
+    }
+
     /// Destroys the group, as its pool is gone.
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
         cx.shared.reservations.forget(self.core.id);
         cx.shared.rooms.forget(self.core.id);
         self.refuse_replica_reads(cx);
         self.drop_ops(cx);
-        self.drop_parts(cx);
+        self.healer().drop_parts(cx);
         if self.core.stored {
             let steps = vec![Step::PgDestroy { pg_num: self.core.interval.shape.pg_num }];
             cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
@@ -140,7 +113,7 @@ impl Pg {
     /// Leaves the group: this OSD is no member any more.
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
         cx.outbox.interrupted.extend(self.replication.sessions());
-        self.drop_parts(cx);
+        self.healer().drop_parts(cx);
         self.refuse_replica_reads(cx);
         cx.shared.reservations.forget(self.core.id);
         cx.shared.rooms.forget(self.core.id);
@@ -190,7 +163,7 @@ impl Pg {
             self.core.primary_since = began;
         }
         self.forget_gathers(cx);
-        self.drop_parts(cx);
+        self.healer().drop_parts(cx);
         self.refuse_replica_reads(cx);
         self.replica_reads.forget_share();
         self.core.interval = interval;
@@ -206,19 +179,9 @@ impl Pg {
             cx.outbox.interrupted.extend(replication.sessions());
             self.drop_ops(cx);
         }
-        self.pushes = Pushes::default();
-        self.pulls = Pulls::default();
-        self.scan = None;
-        self.healing = Healing::default();
-        self.blocked = Blocked::default();
-        if !stays_primary {
-            self.forced = Forced::default();
-        }
-        self.sent_back = SentBack::default();
+        self.healing.interval_ended(stays_primary);
         cx.shared.reservations.forget(self.core.id);
         cx.shared.rooms.forget(self.core.id);
-        self.unreadable.clear();
-        self.rereading = Rereading::default();
         self.members = Members::default();
         self.peering.interval_ended();
         self.scrub.interval_ended();
@@ -242,12 +205,25 @@ impl Pg {
     /// Acts on a notice.
     pub(crate) fn act(&mut self, cx: &mut Context<'_>, effect: Effect) {
         match effect {
-            Effect::Replace(bad) => self.replace_bad(cx, bad),
+            Effect::SessionEnded(osd) => self.session_ended(cx, osd),
+            Effect::Replace(bad) => self.healer().replace_bad(cx, bad),
+            Effect::LostHere(object) => self.lost_here(cx, &object),
             Effect::ScrubSettled => self.scrub.settled(&mut self.core, cx, &self.ops.in_flight()),
-            Effect::ObjectIsHere(object) => self.run_object(cx, &object),
+            Effect::StartOps => self.start_waiting_ops(cx),
+            Effect::RunObject(object) => self.run_object(cx, &object),
             Effect::RunObjects { from, until } => self.run_objects(cx, &from, &until),
+            Effect::LookAtWatched(object) => self.look_at_watched(cx, &object),
+            Effect::RemoveWatch { number, object, cookie, client } => {
+                self.remove_watch(cx, &object, (cookie, client), number);
+            }
             Effect::Record { object, record, .. } => self.record(cx, &object, record),
-            Effect::Recover => self.heal(cx),
+            Effect::Recover => self.healer().heal(cx),
+            Effect::Rebuild(object) => self.rebuild(cx, &object),
+            Effect::HurryRebuild(object) => self.hurry_rebuild(cx, &object),
+            Effect::Send(osd) => self.send_to(cx, osd),
+            Effect::Reread => self.reread_on(cx),
+            Effect::FormerCame(object) => self.former_came(cx, &object),
+            Effect::MemberServes(osd) => self.scrub.tell_mark(&self.core, cx, osd),
             Effect::MembersChanged => self.follow_members(cx),
             Effect::Report => self.report(cx),
         }
@@ -305,7 +281,7 @@ impl Pg {
         self.report_sequence += 1;
         self.reported = self.served_so_far();
         let stats = &self.core.info.stats;
-        let (degraded_copies, misplaced_copies) = self.degraded_and_misplaced();
+        let (degraded_copies, misplaced_copies) = self.whereabouts().degraded_and_misplaced();
         let report = PgReport {
             pgid: self.core.id.base(),
             state: self.state_bits(cx.whoami),
@@ -326,9 +302,9 @@ impl Pg {
             degraded_copies,
             misplaced_copies,
             missing_on_primary: self.core.missing.len() as u64,
-            unfound: self.unfound_count(),
-            recovered_objects: self.recovered.objects,
-            recovered_bytes: self.recovered.bytes,
+            unfound: self.whereabouts().unfound_count(),
+            recovered_objects: self.healing.recovered().objects,
+            recovered_bytes: self.healing.recovered().bytes,
             read_ops: self.reads.ops,
             read_kib: self.reads.bytes / 1024,
             write_ops: stats.write_ops,

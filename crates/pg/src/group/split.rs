@@ -40,7 +40,7 @@ impl Pg {
         let children: Vec<PgId> = seeds.into_iter().map(of_seed).collect();
         tracing::info!(pg = %self.core.id, ?children, "is split");
         self.scrub.interval_ended();
-        self.drop_parts(cx);
+        self.healer().drop_parts(cx);
         let stats = self.core.info.stats;
         for child in &children {
             // Nobody has counted the parts; over all groups the sums stay right.

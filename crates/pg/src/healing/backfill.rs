@@ -12,8 +12,9 @@
 use crate::agreement::members::Standing;
 use crate::context::{Context, OnCommit, Waiter};
 use crate::group::lookup::NoAnswer;
-use crate::group::pg::Pg;
+use crate::healing::healer::Healer;
 use crate::healing::push_queue::{Has, PushQueue};
+use crate::healing::sending::Step;
 use crate::healing::walks::{Backfill, Listed, Scan, whole_objects};
 use crate::messages::healing::PgPush;
 use crate::messages::healing::{PgBackfilled, PgObjects, PgScan};
@@ -23,7 +24,7 @@ use mutant::Mutant;
 use store::{LookupId, Transaction};
 use types::{ObjectId, OsdId};
 
-impl Pg {
+impl Healer<'_> {
     /// As primary: begins to backfill the member, from this cursor on.
     pub(crate) fn begin_backfill(&mut self, osd: OsdId, from: Option<ObjectId>) {
         let from = from.unwrap_or_else(|| self.core.range().0);
@@ -31,31 +32,22 @@ impl Pg {
         let mut queue = PushQueue::new(self.core.interval.since);
         queue.queue = self.members.missing(osd).map(|object| (object.clone(), Has::Unknown)).collect();
         queue.backfill = Some(Backfill::from(from));
-        self.pushes.insert(osd, queue);
+        self.state.pushes.insert(osd, queue);
     }
 
     /// Has a member that is behind take the present log, and backfills it from the beginning.
     pub(crate) fn start_over_member(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Backfilling);
         let dups = self.core.log.dups().entries().collect();
-        let message = PgLogEntries { start_over: true, dups, ..self.entries_for(self.core.log.tail()) };
+        let message = PgLogEntries { start_over: true, dups, ..self.core.entries_for(self.core.log.tail()) };
         cx.send_osd(osd, message);
         self.begin_backfill(osd, None);
         if mutant::is(Mutant::BackfillSkipped)
-            && let Some(backfill) = self.pushes.get_mut(&osd).and_then(|queue| queue.backfill.as_mut())
+            && let Some(backfill) = self.state.pushes.get_mut(&osd).and_then(|queue| queue.backfill.as_mut())
         {
             backfill.compared = ObjectId::max();
         }
-        self.push_on(cx, osd);
-    }
-
-    /// Returns true if a member that is backfilled has the object as it is now.
-    pub(crate) fn is_copied(&self, osd: OsdId, object: &ObjectId) -> bool {
-        self.pushes.get(&osd).is_some_and(|queue| {
-            let backfill = queue.backfill.as_ref();
-            let is_compared = backfill.is_some_and(|backfill| *object < backfill.compared);
-            is_compared && !queue.queue.contains_key(object) && !self.members.lacks(osd, object)
-        })
+        self.send_soon(cx, osd);
     }
 
     /// Takes objects that nobody has out of a member's queue, so that they keep nothing else waiting. The member, which
@@ -63,16 +55,17 @@ impl Pg {
     /// an object is found it is sent like any other that a member lacks.
     fn pass_unfound(&mut self, cx: &mut Context<'_>, to: OsdId) {
         let pg = self.core.pg_interval();
-        let waiting = self.pushes.get(&to).into_iter().flat_map(|queue| &queue.queue);
-        let unfound = waiting.filter(|(object, _)| self.is_unfound(object));
-        let unfound = unfound.filter_map(|(object, has)| Some((object.clone(), *has, self.wanted_version(object)?)));
+        let waiting = self.state.pushes.get(&to).into_iter().flat_map(|queue| &queue.queue);
+        let unfound = waiting.filter(|(object, _)| self.whereabouts().is_unfound(object));
+        let unfound = unfound
+            .filter_map(|(object, has)| Some((object.clone(), *has, self.whereabouts().wanted_version(object)?)));
         for (object, has, version) in unfound.collect::<Vec<_>>() {
-            self.pushes.get_mut(&to).expect("just seen").take(&object);
+            self.state.pushes.get_mut(&to).expect("just seen").take(&object);
             if has == Has::Version(version) {
                 // The object has been found, with that member. In an erasure-coded pool this shard may be enough to
                 // compute it.
                 if !self.core.protection().is_whole_on_each() {
-                    self.unreadable.remove(&object);
+                    self.state.unreadable.remove(&object);
                 }
                 self.goes_on_soon(cx);
                 continue;
@@ -85,25 +78,24 @@ impl Pg {
 
     /// Has a member that is backfilled get the object instead of this change of it, if the walk has passed the object.
     pub(crate) fn copy_later(&mut self, osd: OsdId, object: &ObjectId) {
-        if let Some(queue) = self.pushes.get_mut(&osd)
+        if let Some(queue) = self.state.pushes.get_mut(&osd)
             && queue.backfill.as_ref().is_some_and(|backfill| *object < backfill.compared)
         {
             queue.want(object.clone());
         }
     }
 
-    /// Goes one step on with a member that is backfilled, to which all that was queued has been sent. `Ok(false)`:
-    /// something must come first.
-    pub(crate) fn backfill_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
+    /// Goes one step on with a member that is backfilled, to which all that was queued has been sent.
+    pub(super) fn backfill_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<Step, NoAnswer> {
         let pg = self.core.pg_interval();
         let (_, range_end) = self.core.range();
         let head = self.core.log.head();
         self.pass_unfound(cx, to);
         // An object that comes here soon can be neither compared nor sent yet.
-        let waits = self.can_pull_any() || self.unreadable.values().any(Option::is_none);
-        let queue = self.pushes.get_mut(&to).expect("caller has seen it");
+        let waits = self.whereabouts().can_pull_any() || self.state.unreadable.values().any(Option::is_none);
+        let queue = self.state.pushes.get_mut(&to).expect("caller has seen it");
         let Some(backfill) = queue.backfill.as_mut().filter(|_| queue.queue.is_empty() && !waits) else {
-            return Ok(false);
+            return Ok(Step::Rests);
         };
         if backfill.has_compared_all() {
             if backfill.announced.is_none() && queue.unacked.is_empty() {
@@ -111,7 +103,7 @@ impl Pg {
                 let push = PgPush { end_of_all: true, version: head, ..PgPush::empty(pg, ObjectId::max()) };
                 cx.send_osd(to, push);
             }
-            return Ok(false);
+            return Ok(Step::Rests);
         }
         // An object on its way may be sent back for want of room.
         let first = queue.unacked.keys().next().map(ObjectId::before_all_states);
@@ -125,7 +117,7 @@ impl Pg {
             if !std::mem::replace(&mut backfill.asked, true) {
                 cx.send_osd(to, PgScan { pg, from: backfill.compared.clone() });
             }
-            return Ok(false);
+            return Ok(Step::Rests);
         };
         let until = listed.end.as_ref().unwrap_or(&range_end);
         let (ours, end) = whole_objects(cx, (&backfill.compared, until), cx.limits.backfill_objects)?;
@@ -154,29 +146,29 @@ impl Pg {
         if mutant::is(Mutant::CursorAhead) {
             cx.send_osd(to, PgBackfilled { pg, before: backfill.compared.clone() });
         }
-        Ok(true)
+        Ok(Step::Goes)
     }
 
     /// Takes the objects that a member has told it has.
     pub(crate) fn scanned(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgObjects) {
-        let queue = self.pushes.get_mut(&from).filter(|queue| queue.since == message.pg.since);
+        let queue = self.state.pushes.get_mut(&from).filter(|queue| queue.since == message.pg.since);
         let Some(backfill) = queue.and_then(|queue| queue.backfill.as_mut()) else { return };
         if !backfill.asked || backfill.listed.is_some() || backfill.compared != message.from {
             return;
         }
         let end = message.end.filter(|end| *end > message.from);
         backfill.listed = Some(Listed { objects: message.objects.into_iter().collect(), end });
-        self.push_on(cx, from);
+        self.send_soon(cx, from);
     }
 
     // ---- as member ----
 
     /// Lists what is here, as the primary wants to know.
     pub(crate) fn scan_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgScan) {
-        if !self.follows(from, message.pg.since) {
+        if !self.peering.follows(from, message.pg.since) {
             return;
         }
-        self.scan = Some(Scan {
+        self.state.scan = Some(Scan {
             primary: from,
             pg: message.pg,
             from: message.from,
@@ -189,7 +181,7 @@ impl Pg {
     }
 
     pub(crate) fn scan_lookup_done(&mut self, cx: &mut Context<'_>, id: LookupId) {
-        if let Some(scan) = self.scan.as_mut().filter(|scan| scan.waits_for == Some(id)) {
+        if let Some(scan) = self.state.scan.as_mut().filter(|scan| scan.waits_for == Some(id)) {
             scan.waits_for = None;
             self.scan_on(cx);
         }
@@ -197,11 +189,11 @@ impl Pg {
 
     fn scan_on(&mut self, cx: &mut Context<'_>) {
         let (_, range_end) = self.core.range();
-        while let Some(scan) = &mut self.scan {
+        while let Some(scan) = &mut self.state.scan {
             match scan.step(cx, &range_end) {
                 Ok(true) => {}
                 Ok(false) => {
-                    let Scan { primary, pg, from, objects, end, .. } = self.scan.take().expect("just seen");
+                    let Scan { primary, pg, from, objects, end, .. } = self.state.scan.take().expect("just seen");
                     cx.send_osd(primary, PgObjects { pg, from, objects, end });
                 }
                 Err(NoAnswer::Pending(id)) => {
@@ -211,7 +203,7 @@ impl Pg {
                 Err(NoAnswer::Damaged(damage)) => {
                     // Objects that are here cannot be told from objects that are not: no basis for a copy.
                     tracing::error!(pg = %self.core.id, "cannot list what is here, so it cannot be backfilled: {damage}");
-                    self.scan = None;
+                    self.state.scan = None;
                 }
             }
         }
@@ -219,7 +211,7 @@ impl Pg {
 
     /// Takes the primary's word of how far this member is like the others.
     pub(crate) fn backfilled(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgBackfilled) {
-        if self.follows(from, message.pg.since) && !self.core.info.complete {
+        if self.peering.follows(from, message.pg.since) && !self.core.info.complete {
             self.core.info.last_backfill = Some(message.before);
             let steps = vec![self.core.info.step()];
             cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);

@@ -2,20 +2,21 @@
 
 use super::work::Work;
 use crate::context::{Context, OnCommit};
-use crate::group::effects::BadCopies;
+use crate::group::effects::{BadCopies, Effect};
 use crate::group::missing::missing_step;
-use crate::group::pg::Pg;
+use crate::healing::healer::Healer;
 use crate::messages::scrub::ScrubBad;
 use std::collections::BTreeSet;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
 
-impl Pg {
+impl Healer<'_> {
     /// Has bad copies replaced, or removed. Shards of which too few others are good stay.
     pub(crate) fn replace_bad(&mut self, cx: &mut Context<'_>, copies: BadCopies) {
         let BadCopies { object, bad, version, reason } = copies;
         if version.is_some() && !self.core.protection().is_whole_on_each() {
-            let good = self.shard_sources(&object).into_iter().filter(|source| !bad.contains(&source.osd));
+            let good =
+                self.whereabouts().shard_sources(&object).into_iter().filter(|source| !bad.contains(&source.osd));
             let (good, needed) =
                 (good.map(|source| source.shard).collect::<BTreeSet<usize>>().len(), self.core.protection().needed());
             if good < needed {
@@ -42,7 +43,7 @@ impl Pg {
     /// Has objects that turned out to be missing brought to where they are missing, also if it is the group's turn
     /// already.
     pub(crate) fn objects_were_lost(&mut self, cx: &mut Context<'_>) {
-        if self.healing.does(Work::Recovery) {
+        if self.state.turn.does(Work::Recovery) {
             self.queue_missing();
         }
         self.members_changed(cx);
@@ -51,7 +52,7 @@ impl Pg {
 
     /// As member: acts on a copy of this OSD that the primary has found bad.
     pub(crate) fn scrub_bad(&mut self, cx: &mut Context<'_>, from: OsdId, message: ScrubBad) {
-        if self.follows(from, message.pg.since) {
+        if self.peering.follows(from, message.pg.since) {
             tracing::warn!(pg = %self.core.id, object = %message.object, "the copy here is bad, or nobody has a sound one");
             self.copy_is_bad(cx, message.object, message.version);
         }
@@ -60,8 +61,7 @@ impl Pg {
     fn copy_is_bad(&mut self, cx: &mut Context<'_>, object: ObjectId, version: Option<EVersion>) {
         let step = match version {
             Some(version) => {
-                self.ops.forget_answers(&object);
-                self.refuse_replica_reads(cx);
+                cx.cause(self.core.id, Effect::LostHere(object.clone()));
                 let step = missing_step(&object, version);
                 self.core.missing.insert(object, version);
                 step
@@ -69,5 +69,45 @@ impl Pg {
             None => Step::Remove { object },
         };
         cx.submit_or_stop(Transaction { pg: self.core.id, steps: vec![step] }, OnCommit::Nothing);
+    }
+
+    /// As primary: notes that a shard of an object turned out to be bad. It is missing there from now on.
+    pub(crate) fn shard_is_bad(&mut self, cx: &mut Context<'_>, osd: OsdId, object: &ObjectId, version: EVersion) {
+        // Members must have enough: only of them it is known.
+        let is_spare = self.whereabouts().members_have_enough(object, osd);
+        if !self.core.is_primary(cx.whoami) || !self.peering.may_recover() || !is_spare {
+            return;
+        }
+        // Another read has told so before. What replaces it is on its way, and must not be taken for it.
+        if self.members.lacks(osd, object) {
+            return;
+        }
+        if osd == cx.whoami {
+            return self.object_damaged(cx, object, version);
+        }
+        tracing::warn!(pg = %self.core.id, %osd, %object, %version, "its shard is bad and is computed anew");
+        let pg = self.core.pg_interval();
+        cx.send_osd(osd, ScrubBad { pg, object: object.clone(), version: Some(version) });
+        self.members.lost(osd, object.clone(), version);
+        self.objects_were_lost(cx);
+    }
+
+    /// Notes that these shards are bad. Returns true if at least one of them is missing now: others can do without it.
+    pub(crate) fn sources_are_bad(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &ObjectId,
+        version: EVersion,
+        wrong: &[OsdId],
+    ) -> bool {
+        for osd in wrong {
+            tracing::error!(pg = %self.core.id, %osd, %object, %version, "its shard is not what its digest says");
+            self.shard_is_bad(cx, *osd, object, version);
+        }
+        let is_missing = |osd: &OsdId| match *osd == cx.whoami {
+            true => self.core.missing.contains_key(object),
+            false => self.members.lacks(*osd, object),
+        };
+        wrong.iter().any(is_missing)
     }
 }

@@ -1,12 +1,12 @@
 //! Counts of the copies that a group lacks, or does not have where they should be.
 
 use crate::agreement::members::Standing;
-use crate::group::pg::Pg;
+use crate::healing::whereabouts::Whereabouts;
 use types::ObjectId;
 
-impl Pg {
+impl Whereabouts<'_> {
     /// Counts copies that are lacking, and copies that are only not where they should be.
-    pub(crate) fn degraded_and_misplaced(&self) -> (u64, u64) {
+    pub(crate) fn degraded_and_misplaced(self) -> (u64, u64) {
         let objects = self.core.info.stats.objects.max(0) as u64;
         let size = u64::from(self.core.interval.shape.size);
         let missing = (self.core.missing.len() + self.members.missing_count()) as u64;
@@ -25,14 +25,14 @@ impl Pg {
     }
 
     /// Returns about how many objects a member that is backfilled does not have yet: objects lie evenly in their order.
-    fn left_for(&self, osd: types::OsdId, standing: Standing) -> Option<u64> {
+    fn left_for(self, osd: types::OsdId, standing: Standing) -> Option<u64> {
         let objects = self.core.info.stats.objects.max(0) as u64;
         match standing {
             Standing::Serving => None,
             Standing::Behind => Some(objects),
             Standing::Backfilled(_) => Some(0),
             Standing::Backfilling => {
-                let queue = self.pushes.get(&osd)?;
+                let queue = self.state.pushes.get(&osd)?;
                 let compared = &queue.backfill.as_ref()?.compared;
                 let walked = (objects as f64 * self.share_before(compared)).round() as u64;
                 Some((objects.saturating_sub(walked) + queue.queue.len() as u64).min(objects))
@@ -41,7 +41,7 @@ impl Pg {
     }
 
     /// Returns the share of the group's range that lies before a cursor.
-    fn share_before(&self, cursor: &ObjectId) -> f64 {
+    fn share_before(self, cursor: &ObjectId) -> f64 {
         let (begin, end) = self.core.range();
         if *cursor <= begin {
             return 0.0;

@@ -13,7 +13,7 @@ use mutant::Mutant;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use store::ObjectStat;
-use types::{EVersion, ObjectId};
+use types::{EVersion, ObjectId, OsdId};
 use wire::Rope;
 
 /// Omap entries in one push.
@@ -26,6 +26,16 @@ pub(crate) enum Unsound {
     Short,
     #[error("{0}")]
     Wrong(Wrong),
+}
+
+/// Bytes of one shard of an object, which are to be gathered.
+#[derive(Debug)]
+pub(crate) struct ShardWanted {
+    pub object: ObjectId,
+    pub version: EVersion,
+    pub wanted: Wanted,
+    /// The OSD whose shard as a member is not to be read.
+    pub but: Option<OsdId>,
 }
 
 /// An object of which some pieces have been sent.
@@ -112,11 +122,12 @@ impl ObjectReading {
         ObjectReading { extents: Some(runs.collect()), shard: Some(shard), ..self }
     }
 
-    /// Returns the bytes of a shard that must be gathered before the next piece.
-    pub fn wants_shard(&self) -> Option<(ObjectId, EVersion, Wanted)> {
+    /// Returns the bytes of a shard that must be gathered before the next piece, from others than `but`.
+    pub fn wants_shard(&self, but: Option<OsdId>) -> Option<ShardWanted> {
         let (shard, version) = (self.shard?, self.version()?);
         let &(offset, len) = self.extents.as_ref()?.front().filter(|_| self.data.is_none())?;
-        Some((self.object.clone(), version, Wanted::Shard { shard, offset, len, attrs: false, omap_after: None }))
+        let wanted = Wanted::Shard { shard, offset, len, attrs: false, omap_after: None };
+        Some(ShardWanted { object: self.object.clone(), version, wanted, but })
     }
 
     /// Returns the digests that the object information names for the content.

@@ -4,11 +4,12 @@
 //! computed. Until an object has been read whole it stays unfound: clients and operators do not see it come and go.
 
 use crate::context::{Context, OnCommit, Waiter};
+use crate::group::effects::Effect;
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::missing::found_step;
 use crate::group::object_info::ObjectInfo;
-use crate::group::pg::Pg;
-use crate::healing::object_reading::ObjectReading;
+use crate::healing::healer::Healer;
+use crate::healing::object_reading::{ObjectReading, ShardWanted};
 use std::time::Duration;
 use store::{LookupId, ReadError, Transaction};
 use types::ObjectId;
@@ -18,40 +19,43 @@ use wire::Rope;
 const REREAD_AFTER: Duration = Duration::from_secs(60);
 
 /// Outcome of a step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 enum Reread {
     /// There is more to read.
     Some,
+    /// Bytes of a shard must be gathered first.
+    Wants(ShardWanted),
     Whole,
     /// The object is shorter than it should be.
     Bad,
 }
 
-impl Pg {
+impl Healer<'_> {
     /// Has an object read again while it is unfound: it is missing here because this OSD's copy cannot be read.
     pub(crate) fn reread_if_unfound(&mut self, cx: &Context<'_>, object: &ObjectId) {
-        self.rereading.damaged.insert(object.clone());
+        self.state.rereading.damaged.insert(object.clone());
         self.reread_later(cx);
     }
 
     fn is_reread(&self, object: &ObjectId) -> bool {
-        self.unreadable.contains_key(object) || self.rereading.damaged.contains(object) && self.is_unfound(object)
+        self.state.unreadable.contains_key(object)
+            || self.state.rereading.damaged.contains(object) && self.whereabouts().is_unfound(object)
     }
 
     /// Has objects that cannot be read looked at again after a while.
     pub(crate) fn reread_later(&mut self, cx: &Context<'_>) {
-        if self.rereading.reading.is_none() && self.rereading.objects.is_empty() {
-            self.rereading.next_at.get_or_insert(cx.now + REREAD_AFTER);
+        if self.state.rereading.reading.is_none() && self.state.rereading.objects.is_empty() {
+            self.state.rereading.next_at.get_or_insert(cx.now + REREAD_AFTER);
         }
     }
 
     /// Begins a round, if it is time.
     pub(crate) fn reread(&mut self, cx: &mut Context<'_>) {
-        if self.rereading.next_at.is_some_and(|at| at <= cx.now) && self.peering.may_recover() {
-            self.rereading.next_at = None;
-            let damaged = self.rereading.damaged.iter().filter(|object| self.is_unfound(object));
-            self.rereading.objects = self.unreadable.keys().chain(damaged).cloned().collect();
-            self.reread_on(cx);
+        if self.state.rereading.next_at.is_some_and(|at| at <= cx.now) && self.peering.may_recover() {
+            self.state.rereading.next_at = None;
+            let damaged = self.state.rereading.damaged.iter().filter(|object| self.whereabouts().is_unfound(object));
+            self.state.rereading.objects = self.state.unreadable.keys().chain(damaged).cloned().collect();
+            cx.cause(self.core.id, Effect::Reread);
         }
     }
 
@@ -62,48 +66,60 @@ impl Pg {
         id: LookupId,
         data: Option<Result<Rope, ReadError>>,
     ) {
-        if self.rereading.waits_for != Some(id) {
+        if self.state.rereading.waits_for != Some(id) {
             return;
         }
-        self.rereading.waits_for = None;
-        match (data, &mut self.rereading.reading) {
+        self.state.rereading.waits_for = None;
+        match (data, &mut self.state.rereading.reading) {
             (Some(Ok(bytes)), Some(reading)) => reading.data_came(bytes),
             (Some(Err(_)), reading) => {
                 *reading = None;
-                self.rereading.objects.pop();
+                self.state.rereading.objects.pop();
             }
             (None, _) | (Some(Ok(_)), None) => {}
         }
-        self.reread_on(cx);
+        cx.cause(self.core.id, Effect::Reread);
     }
 
-    /// Goes on to where a lookup must be waited for, or the round ends.
-    fn reread_on(&mut self, cx: &mut Context<'_>) {
-        while let Some(object) = self.rereading.objects.last().cloned() {
+    /// Goes on to where a lookup must be waited for, or the round ends. Returns the bytes that must be gathered first,
+    /// if that is so; [`reread_waits`](Healer::reread_waits) goes on.
+    pub(super) fn reread_on(&mut self, cx: &mut Context<'_>) -> Option<ShardWanted> {
+        if self.state.rereading.waits_for.is_some() {
+            return None;
+        }
+        while let Some(object) = self.state.rereading.objects.last().cloned() {
             // The object may have been given up, or come from elsewhere.
             match if self.is_reread(&object) { self.reread_step(cx, &object) } else { Ok(Reread::Bad) } {
                 Ok(Reread::Some) => continue,
+                Ok(Reread::Wants(wanted)) => return Some(wanted),
                 Ok(Reread::Whole) => self.was_read(cx, &object),
                 Ok(Reread::Bad) => {}
                 Err(NoAnswer::Pending(id)) => {
-                    self.rereading.waits_for = Some(id);
-                    return cx.wait(id, Waiter::Reread { pgid: self.core.id });
+                    self.reread_waits(cx, id);
+                    return None;
                 }
                 Err(NoAnswer::Damaged(damage)) => {
                     tracing::debug!(pg = %self.core.id, %object, "still cannot be read: {damage}");
                 }
             }
-            self.rereading.reading = None;
-            self.rereading.objects.pop();
+            self.state.rereading.reading = None;
+            self.state.rereading.objects.pop();
         }
-        self.rereading.damaged.retain(|object| self.core.missing.contains_key(object));
-        let is_all = self.unreadable.is_empty() && self.rereading.damaged.is_empty();
-        self.rereading.next_at = (!is_all).then(|| cx.now + REREAD_AFTER);
+        self.state.rereading.damaged.retain(|object| self.core.missing.contains_key(object));
+        let is_all = self.state.unreadable.is_empty() && self.state.rereading.damaged.is_empty();
+        self.state.rereading.next_at = (!is_all).then(|| cx.now + REREAD_AFTER);
+        None
+    }
+
+    /// Has the round wait for a lookup.
+    pub(super) fn reread_waits(&mut self, cx: &mut Context<'_>, id: LookupId) {
+        self.state.rereading.waits_for = Some(id);
+        cx.wait(id, Waiter::Reread { pgid: self.core.id });
     }
 
     /// Reads one piece.
     fn reread_step(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> Result<Reread, NoAnswer> {
-        if self.rereading.reading.is_none() {
+        if self.state.rereading.reading.is_none() {
             let missing = self.core.missing.get(object);
             let stat = match ready(cx.store.stat(object))? {
                 Some(stat) => stat,
@@ -117,19 +133,19 @@ impl Pg {
             let lacks = self.members.lacking(object).first().copied().filter(|_| missing.is_none());
             let shard = lacks.and_then(|osd| self.core.interval.shard_of(osd));
             let reading = ObjectReading::new(object.clone(), stat);
-            self.rereading.lacks = lacks;
-            self.rereading.reading = Some(match shard {
+            self.state.rereading.lacks = lacks;
+            self.state.rereading.reading = Some(match shard {
                 Some(shard) => reading.of_shard(shard.into(), cx.limits.piece_bytes),
                 None => reading,
             });
         }
-        let lacks = self.rereading.lacks;
-        let reading = self.rereading.reading.as_ref().expect("just put there");
-        if let Some((object, version, wanted)) = reading.wants_shard() {
-            return Err(NoAnswer::Pending(self.gather(cx, &object, version, wanted, lacks)));
+        let lacks = self.state.rereading.lacks;
+        let reading = self.state.rereading.reading.as_ref().expect("just put there");
+        if let Some(wanted) = reading.wants_shard(lacks) {
+            return Ok(Reread::Wants(wanted));
         }
         let pg = self.core.pg_interval();
-        let reading = self.rereading.reading.as_mut().expect("just put there");
+        let reading = self.state.rereading.reading.as_mut().expect("just put there");
         Ok(match reading.next_piece(cx, pg)? {
             Ok(piece) if piece.last => Reread::Whole,
             Ok(_) => Reread::Some,
@@ -140,15 +156,15 @@ impl Pg {
     /// Notes that the object can be sent after all.
     fn was_read(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         tracing::warn!(pg = %self.core.id, %object, "can be read again");
-        self.unreadable.remove(object);
-        self.rereading.damaged.remove(object);
+        self.state.unreadable.remove(object);
+        self.state.rereading.damaged.remove(object);
         if self.core.missing.remove(object).is_some() {
-            self.pulls.forget(object);
+            self.state.pulls.forget(object);
             let steps = vec![found_step(object)];
             cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         }
         self.goes_on_soon(cx);
-        if self.is_active() {
+        if self.peering.is_active() {
             self.object_is_here(cx, object);
         }
     }

@@ -4,7 +4,7 @@
 //! same, the receiver drops it and says so; it is sent again later.
 
 use crate::context::Context;
-use crate::group::pg::Pg;
+use crate::healing::healer::Healer;
 use crate::healing::work::{Blocked, Work};
 use crate::messages::healing::PgPushAck;
 use osdmap::OsdState;
@@ -14,7 +14,7 @@ use types::{ObjectId, OsdId};
 /// Time for which nothing is sent to an OSD that had no room.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-impl Pg {
+impl Healer<'_> {
     /// Returns true if objects are not to be brought to an OSD, as far as it is known how full it is.
     pub(crate) fn is_too_full(&self, cx: &Context<'_>, osd: OsdId, work: Work) -> bool {
         let has = |state| cx.map.osd(osd).is_some_and(|osd| osd.state.contains(state));
@@ -22,15 +22,15 @@ impl Pg {
             Work::Recovery => has(OsdState::FULL),
             Work::Backfill => has(OsdState::FULL) || has(OsdState::BACKFILLFULL),
         };
-        by_map || self.sent_back.holds(osd, cx.now)
+        by_map || self.state.sent_back.holds(osd, cx.now)
     }
 
     /// Goes on, about once a second, with what waited for room.
     pub(crate) fn try_full_again(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
-        self.sent_back.until.retain(|_, until| now < *until);
+        self.state.sent_back.until.retain(|_, until| now < *until);
         // Work that is under way stops where an OSD has become full.
-        if self.blocked != Blocked::default() || self.healing.work().is_some() {
+        if self.state.blocked != Blocked::default() || self.state.turn.work().is_some() {
             self.recover(cx);
         }
     }
@@ -41,17 +41,17 @@ impl Pg {
         cx.store.want_room();
         self.drop_part(cx, &object);
         match last {
-            true => self.sent_back.taken(&object),
-            false => drop(self.sent_back.refused.insert(object.clone())),
+            true => self.state.sent_back.taken(&object),
+            false => drop(self.state.sent_back.refused.insert(object.clone())),
         }
         if from != cx.whoami {
             let pg = self.core.pg_interval();
             cx.send_osd(from, PgPushAck { pg, object: Some(object.clone()), stored: false });
         }
         if self.core.is_primary(cx.whoami) {
-            self.pulls.forget(&object);
+            self.state.pulls.forget(&object);
             self.coded.forget_rebuild(&object);
-            self.sent_back.until.insert(cx.whoami, cx.now + RETRY_AFTER);
+            self.state.sent_back.until.insert(cx.whoami, cx.now + RETRY_AFTER);
             self.recover(cx);
         }
     }
@@ -59,7 +59,7 @@ impl Pg {
     /// As sender: notes that the receiver had no room for the object.
     pub(crate) fn was_sent_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
         let is_primary = self.core.is_primary(cx.whoami);
-        let queue = self.pushes.get_mut(&from).expect("the caller has seen it");
+        let queue = self.state.pushes.get_mut(&from).expect("the caller has seen it");
         queue.unacked.remove(&object);
         if queue.reading.as_ref().is_some_and(|reading| reading.object == object) {
             (queue.reading, queue.waits_for) = (None, None);
@@ -67,13 +67,13 @@ impl Pg {
         if !is_primary {
             // The primary asks for it again.
             if queue.is_done() {
-                self.pushes.remove(&from);
+                self.state.pushes.remove(&from);
             }
-            return self.push_on(cx, from);
+            return self.send_soon(cx, from);
         }
         queue.want(object.clone());
-        self.sent_back.until.insert(from, cx.now + RETRY_AFTER);
-        if self.is_active() {
+        self.state.sent_back.until.insert(from, cx.now + RETRY_AFTER);
+        if self.peering.is_active() {
             // Updates of it need not wait for it to arrive.
             self.object_is_here(cx, &object);
         }

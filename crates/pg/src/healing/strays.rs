@@ -5,16 +5,13 @@ use crate::context::{Context, OnCommit, Waiter};
 use crate::group::info::{INFO_KEY, PgInfo};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::missing::missing_key_range;
-use crate::group::pg::Pg;
 use crate::messages::peering::PgStrays;
-use mutant::Mutant;
 use osdmap::{OsdMap, PgMapping};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use store::{LookupId, Step, Transaction};
 use types::{ObjectId, OsdId, PgId};
 use wire::Decode;
-use wire::nacre::mon::pg_state;
 
 /// Primaries are asked this often.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -47,12 +44,13 @@ struct Removal {
 }
 
 impl Strays {
-    /// Asks the primaries of groups that are here and should not be. `pgs` are those that should; of those that
-    /// `is_unknown` it is still to be read what they are.
+    /// Asks the primaries of groups that are here and should not be. `is_member`: this OSD acts for the group.
+    /// `needs_no_copy`: it leads the group, and nobody needs the copy. `is_unknown`: it is still to be read what the
+    /// group is.
     pub fn ask(
         &mut self,
         cx: &mut Context<'_>,
-        pgs: &BTreeMap<PgId, Pg>,
+        (is_member, needs_no_copy): (impl Fn(PgId) -> bool, impl Fn(PgId) -> bool),
         mapping: &PgMapping,
         is_unknown: impl Fn(PgId) -> bool,
     ) {
@@ -60,7 +58,7 @@ impl Strays {
             return;
         }
         self.ask_at = cx.now + ASK_EVERY;
-        let is_here = |pgid: &PgId| pgs.contains_key(pgid) || self.removing.contains_key(pgid);
+        let is_here = |pgid: &PgId| is_member(*pgid) || self.removing.contains_key(pgid);
         let is_stray = |pgid: &PgId| !is_here(pgid) && !is_unknown(*pgid);
         let mut questions: BTreeMap<OsdId, Vec<PgId>> = BTreeMap::new();
         let strays: Vec<PgId> = cx.store.pgs().into_iter().filter(is_stray).collect();
@@ -73,8 +71,7 @@ impl Strays {
             });
             let primary = placed.and_then(|placed| placed.acting_primary);
             if primary == Some(cx.whoami) {
-                let mut leads = pgs.values().filter(|pg| pg.id().base() == pgid.base());
-                if leads.any(|pg| pg.needs_no_copy_of(cx.whoami, cx.whoami, pgid.pool.shard())) {
+                if needs_no_copy(pgid) {
                     self.remove(cx.map, pgid);
                 }
             } else if let Some(primary) = primary {
@@ -175,19 +172,5 @@ impl Removal {
         let steps = page.into_iter().map(|object| Step::Remove { object }).collect();
         cx.submit_or_stop(Transaction { pg, steps }, OnCommit::Nothing);
         Ok(Slice::Removed(count))
-    }
-}
-
-impl Pg {
-    /// Returns true if nobody needs the copy that another OSD has.
-    pub(crate) fn needs_no_copy_of(&self, whoami: OsdId, osd: OsdId, shard: Option<u8>) -> bool {
-        let is_clean = self.core.is_primary(whoami) && self.state_bits(whoami) & pg_state::CLEAN != 0;
-        let nobody_served_before = self.peering.history.as_ref().is_some_and(|history| history.past.is_empty());
-        let is_member = match shard {
-            Some(_) => self.core.interval.shard_of(osd) == shard,
-            None => self.core.interval.acting.contains(&osd) || self.core.interval.up.contains(&osd),
-        };
-        let is_over = is_clean && nobody_served_before || self.is_active() && mutant::is(Mutant::StrayRemoved);
-        is_over && !is_member && !self.is_in_doubt()
     }
 }

@@ -6,8 +6,9 @@
 
 use crate::agreement::members::Standing;
 use crate::context::Context;
-use crate::group::pg::Pg;
-use crate::healing::work::{Blocked, Forced, Healing, Work};
+use crate::healing::healer::Healer;
+use crate::healing::whereabouts::Whereabouts;
+use crate::healing::work::{Blocked, Forced, Turn, Work};
 use crate::messages::healing::{PgReleased, PgReserve, PgReserved};
 use osdmap::OsdMapFlags;
 use types::OsdId;
@@ -22,7 +23,7 @@ const RECOVERY: u64 = 180;
 const BACKFILL_DEGRADED: u64 = 140;
 const BACKFILL: u64 = 100;
 
-impl Pg {
+impl Healer<'_> {
     /// Returns the most urgent work that there is, with the OSDs that objects then go to; and the work that is not done
     /// for want of room.
     fn wanted_work(&self, cx: &Context<'_>) -> (Option<(Work, Vec<OsdId>)>, Blocked) {
@@ -30,10 +31,10 @@ impl Pg {
         if !self.peering.may_recover() {
             return (None, blocked);
         }
-        let lacks = |osd: &OsdId| self.members.missing(*osd).any(|object| self.is_readable(object));
+        let lacks = |osd: &OsdId| self.members.missing(*osd).any(|object| self.whereabouts().is_readable(object));
         let lacking = self.members.iter().map(|(osd, _)| osd).filter(lacks);
         let (too_full, lacking): (Vec<_>, Vec<_>) = lacking.partition(|osd| self.is_too_full(cx, *osd, Work::Recovery));
-        let pulls = self.can_pull_any();
+        let pulls = self.whereabouts().can_pull_any();
         let may_pull = pulls && !self.is_too_full(cx, cx.whoami, Work::Recovery);
         blocked.recovery = !too_full.is_empty() || pulls && !may_pull;
         if !lacking.is_empty() || may_pull {
@@ -46,11 +47,12 @@ impl Pg {
         // An object that comes here soon can be neither compared nor sent yet, and a member that is behind answers for
         // nothing once its backfill has begun. An object that nobody has is passed, if it is known which version of it
         // is lacking.
-        let can_compare = !pulls && self.unreadable.values().all(Option::is_some) && self.pulls.are_durable();
+        let can_compare =
+            !pulls && self.state.unreadable.values().all(Option::is_some) && self.state.pulls.are_durable();
         ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
     }
 
-    /// Returns [`wanted_work`](Pg::wanted_work) without the work that the operator holds back.
+    /// Returns [`wanted_work`](Healer::wanted_work) without the work that the operator holds back.
     fn admitted_work(&self, cx: &Context<'_>) -> (Option<(Work, Vec<OsdId>)>, Blocked) {
         let (wanted, mut blocked) = self.wanted_work(cx);
         blocked.held = wanted.as_ref().map(|(work, _)| *work).filter(|work| self.is_held_back(cx, *work));
@@ -61,17 +63,17 @@ impl Pg {
     /// same.
     fn is_held_back(&self, cx: &Context<'_>, work: Work) -> bool {
         let has = |flag| cx.map.flags.contains(flag);
-        let has_all = self.serving_copies() >= usize::from(self.core.interval.shape.size);
+        let has_all = self.whereabouts().serving_copies() >= usize::from(self.core.interval.shape.size);
         has(OsdMapFlags::NORECOVER)
             || work == Work::Backfill && (has(OsdMapFlags::NOBACKFILL) || has_all && has(OsdMapFlags::NOREBALANCE))
     }
 
     fn priority(&self, work: Work) -> u64 {
-        let serving = self.serving_copies() as u64;
+        let serving = self.whereabouts().serving_copies() as u64;
         let (size, min_size) = (u64::from(self.core.interval.shape.size), u64::from(self.core.interval.shape.min_size));
         match work {
-            Work::Recovery if self.forced.recovery => FORCED_RECOVERY,
-            Work::Backfill if self.forced.backfill => FORCED_BACKFILL,
+            Work::Recovery if self.state.forced.recovery => FORCED_RECOVERY,
+            Work::Backfill if self.state.forced.backfill => FORCED_BACKFILL,
             _ if serving < min_size => INACTIVE + (min_size - serving),
             Work::Recovery => RECOVERY + size.saturating_sub(serving),
             Work::Backfill if serving < size => BACKFILL_DEGRADED + (size - serving),
@@ -79,34 +81,26 @@ impl Pg {
         }
     }
 
-    /// Returns true if one more failure would end service, or lose data that only one member has.
-    pub(crate) fn is_at_risk(&self) -> bool {
-        let serving = self.serving_copies();
-        // At the number that it takes to read, one more failure loses data.
-        let last = self.core.protection().needed();
-        serving < usize::from(self.core.interval.shape.min_size) || serving == last && self.core.interval.shape.size > 1
-    }
-
     /// Asks for what the present work needs, if that is not what was asked for.
     pub(crate) fn plan_healing(&mut self, cx: &mut Context<'_>) {
         let (wanted, blocked) = self.admitted_work(cx);
-        if std::mem::replace(&mut self.blocked, blocked) != blocked {
+        if std::mem::replace(&mut self.state.blocked, blocked) != blocked {
             self.queue_report(cx);
         }
-        if wanted.is_none() && blocked == Blocked::default() && self.is_active() {
+        if wanted.is_none() && blocked == Blocked::default() && self.peering.is_active() {
             // All work is done.
-            self.forced = Forced::default();
+            self.state.forced = Forced::default();
         }
         let (work, targets) = wanted.map_or((None, Vec::new()), |(work, targets)| (Some(work), targets));
         let priority = work.map_or(0, |work| self.priority(work));
         // Members that need nothing any more keep their slots until all is done.
-        let covered = targets.iter().all(|osd| self.healing.targets.contains(osd));
-        if work == self.healing.work && covered && priority <= self.healing.priority {
+        let covered = targets.iter().all(|osd| self.state.turn.targets.contains(osd));
+        if work == self.state.turn.work && covered && priority <= self.state.turn.priority {
             return;
         }
         self.stop_healing(cx);
         if work.is_some() {
-            self.healing = Healing { work, priority, targets, local: false, granted: 0 };
+            self.state.turn = Turn { work, priority, targets, local: false, granted: 0 };
             cx.shared.reservations.ask(self.core.id, priority);
         }
         self.queue_report(cx);
@@ -115,8 +109,8 @@ impl Pg {
     /// Has recovery, or backfill, of this group go before others', as an operator wants, or not any more.
     pub(crate) fn force(&mut self, cx: &mut Context<'_>, backfill: bool, cancel: bool) {
         match backfill {
-            true => self.forced.backfill = !cancel,
-            false => self.forced.recovery = !cancel,
+            true => self.state.forced.backfill = !cancel,
+            false => self.state.forced.recovery = !cancel,
         }
         // Slots are asked for again, by what it is worth now.
         self.stop_healing(cx);
@@ -126,7 +120,7 @@ impl Pg {
 
     /// Gives back what is held.
     fn stop_healing(&mut self, cx: &mut Context<'_>) {
-        let healing = std::mem::take(&mut self.healing);
+        let healing = std::mem::take(&mut self.state.turn);
         if healing.work.is_none() {
             return;
         }
@@ -141,12 +135,12 @@ impl Pg {
 
     /// Acts on this OSD's own slot, which has come or is gone.
     pub(crate) fn local_slot(&mut self, cx: &mut Context<'_>, granted: bool) {
-        if self.healing.work.is_none() {
+        if self.state.turn.work.is_none() {
             return;
         }
         match granted {
             true => {
-                self.healing.local = true;
+                self.state.turn.local = true;
                 self.ask_next_target(cx);
             }
             false => {
@@ -157,13 +151,14 @@ impl Pg {
     }
 
     fn ask_next_target(&mut self, cx: &mut Context<'_>) {
-        match self.healing.targets.get(self.healing.granted) {
+        match self.state.turn.targets.get(self.state.turn.granted) {
             Some(osd) => {
-                let (pg, priority) = (self.core.pg_interval(), self.healing.priority);
+                let (pg, priority) = (self.core.pg_interval(), self.state.turn.priority);
                 cx.send_osd(*osd, PgReserve { pg, priority });
             }
             None => {
-                tracing::debug!(pg = %self.core.id, work = ?self.healing.work, targets = ?self.healing.targets, "heals");
+                let Turn { work, targets, .. } = &self.state.turn;
+                tracing::debug!(pg = %self.core.id, ?work, ?targets, "heals");
                 self.queue_missing();
                 self.recover(cx);
                 self.queue_report(cx);
@@ -173,14 +168,14 @@ impl Pg {
 
     /// Takes a slot that a member has given, or takes back.
     pub(crate) fn slot_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserved) {
-        if message.pg.since != self.core.interval.since || !self.healing.local {
+        if message.pg.since != self.core.interval.since || !self.state.turn.local {
             return;
         }
-        let next = self.healing.targets.get(self.healing.granted) == Some(&from);
+        let next = self.state.turn.targets.get(self.state.turn.granted) == Some(&from);
         if message.granted && next {
-            self.healing.granted += 1;
+            self.state.turn.granted += 1;
             self.ask_next_target(cx);
-        } else if !message.granted && self.healing.targets.contains(&from) {
+        } else if !message.granted && self.state.turn.targets.contains(&from) {
             self.stop_healing(cx);
             self.recover(cx);
         }
@@ -188,24 +183,30 @@ impl Pg {
 
     /// As member: asks for a slot for the primary, which wants to bring objects here.
     pub(crate) fn slot_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserve) {
-        if self.follows(from, message.pg.since) {
+        if self.peering.follows(from, message.pg.since) {
             cx.shared.reservations.ask_for(from, message.pg, message.priority);
         }
     }
+}
 
+impl Whereabouts<'_> {
     /// Returns the bits by which `ceph -s` shows the group's healing.
-    pub(crate) fn healing_bits(&self) -> u64 {
+    pub(crate) fn healing_bits(self) -> u64 {
         let unfound = self.unfound_count() > 0;
         let is_behind = |(_, standing)| matches!(standing, Standing::Behind | Standing::Backfilling);
         let lacks_backfill = self.members.iter().any(is_behind);
-        let blocked =
-            [(self.blocked.recovery, pg_state::RECOVERY_TOOFULL), (self.blocked.backfill, pg_state::BACKFILL_TOOFULL)];
-        let forced =
-            [(self.forced.recovery, pg_state::FORCED_RECOVERY), (self.forced.backfill, pg_state::FORCED_BACKFILL)];
+        let blocked = [
+            (self.state.blocked.recovery, pg_state::RECOVERY_TOOFULL),
+            (self.state.blocked.backfill, pg_state::BACKFILL_TOOFULL),
+        ];
+        let forced = [
+            (self.state.forced.recovery, pg_state::FORCED_RECOVERY),
+            (self.state.forced.backfill, pg_state::FORCED_BACKFILL),
+        ];
         let blocked = blocked.into_iter().chain(forced);
         let others = blocked.filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit);
         others
-            | match (self.healing.work.or(self.blocked.held), self.healing.may_work()) {
+            | match (self.state.turn.work.or(self.state.blocked.held), self.state.turn.may_work()) {
                 (Some(Work::Recovery), true) => pg_state::RECOVERING,
                 (Some(Work::Recovery), false) => pg_state::RECOVERY_WAIT,
                 (Some(Work::Backfill), true) => pg_state::BACKFILLING,

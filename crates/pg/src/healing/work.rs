@@ -17,9 +17,9 @@ pub(crate) struct Forced {
     pub(super) backfill: bool,
 }
 
-/// Work of a primary, and how far it may.
+/// Work of a primary, and the slots for it.
 #[derive(Debug, Default)]
-pub(crate) struct Healing {
+pub(crate) struct Turn {
     pub(super) work: Option<Work>,
     pub(super) priority: u64,
     /// Members whose slots are needed, in order.
@@ -39,7 +39,7 @@ pub(crate) struct Blocked {
     pub held: Option<Work>,
 }
 
-impl Healing {
+impl Turn {
     /// Tells whether it is this group's turn, and for this.
     pub fn does(&self, work: Work) -> bool {
         self.may_work() && self.work == Some(work)

@@ -24,7 +24,9 @@ use crate::scrub::record::Record;
 use crate::shard::copying::is_osds;
 use crate::updates::room_wait::{Admission, RoomWait};
 use crate::updates::trim_run::Trim;
+use crate::watch::WatchKey;
 use bytes::Bytes;
+use cls::Caller;
 use mutant::Mutant;
 use osdmap::{PgPool, PoolFlags};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,7 +35,7 @@ use store::{LookupId, ReadError};
 use types::{EVersion, Epoch, Errno, ObjectId, ReqId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
 use wire::messages::op_data::FilteredListInput;
-use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
+use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply, Watch};
 use wire::{Decode, Rope};
 
 /// A read of what is damaged here waits for so long for others to act who may have it.
@@ -92,7 +94,7 @@ impl Pg {
     /// these can be asked for that: all if it is the present state, else all that the first one's client has sent.
     /// Returns true if any does.
     fn hold_object_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, lacks: &ObjectId) -> bool {
-        if !self.is_unfound(lacks) {
+        if !self.whereabouts().is_unfound(lacks) {
             return false;
         }
         let Some(queue) = self.ops.objects.get_mut(object) else { return false };
@@ -116,21 +118,16 @@ impl Pg {
         !held.is_empty()
     }
 
-    /// Lets clients send again what they hold back for want of objects that are there, or can be had.
-    pub(crate) fn release_found(&mut self, cx: &mut Context<'_>) {
-        let id = self.core.id.base();
-        if cx.shared.backoffs.any_for_objects(id) {
-            cx.shared.backoffs.release_objects(id, cx.map.epoch, |lacks| !self.is_unfound(lacks));
-        }
-    }
-
     /// Notes that the group's pool is not full any more from this map on.
     pub(crate) fn full_ended(&mut self, epoch: Epoch) {
         self.ops.full_ended(epoch);
     }
 
-    /// Starts operations that waited for the group, which has become active.
+    /// Starts operations that waited for the group, if it serves.
     pub(crate) fn start_waiting_ops(&mut self, cx: &mut Context<'_>) {
+        if !self.is_active() {
+            return;
+        }
         for op in std::mem::take(&mut self.ops.waiting) {
             self.start_op(cx, op);
         }
@@ -158,7 +155,7 @@ impl Pg {
             let before = op.repeated.take().filter(|entry| entry.version <= self.core.log.tail());
             op.repeated = known.or(before);
             // An answer that an update is done, while members lack the object, would promise more than is true.
-            if op.repeated.is_some() && self.is_where_needed(cx, &op.object, true) {
+            if op.repeated.is_some() && self.healer().is_where_needed(cx, &op.object, true) {
                 self.answer_repeated(cx, &op);
                 return self.ops.release(cx, &op);
             }
@@ -189,7 +186,7 @@ impl Pg {
         }
         tracing::debug!(pg = %self.core.id, reqid = %op.reqid, %version, "repeated request answered from the log");
         if entry.result >= 0 {
-            self.watch_effects_again(cx, op, entry.user_version);
+            self.watches.op_repeated(cx, op, entry.user_version);
         }
         cx.send_client(op.session, op.tid, reply);
     }
@@ -253,7 +250,7 @@ impl Pg {
             if gives_up && !self.rest_is_here(cx, number) {
                 return;
             }
-            if !gives_up && !self.is_where_needed(cx, object, may_write) {
+            if !gives_up && !self.healer().is_where_needed(cx, object, may_write) {
                 match self.hold_object_back(cx, object, object) {
                     true => continue,
                     false => return,
@@ -263,7 +260,7 @@ impl Pg {
                 return self.wait_to_read(cx, object.clone());
             }
             let mut states = self.ops.ops[&number].progress.at_hand.clone().into_iter();
-            if let Some(state) = states.find(|state| !self.is_where_needed(cx, state, may_write)) {
+            if let Some(state) = states.find(|state| !self.healer().is_where_needed(cx, state, may_write)) {
                 self.ops.restart(cx, number);
                 match self.hold_object_back(cx, object, &state) {
                     true => continue,
@@ -344,7 +341,7 @@ impl Pg {
             match self.execute(cx, number) {
                 Run::Wants(state) => {
                     let may_write = self.ops.ops[&number].may_write;
-                    let is_there = self.is_where_needed(cx, &state, may_write);
+                    let is_there = self.healer().is_where_needed(cx, &state, may_write);
                     if !is_there {
                         self.ops.restart(cx, number);
                         return Ran::Lacks(state);
@@ -421,7 +418,7 @@ impl Pg {
                 match admission {
                     Admission::Now(growth_bytes) => {
                         if let Some(give_up) = op.give_up.take() {
-                            self.is_given_up(cx, &give_up.lost);
+                            self.healer().is_given_up(cx, &give_up.lost);
                         }
                         self.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
                         self.submit_update(cx, op, effects, growth_bytes);
@@ -438,14 +435,14 @@ impl Pg {
                 self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
                 let mut op = self.ops.ops.remove(&number).expect("operation is known");
                 if op.session == NO_SESSION {
-                    self.watched_object_seen(cx, &op.object, &effects);
+                    self.watches.object_seen(cx, &op.object, &effects);
                     self.ops.release(cx, &op);
                     return Ran::Ended;
                 }
                 op.times.executed(cx.now);
                 let watch = std::mem::take(&mut effects.watch);
                 if !watch.is_empty() && effects.result >= 0 {
-                    self.watch_effects(cx, &op, watch, effects.user_version);
+                    self.watches.op_done(cx, &op, watch, effects.user_version);
                 }
                 self.answer_read(cx, op, effects);
                 Ran::Ended
@@ -459,7 +456,7 @@ impl Pg {
             return None;
         }
         if op.session == NO_SESSION {
-            return self.is_needless(op, cx.now).then_some(Errno::ECANCELED);
+            return self.watches.is_needless(op, cx.now).then_some(Errno::ECANCELED);
         }
         // The operation's client may have been locked out while it waited.
         cx.map.is_blocklisted(&op.caller.addr).then_some(Errno::EBLOCKLISTED)
@@ -562,6 +559,36 @@ impl Pg {
         self.queue_own(cx, op.recording(record));
     }
 
+    /// Looks at a watched object, for who watches it.
+    pub(crate) fn look_at_watched(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let op = self.own_op(cx, object, ReqId::default(), vec![Op::stat()]);
+        self.queue_own(cx, op);
+    }
+
+    /// Looks for watchers that have been silent for too long.
+    pub(crate) fn watch_tick(&mut self, cx: &mut Context<'_>) {
+        if self.is_active() && !self.watches.is_empty() {
+            let ops = &self.ops;
+            self.watches.tick(cx, self.core.id, |object, cookie, client| ops.removes_watch(object, cookie, client));
+        }
+    }
+
+    /// Ends a watch, as an update like any other.
+    pub(crate) fn remove_watch(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &ObjectId,
+        (cookie, client): WatchKey,
+        number: i32,
+    ) {
+        let unwatch = Op::watch(cookie, Watch::UNWATCH, 0);
+        // Number 0 is no request that the log remembers; the other number tells those that wait apart.
+        let reqid = ReqId { name: client, tid: 0, inc: number };
+        let caller = Caller { name: client, addr: Default::default() };
+        let op = self.own_op(cx, object, reqid, vec![unwatch]).called_by(caller);
+        self.client_op(cx, op);
+    }
+
     /// Queues the update that removes states of an object which no snapshot needs any more.
     pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
@@ -606,7 +633,7 @@ impl Pg {
         let op = &self.ops.ops[&number];
         let head = op.object.clone();
         let asked = op.give_up.as_ref().expect("the caller has seen it").lost.keys();
-        let unfound: BTreeSet<ObjectId> = asked.filter(|state| self.is_unfound(state)).cloned().collect();
+        let unfound: BTreeSet<ObjectId> = asked.filter(|state| self.whereabouts().is_unfound(state)).cloned().collect();
         let give_up = self.ops.ops.get_mut(&number).and_then(|op| op.give_up.as_mut()).expect("just seen");
         give_up.keep(|state| unfound.contains(state));
         let is_lost = |state: &ObjectId| give_up.lost.contains_key(state);
@@ -619,7 +646,7 @@ impl Pg {
         // Each is asked for, also if another one is not there.
         let mut are_here = true;
         for state in rest {
-            are_here &= self.is_where_needed(cx, &state, true);
+            are_here &= self.healer().is_where_needed(cx, &state, true);
         }
         are_here
     }
@@ -688,7 +715,7 @@ impl Pg {
         let head = op.object.clone();
         if op.may_write {
             // An update whose old bytes cannot be read waits until they can.
-            let is_lost = !self.can_decode(&head, None);
+            let is_lost = !self.whereabouts().can_decode(&head, None);
             if is_lost {
                 self.ops.restart(cx, number);
                 self.ops.objects.get_mut(&head).expect("its operation waits").front_blocked = false;
@@ -700,7 +727,7 @@ impl Pg {
         if !self.core.protection().is_whole_on_each() {
             // Some shards cannot be read, and others in their place were read already. A read waits if they are not
             // where they might have been.
-            let is_lost = !self.can_decode(&object, None);
+            let is_lost = !self.whereabouts().can_decode(&object, None);
             if is_lost {
                 self.read_anew(cx, number);
                 self.run_object(cx, &head);
@@ -717,11 +744,11 @@ impl Pg {
         // it is read.
         let stat = op.progress.answers.known_stat();
         let version = stat.and_then(|stat| ObjectInfo::of(stat).ok()).map(|info| info.version);
-        let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) else {
+        let Some(version) = version.filter(|version| self.whereabouts().is_elsewhere(&object, *version)) else {
             return self.waits_for_members(cx, number);
         };
         self.read_anew(cx, number);
-        self.object_damaged(cx, &object, version);
+        self.healer().object_damaged(cx, &object, version);
         self.run_object(cx, &head);
         true
     }
@@ -773,16 +800,16 @@ impl Pg {
         }
     }
 
-    /// Has operations on an object tried that has come to where it was missing.
-    pub(crate) fn object_is_here(&self, cx: &mut Context<'_>, object: &ObjectId) {
-        cx.cause(self.core.id, Effect::ObjectIsHere(object.head_of()));
+    /// Takes back what operations have read of an object of which this OSD's copy does not count any more.
+    pub(crate) fn lost_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        self.ops.forget_answers(object);
+        self.refuse_replica_reads(cx);
     }
 
     /// Notes that an update of an object is durable everywhere.
     pub(crate) fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        let queue = self.ops.objects.get_mut(object).expect("an update of the object was in flight");
-        queue.updates_in_flight -= 1;
-        self.run_object(cx, object);
+        self.ops.update_ended(object);
+        cx.cause(self.core.id, Effect::RunObject(object.clone()));
         if self.scrub.holds(object) {
             cx.cause(self.core.id, Effect::ScrubSettled);
         }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use store::LookupId;
 use types::{EntityName, Epoch, ObjectId, ReqId};
 use wire::EntityAddr;
-use wire::messages::{OpCode, OpFlags, OsdOp};
+use wire::messages::{OpArgs, OpCode, OpFlags, OsdOp};
 use wire::msgr::SessionId;
 
 /// Session of operations whose answer nobody waits for.
@@ -282,12 +282,29 @@ impl ClientOps {
         |from, until| self.any_update_in_flight(from, until)
     }
 
+    /// Counts an update of the object that is in flight no more.
+    pub(super) fn update_ended(&mut self, object: &ObjectId) {
+        let queue = self.objects.get_mut(object).expect("an update of the object was in flight");
+        queue.updates_in_flight -= 1;
+    }
+
     /// Forgets what queued operations have read of the object so far, as it was bad.
     pub fn forget_answers(&mut self, object: &ObjectId) {
         for number in self.objects.get(&object.head_of()).iter().flat_map(|queue| &queue.queue) {
             let op = self.ops.get_mut(number).expect("queued operations are kept");
             op.progress.answers = Answers::default();
         }
+    }
+
+    /// Returns true if the removal of a watch is on its way already.
+    pub fn removes_watch(&self, object: &ObjectId, cookie: u64, client: EntityName) -> bool {
+        let removes = |op: &ClientOp| {
+            let is_of_watch = op.session == NO_SESSION && op.reqid.name == client;
+            is_of_watch
+                && matches!(&op.op.ops[..], [op] if matches!(&op.args, OpArgs::Watch(watch) if watch.cookie == cookie))
+        };
+        let queue = self.objects.get(object);
+        queue.is_some_and(|queue| queue.queue.iter().any(|number| removes(&self.ops[number])))
     }
 
     /// Tells whether an update must be dropped because one that the client sent before was: it has not heard yet that

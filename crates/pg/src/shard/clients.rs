@@ -39,7 +39,7 @@ impl Shard {
         self.forget_deferred(|of| of == session);
         self.host.shared.backoffs.session_ended(session);
         for pg in self.pgs.values_mut() {
-            pg.watcher_left(session, self.host.now);
+            pg.watches.session_closed(session, self.host.now);
             pg.reader_left(&mut self.host.context(), session);
         }
         self.settle();

@@ -284,8 +284,13 @@ impl Shard {
         }
         self.settle();
         if self.is_shown_by(self.host.maps.current()) {
-            let splits = &self.splits;
-            self.strays.ask(&mut self.host.context(), &self.pgs, &self.mapping, |id| splits.is_unexamined(id));
+            let (splits, pgs, whoami) = (&self.splits, &self.pgs, self.host.whoami);
+            let needs_no_copy = |id: PgId| {
+                let mut of_group = pgs.values().filter(|pg| pg.id().base() == id.base());
+                of_group.any(|pg| pg.needs_no_copy_of(whoami, whoami, id.pool.shard()))
+            };
+            let asked = (|id| pgs.contains_key(&id), needs_no_copy);
+            self.strays.ask(&mut self.host.context(), asked, &self.mapping, |id| splits.is_unexamined(id));
         }
         // Questions may have been lost.
         self.lease_came();
@@ -327,7 +332,7 @@ impl Shard {
             self.with_group(id, |pg, cx| {
                 pg.keep_share(cx);
                 pg.members_changed(cx);
-                pg.go_on_without(cx);
+                pg.healer().go_on_without(cx);
                 pg.trim_on(cx);
             });
         }
@@ -498,7 +503,7 @@ impl Shard {
         while held(self) > self.host.limits.notify_bytes
             && let Some(pg) = self.pgs.values_mut().max_by_key(|pg| pg.watches.largest_bytes())
         {
-            pg.end_largest_notification(&mut self.host.context());
+            pg.watches.end_largest_early(&mut self.host.context(), pg.core.id);
             self.settle();
         }
     }
@@ -534,7 +539,7 @@ impl Shard {
             for change in changes {
                 match change {
                     Change::Local { pgid, granted } => {
-                        self.with_group(pgid, |pg, cx| pg.local_slot(cx, granted));
+                        self.with_group(pgid, |pg, cx| pg.healer().local_slot(cx, granted));
                     }
                     Change::Remote { primary, pg, granted } => {
                         self.host.context().send_osd(primary, PgReserved { pg, granted });
@@ -586,7 +591,7 @@ impl Shard {
     /// Notes that an object is damaged, as a read that meets a bad block does.
     pub(crate) fn object_damaged(&mut self, pgid: PgId, object: &types::ObjectId, version: types::EVersion) {
         let id = self.instance(pgid);
-        self.with_group(id, |pg, cx| pg.object_damaged(cx, object, version));
+        self.with_group(id, |pg, cx| pg.healer().object_damaged(cx, object, version));
     }
 
     pub(crate) fn store_mut(&mut self) -> &mut Store {

@@ -42,7 +42,7 @@ impl Shard {
                 let PgForce { pgs, backfill, cancel } = PgForce::open(envelope)?;
                 for id in pgs.into_iter().map(|id| self.instance(id)).collect::<Vec<_>>() {
                     if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.core.is_primary(self.host.whoami)) {
-                        pg.force(&mut self.host.context(), backfill, cancel);
+                        pg.healer().force(&mut self.host.context(), backfill, cancel);
                     }
                 }
                 self.settle();

@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::agreement::leases::ReplicaReadCounts;
-use crate::healing::unfound::{GiveUpError, PgView};
+use crate::group::operators::{GiveUpError, PgView};
 use crate::scrub::repair::{KeepCopyError, Kept};
 use types::{OsdId, PgId};
 

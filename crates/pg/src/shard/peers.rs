@@ -45,11 +45,11 @@ impl Shard {
             M::PgNotify(notify) => self.members_told(from, notify),
             M::PgLogGet(message) => self.hand_to(message, |pg, cx, message| pg.log_wanted(cx, from, &message)),
             M::PgLogEntries(message) => self.hand_to(message, |pg, cx, message| pg.log_came(cx, from, message)),
-            M::PgScan(message) => self.hand_to(message, |pg, cx, message| pg.scan_wanted(cx, from, message)),
-            M::PgObjects(message) => self.hand_to(message, |pg, cx, message| pg.scanned(cx, from, message)),
-            M::PgPull(message) => self.hand_to(message, |pg, cx, message| pg.pull_wanted(cx, from, message)),
-            M::PgPush(message) => self.hand_to(message, |pg, cx, message| pg.pushed(cx, from, message)),
-            M::PgPushAck(message) => self.hand_to(message, |pg, cx, message| pg.push_acked(cx, from, message)),
+            M::PgScan(message) => self.hand_to(message, |pg, cx, message| pg.healer().scan_wanted(cx, from, message)),
+            M::PgObjects(message) => self.hand_to(message, |pg, cx, message| pg.healer().scanned(cx, from, message)),
+            M::PgPull(message) => self.hand_to(message, |pg, cx, message| pg.healer().pull_wanted(cx, from, message)),
+            M::PgPush(message) => self.hand_to(message, |pg, cx, message| pg.healer().pushed(cx, from, message)),
+            M::PgPushAck(message) => self.hand_to(message, |pg, cx, message| pg.healer().push_acked(cx, from, message)),
             M::PgStart(message) => self.hand_to(message, |pg, cx, message| pg.start_wanted(cx, from, &message)),
             M::PgStarted(message) => self.hand_to(message, |pg, cx, message| pg.member_started(cx, from, message)),
             M::LeaseGet(get) => {
@@ -57,9 +57,15 @@ impl Shard {
                 self.host.context().send_osd(from, grant);
             }
             M::LeaseGrant(grant) => self.lease_granted(from, &grant),
-            M::PgBackfilled(message) => self.hand_to(message, |pg, cx, message| pg.backfilled(cx, from, message)),
-            M::PgReserve(message) => self.hand_to(message, |pg, cx, message| pg.slot_wanted(cx, from, &message)),
-            M::PgReserved(message) => self.hand_to(message, |pg, cx, message| pg.slot_told(cx, from, &message)),
+            M::PgBackfilled(message) => {
+                self.hand_to(message, |pg, cx, message| pg.healer().backfilled(cx, from, message))
+            }
+            M::PgReserve(message) => {
+                self.hand_to(message, |pg, cx, message| pg.healer().slot_wanted(cx, from, &message))
+            }
+            M::PgReserved(message) => {
+                self.hand_to(message, |pg, cx, message| pg.healer().slot_told(cx, from, &message))
+            }
             // The group may be gone from here; the slot has the name that was asked for.
             M::PgReleased(message) => self.host.shared.reservations.release_for(from, message.pg),
             M::PgStrays(message) => self.strays_told(from, message),
@@ -70,16 +76,16 @@ impl Shard {
                 }
             }
             M::ScrubGet(message) => self.hand_to(message, |pg, cx, message| {
-                if pg.follows(from, message.pg.since) {
+                if pg.peering.follows(from, message.pg.since) {
                     pg.scrub.wanted(&mut pg.core, cx, from, message);
                 }
             }),
             M::ScrubGot(message) => {
                 self.hand_to(message, |pg, cx, message| pg.scrub.got(&mut pg.core, cx, from, message))
             }
-            M::ScrubBad(message) => self.hand_to(message, |pg, cx, message| pg.scrub_bad(cx, from, message)),
+            M::ScrubBad(message) => self.hand_to(message, |pg, cx, message| pg.healer().scrub_bad(cx, from, message)),
             M::ScrubDone(message) => self.hand_to(message, |pg, cx, message| {
-                if pg.follows(from, message.pg.since) {
+                if pg.peering.follows(from, message.pg.since) {
                     pg.scrub.done(&pg.core, cx, message);
                 }
             }),

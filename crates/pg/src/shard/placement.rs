@@ -47,7 +47,7 @@ impl Shard {
             self.advance(&advance, mapping, computed);
             self.settle();
             if before.blocklist != map.blocklist || before.range_blocklist != map.range_blocklist {
-                self.pgs.values_mut().for_each(|pg| pg.lock_watchers_out(&mut self.host.context()));
+                self.pgs.values_mut().for_each(|pg| pg.watches.follow_blocklist(&mut self.host.context()));
                 self.settle();
             }
             is_new = true;

@@ -33,7 +33,7 @@ impl Shard {
                     pg.own_update_durable(&mut self.host.context(), since, version, times.as_ref());
                 }
                 OnCommit::MemberUpdate { primary, since, version, times: of_member } => {
-                    if pg.follows(primary, since) {
+                    if pg.peering.follows(primary, since) {
                         self.rep_replies.insert((primary, pgid), (since, version));
                         if let Some(hops) = times.as_ref().and_then(|times| of_member.hops(times)) {
                             let group = PgInterval { pgid, since };
@@ -42,7 +42,7 @@ impl Shard {
                     }
                 }
                 OnCommit::Pushed { from, since, object } => {
-                    pg.push_durable(&mut self.host.context(), from, since, object)
+                    pg.healer().push_durable(&mut self.host.context(), from, since, object)
                 }
                 OnCommit::Started { primary, since } => pg.start_remembered(&mut self.host.context(), primary, since),
             }
@@ -73,7 +73,7 @@ impl Shard {
                 }
             }
             Some(Waiter::Scan { pgid }) => {
-                self.with_group(pgid, |pg, cx| pg.scan_lookup_done(cx, id));
+                self.with_group(pgid, |pg, cx| pg.healer().scan_lookup_done(cx, id));
             }
             Some(Waiter::Trim { pgid }) => {
                 self.with_group(pgid, |pg, cx| pg.trim_lookup_done(cx, id));
@@ -103,10 +103,10 @@ impl Shard {
                 }
             }
             Some(Waiter::Reread { pgid }) => {
-                self.with_group(pgid, |pg, cx| pg.reread_lookup_done(cx, id, data));
+                self.with_group(pgid, |pg, cx| pg.healer().reread_lookup_done(cx, id, data));
             }
             Some(Waiter::Push { pgid, to }) => {
-                self.with_group(pgid, |pg, cx| pg.push_lookup_done(cx, to, id, data));
+                self.with_group(pgid, |pg, cx| pg.healer().push_lookup_done(cx, to, id, data));
             }
         }
     }

@@ -277,7 +277,7 @@ fn what_members_cannot_make_up_for_is_read_from_who_served_before() {
     assert_eq!(answers, [(0, content(2))], "a client need not wait for recovery");
     recover(&mut cluster);
     assert_eq!(pg(&mut cluster, A).members.missing_count(), 0);
-    assert!(pg(&mut cluster, A).unreadable.is_empty());
+    assert!(pg(&mut cluster, A).healing.unreadable_count() == 0);
     assert!(
         pg(&mut cluster, A).peering.history.as_ref().is_some_and(|history| history.past.is_empty()),
         "C is not needed"

@@ -3,7 +3,7 @@
 
 use super::cluster::{Cluster, PG, POOL, appending};
 use super::healing::{filled, heal, move_group, name, object, spoil, text};
-use crate::healing::unfound::{GiveUpError, PgView};
+use crate::group::operators::{GiveUpError, PgView};
 use crate::ops::Limits;
 use bytes::Bytes;
 use osdmap::PgPool;

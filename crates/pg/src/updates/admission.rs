@@ -50,8 +50,9 @@ impl Pg {
             worst = Fit::TooLarge;
             lacking = Some((cx.whoami, cx.own_room_bytes()));
         }
-        let storing =
-            |(osd, standing): &(OsdId, Standing)| *standing != Standing::Backfilling || self.is_copied(*osd, object);
+        let storing = |(osd, standing): &(OsdId, Standing)| {
+            *standing != Standing::Backfilling || self.whereabouts().is_copied(*osd, object)
+        };
         for (osd, _) in self.members.receiving().filter(storing) {
             let fit = cx.shared.rooms.fit(osd, bytes, wait.since);
             if fit != Fit::Fits {

@@ -192,10 +192,11 @@ impl Pg {
         for (osd, standing) in receiving {
             // Objects that the update builds on must be there whole.
             let mut needed = changed().chain(&effects.sources);
-            let is_copied = needed.all(|object| self.is_copied(osd, object)) && !mutant::is(Mutant::UpdatesNotSent);
+            let is_copied =
+                needed.all(|object| self.whereabouts().is_copied(osd, object)) && !mutant::is(Mutant::UpdatesNotSent);
             let later = standing == Standing::Backfilling && !is_copied;
             if later && !(others.is_empty() && effects.sources.is_empty()) {
-                changed().for_each(|object| self.copy_later(osd, object));
+                changed().for_each(|object| self.healer().copy_later(osd, object));
             }
             if !later {
                 cx.shared.rooms.sent(self.core.id, osd, version, growth_bytes);
@@ -283,7 +284,7 @@ impl Pg {
 
     /// Takes the primary's update that has come to this member; its first byte did at `began`.
     pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, mut message: RepOp, began: Duration) {
-        if !self.follows(from, message.pg.since) && !mutant::is(Mutant::FollowsAnyone) {
+        if !self.peering.follows(from, message.pg.since) && !mutant::is(Mutant::FollowsAnyone) {
             tracing::debug!(pg = %self.core.id, %from, version = %message.entry.version, "update of another interval ignored");
             return;
         }
@@ -355,7 +356,7 @@ impl Pg {
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
             && self.replication.is_settled_on(osd, until)
         {
-            self.member_backfilled(cx, osd);
+            self.healer().member_backfilled(cx, osd);
         }
     }
 
@@ -394,7 +395,7 @@ impl Pg {
         while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
             let update = self.replication.in_flight.pop_front().expect("just seen");
             if !update.watch.is_empty() {
-                self.watch_effects(cx, &update.op, update.watch, update.reply.user_version);
+                self.watches.op_done(cx, &update.op, update.watch, update.reply.user_version);
             }
             let last_member = (osd != cx.whoami).then_some(osd);
             let way = Replicated { last_member, acks: &update.acks };

@@ -78,6 +78,8 @@ pub(crate) struct Watches {
     notify_count: u32,
     /// Memory that the notifications take, in bytes.
     held_bytes: usize,
+    /// Count of the watches that this primary has removed, over all intervals.
+    removals: i32,
 }
 
 fn watcher_id(&(cookie, client): &WatchKey) -> (u64, u64) {
@@ -133,7 +135,13 @@ impl Watches {
 
     /// Forgets all watches and notifications: clients connect again, and ask again.
     pub fn interval_ended(&mut self) {
-        *self = Watches { notify_count: self.notify_count, ..Watches::default() };
+        *self = Watches { notify_count: self.notify_count, removals: self.removals, ..Watches::default() };
+    }
+
+    /// Returns the number of the next removal of a watch.
+    pub(super) fn next_removal(&mut self) -> i32 {
+        self.removals = self.removals.wrapping_add(1);
+        self.removals
     }
 
     /// Takes over the watchers that the object information names. Watchers that are not known yet have not connected in

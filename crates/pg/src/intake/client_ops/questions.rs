@@ -6,11 +6,10 @@
 use super::{ClientOp, Ran};
 use crate::context::Context;
 use crate::group::pg::Pg;
-use crate::intake::operations::NO_SESSION;
 use crate::shard::copying::is_osds;
 use std::collections::BTreeSet;
-use types::{EntityName, Errno, ObjectId};
-use wire::messages::{OpArgs, OsdOpReply};
+use types::{Errno, ObjectId};
+use wire::messages::OsdOpReply;
 use wire::msgr::SessionId;
 
 impl Pg {
@@ -85,7 +84,7 @@ impl Pg {
             let is_question = |number: &u64| is_osds(ops[number].session) && !ops[number].may_write;
             let first = queue.queue.iter().skip(1).copied().find(is_question);
             let Some(number) = first.filter(|_| queue.updates_in_flight == 0) else { return };
-            if !self.is_where_needed(cx, object, false) {
+            if !self.healer().is_where_needed(cx, object, false) {
                 return;
             }
             if !self.may_read(cx) {
@@ -107,16 +106,5 @@ impl Pg {
                 }
             }
         }
-    }
-
-    /// Returns true if the removal of a watch is on its way already.
-    pub(crate) fn is_watch_removed(&self, object: &ObjectId, cookie: u64, client: EntityName) -> bool {
-        let removes = |op: &ClientOp| {
-            let is_of_watch = op.session == NO_SESSION && op.reqid.name == client;
-            is_of_watch
-                && matches!(&op.op.ops[..], [op] if matches!(&op.args, OpArgs::Watch(watch) if watch.cookie == cookie))
-        };
-        let queue = self.ops.objects.get(object);
-        queue.is_some_and(|queue| queue.queue.iter().any(|number| removes(&self.ops.ops[number])))
     }
 }
