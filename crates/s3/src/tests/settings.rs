@@ -145,3 +145,48 @@ fn users_are_found_by_their_addresses() {
         gateway.create_user(with("bob", "ann@e.com"), ("AK2", "secret-of-bob")).await.expect("the address is free");
     });
 }
+
+/// A put and two changes of the head at once: the put stays, and of the changes both stay or the put came behind them.
+#[test]
+fn a_changed_head_does_not_bring_a_former_object_back() {
+    for seed in 1..60 {
+        let client = Memory::start(seed);
+        let mut executor = Executor::default();
+        let first = executor.until(&client, open(&client, "a"));
+        let bucket = executor.until(&client, async {
+            let me = first.create_user(user("me"), ("AK", "secret-of-ak")).await.expect("a user");
+            first.create_bucket(&me, "things", BucketSettings::default()).await.expect("a bucket")
+        });
+        let put = async |owner: &str| {
+            let request = crate::PutRequest { key: "k".into(), owner: owner.into(), size: 1, ..Default::default() };
+            first.put(&bucket, request, &mut crate::Whole::new(owner.to_owned())).await.expect("it is put");
+        };
+        executor.until(&client, put("1"));
+        let left = Arc::new(Mutex::new(2));
+        for number in 0..2 {
+            let client = client.another(format!("client.{number}"));
+            let gateway = executor.until(&client, open(&client, &format!("b{number}")));
+            let (left, bucket) = (left.clone(), bucket.clone());
+            let work = async move {
+                let change = |head: &mut crate::Head| {
+                    head.tags.tags.push(tag(&number.to_string()));
+                    Ok(())
+                };
+                gateway.change_head(&bucket, "k", change).await.expect("it is there");
+                *left.lock().expect("nobody panicked") -= 1;
+            };
+            executor.add(&client, Box::pin(work));
+        }
+        let (puts, changes) = (seed % 2 == 0, &left);
+        if puts {
+            executor.until(&client, put("2"));
+        }
+        while *changes.lock().expect("nobody panicked") > 0 {
+            executor.turn();
+            client.lock().deliver();
+        }
+        let head = executor.until(&client, first.stat(&bucket, "k")).expect("it is there");
+        assert_eq!(head.owner, if puts { "2" } else { "1" }, "seed {seed}");
+        assert!(puts || head.tags.tags.len() == 2, "seed {seed}: a change is lost: {:?}", head.tags);
+    }
+}
