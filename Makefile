@@ -5,6 +5,7 @@
 #                 (T=erasure: only an area of docs/testing.md, or tests whose names hold the word)
 # make test-all   the same with more seeds, and with the tests that docs/testing.md says are only here
 # make test-guest only those in which Linux's own client, in a guest of QEMU, uses block images
+# make s3-tests  a folder of the public suite of S3 (SUITE=FOLDER) against a gateway; PYTHON has what the suite needs
 # make endurance  clients with journals on a cluster that suffers, for HOURS=1 hours (FLAGS="--seed 7": a seed again)
 # make check      tidy, format, clippy and unit tests of the crates that have changed
 # make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
@@ -35,7 +36,7 @@ endef
 T ?=
 HOURS ?= 1
 
-.PHONY: help build rust packages guest browser up down test test-all test-guest endurance check performance compare bench-store doc
+.PHONY: help build rust packages guest browser up down test test-all test-guest s3-tests endurance check performance compare bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -78,6 +79,11 @@ test-all: packages guest browser rust
 
 test-guest: packages guest rust
 	NACRE_REQUIRE_ORACLES=1 tests/run --whole --only clusters::kernel_client
+
+SUITE ?= s3-tests
+PYTHON ?= python3
+s3-tests: build
+	tests/s3/run.py $(SUITE) --nacre $(NACRE) --python $(PYTHON) $(FLAGS)
 
 endurance: packages build
 	tests/endurance/run.py --hours $(HOURS) --nacre $(NACRE) $(FLAGS)

@@ -1,17 +1,20 @@
-//! Access keys, and what their users may do.
+//! Access keys, users, and who asks for something.
 
+use crate::asker::{Asked, Visit};
 use crate::convert::{Gateway, told};
-use s3::{Bucket, User};
+use s3::{Bucket, BucketSettings, Code, User};
+use s3rules::acl::{Acl, AclDraft, AclHeaders, AclUser, GranteeName};
+use s3rules::policy::{Policy, PolicyKind};
 use s3s::auth::{Credentials, S3Auth, SecretKey};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time for which a key and its user are remembered: a user who is suspended gets in for so long.
 const REMEMBERED: Duration = Duration::from_secs(5);
-/// Keys that are remembered.
-const KEYS_MAX: usize = 10_000;
+/// Keys, users and policies that are remembered, of each.
+const REMEMBERED_MAX: usize = 10_000;
 
 struct Known {
     since: Instant,
@@ -19,55 +22,156 @@ struct Known {
     user: Arc<User>,
 }
 
-/// Looks up keys and users.
+/// Looks up keys, users and policies.
 pub(crate) struct Authority {
-    gateway: Gateway,
-    known: Mutex<BTreeMap<String, Known>>,
+    pub gateway: Gateway,
+    keys: Mutex<BTreeMap<String, Known>>,
+    /// Users by name, as lists show them.
+    shown: Mutex<BTreeMap<String, (Instant, AclUser)>>,
+    /// Policies that were read, by the bucket's id, with the revision of its settings.
+    policies: Mutex<BTreeMap<String, (u64, Arc<Policy>)>>,
 }
 
 fn denied(why: &str) -> S3Error {
     S3Error::with_message(S3ErrorCode::AccessDenied, why.to_owned())
 }
 
+/// Locks something that is remembered, and forgets all of it if it is too much.
+fn remembered<T>(mutex: &Mutex<BTreeMap<String, T>>) -> MutexGuard<'_, BTreeMap<String, T>> {
+    let mut map = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+    if map.len() >= REMEMBERED_MAX {
+        map.clear();
+    }
+    map
+}
+
 impl Authority {
     pub fn new(gateway: Gateway) -> Authority {
-        Authority { gateway, known: Mutex::default() }
+        Authority { gateway, keys: Mutex::default(), shown: Mutex::default(), policies: Mutex::default() }
     }
 
     async fn look_up(&self, access_key: &str) -> S3Result<(String, Arc<User>)> {
-        {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(known) = known.get(access_key).filter(|known| known.since.elapsed() < REMEMBERED) {
-                return Ok((known.secret.clone(), known.user.clone()));
-            }
+        if let Some(known) = remembered(&self.keys).get(access_key).filter(|known| known.since.elapsed() < REMEMBERED) {
+            return Ok((known.secret.clone(), known.user.clone()));
         }
+        let since = Instant::now();
         let (key, user) = self.gateway.access_key(access_key).await.map_err(told)?;
         let user = Arc::new(user);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KEYS_MAX {
-            known.clear();
-        }
-        let entry = Known { since: Instant::now(), secret: key.secret.clone(), user: user.clone() };
-        known.insert(access_key.to_owned(), entry);
+        let entry = Known { since, secret: key.secret.clone(), user: user.clone() };
+        remembered(&self.keys).insert(access_key.to_owned(), entry);
         Ok((key.secret, user))
     }
 
-    /// The user of a request that was signed. Errors: `AccessDenied` for anonymous requests and suspended users.
-    pub async fn user(&self, credentials: Option<&Credentials>) -> S3Result<Arc<User>> {
-        let credentials = credentials.ok_or_else(|| denied("the request is not signed"))?;
+    /// The user of a request, or `None` if it is anonymous. Errors: `AccessDenied` for suspended users.
+    pub async fn asker(&self, credentials: Option<&Credentials>) -> S3Result<Option<Arc<User>>> {
+        let Some(credentials) = credentials else { return Ok(None) };
         let (_, user) = self.look_up(&credentials.access_key).await?;
         if user.is_suspended {
             return Err(denied("the user is suspended"));
         }
+        Ok(Some(user))
+    }
+
+    /// The user of a request. Errors: `AccessDenied` for anonymous requests and suspended users.
+    pub async fn user(&self, credentials: Option<&Credentials>) -> S3Result<Arc<User>> {
+        self.asker(credentials).await?.ok_or_else(|| denied("the request is not signed"))
+    }
+
+    /// A request to a bucket. Errors: `NoSuchBucket`, `AccessDenied` for suspended users.
+    pub async fn visit<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
+        let asked = asked.into();
+        let user = self.asker(asked.credentials).await?;
+        let (bucket, settings) = self.gateway.bucket_and_settings(bucket).await.map_err(told)?;
+        let policy = self.policy(&bucket, &settings)?;
+        Ok(Visit::new(&asked, user, (bucket, settings), policy))
+    }
+
+    /// The policy of a bucket. Errors: `InternalError` for one that cannot be read, which thus lets nobody in.
+    pub fn policy(&self, bucket: &Bucket, settings: &BucketSettings) -> S3Result<Option<Arc<Policy>>> {
+        let Some(stored) = &settings.policy else { return Ok(None) };
+        if let Some((revision, policy)) = remembered(&self.policies).get(&bucket.id)
+            && *revision == settings.revision
+        {
+            return Ok(Some(policy.clone()));
+        }
+        let policy = Policy::parse(&stored.text, PolicyKind::Bucket, "").map_err(|error| {
+            tracing::error!("the policy of bucket '{}' cannot be read: {error}", bucket.name);
+            S3Error::with_message(S3ErrorCode::InternalError, "the bucket's policy cannot be read")
+        })?;
+        let policy = Arc::new(policy);
+        remembered(&self.policies).insert(bucket.id.clone(), (settings.revision, policy.clone()));
+        Ok(Some(policy))
+    }
+
+    /// A user as lists show him; one who is not there any more has his id for a name.
+    pub async fn shown(&self, uid: &str) -> S3Result<AclUser> {
+        if let Some((since, user)) = remembered(&self.shown).get(uid)
+            && since.elapsed() < REMEMBERED
+        {
+            return Ok(user.clone());
+        }
+        let display_name = match self.gateway.user(uid).await {
+            Ok(user) => user.display_name,
+            Err(error) if error.code() == Some(Code::InvalidArgument) => uid.to_owned(),
+            Err(error) => return Err(told(error)),
+        };
+        let user = AclUser { id: uid.to_owned(), display_name };
+        remembered(&self.shown).insert(uid.to_owned(), (Instant::now(), user.clone()));
         Ok(user)
     }
 
-    /// A bucket of the user of a request. Errors: `AccessDenied` where it is another user's.
-    pub async fn bucket(&self, credentials: Option<&Credentials>, name: &str) -> S3Result<(Arc<User>, Arc<Bucket>)> {
-        let user = self.user(credentials).await?;
-        let bucket = self.gateway.bucket(name).await.map_err(told)?;
-        if bucket.owner == user.uid { Ok((user, bucket)) } else { Err(denied("the bucket is another user's")) }
+    /// The list of a draft, for something of `owner`. Errors: those of [`AclDraft::resolve`].
+    pub async fn resolved(&self, draft: &AclDraft, owner: &AclUser) -> S3Result<Acl> {
+        let mut found = BTreeMap::new();
+        for name in draft.names() {
+            let user = match name {
+                GranteeName::Email(email) => self.gateway.user_of_email(email).await.map_err(told)?,
+                GranteeName::Id(uid) => match self.gateway.user(uid).await {
+                    Ok(user) => Some(user),
+                    Err(error) if error.code() == Some(Code::InvalidArgument) => None,
+                    Err(error) => return Err(told(error)),
+                },
+            };
+            if let Some(user) = user {
+                found.insert(name.clone(), AclUser { id: user.uid, display_name: user.display_name });
+            }
+        }
+        draft.resolve(owner, |name| found.get(name).cloned()).map_err(|error| told(error.into()))
     }
+
+    /// The list that headers ask for, or the private one.
+    pub async fn list_of(&self, headers: &AclHeaders, owner: &AclUser, bucket_owner: &AclUser) -> S3Result<Acl> {
+        match headers {
+            AclHeaders::Absent => Ok(Acl::private(owner.clone())),
+            AclHeaders::Canned(canned) => Ok(canned.acl(owner, bucket_owner)),
+            AclHeaders::Grants(draft) => self.resolved(draft, owner).await,
+        }
+    }
+
+    /// The owner of a new object, and its list; `None` for the private one, which most objects have.
+    ///
+    /// Errors: `AccessControlListNotSupported`, `AccessDenied` for a public list where these are blocked, and those of
+    /// [`AclHeaders::read`].
+    pub async fn list_of_new(&self, visit: &Visit, headers: &http::HeaderMap) -> S3Result<(String, Option<Acl>)> {
+        let asked = list_headers(headers)?;
+        visit.ownership().check_object_headers(&asked).map_err(|error| told(error.into()))?;
+        let writer = crate::asker::list_user(visit.user.as_deref());
+        let bucket_owner = match visit.bucket.owner == writer.id {
+            true => writer.clone(),
+            false => self.shown(&visit.bucket.owner).await?,
+        };
+        let owner = visit.ownership().object_owner(&asked, &writer, &bucket_owner);
+        let acl = self.list_of(&asked, owner, &bucket_owner).await?;
+        visit.settings.public_access.unwrap_or_default().check_acl(&acl).map_err(|error| told(error.into()))?;
+        let is_private = acl == Acl::private(owner.clone());
+        Ok((owner.id.clone(), Some(acl).filter(|_| !is_private)))
+    }
+}
+
+/// The list that headers ask for. Errors: those of [`AclHeaders::read`].
+pub(crate) fn list_headers(headers: &http::HeaderMap) -> S3Result<AclHeaders> {
+    let texts = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    AclHeaders::read(texts).map_err(|error| told(error.into()))
 }
 
 /// The face of [`Authority`] for checking signatures.

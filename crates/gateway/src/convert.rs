@@ -14,6 +14,16 @@ pub(crate) type Gateway = Arc<s3::Store<Link>>;
 pub(crate) fn told(error: Error) -> S3Error {
     match error {
         Error::Refused { code, message } => S3Error::with_message(code_of(code), message),
+        Error::Rule(rule) => {
+            let name = rule.code.name().as_bytes();
+            let code = S3ErrorCode::from_bytes(name).unwrap_or(S3ErrorCode::InvalidRequest);
+            let mut error = S3Error::with_message(code, rule.message);
+            // Some codes are not known to `s3s`, or with another status.
+            error.set_status_code(
+                http::StatusCode::from_u16(rule.code.status()).unwrap_or(http::StatusCode::BAD_REQUEST),
+            );
+            error
+        }
         Error::Rados(RadosError::Full) => S3Error::new(S3ErrorCode::SlowDown),
         // The client tries again, at another gateway if it knows one.
         Error::Rados(RadosError::Fenced) => S3Error::new(S3ErrorCode::ServiceUnavailable),

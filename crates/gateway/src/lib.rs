@@ -2,18 +2,23 @@
 //!
 //! * [`Server`]: start here. It listens, serves, and does the work beside requests.
 //! * `link`: the core's view of RADOS, on `client`.
-//! * `service`: requests of S3 as `s3s` reads them, answered by the core. `authority`: access keys and rights.
+//! * `service`: requests of S3 as `s3s` reads them, answered by the core. `documents`: those about settings, lists and
+//!   tags, which `s3rules` reads.
+//! * `authority`: access keys, users and policies. `asker`: judgements by `s3rules`. `place`: buckets in addresses.
 //! * `objects`, `uploads`, `lists`: the requests by subject. `budget`: memory for bodies.
 //! * `convert`: values of `s3s` and of the core.
 //!
 //! Absent: TLS. No type of `s3s` is known outside this crate.
 
+mod asker;
 mod authority;
 mod budget;
 mod convert;
+mod documents;
 mod link;
 mod lists;
 mod objects;
+mod place;
 mod server;
 mod service;
 mod streams;

@@ -1,10 +1,12 @@
 //! Lists of objects and of uploads.
 
-use crate::convert::{common_prefixes, encoded, etag, owner, time, told};
+use crate::convert::{common_prefixes, encoded, etag, time, told};
 use crate::service::Service;
 use s3::{Entry, Query};
+use s3rules::policy::Action;
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Entries of a page.
 const PAGE_MAX: i32 = 1000;
@@ -38,36 +40,55 @@ fn is_url(encoding: Option<&EncodingType>) -> S3Result<bool> {
     }
 }
 
-fn object(key: &str, entry: &Entry, encode: bool, with_owner: bool) -> Object {
+fn object(key: &str, entry: &Entry, encode: bool, owners: Option<&Owners>) -> Object {
     Object {
         key: Some(encoded(key, encode)),
         size: Some(entry.size as i64),
         e_tag: Some(etag(&entry.etag)),
         last_modified: Some(time(entry.mtime_ms)),
-        owner: with_owner.then(|| owner(&entry.owner)),
+        owner: owners.and_then(|owners| owners.get(&entry.owner).cloned()),
         storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
         ..Default::default()
     }
 }
 
+/// Users of a page, by their names.
+type Owners = BTreeMap<String, Owner>;
+
+pub(crate) fn initiator(owner: &Owner) -> Initiator {
+    Initiator { display_name: owner.display_name.clone(), id: owner.id.clone() }
+}
+
 impl Service {
+    /// Looks up those whose things a page shows, each once.
+    async fn owners<'a>(&self, uids: impl Iterator<Item = &'a str>) -> S3Result<Owners> {
+        let mut owners = Owners::new();
+        for uid in uids.collect::<BTreeSet<_>>() {
+            owners.insert(uid.to_owned(), self.owner(uid).await?);
+        }
+        Ok(owners)
+    }
+
     pub async fn first_list(&self, req: S3Request<ListObjectsInput>) -> S3Result<S3Response<ListObjectsOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::ListBucket, None)?;
+        let bucket = visit.bucket;
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_keys)?;
         let query = query(input.prefix.as_ref(), input.delimiter.as_ref(), input.marker.clone(), max);
         let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
+        let owners = self.owners(page.entries.iter().map(|(_, entry)| entry.owner.as_str())).await?;
         let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
         Ok(S3Response::new(ListObjectsOutput {
             name: Some(input.bucket),
             is_truncated: Some(page.next.is_some()),
             // Without a delimiter clients go on behind the last key.
             next_marker: shown(page.next.filter(|_| !query.delimiter.is_empty())),
-            contents: Some(page.entries.iter().map(|(key, entry)| object(key, entry, encode, true)).collect()),
+            contents: Some(page.entries.iter().map(|(key, entry)| object(key, entry, encode, Some(&owners))).collect()),
             common_prefixes: common_prefixes(page.common_prefixes, encode),
             prefix: shown(Some(query.prefix)),
-            delimiter: shown(input.delimiter),
+            delimiter: shown(input.delimiter.filter(|delimiter| !delimiter.is_empty())),
             marker: shown(Some(query.after)),
             max_keys: Some(max),
             encoding_type: input.encoding_type,
@@ -76,7 +97,9 @@ impl Service {
     }
 
     pub async fn second_list(&self, req: S3Request<ListObjectsV2Input>) -> S3Result<S3Response<ListObjectsV2Output>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::ListBucket, None)?;
+        let bucket = visit.bucket;
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_keys)?;
@@ -91,8 +114,11 @@ impl Service {
         let query = query(input.prefix.as_ref(), input.delimiter.as_ref(), Some(after), max);
         let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
         let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
-        let with_owner = input.fetch_owner == Some(true);
-        let contents = page.entries.iter().map(|(key, entry)| object(key, entry, encode, with_owner));
+        let owners = match input.fetch_owner {
+            Some(true) => Some(self.owners(page.entries.iter().map(|(_, entry)| entry.owner.as_str())).await?),
+            _ => None,
+        };
+        let contents = page.entries.iter().map(|(key, entry)| object(key, entry, encode, owners.as_ref()));
         Ok(S3Response::new(ListObjectsV2Output {
             name: Some(input.bucket),
             key_count: Some((page.entries.len() + page.common_prefixes.len()) as i32),
@@ -102,7 +128,7 @@ impl Service {
             continuation_token: input.continuation_token,
             common_prefixes: common_prefixes(page.common_prefixes, encode),
             prefix: shown(Some(query.prefix)),
-            delimiter: shown(input.delimiter),
+            delimiter: shown(input.delimiter.filter(|delimiter| !delimiter.is_empty())),
             start_after: shown(input.start_after),
             max_keys: Some(max),
             encoding_type: input.encoding_type,
@@ -115,13 +141,16 @@ impl Service {
         &self,
         req: S3Request<ListObjectVersionsInput>,
     ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::ListBucketVersions, None)?;
+        let bucket = visit.bucket;
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_keys)?;
         let query = query(input.prefix.as_ref(), input.delimiter.as_ref(), input.key_marker.clone(), max);
         let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
         let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
+        let owners = self.owners(page.entries.iter().map(|(_, entry)| entry.owner.as_str())).await?;
         let versions = page.entries.iter().map(|(key, entry)| ObjectVersion {
             key: Some(encoded(key, encode)),
             version_id: Some("null".into()),
@@ -129,7 +158,7 @@ impl Service {
             size: Some(entry.size as i64),
             e_tag: Some(etag(&entry.etag)),
             last_modified: Some(time(entry.mtime_ms)),
-            owner: Some(owner(&entry.owner)),
+            owner: owners.get(&entry.owner).cloned(),
             storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
             ..Default::default()
         });
@@ -141,7 +170,7 @@ impl Service {
             next_key_marker: shown(page.next),
             common_prefixes: common_prefixes(page.common_prefixes, encode),
             prefix: shown(Some(query.prefix)),
-            delimiter: shown(input.delimiter),
+            delimiter: shown(input.delimiter.filter(|delimiter| !delimiter.is_empty())),
             key_marker: shown(Some(query.after)),
             version_id_marker: input.version_id_marker,
             max_keys: Some(max),
@@ -154,7 +183,9 @@ impl Service {
         &self,
         req: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::ListBucketMultipartUploads, None)?;
+        let bucket = visit.bucket;
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_uploads)?;
@@ -162,11 +193,12 @@ impl Service {
         let after_upload = input.upload_id_marker.clone().unwrap_or_default();
         let page = self.gateway.list_uploads(&bucket, &query, &after_upload).await.map_err(told)?;
         let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
+        let owners = self.owners(page.uploads.iter().map(|listed| listed.owner.as_str())).await?;
         let uploads = page.uploads.into_iter().map(|listed| MultipartUpload {
             key: Some(encoded(&listed.key, encode)),
             upload_id: Some(listed.upload),
-            owner: Some(owner(&listed.owner)),
-            initiator: Some(Initiator { display_name: Some(listed.owner.clone()), id: Some(listed.owner) }),
+            initiator: owners.get(&listed.owner).map(initiator),
+            owner: owners.get(&listed.owner).cloned(),
             initiated: Some(time(listed.created_ms)),
             storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
             ..Default::default()
@@ -179,7 +211,7 @@ impl Service {
             next_key_marker: shown(page.next.map(|(key, _)| key)),
             common_prefixes: common_prefixes(page.common_prefixes, encode),
             prefix: shown(Some(query.prefix)),
-            delimiter: shown(input.delimiter),
+            delimiter: shown(input.delimiter.filter(|delimiter| !delimiter.is_empty())),
             key_marker: shown(Some(query.after)),
             upload_id_marker: input.upload_id_marker,
             max_uploads: Some(max),

@@ -1,11 +1,15 @@
 //! Objects: stored, read, copied and removed.
 
+use crate::asker::Visit;
 use crate::convert::{
     ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, time, told,
 };
-use crate::service::{Service, is_private, to_its_end, to_its_end_holding};
+use crate::link::Link;
+use crate::service::{Service, to_its_end, to_its_end_holding};
 use crate::streams::{Incoming, outgoing};
-use s3::{Conditions, Head, PutRequest};
+use s3::{ByteRange, Code, Conditions, Head, Object, PutRequest};
+use s3rules::policy::Action;
+use s3rules::tagging::TagSet;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::collections::BTreeMap;
@@ -27,11 +31,16 @@ pub(crate) fn copy_source(source: &CopySource) -> S3Result<(String, String)> {
     }
 }
 
-fn is_the_only_version(version: Option<&str>) -> S3Result<()> {
+pub(crate) fn is_the_only_version(version: Option<&str>) -> S3Result<()> {
     match version {
         None | Some("null") => Ok(()),
         Some(_) => Err(S3Error::with_message(S3ErrorCode::NoSuchVersion, "there is no such version")),
     }
+}
+
+/// The action of a deletion.
+fn deletion_of(version: Option<&str>) -> Action {
+    if version.is_some() { Action::DeleteObjectVersion } else { Action::DeleteObject }
 }
 
 fn header(head: &Head, name: &str) -> Option<String> {
@@ -55,20 +64,12 @@ pub(crate) fn user_metadata(metadata: Option<Metadata>) -> BTreeMap<String, Stri
 }
 
 /// Errors: `NotImplemented` for what would change how an object is stored.
-pub(crate) fn check_wishes(
-    encryption: bool,
-    lock: bool,
-    tagging: bool,
-    storage_class: Option<&StorageClass>,
-) -> S3Result<()> {
+pub(crate) fn check_wishes(encryption: bool, lock: bool, storage_class: Option<&StorageClass>) -> S3Result<()> {
     if encryption {
         return Err(not_implemented("encryption"));
     }
     if lock {
         return Err(not_implemented("object lock"));
-    }
-    if tagging {
-        return Err(not_implemented("tags of objects"));
     }
     match storage_class.map(StorageClass::as_str) {
         None | Some(StorageClass::STANDARD) => Ok(()),
@@ -78,14 +79,33 @@ pub(crate) fn check_wishes(
     }
 }
 
+/// Tags that headers bring. Errors: `InvalidArgument`, `InvalidTag`.
+pub(crate) fn header_tags(headers: &http::HeaderMap) -> S3Result<TagSet> {
+    match headers.get("x-amz-tagging") {
+        None => Ok(TagSet::default()),
+        Some(value) => {
+            let text = value.to_str().map_err(|_| S3Error::new(S3ErrorCode::InvalidArgument))?;
+            let mut tags = TagSet::from_header(text).map_err(|error| told(error.into()))?;
+            // Ceph's gateway has no other order for them.
+            tags.tags.sort_by(|a, b| a.key.cmp(&b.key));
+            Ok(tags)
+        }
+    }
+}
+
+fn tag_count(head: &Head) -> Option<i32> {
+    i32::try_from(head.tags.tags.len()).ok().filter(|count| *count > 0)
+}
+
 impl Service {
     pub async fn store_object(&self, req: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
-        let (user, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::PutObject, Some(&req.input.key))?;
         let S3Request { input, headers, trailing_headers, .. } = req;
-        is_private(input.acl.as_ref().map(ObjectCannedACL::as_str))?;
+        let (owner, acl) = self.authority.list_of_new(&visit, &headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
         let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
-        check_wishes(encryption, lock, input.tagging.is_some(), input.storage_class.as_ref())?;
+        check_wishes(encryption, lock, input.storage_class.as_ref())?;
         if input.write_offset_bytes.is_some() {
             return Err(not_implemented("appending"));
         }
@@ -96,15 +116,17 @@ impl Service {
         let mut body = Incoming::new(input.body, trailing_headers, announced.as_ref().map(|(kind, _)| *kind));
         let request = PutRequest {
             key: input.key,
-            owner: user.uid.clone(),
+            owner,
             size,
             headers: kept_headers(&headers),
             metadata: user_metadata(input.metadata),
             content_md5,
             checksum: announced,
+            acl,
+            tags: header_tags(&headers)?,
             conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?,
         };
-        let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
+        let (gateway, memory, bucket) = (self.gateway.clone(), self.budget.reserve(size).await?, visit.bucket);
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut body).await }).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(PutObjectOutput {
@@ -119,15 +141,35 @@ impl Service {
         }))
     }
 
+    /// Reads an object for one who may. Errors: `AccessDenied`, `NoSuchKey`, `InvalidRange`.
+    pub async fn read_by(
+        &self,
+        visit: &Visit,
+        action: Action,
+        key: &str,
+        range: Option<ByteRange>,
+    ) -> S3Result<Object<Link>> {
+        match self.gateway.get(&visit.bucket, key, range).await {
+            Ok(object) => visit.may_with(action, &object.head).map(|()| object),
+            // One who may not read an object does not learn how long it is.
+            Err(error) if error.code() == Some(Code::InvalidRange) => {
+                visit.head(&self.gateway, action, key).await?;
+                Err(told(error))
+            }
+            Err(error) => Err(visit.refusal(error, action, key)),
+        }
+    }
+
     pub async fn read_object(&self, req: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let input = req.input;
         is_the_only_version(input.version_id.as_deref())?;
+        let action = if input.version_id.is_some() { Action::GetObjectVersion } else { Action::GetObject };
         if input.part_number.is_some() {
             return Err(not_implemented("reading by the number of a part"));
         }
         let wanted = input.range.as_ref().map(range);
-        let object = self.gateway.get(&bucket, &input.key, wanted).await.map_err(told)?;
+        let object = self.read_by(&visit, action, &input.key, wanted).await?;
         let head = object.head;
         let conditions = ReadConditions {
             if_match: input.if_match.as_ref(),
@@ -157,6 +199,7 @@ impl Service {
             content_language: input.response_content_language.or_else(|| header(&head, "content-language")),
             expires: input.response_expires.or_else(|| expires(&head)),
             metadata: metadata(&head),
+            tag_count: tag_count(&head),
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
             checksum_crc64nvme: sums.checksum_crc64nvme,
@@ -168,13 +211,14 @@ impl Service {
     }
 
     pub async fn head_of_object(&self, req: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let input = req.input;
         is_the_only_version(input.version_id.as_deref())?;
+        let action = if input.version_id.is_some() { Action::GetObjectVersion } else { Action::GetObject };
         if input.part_number.is_some() || input.range.is_some() {
             return Err(not_implemented("the head of a part or range"));
         }
-        let head = self.gateway.stat(&bucket, &input.key).await.map_err(told)?;
+        let head = visit.head(&self.gateway, action, &input.key).await?;
         let conditions = ReadConditions {
             if_match: input.if_match.as_ref(),
             if_none_match: input.if_none_match.as_ref(),
@@ -184,7 +228,7 @@ impl Service {
         conditions.check(&head)?;
         let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
         let sums = checksum(head.checksum.as_ref().filter(|_| is_asked));
-        Ok(S3Response::new(HeadObjectOutput {
+        let mut response = S3Response::new(HeadObjectOutput {
             content_length: Some(head.size as i64),
             accept_ranges: Some("bytes".into()),
             e_tag: Some(etag(&head.etag)),
@@ -203,24 +247,29 @@ impl Service {
             checksum_sha256: sums.checksum_sha256,
             checksum_type: sums.checksum_type,
             ..Default::default()
-        }))
+        });
+        if let Some(count) = tag_count(&head) {
+            response.headers.insert("x-amz-tagging-count", http::HeaderValue::from(count));
+        }
+        Ok(response)
     }
 
     pub async fn copy_of_object(&self, req: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
-        let (user, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::PutObject, Some(&req.input.key))?;
         let (from_bucket, from_key) = copy_source(&req.input.copy_source)?;
-        let (_, from) = self.authority.bucket(req.credentials.as_ref(), &from_bucket).await?;
-        let S3Request { input, headers, .. } = req;
-        is_private(input.acl.as_ref().map(ObjectCannedACL::as_str))?;
+        let from = self.authority.visit(&req, &from_bucket).await?;
+        let S3Request { input, headers: http_headers, .. } = req;
+        let (owner, acl) = self.authority.list_of_new(&visit, &http_headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
         let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
-        check_wishes(encryption, lock, input.tagging.is_some(), input.storage_class.as_ref())?;
+        check_wishes(encryption, lock, input.storage_class.as_ref())?;
         let replaces = input.metadata_directive.as_ref().is_some_and(|d| d.as_str() == MetadataDirective::REPLACE);
-        if !replaces && from_key == input.key && from.id == bucket.id {
+        if !replaces && from_key == input.key && from.bucket.id == visit.bucket.id {
             let message = "a copy of an object onto itself has to change its metadata";
             return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
         }
-        let object = self.gateway.get(&from, &from_key, None).await.map_err(told)?;
+        let object = self.read_by(&from, Action::GetObject, &from_key, None).await?;
         let conditions = ReadConditions {
             if_match: input.copy_source_if_match.as_ref(),
             if_none_match: input.copy_source_if_none_match.as_ref(),
@@ -232,20 +281,26 @@ impl Service {
         let kind = announced_checksum(&http::HeaderMap::new(), input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
         let kind = kind.or_else(|| source.checksum.as_ref().map(|checksum| (checksum.kind, None)));
         let (headers, metadata) = match replaces {
-            true => (kept_headers(&headers), user_metadata(input.metadata)),
+            true => (kept_headers(&http_headers), user_metadata(input.metadata)),
             false => (source.headers, source.metadata),
+        };
+        let tags = match input.tagging_directive.as_ref().map(TaggingDirective::as_str) {
+            Some(TaggingDirective::REPLACE) => header_tags(&http_headers)?,
+            _ => source.tags,
         };
         let request = PutRequest {
             key: input.key,
-            owner: user.uid.clone(),
+            owner,
             size: source.size,
             headers,
             metadata,
             content_md5: None,
             checksum: kind,
+            acl,
+            tags,
             conditions: Conditions::default(),
         };
-        let (gateway, mut stream) = (self.gateway.clone(), object.stream);
+        let (gateway, bucket, mut stream) = (self.gateway.clone(), visit.bucket, object.stream);
         let memory = self.budget.reserve(source.size.saturating_mul(2)).await?;
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut stream).await }).await?;
         let sums = checksum(head.checksum.as_ref());
@@ -263,14 +318,15 @@ impl Service {
     }
 
     pub async fn remove_object(&self, req: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(deletion_of(req.input.version_id.as_deref()), Some(&req.input.key))?;
         let input = req.input;
         is_the_only_version(input.version_id.as_deref())?;
         if input.if_match_size.is_some() || input.if_match_last_modified_time.is_some() {
             return Err(not_implemented("deletion by size or time"));
         }
         let conditions = conditions(input.if_match.as_ref(), None)?;
-        let gateway = self.gateway.clone();
+        let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
         to_its_end(async move { gateway.delete(&bucket, &input.key, &conditions).await }).await?;
         Ok(S3Response::new(DeleteObjectOutput::default()))
     }
@@ -279,7 +335,7 @@ impl Service {
         &self,
         req: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let Delete { objects, quiet } = req.input.delete;
         if objects.is_empty() || objects.len() > DELETIONS_MAX {
             let message = "a request deletes from 1 to 1000 keys";
@@ -288,10 +344,13 @@ impl Service {
         let turns = Arc::new(tokio::sync::Semaphore::new(DELETIONS_AT_ONCE));
         let mut tasks = Vec::new();
         for object in objects {
-            let (gateway, bucket, turns) = (self.gateway.clone(), bucket.clone(), turns.clone());
+            let (gateway, bucket, turns) = (self.gateway.clone(), visit.bucket.clone(), turns.clone());
+            let version = object.version_id.as_deref();
+            let allowed =
+                visit.may(deletion_of(version), Some(&object.key)).and_then(|()| is_the_only_version(version));
             tasks.push(tokio::spawn(async move {
                 let _turn = turns.acquire_owned().await;
-                let outcome = match is_the_only_version(object.version_id.as_deref()) {
+                let outcome = match allowed {
                     Ok(()) => {
                         let etags = object.e_tag.as_ref().map(|etag| vec![etag.value().to_owned()]);
                         let conditions = Conditions { is_absent: false, etags };

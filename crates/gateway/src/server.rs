@@ -1,17 +1,22 @@
 //! Listens, serves, and does the work beside requests.
 
+use crate::asker::Peer;
 use crate::authority::{Authority, Secrets};
 use crate::budget::Budget;
 use crate::convert::Gateway;
+use crate::documents::{Documents, add_headers, cors_headers, preflight};
+use crate::place::{Domain, Place};
 use crate::service::Service;
-use http::header::{CONNECTION, EXPECT};
-use http::{HeaderValue, Request};
+use http::header::{CONNECTION, EXPECT, ORIGIN};
+use http::{HeaderValue, Method, Request};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use s3rules::cors::CorsAnswer;
+use s3s::access::{S3Access, S3AccessContext};
 use s3s::service::{S3Service, S3ServiceBuilder};
-use s3s::{Body, HttpError, HttpResponse};
+use s3s::{Body, HttpError, HttpResponse, S3Result};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +42,8 @@ const HEADERS_MAX_BYTES: usize = 64 << 10;
 pub enum ServerError {
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] std::io::Error),
+    #[error("'{0}' is no name of a host, such as s3.example.com")]
+    Domain(String),
     /// Another gateway took this one for dead, and its client is shut out of the cluster.
     #[error("another gateway took this one for dead; start it again")]
     TakenForDead,
@@ -46,12 +53,18 @@ pub enum ServerError {
 pub struct Server {
     listener: TcpListener,
     gateway: Gateway,
+    domain: Option<String>,
 }
 
 impl Server {
-    pub async fn listen(gateway: Gateway, address: SocketAddr) -> Result<Server, ServerError> {
+    /// Listens. `domain`: the name of this service, before which clients may put buckets in hosts.
+    pub async fn listen(gateway: Gateway, address: SocketAddr, domain: Option<&str>) -> Result<Server, ServerError> {
+        if let Some(domain) = domain {
+            Domain::new(domain).map_err(|_| ServerError::Domain(domain.to_owned()))?;
+        }
+        let domain = domain.map(str::to_ascii_lowercase);
         let listener = TcpListener::bind(address).await.map_err(|e| ServerError::Listen(address, e))?;
-        Ok(Server { listener, gateway })
+        Ok(Server { listener, gateway, domain })
     }
 
     /// The address that is listened on; its port is the one that the system chose, if it was to.
@@ -61,12 +74,17 @@ impl Server {
 
     /// Serves until `stop` is done, and then ends the requests that are under way.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Server { listener, gateway } = self;
+        let Server { listener, gateway, domain } = self;
         let authority = Arc::new(Authority::new(gateway.clone()));
         let service = Service { gateway: gateway.clone(), authority: authority.clone(), budget: Budget::new() };
-        let mut builder = S3ServiceBuilder::new(service);
+        let mut builder = S3ServiceBuilder::new(service.clone());
         builder.set_auth(Secrets(authority));
-        let service = builder.build();
+        builder.set_access(JudgedLater);
+        builder.set_route(Documents { service, domain: domain.clone() });
+        if let Some(domain) = &domain {
+            builder.set_host(Domain::new(domain).map_err(|_| ServerError::Domain(domain.clone()))?);
+        }
+        let service = Arc::new(Served { service: builder.build(), gateway: gateway.clone(), domain });
         let (stopping, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -82,8 +100,8 @@ impl Server {
                 error = &mut work => break Err(error),
                 Some(_) = connections.join_next() => {}
                 (accepted, permit) = accepted => match accepted {
-                    Ok((stream, _)) => {
-                        let connection = serve(stream, service.clone(), stopped.clone());
+                    Ok((stream, peer)) => {
+                        let connection = serve(stream, peer, service.clone(), stopped.clone());
                         connections.spawn(async move {
                             connection.await;
                             drop(permit);
@@ -114,7 +132,50 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, service: S3Service, mut stopped: watch::Receiver<bool>) {
+/// Lets every request pass: each operation asks the rules itself, once it knows what it is about.
+struct JudgedLater;
+
+#[async_trait::async_trait]
+impl S3Access for JudgedLater {
+    async fn check(&self, _: &mut S3AccessContext<'_>) -> S3Result<()> {
+        Ok(())
+    }
+}
+
+/// Everything that connections need.
+struct Served {
+    service: S3Service,
+    gateway: Gateway,
+    domain: Option<String>,
+}
+
+impl Served {
+    /// Answers a preflight. Browsers do not sign it, also where the query has the signature of the request behind it.
+    async fn preflight(&self, request: &Request<Incoming>) -> Result<HttpResponse, HttpError> {
+        let place = Place::of(self.domain.as_deref(), request.headers(), request.uri());
+        match preflight(&self.gateway, place, request.headers()).await {
+            Ok(allowed) => {
+                let mut response = HttpResponse::new(Body::empty());
+                add_headers(response.headers_mut(), allowed);
+                Ok(response)
+            }
+            Err(error) => error.to_http_response().map_err(|error| HttpError::new(Box::new(error))),
+        }
+    }
+
+    /// Headers that let a page of another origin see the answer to a request, as the bucket's CORS rules tell.
+    async fn shared_with(&self, request: &Request<Incoming>) -> CorsAnswer {
+        let Some(place) = Place::of(self.domain.as_deref(), request.headers(), request.uri()) else {
+            return Vec::new();
+        };
+        // A bucket that is not there is told by the answer itself.
+        let Ok((_, settings)) = self.gateway.bucket_and_settings(&place.bucket).await else { return Vec::new() };
+        let cors = settings.cors.as_ref();
+        cors.map_or_else(Vec::new, |cors| cors.answer(request.method().as_str(), &cors_headers(request.headers())))
+    }
+}
+
+async fn serve(stream: TcpStream, peer: SocketAddr, service: Arc<Served>, mut stopped: watch::Receiver<bool>) {
     // A small answer goes out at once, not when the client has acknowledged an earlier one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!("{error}");
@@ -122,7 +183,7 @@ async fn serve(stream: TcpStream, service: S3Service, mut stopped: watch::Receiv
     }
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADERS_MAX_BYTES);
-    let service = service_fn(move |request| answer(service.clone(), request));
+    let service = service_fn(move |request| answer(service.clone(), peer, request));
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     let told = async {
         // Without a sender the gateway is gone, too.
@@ -142,9 +203,22 @@ async fn serve(stream: TcpStream, service: S3Service, mut stopped: watch::Receiv
 
 /// Answers one request. A client that wants to hear `100 Continue` does not hear it where there is no body, and boto3
 /// then takes the next answer of the connection for this one: so there is no next one.
-async fn answer(service: S3Service, request: Request<Incoming>) -> Result<HttpResponse, HttpError> {
+async fn answer(
+    served: Arc<Served>,
+    peer: SocketAddr,
+    mut request: Request<Incoming>,
+) -> Result<HttpResponse, HttpError> {
     let is_last = request.headers().contains_key(EXPECT) && request.body().is_end_stream();
-    let mut response = service.call(request.map(Body::from)).await?;
+    request.extensions_mut().insert(Peer(peer.ip()));
+    if request.method() == Method::OPTIONS {
+        return served.preflight(&request).await;
+    }
+    let shared = match request.headers().contains_key(ORIGIN) {
+        true => served.shared_with(&request).await,
+        false => Vec::new(),
+    };
+    let mut response = served.service.call(request.map(Body::from)).await?;
+    add_headers(response.headers_mut(), shared);
     if is_last {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }

@@ -1,8 +1,12 @@
 //! The operations of S3 that this gateway has. Every other one is answered by `NotImplemented`.
 
-use crate::authority::Authority;
+use crate::asker::list_user;
+use crate::authority::{Authority, list_headers};
 use crate::budget::{Budget, Reserved};
 use crate::convert::{Gateway, not_implemented, owner, time, told};
+use s3rules::ObjectOwnership;
+use s3rules::acl::{Acl, AclUser};
+use s3rules::policy::Action;
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3Request, S3Response, S3Result};
 use std::sync::Arc;
@@ -37,8 +41,13 @@ pub(crate) async fn to_its_end_holding<T: Send + 'static>(
 #[async_trait::async_trait]
 impl S3 for Service {
     async fn list_buckets(&self, req: S3Request<ListBucketsInput>) -> S3Result<S3Response<ListBucketsOutput>> {
-        let user = self.authority.user(req.credentials.as_ref()).await?;
-        let buckets = self.gateway.buckets(&user.uid).await.map_err(told)?;
+        let user = self.authority.asker(req.credentials.as_ref()).await?;
+        let uid = user.as_ref().map_or(s3::ANONYMOUS, |user| user.uid.as_str());
+        // Nobody owns buckets without a key.
+        let buckets = match &user {
+            Some(user) => self.gateway.buckets(&user.uid).await.map_err(told)?,
+            None => Vec::new(),
+        };
         let prefix = req.input.prefix.clone().unwrap_or_default();
         let after = req.input.continuation_token.clone().unwrap_or_default();
         let most = req.input.max_buckets.map_or(usize::MAX, |max| max.max(1) as usize);
@@ -52,7 +61,7 @@ impl S3 for Service {
         });
         Ok(S3Response::new(ListBucketsOutput {
             buckets: Some(listed.collect()),
-            owner: Some(owner(&user.uid)),
+            owner: Some(self.owner(uid).await?),
             continuation_token,
             prefix: req.input.prefix,
         }))
@@ -60,27 +69,28 @@ impl S3 for Service {
 
     async fn create_bucket(&self, req: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
         let user = self.authority.user(req.credentials.as_ref()).await?;
-        let input = req.input;
+        let S3Request { input, headers, .. } = req;
         if input.object_lock_enabled_for_bucket == Some(true) {
             return Err(not_implemented("object lock"));
         }
-        is_private(input.acl.as_ref().map(|acl| acl.as_str()))?;
+        let settings = self.settings_of_new(&user, &headers).await?;
         let (gateway, name) = (self.gateway.clone(), input.bucket.clone());
-        to_its_end(async move { gateway.create_bucket(&user, &name).await }).await?;
+        to_its_end(async move { gateway.create_bucket(&user, &name, settings).await }).await?;
         let location = Some(format!("/{}", input.bucket));
         Ok(S3Response::new(CreateBucketOutput { location }))
     }
 
     async fn head_bucket(&self, req: S3Request<HeadBucketInput>) -> S3Result<S3Response<HeadBucketOutput>> {
-        self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::ListBucket, None)?;
         Ok(S3Response::new(HeadBucketOutput::default()))
     }
 
     async fn delete_bucket(&self, req: S3Request<DeleteBucketInput>) -> S3Result<S3Response<DeleteBucketOutput>> {
-        self.authority.user(req.credentials.as_ref()).await?;
         self.gateway.bucket_now(&req.input.bucket).await.map_err(told)?;
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
-        let gateway = self.gateway.clone();
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::DeleteBucket, None)?;
+        let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
         to_its_end(async move { gateway.delete_bucket(&bucket).await }).await?;
         Ok(S3Response::new(DeleteBucketOutput::default()))
     }
@@ -89,7 +99,7 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketLocationInput>,
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
-        self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        self.authority.visit(&req, &req.input.bucket).await?.may(Action::GetBucketLocation, None)?;
         Ok(S3Response::new(GetBucketLocationOutput::default()))
     }
 
@@ -97,7 +107,7 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        self.authority.visit(&req, &req.input.bucket).await?.may(Action::GetBucketVersioning, None)?;
         Ok(S3Response::new(GetBucketVersioningOutput::default()))
     }
 
@@ -184,10 +194,24 @@ impl S3 for Service {
     }
 }
 
-/// Errors: `NotImplemented` for an ACL that lets others in.
-pub(crate) fn is_private(acl: Option<&str>) -> S3Result<()> {
-    match acl {
-        None | Some("private" | "bucket-owner-full-control") => Ok(()),
-        Some(other) => Err(not_implemented(&format!("the ACL '{other}'"))),
+impl Service {
+    /// A user as answers show him.
+    pub async fn owner(&self, uid: &str) -> S3Result<Owner> {
+        if uid == s3::ANONYMOUS {
+            return Ok(owner(uid));
+        }
+        let AclUser { id, display_name } = self.authority.shown(uid).await?;
+        Ok(Owner { display_name: Some(display_name), id: Some(id) })
+    }
+
+    /// The settings with which a bucket is made: its list and ownership, as headers tell.
+    async fn settings_of_new(&self, user: &s3::User, headers: &http::HeaderMap) -> S3Result<s3::BucketSettings> {
+        let told_ownership = headers.get("x-amz-object-ownership").and_then(|value| value.to_str().ok());
+        let ownership = told_ownership.map(ObjectOwnership::parse).transpose().map_err(|error| told(error.into()))?;
+        let owner = list_user(Some(user));
+        let acl = self.authority.list_of(&list_headers(headers)?, &owner, &owner).await?;
+        ownership.unwrap_or_default().check_bucket_acl(&acl).map_err(|error| told(error.into()))?;
+        let acl = Some(acl).filter(|acl| *acl != Acl::private(owner));
+        Ok(s3::BucketSettings { acl, ownership, ..s3::BucketSettings::default() })
     }
 }

@@ -1,13 +1,14 @@
 //! Multipart uploads.
 
 use crate::convert::{
-    CHECKSUMS, ReadConditions, announced_checksum, checksum, checksum_kind, conditions, etag, kept_headers, owner,
-    time, told,
+    CHECKSUMS, ReadConditions, announced_checksum, checksum, checksum_kind, conditions, etag, kept_headers, time, told,
 };
-use crate::objects::{check_wishes, copy_source, user_metadata};
-use crate::service::{Service, is_private, to_its_end, to_its_end_holding};
+use crate::lists::initiator;
+use crate::objects::{check_wishes, copy_source, header_tags, user_metadata};
+use crate::service::{Service, to_its_end, to_its_end_holding};
 use crate::streams::Incoming;
 use s3::{ByteRange, ChecksumKind, PartRequest, Upload, WantedPart};
+use s3rules::policy::Action;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -39,12 +40,13 @@ impl Service {
         &self,
         req: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
-        let (user, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::PutObject, Some(&req.input.key))?;
         let S3Request { input, headers, .. } = req;
-        is_private(input.acl.as_ref().map(ObjectCannedACL::as_str))?;
+        let (owner, acl) = self.authority.list_of_new(&visit, &headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
         let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
-        check_wishes(encryption, lock, input.tagging.is_some(), input.storage_class.as_ref())?;
+        check_wishes(encryption, lock, input.storage_class.as_ref())?;
         let kind = input.checksum_algorithm.as_ref().map(|a| checksum_kind(a.as_str())).transpose()?;
         let is_composite = match (kind, input.checksum_type.as_ref().map(ChecksumType::as_str)) {
             (None, _) => false,
@@ -58,14 +60,16 @@ impl Service {
         let upload = Upload {
             id: String::new(),
             key: input.key,
-            owner: user.uid.clone(),
+            owner,
             created_ms: 0,
             headers: kept_headers(&headers),
             metadata: user_metadata(input.metadata),
             checksum: kind,
             is_composite,
+            acl,
+            tags: header_tags(&headers)?,
         };
-        let gateway = self.gateway.clone();
+        let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
         let upload = to_its_end(async move { gateway.create_upload(&bucket, upload).await }).await?;
         let type_of = |_| match is_composite {
             true => ChecksumType::from_static(ChecksumType::COMPOSITE),
@@ -82,9 +86,11 @@ impl Service {
     }
 
     pub async fn store_part(&self, req: S3Request<UploadPartInput>) -> S3Result<S3Response<UploadPartOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::PutObject, Some(&req.input.key))?;
+        let bucket = visit.bucket;
         let S3Request { input, headers, trailing_headers, .. } = req;
-        check_wishes(input.sse_customer_algorithm.is_some(), false, false, None)?;
+        check_wishes(input.sse_customer_algorithm.is_some(), false, None)?;
         let size = input.content_length.and_then(|size| u64::try_from(size).ok());
         let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
@@ -117,12 +123,14 @@ impl Service {
         &self,
         req: S3Request<UploadPartCopyInput>,
     ) -> S3Result<S3Response<UploadPartCopyOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::PutObject, Some(&req.input.key))?;
+        let bucket = visit.bucket;
         let (from_bucket, from_key) = copy_source(&req.input.copy_source)?;
-        let (_, from) = self.authority.bucket(req.credentials.as_ref(), &from_bucket).await?;
+        let from = self.authority.visit(&req, &from_bucket).await?;
         let input = req.input;
         let range = input.copy_source_range.as_deref().map(copied_range).transpose()?;
-        let object = self.gateway.get(&from, &from_key, range).await.map_err(told)?;
+        let object = self.read_by(&from, Action::GetObject, &from_key, range).await?;
         let conditions = ReadConditions {
             if_match: input.copy_source_if_match.as_ref(),
             if_none_match: input.copy_source_if_none_match.as_ref(),
@@ -159,7 +167,9 @@ impl Service {
         &self,
         req: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::PutObject, Some(&req.input.key))?;
+        let bucket = visit.bucket;
         let input = req.input;
         let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
         let mut wanted = Vec::with_capacity(parts.len());
@@ -202,14 +212,16 @@ impl Service {
         &self,
         req: S3Request<AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::AbortMultipartUpload, Some(&req.input.key))?;
+        let bucket = visit.bucket;
         let (gateway, input) = (self.gateway.clone(), req.input);
         to_its_end(async move { gateway.abort_upload(&bucket, &input.key, &input.upload_id).await }).await?;
         Ok(S3Response::new(AbortMultipartUploadOutput::default()))
     }
 
     pub async fn list_of_parts(&self, req: S3Request<ListPartsInput>) -> S3Result<S3Response<ListPartsOutput>> {
-        let (_, bucket) = self.authority.bucket(req.credentials.as_ref(), &req.input.bucket).await?;
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let input = req.input;
         let max = match input.max_parts.unwrap_or(PAGE_MAX) {
             negative if negative < 0 => return Err(invalid("the size of a page is negative")),
@@ -217,8 +229,17 @@ impl Service {
         };
         let after = part_number(input.part_number_marker.unwrap_or(0))?;
         let place = (input.key.as_str(), input.upload_id.as_str());
-        let page = self.gateway.list_parts(&bucket, place, after, max as usize).await.map_err(told)?;
-        let uid = page.upload.owner;
+        let page = self.gateway.list_parts(&visit.bucket, place, after, max as usize).await;
+        let page = match page {
+            Ok(page) => page,
+            // One who may not see uploads does not learn which there are.
+            Err(error) => {
+                visit.may(Action::ListMultipartUploadParts, Some(&input.key))?;
+                return Err(told(error));
+            }
+        };
+        visit.may_with_upload_of(Action::ListMultipartUploadParts, &input.key, &page.upload.owner)?;
+        let owner = self.owner(&page.upload.owner).await?;
         let next_part_number_marker = page.parts.last().map(|part| i32::from(part.number));
         let parts = page.parts.into_iter().map(|part| {
             let sums = checksum(part.checksum.as_ref());
@@ -243,8 +264,8 @@ impl Service {
             next_part_number_marker,
             part_number_marker: Some(after.into()),
             max_parts: Some(max),
-            owner: Some(owner(&uid)),
-            initiator: Some(Initiator { display_name: Some(uid.clone()), id: Some(uid) }),
+            initiator: Some(initiator(&owner)),
+            owner: Some(owner),
             storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
             ..Default::default()
         }))

@@ -96,7 +96,7 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
         };
         let cluster = connect(&conf, &options.target.login).await?;
         let store = open(&cluster, true).await?;
-        let server = Server::listen(store.clone(), options.listen).await?;
+        let server = Server::listen(store.clone(), options.listen, options.domain.as_deref()).await?;
         let address = server.address()?;
         tracing::info!("session {} listens on {address}", store.session());
         println!("http://{address}");
@@ -109,7 +109,7 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
 fn show(user: &User, secret: Option<&str>, as_json: bool) {
     if as_json {
         let mut shown = json!({
-            "uid": user.uid, "display_name": user.display_name, "suspended": user.is_suspended,
+            "uid": user.uid, "display_name": user.display_name, "email": user.email, "suspended": user.is_suspended,
             "access_keys": user.access_keys, "buckets_max": user.buckets_max,
         });
         if let Some(secret) = secret {
@@ -131,7 +131,7 @@ fn show(user: &User, secret: Option<&str>, as_json: bool) {
 async fn make_user(
     store: &Store<Link>,
     uid: &str,
-    name: &str,
+    (name, email): (&str, Option<&str>),
     key: Option<(String, String)>,
 ) -> Result<(User, String)> {
     let (access, secret) = match key {
@@ -141,6 +141,7 @@ async fn make_user(
     let user = User {
         uid: uid.to_owned(),
         display_name: name.to_owned(),
+        email: email.map(str::to_owned),
         is_suspended: false,
         access_keys: Vec::new(),
         buckets_max: BUCKETS_MAX,
@@ -153,7 +154,7 @@ fn user_add(options: &cli::S3UserAdd) -> Result<()> {
     with_store(&options.target, true, async |store| {
         let key = options.access_key.clone().zip(options.secret_key.clone());
         let name = options.display_name.as_deref().unwrap_or(&options.uid);
-        let (user, secret) = make_user(store, &options.uid, name, key).await?;
+        let (user, secret) = make_user(store, &options.uid, (name, options.email.as_deref()), key).await?;
         show(&user, Some(&secret), options.json);
         Ok(())
     })
@@ -264,7 +265,7 @@ pub async fn first_user(cluster: &Cluster) -> Result<(String, String)> {
             }
         },
         Err(error) if error.code() == Some(s3::Code::InvalidArgument) => {
-            let (user, secret) = make_user(&store, UID, "made by nacre up", None).await?;
+            let (user, secret) = make_user(&store, UID, ("made by nacre up", None), None).await?;
             (user.access_keys.concat(), secret)
         }
         Err(error) => return Err(error.into()),

@@ -1,11 +1,12 @@
 //! Buckets: made, found, listed and deleted.
 
+use crate::bucket_settings::BucketSettings;
 use crate::error::{Code, Error};
 use crate::index::no_such_bucket;
 use crate::moves::ROOT_LIVE;
 use crate::names::{self, REGIONS};
 use crate::rados::{Rados, RadosError, Step};
-use crate::records::{Bucket, Intent, Range, RangeState, User, attr, to_bytes};
+use crate::records::{Bucket, Intent, Range, RangeState, User, attr, from_bytes, to_bytes};
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -33,30 +34,47 @@ pub fn check_bucket_name(name: &str) -> Result<(), Error> {
 impl<R: Rados> Store<R> {
     /// The bucket of this name, perhaps as it was a few seconds ago. Errors: `NoSuchBucket`.
     pub async fn bucket(&self, name: &str) -> Result<Arc<Bucket>, Error> {
+        Ok(self.bucket_and_settings(name).await?.0)
+    }
+
+    /// The bucket of this name and its settings, both perhaps as they were a few seconds ago.
+    pub async fn bucket_and_settings(&self, name: &str) -> Result<(Arc<Bucket>, Arc<BucketSettings>), Error> {
         let now = self.rados.now_ms();
-        if let Some((at, bucket)) = lock(&self.buckets).get(name)
+        if let Some((at, bucket, settings)) = lock(&self.buckets).get(name)
             && now < at + self.settings.bucket_ttl_ms
         {
-            return Ok(bucket.clone());
+            return Ok((bucket.clone(), settings.clone()));
         }
-        self.bucket_now(name).await
+        self.settings_now(name).await
     }
 
     /// The bucket of this name as it is now.
     pub async fn bucket_now(&self, name: &str) -> Result<Arc<Bucket>, Error> {
+        Ok(self.settings_now(name).await?.0)
+    }
+
+    /// The bucket of this name and its settings as they are now.
+    pub async fn settings_now(&self, name: &str) -> Result<(Arc<Bucket>, Arc<BucketSettings>), Error> {
         let now = self.rados.now_ms();
-        let found = self.record::<Bucket>(&names::bucket_object(name), attr::TAG).await?;
-        let mut buckets = lock(&self.buckets);
-        let Some((bucket, _)) = found else {
-            buckets.remove(name);
-            return Err(no_such_bucket(name));
+        let object = names::bucket_object(name);
+        let steps = vec![Step::GetAttr(attr::RECORD), Step::Read { offset: 0, length: 0 }];
+        let replies = match self.meta(object.clone(), steps).await {
+            Ok(replies) => replies,
+            Err(RadosError::NotFound) => {
+                lock(&self.buckets).remove(name);
+                return Err(no_such_bucket(name));
+            }
+            Err(error) => return Err(error.into()),
         };
+        let bucket: Arc<Bucket> = Arc::new(from_bytes(&object, &replies[0].bytes())?);
+        let settings: Arc<BucketSettings> = Arc::new(from_bytes(&object, &replies[1].bytes())?);
+        settings.check_format(name)?;
+        let mut buckets = lock(&self.buckets);
         if buckets.len() >= REMEMBERED_MAX {
             buckets.clear();
         }
-        let bucket = Arc::new(bucket);
-        buckets.insert(name.to_owned(), (now, bucket.clone()));
-        Ok(bucket)
+        buckets.insert(name.to_owned(), (now, bucket.clone(), settings.clone()));
+        Ok((bucket, settings))
     }
 
     fn forget_bucket(&self, bucket: &Bucket) {
@@ -66,7 +84,7 @@ impl<R: Rados> Store<R> {
 
     /// Makes a bucket of a user. Errors: `BucketAlreadyExists`, `BucketAlreadyOwnedByYou`, `TooManyBuckets`,
     /// `InvalidBucketName`.
-    pub async fn create_bucket(&self, user: &User, name: &str) -> Result<Arc<Bucket>, Error> {
+    pub async fn create_bucket(&self, user: &User, name: &str, settings: BucketSettings) -> Result<Arc<Bucket>, Error> {
         check_bucket_name(name)?;
         match self.bucket_now(name).await {
             Ok(bucket) => return Err(exists(&bucket, &user.uid)),
@@ -84,7 +102,7 @@ impl<R: Rados> Store<R> {
             data_pool: self.settings.data_pool.clone(),
         };
         let intent = self.intend(&Intent::CreateBucket(bucket.clone())).await?;
-        let made = self.make_bucket(&bucket).await?;
+        let made = self.make_bucket(&bucket, &settings).await?;
         if !made {
             self.take_back_bucket(&bucket).await?;
         }
@@ -94,7 +112,7 @@ impl<R: Rados> Store<R> {
     }
 
     /// Makes what belongs to a bucket, and then the bucket. False if there is one of this name.
-    async fn make_bucket(&self, bucket: &Bucket) -> Result<bool, Error> {
+    async fn make_bucket(&self, bucket: &Bucket, settings: &BucketSettings) -> Result<bool, Error> {
         // An entry that is there belongs to a bucket that is being made or deleted, and stays until that is decided.
         let name = Bytes::from(bucket.name.clone());
         let steps =
@@ -119,6 +137,8 @@ impl<R: Rados> Store<R> {
             Step::CreateNew,
             Step::SetAttr(attr::TAG, Bytes::from(bucket.id.clone())),
             Step::SetAttr(attr::RECORD, to_bytes(bucket)),
+            Step::SetAttr(attr::REVISION, settings.revision_bytes()),
+            Step::WriteFull(to_bytes(settings)),
         ];
         match self.meta(names::bucket_object(&bucket.name), steps).await {
             Ok(_) => {}

@@ -156,6 +156,16 @@ pub fn content_md5(header: &str) -> Result<[u8; 16], Error> {
     bytes.ok_or_else(|| Code::InvalidDigest.because("Content-MD5 is not the base64 of an MD5"))
 }
 
+/// Compares a short body with the digest in its header `Content-MD5`. Errors: `InvalidDigest`, `BadDigest`.
+pub fn check_content_md5(header: &str, body: &[u8]) -> Result<(), Error> {
+    let mut digests = Digests::new(None);
+    digests.update(body);
+    if content_md5(header)? == digests.finish().0 {
+        return Ok(());
+    }
+    Err(Code::BadDigest.because("the bytes have another MD5 than Content-MD5 tells"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

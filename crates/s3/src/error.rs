@@ -40,6 +40,9 @@ pub enum Error {
     /// The request cannot be served, and says why.
     #[error("{code:?}: {message}")]
     Refused { code: Code, message: String },
+    /// A rule of S3 forbids it.
+    #[error("{}: {}", .0.code.name(), .0.message)]
+    Rule(s3rules::S3Error),
     /// The cluster did not do what was asked.
     #[error("the cluster: {0}")]
     Rados(RadosError),
@@ -66,6 +69,12 @@ impl Code {
     /// An error of this code.
     pub fn because(self, message: impl Into<String>) -> Error {
         Error::Refused { code: self, message: message.into() }
+    }
+}
+
+impl From<s3rules::S3Error> for Error {
+    fn from(error: s3rules::S3Error) -> Error {
+        Error::Rule(error)
     }
 }
 

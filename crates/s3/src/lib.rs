@@ -5,11 +5,13 @@
 //! * [`Rados`]: the part of RADOS that is needed, and the clock.
 //! * `index`: stamps and slots, by which keys and heads agree. `moves`: ranges that split and merge.
 //! * `objects`, `reading`, `multipart`, `listing`, `buckets`, `users`: requests.
+//! * `bucket_settings`: what owners set for a bucket, in the types of `s3rules`; `settings`: changes of it.
 //! * `sweep`: what dead gateways left.
 //!
 //! Absent: sockets, threads, clocks, XML and signatures, which are the driver's (`crates/gateway`).
 
 mod body;
+mod bucket_settings;
 mod buckets;
 mod check;
 mod digest;
@@ -27,6 +29,7 @@ mod objects;
 mod rados;
 mod reading;
 mod records;
+mod settings;
 mod store;
 mod sweep;
 #[cfg(test)]
@@ -35,9 +38,10 @@ mod users;
 mod window;
 
 pub use body::{Body, ByteRange, Whole};
+pub use bucket_settings::{BucketSettings, StoredPolicy};
 pub use buckets::check_bucket_name;
 pub use check::Checked;
-pub use digest::{ChecksumKind, content_md5};
+pub use digest::{ChecksumKind, check_content_md5, content_md5};
 pub use error::{Code, Error};
 pub use listing::{ListedUpload, Page, Query, UploadPage};
 pub use multipart::{PARTS_MAX, PartPage, PartRequest, WantedPart};
@@ -46,3 +50,4 @@ pub use rados::{Rados, RadosError, Reply, Step};
 pub use reading::ReadStream;
 pub use records::{AccessKey, Bucket, Entry, Head, Layout, Part, StoredChecksum, Tail, Upload, User};
 pub use store::{Settings, Store};
+pub use users::ANONYMOUS;

@@ -331,7 +331,7 @@ impl<R: Rados> Store<R> {
         conditions: &Conditions,
     ) -> Result<Head, Error> {
         let page = self.list_parts(bucket, (key, upload), 0, PARTS_MAX.into()).await?;
-        let Upload { owner, headers, metadata, checksum, is_composite, .. } = page.upload;
+        let Upload { owner, headers, metadata, checksum, is_composite, acl, tags, .. } = page.upload;
         let mut parts = Vec::with_capacity(wanted.len());
         for want in wanted {
             let found = page.parts.binary_search_by_key(&want.number, |part| part.number).ok();
@@ -360,7 +360,7 @@ impl<R: Rados> Store<R> {
         let tails = Vec::new();
         let layout = Layout::Parts { upload: upload.to_owned() };
         let bytes = to_bytes(&parts);
-        let new = NewHead { size, etag, owner, headers, metadata, checksum, layout, bytes, tails };
+        let new = NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, layout, bytes, tails };
         self.commit(bucket, key, Some(new), conditions, None).await?.ok_or_else(no_such_key)
     }
 

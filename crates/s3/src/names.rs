@@ -129,6 +129,8 @@ pub(crate) fn key_object(access_key: &str) -> String {
 /// Directory of all sessions, and that of all users: their omaps have the names.
 pub(crate) const SESSIONS: &str = "sessions";
 pub(crate) const USERS: &str = "users";
+/// Users by their addresses of e-mail.
+pub(crate) const EMAILS: &str = "emails";
 
 /// The object with the head of an S3 object.
 pub(crate) fn head_object(bucket: &str, key: &str) -> String {

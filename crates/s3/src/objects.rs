@@ -11,6 +11,8 @@ use crate::records::{Bucket, Head, Intent, Layout, Part, StoredChecksum, Tail, a
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
 use crate::window::{Window, both};
 use bytes::Bytes;
+use s3rules::acl::Acl;
+use s3rules::tagging::TagSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -57,6 +59,8 @@ pub struct PutRequest {
     pub content_md5: Option<[u8; 16]>,
     /// An additional checksum, with its value in base64 if it came with the headers.
     pub checksum: Option<(ChecksumKind, Option<String>)>,
+    pub acl: Option<Acl>,
+    pub tags: TagSet,
     pub conditions: Conditions,
 }
 
@@ -69,6 +73,8 @@ pub(crate) struct NewHead {
     pub headers: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
     pub checksum: Option<StoredChecksum>,
+    pub acl: Option<Acl>,
+    pub tags: TagSet,
     pub layout: Layout,
     /// The head's own bytes.
     pub bytes: Bytes,
@@ -139,7 +145,7 @@ impl<R: Rados> Store<R> {
         if request.size > PUT_MAX_BYTES {
             return Err(Code::EntityTooLarge.because(format!("a body has at most {PUT_MAX_BYTES} bytes")));
         }
-        let PutRequest { key, owner, size, headers, metadata, content_md5, checksum, conditions } = request;
+        let PutRequest { key, owner, size, headers, metadata, content_md5, checksum, acl, tags, conditions } = request;
         let kind = checksum.as_ref().map(|(kind, _)| *kind);
         let told = checksum.and_then(|(_, told)| told);
         let mut digests = Digests::new(kind);
@@ -148,7 +154,8 @@ impl<R: Rados> Store<R> {
             let Digested { etag, checksum } =
                 check_digests(digests, content_md5, told.or_else(|| body.trailing_checksum()))?;
             let layout = Layout::Whole;
-            let new = NewHead { size, etag, owner, headers, metadata, checksum, layout, bytes, tails: Vec::new() };
+            let new =
+                NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, layout, bytes, tails: Vec::new() };
             return self.commit_now(bucket, &key, Some(new), &conditions, None).await?.ok_or_else(no_such_key);
         }
         let tail = Tail { id: self.fresh(), size, stripe: self.settings.stripe_bytes };
@@ -168,7 +175,8 @@ impl<R: Rados> Store<R> {
             }
         };
         let (layout, bytes) = (Layout::Striped(tail), Bytes::new());
-        let new = NewHead { size, etag, owner, headers, metadata, checksum, layout, bytes, tails: tails.clone() };
+        let new =
+            NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, layout, bytes, tails: tails.clone() };
         match self.commit_now(bucket, &key, Some(new), &conditions, Some(intent)).await {
             Ok(head) => head.ok_or_else(no_such_key),
             Err(error @ Error::Refused { .. }) => {
@@ -409,6 +417,8 @@ impl<R: Rados> Store<R> {
             headers: new.headers.clone(),
             metadata: new.metadata.clone(),
             checksum: new.checksum.clone(),
+            acl: new.acl.clone(),
+            tags: new.tags.clone(),
             layout: new.layout.clone(),
         }
     }
@@ -517,6 +527,37 @@ impl<R: Rados> Store<R> {
         }
         let fresh = self.fresher(bucket).await?.ok_or_else(no_such_key)?;
         self.head(&fresh, key).await?.ok_or_else(no_such_key)
+    }
+
+    /// Changes what an object's head tells of it, but nothing that lists show. Gives the new head.
+    /// Errors: `NoSuchKey`, those of `change`, which is called anew where others change the object meanwhile.
+    pub async fn change_head(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        change: impl Fn(&mut Head) -> Result<(), Error> + Sync,
+    ) -> Result<Head, Error> {
+        for attempt in 0..TRIES_MAX {
+            if attempt > 3 {
+                self.rados.pause(PAUSE_MS).await;
+            }
+            let old = self.stat(bucket, key).await?;
+            let mut new = old.clone();
+            change(&mut new)?;
+            debug_assert_eq!((new.entry(), &new.layout), (old.entry(), &old.layout));
+            new.tag = self.fresh();
+            let steps = vec![
+                Step::AttrIs(attr::TAG, Bytes::from(old.tag)),
+                Step::SetAttr(attr::TAG, Bytes::from(new.tag.clone())),
+                Step::SetAttr(attr::RECORD, to_bytes(&new)),
+            ];
+            match self.rados.operate(&bucket.data_pool, names::head_object(&bucket.id, key), steps).await {
+                Ok(_) => return Ok(new),
+                Err(RadosError::Guard | RadosError::NotFound) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(too_many_tries())
     }
 }
 

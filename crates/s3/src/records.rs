@@ -5,6 +5,8 @@
 
 use crate::error::Error;
 use bytes::Bytes;
+use s3rules::acl::Acl;
+use s3rules::tagging::TagSet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,6 +23,8 @@ pub(crate) mod attr {
     pub const STATE: &str = "nacre.state";
     /// Counter by which a gateway shows that it lives.
     pub const BEAT: &str = "nacre.beat";
+    /// Number of changes of a bucket's settings, which are the bytes of its record's object.
+    pub const REVISION: &str = "nacre.revision";
 }
 
 /// A bucket.
@@ -143,7 +147,16 @@ pub struct Head {
     pub metadata: BTreeMap<String, String>,
     #[serde(default)]
     pub checksum: Option<StoredChecksum>,
+    /// `None` gives everything to the owner, and nothing to anybody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
+    #[serde(default, skip_serializing_if = "has_no_tags")]
+    pub tags: TagSet,
     pub layout: Layout,
+}
+
+fn has_no_tags(tags: &TagSet) -> bool {
+    tags.tags.is_empty()
 }
 
 impl Head {
@@ -180,6 +193,11 @@ pub struct Upload {
     /// The checksum of the whole is that of the parts' checksums.
     #[serde(default)]
     pub is_composite: bool,
+    /// List and tags of the object that comes of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
+    #[serde(default, skip_serializing_if = "has_no_tags")]
+    pub tags: TagSet,
 }
 
 /// A user.
@@ -187,6 +205,9 @@ pub struct Upload {
 pub struct User {
     pub uid: String,
     pub display_name: String,
+    /// Address by which grants may name the user.
+    #[serde(default)]
+    pub email: Option<String>,
     #[serde(default)]
     pub is_suspended: bool,
     pub access_keys: Vec<String>,

@@ -1,5 +1,6 @@
 //! A gateway's state: its session, its intents, and what it remembers of buckets and ranges.
 
+use crate::bucket_settings::BucketSettings;
 use crate::error::{Code, Error};
 use crate::names;
 use crate::rados::{Rados, RadosError, Reply, Step};
@@ -30,7 +31,8 @@ pub struct Settings {
     pub garbage_ms: u64,
     /// Time after which a gateway that shows no sign of life is taken for dead.
     pub dead_after_ms: u64,
-    /// Time for which a bucket's record is remembered.
+    /// Time for which a bucket's record and settings are remembered: after a change of settings by one gateway, others
+    /// act on the former ones for so long.
     pub bucket_ttl_ms: u64,
     /// Smallest part of an upload but the last.
     pub part_min_bytes: u64,
@@ -68,6 +70,9 @@ pub(crate) struct Route {
 /// Routes by bucket and by the range's place in the bucket's root.
 pub(crate) type Routes = BTreeMap<(String, Bytes), Arc<Route>>;
 
+/// A bucket with its settings, and when they were asked for.
+pub(crate) type KnownBucket = (u64, Arc<Bucket>, Arc<BucketSettings>);
+
 /// A gateway's view of all buckets. Several gateways work on the same pools, each with a session of its own.
 ///
 /// A request is carried out on one `Arc<Store>`; the futures of its methods have to be run to their end, because one
@@ -78,7 +83,7 @@ pub struct Store<R> {
     pub(crate) session: String,
     last_number: AtomicU64,
     pub(crate) routes: Mutex<Routes>,
-    pub(crate) buckets: Mutex<BTreeMap<String, (u64, Arc<Bucket>)>>,
+    pub(crate) buckets: Mutex<BTreeMap<String, KnownBucket>>,
     /// Stamps that could not be taken back: bucket, key and tag.
     pub(crate) unsettled: Mutex<Vec<(Arc<Bucket>, String, String)>>,
     /// Stamps in ranges since their keys were counted last, by bucket and range.

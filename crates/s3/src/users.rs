@@ -8,6 +8,9 @@ use crate::records::{AccessKey, User, attr, to_bytes};
 use crate::store::Store;
 use bytes::Bytes;
 
+/// The owner of what anonymous requests write; no user has this name.
+pub const ANONYMOUS: &str = "anonymous";
+
 fn no_such_user(uid: &str) -> Error {
     Code::InvalidArgument.because(format!("there is no user '{uid}'"))
 }
@@ -36,6 +39,12 @@ impl<R: Rados> Store<R> {
             let rule = "a user's name has 1 to 64 letters, digits, '-', '_', '.' and '@'";
             return Err(Code::InvalidArgument.because(rule));
         }
+        if user.uid == ANONYMOUS {
+            return Err(Code::InvalidArgument.because("'anonymous' owns what requests without a key have written"));
+        }
+        if let Some(email) = &user.email {
+            self.check_email(&user.uid, email).await?;
+        }
         if self.record::<User>(&names::user_object(&user.uid), attr::TAG).await?.is_some() {
             return Err(Code::InvalidArgument.because(format!("there is a user '{}' already", user.uid)));
         }
@@ -48,11 +57,48 @@ impl<R: Rados> Store<R> {
             Step::SetAttr(attr::RECORD, to_bytes(&user)),
         ];
         match self.meta(names::user_object(&user.uid), steps).await {
-            Ok(_) => self.add_key(&user.uid, key).await,
+            Ok(_) => {
+                if let Some(email) = &user.email {
+                    let entry = (Bytes::from(email.clone()), Bytes::from(user.uid.clone()));
+                    self.meta(names::EMAILS.into(), vec![Step::Set(vec![entry])]).await?;
+                }
+                self.add_key(&user.uid, key).await
+            }
             Err(RadosError::Exists) => {
                 Err(Code::InvalidArgument.because(format!("there is a user '{}' already", user.uid)))
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Errors: `InvalidArgument` for what is no address, and one that another user has.
+    async fn check_email(&self, uid: &str, email: &str) -> Result<(), Error> {
+        if email.len() > 255 || !email.contains('@') || email.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(Code::InvalidArgument.because(format!("'{email}' is no address of e-mail")));
+        }
+        match self.user_of_email(email).await? {
+            Some(other) if other.uid != uid => {
+                Err(Code::InvalidArgument.because(format!("user '{}' has the address {email}", other.uid)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The user of an address.
+    pub async fn user_of_email(&self, email: &str) -> Result<Option<User>, Error> {
+        let get = Step::Get(vec![Bytes::copy_from_slice(email.as_bytes())]);
+        let found = match self.meta(names::EMAILS.into(), vec![get]).await {
+            Ok(mut replies) => replies.remove(0).entries().0,
+            Err(RadosError::NotFound) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Some((_, uid)) = found.into_iter().next() else { return Ok(None) };
+        // The entry of a user whose making was interrupted, or who was removed, means nobody.
+        match self.user(&String::from_utf8_lossy(&uid)).await {
+            Ok(user) if user.email.as_deref() == Some(email) => Ok(Some(user)),
+            Ok(_) => Ok(None),
+            Err(error) if error.code() == Some(Code::InvalidArgument) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -113,6 +159,11 @@ impl<R: Rados> Store<R> {
         if let Some(bucket) = buckets.first() {
             let message = format!("user '{uid}' has {} buckets, '{}' among them", buckets.len(), bucket.name);
             return Err(Code::InvalidArgument.because(message));
+        }
+        if let Some(email) = &user.email {
+            let (email, uid) = (Bytes::from(email.clone()), Bytes::from(user.uid.clone()));
+            let steps = vec![Step::ValueIs(email.clone(), uid), Step::Drop(vec![email])];
+            absent_is_fine(self.meta(names::EMAILS.into(), steps).await)?;
         }
         for key in &user.access_keys {
             absent_is_fine(self.meta(names::key_object(key), vec![Step::Remove]).await)?;

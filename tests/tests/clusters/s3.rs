@@ -19,9 +19,9 @@ struct Gateway {
 }
 
 /// Starts a gateway and waits until it listens.
-fn gateway(cluster: &TestCluster) -> Gateway {
+fn gateway(cluster: &TestCluster, flags: &[&str]) -> Gateway {
     let mut command = Command::new(binary());
-    command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--conf"]).arg(cluster.conf());
+    command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--conf"]).arg(cluster.conf()).args(flags);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("the gateway starts");
     let out = child.stdout.take().expect("asked for a pipe");
@@ -31,14 +31,20 @@ fn gateway(cluster: &TestCluster) -> Gateway {
     Gateway { process, endpoint }
 }
 
-fn clients_work_through_a_gateway_s_death(cluster: &TestCluster) {
-    let made = cluster.nacre(&["s3", "user", "add", "me", "--json"], SHORT).ok();
+/// Makes a user. Gives access key and secret.
+fn user(cluster: &TestCluster, flags: &[&str]) -> (String, String) {
+    let made = cluster.nacre(&[&["s3", "user", "add", "--json"], flags].concat(), SHORT).ok();
     let made: serde_json::Value = serde_json::from_str(&made).expect("JSON");
-    let (access, secret) = (made["access_keys"][0].as_str().unwrap(), made["secret_key"].as_str().unwrap());
-    let (first, mut second) = (gateway(cluster), gateway(cluster));
+    let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+    (text(&made["access_keys"][0]), text(&made["secret_key"]))
+}
+
+fn clients_work_through_a_gateway_s_death(cluster: &TestCluster) {
+    let (access, secret) = user(cluster, &["me"]);
+    let (first, mut second) = (gateway(cluster, &[]), gateway(cluster, &[]));
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_session.py");
     let mut command = Command::new(python());
-    command.args([script, access, secret, &first.endpoint, &second.endpoint]);
+    command.args([script, &access, &secret, &first.endpoint, &second.endpoint]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut session = Killed(command.spawn().expect("the client starts"));
     let end = Instant::now() + SESSION;
@@ -77,6 +83,24 @@ fn clients_work_through_a_death_on_ceph() {
     if clients_are_here(&["python3-boto3", "ceph-mon", "ceph-osd", "ceph-mgr", "ceph"]) {
         clients_work_through_a_gateway_s_death(&TestCluster::start_ceph("s3-ceph", 3));
     }
+}
+
+/// Requests of an owner, another user and nobody, by policies and lists; settings of buckets; another gateway.
+#[test]
+fn requests_are_judged_by_the_rules() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-rules", 2);
+    let (owner, owner_secret) = user(&cluster, &["owner"]);
+    let (guest, guest_secret) = user(&cluster, &["guest", "--display-name", "The guest", "--email", "guest@e.com"]);
+    let flags = ["--domain", "s3.test"];
+    let (first, second) = (gateway(&cluster, &flags), gateway(&cluster, &flags));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_access.py");
+    let mut command = Command::new(python());
+    command.args([script, &first.endpoint, &second.endpoint, &owner, &owner_secret, &guest, &guest_secret]);
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("hosts\n"), "{said}");
 }
 
 /// `nacre up` starts a gateway, starts it again when it dies, and stops it.

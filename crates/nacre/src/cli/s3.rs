@@ -24,6 +24,9 @@ pub struct S3Serve {
     /// Address and port to listen on. There is no TLS: listen beyond this machine only behind a proxy that has it.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8333")]
     pub listen: SocketAddr,
+    /// Name of this service: clients may put buckets before it, as in http://BUCKET.NAME:8333/.
+    #[arg(long, value_name = "NAME")]
+    pub domain: Option<String>,
     /// Process to end with.
     #[arg(long, hide = true)]
     pub supervised_by: Option<u32>,
@@ -55,6 +58,9 @@ pub struct S3UserAdd {
     /// Name for people. [default: UID]
     #[arg(long, value_name = "NAME")]
     pub display_name: Option<String>,
+    /// Address by which grants may name the user.
+    #[arg(long, value_name = "ADDRESS")]
+    pub email: Option<String>,
     /// Access key. [default: a random one]
     #[arg(long, value_name = "KEY", requires = "secret_key")]
     pub access_key: Option<String>,

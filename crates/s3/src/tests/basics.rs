@@ -5,8 +5,8 @@ use crate::executor::Executor;
 use crate::memory::Memory;
 use crate::tests::wreckage;
 use crate::{
-    Body, Bucket, ByteRange, ChecksumKind, Code, Conditions, Error, PartRequest, PutRequest, Query, Store, Upload,
-    WantedPart, Whole,
+    Body, Bucket, BucketSettings, ByteRange, ChecksumKind, Code, Conditions, Error, PartRequest, PutRequest, Query,
+    Store, Upload, WantedPart, Whole,
 };
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn alone<F: Future<Output = ()>>(test: impl FnOnce(Gateway, Arc<Bucket>) -> F) {
     let gateway = executor.until(&client, async {
         let gateway = open(&client, "aa").await;
         let owner = gateway.create_user(user("me"), ("AK1", "secret-of-ak1")).await.expect("a user");
-        let bucket = gateway.create_bucket(&owner, "things").await.expect("a bucket");
+        let bucket = gateway.create_bucket(&owner, "things", BucketSettings::default()).await.expect("a bucket");
         test(gateway.clone(), bucket).await;
         gateway
     });
@@ -198,6 +198,8 @@ fn uploads_become_objects() {
             metadata: Default::default(),
             checksum: Some(ChecksumKind::Crc32),
             is_composite: false,
+            acl: None,
+            tags: Default::default(),
         };
         let upload = gateway.create_upload(&bucket, begin("k")).await.expect("an upload").id;
         let other = gateway.create_upload(&bucket, begin("k/other")).await.expect("an upload").id;
@@ -283,12 +285,14 @@ fn a_check_finds_entries_that_are_wrong_and_mends_them() {
 #[test]
 fn buckets_are_made_and_deleted() {
     alone(async |gateway, bucket| {
+        let create =
+            async |user: &crate::User, name: &str| gateway.create_bucket(user, name, BucketSettings::default()).await;
         let me = gateway.user("me").await.expect("a user");
         let you = gateway.create_user(user("you"), ("AK2", "secret-of-ak2")).await.expect("a user");
-        assert_eq!(code(gateway.create_bucket(&me, "things").await), Code::BucketAlreadyOwnedByYou);
-        assert_eq!(code(gateway.create_bucket(&you, "things").await), Code::BucketAlreadyExists);
+        assert_eq!(code(create(&me, "things").await), Code::BucketAlreadyOwnedByYou);
+        assert_eq!(code(create(&you, "things").await), Code::BucketAlreadyExists);
         for bad in ["ab", "Big", "a..b", "-ab", "ab-", "1.2.3.4", "a_b", &"a".repeat(64)] {
-            assert_eq!(code(gateway.create_bucket(&me, bad).await), Code::InvalidBucketName, "{bad}");
+            assert_eq!(code(create(&me, bad).await), Code::InvalidBucketName, "{bad}");
         }
         store(&gateway, &bucket, "k", b"x").await;
         assert_eq!(code(gateway.delete_bucket(&bucket).await), Code::BucketNotEmpty);
@@ -298,7 +302,7 @@ fn buckets_are_made_and_deleted() {
         while gateway.delete_bucket(&bucket).await.is_err() {}
         assert_eq!(code(gateway.bucket("things").await), Code::NoSuchBucket);
         assert_eq!(code(gateway.put(&bucket, put("k", 1), &mut Whole::new("x")).await), Code::NoSuchBucket);
-        let again = gateway.create_bucket(&me, "things").await.expect("the name is free");
+        let again = create(&me, "things").await.expect("the name is free");
         store(&gateway, &again, "new", b"y").await;
         // By what is remembered of the old one.
         assert_eq!(read(&gateway, &bucket, "new", None).await, Ok(b"y".to_vec()));

@@ -3,6 +3,7 @@
 mod basics;
 mod history;
 mod model;
+mod settings;
 mod wreckage;
 
 use crate::memory::Memory;
@@ -26,7 +27,14 @@ fn small() -> Settings {
 }
 
 fn user(uid: &str) -> User {
-    User { uid: uid.into(), display_name: uid.into(), is_suspended: false, access_keys: Vec::new(), buckets_max: 100 }
+    User {
+        uid: uid.into(),
+        display_name: uid.into(),
+        email: None,
+        is_suspended: false,
+        access_keys: Vec::new(),
+        buckets_max: 100,
+    }
 }
 
 /// `len` bytes that differ from those of any other id.

@@ -6,8 +6,10 @@ use super::{bytes_of, open, user, wreckage};
 use crate::executor::Executor;
 use crate::memory::Memory;
 use crate::{
-    Bucket, ByteRange, Conditions, Error, PartRequest, PutRequest, Query, RadosError, Store, Upload, WantedPart, Whole,
+    Bucket, BucketSettings, ByteRange, Conditions, Error, PartRequest, PutRequest, Query, RadosError, Store, Upload,
+    WantedPart, Whole,
 };
+use s3rules::tagging::{Tag, TagSet};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -78,7 +80,8 @@ impl Worker {
     async fn request(&self) -> Result<(), Error> {
         let bucket = self.gateway.bucket("things").await?;
         match self.random(20) {
-            0..7 => self.put(&bucket).await,
+            0..6 => self.put(&bucket).await,
+            6 => self.tag(&bucket).await,
             7..11 => self.delete(&bucket).await,
             11..15 => self.get(&bucket).await,
             15..17 => self.list(&bucket).await,
@@ -129,6 +132,27 @@ impl Worker {
         let change = self.known(|known| known.history.begin(&key, None, now));
         let outcome = self.gateway.delete(bucket, &key, &Conditions::default()).await;
         self.ended(&key, change, outcome)
+    }
+
+    /// Tags an object with the value that it has. What was read of one value may not come back over another.
+    async fn tag(&self, bucket: &Arc<Bucket>) -> Result<(), Error> {
+        let key = self.key();
+        let from = self.now();
+        let marked = self.gateway.change_head(bucket, &key, |head| {
+            let tag = Tag { key: self.now().to_string(), value: head.owner.clone() };
+            head.tags.tags.push(tag);
+            Ok(())
+        });
+        let value = match marked.await {
+            Ok(head) => {
+                assert!(head.tags.tags.iter().all(|tag| tag.value == head.owner), "{head:?}");
+                value_of(&head.owner)
+            }
+            Err(Error::Refused { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        self.check(&key, value, from, "a tagged head");
+        Ok(())
     }
 
     fn check(&self, key: &str, value: Option<u64>, from: u64, what: &str) {
@@ -214,6 +238,8 @@ impl Worker {
             metadata: BTreeMap::new(),
             checksum: None,
             is_composite: false,
+            acl: None,
+            tags: TagSet::default(),
         };
         let upload = self.gateway.create_upload(bucket, upload).await?.id;
         let mut wanted = Vec::new();
@@ -255,7 +281,7 @@ impl Worker {
             outcome => outcome,
         };
         let me = self.gateway.user("me").await?;
-        fine(self.gateway.create_bucket(&me, "other").await.map(drop))?;
+        fine(self.gateway.create_bucket(&me, "other", BucketSettings::default()).await.map(drop))?;
         let bucket = match self.gateway.bucket("other").await {
             Ok(bucket) => bucket,
             Err(error) => return fine(Err(error)),
@@ -335,7 +361,7 @@ fn run(seed: u64) {
     let setup = executor.until(&first, open(&first, "setup"));
     executor.until(&first, async {
         let me = setup.create_user(user("me"), ("AK", "secret-of-ak")).await.expect("a user");
-        setup.create_bucket(&me, "things").await.expect("a bucket");
+        setup.create_bucket(&me, "things", BucketSettings::default()).await.expect("a bucket");
     });
     executor.kill(&first);
     let mut run = Run { executor, first, known: Arc::default(), alive: Vec::new(), started: 0 };

@@ -1,0 +1,443 @@
+//! One who asks for something, and the judgement about it by the rules.
+
+use crate::convert::{Gateway, told};
+use http::{HeaderMap, Uri};
+use s3::{Bucket, BucketSettings, Code, Head, User};
+use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
+use s3rules::acl::{Acl, AclUser};
+use s3rules::policy::{
+    Action, ActionTarget, Context, Identity, Policy, RequestFacts, ResourceArn, SignatureKind, UserIdentity,
+};
+use s3rules::tagging::TagSet;
+use s3rules::{ObjectOwnership, UnixMillis, percent_decode};
+use s3s::auth::Credentials;
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Result};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Address of the client, as an extension of its requests.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer(pub IpAddr);
+
+/// The parts of a request that rules may want to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub credentials: Option<&'a Credentials>,
+    pub headers: &'a HeaderMap,
+    pub uri: &'a Uri,
+    pub peer: IpAddr,
+    /// Tags that the body brings.
+    pub tags: Option<&'a TagSet>,
+}
+
+impl<'a, T> From<&'a S3Request<T>> for Asked<'a> {
+    fn from(request: &'a S3Request<T>) -> Asked<'a> {
+        let peer = request.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+        let S3Request { credentials, headers, uri, .. } = request;
+        Asked { credentials: credentials.as_ref(), headers, uri, peer, tags: None }
+    }
+}
+
+impl Asked<'_> {
+    /// Decoded names and values of the query.
+    pub fn query(&self) -> Vec<(String, String)> {
+        let decoded = |text: &str| percent_decode(text).unwrap_or_else(|| text.to_owned());
+        let pairs = self.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(n, v)| (decoded(n), decoded(v))).collect()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// True if the client says that it knows that requesters pay.
+    fn pays(&self) -> bool {
+        const NAME: &str = "x-amz-request-payer";
+        self.header(NAME).is_some_and(|value| value == "requester")
+            || self.query().iter().any(|(name, value)| name.eq_ignore_ascii_case(NAME) && value == "requester")
+    }
+
+    /// How the request was signed. The signature was checked before.
+    fn signature(&self, query: &[(String, String)], now: UnixMillis) -> Option<(SignatureKind, u8)> {
+        self.credentials?;
+        if let Some(header) = self.header("authorization") {
+            return Some((SignatureKind::Header, if header.starts_with("AWS4-") { 4 } else { 2 }));
+        }
+        let of =
+            |wanted: &str| query.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value);
+        match of("x-amz-date").and_then(|date| basic_time(date)) {
+            Some(signed) => Some((SignatureKind::Query { age_ms: now.0 - signed.0 }, 4)),
+            None => Some((SignatureKind::Query { age_ms: 0 }, 2)),
+        }
+    }
+
+    /// Values of condition keys.
+    fn context(&self, identity: &Identity, settings: &BucketSettings) -> Context {
+        let now = now();
+        let query = self.query();
+        let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers: Vec<_> =
+            self.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+        // Tags that cannot be read are refused where they are to be stored.
+        let in_header = self.header("x-amz-tagging").and_then(|tags| TagSet::from_header(tags).ok());
+        Context::of(&RequestFacts {
+            identity,
+            now,
+            source_ip: self.peer,
+            secure: false,
+            tls_version: None,
+            signature: self.signature(&query, now),
+            headers: &headers,
+            query: &query,
+            request_tags: self.tags.or(in_header.as_ref()),
+            object_tags: None,
+            bucket_tags: settings.tags.as_ref(),
+            lock: None,
+            location_constraint: None,
+            bucket_tenant: None,
+        })
+    }
+}
+
+fn now() -> UnixMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Reads a time such as `20261128T040000Z`.
+fn basic_time(text: &str) -> Option<UnixMillis> {
+    let part = |from: usize, end: usize| text.get(from..end);
+    let date = format!("{}-{}-{}", part(0, 4)?, part(4, 6)?, part(6, 8)?);
+    UnixMillis::parse(&format!("{date}T{}:{}:{}Z", part(9, 11)?, part(11, 13)?, part(13, 15)?))
+}
+
+/// The identity of a user, or of nobody. A user has no account but his own.
+pub(crate) fn identity_of(user: Option<&User>) -> Identity {
+    match user {
+        None => Identity::Anonymous,
+        Some(user) => Identity::User(UserIdentity {
+            account: user.uid.clone(),
+            tenant: String::new(),
+            name: user.uid.clone(),
+            root: true,
+            operator: false,
+        }),
+    }
+}
+
+/// The one who asks as he stands in lists.
+pub(crate) fn list_user(user: Option<&User>) -> AclUser {
+    match user {
+        Some(user) => AclUser { id: user.uid.clone(), display_name: user.display_name.clone() },
+        None => AclUser { id: s3::ANONYMOUS.to_owned(), display_name: s3::ANONYMOUS.to_owned() },
+    }
+}
+
+fn private(uid: &str) -> Acl {
+    Acl::private(AclUser { id: uid.to_owned(), display_name: uid.to_owned() })
+}
+
+/// A request to a bucket, with all that it is judged by.
+pub(crate) struct Visit {
+    /// `None` for anonymous requests.
+    pub user: Option<Arc<User>>,
+    pub bucket: Arc<Bucket>,
+    pub settings: Arc<BucketSettings>,
+    identity: Identity,
+    acl: Acl,
+    policy: Option<Arc<Policy>>,
+    /// Empty where there is no policy that could ask for something.
+    context: Context,
+    pays: bool,
+}
+
+impl Visit {
+    pub fn new(
+        asked: &Asked<'_>,
+        user: Option<Arc<User>>,
+        (bucket, settings): (Arc<Bucket>, Arc<BucketSettings>),
+        policy: Option<Arc<Policy>>,
+    ) -> Visit {
+        let identity = identity_of(user.as_deref());
+        let context = match &policy {
+            Some(_) => asked.context(&identity, &settings),
+            None => Context::default(),
+        };
+        let acl = settings.acl.clone().unwrap_or_else(|| private(&bucket.owner));
+        let pays = settings.requesters_pay && asked.pays();
+        Visit { user, bucket, settings, identity, acl, policy, context, pays }
+    }
+
+    fn resource(&self, action: Action, key: Option<&str>) -> ResourceArn {
+        match (action.target(), key) {
+            (ActionTarget::Object, Some(key)) => ResourceArn::object("", &self.bucket.name, key),
+            _ => ResourceArn::bucket("", &self.bucket.name),
+        }
+    }
+
+    fn with_request<T>(
+        &self,
+        (action, key): (Action, Option<&str>),
+        (object, context): (Option<&Acl>, &Context),
+        judged: impl FnOnce(&AccessRequest<'_>) -> T,
+    ) -> T {
+        judged(&AccessRequest {
+            identity: &self.identity,
+            action,
+            resource: &self.resource(action, key),
+            context,
+            user_policies: &[],
+            requester_pays: self.pays,
+            bucket: Some(BucketFacts {
+                acl: &self.acl,
+                ownership: self.settings.ownership.unwrap_or_default(),
+                requesters_pay: self.settings.requesters_pay,
+                policy: self.policy.as_deref(),
+                policy_binds_owner: self.settings.policy.as_ref().is_some_and(|policy| policy.binds_owner),
+                public_access: self.settings.public_access.unwrap_or_default(),
+            }),
+            object: object.map(|acl| ObjectFacts { acl }),
+        })
+    }
+
+    fn outcome(&self, access: Access) -> S3Result<()> {
+        access.into_result().map(drop).map_err(|error| told(error.into()))
+    }
+
+    /// Lets an action on the bucket, or on a key whatever is there, pass. Errors: `AccessDenied`.
+    pub fn may(&self, action: Action, key: Option<&str>) -> S3Result<()> {
+        self.outcome(self.with_request((action, key), (None, &self.context), judge))
+    }
+
+    /// Lets an action on an object that is there pass. Errors: `AccessDenied`.
+    pub fn may_with(&self, action: Action, head: &Head) -> S3Result<()> {
+        let acl = head.acl.clone().unwrap_or_else(|| private(&head.owner));
+        let mut context = self.context.clone();
+        if self.policy.is_some() {
+            for tag in &head.tags.tags {
+                context.add(&format!("s3:ExistingObjectTag/{}", tag.key), &tag.value);
+            }
+        }
+        self.outcome(self.with_request((action, Some(&head.key)), (Some(&acl), &context), judge))
+    }
+
+    /// Lets an action on an upload that `owner` began pass. Errors: `AccessDenied`.
+    pub fn may_with_upload_of(&self, action: Action, key: &str, owner: &str) -> S3Result<()> {
+        self.outcome(self.with_request((action, Some(key)), (Some(&private(owner)), &self.context), judge))
+    }
+
+    /// The answer to an action on an object that is not there: `AccessDenied` for one who may not know so.
+    pub fn absent(&self, action: Action, key: &str) -> S3Error {
+        let bucket = ResourceArn::bucket("", &self.bucket.name);
+        let absent = |request: &AccessRequest<'_>| judge_absent(request, &bucket, key);
+        match self.outcome(self.with_request((action, Some(key)), (None, &self.context), absent)) {
+            Ok(()) => S3Error::with_message(S3ErrorCode::NoSuchKey, "there is no such object"),
+            Err(error) => error,
+        }
+    }
+
+    /// The head of an object, for one who may do `action` with it. Errors: `NoSuchKey`, `AccessDenied`.
+    pub async fn head(&self, gateway: &Gateway, action: Action, key: &str) -> S3Result<Head> {
+        match gateway.stat(&self.bucket, key).await {
+            Ok(head) => self.may_with(action, &head).map(|()| head),
+            Err(error) => Err(self.refusal(error, action, key)),
+        }
+    }
+
+    /// An error of the core about a key, as this one may hear it.
+    pub fn refusal(&self, error: s3::Error, action: Action, key: &str) -> S3Error {
+        match error.code() {
+            Some(Code::NoSuchKey) => self.absent(action, key),
+            _ => told(error),
+        }
+    }
+
+    /// The rule by which new objects get their owners.
+    pub fn ownership(&self) -> ObjectOwnership {
+        self.settings.ownership.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use s3::StoredPolicy;
+    use s3rules::acl::{CannedAcl, Grant, Permission};
+    use s3rules::policy::PolicyKind;
+
+    fn user(uid: &str) -> Arc<User> {
+        Arc::new(User {
+            uid: uid.into(),
+            display_name: uid.into(),
+            email: None,
+            is_suspended: false,
+            access_keys: Vec::new(),
+            buckets_max: 1,
+        })
+    }
+
+    fn bucket() -> Arc<Bucket> {
+        let text = |text: &str| text.to_owned();
+        let (name, id, owner) = (text("things"), text("b1"), text("ann"));
+        Arc::new(Bucket { name, id, owner, created_ms: 0, data_pool: text("data") })
+    }
+
+    fn head(owner: &str, acl: Option<Acl>) -> Head {
+        let json = serde_json::json!({
+            "bucket": "things", "key": "k", "tag": "t", "size": 1, "etag": "e", "mtime_ms": 0, "owner": owner,
+            "layout": "Whole", "tags": {"tags": [{"key": "kind", "value": "open"}]},
+        });
+        Head { acl, ..serde_json::from_value(json).expect("a head") }
+    }
+
+    fn visit(who: Option<&str>, settings: BucketSettings, uri: &str, headers: &[(&'static str, &str)]) -> Visit {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().expect("a value"));
+        }
+        let uri: Uri = uri.parse().expect("an address");
+        let peer = "10.1.2.3".parse().expect("an address");
+        let asked = Asked { credentials: None, headers: &map, uri: &uri, peer, tags: None };
+        let policy = settings
+            .policy
+            .as_ref()
+            .map(|policy| Arc::new(Policy::parse(&policy.text, PolicyKind::Bucket, "").expect("a policy")));
+        Visit::new(&asked, who.map(user), (bucket(), Arc::new(settings)), policy)
+    }
+
+    fn with_policy(statements: &str) -> BucketSettings {
+        let text = format!(r#"{{"Version":"2012-10-17","Statement":[{statements}]}}"#);
+        BucketSettings { policy: Some(StoredPolicy { text, binds_owner: false }), ..BucketSettings::default() }
+    }
+
+    /// Every action, for the owner, another user and nobody: without a policy, with one that allows everything, and
+    /// with one that also denies it.
+    #[test]
+    fn actions_are_judged_for_everybody() {
+        const ALLOW: &str = r#"{"Effect":"Allow","Principal":"*","Action":"s3:*",
+            "Resource":["arn:aws:s3:::things","arn:aws:s3:::things/*"]}"#;
+        const DENY: &str = r#"{"Effect":"Deny","Principal":"*","Action":"s3:*",
+            "Resource":["arn:aws:s3:::things","arn:aws:s3:::things/*"]}"#;
+        let both = format!("{ALLOW},{DENY}");
+        let own = head("ann", None);
+        for action in Action::ALL.iter().copied() {
+            if action.target() == ActionTarget::Service || action == Action::CreateBucket {
+                continue;
+            }
+            let may = |who, settings: BucketSettings| {
+                let visit = visit(who, settings, "/things/k", &[]);
+                match action.target() {
+                    ActionTarget::Object => visit.may_with(action, &own).is_ok(),
+                    _ => visit.may(action, None).is_ok(),
+                }
+            };
+            let of_policy =
+                matches!(action, Action::GetBucketPolicy | Action::PutBucketPolicy | Action::DeleteBucketPolicy);
+            for who in [Some("ann"), Some("bob"), None] {
+                let is_owner = who == Some("ann");
+                assert_eq!(may(who, BucketSettings::default()), is_owner, "{action:?} of {who:?}");
+                assert!(may(who, with_policy(ALLOW)), "{action:?} of {who:?} by a policy");
+                // A policy keeps the owner from everything but itself.
+                assert_eq!(may(who, with_policy(&both)), is_owner && of_policy, "{action:?} of {who:?} denied");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_let_others_in() {
+        let ann = AclUser { id: "ann".into(), display_name: "ann".into() };
+        let bob = AclUser { id: "bob".into(), display_name: "bob".into() };
+        let canned = |canned: CannedAcl| Some(canned.acl(&ann, &ann));
+        let of_bob = |permission| Some(Acl::new(ann.clone(), vec![Grant::to_user(bob.clone(), permission)]));
+        let (bob_reads, bob_writes) = (of_bob(Permission::Read), of_bob(Permission::Write));
+        for (acl, action, others, nobody) in [
+            (canned(CannedAcl::PublicRead), Action::ListBucket, true, true),
+            (canned(CannedAcl::PublicRead), Action::PutObject, false, false),
+            (canned(CannedAcl::PublicReadWrite), Action::PutObject, true, true),
+            (canned(CannedAcl::AuthenticatedRead), Action::ListBucket, true, false),
+            (bob_reads.clone(), Action::ListBucket, true, false),
+            (bob_writes, Action::DeleteObject, true, false),
+            (bob_reads, Action::GetBucketAcl, false, false),
+        ] {
+            let may = |who, settings| visit(who, settings, "/things/k", &[]).may(action, Some("k")).is_ok();
+            let settings = BucketSettings { acl, ..BucketSettings::default() };
+            assert_eq!(may(Some("bob"), settings.clone()), others, "{action:?} {:?}", settings.acl);
+            assert_eq!(may(None, settings.clone()), nobody, "{action:?} {:?}", settings.acl);
+            let enforced = BucketSettings { ownership: Some(ObjectOwnership::BucketOwnerEnforced), ..settings };
+            assert!(!may(Some("bob"), enforced), "lists do not count");
+        }
+        let may_read = |who, head: &Head| {
+            visit(who, BucketSettings::default(), "/things/k", &[]).may_with(Action::GetObject, head).is_ok()
+        };
+        // The owner of a bucket does not read what others keep private in it.
+        for (head, readers) in [
+            (head("ann", None), [true, false, false]),
+            (head("bob", None), [false, true, false]),
+            (head("ann", canned(CannedAcl::PublicRead)), [true, true, true]),
+            (head("ann", canned(CannedAcl::AuthenticatedRead)), [true, true, false]),
+        ] {
+            assert_eq!([Some("ann"), Some("bob"), None].map(|who| may_read(who, &head)), readers, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn conditions_see_the_request() {
+        let allow = |condition: &str| {
+            with_policy(&format!(
+                r#"{{"Effect":"Allow","Principal":"*","Action":["s3:GetObject","s3:ListBucket"],
+                "Resource":["arn:aws:s3:::things","arn:aws:s3:::things/*"],"Condition":{condition}}}"#
+            ))
+        };
+        let own = head("ann", None);
+        for (condition, allowed) in [
+            (r#"{"IpAddress":{"aws:SourceIp":"10.1.0.0/16"}}"#, true),
+            (r#"{"IpAddress":{"aws:SourceIp":"10.2.0.0/16"}}"#, false),
+            (r#"{"StringLike":{"aws:Referer":"http://e.com/*"}}"#, true),
+            (r#"{"StringLike":{"aws:Referer":"http://f.com/*"}}"#, false),
+            (r#"{"StringEquals":{"s3:ExistingObjectTag/kind":"open"}}"#, true),
+            (r#"{"StringEquals":{"s3:ExistingObjectTag/kind":"shut"}}"#, false),
+            (r#"{"Bool":{"aws:SecureTransport":"true"}}"#, false),
+        ] {
+            let visit = visit(None, allow(condition), "/things/k", &[("referer", "http://e.com/a")]);
+            assert_eq!(visit.may_with(Action::GetObject, &own).is_ok(), allowed, "{condition}");
+        }
+        let listed = allow(r#"{"StringEquals":{"s3:prefix":"a b/"}}"#);
+        for (uri, allowed) in [("/things?prefix=a+b%2F", true), ("/things?prefix=c", false), ("/things", false)] {
+            let visit = visit(None, listed.clone(), uri, &[]);
+            assert_eq!(visit.may(Action::ListBucket, None).is_ok(), allowed, "{uri}");
+        }
+    }
+
+    #[test]
+    fn who_may_not_list_does_not_learn_what_is_absent() {
+        let code = |who, settings| visit(who, settings, "/things/k", &[]).absent(Action::GetObject, "k").code().clone();
+        assert_eq!(code(Some("ann"), BucketSettings::default()), S3ErrorCode::NoSuchKey);
+        assert_eq!(code(Some("bob"), BucketSettings::default()), S3ErrorCode::AccessDenied);
+        let ann = AclUser { id: "ann".into(), display_name: "ann".into() };
+        let acl = Some(CannedAcl::PublicRead.acl(&ann, &ann));
+        assert_eq!(code(None, BucketSettings { acl, ..BucketSettings::default() }), S3ErrorCode::NoSuchKey);
+    }
+
+    #[test]
+    fn requesters_say_that_they_pay() {
+        let ann = AclUser { id: "ann".into(), display_name: "ann".into() };
+        let acl = Some(CannedAcl::PublicRead.acl(&ann, &ann));
+        let settings = BucketSettings { acl, requesters_pay: true, ..BucketSettings::default() };
+        let may = |who, uri: &str, headers: &[(&'static str, &str)]| {
+            visit(who, settings.clone(), uri, headers).may(Action::ListBucket, None).is_ok()
+        };
+        let paying = [("x-amz-request-payer", "requester")];
+        assert!(!may(Some("bob"), "/things", &[]));
+        assert!(may(Some("bob"), "/things", &paying));
+        assert!(may(Some("bob"), "/things?x-amz-request-payer=requester", &[]));
+        assert!(!may(None, "/things", &paying), "nobody knows who pays");
+        assert!(may(Some("ann"), "/things", &[]));
+    }
+
+    #[test]
+    fn times_of_signatures() {
+        assert_eq!(basic_time("20261128T040506Z"), UnixMillis::parse("2026-11-28T04:05:06Z"));
+        assert_eq!(basic_time("2026"), None);
+    }
+}

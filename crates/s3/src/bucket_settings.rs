@@ -1,0 +1,79 @@
+//! Settings of a bucket: everything that its owner may set, in one record beside the bucket's own.
+
+use crate::error::Error;
+use crate::names;
+use bytes::Bytes;
+use s3rules::acl::Acl;
+use s3rules::cors::CorsConfiguration;
+use s3rules::tagging::TagSet;
+use s3rules::{ObjectOwnership, PublicAccessBlock};
+use serde::{Deserialize, Serialize};
+
+/// The latest form of settings that this gateway understands.
+const FORMAT: u32 = 1;
+
+/// A policy as it was set.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StoredPolicy {
+    /// The document, byte for byte.
+    pub text: String,
+    /// It may keep the owner from the policy itself.
+    #[serde(default)]
+    pub binds_owner: bool,
+}
+
+/// Settings of a bucket. `None` is what was never set, or deleted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BucketSettings {
+    /// The form that a reader has to understand. One who knows only older ones does not serve the bucket, because it
+    /// would let in whom a newer kind of rule keeps out.
+    pub format: u32,
+    /// Number of changes.
+    pub revision: u64,
+    /// `None` gives everything to the owner, and nothing to anybody else.
+    #[serde(default)]
+    pub acl: Option<Acl>,
+    #[serde(default)]
+    pub policy: Option<StoredPolicy>,
+    #[serde(default)]
+    pub ownership: Option<ObjectOwnership>,
+    #[serde(default)]
+    pub public_access: Option<PublicAccessBlock>,
+    #[serde(default)]
+    pub cors: Option<CorsConfiguration>,
+    #[serde(default)]
+    pub tags: Option<TagSet>,
+    #[serde(default)]
+    pub requesters_pay: bool,
+}
+
+impl Default for BucketSettings {
+    fn default() -> BucketSettings {
+        BucketSettings {
+            format: FORMAT,
+            revision: 0,
+            acl: None,
+            policy: None,
+            ownership: None,
+            public_access: None,
+            cors: None,
+            tags: None,
+            requesters_pay: false,
+        }
+    }
+}
+
+impl BucketSettings {
+    pub(crate) fn revision_bytes(&self) -> Bytes {
+        Bytes::from(self.revision.to_string())
+    }
+
+    /// Errors: `Damaged` for settings of a form that this gateway does not know.
+    pub(crate) fn check_format(&self, bucket: &str) -> Result<(), Error> {
+        if self.format <= FORMAT {
+            return Ok(());
+        }
+        let reason = format!("settings of form {} need a newer gateway: this one knows {FORMAT}", self.format);
+        Err(Error::damaged(&names::bucket_object(bucket), reason))
+    }
+}
