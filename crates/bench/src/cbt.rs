@@ -1,9 +1,9 @@
 //! Plans of the Ceph Benchmarking Tool: files in YAML with the sections `cluster` and `benchmarks`.
 //!
 //! Its benchmarks `radosbench` and `librbdfio` become workloads, one for every combination of values that stand in
-//! lists. Options that say how that tool installs clusters and calls programs have no effect here, and
-//! [`Translated::without_effect`] names them. Options that change the load in a way that we do not know are refused, all
-//! in one message.
+//! lists. Options that say how that tool installs clusters and calls programs have no effect here;
+//! [`Translated::without_effect`] names them. Options that change the load in a way that we do not know are refused,
+//! all in one message.
 
 mod benchmarks;
 #[cfg(test)]
@@ -82,7 +82,7 @@ struct At<'a> {
     value: &'a Value,
 }
 
-/// What was noticed on the way.
+/// Options that were noticed on the way.
 #[derive(Default)]
 struct Notes {
     without_effect: Vec<String>,

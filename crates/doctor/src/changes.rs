@@ -46,7 +46,7 @@ pub enum UndoError {
     Value { path: String, value: String },
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {

@@ -33,20 +33,20 @@ pub struct Check {
     pub severity: Severity,
     /// A few words for headings.
     pub title: &'static str,
-    /// What it costs to leave it as it is. Figures in it are expectations unless the finding brings a measured one.
+    /// The cost of leaving it as it is. Figures in it are expectations unless the finding brings a measured one.
     pub cost: &'static str,
     /// Looks; `None` if the machine does not show what the check reads.
     pub find: fn(&Machine) -> Option<Vec<Deviation>>,
 }
 
-/// What a check has found.
+/// A find of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deviation {
     /// Where: a drive, an interface; empty for the whole machine.
     pub subject: String,
-    /// What was read there.
+    /// The value that was read there.
     pub read: String,
-    /// What it should be.
+    /// The value that it should be.
     pub wanted: String,
     pub mends: Vec<Mend>,
 }
@@ -103,7 +103,7 @@ impl Deviation {
         Deviation { subject: String::new(), read: read.into(), wanted: wanted.into(), mends }
     }
 
-    /// The same of a part of the machine.
+    /// A deviation of a part of the machine.
     pub fn at(self, subject: impl Into<String>) -> Deviation {
         Deviation { subject: subject.into(), ..self }
     }

@@ -22,7 +22,7 @@ pub struct Profile {
 pub struct Setting {
     pub path: String,
     pub value: String,
-    /// What it is good for.
+    /// Its purpose.
     pub reason: String,
     /// A larger number serves as well.
     #[serde(default)]

@@ -28,7 +28,7 @@ pub struct Advice {
     /// Name of the rule.
     pub id: &'static str,
     pub change: String,
-    /// What was read that speaks for it.
+    /// Facts that speak for it.
     pub evidence: String,
     /// A command that makes the change, or shows more; empty if there is none.
     pub command: String,

@@ -3,7 +3,7 @@
 use bench::hops::OpHops;
 use serde_json::Value;
 
-/// What was asked, each as JSON; null where nobody answered.
+/// Answers to all questions, each as JSON; null where nobody answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answers {
     pub status: Value,

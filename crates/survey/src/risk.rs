@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 /// Part of what OSDs write at most that a rebuild takes.
 const REBUILD_SHARE: f64 = 0.5;
 
-/// What may go wrong, in figures. Shares are 0 to 1.
+/// Dangers in figures. Shares are 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Risk {
     /// Share of all bytes that are used.

@@ -4,7 +4,7 @@ use super::at_least;
 use crate::finding::{Check, Deviation, Mend, Severity};
 use crate::machine::Machine;
 
-/// What the kernel should keep free: a part of memory, at most so much.
+/// Memory that the kernel should keep free: a part of all, at most so much.
 const RESERVE_SHARE: u64 = 250;
 const RESERVE_KIB_MAX: u64 = 1_000_000;
 const SWAPPINESS_MAX: u64 = 10;

@@ -18,7 +18,7 @@ pub const MAGIC: &[u8; 8] = b"NACRETRT";
 const VERSION: u32 = 1;
 const CRC_AT: usize = RECORD_BYTES - 4;
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     pub slots: u32,

@@ -48,7 +48,7 @@ pub fn write(
     Ok(())
 }
 
-/// What the second step found.
+/// The finding of the second step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kept {
     pub run: u64,

@@ -80,7 +80,7 @@ fn us(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// What a machine tells of the drive under a file.
+/// Facts that a machine tells of the drive under a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DriveFacts {
     pub name: String,
@@ -108,7 +108,7 @@ impl DriveFacts {
     }
 }
 
-/// What a timing tells, the best first.
+/// Meanings of a timing, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
