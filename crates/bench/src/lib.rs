@@ -7,6 +7,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`plan`] | clusters, load and duration of a run; plans that cannot be run are refused |
+//! | [`cbt`] | plans of the Ceph Benchmarking Tool |
 //! | [`pattern`] | the bytes of an object, and the origin of wrong bytes |
 //! | [`schedule`] | the next operation of a worker, and the time from which its latency counts |
 //! | [`histogram`], [`series`] | latencies as a distribution, and over time in bounded memory |
@@ -19,16 +20,19 @@
 //! | [`ceiling`] | bottleneck of a measurement |
 //! | [`client_cost`] | CPU time of client libraries per operation |
 //! | [`tool`] | capabilities and output of other load generators |
+//! | [`import`] | output of `rados bench` and fio as a result |
 //! | [`report`] | the result as JSON, CSV, Markdown and HTML |
 //!
 //! Absent: connections to clusters, and files.
 
+pub mod cbt;
 pub mod ceiling;
 pub mod client_cost;
 pub mod clock;
 pub mod compare;
 pub mod histogram;
 pub mod hops;
+pub mod import;
 pub mod interval;
 pub mod operating;
 pub mod pattern;

@@ -146,7 +146,7 @@ impl Tool {
     }
 }
 
-fn json(text: &str) -> Result<Value, ToolError> {
+pub(crate) fn json(text: &str) -> Result<Value, ToolError> {
     let at = text.find('{').ok_or_else(|| ToolError::NoJson(text.chars().take(200).collect()))?;
     // More lines may follow the document.
     let mut documents = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();

@@ -1,6 +1,7 @@
 //! The command line: each flag is declared here, once.
 
 pub mod bench;
+pub mod doctor;
 pub mod plan;
 mod s3;
 
@@ -69,6 +70,10 @@ pub enum Command {
     Bench(bench::Bench),
     /// Size a cluster: from capacity, failures to survive, workload and drives to servers, networks and figures.
     Plan(plan::PlanFlags),
+    /// Tell what on this machine costs a cluster performance or safety, and mend it.
+    Doctor(doctor::Doctor),
+    /// Report on a cluster that runs, of Nacre or of Ceph: limits, where time goes, risks, changes worth making.
+    Report(ClusterReport),
     /// Tell where the time of operations goes: of the median one and of the slowest.
     Why(Why),
     /// Serve objects by S3, and make its users and keys.
@@ -290,6 +295,22 @@ pub struct Status {
     /// For programs.
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct ClusterReport {
+    /// Measure, too: three loads of so many seconds each, in the pool nacre-report, which is made and removed. Without
+    /// this the cluster is only asked.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "5")]
+    pub load: Option<f64>,
+    /// Print the report as JSON.
+    #[arg(long, conflicts_with = "html")]
+    pub json: bool,
+    /// Write the report as one HTML file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 #[derive(Args, Debug)]

@@ -10,6 +10,8 @@
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`mod@bench`]: measures clusters.
 //! * [`why`]: where the time of operations goes.
+//! * [`cluster_report`]: a cluster that runs.
+//! * [`doctor_command`]: this machine, as a storage cluster sees it.
 //! * [`plan_command`]: sizes of a cluster that is not there yet. [`pages`]: where pages go.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves; [`privileges`].
 
@@ -18,12 +20,14 @@ mod bench;
 mod byte_size;
 mod ceph_engine;
 mod cli;
+mod cluster_report;
 mod conf_writer;
 mod config_commands;
 mod connection;
 mod creation;
 mod daemon;
 mod descriptors;
+mod doctor_command;
 mod down;
 mod going_over;
 mod growth;
@@ -116,6 +120,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Up(options) => return up::run(&options, log),
         Command::Status(options) => return status::run(&options),
         Command::Bench(command) => return bench::run(command),
+        Command::Doctor(options) => return doctor_command::run(&options),
         Command::Store(command) => return Ok(store_commands::run(&command)),
         #[cfg(feature = "sim")]
         Command::Sim(options) => {
@@ -140,6 +145,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Auth(cli::Auth::Rotate(options)) => auth_commands::rotate(&options),
         Command::S3(command) => s3_commands::run(command),
         Command::Config(cli::Config::Why(options)) => config_commands::why(&options),
+        Command::Report(options) => cluster_report::run(&options),
         Command::Why(options) => why::run(&options),
         Command::Plan(options) => plan_command::run(&options),
         Command::Mon(options) => daemon::mon(&options),

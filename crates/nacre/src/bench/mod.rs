@@ -2,14 +2,17 @@
 //!
 //! [`plan_maker`] makes plans from flags, [`plan_files`] reads them, [`watcher`] shows how a run goes, [`agent`] serves
 //! other machines' runs; crate `load` does the work. [`run_report`] shows finished runs, [`client_cost`] compares
-//! client libraries, [`sections`] puts tables into documents.
+//! client libraries, [`imports`] reads what other tools measured, [`short_load`] loads a cluster for a report on it,
+//! [`sections`] puts tables into documents.
 
 mod agent;
 mod client_cost;
+mod imports;
 mod plan_files;
 mod plan_maker;
 pub mod run_report;
 mod sections;
+pub mod short_load;
 mod watcher;
 
 use crate::cli::bench::{Bench, BenchRun};
@@ -34,6 +37,7 @@ pub fn run(command: Bench) -> Result<u8> {
         Bench::Run(options) => measure(&options, 1),
         Bench::Compare(options) => measure(&options, 2),
         Bench::Report(options) => run_report::run(&options),
+        Bench::Import(options) => imports::run(&options),
         Bench::ClientCost(options) => client_cost::run(&options),
         Bench::Agent(options) => agent::run(options),
     }

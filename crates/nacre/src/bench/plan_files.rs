@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use bench::cbt;
 use bench::plan::{Plan, Template};
 
 /// A plan as it was found.
@@ -10,6 +11,11 @@ pub enum PlanFile {
     Plan(Box<Plan>),
     /// A plan of sweeps, which has no clusters and no scale yet.
     Template(Box<Template>),
+    /// A plan of the Ceph Benchmarking Tool, as text: what it becomes depends on the clusters.
+    Cbt {
+        name: String,
+        text: String,
+    },
 }
 
 /// Reads the plan at `path`, or the shipped one of that name. Paths of configurations in a plan count from its own
@@ -27,6 +33,13 @@ pub fn read(path: &Path) -> Result<PlanFile> {
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read the plan {}", path.display())),
     };
+    if path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
+        let name = path.file_stem().map_or_else(|| "plan".to_owned(), |stem| stem.to_string_lossy().into_owned());
+        // Faults show before any cluster is asked.
+        cbt::translate(&name, &text, vec![any_cluster()])
+            .with_context(|| format!("the plan {} cannot be run", path.display()))?;
+        return Ok(PlanFile::Cbt { name, text });
+    }
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
     let wrong = || format!("the plan {} cannot be run", path.display());
     if is_toml && text.lines().any(|line| line.trim() == "[[sweep]]") {
@@ -40,6 +53,11 @@ pub fn read(path: &Path) -> Result<PlanFile> {
         cluster.configuration = found.display().to_string();
     }
     Ok(PlanFile::Plan(Box::new(plan)))
+}
+
+/// A cluster in place of those that are known later.
+fn any_cluster() -> bench::plan::Cluster {
+    bench::plan::Cluster { name: "any".into(), engine: bench::plan::Engine::Ceph, configuration: "any".into() }
 }
 
 #[cfg(test)]
@@ -58,6 +76,12 @@ mod tests {
         std::fs::write(&file, "version = 1\n[[sweep]]\n").unwrap();
         let error = format!("{:#}", read(&file).err().unwrap());
         assert!(error.contains("p.toml cannot be run") && error.contains("missing field"), "{error}");
+        let yaml = folder.path().join("c.yaml");
+        std::fs::write(&yaml, "cluster: {iterations: 1}\nbenchmarks:\n  radosbench: {time: 5}\n").unwrap();
+        assert!(matches!(read(&yaml).unwrap(), PlanFile::Cbt { name, .. } if name == "c"));
+        std::fs::write(&yaml, "cluster: {iterations: 1}\nbenchmarks:\n  radosbench: {write_omap: True}\n").unwrap();
+        let error = format!("{:#}", read(&yaml).err().unwrap());
+        assert!(error.contains("not supported here: benchmarks.radosbench.write_omap"), "{error}");
         let rows = include_str!("../../../../bench/plans/image-rows.json");
         let json = folder.path().join("p.json");
         std::fs::write(&json, rows).unwrap();

@@ -6,6 +6,7 @@ use crate::cli::bench::{BenchRun, ClusterAt, Load as Flags, Mode, PlanScale, Tim
 use crate::layout::Layout;
 use crate::state_file;
 use anyhow::{Context, Result, bail};
+use bench::cbt;
 use bench::plan::{
     Cluster, Group, Load, Operations, PLAN_VERSION, Plan, Pool, Redundancy, Scale, Spacing, Stop, Workload,
 };
@@ -44,6 +45,7 @@ pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
                     };
                     template.plan(scale, clusters).context("this cannot be run")?
                 }
+                PlanFile::Cbt { name, text } => of_cbt(&name, &text, clusters).await?,
             };
             adapt(&mut plan, &options.times, &options.only)?;
             plan
@@ -57,6 +59,19 @@ pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
     };
     plan.check().context("this cannot be run")?;
     Ok(plan)
+}
+
+/// A plan of the Ceph Benchmarking Tool on `clusters`, or on that of the file's own configuration.
+async fn of_cbt(name: &str, text: &str, clusters: Vec<Cluster>) -> Result<Plan> {
+    let is_own = clusters.is_empty();
+    let mut found = cbt::translate(name, text, clusters).context("this cannot be run")?;
+    if !found.without_effect.is_empty() {
+        eprintln!("of no effect here: {}", found.without_effect.join(", "));
+    }
+    if let (true, Some(path)) = (is_own, &found.configuration) {
+        found.plan.clusters = vec![cluster("cluster", &configuration(Path::new(path))?).await?];
+    }
+    Ok(found.plan)
 }
 
 /// The configuration of the cluster that a flag names, or of the one in the usual folder.
@@ -79,7 +94,7 @@ fn configuration(path: &Path) -> Result<PathBuf> {
 }
 
 /// A cluster for a plan; asks it what it is.
-async fn cluster(name: &str, configuration: &Path) -> Result<Cluster> {
+pub async fn cluster(name: &str, configuration: &Path) -> Result<Cluster> {
     let path = configuration.display().to_string();
     let engine = load::engine_of(name, &path).await?;
     Ok(Cluster { name: name.to_owned(), engine, configuration: path })

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use bench::plan::{Operations, Redundancy};
+use bench::plan::{Engine, Operations, Redundancy};
 use bench::tool::Tool;
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -17,6 +17,8 @@ pub enum Bench {
     Compare(BenchRun),
     /// Show the tables of a finished run.
     Report(BenchReport),
+    /// Make a run of the output of 'rados bench' or fio, for reports beside runs of our own.
+    Import(BenchImport),
     /// Measure what our client spends per operation beside librados under fio and 'rados bench', in turns on one
     /// cluster.
     ClientCost(BenchClientCost),
@@ -26,8 +28,8 @@ pub enum Bench {
 
 #[derive(Args, Debug)]
 pub struct BenchRun {
-    /// A plan in JSON or TOML, or the name of a shipped one: micron-7450-ec, micron-7300-block, micron-6500-qlc,
-    /// dell-dss7000, intel-afa. Without one, the flags under "Load" make one.
+    /// A plan in JSON or TOML, one of the Ceph Benchmarking Tool (.yaml), or the name of a shipped one: micron-7450-ec,
+    /// micron-7300-block, micron-6500-qlc, dell-dss7000, intel-afa. Without one, the flags under "Load" make one.
     #[arg(value_name = "PLAN", conflicts_with = "Load")]
     pub plan: Option<PathBuf>,
     /// A cluster and its name in results; PATH is a ceph.conf, of Nacre or of Ceph, or a folder with one. Goes before
@@ -184,6 +186,60 @@ pub struct BenchReport {
     pub rows: bool,
     #[command(flatten)]
     pub document: Document,
+}
+
+#[derive(Args, Debug)]
+pub struct BenchImport {
+    /// Outputs: of 'rados bench', as text or with --format json; of fio with --output-format=json or json+. Several of
+    /// the same workload are its iterations. [default of WORKLOAD: the file's name]
+    #[arg(required = true, value_name = "[WORKLOAD=]FILE", value_parser = parse_output)]
+    pub outputs: Vec<Output>,
+    /// Name of the run.
+    #[arg(long, value_name = "NAME", default_value = "imported")]
+    pub name: String,
+    /// Name of the cluster in results.
+    #[arg(long, value_name = "NAME", default_value = "cluster")]
+    pub cluster: String,
+    /// Whose daemons ran.
+    #[arg(long, value_enum, default_value_t = Daemons::Ceph)]
+    pub engine: Daemons,
+    /// Folder for the run, which must not exist. [default: nacre-bench/NAME-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// A value of `--engine`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Daemons {
+    Nacre,
+    Ceph,
+}
+
+impl From<Daemons> for Engine {
+    fn from(daemons: Daemons) -> Engine {
+        match daemons {
+            Daemons::Nacre => Engine::Nacre,
+            Daemons::Ceph => Engine::Ceph,
+        }
+    }
+}
+
+/// An output of another tool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Output {
+    pub workload: Option<String>,
+    pub path: PathBuf,
+}
+
+fn parse_output(text: &str) -> Result<Output, String> {
+    let plain = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    match text.split_once('=') {
+        Some((name, path)) if plain(name) && !path.is_empty() => {
+            Ok(Output { workload: Some(name.to_owned()), path: path.into() })
+        }
+        _ if text.is_empty() => Err("there is no name of a file".to_owned()),
+        _ => Ok(Output { workload: None, path: text.into() }),
+    }
 }
 
 /// Where tables go instead of standard output.
