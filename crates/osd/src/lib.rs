@@ -44,7 +44,7 @@ pub use control::Settings;
 pub use memory_shares::{MEMORY_BYTES_MIN, MemoryShares, default_memory_bytes};
 pub use mkfs::{MkfsError, mkfs, mkfs_over};
 pub use occupant::Occupant;
-pub use osd::Osd;
+pub use osd::{ConnectionMemory, Osd};
 pub use pg::Homes;
 pub use pg::hops::DEFAULT_PER_SECOND as KEPT_OPS_PER_SECOND;
 pub use pg::{CHECK_PERIOD, LIGHT_SCRUB_PERIOD};
