@@ -1,7 +1,7 @@
 //! The state that one object should have: the naive model that answers are compared with.
 
 use crate::content::{Content, OpId, WORD_BYTES};
-use crate::request::{TOO_LONG_NAME, value};
+use crate::values::{TOO_LONG_NAME, value};
 use std::collections::BTreeMap;
 use std::fmt;
 use types::Errno;

@@ -3,6 +3,7 @@
 use crate::content::{Content, OpId, WORD_BYTES};
 use crate::history::{Answer, Ask, ObjectName, Usage};
 use crate::model::{Change, Object, State};
+use crate::values::{name, parsed, set_by, value};
 use bytes::Bytes;
 use client::Error;
 use client::objecter::{Reply, Request, Subject};
@@ -18,13 +19,6 @@ use wire::{Decode, Target, Writer};
 const ALL_NAMESPACES: &[u8] = b"\x01";
 /// Number of objects in a page of a listing: few, so that listings take several pages.
 const PAGE_OBJECTS: u64 = 3;
-/// Attributes and keys from this number on have long values.
-pub(crate) const LONG_FROM: u8 = 200;
-/// Attributes from this number on have the longest names that there may be.
-const LONG_NAME_FROM: u8 = 250;
-/// Number of an attribute with a name that is too long.
-pub(crate) const TOO_LONG_NAME: u8 = u8::MAX;
-const ATTR_NAME_BYTES_MAX: usize = 100;
 /// In runs with large operations, bytes that one operation may bring, write, or read.
 pub(crate) const OP_BYTES_MAX: usize = 256 << 10;
 /// Steps that one operation may have.
@@ -95,7 +89,7 @@ pub(crate) fn note_too_much(changes: &mut Vec<Change>, id: OpId, request: &Reque
     let mut written = 0;
     let is_too_much = |change: &Change| {
         written += written_bytes(change, id);
-        written > OP_BYTES_MAX
+        written > OP_BYTES_MAX as u64
     };
     if let Some(index) = changes.iter().position(is_too_much) {
         changes.insert(index + 1, Change::TooMuch);
@@ -103,14 +97,13 @@ pub(crate) fn note_too_much(changes: &mut Vec<Change>, id: OpId, request: &Reque
 }
 
 /// Bytes that a change makes an operation write, as the operation's bound counts them.
-fn written_bytes(change: &Change, id: OpId) -> usize {
-    let words = |words: u64| (words * WORD_BYTES) as usize;
+fn written_bytes(change: &Change, id: OpId) -> u64 {
     match change {
-        Change::WriteSame { words: each, times, .. } => words(each * times),
-        Change::Write { words: all, .. } | Change::WriteFull { words: all } => words(*all),
-        Change::Append { words: all } | Change::AppendStripe { words: all } => words(*all),
-        Change::SetAttr { attr } => value(*attr, id).len(),
-        Change::OmapSet { keys } => keys.iter().map(|key| name(*key).len() + value(*key, id).len()).sum(),
+        Change::WriteSame { words, times, .. } => words * times * WORD_BYTES,
+        Change::Write { words, .. } | Change::WriteFull { words } => words * WORD_BYTES,
+        Change::Append { words } | Change::AppendStripe { words } => words * WORD_BYTES,
+        Change::SetAttr { attr } => value(*attr, id).len() as u64,
+        Change::OmapSet { keys } => keys.iter().map(|key| (name(*key).len() + value(*key, id).len()) as u64).sum(),
         _ => 0,
     }
 }
@@ -196,37 +189,9 @@ fn class_call(class: &str, method: &str, input: impl FnOnce(&mut Writer)) -> Op 
     Op::call_method(class, method, &w.into_vec())
 }
 
-fn name(number: u8) -> Vec<u8> {
-    let bytes = match number {
-        TOO_LONG_NAME => ATTR_NAME_BYTES_MAX + 1,
-        LONG_NAME_FROM.. => ATTR_NAME_BYTES_MAX,
-        _ => 0,
-    };
-    format!("{:_<bytes$}", format!("n{number}")).into_bytes()
-}
-
 fn guard(attr: u8, left_by: OpId) -> Op {
     let expected = if left_by == 0 { Vec::new() } else { value(attr, left_by) };
     Op::cmp_xattr(&name(attr), &expected, XattrArgs::EQ)
-}
-
-/// The value that operation `id` gives an attribute or an omap's key. Some values are long.
-pub(crate) fn value(name: u8, id: OpId) -> Vec<u8> {
-    let mut value = id.to_string().into_bytes();
-    if name >= LONG_FROM {
-        value.resize(3000 + (id % 9000) as usize, b'.');
-    }
-    value
-}
-
-/// The operation that set a value.
-fn set_by(name: u8, bytes: &[u8]) -> Option<OpId> {
-    let id = parsed(bytes.split(|byte| *byte == b'.').next()?)?;
-    (value(name, id) == bytes).then_some(id)
-}
-
-fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// The cluster's answer to `ask`.

@@ -363,17 +363,17 @@ impl Setup {
             setup.overwrites = rng.one_in(OVERWRITES_ONE_IN);
             setup.snapshots = setup.overwrites && rng.one_in(SNAPS_ONE_IN);
         }
-        setup.draw_keys(&mut rng);
-        setup.large = seed >= LARGE_SWARM_FROM && rng.one_in(NEWER_ONE_IN);
+        setup.draw_newest(&mut rng);
         setup
     }
 
-    /// Decides by the seed of a swarm whether all prove who they are.
-    fn draw_keys(&mut self, rng: &mut Rng) {
+    /// Decides by the seed of a swarm whether all prove who they are, and whether operations are large.
+    fn draw_newest(&mut self, rng: &mut Rng) {
         if self.seed >= KEY_SWARM_FROM && rng.one_in(NEWER_ONE_IN) {
             self.keys = true;
             without_wrong_clocks(&mut self.mixes);
         }
+        self.large = self.seed >= LARGE_SWARM_FROM && rng.one_in(NEWER_ONE_IN);
     }
 
     pub fn of(seed: u64, wishes: &Wishes) -> Setup {

@@ -3,7 +3,8 @@
 use crate::content::WORD_BYTES;
 use crate::history::{Ask, LONG_NAMES_FROM, ObjectName, Usage};
 use crate::model::{Change, STRIPE_WORDS, State, is_removable};
-use crate::request::{LONG_FROM, OP_BYTES_MAX, STEPS_MAX, TOO_LONG_NAME};
+use crate::request::{OP_BYTES_MAX, STEPS_MAX};
+use crate::values::{LONG_FROM, TOO_LONG_NAME};
 use reactor::sim::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -337,7 +338,7 @@ impl Workload {
             3 => return (object, Ask::Change(vec![Change::NoSnaps, Change::WriteFull { words: 1 + rng.below(700) }])),
             4 => vec![Change::Write { at: rng.below(2000), words }],
             5 => vec![Change::WriteSame { at: rng.below(2000), words: UNIT, times: ALL / UNIT + more }],
-            // What two steps write counts together.
+            // The bytes of both steps count together.
             6 | 7 => {
                 let (part, same) =
                     (1 + rng.below(ALL / UNIT - 1), |times| Change::WriteSame { at: 0, words: UNIT, times });
