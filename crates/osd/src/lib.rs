@@ -34,7 +34,7 @@ pub use commands::new_settings;
 pub use config::OsdConfig;
 pub use control::Settings;
 pub use memory_shares::{MEMORY_BYTES_MIN, MemoryShares, default_memory_bytes};
-pub use osd::Osd;
+pub use osd::{ConnectionMemory, Osd};
 pub use pg::Homes;
 pub use pg::hops::DEFAULT_PER_SECOND as KEPT_OPS_PER_SECOND;
 pub use pg::{CHECK_PERIOD, LIGHT_SCRUB_PERIOD};

@@ -243,6 +243,11 @@ impl Link {
         self.sending.look(io.now(), |conn| io.queued_bytes(conn))
     }
 
+    /// Bytes that the network had not taken when [`Link::unsent_bytes`] last looked.
+    pub fn unsent_bytes_seen(&self) -> usize {
+        self.sending.unsent_bytes
+    }
+
     /// Ends accepted connections that take nothing of what was sent.
     fn end_stuck(&mut self, io: &mut impl Io) {
         for (conn, bytes) in self.sending.stuck(io.now()) {

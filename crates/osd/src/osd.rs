@@ -116,6 +116,15 @@ pub struct Osd {
     stage: Stage,
 }
 
+/// Memory of clients' connections in bytes, each as it is counted and as a look at the connections found it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionMemory {
+    /// Messages that are being received.
+    pub receiving: (usize, usize),
+    /// The first shard's part of answers that the network has not taken, when it last looked.
+    pub unsent: (usize, usize),
+}
+
 /// The heartbeats of this OSD. Another thread or handler sends and answers them.
 struct Heartbeats {
     board: Arc<Board>,
@@ -194,11 +203,15 @@ impl Osd {
         }
     }
 
-    /// Memory that the first shard holds for clients, and bytes of clients' messages that are being received: as
-    /// counted, and as found by a look at each connection. `None` until all stores are open.
-    pub fn memory_use(&self) -> Option<(pg::MemoryUse, (usize, usize))> {
+    /// Memory that the first shard holds for clients, and that of clients' connections. `None` until all stores are
+    /// open.
+    pub fn memory_use(&self) -> Option<(pg::MemoryUse, ConnectionMemory)> {
         match &self.stage {
-            Stage::Running(running) => Some((running.shard.memory_use(), running.public.receiving_bytes())),
+            Stage::Running(running) => {
+                let (memory, public) = (running.shard.memory_use(), &running.public);
+                let unsent = (memory.unsent, public.unsent_bytes_seen() / running.others.shards());
+                Some((memory, ConnectionMemory { receiving: public.receiving_bytes(), unsent }))
+            }
             Stage::Opening(_) | Stage::Open(_) | Stage::Ended => None,
         }
     }

@@ -352,10 +352,15 @@ impl ClientProcess {
         }
     }
 
-    fn operate(&mut self, io: &mut SimIo, object: ObjectName, ask: Ask, members: OpFlags) {
+    fn operate(&mut self, io: &mut SimIo, object: ObjectName, mut ask: Ask, members: OpFlags) {
         let index = self.history.len();
         let id: OpId = self.number * OPERATIONS_MAX + index as u64 + 1;
         let request = request::request(self.pool, id, object, &ask, members, io.wall_clock());
+        if let (Ask::Change(changes), Purpose::Work(workload)) = (&mut ask, &self.purpose)
+            && workload.is_large()
+        {
+            request::note_too_much(changes, id, &request);
+        }
         let (client, balanced) = (self.number, members != OpFlags::default());
         let operation = Operation { id, client, object, ask, balanced, asked_at: io.world_time(), answer: None };
         tracing::info!("{operation}");

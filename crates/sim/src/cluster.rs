@@ -67,6 +67,8 @@ pub struct ClusterConfig {
     pub disk_bytes: u64,
     /// If true, stores have so little memory for metadata that most lookups wait for the device.
     pub little_memory: bool,
+    /// Bytes that one operation may bring, write, or read.
+    pub op_bytes: usize,
     /// Bytes that each shard of an OSD may hold for clients; `None`: the usual number.
     pub client_bytes: Option<usize>,
     /// All prove by keys who they are.
@@ -95,6 +97,7 @@ impl Default for ClusterConfig {
             disk_bytes: DISK_BYTES,
             little_memory: false,
             client_bytes: None,
+            op_bytes: Limits::default().op_bytes,
             keys: false,
         }
     }
@@ -205,6 +208,7 @@ impl Cluster {
             little_memory: config.little_memory,
             memory_bytes: config.client_bytes.map_or(MEMORY_BYTES, |bytes| bytes as u64 * CLIENTS_SHARE),
             limits: Limits {
+                op_bytes: config.op_bytes,
                 client_bytes: config.client_bytes.unwrap_or(Limits::default().client_bytes),
                 log_entries_min: config.log_entries_min,
                 dups_max: config.dups_max,

@@ -17,6 +17,10 @@ pub enum Usage {
     Copy,
 }
 
+/// Registers from this number on have the longest names that there may be.
+pub const LONG_NAMES_FROM: u8 = 200;
+const NAME_BYTES_MAX: usize = 2048;
+
 /// One of the workload's objects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ObjectName {
@@ -34,6 +38,7 @@ impl ObjectName {
 impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.usage {
+            Usage::Register if self.index >= LONG_NAMES_FROM => write!(f, "{:_<NAME_BYTES_MAX$}", self.index),
             Usage::Register => write!(f, "register-{}", self.index),
             Usage::Log => write!(f, "log-{}", self.index),
             Usage::Copy => write!(f, "copy-{}", self.index),
@@ -82,6 +87,13 @@ impl Operation {
         matches!(self.answer, Some((_, Answer::Failed(Errno::ETIMEDOUT))))
     }
 
+    /// True if the operation may have ended without an effect because an object that it reads is too large.
+    pub fn found_too_much(&self) -> bool {
+        let reads = |change: &Change| change.copies() || matches!(change, Change::Peek { .. });
+        let may_read = matches!(&self.ask, Ask::Change(changes) if changes.iter().any(reads));
+        may_read && matches!(self.answer, Some((_, Answer::Failed(Errno::EMSGSIZE))))
+    }
+
     pub fn is_change(&self) -> bool {
         matches!(self.ask, Ask::Change(_))
     }
@@ -94,7 +106,7 @@ impl Operation {
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{} of client {} on {}: ", self.id, self.client, self.object)?;
+        write!(f, "#{} of client {} on {:.20}: ", self.id, self.client, self.object.to_string())?;
         match &self.ask {
             Ask::Read if self.balanced => write!(f, "read of any member")?,
             Ask::Read => write!(f, "read")?,

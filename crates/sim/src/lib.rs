@@ -43,6 +43,7 @@ mod store_disks;
 mod stored;
 pub mod timeline;
 mod timeline_page;
+mod values;
 pub mod watching;
 mod window;
 pub mod witness;

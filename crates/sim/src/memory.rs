@@ -4,8 +4,8 @@ use crate::cluster::{CLIENTS_SHARE, Cluster, LITTLE_WINDOW_BYTES, MEMORY_BYTES};
 use crate::process::Program;
 
 /// The most bytes of one client's message that an OSD receives although there is no room, because no other large one is
-/// being received. It has at most two writes of 128 KiB.
-const MESSAGE_BYTES_MAX: usize = 320 << 10;
+/// being received. It has at most two writes of 128 KiB, or 50 long values.
+const MESSAGE_BYTES_MAX: usize = 640 << 10;
 /// The most bytes of operations that start although there is no room. Always one of clients, one that asks for copies,
 /// and one of another OSD may start. Each reads all of an object at most twice, which counts as 4 MiB each time.
 const STARTED_BYTES_MAX: usize = 3 * (8 << 20);
@@ -18,13 +18,21 @@ impl Cluster {
         for osd in 0..self.osd_count() {
             let Some(process) = self.world.handler(self.osd_node(osd)).filter(|_| self.osd_runs(osd)) else { continue };
             let Program::Osd(program, _) = &process.program else { continue };
-            let Some((memory, (reserved, received))) = program.memory_use() else { continue };
+            let Some((memory, connections)) = program.memory_use() else { continue };
+            let ((reserved, received), (unsent, not_taken)) = (connections.receiving, connections.unsent);
             if memory.counted != memory.found {
                 let (counted, found) = (memory.counted, memory.found);
                 return Err(format!("osd.{osd} counts {counted} bytes of clients' operations, and holds {found}"));
             }
             if reserved != received {
                 return Err(format!("osd.{osd} counts {reserved} bytes that are being received, of {received}"));
+            }
+            if memory.copied != memory.copied_found {
+                let (counted, found) = (memory.copied, memory.copied_found);
+                return Err(format!("osd.{osd} counts {counted} bytes that copies have fetched, of {found}"));
+            }
+            if unsent != not_taken {
+                return Err(format!("osd.{osd} counts {unsent} bytes of answers that were not taken, of {not_taken}"));
             }
             if self.memory_bytes() < MEMORY_BYTES {
                 let share = (self.memory_bytes() / CLIENTS_SHARE) as usize * self.shards();

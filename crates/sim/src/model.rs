@@ -1,6 +1,7 @@
 //! The state that one object should have: the naive model that answers are compared with.
 
-use crate::content::{Content, OpId};
+use crate::content::{Content, OpId, WORD_BYTES};
+use crate::values::{TOO_LONG_NAME, value};
 use std::collections::BTreeMap;
 use std::fmt;
 use types::Errno;
@@ -111,6 +112,14 @@ pub enum Change {
     },
     /// The object, which is a copy, gets the present content of its log.
     CopyLog,
+    /// Creates the object, if it is absent, in so many steps of the operation.
+    Touch {
+        times: usize,
+    },
+    /// The operation knows snapshots with numbers that no snapshot has.
+    NoSnaps,
+    /// The operation asks for more than one may: it fails here.
+    TooMuch,
 }
 
 impl Change {
@@ -143,6 +152,14 @@ pub fn shows(state: &State, seen: &State) -> bool {
                 == (&seen.content, &seen.attrs, &seen.omap, seen.count, seen.version)
         }
         (state, seen) => state.is_none() && seen.is_none(),
+    }
+}
+
+impl Object {
+    /// Bytes of the object's data, attributes and omap.
+    pub fn bytes(&self) -> usize {
+        let values = self.attrs.iter().chain(&self.omap).map(|(name, op)| value(*name, *op).len());
+        (self.content.words() * WORD_BYTES) as usize + values.sum::<usize>()
     }
 }
 
@@ -193,6 +210,8 @@ pub fn apply(object: &mut Snapped, op: OpId, changes: &[Change]) -> Result<(), E
             Change::Knows { seq: known, .. } => seq = *known,
             Change::Guard { attr, left_by } => object.guard(*attr, *left_by)?,
             Change::Peek { .. } | Change::Ask { .. } => {}
+            Change::TooMuch => return Err(Errno::EMSGSIZE),
+            Change::NoSnaps => return Err(Errno::EINVAL),
             Change::CopyOwn { snap } => {
                 next = Some(object.at(*snap).ok_or(Errno::ENOENT)?);
                 modified = true;
@@ -238,6 +257,8 @@ fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
             unreachable!("they are about more than the present state")
         }
         Change::Peek { .. } | Change::Ask { .. } => unreachable!("they change nothing"),
+        Change::TooMuch | Change::NoSnaps => unreachable!("they fail"),
+        Change::Touch { .. } => drop(state.get_or_insert_default()),
         Change::CopyLog => unreachable!("copies of logs are judged by these"),
         Change::WriteSame { at, words, times } => {
             let content = &mut state.get_or_insert_default().content;
@@ -282,6 +303,7 @@ fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
             state.get_or_insert_default();
         }
         Change::Remove => drop(state.take().ok_or(Errno::ENOENT)?),
+        Change::SetAttr { attr: TOO_LONG_NAME } => return Err(Errno::ENAMETOOLONG),
         Change::SetAttr { attr } => drop(state.get_or_insert_default().attrs.insert(*attr, op)),
         Change::RemoveAttr { attr } => drop(state.as_mut().ok_or(Errno::ENOENT)?.attrs.remove(attr)),
         Change::OmapSet { keys } => {

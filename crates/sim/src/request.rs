@@ -3,6 +3,7 @@
 use crate::content::{Content, OpId, WORD_BYTES};
 use crate::history::{Answer, Ask, ObjectName, Usage};
 use crate::model::{Change, Object, State};
+use crate::values::{name, parsed, set_by, value};
 use bytes::Bytes;
 use client::Error;
 use client::objecter::{Reply, Request, Subject};
@@ -18,8 +19,10 @@ use wire::{Decode, Target, Writer};
 const ALL_NAMESPACES: &[u8] = b"\x01";
 /// Number of objects in a page of a listing: few, so that listings take several pages.
 const PAGE_OBJECTS: u64 = 3;
-/// Attributes and keys from this number on have long values.
-pub(crate) const LONG_FROM: u8 = 200;
+/// In runs with large operations, bytes that one operation may bring, write, or read.
+pub(crate) const OP_BYTES_MAX: usize = 256 << 10;
+/// Steps that one operation may have.
+pub(crate) const STEPS_MAX: usize = 1024;
 /// Key of an object's number in its omap; name of an object's lock; attribute that holds the lock.
 const COUNT: &[u8] = b"count";
 const LOCK: &[u8] = b"l";
@@ -43,7 +46,7 @@ pub(crate) fn request(
             let omap = Op::omap_get_vals(Bytes::new(), 1000, Bytes::new());
             vec![Op::stat(), Op::read(0, 0), Op::get_xattrs(), omap]
         }
-        Ask::Change(changes) => changes.iter().filter_map(|change| part(pool, object, id, change)).collect(),
+        Ask::Change(changes) => changes.iter().flat_map(|change| parts(pool, object, id, change)).collect(),
     };
     let mut request = Request::new(subject, ops, mtime);
     match ask {
@@ -52,6 +55,10 @@ pub(crate) fn request(
         Ask::Change(changes) => {
             // A class's method does not tell by its name that it changes the object.
             request.flags = request.flags | OpFlags::WRITE;
+            if changes.first() == Some(&Change::NoSnaps) {
+                let snap = SnapId(SnapId::LAST.0 + 1);
+                request.snap_context = SnapContext { seq: snap, snaps: vec![snap] };
+            }
             if let Some(Change::Knows { seq, without }) = changes.first() {
                 let snaps = (1..=*seq).rev().filter(|snap| without >> snap & 1 == 0).map(SnapId).collect();
                 request.snap_context = SnapContext { seq: SnapId(*seq), snaps };
@@ -65,6 +72,42 @@ fn locator(pool: PoolId, object: ObjectName) -> Locator {
     Locator { nspace: Bytes::from_static(object.nspace()), ..Locator::pool(pool) }
 }
 
+/// The steps for one change.
+fn parts(pool: PoolId, object: ObjectName, id: OpId, change: &Change) -> Vec<Op> {
+    match change {
+        Change::Touch { times } => vec![Op::create(false); *times],
+        change => part(pool, object, id, change).into_iter().collect(),
+    }
+}
+
+/// Notes in the changes of operation `id` where it asks for more than one may. `request`: its message.
+pub(crate) fn note_too_much(changes: &mut Vec<Change>, id: OpId, request: &Request) {
+    let input_bytes: usize = request.ops.iter().map(|op| op.indata.len()).sum();
+    if input_bytes > OP_BYTES_MAX || request.ops.len() > STEPS_MAX {
+        return changes.insert(0, Change::TooMuch);
+    }
+    let mut written = 0;
+    let is_too_much = |change: &Change| {
+        written += written_bytes(change, id);
+        written > OP_BYTES_MAX as u64
+    };
+    if let Some(index) = changes.iter().position(is_too_much) {
+        changes.insert(index + 1, Change::TooMuch);
+    }
+}
+
+/// Bytes that a change makes an operation write, as the operation's bound counts them.
+fn written_bytes(change: &Change, id: OpId) -> u64 {
+    match change {
+        Change::WriteSame { words, times, .. } => words * times * WORD_BYTES,
+        Change::Write { words, .. } | Change::WriteFull { words } => words * WORD_BYTES,
+        Change::Append { words } | Change::AppendStripe { words } => words * WORD_BYTES,
+        Change::SetAttr { attr } => value(*attr, id).len() as u64,
+        Change::OmapSet { keys } => keys.iter().map(|key| (name(*key).len() + value(*key, id).len()) as u64).sum(),
+        _ => 0,
+    }
+}
+
 /// The operation for one change. `None`: the request tells it in another way.
 fn part(pool: PoolId, object: ObjectName, id: OpId, change: &Change) -> Option<Op> {
     let copy_of =
@@ -72,7 +115,7 @@ fn part(pool: PoolId, object: ObjectName, id: OpId, change: &Change) -> Option<O
     let lenient = |op: Op| Op { flags: op.flags | op_flag::FAILOK, ..op };
     let data = |words| Bytes::from(Content::written_by(id, words).to_bytes());
     Some(match change {
-        Change::Knows { .. } => return None,
+        Change::Knows { .. } | Change::NoSnaps | Change::TooMuch | Change::Touch { .. } => return None,
         Change::RollBack { snap } => Op::rollback(SnapId(*snap)),
         Change::Guard { attr, left_by } => guard(*attr, *left_by),
         Change::Ask { attr, left_by } => lenient(guard(*attr, *left_by)),
@@ -146,32 +189,9 @@ fn class_call(class: &str, method: &str, input: impl FnOnce(&mut Writer)) -> Op 
     Op::call_method(class, method, &w.into_vec())
 }
 
-fn name(number: u8) -> Vec<u8> {
-    format!("n{number}").into_bytes()
-}
-
 fn guard(attr: u8, left_by: OpId) -> Op {
     let expected = if left_by == 0 { Vec::new() } else { value(attr, left_by) };
     Op::cmp_xattr(&name(attr), &expected, XattrArgs::EQ)
-}
-
-/// The value that operation `id` gives an attribute or an omap's key. Some values are long.
-fn value(name: u8, id: OpId) -> Vec<u8> {
-    let mut value = id.to_string().into_bytes();
-    if name >= LONG_FROM {
-        value.resize(3000 + (id % 9000) as usize, b'.');
-    }
-    value
-}
-
-/// The operation that set a value.
-fn set_by(name: u8, bytes: &[u8]) -> Option<OpId> {
-    let id = parsed(bytes.split(|byte| *byte == b'.').next()?)?;
-    (value(name, id) == bytes).then_some(id)
-}
-
-fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// The cluster's answer to `ask`.
@@ -188,15 +208,22 @@ pub(crate) fn answer(ask: &Ask, result: Result<Reply, Error>) -> Result<Answer, 
     }
     match ask {
         Ask::Change(_) => Ok(Answer::Done),
-        Ask::Read | Ask::ReadAt(_) => Ok(Answer::Seen(Some(object(&reply.parts)?))),
+        Ask::Read | Ask::ReadAt(_) => Ok(match object(&reply.parts)? {
+            Some(object) => Answer::Seen(Some(object)),
+            None => Answer::Failed(Errno::EMSGSIZE),
+        }),
     }
 }
 
 fn failed(ask: &Ask, errno: Errno) -> Result<Answer, String> {
     match (ask, errno) {
         (Ask::Read | Ask::ReadAt(_), Errno::ENOENT) => Ok(Answer::Seen(State::None)),
-        (Ask::Read | Ask::ReadAt(_), errno) => Err(format!("a read failed with {errno}")),
+        (Ask::Read | Ask::ReadAt(_), errno) if errno != Errno::EMSGSIZE => Err(format!("a read failed with {errno}")),
         (Ask::Change(changes), Errno::ETIMEDOUT) if changes.iter().any(Change::copies) => Ok(Answer::Failed(errno)),
+        // Which bound is met first is the cluster's affair.
+        (_, Errno::EMSGSIZE | Errno::EFBIG | Errno::E2BIG) => Ok(Answer::Failed(Errno::EMSGSIZE)),
+        (Ask::Change(changes), Errno::EINVAL) if changes.contains(&Change::NoSnaps) => Ok(Answer::Failed(errno)),
+        (_, Errno::ENAMETOOLONG) => Ok(Answer::Failed(errno)),
         (_, Errno::ENOENT | Errno::EEXIST | Errno::ECANCELED | Errno::EOPNOTSUPP | Errno::EBUSY) => {
             Ok(Answer::Failed(errno))
         }
@@ -204,7 +231,8 @@ fn failed(ask: &Ask, errno: Errno) -> Result<Answer, String> {
     }
 }
 
-fn object(parts: &[OpReply]) -> Result<Object, String> {
+/// `None`: the omap has more than an operation may give beside the rest.
+fn object(parts: &[OpReply]) -> Result<Option<Object>, String> {
     let [stat, data, attrs, omap] = parts else { return Err(format!("{} parts answered of 4", parts.len())) };
     let stat: StatOutput = decoded(stat)?;
     let data = data.outdata.clone().into_bytes();
@@ -217,13 +245,13 @@ fn object(parts: &[OpReply]) -> Result<Object, String> {
     let version = attrs.remove(VERSION_ATTR).map(|bytes| version_in(&bytes)).transpose()?;
     let omap: OmapValsOutput = decoded(omap)?;
     if omap.truncated {
-        return Err("a short omap listing says that there is more".to_owned());
+        return Ok(None);
     }
     let (counts, entries): (Vec<_>, Vec<_>) = omap.entries.into_iter().partition(|(key, _)| key == COUNT);
     let count =
         counts.first().map(|(_, text)| text).map(|text| parsed(text).ok_or_else(|| format!("{text:?} is no number")));
     let (attrs, omap) = (names_and_values(attrs)?, names_and_values(entries)?);
-    Ok(Object { content, attrs, omap, count: count.transpose()?, version, locked_by: None })
+    Ok(Some(Object { content, attrs, omap, count: count.transpose()?, version, locked_by: None }))
 }
 
 fn version_in(bytes: &Bytes) -> Result<u64, String> {
@@ -234,7 +262,8 @@ fn version_in(bytes: &Bytes) -> Result<u64, String> {
 
 fn names_and_values(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<BTreeMap<u8, OpId>, String> {
     let entry = |(key, value): (Bytes, Bytes)| {
-        let name: Option<u8> = key.strip_prefix(b"n").and_then(parsed);
+        let number = key.strip_prefix(b"n").and_then(|key| key.split(|byte| *byte == b'_').next());
+        let name: Option<u8> = number.and_then(parsed).filter(|number| name(*number) == key);
         let number = name.and_then(|name| Some((name, set_by(name, &value)?)));
         number.ok_or_else(|| format!("{key:?} = {value:?} was never set"))
     };

@@ -14,6 +14,7 @@ use crate::faults::{Fault, Mix};
 use crate::history::{Answer, Ask, ObjectName, Operation, Usage};
 use crate::model::Change;
 use crate::places;
+use crate::request::OP_BYTES_MAX;
 use crate::setup::Setup;
 use crate::splits;
 use crate::store_disks::DISK_BYTES;
@@ -30,7 +31,7 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use types::{ObjectId, OsdId, SnapId};
+use types::{Errno, ObjectId, OsdId, SnapId};
 
 /// Interval at which a wait checks whether its condition holds.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -282,12 +283,14 @@ impl Run {
             shards: setup.shards,
             disk_bytes,
             client_bytes: setup.client_bytes,
+            op_bytes: if setup.large { OP_BYTES_MAX } else { Limits::default().op_bytes },
             keys: setup.keys,
             little_memory: seed / Mix::COUNT % 2 == 1,
         };
         let cluster = Cluster::new(seed, config);
         let objects = Objects::new(setup.operations, ballast);
         let objects = if setup.heavy { objects.with_copies() } else { objects };
+        let objects = if setup.large { objects.with_long_names() } else { objects };
         Run {
             setup: setup.clone(),
             rng,
@@ -440,7 +443,7 @@ impl Run {
         if self.snaps.may_go {
             self.take_snapshots()?;
         }
-        if self.objects.ballast > 0 {
+        if self.objects.ballast + self.objects.long_names > 0 {
             let mut left = fill(&mut self.rng, self.objects);
             if self.setup.coding.is_some() && !self.setup.overwrites {
                 without_omap(&mut left);
@@ -564,6 +567,7 @@ impl Run {
             true if self.setup.asks_for_more() => workload.with_calls(),
             _ => workload,
         };
+        let workload = if self.setup.large { workload.with_large_operations() } else { workload };
         let workload = if self.setup.versions { workload.with_versions() } else { workload };
         let workload = match self.setup.balanced {
             true => workload.with_balanced_reads(self.rng.next_u64()),
@@ -938,6 +942,9 @@ impl Run {
         let mut listed = looker.listed().to_vec();
         listed.retain(|(_, name)| !name.starts_with(PREFIX.as_bytes()));
         for operation in looker.history() {
+            if let (Ask::Read, Some((_, Answer::Failed(Errno::EMSGSIZE)))) = (&operation.ask, &operation.answer) {
+                exist.insert(operation.object, true);
+            }
             if let (Ask::Read, Some((_, Answer::Seen(state)))) = (&operation.ask, &operation.answer) {
                 exist.insert(operation.object, state.is_some());
                 if newest > 0 && state.is_none() {

@@ -10,6 +10,10 @@ const CODED_ONE_IN: u64 = 6;
 /// difference of a tenth between two clocks.
 pub const DRIFT_PPM_MAX: i64 = 47_000;
 
+/// Bit of a small run's seed: clients ask for operations as large as they may be, and larger.
+pub const LARGE_SEEDS: u64 = 1 << 39;
+/// From this seed of the swarm on, so it is in one run in [`NEWER_ONE_IN`].
+const LARGE_SWARM_FROM: u64 = 20_000_000_000;
 /// Bit of a small run's seed: the pool is erasure-coded.
 pub const CODED_SEEDS: u64 = 1 << 40;
 /// Bit of a small run's seed: the pool gets more placement groups meanwhile. With [`CODED_SEEDS`], too, it is
@@ -164,6 +168,8 @@ pub struct Setup {
     pub client_bytes: Option<usize>,
     /// All prove by keys who they are.
     pub keys: bool,
+    /// Clients ask for operations as large as they may be, and larger.
+    pub large: bool,
 }
 
 /// The parts of a [`Setup`] that a user chooses; the seed gives the others.
@@ -254,6 +260,7 @@ impl Setup {
             busy: seed & BUSY_SEEDS != 0,
             client_bytes: (seed & MEMORY_SEEDS != 0).then(|| little_memory(&mut rng)),
             keys,
+            large: seed & LARGE_SEEDS != 0,
         }
     }
 
@@ -305,6 +312,7 @@ impl Setup {
             busy: false,
             client_bytes: None,
             keys: false,
+            large: false,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -355,16 +363,17 @@ impl Setup {
             setup.overwrites = rng.one_in(OVERWRITES_ONE_IN);
             setup.snapshots = setup.overwrites && rng.one_in(SNAPS_ONE_IN);
         }
-        setup.draw_keys(&mut rng);
+        setup.draw_newest(&mut rng);
         setup
     }
 
-    /// Decides by the seed of a swarm whether all prove who they are.
-    fn draw_keys(&mut self, rng: &mut Rng) {
+    /// Decides by the seed of a swarm whether all prove who they are, and whether operations are large.
+    fn draw_newest(&mut self, rng: &mut Rng) {
         if self.seed >= KEY_SWARM_FROM && rng.one_in(NEWER_ONE_IN) {
             self.keys = true;
             without_wrong_clocks(&mut self.mixes);
         }
+        self.large = self.seed >= LARGE_SWARM_FROM && rng.one_in(NEWER_ONE_IN);
     }
 
     pub fn of(seed: u64, wishes: &Wishes) -> Setup {
@@ -583,6 +592,13 @@ mod tests {
                 assert!(has.iter().enumerate().all(|(of, has)| *has == (of == which)), "{seed}: {has:?}");
             }
         }
+    }
+
+    #[test]
+    fn operations_of_seeds_of_old_are_small() {
+        assert!((0..LARGE_SWARM_FROM).step_by(100_000_000).all(|seed| !Setup::swarm(seed).large));
+        assert!((0..40).any(|seed| Setup::swarm(LARGE_SWARM_FROM + seed).large));
+        assert!((0..40).all(|seed| !Setup::small(seed).large && Setup::small(LARGE_SEEDS + seed).large));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A client's requests, drawn at random, with several in flight.
 
-use crate::history::{Ask, ObjectName, Usage};
+use crate::content::WORD_BYTES;
+use crate::history::{Ask, LONG_NAMES_FROM, ObjectName, Usage};
 use crate::model::{Change, STRIPE_WORDS, State, is_removable};
-use crate::request::LONG_FROM;
+use crate::request::{OP_BYTES_MAX, STEPS_MAX};
+use crate::values::{LONG_FROM, TOO_LONG_NAME};
 use reactor::sim::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -59,6 +61,8 @@ pub struct Objects {
     pub logs: u8,
     /// Copies; each is of the log with its number.
     pub copies: u8,
+    /// Registers with the longest names that there may be.
+    pub long_names: u8,
 }
 
 impl Objects {
@@ -66,7 +70,7 @@ impl Objects {
     /// search for an order of operations on one object needs that.
     pub fn new(operations: Option<u32>, ballast: u8) -> Objects {
         let times = (operations.unwrap_or(0) / 200).clamp(1, 20) as u8;
-        Objects { busy: 5 * times, ballast, logs: 3 * times, copies: 0 }
+        Objects { busy: 5 * times, ballast, logs: 3 * times, copies: 0, long_names: 0 }
     }
 
     /// Adds copies of some of the logs.
@@ -74,18 +78,27 @@ impl Objects {
         Objects { copies: self.logs.div_ceil(2), ..self }
     }
 
+    /// Adds some registers with long names.
+    pub fn with_long_names(self) -> Objects {
+        Objects { long_names: 3, ..self }
+    }
+
     pub fn all(self) -> impl Iterator<Item = ObjectName> {
+        let long = (0..self.long_names).map(|n| ObjectName { usage: Usage::Register, index: LONG_NAMES_FROM + n });
         let all = |usage, count| (0..count).map(move |index| ObjectName { usage, index });
         let registers = all(Usage::Register, self.busy + self.ballast);
-        registers.chain(all(Usage::Log, self.logs)).chain(all(Usage::Copy, self.copies))
+        registers.chain(all(Usage::Log, self.logs)).chain(all(Usage::Copy, self.copies)).chain(long)
     }
 }
 
 /// Writes every ballast object once.
 pub fn fill(rng: &mut Rng, objects: Objects) -> VecDeque<(ObjectName, Ask)> {
+    let objects_are_bounded = objects.long_names > 0;
     let objects = objects.all().filter(|object| object.usage == Usage::Register && object.index >= objects.busy);
     let change = |object| {
-        let words = if rng.one_in(12) { 1 << 15 } else { rng.below(1200) + 1 };
+        // Where operations are bounded, a read has room for what it returns and for what it looks at.
+        let most = if objects_are_bounded { 1 << 13 } else { 1 << 15 };
+        let words = if rng.one_in(12) { most } else { rng.below(1200) + 1 };
         let keys = (0..rng.below(12) as u8).collect();
         (object, Ask::Change(vec![Change::WriteFull { words }, Change::SetAttr { attr: 0 }, Change::OmapSet { keys }]))
     };
@@ -111,6 +124,8 @@ pub struct Workload {
     /// stripes, and have no omap.
     coded: bool,
     overwrites: bool,
+    /// If true, operations are as large as they may be, and larger.
+    large: bool,
     /// If true, object classes are called.
     calls: bool,
     /// If true, the class `version` is called, too.
@@ -132,12 +147,22 @@ impl Workload {
             objects,
             coded: false,
             overwrites: false,
+            large: false,
             calls: false,
             versions: false,
             balanced: None,
             snaps: None,
             seen: BTreeMap::new(),
         }
+    }
+
+    /// Adds operations as large as they may be, and larger.
+    pub fn with_large_operations(self) -> Workload {
+        Workload { large: true, ..self }
+    }
+
+    pub fn is_large(&self) -> bool {
+        self.large
     }
 
     /// Adds calls of object classes. A pool that is erasure-coded must take overwrites for that.
@@ -208,9 +233,12 @@ impl Workload {
     /// The next request; `None` if there are no more.
     pub fn draw(&mut self) -> Option<(ObjectName, Ask)> {
         self.left = self.left.checked_sub(1)?;
-        let (rng, Objects { busy, ballast, logs, copies }) = (&mut self.rng, self.objects);
+        let (rng, Objects { busy, ballast, logs, copies, long_names }) = (&mut self.rng, self.objects);
         if copies > 0 && rng.one_in(8) {
             return Some(self.draw_heavy());
+        }
+        if self.large && rng.one_in(8) {
+            return Some(self.draw_large());
         }
         if rng.one_in(4) {
             let object = ObjectName { usage: Usage::Log, index: rng.below(logs.into()) as u8 };
@@ -222,7 +250,11 @@ impl Workload {
             return Some((object, ask));
         }
         let registers = if rng.one_in(6) { busy + ballast } else { busy };
-        let object = ObjectName { usage: Usage::Register, index: rng.below(registers.into()) as u8 };
+        let index = match long_names > 0 && rng.one_in(12) {
+            true => LONG_NAMES_FROM + rng.below(long_names.into()) as u8,
+            false => rng.below(registers.into()) as u8,
+        };
+        let object = ObjectName { usage: Usage::Register, index };
         let reads = rng.one_in(3);
         let known = self.known_snapshot();
         let ask = match (reads, known) {
@@ -286,6 +318,35 @@ impl Workload {
                 [Change::Ask { attr, left_by }].into_iter().chain(self.changes(object)).collect()
             }
         };
+        (object, Ask::Change(knows.into_iter().chain(changes).collect()))
+    }
+
+    /// Draws a request that is as large as it may be, or a little larger, or that no cluster may carry out.
+    fn draw_large(&mut self) -> (ObjectName, Ask) {
+        const ALL: u64 = OP_BYTES_MAX as u64 / WORD_BYTES;
+        const UNIT: u64 = 1024;
+        let may_overwrite = !self.coded || self.overwrites;
+        let object = ObjectName { usage: Usage::Register, index: self.rng.below(self.objects.busy.into()) as u8 };
+        let rng = &mut self.rng;
+        // One word more than fits, or none.
+        let more = rng.below(2);
+        let words = ALL + more;
+        let changes = match rng.below(if may_overwrite { 9 } else { 4 }) {
+            0 => vec![Change::WriteFull { words }],
+            1 => vec![Change::Touch { times: STEPS_MAX + more as usize }],
+            2 => vec![Change::SetAttr { attr: TOO_LONG_NAME - more as u8 }],
+            3 => return (object, Ask::Change(vec![Change::NoSnaps, Change::WriteFull { words: 1 + rng.below(700) }])),
+            4 => vec![Change::Write { at: rng.below(2000), words }],
+            5 => vec![Change::WriteSame { at: rng.below(2000), words: UNIT, times: ALL / UNIT + more }],
+            // The bytes of both steps count together.
+            6 | 7 => {
+                let (part, same) =
+                    (1 + rng.below(ALL / UNIT - 1), |times| Change::WriteSame { at: 0, words: UNIT, times });
+                vec![Change::WriteFull { words: 1 }, same(part), same(ALL / UNIT - part - 1 + more)]
+            }
+            _ => vec![Change::OmapSet { keys: (0..20 + rng.below(30) as u8).map(|key| LONG_FROM + key).collect() }],
+        };
+        let knows = self.known_snapshot().map(|seq| self.knows(seq));
         (object, Ask::Change(knows.into_iter().chain(changes).collect()))
     }
 

@@ -43,6 +43,8 @@ struct Stage {
     drive: PathBuf,
     /// Address and port of the monitor that the kernel is told of.
     monitor: String,
+    /// Secret of client.admin.
+    key: String,
 }
 
 /// The daemons' reasons for ending a session or a connection of whoever does not keep to the protocol.
@@ -62,8 +64,9 @@ impl Stage {
         let first = &monitors["mons"][0];
         assert_eq!(first["name"], "a", "{monitors}");
         let address = first["public_addrs"]["addrvec"][0]["addr"].as_str().expect("an address");
+        let key = cluster.ceph(&["auth", "print-key", "client.admin"]).ok().trim().to_owned();
         let guest = Guest::boot(kernel, &drive, &cluster.dir().join("log"));
-        Stage { guest, again: Vec::new(), drive, monitor: address.to_owned(), cluster, _switch: switch }
+        Stage { guest, again: Vec::new(), drive, monitor: address.to_owned(), key, cluster, _switch: switch }
     }
 
     fn rbd(&self, args: &[&str]) -> String {
@@ -80,7 +83,7 @@ impl Stage {
         let devices =
             |guest: &mut Guest| guest.run("ls -1 /sys/bus/rbd/devices").into_iter().collect::<BTreeSet<String>>();
         let before = devices(&mut self.guest);
-        let order = format!("{} name=admin,ms_mode=crc{options} {image}", self.monitor);
+        let order = format!("{} name=admin,secret={},ms_mode=crc{options} {image}", self.monitor, self.key);
         self.guest.run(&format!("echo '{order}' > /sys/bus/rbd/add_single_major"));
         let new: Vec<_> = devices(&mut self.guest).difference(&before).cloned().collect();
         let [device] = &new[..] else { panic!("{image} became {new:?}") };

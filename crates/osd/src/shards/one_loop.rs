@@ -10,7 +10,7 @@ use super::thread::WorkerThread;
 use super::worker::Worker;
 use crate::heartbeat::{Board, HeartbeatAddrs};
 use crate::shard_making::limits;
-use crate::{Osd, OsdConfig, Stop};
+use crate::{ConnectionMemory, Osd, OsdConfig, Stop};
 use devices::Division;
 use pg::MemoryUse;
 use pg::ops::Limits;
@@ -113,11 +113,11 @@ impl OsdInOneLoop {
     }
 
     /// [`Osd::memory_use`] over all shards.
-    pub fn memory_use(&self) -> Option<(MemoryUse, (usize, usize))> {
-        let (mut all, receiving) = self.front.memory_use()?;
+    pub fn memory_use(&self) -> Option<(MemoryUse, ConnectionMemory)> {
+        let (mut all, connections) = self.front.memory_use()?;
         let workers = self.shards.iter().filter_map(|shard| shard.worker.as_ref());
         workers.filter_map(Worker::memory_use).for_each(|of_one| all += of_one);
-        Some((all, receiving))
+        Some((all, connections))
     }
 
     /// See [`Osd::epoch`].

@@ -67,6 +67,11 @@ impl Copying {
         (self.copied, self.bytes) = (Copied::default(), 0);
     }
 
+    fn found_bytes(&self) -> usize {
+        let Copied { data, attrs, omap_header, omap, .. } = &self.copied;
+        data.len() + omap_header.len() + attrs.iter().chain(omap).map(entry_bytes).sum::<usize>()
+    }
+
     /// Returns the steps to ask next. Answers come in the order of [`Copying::take`].
     fn steps(&self) -> Vec<Op> {
         let lenient = |op: Op| Op { flags: op_flag::FAILOK, ..op };
@@ -165,6 +170,11 @@ impl Copies {
             return 0;
         }
         self.running.values().map(|copy| copy.bytes).fold(0, usize::saturating_add)
+    }
+
+    /// Returns the bytes that all fetches have brought so far, by a look at what they hold.
+    pub fn found_bytes(&self) -> usize {
+        self.running.values().map(Copying::found_bytes).sum()
     }
 
     /// Returns the next question of this OSD, with its transaction id and the OSD that it goes to.

@@ -9,8 +9,12 @@ pub struct MemoryUse {
     pub counted: usize,
     /// Clients' operations that are not answered, by a look at each of them.
     pub found: usize,
-    /// Bytes that copies have fetched.
+    /// Bytes that copies have fetched, as they are counted.
     pub copied: usize,
+    /// Bytes that copies have fetched, by a look at each of them.
+    pub copied_found: usize,
+    /// Bytes of answers that the network has not taken, as the shards count them.
+    pub unsent: usize,
     /// Operations that have come and wait for room.
     pub waiting: usize,
     /// Data on its way to the device.
@@ -22,6 +26,8 @@ impl AddAssign for MemoryUse {
         self.counted += other.counted;
         self.found += other.found;
         self.copied += other.copied;
+        self.copied_found += other.copied_found;
+        self.unsent += other.unsent;
         self.waiting += other.waiting;
         self.uncommitted += other.uncommitted;
     }

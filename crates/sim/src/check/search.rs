@@ -2,9 +2,11 @@
 //! with the memory of Lowe, 2017).
 
 use crate::history::{Answer, Ask, Operation};
-use crate::model::{Shown, Snapped, apply, shows};
+use crate::model::{Shown, Snapped, State, apply, shows};
+use crate::request::OP_BYTES_MAX;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use types::Errno;
 
 /// Number of positions at which an attempt ends.
 const POSITIONS_MAX: usize = 400_000;
@@ -181,14 +183,22 @@ fn fits(operation: &Operation, state: &mut Snapped) -> bool {
         (Ask::Read, Some(Answer::Seen(seen))) => shows(&state.head, seen),
         (Ask::ReadAt(snap), Some(Answer::Seen(seen))) => shows(&state.at(*snap), seen),
         (Ask::Read | Ask::ReadAt(_), None) => true,
+        (Ask::Read, Some(Answer::Failed(Errno::EMSGSIZE))) => is_too_large(&state.head),
+        (Ask::ReadAt(snap), Some(Answer::Failed(Errno::EMSGSIZE))) => is_too_large(&state.at(*snap)),
         (Ask::Read | Ask::ReadAt(_), Some(_)) => false,
-        (Ask::Change(_), Some(_)) if operation.ran_out_of_time() => true,
+        (Ask::Change(_), Some(_)) if operation.ran_out_of_time() || operation.found_too_much() => true,
         (Ask::Change(changes), answer) => match (apply(state, operation.id, changes), answer) {
             (Ok(()), Some(Answer::Done) | None) | (Err(_), None) => true,
             (Err(errno), Some(Answer::Failed(told))) => errno == *told,
             _ => false,
         },
     }
+}
+
+/// True if a read of everything may be too much for one operation: entries of an omap count as read and as returned.
+fn is_too_large(state: &State) -> bool {
+    const FRAMES_BYTES: usize = 16 << 10;
+    state.as_ref().is_some_and(|object| 2 * object.bytes() + FRAMES_BYTES > OP_BYTES_MAX)
 }
 
 fn digest(what: &impl Hash) -> u64 {
@@ -203,7 +213,6 @@ mod tests {
     use crate::history::{ObjectName, Usage};
     use crate::model::Change;
     use std::time::Duration;
-    use types::Errno;
 
     const X: ObjectName = ObjectName { usage: Usage::Register, index: 0 };
 
