@@ -10,18 +10,21 @@
 //! Calls of an unknown class or method are answered with "operation not supported".
 
 mod cas;
+mod cmpomap;
 mod hello;
 mod lock;
 mod log;
 mod method;
 mod numops;
 mod object;
+mod queue;
 mod rbd;
 mod refcount;
 #[cfg(test)]
 mod test_object;
 mod time_key;
 mod timeindex;
+mod two_phase_queue;
 mod user;
 mod version;
 
@@ -31,12 +34,15 @@ pub use object::{Caller, Object, Output, Stat, Stop};
 use types::Errno;
 
 /// All classes, by name.
-const CLASSES: [(&str, &[Method]); 10] = [
+const CLASSES: [(&str, &[Method]); 13] = [
+    ("2pc_queue", two_phase_queue::METHODS),
     ("cas", cas::METHODS),
+    ("cmpomap", cmpomap::METHODS),
     ("hello", hello::METHODS),
     ("lock", lock::METHODS),
     ("log", log::METHODS),
     ("numops", numops::METHODS),
+    ("queue", queue::METHODS),
     ("rbd", rbd::METHODS),
     ("refcount", refcount::METHODS),
     ("timeindex", timeindex::METHODS),
@@ -45,8 +51,7 @@ const CLASSES: [(&str, &[Method]); 10] = [
 ];
 
 /// Classes of Ceph that Nacre lacks.
-const ELSEWHERE: [&str; 10] =
-    ["2pc_queue", "cephfs", "cmpomap", "fifo", "journal", "lua", "otp", "queue", "rgw", "rgw_gc"];
+const ELSEWHERE: [&str; 7] = ["cephfs", "fifo", "journal", "lua", "otp", "rgw", "rgw_gc"];
 
 /// The method `method` of `class`.
 ///

@@ -25,6 +25,6 @@ pub mod version;
 pub mod xml;
 
 pub use format::Format;
-pub use settings::{SetError, Settings};
+pub use settings::{REPORT_BYTES_MAX, SetError, Settings};
 pub use socket::{AdminSocket, Question};
 pub use table::{Form, Refusal, Table, Told};

@@ -3,6 +3,13 @@
 use crate::options::{self, OptionFacts, value};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use wire::nacre::mon::{OptionReport, option_source};
+
+/// Most bytes of names and values in a report, all options together. Options beyond that are left out.
+pub const REPORT_BYTES_MAX: usize = 64 << 10;
+
+/// Options whose values nobody is told who asks the cluster.
+const SECRET: [&str; 1] = ["key"];
 
 /// Depth to which options that name other options are followed.
 const DEPTH_MAX: usize = 8;
@@ -16,17 +23,30 @@ struct Values {
     monitors: Option<String>,
     /// From the daemon's `ceph.conf`.
     file: Option<String>,
+    /// From the daemon's command line.
+    command_line: Option<String>,
     /// By a command to this daemon, until it ends.
     told: Option<String>,
 }
 
 impl Values {
     fn strongest(&self) -> Option<&String> {
-        self.told.as_ref().or(self.file.as_ref()).or(self.monitors.as_ref()).or(self.own.as_ref())
+        self.by_source().into_iter().rev().find_map(|(_, text)| text)
     }
 
     fn is_set(&self) -> bool {
-        self.told.is_some() || self.file.is_some() || self.monitors.is_some()
+        self.by_source()[1..].iter().any(|(_, text)| text.is_some())
+    }
+
+    /// Returns the values with their sources, the weakest first. The first is the daemon's own default.
+    fn by_source(&self) -> [(u8, Option<&String>); 5] {
+        [
+            (option_source::DEFAULT, self.own.as_ref()),
+            (option_source::MON, self.monitors.as_ref()),
+            (option_source::FILE, self.file.as_ref()),
+            (option_source::COMMAND_LINE, self.command_line.as_ref()),
+            (option_source::OVERRIDE, self.told.as_ref()),
+        ]
     }
 }
 
@@ -49,12 +69,22 @@ pub struct Settings {
     /// Options that the daemon acts on while it runs.
     observed: BTreeSet<&'static str>,
     values: BTreeMap<&'static str, Values>,
+    /// True once the monitors have given values.
+    is_given: bool,
+    /// Options whose values from the monitors have no effect before the daemon starts anew.
+    ignored: BTreeSet<&'static str>,
 }
 
 impl Settings {
     /// Makes the settings of the daemon `name`. `observed`: options that it acts on while it runs.
     pub fn new(name: &str, observed: impl IntoIterator<Item = &'static str>) -> Settings {
-        Settings { name: name.to_owned(), observed: observed.into_iter().collect(), values: BTreeMap::new() }
+        Settings {
+            name: name.to_owned(),
+            observed: observed.into_iter().collect(),
+            values: BTreeMap::new(),
+            is_given: false,
+            ignored: BTreeSet::new(),
+        }
     }
 
     /// Notes a value of the daemon's `ceph.conf`, with variables expanded. Names that are no options are passed over.
@@ -67,6 +97,14 @@ impl Settings {
         Ok(())
     }
 
+    /// Notes a value of the daemon's command line, as [`Settings::from_file`] does.
+    pub fn from_command_line(&mut self, name: &str, text: &str) -> Result<(), SetError> {
+        let Some(option) = options::find(name) else { return Ok(()) };
+        let kept = value::normalize(option, text).map_err(|e| SetError::Value(e.sentence))?;
+        self.values.entry(option.name).or_default().command_line = Some(kept);
+        Ok(())
+    }
+
     /// Sets the daemon's own default of an option.
     pub fn set_default(&mut self, name: &str, text: String) {
         if let Some(option) = options::find(name) {
@@ -75,13 +113,39 @@ impl Settings {
     }
 
     /// Replaces all values that the monitors gave. Names and values that this version does not know are passed over.
+    ///
+    /// The first call gives values that the daemon starts with. Later ones do not change options that have effect at a
+    /// start only, unless the daemon acts on them while it runs.
     pub fn set_from_monitors<'a>(&mut self, given: impl IntoIterator<Item = (&'a str, &'a str)>) {
-        self.values.values_mut().for_each(|values| values.monitors = None);
+        let runs = std::mem::replace(&mut self.is_given, true);
+        self.ignored.clear();
+        let mut kept: BTreeMap<&'static str, String> = BTreeMap::new();
         for (name, text) in given {
             if let Some(option) = options::find(name)
-                && let Ok(kept) = value::normalize(option, text)
+                && let Ok(text) = value::normalize(option, text)
             {
-                self.values.entry(option.name).or_default().monitors = Some(kept);
+                kept.insert(option.name, text);
+            }
+        }
+        if runs {
+            let changes = |name: &&'static str, text: &String| {
+                let option = options::find(name).expect("it was found above");
+                let before = self.values.get(name).and_then(|values| values.monitors.as_ref());
+                before != Some(text) && self.raw(option) != *text
+            };
+            let is_fixed = |name: &str| {
+                !self.observed.contains(name) && options::find(name).is_some_and(|option| !option.at_runtime)
+            };
+            let ignored = kept.iter().filter(|(name, text)| is_fixed(name) && changes(name, text));
+            self.ignored = ignored.map(|(name, _)| *name).collect();
+        }
+        for (name, values) in &mut self.values {
+            let is_ignored = self.ignored.contains(name);
+            values.monitors = if is_ignored { values.monitors.take() } else { kept.remove(name) };
+        }
+        for (name, text) in kept {
+            if !self.ignored.contains(name) {
+                self.values.insert(name, Values { monitors: Some(text), ..Values::default() });
             }
         }
         self.forget_empty();
@@ -199,11 +263,11 @@ impl Settings {
             let typed = |text: &str| options::typed(option.kind, text);
             let values = self.values.get(name).cloned().unwrap_or_default();
             let mut object = Map::new();
-            let default = values.own.unwrap_or_else(|| option.default_for(true));
+            let default = values.own.clone().unwrap_or_else(|| option.default_for(true));
             object.insert("default".to_owned(), typed(&default));
-            for (source, text) in [("mon", values.monitors), ("file", values.file), ("override", values.told)] {
+            for (source, text) in &values.by_source()[1..] {
                 if let Some(text) = text {
-                    object.insert(source.to_owned(), typed(&text));
+                    object.insert(option_source::name(*source).to_owned(), typed(text));
                 }
             }
             object.insert("final".to_owned(), typed(&self.get(option)));
@@ -215,13 +279,28 @@ impl Settings {
     /// Returns the options that somebody set: name, value in force, and Ceph's word for its source.
     pub fn set_options(&self) -> impl Iterator<Item = (&'static str, String, &'static str)> {
         self.values.iter().filter(|(_, values)| values.is_set()).map(|(name, values)| {
-            let source = match values {
-                Values { told: Some(_), .. } => "override",
-                Values { file: Some(_), .. } => "file",
-                _ => "mon",
-            };
+            let strongest = values.by_source().into_iter().rev().find(|(_, text)| text.is_some());
+            let source = strongest.map_or("default", |(source, _)| option_source::name(source));
             (*name, self.get(options::find(name).expect("only options have values")), source)
         })
+    }
+
+    /// Returns for monitors which options have values of their own here, by name. Keys are not told.
+    pub fn report(&self) -> Vec<OptionReport> {
+        let names: BTreeSet<&'static str> = self.values.keys().chain(&self.ignored).copied().collect();
+        let names = names.into_iter().filter(|name| !SECRET.contains(name));
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        for name in names {
+            let values = self.values.get(name).cloned().unwrap_or_default();
+            let values = values.by_source().into_iter().filter_map(|(source, text)| Some((source, text?.clone())));
+            let is_ignored = self.ignored.contains(name);
+            let report = OptionReport { name: name.to_owned(), values: values.collect(), is_ignored };
+            if bytes + report.bytes() <= REPORT_BYTES_MAX {
+                bytes += report.bytes();
+                out.push(report);
+            }
+        }
+        out
     }
 
     /// Returns the values that commands to this daemon set.
@@ -275,6 +354,51 @@ mod tests {
         assert!(it.from_file("osd_max_backfills", "many").is_err());
         assert_eq!(it.from_file("osd size", "1"), Ok(()), "no option of Ceph's");
         assert_eq!(it, settings());
+    }
+
+    #[test]
+    fn options_that_have_effect_at_a_start_only_keep_what_the_daemon_started_with() {
+        let mut it = settings();
+        let size = options::find("bluestore_block_size").unwrap();
+        assert!(!size.at_runtime);
+        it.set_from_monitors([("bluestore_block_size", "4096"), ("osd_max_backfills", "2")]);
+        it.set_from_monitors([("bluestore_block_size", "4096")]);
+        assert_eq!(it.report(), [report("bluestore_block_size", &[(1, "4096")], false)]);
+        it.set_from_monitors([("bluestore_block_size", "8192"), ("osd_max_backfills", "3")]);
+        assert_eq!(it.get(size), "4096");
+        let ignores = report("bluestore_block_size", &[(1, "4096")], true);
+        assert_eq!(it.report(), [ignores, report("osd_max_backfills", &[(1, "3")], false)]);
+        it.set_from_monitors([]);
+        assert_eq!(it.report(), []);
+        it.set_from_monitors([("bluestore_block_size", "8192")]);
+        assert_eq!(it.report(), [report("bluestore_block_size", &[], true)], "it has the default");
+    }
+
+    #[test]
+    fn reports_have_all_values_but_keys_and_what_is_too_large() {
+        let mut it = settings();
+        it.set_default("osd_memory_target", "77".to_owned());
+        it.from_file("osd_memory_target", "1Gi").unwrap();
+        it.from_command_line("osd_data", "/d").unwrap();
+        it.set("osd_memory_target", "2000000000").unwrap();
+        it.set_from_monitors([("osd_memory_target", "2147483648")]);
+        it.from_file("key", "AQBH").unwrap();
+        it.set("fsid", "x").unwrap_err();
+        it.set("osd_mclock_profile", "custom").unwrap();
+        it.from_file("crush_location", &"x".repeat(REPORT_BYTES_MAX)).unwrap();
+        let all = [(0, "77"), (1, "2147483648"), (2, "1073741824"), (5, "2000000000")];
+        let expected = [
+            report("osd_data", &[(4, "/d")], false),
+            report("osd_mclock_profile", &[(5, "custom")], false),
+            report("osd_memory_target", &all, false),
+        ];
+        assert_eq!(it.report(), expected);
+        assert_eq!(it.set_options().map(|(_, _, source)| source).collect::<Vec<_>>()[2], "cmdline");
+    }
+
+    fn report(name: &str, values: &[(u8, &str)], is_ignored: bool) -> OptionReport {
+        let values = values.iter().map(|(source, text)| (*source, (*text).to_owned())).collect();
+        OptionReport { name: name.to_owned(), values, is_ignored }
     }
 
     #[test]

@@ -141,14 +141,32 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
     })
 }
 
-/// The options of the monitor `id`: of its `ceph.conf` those that it reads from there.
+/// Notes the options that a daemon has from its command line.
+pub fn note_flags(options: &mut control::Settings, kind: &str, flags: &cli::Daemon) {
+    let data = flags.data.as_ref().map(|path| path.display().to_string());
+    let named = [
+        (format!("{kind}_data"), data.as_ref()),
+        ("public_addr".to_owned(), flags.public_addr.as_ref()),
+        ("cluster_addr".to_owned(), flags.cluster_addr.as_ref()),
+        ("mon_host".to_owned(), flags.mon_host.as_ref()),
+    ];
+    for (name, text) in named {
+        if let Some(text) = text
+            && let Err(why) = options.from_command_line(&name, text)
+        {
+            tracing::debug!("option '{name}' of the command line is not told as '{text}': {why}");
+        }
+    }
+}
+
+/// The options of the monitor `id`: of its `ceph.conf` all but those that monitors take from the cluster alone.
 fn monitor_options(settings: &Settings<'_>, id: &str) -> control::Settings {
     let mut own = mon::monitor::own_commands::new_settings(id);
     let is_read = |name: &str| {
         let found = mon::options::find(name);
         let is_level = found.is_some_and(|option| control::logs::names().any(|log| log == option.name));
-        let used = found.map(|option| mon::options::use_of(option.name));
-        is_level || matches!(used, Some(mon::options::Use::Conf { .. }))
+        let is_of_cluster = found.is_some_and(|option| mon::options::honoured().any(|own| own == option.name));
+        is_level || !is_of_cluster
     };
     for name in settings.conf.keys(&settings.who).into_iter().filter(|name| is_read(name)) {
         let text = settings.conf.get(&settings.who, name).unwrap_or_default();
@@ -156,6 +174,7 @@ fn monitor_options(settings: &Settings<'_>, id: &str) -> control::Settings {
             tracing::warn!("{}: option '{name}': '{text}' is passed over: {why}", settings.conf.path().display());
         }
     }
+    note_flags(&mut own, "mon", settings.flags);
     own
 }
 

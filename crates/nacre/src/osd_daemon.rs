@@ -2,7 +2,7 @@
 
 use crate::byte_size::ByteSize;
 use crate::conf_writer::{keyring_with, random_bytes};
-use crate::daemon::Settings;
+use crate::daemon::{Settings, note_flags};
 use crate::state_file::write_durably;
 use crate::{cli, machine, new_keys};
 use anyhow::{Context, Result, anyhow, bail};
@@ -158,6 +158,7 @@ fn options(settings: &Settings<'_>, id: OsdId) -> osd::Settings {
             tracing::warn!("{}: option '{name}': '{text}' is passed over: {why}", settings.conf.path().display());
         }
     }
+    note_flags(&mut options, "osd", settings.flags);
     options
 }
 

@@ -512,6 +512,7 @@ impl Running {
                 self.shard.monitor_connected();
                 self.others.forget_reports();
                 self.others.tell_all(|| ToWorker::MonitorConnected);
+                self.commands.tells_options = true;
                 self.beacon_at = io.now();
             }
             msgr::Output::Opened { session, peer } => {
@@ -630,6 +631,7 @@ impl Running {
         if now >= self.beacon_at && self.monitor.is_open() {
             let mut beacon = self.shard.beacon(self.peers.len() as u64, 0);
             self.others.add_to_beacon(&mut beacon);
+            beacon.options = self.options_to_tell(now);
             self.beacon_at = now + beacon::until_next(&beacon, self.shard.map().up_osds().count());
             self.monitor.send(&mut self.public.messenger, beacon.seal(0, Target::default()));
         }

@@ -66,6 +66,18 @@ fn options_have_their_sources(cluster: &TestCluster) {
     let diff = cluster.ceph_json(&["tell", "osd.0", "config", "diff"])["diff"]["osd_max_backfills"].clone();
     assert_eq!(diff, json!({"default": 3, "mon": 5, "override": 7, "final": 7}));
     assert_eq!(option(cluster, 1, "osd_max_backfills"), "5", "only osd.0 was told");
+    let shown = |who: &str, name: &str| {
+        let all = cluster.ceph_json(&["config", "show", who]);
+        all.as_array().expect("a list").iter().find(|option| option["name"] == name).cloned().unwrap_or_default()
+    };
+    let overrides = json!([{"source": "mon", "value": "5"}]);
+    let expected = json!({"name": "osd_max_backfills", "value": "7", "source": "override", "overrides": overrides});
+    wait_until("the monitors hear of the option", Duration::from_secs(20), || {
+        shown("osd.0", "osd_max_backfills") == expected
+    });
+    assert_eq!(cluster.ceph(&["config", "show", "osd.0", "osd_max_backfills"]).ok().trim(), "7");
+    assert_eq!(shown("osd.0", "run_dir")["source"], "file", "of its ceph.conf");
+    assert_eq!(shown("mon.a", "run_dir")["source"], "file");
     tell(&["config", "unset", "osd_max_backfills"]).ok();
     assert_eq!(slots(), 5);
     let injected = cluster.ceph(&["tell", "osd.*", "injectargs", "--osd_max_backfills 2 --osd_recovery_max_active 4"]);

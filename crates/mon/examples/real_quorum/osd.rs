@@ -149,7 +149,13 @@ impl Osd {
         if self.beacon_at <= now {
             self.beacon_at = now + BEACON_EVERY;
             let stats = OsdStats { total_bytes: 1 << 40, free_bytes: 1 << 39, ..OsdStats::default() };
-            self.say(OsdBeacon { osd: OsdId(self.id as i32), epoch: self.epoch(), stats, pgs: Vec::new() });
+            self.say(OsdBeacon {
+                osd: OsdId(self.id as i32),
+                epoch: self.epoch(),
+                stats,
+                pgs: Vec::new(),
+                options: None,
+            });
         }
     }
 

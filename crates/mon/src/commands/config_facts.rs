@@ -1,13 +1,15 @@
 //! `ceph config ls`, `help` and `show`: which options there are, and what holds for a daemon.
 
 use super::command::Command;
-use super::config::{canonical, effective, value_for};
+use super::config::{canonical, effective};
 use super::context::Context;
 use super::text_table::TextTable;
 use super::{Answer, Reply, refuse};
 use crate::options::{self, OptionFacts, value};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use types::Errno;
+use wire::nacre::mon::{OptionReport, option_source};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("config help {key:String}", "r", "explain an option", help),
@@ -15,7 +17,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new(
         "config show {who:String} {key:String,req=false}",
         "r",
-        "print the options that a daemon got from here",
+        "print the options of a daemon that have values of their own",
         |c| show(c, false),
     ),
     Command::new(
@@ -81,35 +83,104 @@ fn check_daemon(c: &Context<'_>, who: &str) -> Result<(), Reply> {
     if is_there { Ok(()) } else { refuse(Errno::ENOENT, format!("no config state for daemon {who}")) }
 }
 
-/// Answers with the options that a daemon was given. `defaults`: those that nobody set as well.
+/// An option of a daemon: the values that it was given, and the one in force.
+struct ShownOption<'a> {
+    name: &'a str,
+    value: String,
+    source: &'static str,
+    /// Weaker values, the weakest first, with their sources.
+    overrides: Vec<(&'static str, &'a str)>,
+    ignores: &'static str,
+}
+
+impl<'a> ShownOption<'a> {
+    /// Returns the row of an option that nobody gave a value, with its default.
+    fn unset(option: &'static OptionFacts) -> ShownOption<'a> {
+        ShownOption {
+            name: option.name,
+            value: option.default_for(true),
+            source: option_source::name(option_source::DEFAULT),
+            overrides: Vec::new(),
+            ignores: "",
+        }
+    }
+
+    fn told(report: &'a OptionReport) -> Option<ShownOption<'a>> {
+        let ignores = if report.is_ignored { option_source::name(option_source::MON) } else { "" };
+        let Some(((source, value), weaker)) = report.values.split_last() else {
+            return options::find(&report.name).map(|option| ShownOption { ignores, ..ShownOption::unset(option) });
+        };
+        let overrides = weaker.iter().map(|(source, text)| (option_source::name(*source), text.as_str()));
+        Some(ShownOption {
+            name: &report.name,
+            value: value.clone(),
+            source: option_source::name(*source),
+            overrides: overrides.collect(),
+            ignores,
+        })
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let weaker = self.overrides.iter().rev().map(|(source, value)| format!("{source}[{value}]"));
+        let overrides = weaker.collect::<Vec<_>>().join(",");
+        vec![self.name.to_owned(), self.value.clone(), self.source.to_owned(), overrides, self.ignores.to_owned()]
+    }
+
+    fn value(&self) -> Value {
+        let mut object = json!({"name": self.name, "value": self.value, "source": self.source});
+        if !self.overrides.is_empty() {
+            let weaker = self.overrides.iter().map(|(source, value)| json!({"source": source, "value": value}));
+            object["overrides"] = weaker.collect();
+        }
+        if !self.ignores.is_empty() {
+            object["ignores"] = json!(self.ignores);
+        }
+        object
+    }
+}
+
+/// Answers with the options of a daemon as it told them, or, of one that has not told anything yet, as they were given
+/// to it. `defaults`: those that nobody set as well.
 fn show(c: &Context<'_>, defaults: bool) -> Answer {
     let who = c.args.word("who");
     check_daemon(c, who)?;
     let effective = effective(c, who)?;
+    let mut rows: Vec<ShownOption<'_>> = match c.volatile.options.get(who) {
+        Some(told) => told.iter().filter_map(ShownOption::told).collect(),
+        None => {
+            let given = effective.iter().map(|(name, (value, _))| ShownOption {
+                name,
+                value: (*value).to_owned(),
+                source: option_source::name(option_source::MON),
+                overrides: Vec::new(),
+                ignores: "",
+            });
+            given.collect()
+        }
+    };
     if !defaults && c.args.has("key") {
         let key = c.args.word("key");
-        return match (options::find(key), effective.get(key)) {
-            (Some(option), _) => c.text(format!("{}\n", value_for(who, option, &effective))),
-            (None, Some((value, _))) => c.text(format!("{value}\n")),
-            (None, None) => refuse(Errno::ENOENT, format!("there is no option '{key}'")),
+        let told = rows.iter().find(|row| row.name == key).map(|row| row.value.clone());
+        return match told.or_else(|| options::find(key).map(|option| option.default_for(true))) {
+            Some(value) => c.text(format!("{value}\n")),
+            None => refuse(Errno::ENOENT, format!("there is no option '{key}'")),
         };
     }
-    let mut rows: Vec<(&str, String, &str)> =
-        effective.iter().map(|(name, (value, _))| (*name, (*value).to_owned(), "mon")).collect();
     if defaults {
+        let set: BTreeSet<&str> = rows.iter().map(|row| row.name).collect();
         // Options of the manager's modules are not those of a daemon.
-        let unset = options::all().filter(|o| !effective.contains_key(o.name) && !o.name.starts_with("mgr/"));
-        rows.extend(unset.map(|option| (option.name, option.default_for(true), "default")));
-        rows.sort();
+        let unset = options::all().filter(|o| !set.contains(o.name) && !o.name.starts_with("mgr/"));
+        rows.extend(unset.map(ShownOption::unset));
+        rows.sort_by_key(|row| row.name);
+    } else {
+        // An own default is in force all the same, as others are.
+        rows.retain(|row| row.source != option_source::name(option_source::DEFAULT) || !row.ignores.is_empty());
     }
     let text = || {
         let columns = [("NAME", 'l'), ("VALUE", 'l'), ("SOURCE", 'l'), ("OVERRIDES", 'l'), ("IGNORES", 'l')];
         let mut table = TextTable::with_columns(&columns);
-        for (name, value, source) in &rows {
-            table.row([*name, value, *source, "", ""].iter().map(|cell| (*cell).to_owned()).collect());
-        }
+        rows.iter().for_each(|row| table.row(row.cells()));
         table.render(true)
     };
-    let entry = |(name, value, source): &(&str, String, &str)| json!({"name": name, "value": value, "source": source});
-    c.either(text, || rows.iter().map(entry).collect())
+    c.either(text, || rows.iter().map(ShownOption::value).collect())
 }

@@ -28,6 +28,8 @@ mod config_facts;
 mod config_history;
 mod config_key;
 #[cfg(test)]
+mod config_show_tests;
+#[cfg(test)]
 mod config_tests;
 mod context;
 mod crash;
@@ -138,6 +140,11 @@ pub struct SessionInfo {
 /// Returns true if the answer to a command needs the sessions.
 pub fn asks_for_sessions(command: &str) -> bool {
     ["\"sessions\"", "\"features\"", "\"mon_status\""].iter().any(|prefix| command.contains(prefix))
+}
+
+/// Returns true for commands that ask what options daemons have, this monitor among them.
+pub fn asks_for_options(command: &str) -> bool {
+    ["\"config show\"", "\"config show-with-defaults\""].iter().any(|prefix| command.contains(prefix))
 }
 
 /// Returns a command as logs may have it: without the value of a key, which may be a secret.

@@ -23,6 +23,7 @@ impl Member {
             metadata: self.config.metadata.clone(),
             wall: now.wall,
             quorum,
+            options: self.monitor.option_report(),
         };
         out.push(Action::Send { session, envelope: hello.seal(0, Target::PACIFIC) });
     }
@@ -44,6 +45,7 @@ impl Member {
             if let Some(report) = hello.quorum.filter(|_| self.other_leader() == Some(ServerId(hello.server))) {
                 self.monitor.told_quorum(report);
             }
+            self.monitor.told_options(&hello.name, hello.options);
             if self.monitor.leads() {
                 self.monitor.told_metadata(&hello.name, hello.metadata);
                 if hello.founder == 0 {

@@ -416,6 +416,29 @@ fn three_agree_and_any_of_them_answers() {
 }
 
 #[test]
+fn every_monitor_knows_what_options_the_others_have() {
+    let mut net = Net::new(&["a", "b", "c"]);
+    let told = wire::nacre::mon::OptionReport {
+        name: "run_dir".to_owned(),
+        values: vec![(wire::nacre::mon::option_source::FILE, "/r".to_owned())],
+        is_ignored: false,
+    };
+    for node in net.nodes.values_mut() {
+        let mut settings = crate::monitor::own_commands::new_settings(&node.identity.name);
+        settings.from_file("run_dir", "/r").unwrap();
+        node.member.set_settings(settings);
+    }
+    net.wait_for_leader();
+    net.pass(secs(5));
+    for (number, node) in &net.nodes {
+        for other in ["a", "b", "c"].iter().filter(|name| **name != node.identity.name) {
+            let known = node.member.monitor().volatile().options.get(&format!("mon.{other}"));
+            assert_eq!(known, Some(&vec![told.clone()]), "mon.{other} at member {number}");
+        }
+    }
+}
+
+#[test]
 fn a_peon_gives_no_map_that_is_older_than_what_was_decided() {
     let mut net = Net::new(&["a", "b", "c"]);
     net.wait_for_leader();

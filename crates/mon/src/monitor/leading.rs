@@ -137,7 +137,8 @@ impl Monitor {
         }
         let said = served.into_iter().filter_map(|(osd, pgs)| {
             let stat = self.volatile.osds.get(&osd)?;
-            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs })
+            let options = self.volatile.options.get(&osd.to_string()).cloned();
+            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs, options })
         });
         said.collect()
     }

@@ -14,7 +14,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use types::{EntityName, Errno, OsdId};
-use wire::nacre::mon::pg_state;
+use wire::nacre::mon::{OptionReport, pg_state};
 
 /// The commands, beside those that every daemon has.
 const COMMANDS: &[Form] = &[
@@ -113,6 +113,17 @@ impl Monitor {
             true => Reply::error(Errno::EOPNOTSUPP, "this monitor looks for others where 'mon host' says"),
             false => told.text("mon already active; ignoring bootstrap hint").into(),
         }
+    }
+
+    /// Returns this monitor's options that have values of their own.
+    pub fn option_report(&mut self) -> Vec<OptionReport> {
+        self.learn_options();
+        self.own_commands.settings.report()
+    }
+
+    /// Takes over what the monitor `name`, which may be this one, tells of its options.
+    pub fn told_options(&mut self, name: &str, options: Vec<OptionReport>) {
+        self.volatile.options_told(format!("mon.{name}"), options);
     }
 
     /// Takes over the options that are set for this monitor centrally.

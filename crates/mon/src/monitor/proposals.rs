@@ -373,6 +373,10 @@ impl Monitor {
         };
         let who = self.sessions.get(&request.session).map_or(&*request.who, |known| &known.identity).clone();
         let sessions = if commands::asks_for_sessions(command) { self.session_infos() } else { Vec::new() };
+        if commands::asks_for_options(command) {
+            let (own, options) = (self.volatile.name.clone(), self.option_report());
+            self.told_options(&own, options);
+        }
         let request = commands::Request {
             command,
             input: request.input.clone(),

@@ -62,6 +62,9 @@ impl Monitor {
     pub(super) fn take_statistics(&mut self, now: Now, beacon: OsdBeacon) {
         let stat = OsdStat { stats: beacon.stats, epoch: beacon.epoch, at: now.wall };
         self.volatile.osds.insert(beacon.osd, stat);
+        if let Some(options) = beacon.options {
+            self.volatile.options_told(beacon.osd.to_string(), options);
+        }
         let mut found = Vec::new();
         for report in beacon.pgs {
             let Some(known) = self.volatile.pgs.get_mut(&report.pgid) else { continue };
@@ -110,6 +113,10 @@ impl Monitor {
         let has_data = !map.pools.is_empty();
         self.volatile.progress.follow_map(placed_on, has_data, map.modified, self.volatile.now);
         self.volatile.osds.retain(|osd, _| map.exists(*osd));
+        self.volatile.options.retain(|daemon, _| match daemon.strip_prefix("osd.") {
+            Some(number) => number.parse().is_ok_and(|osd| map.exists(OsdId(osd))),
+            None => true,
+        });
         self.volatile.osd_io.retain(|osd, _| map.exists(*osd));
         self.volatile.osd_rates.retain(|osd, _| map.exists(*osd));
         self.volatile.io.retain(|pool, _| map.pools.contains_key(pool));

@@ -20,7 +20,7 @@ pub use wire::nacre::{pg_state_bit, pg_state_text};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId, Utime};
 use wire::EntityAddrVec;
-use wire::nacre::mon::{OsdStats, PgReport};
+use wire::nacre::mon::{OptionReport, OsdStats, PgReport};
 
 /// An OSD's last report on itself.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,6 +34,9 @@ pub struct OsdStat {
 
 /// Bytes whose copying takes about as long as an object costs beside its own bytes.
 const OBJECT_COST_BYTES: u64 = 16 << 10;
+
+/// Most options in one daemon's report, and most values.
+const OPTIONS_MAX: usize = 10_000;
 
 /// Sums over the placement groups of a pool, or of all.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -86,6 +89,8 @@ pub struct Volatile {
     /// Groups by id. Every group of every pool of the map is here, `unknown` until its primary reports; no other is.
     pub pgs: BTreeMap<PgId, PgStat>,
     pub osds: BTreeMap<OsdId, OsdStat>,
+    /// Options of daemons that have values of their own, by the daemons' names (`osd.3`), as they told.
+    pub options: BTreeMap<String, Vec<OptionReport>>,
     /// Rates of client I/O by pool.
     pub rates: BTreeMap<PoolId, IoRates>,
     /// Rates of client I/O by OSD, of the groups that it leads.
@@ -104,6 +109,15 @@ pub struct Volatile {
 }
 
 impl Volatile {
+    /// Takes over which options of a daemon have values of their own. A report that is too large is dropped.
+    pub(crate) fn options_told(&mut self, daemon: String, options: Vec<OptionReport>) {
+        let bytes: usize = options.iter().map(OptionReport::bytes).sum();
+        let values: usize = options.iter().map(|option| option.values.len()).sum();
+        if bytes <= control::REPORT_BYTES_MAX && options.len() <= OPTIONS_MAX && values <= OPTIONS_MAX {
+            self.options.insert(daemon, options);
+        }
+    }
+
     /// Returns the sums over `pool`, or over all pools.
     pub fn totals(&self, pool: Option<PoolId>) -> PgTotals {
         let mut totals = PgTotals::default();

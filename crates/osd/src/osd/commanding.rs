@@ -21,12 +21,16 @@ use types::{EntityName, EntityType, Epoch, Errno};
 use wire::basic::AuthName;
 use wire::messages::{self, CommandReply, LogEntry};
 use wire::msgr::SessionId;
+use wire::nacre::mon::OptionReport;
 use wire::{Message, Target};
 
 /// Interval at which it is looked whether a checkpoint that somebody waits for has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Most commands that wait for a checkpoint at a time; more are refused.
 const WAITING_MAX: usize = 16;
+
+/// Time after which monitors are told all options again: one may have missed them that leads now.
+const TELL_OPTIONS_EVERY: Duration = Duration::from_secs(60);
 
 /// A command that waits for the checkpoint of all stores.
 struct Waiting {
@@ -52,6 +56,11 @@ pub(super) struct Commands {
     /// Oldest map that the monitors have.
     pub oldest_map: Epoch,
     waiting: Vec<Waiting>,
+    /// The options that have values of their own, as the monitors are told.
+    option_report: Vec<OptionReport>,
+    /// The monitors have not heard of them.
+    pub tells_options: bool,
+    options_told_at: Duration,
     /// Writes for the time that they take, with who waits for their end.
     bench: Option<(Asker, Told, BenchOrder)>,
     /// Number of the last line for the cluster log.
@@ -62,6 +71,9 @@ impl Commands {
     pub fn new(config: OsdConfig, board: Option<Arc<Board>>) -> Commands {
         Commands {
             settings: config.settings.clone(),
+            option_report: config.settings.report(),
+            tells_options: true,
+            options_told_at: Duration::ZERO,
             config,
             tuned: None,
             log_filter: String::new(),
@@ -103,6 +115,7 @@ impl Running {
         };
         if let Some(reply) = everywhere::answer(&told, &mut self.commands.settings) {
             self.tune(io);
+            self.tell_options(io.now());
             return asker.answer(&mut self.public.messenger, reply);
         }
         if let Some(work) = Work::of(&told) {
@@ -271,6 +284,29 @@ impl Running {
         let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         self.commands.settings.set_from_monitors(options);
         self.tune(io);
+        self.tell_options(io.now());
+    }
+
+    /// Has the monitors told of the options, if these are others than was told before.
+    fn tell_options(&mut self, now: Duration) {
+        let report = self.commands.settings.report();
+        if report != self.commands.option_report {
+            self.commands.option_report = report;
+            self.commands.tells_options = true;
+            self.beacon_at = self.beacon_at.min(now + super::REPORT_AFTER);
+        }
+    }
+
+    /// Returns the options that the next beacon tells; `None` if the monitors have heard of them lately.
+    pub(super) fn options_to_tell(&mut self, now: Duration) -> Option<Vec<OptionReport>> {
+        // A monitor that does not take this OSD for up yet forgets what it hears.
+        let is_heard = self.was_up && self.shard.map().is_up(self.shard.whoami());
+        let commands = &mut self.commands;
+        let tells = commands.tells_options || now >= commands.options_told_at + TELL_OPTIONS_EVERY;
+        if tells && is_heard {
+            (commands.tells_options, commands.options_told_at) = (false, now);
+        }
+        tells.then(|| commands.option_report.clone())
     }
 
     /// Has options take effect that have changed, and the hour.

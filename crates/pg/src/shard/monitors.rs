@@ -101,7 +101,7 @@ impl Shard {
             oldest_slow_op_ms: oldest.as_millis() as u64,
         };
         let pgs = std::mem::take(&mut self.host.outbox.reports).into_values().collect();
-        OsdBeacon { osd: self.host.whoami, epoch: self.host.maps.epoch(), stats, pgs }
+        OsdBeacon { osd: self.host.whoami, epoch: self.host.maps.epoch(), stats, pgs, options: None }
     }
 
     /// Sends what was gathered over a turn for monitors.

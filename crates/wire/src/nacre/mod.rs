@@ -12,15 +12,18 @@ pub mod quorum;
 
 pub use pg_state_names::{pg_state_bit, pg_state_text};
 
-/// Implements [`crate::Message`] for a struct whose front is one versioned block of its fields, in order.
+/// Implements [`crate::Message`] for a struct whose front is one versioned block of its fields, in order. Fields behind
+/// `since N` came with version N of the block; earlier ones give their default.
 #[macro_export]
 macro_rules! own_message {
-    ($ty:ident = $kind:expr, version $version:literal { $($field:ident),* $(,)? }) => {
+    ($ty:ident = $kind:expr, version $version:literal {
+        $($field:ident),* $(; since $since:literal { $($later:ident),* })* $(,)?
+    }) => {
         impl $crate::Message for $ty {
             const TYPE: u16 = $kind;
 
             fn encode_front(&self, w: &mut $crate::Writer) {
-                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* });
+                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* $($(w.put(&self.$later);)*)* });
             }
 
             fn decode(
@@ -28,8 +31,11 @@ macro_rules! own_message {
                 front: &mut $crate::Reader<'_>,
                 _: &$crate::Rope,
             ) -> Result<$ty, $crate::DecodeError> {
-                let (_, mut r) = front.versioned(stringify!($ty), $version)?;
-                Ok($ty { $($field: r.get()?),* })
+                let (_head, mut r) = front.versioned(stringify!($ty), $version)?;
+                Ok($ty {
+                    $($field: r.get()?,)*
+                    $($($later: if _head.version >= $since { r.get()? } else { Default::default() },)*)*
+                })
             }
         }
     };

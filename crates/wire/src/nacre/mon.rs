@@ -216,9 +216,51 @@ pub struct OsdBeacon {
     pub stats: OsdStats,
     /// Only groups that changed since the last beacon on this session.
     pub pgs: Vec<PgReport>,
+    /// Its options that have values of their own; `None`: as it told before.
+    pub options: Option<Vec<OptionReport>>,
 }
 
-message!(OsdBeacon = kind::OSD_BEACON, version 1 { osd, epoch, stats, pgs });
+message!(OsdBeacon = kind::OSD_BEACON, version 2 { osd, epoch, stats, pgs; since 2 { options } });
+
+/// Sources of options' values. A greater number wins.
+pub mod option_source {
+    pub const DEFAULT: u8 = 0;
+    pub const MON: u8 = 1;
+    pub const FILE: u8 = 2;
+    pub const COMMAND_LINE: u8 = 4;
+    /// A command to the daemon.
+    pub const OVERRIDE: u8 = 5;
+
+    /// Returns Ceph's word for it.
+    pub fn name(source: u8) -> &'static str {
+        match source {
+            DEFAULT => "default",
+            MON => "mon",
+            FILE => "file",
+            COMMAND_LINE => "cmdline",
+            _ => "override",
+        }
+    }
+}
+
+/// An option of a daemon, with the values that it was given.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct OptionReport {
+    pub name: String,
+    /// Values with their sources ([`option_source`]), the one in force last. Empty: the usual default is in force.
+    pub values: Vec<(u8, String)>,
+    /// The monitors give a value that has no effect before the daemon starts anew.
+    pub is_ignored: bool,
+}
+
+block!(OptionReport, version 1 { name, values, is_ignored });
+
+impl OptionReport {
+    /// Returns the bytes of the name and of all values.
+    pub fn bytes(&self) -> usize {
+        self.name.len() + self.values.iter().map(|(_, text)| text.len()).sum::<usize>()
+    }
+}
 
 /// An OSD cannot reach another one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -404,7 +446,29 @@ message!(PgForce = kind::PG_FORCE, version 1 { pgs, backfill, cancel });
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Target;
+    use crate::{Message, Target};
+
+    #[test]
+    fn a_beacon_of_earlier_software_tells_no_options() {
+        let report = OptionReport {
+            name: "osd_max_backfills".to_owned(),
+            values: vec![(option_source::MON, "5".to_owned()), (option_source::OVERRIDE, "7".to_owned())],
+            is_ignored: false,
+        };
+        let (epoch, stats) = (Epoch(9), OsdStats::default());
+        let told = OsdBeacon { osd: OsdId(3), epoch, stats, pgs: Vec::new(), options: Some(vec![report]) };
+        let sealed = told.clone().seal(0, Target::PACIFIC);
+        assert_eq!(OsdBeacon::open(&sealed).expect("its own encoding"), told);
+        let silent = OsdBeacon { options: None, ..told };
+        let front = silent.clone().seal(0, Target::PACIFIC).front;
+        // Version 1 ended before the options: one flag that says that there are none.
+        let mut earlier = front[..front.len() - 1].to_vec();
+        earlier[0] = 1;
+        let length = u32::try_from(earlier.len() - 6).expect("short");
+        earlier[2..6].copy_from_slice(&length.to_le_bytes());
+        let envelope = crate::Envelope { front: earlier.into(), ..sealed };
+        assert_eq!(OsdBeacon::open(&envelope).expect("version 1"), silent);
+    }
 
     #[test]
     fn an_activation_of_earlier_software_tells_no_basis() {

@@ -6,6 +6,7 @@
 //! way, the answers.
 
 use super::kind;
+use super::mon::OptionReport;
 use crate::addr::EntityAddrVec;
 use crate::basic::AuthName;
 use crate::own_message as message;
@@ -61,9 +62,13 @@ pub struct MonHello {
     pub wall: Utime,
     /// From the leader.
     pub quorum: Option<QuorumReport>,
+    /// The sender's options that have values of their own.
+    pub options: Vec<OptionReport>,
 }
 
-message!(MonHello = kind::MON_HELLO, version 1 { fsid, server, founder, name, addrs, metadata, wall, quorum });
+message!(MonHello = kind::MON_HELLO, version 2 {
+    fsid, server, founder, name, addrs, metadata, wall, quorum; since 2 { options }
+});
 
 /// Outcomes of a [`MonHello`].
 pub mod verdict {
@@ -324,12 +329,13 @@ mod tests {
             metadata: BTreeMap::new(),
             wall: Utime { sec: 5, nsec: 6 },
             quorum: None,
+            options: Vec::new(),
         };
-        let sealed = hello.seal(0, Target::PACIFIC);
+        let sealed = hello.clone().seal(0, Target::PACIFIC);
         assert_eq!(sealed.header.kind, 0x4e40);
-        // version, compat, length | fsid | server | founder | name | addrs | metadata | wall | quorum
+        // version, compat, length | fsid | server | founder | name | addrs | metadata | wall | quorum | options
         let expect = [
-            &[1, 1, 55, 0, 0, 0][..],
+            &[2, 1, 59, 0, 0, 0][..],
             &[7; 16],
             &[2, 1, 0, 0, 0, 0, 0, 0],
             &[0; 8],
@@ -338,8 +344,13 @@ mod tests {
             &[0; 4],
             &[5, 0, 0, 0, 6, 0, 0, 0],
             &[0],
+            &[0; 4],
         ];
         let expect: Vec<u8> = expect.concat();
         assert_eq!(sealed.front[..], expect[..], "{:?}", &sealed.front[..]);
+        // Version 1 ended before the options.
+        let mut earlier = expect[..expect.len() - 4].to_vec();
+        (earlier[0], earlier[2]) = (1, 55);
+        assert_eq!(MonHello::open(&Envelope { front: earlier.into(), ..sealed }).unwrap(), hello);
     }
 }

@@ -198,3 +198,23 @@ fn what_a_client_sent_before_it_turned_to_another_session_takes_nothing_back() {
     assert_eq!(command(&mut h, second, 3, 0.7), 1, "asked again by the same session");
     assert_eq!(h.map().full_ratio, 0.7);
 }
+
+#[test]
+fn options_of_osds_are_known_as_the_osds_tell_them_until_they_are_gone() {
+    let mut h = Harness::new();
+    let session = h.boot(0);
+    let values = vec![(nacre::option_source::FILE, "5".to_owned())];
+    let told = nacre::OptionReport { name: "osd_max_backfills".to_owned(), values, is_ignored: false };
+    let (epoch, stats) = (h.map().epoch, nacre::OsdStats::default());
+    let beacon = |options| nacre::OsdBeacon { osd: OsdId(0), epoch, stats, pgs: Vec::new(), options };
+    h.say(session, beacon(Some(vec![told.clone()])));
+    h.say(session, beacon(None));
+    assert_eq!(h.monitor.volatile.options["osd.0"], vec![told.clone()], "silence changes nothing");
+    assert_eq!(h.monitor.what_osds_said()[0].options, Some(vec![told]), "other monitors hear of it");
+    h.say(session, beacon(Some(Vec::new())));
+    assert_eq!(h.monitor.volatile.options["osd.0"], Vec::new());
+    h.change(|incremental| {
+        incremental.new_state.insert(OsdId(0), osdmap::OsdState::EXISTS | osdmap::OsdState::UP);
+    });
+    assert!(!h.monitor.volatile.options.contains_key("osd.0"));
+}
