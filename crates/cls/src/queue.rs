@@ -196,6 +196,7 @@ impl Head {
             }
             let until_end = self.size.wrapping_sub(self.tail.offset);
             if bytes.len() as u64 > until_end {
+                // It fits: it is less than the length of bytes in memory.
                 object.write(self.tail.offset, bytes.split_to(until_end as usize))?;
                 self.tail = Marker { generation: self.tail.generation.wrapping_add(1), offset: self.head_bytes_max };
             }
@@ -331,6 +332,7 @@ impl RingReader<'_> {
                 return Ok(None);
             }
             let part = (count - taken.len() as u64).min(self.bytes.len() as u64);
+            // It fits: it is no more than the length of bytes in memory.
             taken.extend_from_slice(&self.bytes.split_to(part as usize));
             self.at.1 += part;
         }
