@@ -259,7 +259,9 @@ impl Run {
         // the number of shards, because shards divide windows for updates, and each window must be as large as with one
         // shard.
         let small_bytes = SMALL_DISK_BYTES * setup.shards as u64;
-        let disk_bytes = if !is_small && rng.one_in(3) { small_bytes } else { DISK_BYTES };
+        let has_small_disks = !is_small && rng.one_in(3);
+        // Large operations would find no room on small disks.
+        let disk_bytes = if has_small_disks && !setup.large { small_bytes } else { DISK_BYTES };
         let ballast = if rng.one_in(2) { 0 } else { 10 + rng.below(50) as u8 };
         let out_soon = setup.has(Mix::Replaced) || (setup.has(Mix::Everything) && rng.one_in(2));
         let config = ClusterConfig {

@@ -24,7 +24,7 @@ pub struct S3Serve {
     /// Address and port to listen on. There is no TLS: listen beyond this machine only behind a proxy that has it.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8333")]
     pub listen: SocketAddr,
-    /// Name of this service: clients may put buckets before it, as in http://BUCKET.NAME:8333/.
+    /// Name of this service: clients may put buckets before it, as in `BUCKET.NAME:8333`.
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
     /// Process to end with.

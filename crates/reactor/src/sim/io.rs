@@ -273,8 +273,12 @@ impl SimIo {
                 // Each opening of the file is told once of what a flush by another one has lost.
                 let unseen = std::mem::replace(&mut open.lost_seen, disk.flushes_lost()) != lost_before;
                 let result = if unseen { result.and(Err(libc::EIO)) } else { result };
-                open.flush_failed |= result.is_err();
-                result.map(|()| None)
+                if let Err(errno) = result {
+                    self.end_request(node, file);
+                    let event = Event::Disk { io, result: Err(errno) };
+                    return self.tell(node, Inbox::FlushFailed { file, event });
+                }
+                Ok(None)
             }
             RequestWork::Nothing { buf } => Ok(buf),
         };

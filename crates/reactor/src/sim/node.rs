@@ -12,6 +12,11 @@ use types::AlignedBuf;
 /// An entry that waits for a node's next turn.
 pub(crate) enum Inbox {
     Event(Event),
+    /// A flush of a file has failed, which the event tells.
+    FlushFailed {
+        file: FileId,
+        event: Event,
+    },
     /// Bytes, or the end of the stream, may have arrived.
     Readable(ConnId),
     /// Bytes have left the queue.

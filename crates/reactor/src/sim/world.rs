@@ -454,6 +454,14 @@ impl<H: Handler<SimIo>> World<H> {
                 self.io.nodes[node].stats.completions += 1;
                 self.event(event);
             }
+            Some(Inbox::FlushFailed { file, event }) => {
+                // From now on the handler knows. What it asks for in a turn that began before, it asks unknowingly.
+                if let Some(open) = &mut self.io.nodes[node].files[file.0 as usize] {
+                    open.flush_failed = true;
+                }
+                self.io.nodes[node].stats.completions += 1;
+                self.event(event);
+            }
             Some(Inbox::Readable(conn)) => self.deliver(conn),
             Some(Inbox::Sent(conn)) => {
                 if let Some(endpoint) = self.io.endpoints.get(&conn).filter(|endpoint| endpoint.phase == Phase::Open) {

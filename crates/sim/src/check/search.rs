@@ -195,10 +195,11 @@ fn fits(operation: &Operation, state: &mut Snapped) -> bool {
     }
 }
 
-/// True if a read of everything may be too much for one operation: entries of an omap count as read and as returned.
+/// True if a read of everything may be too much for one operation. It counts as read and as returned, with room for a
+/// page of the omap that is read ahead.
 fn is_too_large(state: &State) -> bool {
     const FRAMES_BYTES: usize = 16 << 10;
-    state.as_ref().is_some_and(|object| 2 * object.bytes() + FRAMES_BYTES > OP_BYTES_MAX)
+    state.as_ref().is_some_and(|object| 3 * object.bytes() + FRAMES_BYTES > OP_BYTES_MAX)
 }
 
 fn digest(what: &impl Hash) -> u64 {
