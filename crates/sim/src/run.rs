@@ -446,7 +446,11 @@ impl Run {
             self.take_snapshots()?;
         }
         if self.objects.ballast + self.objects.long_names > 0 {
-            let mut left = fill(&mut self.rng, self.objects);
+            // Where operations are bounded, reads need room for several times what they return. Where connections break
+            // and bring little at a time, a large message never gets through.
+            let is_hard = self.setup.client_bytes.is_some() && self.setup.has(Mix::Resets);
+            let words_max = if self.setup.large || is_hard { 1 << 12 } else { 1 << 15 };
+            let mut left = fill(&mut self.rng, self.objects, words_max);
             if self.setup.coding.is_some() && !self.setup.overwrites {
                 without_omap(&mut left);
             }

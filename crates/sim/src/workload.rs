@@ -91,14 +91,11 @@ impl Objects {
     }
 }
 
-/// Writes every ballast object once.
-pub fn fill(rng: &mut Rng, objects: Objects) -> VecDeque<(ObjectName, Ask)> {
-    let objects_are_bounded = objects.long_names > 0;
+/// Writes every ballast object once. The largest have so many words.
+pub fn fill(rng: &mut Rng, objects: Objects, words_max: u64) -> VecDeque<(ObjectName, Ask)> {
     let objects = objects.all().filter(|object| object.usage == Usage::Register && object.index >= objects.busy);
     let change = |object| {
-        // Where operations are bounded, a read has room for what it returns and for what it looks at.
-        let most = if objects_are_bounded { 1 << 13 } else { 1 << 15 };
-        let words = if rng.one_in(12) { most } else { rng.below(1200) + 1 };
+        let words = if rng.one_in(12) { words_max } else { rng.below(1200) + 1 };
         let keys = (0..rng.below(12) as u8).collect();
         (object, Ask::Change(vec![Change::WriteFull { words }, Change::SetAttr { attr: 0 }, Change::OmapSet { keys }]))
     };

@@ -195,11 +195,12 @@ fn fits(operation: &Operation, state: &mut Snapped) -> bool {
     }
 }
 
-/// True if a read of everything may be too much for one operation. It counts as read and as returned, with room for a
-/// page of the omap that is read ahead.
+/// True if a read of everything may be too much for one operation. Keys and values of an omap count several times: they
+/// are in memory as they are read, put together and returned.
 fn is_too_large(state: &State) -> bool {
     const FRAMES_BYTES: usize = 16 << 10;
-    state.as_ref().is_some_and(|object| 3 * object.bytes() + FRAMES_BYTES > OP_BYTES_MAX)
+    const COPIES: usize = 6;
+    state.as_ref().is_some_and(|object| COPIES * object.bytes() + FRAMES_BYTES > OP_BYTES_MAX)
 }
 
 fn digest(what: &impl Hash) -> u64 {

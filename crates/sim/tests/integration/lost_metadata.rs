@@ -70,7 +70,7 @@ fn check(seed: u64, part: Part, outcome: &mut Outcome) {
     wait(&mut cluster, "the pool", done(operator));
     cluster.find_pool();
     let objects = Objects::new(None, BALLAST);
-    let filler = cluster.add_client(Purpose::Script { left: fill(&mut rng, objects), list: false });
+    let filler = cluster.add_client(Purpose::Script { left: fill(&mut rng, objects, 1 << 15), list: false });
     wait(&mut cluster, "filling", done(filler));
     let work = |seed| Purpose::Work(Workload::new(seed, 300, Duration::ZERO..=Duration::from_millis(20), objects));
     let worker = cluster.add_client(work(seed));

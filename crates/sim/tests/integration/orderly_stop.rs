@@ -42,7 +42,7 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
         wait(&mut cluster, "the pool", Duration::from_secs(20), done(operator));
         cluster.find_pool();
         let objects = Objects::new(None, 60);
-        let filler = cluster.add_client(Purpose::Script { left: fill(&mut rng, objects), list: false });
+        let filler = cluster.add_client(Purpose::Script { left: fill(&mut rng, objects, 1 << 15), list: false });
         wait(&mut cluster, "filling", Duration::from_secs(60), done(filler));
         let pause = Duration::ZERO..=Duration::from_millis(5);
         let worker = cluster.add_client(Purpose::Work(Workload::new(seed, 2000, pause, objects)));
