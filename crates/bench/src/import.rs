@@ -85,7 +85,8 @@ pub fn run(name: &str, cluster: &str, engine: Engine, sources: &[Source]) -> Res
             None => workloads.push(workload),
         }
         for one in runs {
-            rows.push(row(cluster, &source.workload, *iteration, &one));
+            let row = Row::of_tool(cluster, &source.workload, &one.group.name, *iteration, one.outcome);
+            rows.push(Row { series: one.series, ..row });
             facts.extend(one.facts.into_iter().map(|(name, value)| (format!("{}.{name}", source.workload), value)));
         }
         *iteration += 1;
@@ -137,30 +138,6 @@ fn same_load(first: &Workload, other: &Workload) -> Result<(), ImportError> {
         return Ok(());
     };
     Err(ImportError::Differs { workload: first.name.clone(), what })
-}
-
-fn row(cluster: &str, workload: &str, iteration: u32, one: &Imported) -> Row {
-    let outcome = &one.outcome;
-    Row {
-        cluster: cluster.into(),
-        workload: workload.into(),
-        group: one.group.name.clone(),
-        iteration,
-        partial: false,
-        missing: Vec::new(),
-        measured_s: outcome.measured_s,
-        operations: outcome.operations,
-        bytes: outcome.bytes,
-        errors: outcome.errors,
-        error_examples: Vec::new(),
-        mismatches: 0,
-        mismatch_examples: Vec::new(),
-        latency: outcome.latency.clone(),
-        histogram: outcome.histogram.clone(),
-        series: one.series.clone(),
-        steady: None,
-        figures: BTreeMap::new(),
-    }
 }
 
 /// A group of one kind of operations.

@@ -30,6 +30,7 @@ use crate::interval::MedianInterval;
 use crate::plan::Plan;
 use crate::series::SeriesPoint;
 use crate::steady::Window;
+use crate::tool::ToolOutcome;
 
 /// Value of the field `format`.
 pub const RESULT_FORMAT: &str = "nacre-bench-result";
@@ -113,6 +114,33 @@ pub struct Row {
     /// Further figures by name with unit (`server_cpu_us_per_operation`); `null` where the machine cannot tell.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, Option<f64>>,
+}
+
+impl Row {
+    /// The row of a whole iteration that a tool other than our client made, without series and figures.
+    pub fn of_tool(cluster: &str, workload: &str, group: &str, iteration: u32, outcome: ToolOutcome) -> Row {
+        let ToolOutcome { measured_s, operations, bytes, errors, latency, histogram } = outcome;
+        Row {
+            cluster: cluster.to_owned(),
+            workload: workload.to_owned(),
+            group: group.to_owned(),
+            iteration,
+            partial: false,
+            missing: Vec::new(),
+            measured_s,
+            operations,
+            bytes,
+            errors,
+            error_examples: Vec::new(),
+            mismatches: 0,
+            mismatch_examples: Vec::new(),
+            latency,
+            histogram,
+            series: Vec::new(),
+            steady: None,
+            figures: BTreeMap::new(),
+        }
+    }
 }
 
 /// The reason why a result cannot be read.

@@ -157,41 +157,65 @@ pub(crate) fn json(text: &str) -> Result<Value, ToolError> {
     }
 }
 
+/// A number of `rados bench`, which writes all of its numbers as strings.
+pub(crate) fn rados_number(from: &Value, name: &str) -> Option<f64> {
+    let field = &from[name];
+    field.as_f64().or_else(|| field.as_str()?.trim().parse().ok())
+}
+
+/// Numbers that `rados bench` gives of a run, in whichever form.
+pub(crate) struct RadosBench {
+    pub operations: f64,
+    pub io_bytes: f64,
+    pub measured_s: f64,
+    /// Latencies in seconds.
+    pub mean_s: Result<f64, ToolError>,
+    pub min_s: Option<f64>,
+    pub max_s: Option<f64>,
+}
+
+impl RadosBench {
+    /// Errors: no operation was done; there is no mean latency.
+    pub fn outcome(self) -> Result<ToolOutcome, ToolError> {
+        let RadosBench { operations, io_bytes, measured_s, mean_s, min_s, max_s } = self;
+        if operations < 1.0 || measured_s <= 0.0 {
+            return Err(ToolError::Nothing);
+        }
+        let us = |seconds: f64| seconds * 1e6;
+        Ok(ToolOutcome {
+            measured_s,
+            operations: operations as u64,
+            bytes: (operations * io_bytes) as u64,
+            errors: 0,
+            latency: LatencySummary {
+                count: operations as u64,
+                mean_us: Some(us(mean_s?)),
+                min_us: min_s.map(us),
+                max_us: max_s.map(us),
+                ..LatencySummary::default()
+            },
+            histogram: None,
+        })
+    }
+}
+
 /// Reads the output of `rados bench --format json`.
 ///
 /// Errors: [`ToolError`] if the text is no such output, or no operation was done.
 pub fn read_rados_bench(text: &str) -> Result<ToolOutcome, ToolError> {
-    let value = json(text)?;
-    // All numbers of `rados bench` are strings.
-    let number = |name: &str| {
-        let field = &value[name];
-        let number = field.as_f64().or_else(|| field.as_str()?.trim().parse().ok());
-        number.filter(|number: &f64| number.is_finite() && *number >= 0.0)
-    };
+    rados_bench(&json(text)?)
+}
+
+/// [`read_rados_bench`] of a document that was read.
+pub(crate) fn rados_bench(value: &Value) -> Result<ToolOutcome, ToolError> {
+    let number = |name: &str| rados_number(value, name).filter(|number| number.is_finite() && *number >= 0.0);
     let of = |name: &str| number(name).ok_or_else(|| ToolError::Missing(name.to_owned()));
     let operations = number("total_writes_made").or_else(|| number("total_reads_made"));
     let operations = operations.ok_or_else(|| ToolError::Missing("total_writes_made or total_reads_made".into()))?;
     let size = number("write_size").or_else(|| number("read_size"));
-    let size = size.ok_or_else(|| ToolError::Missing("write_size or read_size".into()))?;
-    let measured_s = of("total_time_run")?;
-    if operations < 1.0 || measured_s <= 0.0 {
-        return Err(ToolError::Nothing);
-    }
-    let us = |name: &str| number(name).map(|seconds| seconds * 1e6);
-    Ok(ToolOutcome {
-        measured_s,
-        operations: operations as u64,
-        bytes: (operations * size) as u64,
-        errors: 0,
-        latency: LatencySummary {
-            count: operations as u64,
-            mean_us: Some(of("average_latency")? * 1e6),
-            min_us: us("min_latency"),
-            max_us: us("max_latency"),
-            ..LatencySummary::default()
-        },
-        histogram: None,
-    })
+    let io_bytes = size.ok_or_else(|| ToolError::Missing("write_size or read_size".into()))?;
+    let (mean_s, min_s, max_s) = (of("average_latency"), number("min_latency"), number("max_latency"));
+    RadosBench { operations, io_bytes, measured_s: of("total_time_run")?, mean_s, min_s, max_s }.outcome()
 }
 
 /// Reads the output of `fio --output-format=json+ --lat_percentiles=1` about its one job: of its reads if `reads`, else

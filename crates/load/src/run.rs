@@ -585,26 +585,8 @@ impl Run<'_> {
         figures.insert("client_cpu_system_us_per_operation".into(), spent.and_then(|s| per_operation(s.system_s)));
         let cores = spent.map(|spent| (spent.user_s + spent.system_s) / outcome.measured_s);
         figures.insert("client_cores".into(), cores.filter(|cores| cores.is_finite()));
-        self.result.rows.push(Row {
-            cluster,
-            workload: workload.name.clone(),
-            group: group.name.clone(),
-            iteration,
-            partial: end != IterationEnd::Complete,
-            missing: Vec::new(),
-            measured_s: outcome.measured_s,
-            operations: outcome.operations,
-            bytes: outcome.bytes,
-            errors: outcome.errors,
-            error_examples: Vec::new(),
-            mismatches: 0,
-            mismatch_examples: Vec::new(),
-            latency: outcome.latency,
-            histogram: outcome.histogram,
-            series: Vec::new(),
-            steady: None,
-            figures,
-        });
+        let row = Row::of_tool(&cluster, &workload.name, &group.name, iteration, outcome);
+        self.result.rows.push(Row { partial: end != IterationEnd::Complete, figures, ..row });
         end
     }
 

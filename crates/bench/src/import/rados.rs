@@ -1,12 +1,9 @@
 //! Output of `rados bench`.
 
-use serde_json::Value;
-
 use super::{Imported, group};
-use crate::histogram::LatencySummary;
 use crate::plan::Operations;
 use crate::series::SeriesPoint;
-use crate::tool::{Tool, ToolError, ToolOutcome, json, read_rados_bench};
+use crate::tool::{RadosBench, Tool, ToolError, ToolOutcome, json, rados_bench, rados_number};
 
 /// A line of the table over time: second, operations in flight, finished since the begin, MiB/s in that second.
 struct Second {
@@ -19,24 +16,20 @@ struct Second {
 /// Reads `--format json`.
 pub(super) fn read_json(text: &str) -> Result<Imported, ToolError> {
     let text = without_cleanup(text);
-    let outcome = read_rados_bench(&text)?;
     let value = json(&text)?;
-    let number = |from: &Value, name: &str| {
-        let field = &from[name];
-        field.as_f64().or_else(|| field.as_str()?.trim().parse().ok())
-    };
+    let outcome = rados_bench(&value)?;
     let seconds = value["datas"].as_array().into_iter().flatten().filter_map(|second| {
         Some(Second {
-            at: number(second, "sec")?,
-            in_flight: number(second, "cur_ops")?,
-            finished: number(second, "finished")?,
-            mib_per_s: number(second, "cur_bw")?,
+            at: rados_number(second, "sec")?,
+            in_flight: rados_number(second, "cur_ops")?,
+            finished: rados_number(second, "finished")?,
+            mib_per_s: rados_number(second, "cur_bw")?,
         })
     });
     let seconds: Vec<Second> = seconds.collect();
-    let writes = number(&value, "total_writes_made").is_some();
-    let depth = number(&value, "concurrent_ios");
-    let object_bytes = number(&value, "object_size");
+    let writes = rados_number(&value, "total_writes_made").is_some();
+    let depth = rados_number(&value, "concurrent_ios");
+    let object_bytes = rados_number(&value, "object_size");
     Ok(imported(outcome, &seconds, writes, depth, object_bytes, None))
 }
 
@@ -53,26 +46,10 @@ pub(super) fn read_text(text: &str) -> Result<Imported, ToolError> {
     let of = |name: &str| field(name).ok_or_else(|| ToolError::Missing(name.trim_end_matches(':').to_owned()));
     let writes = field("Total writes made:");
     let operations = writes.map_or_else(|| of("Total reads made:"), Ok)?;
-    let bytes = field("Write size:").map_or_else(|| of("Read size:"), Ok)?;
+    let io_bytes = field("Write size:").map_or_else(|| of("Read size:"), Ok)?;
+    let (mean_s, min_s, max_s) = (of("Average Latency(s):"), field("Min latency(s):"), field("Max latency(s):"));
     let measured_s = of("Total time run:")?;
-    if operations < 1.0 || measured_s <= 0.0 {
-        return Err(ToolError::Nothing);
-    }
-    let us = |name: &str| field(name).map(|seconds| seconds * 1e6);
-    let outcome = ToolOutcome {
-        measured_s,
-        operations: operations as u64,
-        bytes: (operations * bytes) as u64,
-        errors: 0,
-        latency: LatencySummary {
-            count: operations as u64,
-            mean_us: Some(of("Average Latency(s):")? * 1e6),
-            min_us: us("Min latency(s):"),
-            max_us: us("Max latency(s):"),
-            ..LatencySummary::default()
-        },
-        histogram: None,
-    };
+    let outcome = RadosBench { operations, io_bytes, measured_s, mean_s, min_s, max_s }.outcome()?;
     let seconds: Vec<Second> = text.lines().filter_map(second).collect();
     // "Maintaining 16 concurrent writes of 4096 bytes to objects of size 4096 for up to 5 seconds or 0 objects"
     let told = text.lines().find_map(|line| line.strip_prefix("Maintaining ")?.split(' ').next()?.parse().ok());
