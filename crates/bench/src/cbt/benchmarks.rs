@@ -47,10 +47,23 @@ fn sort(path: &str, options: &Map<String, Value>, known: &[&str], no_effect: &[&
     }
 }
 
-/// Numbers of an option that may be a list.
+/// All choices of one value of each list; those of the last list vary fastest.
+fn combinations<const N: usize>(lists: [Vec<u64>; N]) -> Vec<[u64; N]> {
+    let mut all = vec![[0; N]];
+    for (at, list) in lists.iter().enumerate() {
+        let with = |chosen: [u64; N], value: u64| std::array::from_fn(|i| if i == at { value } else { chosen[i] });
+        all = all.into_iter().flat_map(|chosen| list.iter().map(move |value| with(chosen, *value))).collect();
+    }
+    all
+}
+
+/// Numbers of an option that may be a list. There is at least one.
 fn numbers(path: &str, options: &Map<String, Value>, key: &str, usual: u64) -> Result<Vec<u64>, CbtError> {
     let path = format!("{path}.{key}");
     let values = each(At { path: &path, value: &options.get(key).cloned().unwrap_or_default() }, usual.into());
+    if values.is_empty() {
+        return Err(CbtError::Value { path, value: "[]".into(), wanted: "a number, or a list of some" });
+    }
     values.iter().map(|value| whole(At { path: &path, value }, usual)).collect()
 }
 
@@ -76,7 +89,7 @@ pub(super) fn radosbench(
     plan: &mut Plan,
     notes: &mut Notes,
 ) -> Result<(), CbtError> {
-    const KNOWN: [&str; 13] = [
+    const KNOWN: [&str; 14] = [
         "concurrent_ops",
         "concurrent_procs",
         "max_objects",
@@ -90,9 +103,9 @@ pub(super) fn radosbench(
         "readmode",
         "time",
         "write_only",
+        "write_time",
     ];
-    let known: Vec<&str> = KNOWN.into_iter().chain(["write_time"]).collect();
-    sort(path, options, &known, &RADOS_NO_EFFECT, notes);
+    sort(path, options, &KNOWN, &RADOS_NO_EFFECT, notes);
     if flag(path, options, "pool_per_proc")? {
         notes.unsupported.push(format!("{path}.pool_per_proc"));
     }
@@ -105,37 +118,37 @@ pub(super) fn radosbench(
     };
     let writes = Operations { sequential_write: 100, ..Operations::default() };
     let most = numbers(path, options, "max_objects", 0)?.first().copied().unwrap_or(0);
-    for op_size in numbers(path, options, "op_size", OBJECT_BYTES)? {
-        for ops in numbers(path, options, "concurrent_ops", 16)? {
-            for procs in numbers(path, options, "concurrent_procs", 1)? {
-                for time in numbers(path, options, "time", SECONDS)? {
-                    let instances = small(procs * u64::from(clients));
-                    let workers = u64::from(instances) * ops;
-                    let usual = (DATA_BYTES / op_size.max(1)).clamp(*OBJECTS.start(), *OBJECTS.end());
-                    let objects = if most > 0 { most } else { usual }.max(workers);
-                    let mut add = |name: &str, operations: Operations, seconds: u64| {
-                        let group = Group {
-                            name: name.into(),
-                            object_bytes: op_size,
-                            io_bytes: None,
-                            objects,
-                            operations,
-                            instances,
-                            load: Load::Closed { queue_depth: small(ops) },
-                            prefill: None,
-                        };
-                        let name = format!("radosbench-{op_size}-{instances}x{ops}-{name}");
-                        push(plan, name, profile(options), Tool::Nacre, vec![group], 0.0, seconds);
-                    };
-                    let time_of = |key: &str| Ok::<u64, CbtError>(numbers(path, options, key, time)?[0]);
-                    if !read_only {
-                        add("write", writes, time_of("write_time")?);
-                    }
-                    if !write_only {
-                        add(&readmode, reads, time_of("read_time")?);
-                    }
-                }
-            }
+    let lists = [
+        numbers(path, options, "op_size", OBJECT_BYTES)?,
+        numbers(path, options, "concurrent_ops", 16)?,
+        numbers(path, options, "concurrent_procs", 1)?,
+        numbers(path, options, "time", SECONDS)?,
+    ];
+    for [op_size, ops, procs, time] in combinations(lists) {
+        let instances = small(procs * u64::from(clients));
+        let workers = u64::from(instances) * ops;
+        let usual = (DATA_BYTES / op_size.max(1)).clamp(*OBJECTS.start(), *OBJECTS.end());
+        let objects = if most > 0 { most } else { usual }.max(workers);
+        let mut add = |name: &str, operations: Operations, seconds: u64| {
+            let group = Group {
+                name: name.into(),
+                object_bytes: op_size,
+                io_bytes: None,
+                objects,
+                operations,
+                instances,
+                load: Load::Closed { queue_depth: small(ops) },
+                prefill: None,
+            };
+            let name = format!("radosbench-{op_size}-{instances}x{ops}-{name}");
+            push(plan, name, profile(options), Tool::Nacre, vec![group], 0.0, seconds);
+        };
+        let time_of = |key: &str| Ok::<u64, CbtError>(numbers(path, options, key, time)?[0]);
+        if !read_only {
+            add("write", writes, time_of("write_time")?);
+        }
+        if !write_only {
+            add(&readmode, reads, time_of("read_time")?);
         }
     }
     Ok(())
@@ -149,7 +162,7 @@ pub(super) fn librbdfio(
     plan: &mut Plan,
     notes: &mut Notes,
 ) -> Result<(), CbtError> {
-    const KNOWN: [&str; 14] = [
+    const KNOWN: [&str; 15] = [
         "end_fsync",
         "iodepth",
         "iterations",
@@ -164,9 +177,9 @@ pub(super) fn librbdfio(
         "use_existing_volumes",
         "vol_object_size",
         "vol_size",
+        "volumes_per_client",
     ];
-    let known: Vec<&str> = KNOWN.into_iter().chain(["volumes_per_client"]).collect();
-    sort(path, options, &known, &FIO_NO_EFFECT, notes);
+    sort(path, options, &KNOWN, &FIO_NO_EFFECT, notes);
     if flag(path, options, "use_existing_volumes")? {
         notes.unsupported.push(format!("{path}.use_existing_volumes"));
     }
@@ -191,28 +204,28 @@ pub(super) fn librbdfio(
         let allowed = ["read", "write", "randread", "randwrite", "randrw", "rw", "readwrite"];
         let mode = word(&mode_path, mode, &allowed, "a mode of fio without trim")?;
         for (share, words) in mixes(path, options, &mode)? {
-            for op_size in numbers(path, options, "op_size", OBJECT_BYTES)? {
-                for depth in numbers(path, options, "iodepth", 16)? {
-                    for volumes in numbers(path, options, "volumes_per_client", 1)? {
-                        for mib in numbers(path, options, "vol_size", 65_536)? {
-                            let time = numbers(path, options, "time", SECONDS)?[0];
-                            let images = small(volumes * u64::from(clients));
-                            let group = |number: u32| Group {
-                                name: format!("volume{number}"),
-                                object_bytes,
-                                io_bytes: Some(op_size),
-                                objects: (mib * MIB / object_bytes).max(1),
-                                operations: operations(&mode, share),
-                                instances: 1,
-                                load: Load::Closed { queue_depth: small(depth) },
-                                prefill: Some(true),
-                            };
-                            let name = format!("librbdfio-{words}-{op_size}-{images}x{depth}-{mib}m");
-                            let groups = (0..images).map(group).collect();
-                            push(plan, name, profile(options), Tool::NacreRbd, groups, ramp, time);
-                        }
-                    }
-                }
+            let lists = [
+                numbers(path, options, "op_size", OBJECT_BYTES)?,
+                numbers(path, options, "iodepth", 16)?,
+                numbers(path, options, "volumes_per_client", 1)?,
+                numbers(path, options, "vol_size", 65_536)?,
+            ];
+            let time = numbers(path, options, "time", SECONDS)?[0];
+            for [op_size, depth, volumes, mib] in combinations(lists) {
+                let images = small(volumes * u64::from(clients));
+                let group = |number: u32| Group {
+                    name: format!("volume{number}"),
+                    object_bytes,
+                    io_bytes: Some(op_size),
+                    objects: (mib * MIB / object_bytes).max(1),
+                    operations: operations(&mode, share),
+                    instances: 1,
+                    load: Load::Closed { queue_depth: small(depth) },
+                    prefill: Some(true),
+                };
+                let name = format!("librbdfio-{words}-{op_size}-{images}x{depth}-{mib}m");
+                let groups = (0..images).map(group).collect();
+                push(plan, name, profile(options), Tool::NacreRbd, groups, ramp, time);
             }
         }
     }

@@ -141,6 +141,8 @@ fn values_that_cannot_be_run_are_named() {
     for (from, to, words) in [
         ("op_size: [ 4194304, 65536 ]", "op_size: [ big ]", "benchmarks.radosbench.op_size: \"big\" is not a whole"),
         ("mode: ['randwrite', 'randrw']", "mode: trim", "benchmarks.librbdfio.mode: \"trim\" is not a mode"),
+        ("    time: 60\n", "    time: []\n", "benchmarks.radosbench.time: [] is not a number"),
+        ("    ramp: 5\n", "    ramp: []\n", "benchmarks.librbdfio.ramp: [] is not a number"),
         ("pool_profile: coded", "pool_profile: none-such", "pool_profiles.none-such"),
         ("ec42: {", "ec43: {", "erasure_profiles.ec42"),
         ("write_only: False", "write_only: 3", "write_only: 3 is not True or False"),
