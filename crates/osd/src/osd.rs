@@ -209,7 +209,7 @@ impl Osd {
         match &self.stage {
             Stage::Running(running) => {
                 let (memory, public) = (running.shard.memory_use(), &running.public);
-                let unsent = (memory.unsent, public.unsent_bytes_seen() / running.others.shards());
+                let unsent = (running.shard.unsent_bytes(), public.unsent_bytes_seen() / running.others.shards());
                 Some((memory, ConnectionMemory { receiving: public.receiving_bytes(), unsent }))
             }
             Stage::Opening(_) | Stage::Open(_) | Stage::Ended => None,

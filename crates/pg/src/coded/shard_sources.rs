@@ -132,18 +132,17 @@ impl Whereabouts<'_> {
     /// Tells whether so many shards of the object are there, on others than `but`, that it can be read. In replicated
     /// pools one copy is always enough.
     pub(crate) fn can_decode(self, object: &ObjectId, but: Option<OsdId>) -> bool {
-        self.core.protection().is_whole_on_each() || self.has_enough_of(&self.all_sources(object), but)
+        if self.core.protection().is_whole_on_each() {
+            return true;
+        }
+        let sources = self.all_sources(object).into_iter().filter(|source| source.is_not_of(but));
+        sources.map(|source| source.shard).collect::<ShardSet>().len() >= self.core.protection().needed()
     }
 
-    /// Tells whether members have enough shards of the object without the one of `but`.
-    pub(crate) fn members_have_enough(self, object: &ObjectId, but: OsdId) -> bool {
-        self.has_enough_of(&self.shard_sources(object), Some(but))
-    }
-
-    fn has_enough_of(self, sources: &[Source], but: Option<OsdId>) -> bool {
-        let shards: ShardSet =
-            sources.iter().filter(|source| source.is_not_of(but)).map(|source| source.shard).collect();
-        shards.len() >= self.core.protection().needed()
+    /// Counts the different shards of the object that members have, without those of OSDs that `is_bad` names.
+    pub(crate) fn shards_without(self, object: &ObjectId, is_bad: impl Fn(OsdId) -> bool) -> usize {
+        let good = self.shard_sources(object).into_iter().filter(|source| !is_bad(source.osd));
+        good.map(|source| source.shard).collect::<ShardSet>().len()
     }
 
     /// Returns how many copies, or different shards, serve.

@@ -30,8 +30,8 @@ pub(crate) enum Effect {
     RunObjects { from: ObjectId, until: ObjectId },
     /// A watched object is to be looked at, for who watches it.
     LookAtWatched(ObjectId),
-    /// The client of a watch is silent: the watch is to be removed. `number` tells the primary's removals apart.
-    RemoveWatch { number: i32, object: ObjectId, cookie: u64, client: EntityName },
+    /// The client of a watch is silent: the watch is to be removed.
+    RemoveWatch { object: ObjectId, cookie: u64, client: EntityName },
     /// Digests of an object are to be recorded. `mtime`: when the object was changed; the oldest come first.
     Record { mtime: Utime, object: ObjectId, record: Record },
     /// Something is missing somewhere, or can be had, that was not before: healing goes on.

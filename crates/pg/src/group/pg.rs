@@ -213,9 +213,7 @@ impl Pg {
             Effect::RunObject(object) => self.run_object(cx, &object),
             Effect::RunObjects { from, until } => self.run_objects(cx, &from, &until),
             Effect::LookAtWatched(object) => self.look_at_watched(cx, &object),
-            Effect::RemoveWatch { number, object, cookie, client } => {
-                self.remove_watch(cx, &object, (cookie, client), number);
-            }
+            Effect::RemoveWatch { object, cookie, client } => self.remove_watch(cx, &object, (cookie, client)),
             Effect::Record { object, record, .. } => self.record(cx, &object, record),
             Effect::Recover => self.healer().heal(cx),
             Effect::Rebuild(object) => self.rebuild(cx, &object),

@@ -6,7 +6,6 @@ use crate::group::effects::{BadCopies, Effect};
 use crate::group::missing::missing_step;
 use crate::healing::healer::Healer;
 use crate::messages::scrub::ScrubBad;
-use std::collections::BTreeSet;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
 
@@ -15,10 +14,8 @@ impl Healer<'_> {
     pub(crate) fn replace_bad(&mut self, cx: &mut Context<'_>, copies: BadCopies) {
         let BadCopies { object, bad, version, reason } = copies;
         if version.is_some() && !self.core.protection().is_whole_on_each() {
-            let good =
-                self.whereabouts().shard_sources(&object).into_iter().filter(|source| !bad.contains(&source.osd));
-            let (good, needed) =
-                (good.map(|source| source.shard).collect::<BTreeSet<usize>>().len(), self.core.protection().needed());
+            let good = self.whereabouts().shards_without(&object, |osd| bad.contains(&osd));
+            let needed = self.core.protection().needed();
             if good < needed {
                 return tracing::error!(pg = %self.core.id, %object, ?bad, good, needed, "too few of its shards are good");
             }
@@ -74,7 +71,8 @@ impl Healer<'_> {
     /// As primary: notes that a shard of an object turned out to be bad. It is missing there from now on.
     pub(crate) fn shard_is_bad(&mut self, cx: &mut Context<'_>, osd: OsdId, object: &ObjectId, version: EVersion) {
         // Members must have enough: only of them it is known.
-        let is_spare = self.whereabouts().members_have_enough(object, osd);
+        let good = self.whereabouts().shards_without(object, |of| of == osd);
+        let is_spare = good >= self.core.protection().needed();
         if !self.core.is_primary(cx.whoami) || !self.peering.may_recover() || !is_spare {
             return;
         }

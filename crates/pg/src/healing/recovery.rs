@@ -270,7 +270,7 @@ impl Healer<'_> {
         if self.peering.is_active() {
             self.object_is_here(cx, object);
         }
-        let has_all = self.core.missing.is_empty() && self.state.pulls.are_durable();
+        let has_all = self.whereabouts().has_all_durably();
         if self.state.pulls.are_durable() {
             // Other members are backfilled from now on, also if what is still missing here is unfound.
             self.recover(cx);

@@ -44,22 +44,20 @@ struct Removal {
 }
 
 impl Strays {
-    /// Asks the primaries of groups that are here and should not be. `is_member`: this OSD acts for the group.
-    /// `needs_no_copy`: it leads the group, and nobody needs the copy. `is_unknown`: it is still to be read what the
-    /// group is.
+    /// Asks the primaries of groups that are here and should not be. `is_no_stray`: this OSD acts for the group, or it is
+    /// still to be read what the group is. `needs_no_copy`: this OSD leads the group, and nobody needs the copy.
     pub fn ask(
         &mut self,
         cx: &mut Context<'_>,
-        (is_member, needs_no_copy): (impl Fn(PgId) -> bool, impl Fn(PgId) -> bool),
         mapping: &PgMapping,
-        is_unknown: impl Fn(PgId) -> bool,
+        is_no_stray: impl Fn(PgId) -> bool,
+        needs_no_copy: impl Fn(PgId) -> bool,
     ) {
         if cx.now < self.ask_at {
             return;
         }
         self.ask_at = cx.now + ASK_EVERY;
-        let is_here = |pgid: &PgId| is_member(*pgid) || self.removing.contains_key(pgid);
-        let is_stray = |pgid: &PgId| !is_here(pgid) && !is_unknown(*pgid);
+        let is_stray = |pgid: &PgId| !self.removing.contains_key(pgid) && !is_no_stray(*pgid);
         let mut questions: BTreeMap<OsdId, Vec<PgId>> = BTreeMap::new();
         let strays: Vec<PgId> = cx.store.pgs().into_iter().filter(is_stray).collect();
         let next = strays.partition_point(|pgid| self.asked.is_some_and(|asked| *pgid <= asked));

@@ -574,16 +574,10 @@ impl Pg {
     }
 
     /// Ends a watch, as an update like any other.
-    pub(crate) fn remove_watch(
-        &mut self,
-        cx: &mut Context<'_>,
-        object: &ObjectId,
-        (cookie, client): WatchKey,
-        number: i32,
-    ) {
+    pub(crate) fn remove_watch(&mut self, cx: &mut Context<'_>, object: &ObjectId, (cookie, client): WatchKey) {
         let unwatch = Op::watch(cookie, Watch::UNWATCH, 0);
         // Number 0 is no request that the log remembers; the other number tells those that wait apart.
-        let reqid = ReqId { name: client, tid: 0, inc: number };
+        let reqid = ReqId { name: client, tid: 0, inc: self.watches.next_removal() };
         let caller = Caller { name: client, addr: Default::default() };
         let op = self.own_op(cx, object, reqid, vec![unwatch]).called_by(caller);
         self.client_op(cx, op);

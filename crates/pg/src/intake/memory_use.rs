@@ -13,8 +13,6 @@ pub struct MemoryUse {
     pub copied: usize,
     /// Bytes that copies have fetched, by a look at each of them.
     pub copied_found: usize,
-    /// Bytes of answers that the network has not taken, as the shards count them.
-    pub unsent: usize,
     /// Operations that have come and wait for room.
     pub waiting: usize,
     /// Data on its way to the device.
@@ -27,7 +25,6 @@ impl AddAssign for MemoryUse {
         self.found += other.found;
         self.copied += other.copied;
         self.copied_found += other.copied_found;
-        self.unsent += other.unsent;
         self.waiting += other.waiting;
         self.uncommitted += other.uncommitted;
     }

@@ -201,6 +201,11 @@ impl Shard {
         self.intake.unsent_bytes = if mutant::is(mutant::Mutant::UnsentUncounted) { 0 } else { bytes };
     }
 
+    /// Returns the bytes of answers that the network has not taken, as this shard counts them.
+    pub fn unsent_bytes(&self) -> usize {
+        self.intake.unsent_bytes
+    }
+
     /// Tells whether clients' requests hold as much as they may. The driver then reads nothing more from clients; what
     /// was read already waits.
     pub fn is_full(&self) -> bool {
@@ -289,8 +294,8 @@ impl Shard {
                 let mut of_group = pgs.values().filter(|pg| pg.id().base() == id.base());
                 of_group.any(|pg| pg.needs_no_copy_of(whoami, whoami, id.pool.shard()))
             };
-            let asked = (|id| pgs.contains_key(&id), needs_no_copy);
-            self.strays.ask(&mut self.host.context(), asked, &self.mapping, |id| splits.is_unexamined(id));
+            let is_no_stray = |id| pgs.contains_key(&id) || splits.is_unexamined(id);
+            self.strays.ask(&mut self.host.context(), &self.mapping, is_no_stray, needs_no_copy);
         }
         // Questions may have been lost.
         self.lease_came();

@@ -94,8 +94,7 @@ impl Watches {
                 continue;
             }
             tracing::info!(pg = %group, %object, %client, cookie, "watch is removed: its client is silent");
-            let number = self.next_removal();
-            cx.cause(group, Effect::RemoveWatch { number, object, cookie, client });
+            cx.cause(group, Effect::RemoveWatch { object, cookie, client });
         }
     }
 

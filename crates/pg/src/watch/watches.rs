@@ -139,7 +139,7 @@ impl Watches {
     }
 
     /// Returns the number of the next removal of a watch.
-    pub(super) fn next_removal(&mut self) -> i32 {
+    pub fn next_removal(&mut self) -> i32 {
         self.removals = self.removals.wrapping_add(1);
         self.removals
     }

@@ -263,6 +263,7 @@ impl SimIo {
             self.nodes[node].requests.remove(&request).expect("a request is done once");
         let open = self.nodes[node].files[file.0 as usize].as_ref().expect("a file with requests stays");
         let disk = self.disks.get_mut(&(node, open.path.clone())).expect("an open file has a disk");
+        let is_flush = matches!(work, RequestWork::Flush { .. });
         let result = match work {
             RequestWork::Read { mut buf } => disk.read(offset, buf.as_mut_slice()).map(|()| Some(buf)),
             RequestWork::Change(change) => disk.change(change).map(|()| None),
@@ -273,17 +274,14 @@ impl SimIo {
                 // Each opening of the file is told once of what a flush by another one has lost.
                 let unseen = std::mem::replace(&mut open.lost_seen, disk.flushes_lost()) != lost_before;
                 let result = if unseen { result.and(Err(libc::EIO)) } else { result };
-                if let Err(errno) = result {
-                    self.end_request(node, file);
-                    let event = Event::Disk { io, result: Err(errno) };
-                    return self.tell(node, Inbox::FlushFailed { file, event });
-                }
-                Ok(None)
+                result.map(|()| None)
             }
             RequestWork::Nothing { buf } => Ok(buf),
         };
         self.end_request(node, file);
-        self.tell(node, Inbox::Event(Event::Disk { io, result }));
+        let has_failed = is_flush && result.is_err();
+        let event = Event::Disk { io, result };
+        self.tell(node, if has_failed { Inbox::FlushFailed { file, event } } else { Inbox::Event(event) });
     }
 
     fn end_request(&mut self, node: usize, file: FileId) {

@@ -450,17 +450,13 @@ impl<H: Handler<SimIo>> World<H> {
 
     fn hand_over(&mut self, node: usize) {
         match self.io.nodes[node].inbox.pop_front() {
-            Some(Inbox::Event(event)) => {
-                self.io.nodes[node].stats.completions += 1;
-                self.event(event);
-            }
+            Some(Inbox::Event(event)) => self.completed(node, event),
             Some(Inbox::FlushFailed { file, event }) => {
                 // From now on the handler knows. What it asks for in a turn that began before, it asks unknowingly.
                 if let Some(open) = &mut self.io.nodes[node].files[file.0 as usize] {
                     open.flush_failed = true;
                 }
-                self.io.nodes[node].stats.completions += 1;
-                self.event(event);
+                self.completed(node, event);
             }
             Some(Inbox::Readable(conn)) => self.deliver(conn),
             Some(Inbox::Sent(conn)) => {
@@ -471,6 +467,11 @@ impl<H: Handler<SimIo>> World<H> {
             }
             None => {}
         }
+    }
+
+    fn completed(&mut self, node: usize, event: Event) {
+        self.io.nodes[node].stats.completions += 1;
+        self.event(event);
     }
 
     fn fire_timers(&mut self, node: usize) {
