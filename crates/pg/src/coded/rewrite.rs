@@ -30,8 +30,8 @@ pub(crate) struct Rewrite {
     /// Old bytes count up to here.
     kept: u64,
     size: u64,
-    /// New bytes by their offset. They do not overlap, and none is empty.
-    runs: BTreeMap<u64, NewBytes>,
+    /// New bytes.
+    runs: Runs,
     /// Old bytes that were wanted.
     old: BTreeMap<u64, Rope>,
     /// Old bytes are those of the state of the object that a step clones.
@@ -40,6 +40,42 @@ pub(crate) struct Rewrite {
     punched: Vec<Range<u64>>,
     /// Stripes that are encoded anew, in order and apart.
     encoded: Vec<Range<u64>>,
+}
+
+/// Bytes by their offset. They do not overlap, and none is empty.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Runs(BTreeMap<u64, NewBytes>);
+
+impl Runs {
+    fn lay(&mut self, offset: u64, run: NewBytes) {
+        if run.len() > 0 {
+            self.0.insert(offset, run);
+        }
+    }
+
+    /// Takes `start .. end` out of the runs.
+    fn make_way(&mut self, start: u64, end: u64) {
+        let before = self.0.range(..start).next_back().filter(|(at, run)| *at + run.len() > start);
+        let first = before.map_or(start, |(at, _)| *at);
+        let hit: Vec<u64> = self.0.range(first..end.max(first)).map(|(at, _)| *at).collect();
+        for at in hit {
+            let run = self.0.remove(&at).expect("just seen");
+            let run_end = at + run.len();
+            if at < start {
+                self.0.insert(at, run.part(0, start - at));
+            }
+            if run_end > end {
+                self.0.insert(end, run.part(end - at, run_end - end));
+            }
+        }
+    }
+
+    /// Returns the runs that have bytes in a range.
+    fn within(&self, range: &Range<u64>) -> impl Iterator<Item = (&u64, &NewBytes)> {
+        let before = self.0.range(..range.start).next_back().filter(|(at, run)| *at + run.len() > range.start);
+        let first = before.map_or(range.start, |(at, _)| *at);
+        self.0.range(first..range.end)
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,7 +125,7 @@ impl Rewrite {
             base: size_before,
             kept: size_before,
             size: size_before,
-            runs: BTreeMap::new(),
+            runs: Runs::default(),
             old: BTreeMap::new(),
             is_of_clone: false,
             punched: Vec::new(),
@@ -113,49 +149,26 @@ impl Rewrite {
 
     fn replace(&mut self, size: u64, is_of_clone: bool) {
         (self.base, self.kept, self.size, self.is_of_clone) = (size, size, size, is_of_clone);
-        self.runs.clear();
+        self.runs.0.clear();
     }
 
     fn truncate(&mut self, size: u64) {
         if size < self.size {
-            self.make_way(size, u64::MAX);
+            self.runs.make_way(size, u64::MAX);
             self.kept = self.kept.min(size);
             // The rest of the last stripe had bytes, and is zeros now.
             let had_until = self.layout.padded_bytes(size).min(self.size.max(self.base));
             self.size = size;
-            self.lay(size, NewBytes::Zeros(had_until - size));
+            self.runs.lay(size, NewBytes::Zeros(had_until - size));
         }
         self.size = size;
     }
 
     fn put(&mut self, offset: u64, run: NewBytes) {
         let end = offset + run.len();
-        self.make_way(offset, end);
-        self.lay(offset, run);
+        self.runs.make_way(offset, end);
+        self.runs.lay(offset, run);
         self.size = self.size.max(end);
-    }
-
-    fn lay(&mut self, offset: u64, run: NewBytes) {
-        if run.len() > 0 {
-            self.runs.insert(offset, run);
-        }
-    }
-
-    /// Takes `start .. end` out of the runs.
-    fn make_way(&mut self, start: u64, end: u64) {
-        let before = self.runs.range(..start).next_back().filter(|(at, run)| *at + run.len() > start);
-        let first = before.map_or(start, |(at, _)| *at);
-        let hit: Vec<u64> = self.runs.range(first..end.max(first)).map(|(at, _)| *at).collect();
-        for at in hit {
-            let run = self.runs.remove(&at).expect("just seen");
-            let run_end = at + run.len();
-            if at < start {
-                self.runs.insert(at, run.part(0, start - at));
-            }
-            if run_end > end {
-                self.runs.insert(end, run.part(end - at, run_end - end));
-            }
-        }
     }
 
     /// Returns stripes of zeros that replace old bytes and that no other run touches. In order.
@@ -165,7 +178,7 @@ impl Rewrite {
 
     fn zeroed_stripes(&self) -> Vec<Range<u64>> {
         let stripe = self.layout.stripe_bytes();
-        let zeroed = self.runs.iter().filter_map(|(at, run)| {
+        let zeroed = self.runs.0.iter().filter_map(|(at, run)| {
             let NewBytes::Zeros(len) = run else { return None };
             // Behind the object's end nothing is left of a stripe.
             let end = if at + len >= self.size { self.layout.padded_bytes(at + len) } else { at + len };
@@ -189,7 +202,7 @@ impl Rewrite {
             }
         };
         let mut punched = self.punched.iter().cloned().peekable();
-        for (at, run) in &self.runs {
+        for (at, run) in &self.runs.0 {
             let end = at + run.len();
             match run {
                 NewBytes::Data(_) => add(*at..end),
@@ -237,7 +250,7 @@ impl Rewrite {
         let end = range.end.min(self.kept);
         let (mut around, mut at) = (Vec::new(), range.start);
         let mut add = |gap: Range<u64>| around.extend(Some(gap).filter(|gap| !gap.is_empty()));
-        for (start, run) in self.runs_in(range) {
+        for (start, run) in self.runs.within(range) {
             add(at..(*start).clamp(at, end.max(at)));
             at = at.max(start + run.len());
         }
@@ -251,18 +264,12 @@ impl Rewrite {
         if self.kept != self.base || range.end > self.old_end() {
             return None;
         }
-        let mut runs = self.runs_in(range);
+        let mut runs = self.runs.within(range);
         let (start, run) = runs.next().filter(|_| runs.next().is_none())?;
         let part = (*start).max(range.start)..(start + run.len()).min(range.end);
         let replaced = part.start..part.end.clamp(part.start, self.kept.max(part.start));
         let around: u64 = self.joined(self.around(range)).iter().map(|part| part.end - part.start).sum();
         (replaced.end - replaced.start < around).then_some(replaced)
-    }
-
-    fn runs_in(&self, range: &Range<u64>) -> impl Iterator<Item = (&u64, &NewBytes)> {
-        let before = self.runs.range(..range.start).next_back().filter(|(at, run)| *at + run.len() > range.start);
-        let first = before.map_or(range.start, |(at, _)| *at);
-        self.runs.range(first..range.end)
     }
 
     /// Tells whether old bytes are those of the state of the object that a step clones.
@@ -280,27 +287,21 @@ impl Rewrite {
     pub fn stripes(&self) -> Vec<Stripes> {
         let in_runs = |(at, bytes): (&u64, &Rope)| (*at, NewBytes::Data(bytes.clone()));
         // The new bytes over the old ones.
-        let mut all = Rewrite {
-            runs: self.old.iter().map(in_runs).collect(),
-            old: BTreeMap::new(),
-            punched: Vec::new(),
-            encoded: Vec::new(),
-            ..*self
-        };
-        for (at, run) in &self.runs {
+        let mut all = Runs(self.old.iter().map(in_runs).collect());
+        for (at, run) in &self.runs.0 {
             all.make_way(*at, at + run.len());
             all.lay(*at, run.clone());
         }
         self.encoded.iter().map(|range| self.stripes_of(&all, range.clone())).collect()
     }
 
-    fn stripes_of(&self, all: &Rewrite, range: Range<u64>) -> Stripes {
+    fn stripes_of(&self, all: &Runs, range: Range<u64>) -> Stripes {
         if let Some(replaced) = self.replaced(&range) {
             return self.changed_stripes(range, replaced);
         }
         let end = range.end.min(self.size.max(range.start));
         let (mut data, mut at) = (Rope::new(), range.start);
-        for (start, run) in all.runs_in(&range) {
+        for (start, run) in all.within(&range) {
             let (from, until) = ((*start).max(range.start), (start + run.len()).min(end));
             if from >= until {
                 continue;
@@ -316,14 +317,14 @@ impl Rewrite {
         assert!(at == end || at >= self.kept, "old bytes {at}..{end} are wanted and not there");
         add_zeros(&mut data, end - at);
         let within = |(at, run): (&u64, &NewBytes)| (*at).max(range.start)..(at + run.len()).min(range.end);
-        let changed = self.runs.iter().map(within).filter(|part| !part.is_empty()).collect();
+        let changed = self.runs.0.iter().map(within).filter(|part| !part.is_empty()).collect();
         Stripes { offset: range.start, data, difference: None, changed }
     }
 
     /// Stripes in which one run replaces the old bytes `replaced`, and zeros behind them.
     fn changed_stripes(&self, range: Range<u64>, replaced: Range<u64>) -> Stripes {
         let end = range.end.min(self.size.max(range.start));
-        let (start, run) = self.runs_in(&range).next().expect("something changes");
+        let (start, run) = self.runs.within(&range).next().expect("something changes");
         // Zeros behind the object's new end were zeros before.
         let begin = (*start).clamp(range.start, end);
         let part = begin..(start + run.len()).clamp(begin, end);
@@ -491,7 +492,7 @@ mod tests {
             }
             shards.resize(shards.len().max(padded(&bytes).len()), 0);
             let before_runs = shards.clone();
-            for range in new.punched().to_vec() {
+            for range in new.punched() {
                 prop_assert!(layout().is_whole_stripes(&range) && range.end <= padded(&base).len() as u64);
                 shards[range.start as usize..range.end as usize].fill(0);
             }
