@@ -30,6 +30,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+pub use check::{is_plain, plain_name};
 pub use template::{Scale, Template};
 
 use std::time::Duration;

@@ -1,7 +1,9 @@
 //! The machine: files below a root, commands, and facts that only a system call tells.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Longest time that a command may take, for `timeout`.
@@ -17,6 +19,8 @@ pub struct Machine {
     root: PathBuf,
     is_recorded: bool,
     pub probed: Probed,
+    /// Answers of commands that were run: a drive that hangs is asked once.
+    told: RefCell<BTreeMap<String, Option<String>>>,
 }
 
 /// Facts that were tried out; `None` where nobody tried.
@@ -31,13 +35,13 @@ pub struct Probed {
 impl Machine {
     /// The machine on which this runs.
     pub fn this(probed: Probed) -> Machine {
-        Machine { root: "/".into(), is_recorded: false, probed }
+        Machine { root: "/".into(), is_recorded: false, probed, told: RefCell::default() }
     }
 
     /// A machine as a folder of files: `proc`, `sys`, `run` as they lie on it, and `commands` with a file for each
     /// command that it would run, named by the command line with `_` for `/`.
     pub fn at(root: impl Into<PathBuf>, probed: Probed) -> Machine {
-        Machine { root: root.into(), is_recorded: true, probed }
+        Machine { root: root.into(), is_recorded: true, probed, told: RefCell::default() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -79,15 +83,12 @@ impl Machine {
         std::fs::write(self.path(path), format!("{value}\n"))
     }
 
-    /// Standard output of a command; `None` if it cannot be run or says nothing.
+    /// Standard output of a command, which is run once; `None` if it cannot be run or says nothing.
     pub fn command(&self, words: &[&str]) -> Option<String> {
         if self.is_recorded {
             return self.read(&format!("{RECORDED}/{}", words.join(" ").replace('/', "_")));
         }
-        let mut command = Command::new("timeout");
-        command.arg(COMMAND_SECONDS).args(words).stdin(Stdio::null()).stderr(Stdio::null()).env("LC_ALL", "C");
-        let text = String::from_utf8_lossy(&command.output().ok()?.stdout).trim().to_owned();
-        (!text.is_empty()).then_some(text)
+        self.told.borrow_mut().entry(words.join(" ")).or_insert_with(|| output(words)).clone()
     }
 
     /// Folders of the processors that are online.
@@ -146,19 +147,13 @@ impl Machine {
         ];
         facts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name.into(), value)).collect()
     }
+}
 
-    /// The drive under a file or block device, and its folder below `/sys/block` if it has one.
-    pub fn drive_of(&self, path: &Path) -> Option<String> {
-        use std::os::linux::fs::MetadataExt;
-        use std::os::unix::fs::FileTypeExt;
-        let metadata = std::fs::metadata(path).ok()?;
-        let number = if metadata.file_type().is_block_device() { metadata.st_rdev() } else { metadata.st_dev() };
-        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-        let device = std::fs::canonicalize(self.path(&format!("/sys/dev/block/{major}:{minor}"))).ok()?;
-        // A partition lies in the folder of its drive.
-        let drive = if device.join("partition").exists() { device.parent()? } else { &device };
-        Some(drive.file_name()?.to_string_lossy().into_owned())
-    }
+fn output(words: &[&str]) -> Option<String> {
+    let mut command = Command::new("timeout");
+    command.arg(COMMAND_SECONDS).args(words).stdin(Stdio::null()).stderr(Stdio::null()).env("LC_ALL", "C");
+    let text = String::from_utf8_lossy(&command.output().ok()?.stdout).trim().to_owned();
+    (!text.is_empty()).then_some(text)
 }
 
 /// A setting in its plain form, as [`Machine::setting`] has it.

@@ -371,9 +371,7 @@ impl Run<'_> {
     }
 
     fn save(&self) -> Result<(), FolderError> {
-        self.folder.write("result.json", &(self.result.to_json() + "\n"))?;
-        self.folder.write("result.csv", &self.result.to_csv())?;
-        self.folder.write("report.md", &self.result.to_markdown())
+        self.folder.write_result(&self.result)
     }
 
     fn note(&mut self, text: String) {

@@ -1,5 +1,6 @@
 //! The folder of a run: its request, its results, and everything needed to repeat it.
 
+use bench::report::RunResult;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,13 @@ impl RunFolder {
         let mut file = std::fs::File::create(&beside).map_err(failed)?;
         file.write_all(text.as_bytes()).map_err(failed)?;
         std::fs::rename(&beside, &path).map_err(failed)
+    }
+
+    /// Writes a result in its three forms.
+    pub fn write_result(&self, result: &RunResult) -> Result<(), FolderError> {
+        self.write("result.json", &(result.to_json() + "\n"))?;
+        self.write("result.csv", &result.to_csv())?;
+        self.write("report.md", &result.to_markdown())
     }
 
     /// Keeps a copy of a cluster's configuration.

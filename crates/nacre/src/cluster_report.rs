@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use client::Cluster;
 use load::hops::gather;
-use serde_json::{Value, json};
+use serde_json::json;
 use survey::{Answers, Survey};
 
 use crate::bench::short_load;
@@ -85,12 +85,10 @@ async fn load(conf: &Path, answers: &Answers, seconds: f64) -> Result<Vec<survey
 
 /// Copies that a new pool can have: as many as there are places of the kind that the first rule wants, up to three.
 fn copies(answers: &Answers) -> u32 {
-    let steps = answers.crush_rules.get(0).map_or(&Value::Null, |rule| &rule["steps"]);
-    let chosen = steps.as_array().into_iter().flatten().filter_map(|step| step["type"].as_str()).next_back();
-    let survey = Survey::of(answers, vec![]).cluster;
-    let places = match chosen {
-        Some("osd") => survey.osds.iter().filter(|osd| osd.is_in && osd.up).count(),
-        _ => survey.hosts().len(),
+    let cluster = survey::Cluster::of(answers);
+    let places = match answers.crush_rules.get(0).and_then(survey::failure_domain).as_deref() {
+        Some("osd") => cluster.osds.iter().filter(|osd| osd.is_in && osd.up).count(),
+        _ => cluster.hosts().len(),
     };
     u32::try_from(places).unwrap_or(COPIES).clamp(1, COPIES)
 }

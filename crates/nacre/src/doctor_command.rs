@@ -86,7 +86,10 @@ fn fix(machine: &Machine, changes: Vec<Change>, options: &Doctor) -> Result<u8> 
         println!("nothing was changed");
         return Ok(1);
     }
-    let path = options.undo_file.clone().unwrap_or_else(|| PathBuf::from(format!("nacre-doctor-undo-{}.json", now())));
+    let path = options
+        .undo_file
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("nacre-doctor-undo-{}.json", crate::bench::time_stamp())));
     // The way back is on the drive before the first step is taken.
     let text = Undo::new(machine, changes.clone()).to_json();
     write_new(&path, &text).with_context(|| format!("cannot write {}; nothing was changed", path.display()))?;
@@ -148,12 +151,6 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// `20261128T031500`.
-fn now() -> String {
-    let now = types::Utime::from(SystemTime::now()).to_string();
-    now.chars().take(19).filter(|c| !"-:".contains(*c)).collect()
-}
-
 fn torture(path: &Path, options: &Doctor) -> Result<u8> {
     let bytes = u64::from(ring::SLOTS) * RECORD_BYTES as u64;
     let failed = || format!("the test of {} failed", path.display());
@@ -197,7 +194,7 @@ fn torture(path: &Path, options: &Doctor) -> Result<u8> {
 
 /// Drives under a file: those of which a device mapper's or a RAID is made, each.
 fn drives_under(machine: &Machine, path: &Path) -> Vec<DriveFacts> {
-    let mut names: Vec<String> = machine.drive_of(path).into_iter().collect();
+    let mut names: Vec<String> = crate::machine::drive_of(path).into_iter().collect();
     for _ in 0..8 {
         names = names
             .into_iter()

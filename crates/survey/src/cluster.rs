@@ -174,15 +174,16 @@ impl Cluster {
     }
 }
 
+fn by_id(table: &Value) -> BTreeMap<i64, &Value> {
+    list(table).filter_map(|one| Some((one["id"].as_i64()?, one))).collect()
+}
+
 fn osds(answers: &Answers) -> Vec<Osd> {
-    let by_id = |table: &Value, key: &str| -> BTreeMap<i64, Value> {
-        list(table).filter_map(|one| Some((one[key].as_i64()?, one.clone()))).collect()
-    };
-    let usage = by_id(&answers.osd_df["nodes"], "id");
-    let metadata = by_id(&answers.osd_metadata, "id");
+    let usage = by_id(&answers.osd_df["nodes"]);
+    let metadata = by_id(&answers.osd_metadata);
     // Monitors of some versions put the table into one more object.
     let perf = [&answers.osd_perf["osdstats"]["osd_perf_infos"], &answers.osd_perf["osd_perf_infos"]];
-    let perf: BTreeMap<i64, Value> = perf.into_iter().flat_map(|table| by_id(table, "id")).collect();
+    let perf: BTreeMap<i64, &Value> = perf.into_iter().flat_map(by_id).collect();
     let hosts = hosts_of(&answers.osd_tree);
     list(&answers.osd_dump["osds"])
         .filter_map(|osd| {
@@ -221,14 +222,17 @@ fn hosts_of(tree: &Value) -> BTreeMap<i64, String> {
         .collect()
 }
 
+/// The kind of place that a CRUSH rule spreads copies over; `None` if it chooses none.
+pub fn failure_domain(rule: &Value) -> Option<String> {
+    let choose = list(&rule["steps"]).filter(|step| text(&step["op"]).starts_with("choose"));
+    Some(text(&choose.last()?["type"]))
+}
+
 fn pools(answers: &Answers) -> Vec<Pool> {
     let usage: BTreeMap<String, &Value> =
         list(&answers.df["pools"]).map(|pool| (text(&pool["name"]), &pool["stats"])).collect();
     let domains: BTreeMap<i64, String> = list(&answers.crush_rules)
-        .filter_map(|rule| {
-            let choose = list(&rule["steps"]).filter(|step| text(&step["op"]).starts_with("choose"));
-            Some((rule["rule_id"].as_i64()?, text(&choose.last()?["type"])))
-        })
+        .filter_map(|rule| Some((rule["rule_id"].as_i64()?, failure_domain(rule)?)))
         .collect();
     let profiles = &answers.osd_dump["erasure_code_profiles"];
     list(&answers.osd_dump["pools"])

@@ -25,7 +25,7 @@ mod tests;
 
 pub use advice::Advice;
 pub use answers::Answers;
-pub use cluster::{Cluster, Osd, Pool};
+pub use cluster::{Cluster, Osd, Pool, failure_domain};
 pub use risk::Risk;
 pub use time::Kind;
 

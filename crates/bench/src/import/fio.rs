@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ImportError, Imported, OBJECT_BYTES, group};
 use crate::histogram::{Digits, Histogram, HistogramData, LatencySummary};
-use crate::plan::Operations;
+use crate::plan::{Operations, plain_name};
 use crate::tool::{Tool, ToolError, ToolOutcome, json};
 
 /// Reads all jobs: a group for the reads and one for the writes of each.
@@ -37,9 +37,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Imported>, ImportError> {
 }
 
 fn plain(job: &str, side: &str) -> String {
-    let job: String =
-        job.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
-    format!("{job}-{side}s")
+    format!("{}-{side}s", plain_name(job))
 }
 
 /// An option of the job, or of all jobs.

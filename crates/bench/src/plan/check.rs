@@ -42,13 +42,22 @@ fn percent(field: String, value: f64) -> Result<(), PlanError> {
     refuse(field, format!("{value} % is not above 0 and up to 100 %"))
 }
 
+/// True for letters that names of plans, workloads and groups may have.
+pub fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_.".contains(letter)
+}
+
+/// A name with `-` for all letters that it may not have. It may be too long.
+pub fn plain_name(name: &str) -> String {
+    name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect()
+}
+
 /// Checks names, which stand in object names, file names and tables.
 fn names<'a>(list: &str, names: impl Iterator<Item = &'a str>) -> Result<(), PlanError> {
     let mut seen = BTreeSet::new();
     for (index, name) in names.enumerate() {
         let field = format!("{list}[{index}].name");
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
             return refuse(field, format!("{name:?} is not 1 to 64 letters, digits, '-', '_' or '.'"));
         }
         if !seen.insert(name) {

@@ -30,8 +30,8 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
 /// A number that must be `wanted` at least.
 fn at_least(machine: &Machine, path: &str, wanted: u64) -> Option<Vec<Deviation>> {
     let read = machine.number(path)?;
-    let found = Deviation::new(format!("{read} ({path})"), format!("{wanted} at least"), vec![]);
-    let found = Deviation { mends: vec![Mend::set(path, wanted.to_string())], ..found };
+    let mends = vec![Mend::set(path, wanted.to_string())];
+    let found = Deviation::new(format!("{read} ({path})"), format!("{wanted} at least"), mends);
     Some(if read < wanted { vec![found] } else { vec![] })
 }
 

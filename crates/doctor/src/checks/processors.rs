@@ -161,8 +161,8 @@ fn irq_affinity(machine: &Machine) -> Option<Vec<Deviation>> {
 
 /// The device whose queue an interrupt's name tells: `nvme0q3`, `eth0-TxRx-3`, `virtio0-input.3`, `virtio1-req.3`.
 fn device_of_queue(name: &str) -> Option<String> {
-    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    let (start, number) = name.split_at(name.len() - digits);
+    let start = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = &name[start.len()..];
     if number.is_empty() {
         return None;
     }
@@ -171,10 +171,8 @@ fn device_of_queue(name: &str) -> Option<String> {
         return (drive.starts_with("nvme") && number != "0").then(|| drive.to_owned());
     }
     let (device, queue) = start.split_once('-')?;
-    let is_queue = ["TxRx-", "rx-", "tx-", "input.", "req."].contains(&queue);
-    // Both directions of a pair lie on one processor by intent: one of them counts.
-    let is_second = ["tx-"].contains(&queue);
-    (is_queue && !is_second).then(|| device.to_owned())
+    // Both directions of a pair lie on one processor by intent: of `rx-` and `tx-` one counts.
+    ["TxRx-", "rx-", "input.", "req."].contains(&queue).then(|| device.to_owned())
 }
 
 fn iommu(machine: &Machine) -> Option<Vec<Deviation>> {

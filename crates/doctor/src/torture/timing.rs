@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::record::{RECORD_BYTES, Record};
-use super::ring::Medium;
+use super::ring::{Medium, SLOTS};
 use crate::checks::device_has_volatile_cache;
 use crate::machine::Machine;
 
-/// Slots that are written to: 16 MiB.
-pub const SLOTS: u32 = 4096;
 /// Writes with and without a flush, each at most.
 const ROUNDS: usize = 500;
 /// Longest time for either.

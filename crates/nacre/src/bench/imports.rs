@@ -4,6 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use bench::import::{self, Source};
+use bench::plan::plain_name;
+use load::run_folder::RunFolder;
 
 use super::{default_folder, run_report};
 use crate::cli::bench::BenchImport;
@@ -22,15 +24,8 @@ pub fn run(options: &BenchImport) -> Result<u8> {
             anyhow::Error::new(error).context(options.outputs[index].path.display().to_string())
         })?;
     let folder = options.out.clone().unwrap_or_else(|| default_folder(&options.name));
-    let made = folder.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::create_dir(&folder));
-    made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let write = |name: &str, text: String| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write("result.json", result.to_json())?;
-    write("result.csv", result.to_csv())?;
-    write("report.md", result.to_markdown())?;
+    let made = RunFolder::create(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    made.write_result(&result)?;
     run_report::write_beside(&folder, &result)?;
     print!("{}", result.to_markdown());
     eprintln!("the run is in {}", folder.display());
@@ -43,7 +38,9 @@ fn stem(path: &Path) -> Result<String> {
     else {
         bail!("{} has no name; write WORKLOAD={}", path.display(), path.display());
     };
-    Ok(stem.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).take(64).collect())
+    let mut name = plain_name(&stem);
+    name.truncate(64);
+    Ok(name)
 }
 
 #[cfg(test)]

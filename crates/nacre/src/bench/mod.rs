@@ -125,13 +125,15 @@ fn interrupts_saying(asked: watch::Sender<bool>, words: &'static str) -> Result<
     })
 }
 
-fn default_folder(name: &str) -> PathBuf {
+/// The present time in letters for names of files: `20261128T031500`.
+pub(crate) fn time_stamp() -> String {
     // 2026-11-21T13:44:55.776022+0000
     let now = types::Utime::from(SystemTime::now()).to_string();
-    let time: String = now.chars().take(19).filter(|c| !"-:".contains(*c)).collect();
-    let plain: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
-    Path::new("nacre-bench").join(format!("{plain}-{time}"))
+    now.chars().take(19).filter(|c| !"-:".contains(*c)).collect()
+}
+
+fn default_folder(name: &str) -> PathBuf {
+    Path::new("nacre-bench").join(format!("{}-{}", bench::plan::plain_name(name), time_stamp()))
 }
 
 #[cfg(test)]

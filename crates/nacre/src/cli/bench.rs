@@ -232,7 +232,7 @@ pub struct Output {
 }
 
 fn parse_output(text: &str) -> Result<Output, String> {
-    let plain = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    let plain = |name: &str| !name.is_empty() && name.chars().all(bench::plan::is_plain);
     match text.split_once('=') {
         Some((name, path)) if plain(name) && !path.is_empty() => {
             Ok(Output { workload: Some(name.to_owned()), path: path.into() })

@@ -44,8 +44,8 @@ struct Removal {
 }
 
 impl Strays {
-    /// Asks the primaries of groups that are here and should not be. `is_no_stray`: this OSD acts for the group, or it is
-    /// still to be read what the group is. `needs_no_copy`: this OSD leads the group, and nobody needs the copy.
+    /// Asks the primaries of groups that are here and should not be. `is_no_stray`: this OSD acts for the group, or it
+    /// is still to be read what the group is. `needs_no_copy`: this OSD leads the group, and nobody needs the copy.
     pub fn ask(
         &mut self,
         cx: &mut Context<'_>,
