@@ -493,7 +493,7 @@ mod tests {
             shards.resize(shards.len().max(padded(&bytes).len()), 0);
             let before_runs = shards.clone();
             for range in new.punched() {
-                prop_assert!(layout().is_whole_stripes(&range) && range.end <= padded(&base).len() as u64);
+                prop_assert!(layout().is_whole_stripes(range) && range.end <= padded(&base).len() as u64);
                 shards[range.start as usize..range.end as usize].fill(0);
             }
             let mut end = 0;
