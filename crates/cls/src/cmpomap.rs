@@ -3,9 +3,9 @@
 use crate::method::Method;
 use crate::object::{Object, Output, Stop};
 use bytes::Bytes;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use types::Errno;
+use wire::messages::{Comparison, XattrArgs};
 use wire::{DecodeError, Reader};
 
 pub(crate) const METHODS: &[Method] = &[
@@ -13,10 +13,6 @@ pub(crate) const METHODS: &[Method] = &[
     Method::update("cmp_set_vals", compare_and_set),
     Method::update("cmp_rm_keys", compare_and_remove),
 ];
-
-/// Ceph's `CEPH_OSD_CMPXATTR_MODE_STRING` and `CEPH_OSD_CMPXATTR_MODE_U64`.
-const TEXT: u8 = 1;
-const NUMBER: u8 = 2;
 
 /// A request: values to compare with those of the omap, by key.
 struct Request {
@@ -42,23 +38,16 @@ impl Request {
     fn holds(&self, given: &[u8], stored: &[u8]) -> Result<bool, Errno> {
         let ordering = match self.mode {
             // Ceph compares bytes as signed numbers.
-            TEXT => given.iter().map(|byte| *byte as i8).cmp(stored.iter().map(|byte| *byte as i8)),
-            NUMBER => {
+            XattrArgs::MODE_STRING => given.iter().map(|byte| *byte as i8).cmp(stored.iter().map(|byte| *byte as i8)),
+            XattrArgs::MODE_U64 => {
                 let given = number(given).ok_or(Errno::EINVAL)?;
                 let stored = if stored.is_empty() { 0 } else { number(stored).ok_or(Errno::EIO)? };
                 given.cmp(&stored)
             }
             _ => return Err(Errno::EINVAL),
         };
-        Ok(match self.comparison {
-            1 => ordering == Ordering::Equal,
-            2 => ordering != Ordering::Equal,
-            3 => ordering == Ordering::Greater,
-            4 => ordering != Ordering::Less,
-            5 => ordering == Ordering::Less,
-            6 => ordering != Ordering::Greater,
-            _ => return Err(Errno::EINVAL),
-        })
+        let comparison = Comparison::from_code(self.comparison.into()).ok_or(Errno::EINVAL)?;
+        Ok(comparison.holds(ordering))
     }
 
     /// Compares as [`Request::holds`] does; a stored value that is no number is unequal in every way.
@@ -121,6 +110,9 @@ fn compare_and_remove(object: &mut dyn Object, input: &mut Reader<'_>) -> Result
 mod tests {
     use super::*;
     use crate::test_object::{TestObject, encode};
+
+    const TEXT: u8 = XattrArgs::MODE_STRING;
+    const NUMBER: u8 = XattrArgs::MODE_U64;
 
     fn call(object: &mut TestObject, method: &str, how: (u8, u8), given: &[u8], default: Option<&'static [u8]>) -> i32 {
         let values = BTreeMap::from([(Bytes::from("k"), Bytes::copy_from_slice(given))]);

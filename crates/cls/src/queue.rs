@@ -4,11 +4,11 @@
 //! bytes. Where the ring ends an entry goes on behind the head.
 
 use crate::method::Method;
-use crate::object::{Object, Output, Stop};
+use crate::object::{Object, Output, Stop, encoded};
 use bytes::{Bytes, BytesMut};
 use std::fmt;
 use types::Errno;
-use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
+use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
 pub(crate) const METHODS: &[Method] = &[
     Method::update("queue_init", init),
@@ -121,6 +121,15 @@ impl Decode for Head {
     }
 }
 
+/// Bytes with a mark and their length before them.
+fn marked(mark: u16, bytes: &[u8]) -> Bytes {
+    let mut whole = BytesMut::with_capacity(bytes.len() + OVERHEAD as usize);
+    whole.extend_from_slice(&mark.to_le_bytes());
+    whole.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    whole.extend_from_slice(bytes);
+    whole.freeze()
+}
+
 impl Head {
     /// Reads the head. EINVAL if the object has none.
     pub fn read(object: &mut dyn Object) -> Result<Head, Stop> {
@@ -148,15 +157,11 @@ impl Head {
 
     /// Writes the head. EINVAL if it takes more than the room for it.
     pub fn write(&self, object: &mut dyn Object) -> Result<(), Stop> {
-        let encoded = self.to_vec(Target::default());
-        let mut w = Writer::new(Target::default());
-        w.put(&HEAD_MARK);
-        w.put(&(encoded.len() as u64));
-        let whole = [w.into_vec(), encoded].concat();
+        let whole = marked(HEAD_MARK, &encoded(self));
         if whole.len() as u64 > self.head_bytes_max {
             return Err(Errno::EINVAL.into());
         }
-        object.write(0, whole.into())
+        object.write(0, whole)
     }
 
     fn is_empty(&self) -> bool {
@@ -186,11 +191,7 @@ impl Head {
             return Err(Errno::ENOSPC.into());
         }
         for entry in entries {
-            let mut bytes = BytesMut::with_capacity(entry.len() + OVERHEAD as usize);
-            bytes.extend_from_slice(&ENTRY_MARK.to_le_bytes());
-            bytes.extend_from_slice(&(entry.len() as u64).to_le_bytes());
-            bytes.extend_from_slice(entry);
-            let mut bytes = bytes.freeze();
+            let mut bytes = marked(ENTRY_MARK, entry);
             if self.is_full() || bytes.len() as u64 > self.free_bytes() {
                 return Err(Errno::ENOSPC.into());
             }
@@ -198,7 +199,7 @@ impl Head {
             if bytes.len() as u64 > until_end {
                 // It fits: it is less than the length of bytes in memory.
                 object.write(self.tail.offset, bytes.split_to(until_end as usize))?;
-                self.tail = Marker { generation: self.tail.generation.wrapping_add(1), offset: self.head_bytes_max };
+                self.tail = self.next_round(self.tail);
             }
             let length = bytes.len() as u64;
             object.write(self.tail.offset, bytes)?;
@@ -211,9 +212,14 @@ impl Head {
     /// A position at the ring's end is one at its beginning.
     fn wrapped(&self, marker: Marker) -> Marker {
         match marker.offset == self.size {
-            true => Marker { generation: marker.generation.wrapping_add(1), offset: self.head_bytes_max },
+            true => self.next_round(marker),
             false => marker,
         }
+    }
+
+    /// The ring's beginning, once more round than a position.
+    fn next_round(&self, marker: Marker) -> Marker {
+        Marker { generation: marker.generation.wrapping_add(1), offset: self.head_bytes_max }
     }
 
     /// Returns where a listing from `start` reads: up to two ranges, with their first positions. EINVAL: `start` lies
@@ -225,7 +231,7 @@ impl Head {
             return Ok(vec![(start, until(tail)?)]);
         }
         if start.offset >= front {
-            let again = Marker { generation: start.generation.wrapping_add(1), offset: self.head_bytes_max };
+            let again = self.next_round(start);
             return Ok(vec![(start, until(self.size)?), (again, tail.saturating_sub(again.offset))]);
         }
         Ok(if start.offset <= tail { vec![(start, until(tail)?)] } else { Vec::new() })

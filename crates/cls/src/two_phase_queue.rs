@@ -118,21 +118,22 @@ impl Queue {
         let Some(mut others) = self.spilled(object)? else { return Ok(None) };
         Ok(others.remove(&id).map(|reservation| Taken { reservation, others: Some(others) }))
     }
+
+    /// Gives back the room of a reservation that was taken out, and writes what is left.
+    fn give_back(mut self, object: &mut dyn Object, taken: Taken) -> Result<Output, Stop> {
+        self.reservations.bytes = self.reservations.bytes.wrapping_sub(taken.reservation.bytes);
+        if let Some(others) = &taken.others {
+            object.set_attr(ATTRIBUTE, encoded(others))?;
+        }
+        self.write(object)?;
+        Ok(Output::none())
+    }
 }
 
 /// A reservation that was taken out, and what is left in the attribute if that is where it was.
 struct Taken {
     reservation: Reservation,
     others: Option<ById>,
-}
-
-impl Taken {
-    fn write_others(&self, object: &mut dyn Object) -> Result<(), Stop> {
-        match &self.others {
-            Some(others) => object.set_attr(ATTRIBUTE, encoded(others)),
-            None => Ok(()),
-        }
-    }
 }
 
 fn spilled(object: &mut dyn Object) -> Result<Option<ById>, Stop> {
@@ -191,10 +192,7 @@ fn commit(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Sto
         return Err(Errno::EINVAL.into());
     }
     queue.head.push(object, &entries)?;
-    queue.reservations.bytes = queue.reservations.bytes.wrapping_sub(taken.reservation.bytes);
-    taken.write_others(object)?;
-    queue.write(object)?;
-    Ok(Output::none())
+    queue.give_back(object, taken)
 }
 
 fn abort(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop> {
@@ -202,10 +200,7 @@ fn abort(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output, Stop
     let id: u32 = r.get()?;
     let mut queue = Queue::read(object)?;
     let Some(taken) = queue.take(object, id)? else { return Ok(Output::none()) };
-    queue.reservations.bytes = queue.reservations.bytes.wrapping_sub(taken.reservation.bytes);
-    taken.write_others(object)?;
-    queue.write(object)?;
-    Ok(Output::none())
+    queue.give_back(object, taken)
 }
 
 fn list_reservations(object: &mut dyn Object, _: &mut Reader<'_>) -> Result<Output, Stop> {

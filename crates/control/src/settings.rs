@@ -91,17 +91,23 @@ impl Settings {
     ///
     /// Error: the text is no value of the option; the option stays as it was.
     pub fn from_file(&mut self, name: &str, text: &str) -> Result<(), SetError> {
-        let Some(option) = options::find(name) else { return Ok(()) };
-        let kept = value::normalize(option, text).map_err(|e| SetError::Value(e.sentence))?;
-        self.values.entry(option.name).or_default().file = Some(kept);
-        Ok(())
+        self.note(name, text, |values| &mut values.file)
     }
 
     /// Notes a value of the daemon's command line, as [`Settings::from_file`] does.
     pub fn from_command_line(&mut self, name: &str, text: &str) -> Result<(), SetError> {
+        self.note(name, text, |values| &mut values.command_line)
+    }
+
+    fn note(
+        &mut self,
+        name: &str,
+        text: &str,
+        of_source: impl FnOnce(&mut Values) -> &mut Option<String>,
+    ) -> Result<(), SetError> {
         let Some(option) = options::find(name) else { return Ok(()) };
         let kept = value::normalize(option, text).map_err(|e| SetError::Value(e.sentence))?;
-        self.values.entry(option.name).or_default().command_line = Some(kept);
+        *of_source(self.values.entry(option.name).or_default()) = Some(kept);
         Ok(())
     }
 
@@ -119,34 +125,23 @@ impl Settings {
     pub fn set_from_monitors<'a>(&mut self, given: impl IntoIterator<Item = (&'a str, &'a str)>) {
         let runs = std::mem::replace(&mut self.is_given, true);
         self.ignored.clear();
-        let mut kept: BTreeMap<&'static str, String> = BTreeMap::new();
+        let mut kept: BTreeMap<&'static str, Option<String>> = BTreeMap::new();
         for (name, text) in given {
-            if let Some(option) = options::find(name)
-                && let Ok(text) = value::normalize(option, text)
-            {
-                kept.insert(option.name, text);
-            }
-        }
-        if runs {
-            let changes = |name: &&'static str, text: &String| {
-                let option = options::find(name).expect("it was found above");
-                let before = self.values.get(name).and_then(|values| values.monitors.as_ref());
-                before != Some(text) && self.raw(option) != *text
+            let Some(option) = options::find(name) else { continue };
+            let Ok(text) = value::normalize(option, text) else { continue };
+            let before = self.values.get(option.name).and_then(|values| values.monitors.clone());
+            let is_fixed = runs && !option.at_runtime && !self.observed.contains(option.name);
+            let is_ignored = is_fixed && before.as_ref() != Some(&text) && self.raw(option) != text;
+            // Of a name that comes twice, the last value counts.
+            match is_ignored {
+                true => self.ignored.insert(option.name),
+                false => self.ignored.remove(option.name),
             };
-            let is_fixed = |name: &str| {
-                !self.observed.contains(name) && options::find(name).is_some_and(|option| !option.at_runtime)
-            };
-            let ignored = kept.iter().filter(|(name, text)| is_fixed(name) && changes(name, text));
-            self.ignored = ignored.map(|(name, _)| *name).collect();
+            kept.insert(option.name, if is_ignored { before } else { Some(text) });
         }
-        for (name, values) in &mut self.values {
-            let is_ignored = self.ignored.contains(name);
-            values.monitors = if is_ignored { values.monitors.take() } else { kept.remove(name) };
-        }
+        self.values.values_mut().for_each(|values| values.monitors = None);
         for (name, text) in kept {
-            if !self.ignored.contains(name) {
-                self.values.insert(name, Values { monitors: Some(text), ..Values::default() });
-            }
+            self.values.entry(name).or_default().monitors = text;
         }
         self.forget_empty();
     }

@@ -144,13 +144,12 @@ impl<'a> ShownOption<'a> {
 fn show(c: &Context<'_>, defaults: bool) -> Answer {
     let who = c.args.word("who");
     check_daemon(c, who)?;
-    let effective = effective(c, who)?;
     let mut rows: Vec<ShownOption<'_>> = match c.volatile.options.get(who) {
         Some(told) => told.iter().filter_map(ShownOption::told).collect(),
         None => {
-            let given = effective.iter().map(|(name, (value, _))| ShownOption {
+            let given = effective(c, who)?.into_iter().map(|(name, (value, _))| ShownOption {
                 name,
-                value: (*value).to_owned(),
+                value: value.to_owned(),
                 source: option_source::name(option_source::MON),
                 overrides: Vec::new(),
                 ignores: "",

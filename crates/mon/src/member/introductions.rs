@@ -12,7 +12,11 @@ use wire::nacre::quorum::{self as q, verdict};
 use wire::{Decode, Encode, Message, Target};
 
 impl Member {
-    pub(super) fn say_hello(&mut self, now: Now, session: SessionId, out: &mut Vec<Action>) {
+    /// Says hello over all these sessions.
+    pub(super) fn say_hello(&mut self, now: Now, sessions: &[SessionId], out: &mut Vec<Action>) {
+        if sessions.is_empty() {
+            return;
+        }
         let quorum = self.monitor.leads().then(|| self.monitor.volatile().quorum.report.clone());
         let hello = q::MonHello {
             fsid: self.identity.fsid,
@@ -25,7 +29,8 @@ impl Member {
             quorum,
             options: self.monitor.option_report(),
         };
-        out.push(Action::Send { session, envelope: hello.seal(0, Target::PACIFIC) });
+        let envelope = hello.seal(0, Target::PACIFIC);
+        out.extend(sessions.iter().map(|session| Action::Send { session: *session, envelope: envelope.clone() }));
     }
 
     pub(super) fn hello(&mut self, now: Now, session: SessionId, hello: q::MonHello, out: &mut Vec<Action>) {

@@ -169,7 +169,7 @@ impl Member {
                 _ => {}
             }
         }
-        hellos.into_iter().for_each(|session| self.say_hello(now, session, out));
+        self.say_hello(now, &hellos, out);
     }
 
     /// Greets the monitor at the other end of a dialled session that has opened.
@@ -177,7 +177,7 @@ impl Member {
         let every = if self.is_empty() { HELLO_TO_JOIN_EVERY } else { HELLO_EVERY };
         let Some(link) = self.links.of_session(session) else { return };
         (link.is_open, link.wait, link.hello_at) = (true, Duration::ZERO, now.since_start + every);
-        self.say_hello(now, session, out);
+        self.say_hello(now, &[session], out);
         // The other end may have missed OSDs' reports, without a session or before it ran: it gets the last ones again.
         for beacon in self.monitor.what_osds_said() {
             let message = q::OsdSaid { message: q::Wrapped(beacon.seal(0, Target::PACIFIC)) };

@@ -1,50 +1,13 @@
 //! Steps on an object's attributes.
 
-use super::execute::{Execution, OpStop, StepOutput, done, output, own};
+use super::execute::{Execution, StepOutput, done, output, own};
 use crate::group::object_info::{USER_ATTR_PREFIX, user_attr};
 use bytes::Bytes;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use store::{Attrs, Step};
 use types::Errno;
 use wire::Rope;
-use wire::messages::{Op, OpArgs, OpCode, XattrArgs};
-
-/// Way in which a stored value is compared with a client's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Comparison {
-    Equal,
-    NotEqual,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-}
-
-impl Comparison {
-    pub fn from_code(code: u32) -> Result<Comparison, OpStop> {
-        Ok(match code {
-            1 => Comparison::Equal,
-            2 => Comparison::NotEqual,
-            3 => Comparison::Greater,
-            4 => Comparison::GreaterOrEqual,
-            5 => Comparison::Less,
-            6 => Comparison::LessOrEqual,
-            _ => return Err(Errno::EINVAL.into()),
-        })
-    }
-
-    pub fn holds(self, left_to_right: Ordering) -> bool {
-        match self {
-            Comparison::Equal => left_to_right.is_eq(),
-            Comparison::NotEqual => left_to_right.is_ne(),
-            Comparison::Greater => left_to_right.is_gt(),
-            Comparison::GreaterOrEqual => left_to_right.is_ge(),
-            Comparison::Less => left_to_right.is_lt(),
-            Comparison::LessOrEqual => left_to_right.is_le(),
-        }
-    }
-}
+use wire::messages::{Comparison, Op, OpArgs, OpCode, XattrArgs};
 
 /// Returns the number that a text begins with, as C's `strtoull` reads it: 0 if there is none, the largest if it is
 /// larger, and with a minus what is missing to 2^64.
@@ -218,7 +181,7 @@ impl Execution<'_> {
         let OpArgs::Xattr(args) = op.args else { return Err(Errno::EINVAL.into()) };
         let (name, given) = op.xattr()?;
         let stored = self.attr_before(&name)?.unwrap_or_default();
-        let comparison = Comparison::from_code(args.cmp_op.into())?;
+        let comparison = Comparison::from_code(args.cmp_op.into()).ok_or(Errno::EINVAL)?;
         // The client's value stands on the left: "less" holds if it is less than what is stored.
         let order = match args.cmp_mode {
             XattrArgs::MODE_STRING => given.cmp(&stored),

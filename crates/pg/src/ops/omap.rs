@@ -1,6 +1,5 @@
 //! Steps on an object's omap.
 
-use super::attrs::Comparison;
 use super::execute::{Execution, OpStop, StepOutput, done, output, own};
 use crate::coded::change::OmapBefore;
 use crate::coded::undo::FormerOmap;
@@ -10,7 +9,7 @@ use store::{OMAP_KEY_BYTES_MAX, Step};
 use types::Errno;
 use wire::Reader;
 use wire::Rope;
-use wire::messages::{Op, OpCode};
+use wire::messages::{Comparison, Op, OpCode};
 
 /// Bytes of former entries of an omap that a log entry keeps at most, to take its update back.
 const KEPT_OMAP_BYTES_MAX: usize = 64 << 10;
@@ -230,7 +229,7 @@ impl Execution<'_> {
         }
         let found = self.omap_values(assertions.iter().map(|(key, ..)| key.clone()).collect())?;
         for (key, given, comparison) in assertions {
-            let comparison = Comparison::from_code(comparison)?;
+            let comparison = Comparison::from_code(comparison).ok_or(Errno::EINVAL)?;
             if !matches!(comparison, Comparison::Equal | Comparison::Greater | Comparison::Less) {
                 return Err(Errno::EINVAL.into());
             }

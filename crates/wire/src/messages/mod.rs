@@ -47,7 +47,7 @@ pub use log::{Log, LogAck, LogEntry, LogPriority};
 pub use maps::{MgrMap, MonGetOsdMap, MonMap, OsdMap};
 pub use mon::{MonGetMap, MonGetVersion, MonGetVersionReply};
 pub use op::{Op, to_rope};
-pub use op_args::{AllocHint, Call, Checksum, CopyFrom, Extent, OpArgs, Watch, WriteSame, XattrArgs};
+pub use op_args::{AllocHint, Call, Checksum, Comparison, CopyFrom, Extent, OpArgs, Watch, WriteSame, XattrArgs};
 pub use op_code::OpCode;
 pub use op_flags::{OpFlags, op_flag};
 pub use osd_op::{OsdOp, Trace};

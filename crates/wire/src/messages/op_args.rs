@@ -2,6 +2,7 @@
 
 use super::OpCode;
 use crate::{DecodeError, Reader, Target, Writer};
+use std::cmp::Ordering;
 use types::{SnapId, Utime};
 
 /// Size of the arguments on the wire.
@@ -38,6 +39,44 @@ impl XattrArgs {
     pub const LTE: u8 = 6;
     pub const MODE_STRING: u8 = 1;
     pub const MODE_U64: u8 = 2;
+}
+
+/// Way in which a stored value is compared with a client's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+impl Comparison {
+    /// Returns the comparison of a number; `None` if there is none of it.
+    pub fn from_code(code: u32) -> Option<Comparison> {
+        Some(match code {
+            1 => Comparison::Equal,
+            2 => Comparison::NotEqual,
+            3 => Comparison::Greater,
+            4 => Comparison::GreaterOrEqual,
+            5 => Comparison::Less,
+            6 => Comparison::LessOrEqual,
+            _ => return None,
+        })
+    }
+
+    /// Tells whether it holds for two values in this order.
+    pub fn holds(self, left_to_right: Ordering) -> bool {
+        match self {
+            Comparison::Equal => left_to_right.is_eq(),
+            Comparison::NotEqual => left_to_right.is_ne(),
+            Comparison::Greater => left_to_right.is_gt(),
+            Comparison::GreaterOrEqual => left_to_right.is_ge(),
+            Comparison::Less => left_to_right.is_lt(),
+            Comparison::LessOrEqual => left_to_right.is_le(),
+        }
+    }
 }
 
 /// Lengths of class name, method name and the method's input, which follow each other in the input.

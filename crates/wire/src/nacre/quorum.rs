@@ -10,7 +10,7 @@ use super::mon::OptionReport;
 use crate::addr::EntityAddrVec;
 use crate::basic::AuthName;
 use crate::own_message as message;
-use crate::{Decode, DecodeError, Encode, Envelope, Header, Message, Reader, Rope, Writer};
+use crate::{Decode, DecodeError, Encode, Envelope, Header, Reader, Rope, Writer};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityName, Fsid, Utime};
@@ -186,39 +186,10 @@ impl Decode for Proven {
     }
 }
 
-/// Version 2 ended before `proven`.
-impl Message for Forward {
-    const TYPE: u16 = kind::MON_FORWARD;
-
-    fn encode_front(&self, w: &mut Writer) {
-        w.versioned(3, 1, |w| {
-            w.u64(self.session);
-            w.put(&self.name);
-            w.put(&self.auth_name);
-            w.put(&self.addrs);
-            w.u64(self.features);
-            w.u64(self.global_id);
-            w.u64(self.global_seq);
-            w.put(&self.message);
-            w.put(&self.proven);
-        });
-    }
-
-    fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<Forward, DecodeError> {
-        let (head, mut r) = front.versioned("Forward", 3)?;
-        Ok(Forward {
-            session: r.u64()?,
-            name: r.get()?,
-            auth_name: r.get()?,
-            addrs: r.get()?,
-            features: r.u64()?,
-            global_id: r.u64()?,
-            global_seq: r.u64()?,
-            message: r.get()?,
-            proven: if head.version >= 3 { r.get()? } else { None },
-        })
-    }
-}
+// Version 2 ended before `proven`.
+message!(Forward = kind::MON_FORWARD, version 3 {
+    session, name, auth_name, addrs, features, global_id, global_seq, message; since 3 { proven }
+});
 
 /// A session of which [`Forward`] told is over.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -286,6 +257,7 @@ message!(OsdSaid = kind::MON_OSD_SAID, version 1 { message });
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Message;
     use crate::Target;
 
     #[test]
