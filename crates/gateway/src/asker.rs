@@ -1,6 +1,6 @@
 //! One who asks for something, and the judgement about it by the rules.
 
-use crate::convert::{Gateway, told};
+use crate::convert::{Gateway, ruled, told};
 use http::{HeaderMap, Uri};
 use s3::{Bucket, BucketSettings, Code, Head, User};
 use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
@@ -12,6 +12,7 @@ use s3rules::tagging::TagSet;
 use s3rules::{ObjectOwnership, UnixMillis, percent_decode};
 use s3s::auth::Credentials;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result};
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -134,7 +135,8 @@ pub(crate) fn list_user(user: Option<&User>) -> AclUser {
     }
 }
 
-fn private(uid: &str) -> Acl {
+/// The list of a user's own things, without the user's name for display.
+pub(crate) fn private(uid: &str) -> Acl {
     Acl::private(AclUser { id: uid.to_owned(), display_name: uid.to_owned() })
 }
 
@@ -202,7 +204,7 @@ impl Visit {
     }
 
     fn outcome(&self, access: Access) -> S3Result<()> {
-        access.into_result().map(drop).map_err(|error| told(error.into()))
+        ruled(access.into_result()).map(drop)
     }
 
     /// Lets an action on the bucket, or on a key whatever is there, pass. Errors: `AccessDenied`.
@@ -212,12 +214,10 @@ impl Visit {
 
     /// Lets an action on an object that is there pass. Errors: `AccessDenied`.
     pub fn may_with(&self, action: Action, head: &Head) -> S3Result<()> {
-        let acl = head.acl.clone().unwrap_or_else(|| private(&head.owner));
-        let mut context = self.context.clone();
-        if self.policy.is_some() {
-            for tag in &head.tags.tags {
-                context.add(&format!("s3:ExistingObjectTag/{}", tag.key), &tag.value);
-            }
+        let acl = head.acl.as_ref().map_or_else(|| Cow::Owned(private(&head.owner)), Cow::Borrowed);
+        let mut context = Cow::Borrowed(&self.context);
+        if self.policy.is_some() && !head.tags.tags.is_empty() {
+            context.to_mut().add_object_tags(&head.tags);
         }
         self.outcome(self.with_request((action, Some(&head.key)), (Some(&acl), &context), judge))
     }

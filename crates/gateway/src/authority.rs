@@ -1,8 +1,8 @@
 //! Access keys, users, and who asks for something.
 
-use crate::asker::{Asked, Visit};
-use crate::convert::{Gateway, told};
-use s3::{Bucket, BucketSettings, Code, User};
+use crate::asker::{Asked, Visit, list_user};
+use crate::convert::{Gateway, ruled, told};
+use s3::{Bucket, BucketSettings, User};
 use s3rules::acl::{Acl, AclDraft, AclHeaders, AclUser, GranteeName};
 use s3rules::policy::{Policy, PolicyKind};
 use s3s::auth::{Credentials, S3Auth, SecretKey};
@@ -105,38 +105,45 @@ impl Authority {
 
     /// A user as lists show him; one who is not there any more has his id for a name.
     pub async fn shown(&self, uid: &str) -> S3Result<AclUser> {
+        if uid == s3::ANONYMOUS {
+            return Ok(list_user(None));
+        }
         if let Some((since, user)) = remembered(&self.shown).get(uid)
             && since.elapsed() < REMEMBERED
         {
             return Ok(user.clone());
         }
-        let display_name = match self.gateway.user(uid).await {
-            Ok(user) => user.display_name,
-            Err(error) if error.code() == Some(Code::InvalidArgument) => uid.to_owned(),
-            Err(error) => return Err(told(error)),
-        };
+        let user = self.gateway.user_if_any(uid).await.map_err(told)?;
+        let display_name = user.map_or_else(|| uid.to_owned(), |user| user.display_name);
         let user = AclUser { id: uid.to_owned(), display_name };
         remembered(&self.shown).insert(uid.to_owned(), (Instant::now(), user.clone()));
         Ok(user)
+    }
+
+    /// A stored list, or the private one of something that `owner` has, as lists are shown.
+    pub async fn shown_list(&self, stored: Option<&Acl>, owner: &str) -> S3Result<Acl> {
+        match stored {
+            Some(acl) => Ok(acl.clone()),
+            None => Ok(Acl::private(self.shown(owner).await?)),
+        }
     }
 
     /// The list of a draft, for something of `owner`. Errors: those of [`AclDraft::resolve`].
     pub async fn resolved(&self, draft: &AclDraft, owner: &AclUser) -> S3Result<Acl> {
         let mut found = BTreeMap::new();
         for name in draft.names() {
+            if found.contains_key(name) {
+                continue;
+            }
             let user = match name {
-                GranteeName::Email(email) => self.gateway.user_of_email(email).await.map_err(told)?,
-                GranteeName::Id(uid) => match self.gateway.user(uid).await {
-                    Ok(user) => Some(user),
-                    Err(error) if error.code() == Some(Code::InvalidArgument) => None,
-                    Err(error) => return Err(told(error)),
-                },
+                GranteeName::Email(email) => self.gateway.user_of_email(email).await,
+                GranteeName::Id(uid) => self.gateway.user_if_any(uid).await,
             };
-            if let Some(user) = user {
+            if let Some(user) = user.map_err(told)? {
                 found.insert(name.clone(), AclUser { id: user.uid, display_name: user.display_name });
             }
         }
-        draft.resolve(owner, |name| found.get(name).cloned()).map_err(|error| told(error.into()))
+        ruled(draft.resolve(owner, |name| found.get(name).cloned()))
     }
 
     /// The list that headers ask for, or the private one.
@@ -154,15 +161,18 @@ impl Authority {
     /// [`AclHeaders::read`].
     pub async fn list_of_new(&self, visit: &Visit, headers: &http::HeaderMap) -> S3Result<(String, Option<Acl>)> {
         let asked = list_headers(headers)?;
-        visit.ownership().check_object_headers(&asked).map_err(|error| told(error.into()))?;
-        let writer = crate::asker::list_user(visit.user.as_deref());
-        let bucket_owner = match visit.bucket.owner == writer.id {
-            true => writer.clone(),
-            false => self.shown(&visit.bucket.owner).await?,
+        ruled(visit.ownership().check_object_headers(&asked))?;
+        let writer = list_user(visit.user.as_deref());
+        let uid = &visit.bucket.owner;
+        let bucket_owner = match asked {
+            _ if *uid == writer.id => writer.clone(),
+            // No list is stored, so that only the id counts.
+            AclHeaders::Absent => AclUser { id: uid.clone(), display_name: uid.clone() },
+            _ => self.shown(uid).await?,
         };
         let owner = visit.ownership().object_owner(&asked, &writer, &bucket_owner);
         let acl = self.list_of(&asked, owner, &bucket_owner).await?;
-        visit.settings.public_access.unwrap_or_default().check_acl(&acl).map_err(|error| told(error.into()))?;
+        ruled(visit.settings.public_access.unwrap_or_default().check_acl(&acl))?;
         let is_private = acl == Acl::private(owner.clone());
         Ok((owner.id.clone(), Some(acl).filter(|_| !is_private)))
     }
@@ -171,7 +181,7 @@ impl Authority {
 /// The list that headers ask for. Errors: those of [`AclHeaders::read`].
 pub(crate) fn list_headers(headers: &http::HeaderMap) -> S3Result<AclHeaders> {
     let texts = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    AclHeaders::read(texts).map_err(|error| told(error.into()))
+    ruled(AclHeaders::read(texts))
 }
 
 /// The face of [`Authority`] for checking signatures.

@@ -2,8 +2,8 @@
 
 use crate::link::Link;
 use s3::{ByteRange, ChecksumKind, Code, Conditions, Error, Head, RadosError, StoredChecksum};
-use s3s::dto::{Checksum, ChecksumType, CommonPrefix, ETag, ETagCondition, Owner, Range, Timestamp, TimestampFormat};
-use s3s::{S3Error, S3ErrorCode};
+use s3s::dto::{Checksum, ChecksumType, CommonPrefix, ETag, ETagCondition, Range, Timestamp, TimestampFormat};
+use s3s::{S3Error, S3ErrorCode, S3Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -32,6 +32,11 @@ pub(crate) fn told(error: Error) -> S3Error {
             S3Error::with_message(S3ErrorCode::InternalError, error.to_string())
         }
     }
+}
+
+/// The outcome of a rule, with its error as S3 tells it.
+pub(crate) fn ruled<T>(outcome: Result<T, s3rules::S3Error>) -> S3Result<T> {
+    outcome.map_err(|error| told(error.into()))
 }
 
 fn code_of(code: Code) -> S3ErrorCode {
@@ -85,10 +90,6 @@ pub(crate) fn seconds(time: &Timestamp) -> Option<u64> {
 
 pub(crate) fn etag(etag: &str) -> ETag {
     ETag::Strong(etag.to_owned())
-}
-
-pub(crate) fn owner(uid: &str) -> Owner {
-    Owner { display_name: Some(uid.to_owned()), id: Some(uid.to_owned()) }
 }
 
 pub(crate) fn common_prefixes(prefixes: Vec<String>, encode: bool) -> Option<Vec<CommonPrefix>> {

@@ -3,10 +3,10 @@
 //! Documents are read and written by `s3rules`. A setting that the gateway would not act on is refused, so nobody
 //! believes that it holds; asked for, it is answered as absent.
 
-use crate::asker::{Asked, Visit};
+use crate::asker::{Asked, Visit, private};
 use crate::authority::list_headers;
-use crate::convert::{Gateway, not_implemented, told};
-use crate::place::Place;
+use crate::convert::{Gateway, not_implemented, ruled, told};
+use crate::place::{Domain, Place};
 use crate::service::{Service, to_its_end};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
@@ -59,7 +59,7 @@ const KINDS: [(&str, Kind); 12] = [
 /// Handler of requests about documents; it refuses forms.
 pub(crate) struct Documents {
     pub service: Service,
-    pub domain: Option<String>,
+    pub domain: Option<Domain>,
 }
 
 /// The kind of document that a request is about.
@@ -111,10 +111,6 @@ fn bucket_action(kind: Kind, method: &Method) -> Option<Action> {
     }
 }
 
-fn ruled<T>(outcome: Result<T, s3rules::S3Error>) -> S3Result<T> {
-    outcome.map_err(|error| told(error.into()))
-}
-
 /// The answer for a document that is not there.
 fn none(kind: Kind) -> S3Error {
     let code = match kind {
@@ -161,7 +157,7 @@ fn change(change: impl Fn(&mut BucketSettings) -> Result<(), s3::Error> + Send +
 
 impl Documents {
     async fn answer(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
-        let place = Place::of(self.domain.as_deref(), &request.headers, &request.uri);
+        let place = Place::of(self.domain.as_ref(), &request.headers, &request.uri);
         if request.method == Method::POST {
             return Err(not_implemented("a POST form"));
         }
@@ -227,12 +223,9 @@ impl Documents {
     async fn bucket_document(&self, kind: Kind, visit: &Visit) -> S3Result<S3Response<Body>> {
         // The one who changed a setting at another gateway a moment ago sees the change.
         let (_, settings) = self.service.gateway.settings_now(&visit.bucket.name).await.map_err(told)?;
-        let acl = match &settings.acl {
-            Some(acl) => acl.clone(),
-            None => Acl::private(self.service.authority.shown(&visit.bucket.owner).await?),
-        };
+        let authority = &self.service.authority;
         let document = match kind {
-            Kind::Acl => Some(acl.to_xml()),
+            Kind::Acl => Some(authority.shown_list(settings.acl.as_ref(), &visit.bucket.owner).await?.to_xml()),
             Kind::Cors => settings.cors.as_ref().map(CorsConfiguration::to_xml),
             Kind::Ownership => settings.ownership.map(ObjectOwnership::to_xml),
             Kind::Policy => {
@@ -240,7 +233,8 @@ impl Documents {
                 return Ok(answer(StatusCode::OK, "application/json", policy.text.clone()));
             }
             Kind::PolicyStatus => {
-                let policy = self.service.authority.policy(&visit.bucket, &settings)?;
+                let policy = authority.policy(&visit.bucket, &settings)?;
+                let acl = settings.acl.clone().unwrap_or_else(|| private(&visit.bucket.owner));
                 Some(policy_status_xml(is_public_bucket(&acl, policy.as_deref())))
             }
             Kind::PublicAccess => settings.public_access.map(PublicAccessBlock::to_xml),
@@ -375,10 +369,7 @@ impl Documents {
         let head = visit.head(&self.service.gateway, action, key).await?;
         let authority = &self.service.authority;
         match (kind, &request.method) {
-            (Kind::Acl, &Method::GET) => Ok(xml(match head.acl {
-                Some(acl) => acl.to_xml(),
-                None => Acl::private(authority.shown(&head.owner).await?).to_xml(),
-            })),
+            (Kind::Acl, &Method::GET) => Ok(xml(authority.shown_list(head.acl.as_ref(), &head.owner).await?.to_xml())),
             (Kind::Acl, _) => {
                 ruled(visit.ownership().check_acl_change())?;
                 let owners = (authority.shown(&head.owner).await?, authority.shown(&visit.bucket.owner).await?);
@@ -456,8 +447,10 @@ impl S3Route for Documents {
         if is_form(method, headers) {
             return true;
         }
-        let Some(place) = Place::of(self.domain.as_deref(), headers, uri) else { return false };
-        kind_of(method, uri, place.key.is_some()).is_some()
+        // Most requests name no document of a bucket either, and their paths need not be decoded for that.
+        kind_of(method, uri, false).is_some()
+            && Place::of(self.domain.as_ref(), headers, uri)
+                .is_some_and(|place| kind_of(method, uri, place.key.is_some()).is_some())
     }
 
     /// Anonymous requests are judged like others.

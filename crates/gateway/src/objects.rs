@@ -2,7 +2,8 @@
 
 use crate::asker::Visit;
 use crate::convert::{
-    ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, time, told,
+    ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, ruled, time,
+    told,
 };
 use crate::link::Link;
 use crate::service::{Service, to_its_end, to_its_end_holding};
@@ -85,7 +86,7 @@ pub(crate) fn header_tags(headers: &http::HeaderMap) -> S3Result<TagSet> {
         None => Ok(TagSet::default()),
         Some(value) => {
             let text = value.to_str().map_err(|_| S3Error::new(S3ErrorCode::InvalidArgument))?;
-            let mut tags = TagSet::from_header(text).map_err(|error| told(error.into()))?;
+            let mut tags = ruled(TagSet::from_header(text))?;
             // Ceph's gateway has no other order for them.
             tags.tags.sort_by(|a, b| a.key.cmp(&b.key));
             Ok(tags)

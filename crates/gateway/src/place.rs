@@ -16,29 +16,16 @@ fn is_address(host: &str) -> bool {
     host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok()
 }
 
-/// The bucket that a host name has before `domain`, in lower case.
-fn bucket_of_host(domain: &str, host: &str) -> Option<String> {
-    if is_address(host) {
-        return None;
-    }
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let name = name.to_ascii_lowercase();
-    Some(name.strip_suffix(domain)?.strip_suffix('.')?.to_owned()).filter(|bucket| !bucket.is_empty())
-}
-
 impl Place {
-    /// The place of a request. `domain`: the name of this service, before which buckets may stand, in lower case.
-    /// `None` if the request is about no bucket, or its path is not percent-encoded UTF-8.
-    pub fn of(domain: Option<&str>, headers: &HeaderMap, uri: &Uri) -> Option<Place> {
+    /// The place of a request. `domain`: the name of this service, before which buckets may stand. `None` if the
+    /// request is about no bucket, or its path is not percent-encoded UTF-8.
+    pub fn of(domain: Option<&Domain>, headers: &HeaderMap, uri: &Uri) -> Option<Place> {
         let host = headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
         // In a path a plus sign stands for itself.
         let path = s3rules::percent_decode(&uri.path().replace('+', "%2B"))?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let some = |key: &str| Some(key.to_owned()).filter(|key| !key.is_empty());
-        if let Some(bucket) = domain.zip(host).and_then(|(domain, host)| bucket_of_host(domain, host)) {
+        if let Some(bucket) = domain.zip(host).and_then(|(domain, host)| domain.bucket_of_host(host)) {
             return Some(Place { bucket, key: some(path) });
         }
         let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
@@ -46,7 +33,9 @@ impl Place {
     }
 }
 
-/// The name of this service, before which buckets may stand in hosts. Other hosts have the bucket in the path.
+/// The name of this service in lower case, before which buckets may stand in hosts. Other hosts have the bucket in the
+/// path.
+#[derive(Clone)]
 pub(crate) struct Domain(String);
 
 impl Domain {
@@ -58,12 +47,25 @@ impl Domain {
         }
         Ok(Domain(name.to_ascii_lowercase()))
     }
+
+    /// The bucket that a host has before this name, in lower case.
+    fn bucket_of_host(&self, host: &str) -> Option<String> {
+        if is_address(host) {
+            return None;
+        }
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let name = name.to_ascii_lowercase();
+        Some(name.strip_suffix(&self.0)?.strip_suffix('.')?.to_owned()).filter(|bucket| !bucket.is_empty())
+    }
 }
 
 impl S3Host for Domain {
     fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
         let found = VirtualHost::new(host);
-        Ok(match bucket_of_host(&self.0, host) {
+        Ok(match self.bucket_of_host(host) {
             Some(bucket) => found.with_bucket(bucket),
             None => found,
         })
@@ -79,7 +81,7 @@ mod tests {
         let place = |domain: Option<&str>, host: &str, uri: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("host", host.parse().expect("a host"));
-            Place::of(domain, &headers, &uri.parse().expect("an address"))
+            Place::of(domain.map(|name| Domain(name.into())).as_ref(), &headers, &uri.parse().expect("an address"))
         };
         let is = |bucket: &str, key: Option<&str>| Some(Place { bucket: bucket.into(), key: key.map(str::to_owned) });
         let domain = Some("s3.test");

@@ -53,16 +53,14 @@ pub enum ServerError {
 pub struct Server {
     listener: TcpListener,
     gateway: Gateway,
-    domain: Option<String>,
+    domain: Option<Domain>,
 }
 
 impl Server {
     /// Listens. `domain`: the name of this service, before which clients may put buckets in hosts.
     pub async fn listen(gateway: Gateway, address: SocketAddr, domain: Option<&str>) -> Result<Server, ServerError> {
-        if let Some(domain) = domain {
-            Domain::new(domain).map_err(|_| ServerError::Domain(domain.to_owned()))?;
-        }
-        let domain = domain.map(str::to_ascii_lowercase);
+        let checked = |name: &str| Domain::new(name).map_err(|_| ServerError::Domain(name.to_owned()));
+        let domain = domain.map(checked).transpose()?;
         let listener = TcpListener::bind(address).await.map_err(|e| ServerError::Listen(address, e))?;
         Ok(Server { listener, gateway, domain })
     }
@@ -82,7 +80,7 @@ impl Server {
         builder.set_access(JudgedLater);
         builder.set_route(Documents { service, domain: domain.clone() });
         if let Some(domain) = &domain {
-            builder.set_host(Domain::new(domain).map_err(|_| ServerError::Domain(domain.clone()))?);
+            builder.set_host(domain.clone());
         }
         let service = Arc::new(Served { service: builder.build(), gateway: gateway.clone(), domain });
         let (stopping, stopped) = watch::channel(false);
@@ -146,13 +144,13 @@ impl S3Access for JudgedLater {
 struct Served {
     service: S3Service,
     gateway: Gateway,
-    domain: Option<String>,
+    domain: Option<Domain>,
 }
 
 impl Served {
     /// Answers a preflight. Browsers do not sign it, also where the query has the signature of the request behind it.
     async fn preflight(&self, request: &Request<Incoming>) -> Result<HttpResponse, HttpError> {
-        let place = Place::of(self.domain.as_deref(), request.headers(), request.uri());
+        let place = Place::of(self.domain.as_ref(), request.headers(), request.uri());
         match preflight(&self.gateway, place, request.headers()).await {
             Ok(allowed) => {
                 let mut response = HttpResponse::new(Body::empty());
@@ -165,7 +163,7 @@ impl Served {
 
     /// Headers that let a page of another origin see the answer to a request, as the bucket's CORS rules tell.
     async fn shared_with(&self, request: &Request<Incoming>) -> CorsAnswer {
-        let Some(place) = Place::of(self.domain.as_deref(), request.headers(), request.uri()) else {
+        let Some(place) = Place::of(self.domain.as_ref(), request.headers(), request.uri()) else {
             return Vec::new();
         };
         // A bucket that is not there is told by the answer itself.

@@ -3,7 +3,7 @@
 use crate::asker::list_user;
 use crate::authority::{Authority, list_headers};
 use crate::budget::{Budget, Reserved};
-use crate::convert::{Gateway, not_implemented, owner, time, told};
+use crate::convert::{Gateway, not_implemented, ruled, time, told};
 use s3rules::ObjectOwnership;
 use s3rules::acl::{Acl, AclUser};
 use s3rules::policy::Action;
@@ -197,9 +197,6 @@ impl S3 for Service {
 impl Service {
     /// A user as answers show him.
     pub async fn owner(&self, uid: &str) -> S3Result<Owner> {
-        if uid == s3::ANONYMOUS {
-            return Ok(owner(uid));
-        }
         let AclUser { id, display_name } = self.authority.shown(uid).await?;
         Ok(Owner { display_name: Some(display_name), id: Some(id) })
     }
@@ -207,10 +204,10 @@ impl Service {
     /// The settings with which a bucket is made: its list and ownership, as headers tell.
     async fn settings_of_new(&self, user: &s3::User, headers: &http::HeaderMap) -> S3Result<s3::BucketSettings> {
         let told_ownership = headers.get("x-amz-object-ownership").and_then(|value| value.to_str().ok());
-        let ownership = told_ownership.map(ObjectOwnership::parse).transpose().map_err(|error| told(error.into()))?;
+        let ownership = ruled(told_ownership.map(ObjectOwnership::parse).transpose())?;
         let owner = list_user(Some(user));
         let acl = self.authority.list_of(&list_headers(headers)?, &owner, &owner).await?;
-        ownership.unwrap_or_default().check_bucket_acl(&acl).map_err(|error| told(error.into()))?;
+        ruled(ownership.unwrap_or_default().check_bucket_acl(&acl))?;
         let acl = Some(acl).filter(|acl| *acl != Acl::private(owner));
         Ok(s3::BucketSettings { acl, ownership, ..s3::BucketSettings::default() })
     }

@@ -255,8 +255,8 @@ fn bucket_check(options: &cli::S3BucketCheck) -> Result<()> {
 pub async fn first_user(cluster: &Cluster) -> Result<(String, String)> {
     const UID: &str = "nacre";
     let store = open(cluster, true).await?;
-    let key = match store.user(UID).await {
-        Ok(user) => match user.access_keys.first() {
+    let key = match store.user_if_any(UID).await? {
+        Some(user) => match user.access_keys.first() {
             Some(access) => (access.clone(), store.access_key(access).await?.0.secret),
             None => {
                 let (access, secret) = new_key()?;
@@ -264,11 +264,10 @@ pub async fn first_user(cluster: &Cluster) -> Result<(String, String)> {
                 (access, secret)
             }
         },
-        Err(error) if error.code() == Some(s3::Code::InvalidArgument) => {
+        None => {
             let (user, secret) = make_user(&store, UID, ("made by nacre up", None), None).await?;
             (user.access_keys.concat(), secret)
         }
-        Err(error) => return Err(error.into()),
     };
     store.close().await?;
     Ok(key)

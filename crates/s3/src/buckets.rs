@@ -69,12 +69,23 @@ impl<R: Rados> Store<R> {
         let bucket: Arc<Bucket> = Arc::new(from_bytes(&object, &replies[0].bytes())?);
         let settings: Arc<BucketSettings> = Arc::new(from_bytes(&object, &replies[1].bytes())?);
         settings.check_format(name)?;
+        self.remember(now, &bucket, &settings);
+        Ok((bucket, settings))
+    }
+
+    /// Remembers a bucket and its settings as they were at a time, unless later settings are remembered.
+    pub(crate) fn remember(&self, at: u64, bucket: &Arc<Bucket>, settings: &Arc<BucketSettings>) {
         let mut buckets = lock(&self.buckets);
+        let is_later = buckets
+            .get(&bucket.name)
+            .is_some_and(|(_, known, present)| known.id == bucket.id && present.revision > settings.revision);
+        if is_later {
+            return;
+        }
         if buckets.len() >= REMEMBERED_MAX {
             buckets.clear();
         }
-        buckets.insert(name.to_owned(), (now, bucket.clone(), settings.clone()));
-        Ok((bucket, settings))
+        buckets.insert(bucket.name.clone(), (at, bucket.clone(), settings.clone()));
     }
 
     fn forget_bucket(&self, bucket: &Bucket) {

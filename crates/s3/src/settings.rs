@@ -10,7 +10,7 @@ use crate::index::no_such_bucket;
 use crate::names;
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Bucket, attr, to_bytes};
-use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
+use crate::store::{PAUSE_MS, Store, TRIES_MAX, too_many_tries};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl<R: Rados> Store<R> {
             match self.meta(names::bucket_object(&bucket.name), steps).await {
                 Ok(_) => {
                     let new = Arc::new(new);
-                    self.remember_settings(&present, &new, asked_at);
+                    self.remember(asked_at, &present, &new);
                     return Ok(new);
                 }
                 Err(RadosError::Guard) => {}
@@ -52,16 +52,5 @@ impl<R: Rados> Store<R> {
             }
         }
         Err(too_many_tries())
-    }
-
-    /// Remembers settings, unless later ones are remembered.
-    fn remember_settings(&self, bucket: &Arc<Bucket>, settings: &Arc<BucketSettings>, at: u64) {
-        let mut buckets = lock(&self.buckets);
-        let is_later = buckets
-            .get(&bucket.name)
-            .is_some_and(|(_, known, present)| known.id == bucket.id && present.revision >= settings.revision);
-        if !is_later {
-            buckets.insert(bucket.name.clone(), (at, bucket.clone(), settings.clone()));
-        }
     }
 }

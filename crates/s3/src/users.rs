@@ -27,6 +27,11 @@ impl<R: Rados> Store<R> {
         Ok(self.user_and_tag(uid).await?.0)
     }
 
+    /// A user, if there is one.
+    pub async fn user_if_any(&self, uid: &str) -> Result<Option<User>, Error> {
+        Ok(self.record::<User>(&names::user_object(uid), attr::TAG).await?.map(|(user, _)| user))
+    }
+
     async fn user_and_tag(&self, uid: &str) -> Result<(User, Bytes), Error> {
         let found = self.record::<User>(&names::user_object(uid), attr::TAG).await?;
         found.ok_or_else(|| no_such_user(uid))
@@ -45,7 +50,7 @@ impl<R: Rados> Store<R> {
         if let Some(email) = &user.email {
             self.check_email(&user.uid, email).await?;
         }
-        if self.record::<User>(&names::user_object(&user.uid), attr::TAG).await?.is_some() {
+        if self.user_if_any(&user.uid).await?.is_some() {
             return Err(Code::InvalidArgument.because(format!("there is a user '{}' already", user.uid)));
         }
         let entry = (Bytes::from(user.uid.clone()), Bytes::new());
@@ -94,12 +99,8 @@ impl<R: Rados> Store<R> {
         };
         let Some((_, uid)) = found.into_iter().next() else { return Ok(None) };
         // The entry of a user whose making was interrupted, or who was removed, means nobody.
-        match self.user(&String::from_utf8_lossy(&uid)).await {
-            Ok(user) if user.email.as_deref() == Some(email) => Ok(Some(user)),
-            Ok(_) => Ok(None),
-            Err(error) if error.code() == Some(Code::InvalidArgument) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let user = self.user_if_any(&String::from_utf8_lossy(&uid)).await?;
+        Ok(user.filter(|user| user.email.as_deref() == Some(email)))
     }
 
     /// Changes a user's record.
@@ -182,7 +183,7 @@ impl<R: Rados> Store<R> {
             Err(RadosError::NotFound) => return Err(unknown()),
             Err(error) => return Err(error.into()),
         };
-        let user = self.record::<User>(&names::user_object(&key.uid), attr::TAG).await?;
-        Ok((key, user.ok_or_else(unknown)?.0))
+        let user = self.user_if_any(&key.uid).await?.ok_or_else(unknown)?;
+        Ok((key, user))
     }
 }

@@ -133,6 +133,13 @@ impl Context {
         }
     }
 
+    /// Adds the tags of the object that a request is about.
+    pub fn add_object_tags(&mut self, set: &TagSet) {
+        for tag in &set.tags {
+            self.add(&format!("s3:ExistingObjectTag/{}", tag.key), &tag.value);
+        }
+    }
+
     fn add_tags(&mut self, facts: &RequestFacts<'_>) {
         for tag in facts.request_tags.iter().flat_map(|set| &set.tags) {
             self.add("s3:RequestObjectTagKeys", &tag.key);
@@ -140,8 +147,8 @@ impl Context {
             self.add(&format!("s3:RequestObjectTag/{}", tag.key), &tag.value);
             self.add(&format!("aws:RequestTag/{}", tag.key), &tag.value);
         }
-        for tag in facts.object_tags.iter().flat_map(|set| &set.tags) {
-            self.add(&format!("s3:ExistingObjectTag/{}", tag.key), &tag.value);
+        if let Some(tags) = facts.object_tags {
+            self.add_object_tags(tags);
         }
         for tag in facts.bucket_tags.iter().flat_map(|set| &set.tags) {
             for family in ["s3:BucketTag", "s3:ResourceTag", "aws:ResourceTag"] {
