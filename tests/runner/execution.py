@@ -35,7 +35,8 @@ class Result:
         lines = self.lines()
         panics = [number for number, line in enumerate(lines) if "panicked at" in line]
         # A test that is to meet panics, or has threads, says more than one; the last one ended it.
-        chosen = lines[panics[-1] : panics[-1] + 8] if panics else lines[-8:]
+        # A property test tells there the smallest input that fails, an element a line.
+        chosen = lines[panics[-1] : panics[-1] + 40] if panics else lines[-8:]
         kept = [line for line in lines if "folder is kept" in line]
         return [line[:300] for line in [*chosen, *(line for line in kept if line not in chosen)]]
 
