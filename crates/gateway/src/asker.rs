@@ -1,8 +1,8 @@
 //! One who asks for something, and the judgement about it by the rules.
 
-use crate::convert::{Gateway, ruled, told};
+use crate::convert::{Gateway, ruled, told, version_id};
 use http::{HeaderMap, Uri};
-use s3::{Bucket, BucketSettings, Code, Head, User};
+use s3::{Bucket, BucketSettings, Code, Head, User, Versioning};
 use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
 use s3rules::acl::{Acl, AclUser};
 use s3rules::policy::{
@@ -238,8 +238,13 @@ impl Visit {
     }
 
     /// The head of an object, for one who may do `action` with it. Errors: `NoSuchKey`, `AccessDenied`.
-    pub async fn head(&self, gateway: &Gateway, action: Action, key: &str) -> S3Result<Head> {
-        match gateway.stat(&self.bucket, key).await {
+    pub async fn head(
+        &self,
+        gateway: &Gateway,
+        action: Action,
+        (key, version): (&str, Option<&str>),
+    ) -> S3Result<Head> {
+        match gateway.stat(&self.bucket, key, version).await {
             Ok(head) => self.may_with(action, &head).map(|()| head),
             Err(error) => Err(self.refusal(error, action, key)),
         }
@@ -248,9 +253,18 @@ impl Visit {
     /// An error of the core about a key, as this one may hear it.
     pub fn refusal(&self, error: s3::Error, action: Action, key: &str) -> S3Error {
         match error.code() {
-            Some(Code::NoSuchKey) => self.absent(action, key),
+            Some(Code::NoSuchKey | Code::NoSuchVersion | Code::MethodNotAllowed) => {
+                let absent = self.absent(action, key);
+                if *absent.code() == S3ErrorCode::NoSuchKey { told(error) } else { absent }
+            }
             _ => told(error),
         }
+    }
+
+    /// The id of a version, where answers tell it: in buckets that keep versions or did so.
+    pub fn shown_version(&self, version: Option<String>) -> Option<String> {
+        let is_off = self.settings.versioning == Versioning::Off;
+        Some(version_id(version)).filter(|version| !is_off || version != s3::NULL_VERSION)
     }
 
     /// The rule by which new objects get their owners.

@@ -24,6 +24,17 @@ pub(crate) fn told(error: Error) -> S3Error {
             );
             error
         }
+        Error::DeleteMarker { version, is_named } => {
+            let code = if is_named { S3ErrorCode::MethodNotAllowed } else { S3ErrorCode::NoSuchKey };
+            let mut error = S3Error::with_message(code, "the version is a delete marker");
+            let mut headers = http::HeaderMap::new();
+            headers.insert("x-amz-delete-marker", http::HeaderValue::from_static("true"));
+            if let Ok(version) = http::HeaderValue::from_str(&version_id(version)) {
+                headers.insert("x-amz-version-id", version);
+            }
+            error.set_headers(headers);
+            error
+        }
         Error::Rados(RadosError::Full) => S3Error::new(S3ErrorCode::SlowDown),
         // The client tries again, at another gateway if it knows one.
         Error::Rados(RadosError::Fenced) => S3Error::new(S3ErrorCode::ServiceUnavailable),
@@ -59,9 +70,11 @@ fn code_of(code: Code) -> S3ErrorCode {
         Code::InvalidRequest => S3ErrorCode::InvalidRequest,
         Code::KeyTooLongError => S3ErrorCode::KeyTooLongError,
         Code::MetadataTooLarge => S3ErrorCode::MetadataTooLarge,
+        Code::MethodNotAllowed => S3ErrorCode::MethodNotAllowed,
         Code::NoSuchBucket => S3ErrorCode::NoSuchBucket,
         Code::NoSuchKey => S3ErrorCode::NoSuchKey,
         Code::NoSuchUpload => S3ErrorCode::NoSuchUpload,
+        Code::NoSuchVersion => S3ErrorCode::NoSuchVersion,
         Code::NotImplemented => S3ErrorCode::NotImplemented,
         Code::NotModified => S3ErrorCode::NotModified,
         Code::OperationAborted => S3ErrorCode::OperationAborted,
@@ -74,6 +87,11 @@ fn code_of(code: Code) -> S3ErrorCode {
 /// The answer to a request for something that is not there yet.
 pub(crate) fn not_implemented(what: &str) -> S3Error {
     S3Error::with_message(S3ErrorCode::NotImplemented, format!("{what}: this gateway does not do that yet"))
+}
+
+/// The id of a version as answers have it.
+pub(crate) fn version_id(version: Option<String>) -> String {
+    version.unwrap_or_else(|| s3::NULL_VERSION.to_owned())
 }
 
 pub(crate) fn time(ms: u64) -> Timestamp {
@@ -134,7 +152,7 @@ pub(crate) fn conditions(
         ETagCondition::Any => vec!["*".to_owned()],
         ETagCondition::ETag(etag) => vec![etag.value().to_owned()],
     });
-    Ok(Conditions { is_absent, etags })
+    Ok(Conditions { is_absent, etags, ..Conditions::default() })
 }
 
 /// Conditions of a read.

@@ -349,7 +349,6 @@ impl Documents {
         use Action::*;
         let query = Asked::from(&request).query();
         let version = query.iter().find(|(name, _)| name == "versionId").map(|(_, version)| version.as_str());
-        crate::objects::is_the_only_version(version)?;
         let actions = match (kind, request.method.as_str()) {
             (Kind::Acl, "GET") => (GetObjectAcl, GetObjectVersionAcl),
             (Kind::Acl, "PUT") => (PutObjectAcl, PutObjectVersionAcl),
@@ -366,7 +365,7 @@ impl Documents {
         };
         let asked = Asked { tags: tags.as_ref(), ..Asked::from(&request) };
         let visit = self.service.authority.visit(asked, bucket).await?;
-        let head = visit.head(&self.service.gateway, action, key).await?;
+        let head = visit.head(&self.service.gateway, action, (key, version)).await?;
         let authority = &self.service.authority;
         match (kind, &request.method) {
             (Kind::Acl, &Method::GET) => Ok(xml(authority.shown_list(head.acl.as_ref(), &head.owner).await?.to_xml())),
@@ -375,14 +374,14 @@ impl Documents {
                 let owners = (authority.shown(&head.owner).await?, authority.shown(&visit.bucket.owner).await?);
                 let acl = self.asked_list(&request.headers, &body, (&owners.0, &owners.1)).await?;
                 ruled(visit.settings.public_access.unwrap_or_default().check_acl(&acl))?;
-                self.change_head(&visit, head, move |head| head.acl = Some(acl.clone())).await?;
+                self.change_head(&visit, (head, version), move |head| head.acl = Some(acl.clone())).await?;
                 Ok(empty(StatusCode::OK))
             }
             (_, &Method::GET) => Ok(xml(head.tags.to_xml())),
             _ => {
                 let is_deleted = tags.is_none();
                 let tags = tags.unwrap_or_default();
-                self.change_head(&visit, head, move |head| head.tags = tags.clone()).await?;
+                self.change_head(&visit, (head, version), move |head| head.tags = tags.clone()).await?;
                 Ok(empty(if is_deleted { StatusCode::NO_CONTENT } else { StatusCode::OK }))
             }
         }
@@ -393,10 +392,11 @@ impl Documents {
     async fn change_head(
         &self,
         visit: &Visit,
-        seen: Head,
+        (seen, version): (Head, Option<&str>),
         change: impl Fn(&mut Head) + Send + Sync + 'static,
     ) -> S3Result<Head> {
         let (gateway, bucket, key) = (self.service.gateway.clone(), visit.bucket.clone(), seen.key.clone());
+        let version = version.map(str::to_owned);
         to_its_end(async move {
             let change = |head: &mut Head| {
                 if head.owner != seen.owner {
@@ -406,7 +406,7 @@ impl Documents {
                 change(head);
                 Ok(())
             };
-            gateway.change_head(&bucket, &key, change).await
+            gateway.change_head(&bucket, &key, version.as_deref(), change).await
         })
         .await
     }

@@ -2,13 +2,13 @@
 
 use crate::asker::Visit;
 use crate::convert::{
-    ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, ruled, time,
-    told,
+    ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, ruled,
+    seconds, time, told,
 };
 use crate::link::Link;
 use crate::service::{Service, to_its_end, to_its_end_holding};
 use crate::streams::{Incoming, outgoing};
-use s3::{ByteRange, Code, Conditions, Head, Object, PutRequest};
+use s3::{ByteRange, Code, Conditions, Deleted, Deletion, Head, Object, PutRequest};
 use s3rules::policy::Action;
 use s3rules::tagging::TagSet;
 use s3s::dto::*;
@@ -21,27 +21,43 @@ const DELETIONS_AT_ONCE: usize = 16;
 /// Keys of one request to delete.
 const DELETIONS_MAX: usize = 1000;
 
-/// Bucket and key that a copy reads.
-pub(crate) fn copy_source(source: &CopySource) -> S3Result<(String, String)> {
+/// Bucket, key and version that a copy reads.
+pub(crate) fn copy_source(source: &CopySource) -> S3Result<(String, String, Option<String>)> {
     match source {
         CopySource::Bucket { bucket, key, version_id } => {
-            is_the_only_version(version_id.as_deref())?;
-            Ok((bucket.to_string(), key.to_string()))
+            Ok((bucket.to_string(), key.to_string(), version_id.as_deref().map(str::to_owned)))
         }
         _ => Err(not_implemented("access points")),
     }
 }
 
-pub(crate) fn is_the_only_version(version: Option<&str>) -> S3Result<()> {
-    match version {
-        None | Some("null") => Ok(()),
-        Some(_) => Err(S3Error::with_message(S3ErrorCode::NoSuchVersion, "there is no such version")),
-    }
+/// The action of a read.
+pub(crate) fn read_of(version: Option<&str>) -> Action {
+    if version.is_some() { Action::GetObjectVersion } else { Action::GetObject }
 }
 
 /// The action of a deletion.
 fn deletion_of(version: Option<&str>) -> Action {
     if version.is_some() { Action::DeleteObjectVersion } else { Action::DeleteObject }
+}
+
+/// The deletion of a version, or of an object as the bucket keeps versions.
+fn deletion(visit: &Visit, version: Option<String>) -> Deletion {
+    let owner = visit.user.as_ref().map_or_else(|| s3::ANONYMOUS.to_owned(), |user| user.uid.clone());
+    Deletion { version, owner, versioning: visit.settings.versioning, ..Deletion::default() }
+}
+
+/// A size that an object has to have. No object has a negative one.
+fn size_condition(size: Option<i64>) -> Option<u64> {
+    size.map(|size| u64::try_from(size).unwrap_or(u64::MAX))
+}
+
+/// The version of an answer to a deletion, and if it is a delete marker. `named`: the version that was to go.
+fn told_deletion(visit: &Visit, named: Option<String>, deleted: Option<Deleted>) -> (Option<String>, bool) {
+    match deleted {
+        Some(deleted) => (named.or_else(|| visit.shown_version(deleted.version)), deleted.is_marker),
+        None => (named, false),
+    }
 }
 
 fn header(head: &Head, name: &str) -> Option<String> {
@@ -125,12 +141,16 @@ impl Service {
             checksum: announced,
             acl,
             tags: header_tags(&headers)?,
+            lock: Default::default(),
+            versioning: visit.settings.versioning,
             conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?,
         };
-        let (gateway, memory, bucket) = (self.gateway.clone(), self.budget.reserve(size).await?, visit.bucket);
+        let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
+        let bucket = visit.bucket.clone();
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut body).await }).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(PutObjectOutput {
+            version_id: visit.shown_version(head.version),
             e_tag: Some(etag(&head.etag)),
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
@@ -146,15 +166,15 @@ impl Service {
     pub async fn read_by(
         &self,
         visit: &Visit,
-        action: Action,
-        key: &str,
+        (key, version): (&str, Option<&str>),
         range: Option<ByteRange>,
     ) -> S3Result<Object<Link>> {
-        match self.gateway.get(&visit.bucket, key, range).await {
+        let action = read_of(version);
+        match self.gateway.get(&visit.bucket, key, version, range).await {
             Ok(object) => visit.may_with(action, &object.head).map(|()| object),
             // One who may not read an object does not learn how long it is.
             Err(error) if error.code() == Some(Code::InvalidRange) => {
-                visit.head(&self.gateway, action, key).await?;
+                visit.head(&self.gateway, action, (key, version)).await?;
                 Err(told(error))
             }
             Err(error) => Err(visit.refusal(error, action, key)),
@@ -164,13 +184,11 @@ impl Service {
     pub async fn read_object(&self, req: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let input = req.input;
-        is_the_only_version(input.version_id.as_deref())?;
-        let action = if input.version_id.is_some() { Action::GetObjectVersion } else { Action::GetObject };
         if input.part_number.is_some() {
             return Err(not_implemented("reading by the number of a part"));
         }
         let wanted = input.range.as_ref().map(range);
-        let object = self.read_by(&visit, action, &input.key, wanted).await?;
+        let object = self.read_by(&visit, (&input.key, input.version_id.as_deref()), wanted).await?;
         let head = object.head;
         let conditions = ReadConditions {
             if_match: input.if_match.as_ref(),
@@ -200,6 +218,7 @@ impl Service {
             content_language: input.response_content_language.or_else(|| header(&head, "content-language")),
             expires: input.response_expires.or_else(|| expires(&head)),
             metadata: metadata(&head),
+            version_id: visit.shown_version(head.version.clone()),
             tag_count: tag_count(&head),
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
@@ -214,12 +233,11 @@ impl Service {
     pub async fn head_of_object(&self, req: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let input = req.input;
-        is_the_only_version(input.version_id.as_deref())?;
-        let action = if input.version_id.is_some() { Action::GetObjectVersion } else { Action::GetObject };
         if input.part_number.is_some() || input.range.is_some() {
             return Err(not_implemented("the head of a part or range"));
         }
-        let head = visit.head(&self.gateway, action, &input.key).await?;
+        let version = input.version_id.as_deref();
+        let head = visit.head(&self.gateway, read_of(version), (&input.key, version)).await?;
         let conditions = ReadConditions {
             if_match: input.if_match.as_ref(),
             if_none_match: input.if_none_match.as_ref(),
@@ -241,6 +259,7 @@ impl Service {
             content_language: header(&head, "content-language"),
             expires: expires(&head),
             metadata: metadata(&head),
+            version_id: visit.shown_version(head.version.clone()),
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
             checksum_crc64nvme: sums.checksum_crc64nvme,
@@ -258,7 +277,7 @@ impl Service {
     pub async fn copy_of_object(&self, req: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::PutObject, Some(&req.input.key))?;
-        let (from_bucket, from_key) = copy_source(&req.input.copy_source)?;
+        let (from_bucket, from_key, from_version) = copy_source(&req.input.copy_source)?;
         let from = self.authority.visit(&req, &from_bucket).await?;
         let S3Request { input, headers: http_headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &http_headers).await?;
@@ -266,11 +285,11 @@ impl Service {
         let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
         check_wishes(encryption, lock, input.storage_class.as_ref())?;
         let replaces = input.metadata_directive.as_ref().is_some_and(|d| d.as_str() == MetadataDirective::REPLACE);
-        if !replaces && from_key == input.key && from.bucket.id == visit.bucket.id {
+        if !replaces && from_key == input.key && from.bucket.id == visit.bucket.id && from_version.is_none() {
             let message = "a copy of an object onto itself has to change its metadata";
             return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
         }
-        let object = self.read_by(&from, Action::GetObject, &from_key, None).await?;
+        let object = self.read_by(&from, (&from_key, from_version.as_deref()), None).await?;
         let conditions = ReadConditions {
             if_match: input.copy_source_if_match.as_ref(),
             if_none_match: input.copy_source_if_none_match.as_ref(),
@@ -299,9 +318,11 @@ impl Service {
             checksum: kind,
             acl,
             tags,
+            lock: Default::default(),
+            versioning: visit.settings.versioning,
             conditions: Conditions::default(),
         };
-        let (gateway, bucket, mut stream) = (self.gateway.clone(), visit.bucket, object.stream);
+        let (gateway, bucket, mut stream) = (self.gateway.clone(), visit.bucket.clone(), object.stream);
         let memory = self.budget.reserve(source.size.saturating_mul(2)).await?;
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut stream).await }).await?;
         let sums = checksum(head.checksum.as_ref());
@@ -315,21 +336,35 @@ impl Service {
             checksum_sha256: sums.checksum_sha256,
             checksum_type: sums.checksum_type,
         };
-        Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
+        Ok(S3Response::new(CopyObjectOutput {
+            copy_object_result: Some(result),
+            copy_source_version_id: from.shown_version(source.version),
+            version_id: visit.shown_version(head.version),
+            ..Default::default()
+        }))
     }
 
     pub async fn remove_object(&self, req: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(deletion_of(req.input.version_id.as_deref()), Some(&req.input.key))?;
         let input = req.input;
-        is_the_only_version(input.version_id.as_deref())?;
-        if input.if_match_size.is_some() || input.if_match_last_modified_time.is_some() {
-            return Err(not_implemented("deletion by size or time"));
-        }
-        let conditions = conditions(input.if_match.as_ref(), None)?;
-        let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
-        to_its_end(async move { gateway.delete(&bucket, &input.key, &conditions).await }).await?;
-        Ok(S3Response::new(DeleteObjectOutput::default()))
+        let deletion = Deletion {
+            conditions: Conditions {
+                size: size_condition(input.if_match_size),
+                mtime_s: input.if_match_last_modified_time.as_ref().and_then(seconds),
+                ..conditions(input.if_match.as_ref(), None)?
+            },
+            ..deletion(&visit, input.version_id)
+        };
+        let (gateway, bucket) = (self.gateway.clone(), visit.bucket.clone());
+        let named = deletion.version.clone();
+        let deleted = to_its_end(async move { gateway.delete(&bucket, &input.key, deletion).await }).await?;
+        let (version, is_marker) = told_deletion(&visit, named, deleted);
+        Ok(S3Response::new(DeleteObjectOutput {
+            delete_marker: Some(is_marker).filter(|is_marker| *is_marker),
+            version_id: version,
+            ..Default::default()
+        }))
     }
 
     pub async fn remove_objects(
@@ -346,16 +381,21 @@ impl Service {
         let mut tasks = Vec::new();
         for object in objects {
             let (gateway, bucket, turns) = (self.gateway.clone(), visit.bucket.clone(), turns.clone());
-            let version = object.version_id.as_deref();
-            let allowed =
-                visit.may(deletion_of(version), Some(&object.key)).and_then(|()| is_the_only_version(version));
+            let allowed = visit.may(deletion_of(object.version_id.as_deref()), Some(&object.key));
+            let deletion = deletion(&visit, object.version_id.clone());
             tasks.push(tokio::spawn(async move {
                 let _turn = turns.acquire_owned().await;
                 let outcome = match allowed {
                     Ok(()) => {
                         let etags = object.e_tag.as_ref().map(|etag| vec![etag.value().to_owned()]);
-                        let conditions = Conditions { is_absent: false, etags };
-                        gateway.delete(&bucket, &object.key, &conditions).await.map_err(told)
+                        let conditions = Conditions {
+                            is_absent: false,
+                            etags,
+                            size: size_condition(object.size),
+                            mtime_s: object.last_modified_time.as_ref().and_then(seconds),
+                        };
+                        let deletion = Deletion { conditions, ..deletion };
+                        gateway.delete(&bucket, &object.key, deletion).await.map_err(told)
                     }
                     Err(error) => Err(error),
                 };
@@ -368,7 +408,14 @@ impl Service {
             let (key, version_id) = (Some(object.key), object.version_id);
             match outcome {
                 Ok(_) if quiet == Some(true) => {}
-                Ok(_) => deleted.push(DeletedObject { key, version_id, ..Default::default() }),
+                Ok(outcome) => {
+                    let (version, is_marker) = told_deletion(&visit, version_id.clone(), outcome);
+                    let (delete_marker, delete_marker_version_id) = match is_marker {
+                        true => (Some(true), version),
+                        false => (None, None),
+                    };
+                    deleted.push(DeletedObject { key, version_id, delete_marker, delete_marker_version_id });
+                }
                 Err(error) => {
                     let code = Some(error.code().as_str().to_owned());
                     errors.push(Error { code, key, message: error.message().map(str::to_owned), version_id });

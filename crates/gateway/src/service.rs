@@ -4,11 +4,12 @@ use crate::asker::list_user;
 use crate::authority::{Authority, list_headers};
 use crate::budget::{Budget, Reserved};
 use crate::convert::{Gateway, not_implemented, ruled, time, told};
+use s3::Versioning;
 use s3rules::ObjectOwnership;
 use s3rules::acl::{Acl, AclUser};
 use s3rules::policy::Action;
 use s3s::dto::*;
-use s3s::{S3, S3Error, S3Request, S3Response, S3Result};
+use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::sync::Arc;
 
 /// Requests of S3, on one gateway of the core.
@@ -107,8 +108,46 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        self.authority.visit(&req, &req.input.bucket).await?.may(Action::GetBucketVersioning, None)?;
-        Ok(S3Response::new(GetBucketVersioningOutput::default()))
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::GetBucketVersioning, None)?;
+        // The one who changed it at another gateway a moment ago sees the change.
+        let (_, settings) = self.gateway.settings_now(&req.input.bucket).await.map_err(told)?;
+        let status = match settings.versioning {
+            Versioning::Off => None,
+            Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
+            Versioning::Suspended => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::SUSPENDED)),
+        };
+        Ok(S3Response::new(GetBucketVersioningOutput { status, ..Default::default() }))
+    }
+
+    async fn put_bucket_versioning(
+        &self,
+        req: S3Request<PutBucketVersioningInput>,
+    ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::PutBucketVersioning, None)?;
+        let VersioningConfiguration { mfa_delete, status, .. } = req.input.versioning_configuration;
+        if mfa_delete.is_some_and(|wish| wish.as_str() == MFADelete::ENABLED) {
+            return Err(not_implemented("deletion by a second factor"));
+        }
+        let versioning = match status.as_ref().map(BucketVersioningStatus::as_str) {
+            Some(BucketVersioningStatus::ENABLED) => Versioning::Enabled,
+            Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
+            _ => {
+                let message = "the status of versioning is Enabled or Suspended";
+                return Err(S3Error::with_message(S3ErrorCode::MalformedXML, message));
+            }
+        };
+        let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
+        let change = move |settings: &mut s3::BucketSettings| {
+            if versioning == Versioning::Suspended {
+                s3rules::object_lock::check_may_suspend_versioning(settings.object_lock.as_ref())?;
+            }
+            settings.versioning = versioning;
+            Ok(())
+        };
+        to_its_end(async move { gateway.change_settings(&bucket, change).await }).await?;
+        Ok(S3Response::new(PutBucketVersioningOutput::default()))
     }
 
     async fn get_object(&self, req: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {

@@ -68,6 +68,7 @@ impl Service {
             is_composite,
             acl,
             tags: header_tags(&headers)?,
+            lock: Default::default(),
         };
         let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
         let upload = to_its_end(async move { gateway.create_upload(&bucket, upload).await }).await?;
@@ -126,11 +127,11 @@ impl Service {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let bucket = visit.bucket;
-        let (from_bucket, from_key) = copy_source(&req.input.copy_source)?;
+        let (from_bucket, from_key, from_version) = copy_source(&req.input.copy_source)?;
         let from = self.authority.visit(&req, &from_bucket).await?;
         let input = req.input;
         let range = input.copy_source_range.as_deref().map(copied_range).transpose()?;
-        let object = self.read_by(&from, Action::GetObject, &from_key, range).await?;
+        let object = self.read_by(&from, (&from_key, from_version.as_deref()), range).await?;
         let conditions = ReadConditions {
             if_match: input.copy_source_if_match.as_ref(),
             if_none_match: input.copy_source_if_none_match.as_ref(),
@@ -160,7 +161,11 @@ impl Service {
             checksum_sha1: sums.checksum_sha1,
             checksum_sha256: sums.checksum_sha256,
         };
-        Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
+        Ok(S3Response::new(UploadPartCopyOutput {
+            copy_part_result: Some(result),
+            copy_source_version_id: from.shown_version(object.head.version),
+            ..Default::default()
+        }))
     }
 
     pub async fn end_upload(
@@ -169,7 +174,7 @@ impl Service {
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::PutObject, Some(&req.input.key))?;
-        let bucket = visit.bucket;
+        let (bucket, versioning) = (visit.bucket.clone(), visit.settings.versioning);
         let input = req.input;
         let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
         let mut wanted = Vec::with_capacity(parts.len());
@@ -189,11 +194,14 @@ impl Service {
         }
         let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let (gateway, key, upload) = (self.gateway.clone(), input.key.clone(), input.upload_id);
-        let head =
-            to_its_end(async move { gateway.complete_upload(&bucket, (&key, &upload), &wanted, &conditions).await })
-                .await?;
+        let work = async move {
+            let how = (&conditions, versioning);
+            gateway.complete_upload(&bucket, (&key, &upload), &wanted, how).await
+        };
+        let head = to_its_end(work).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(CompleteMultipartUploadOutput {
+            version_id: visit.shown_version(head.version),
             location: Some(format!("/{}/{}", input.bucket, input.key)),
             bucket: Some(input.bucket),
             key: Some(input.key),
