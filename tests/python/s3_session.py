@@ -4,6 +4,7 @@ Prints a line for each part that went well, and ends with an error at the first 
 """
 
 import base64
+import datetime
 import hashlib
 import io
 import sys
@@ -131,6 +132,12 @@ def uploads():
     A.complete_multipart_upload(MultipartUpload={"Parts": parts}, **args)
     whole = data[:PART] + data[10 : PART + 10] + b"end"
     assert B.get_object(Bucket="first", Key="parts")["Body"].read() == whole
+    second = B.get_object(Bucket="first", Key="parts", PartNumber=2)
+    assert (second["Body"].read(), second["PartsCount"]) == (data[10 : PART + 10], 3)
+    refused("InvalidPart", B.get_object, Bucket="first", Key="parts", PartNumber=4)
+    told = A.get_object_attributes(Bucket="first", Key="parts", ObjectAttributes=["ObjectSize", "ObjectParts"])
+    assert [part["Size"] for part in told["ObjectParts"]["Parts"]] == [PART, PART, 3]
+    assert (told["ObjectSize"], told["ObjectParts"]["TotalPartsCount"]) == (len(whole), 3)
     upload = A.create_multipart_upload(Bucket="first", Key="dropped")["UploadId"]
     args = {"Bucket": "first", "Key": "dropped", "UploadId": upload}
     A.upload_part(PartNumber=1, Body=b"x", **args)
@@ -229,6 +236,26 @@ def versions():
     removed_bucket("kept")
 
 
+def locks():
+    """Versions that stay, parts by their numbers, and attributes."""
+    A.create_bucket(Bucket="held", ObjectLockEnabledForBucket=True)
+    version = B.put_object(Bucket="held", Key="k", Body=b"v", ObjectLockLegalHoldStatus="ON")["VersionId"]
+    where = {"Bucket": "held", "Key": "k", "VersionId": version}
+    until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    A.put_object_retention(Retention={"Mode": "GOVERNANCE", "RetainUntilDate": until}, **where)
+    assert B.get_object_retention(**where)["Retention"]["Mode"] == "GOVERNANCE"
+    refused("AccessDenied", A.delete_object, BypassGovernanceRetention=True, **where)
+    B.put_object_legal_hold(LegalHold={"Status": "OFF"}, **where)
+    refused("AccessDenied", A.delete_object, **where)
+    sooner = until - datetime.timedelta(hours=1)
+    refused("AccessDenied", A.put_object_retention, Retention={"Mode": "GOVERNANCE", "RetainUntilDate": sooner}, **where)
+    refused("InvalidBucketState", A.put_bucket_versioning, Bucket="held",
+            VersioningConfiguration={"Status": "Suspended"})
+    refused("InvalidRequest", A.put_object_legal_hold, Bucket="first", Key="large", LegalHold={"Status": "ON"})
+    A.delete_object(BypassGovernanceRetention=True, **where)
+    removed_bucket("held")
+
+
 def presigned():
     url = A.generate_presigned_url("put_object", Params={"Bucket": "first", "Key": "signed"}, ExpiresIn=60)
     request = urllib.request.Request(url, data=b"by a stranger", method="PUT")
@@ -291,6 +318,6 @@ def through_a_death():
             assert A.get_object(Bucket="first", Key=key)["Body"].read() == data, key
 
 
-for part in (buckets, objects, copies, uploads, lists, versions, presigned, through_a_death):
+for part in (buckets, objects, copies, uploads, lists, versions, locks, presigned, through_a_death):
     part()
     print(part.__name__, flush=True)

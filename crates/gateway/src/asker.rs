@@ -1,6 +1,6 @@
 //! One who asks for something, and the judgement about it by the rules.
 
-use crate::convert::{Gateway, ruled, told, version_id};
+use crate::convert::{DELETE_MARKER, Gateway, ruled, told, version_id};
 use http::{HeaderMap, Uri};
 use s3::{Bucket, BucketSettings, Code, Head, User, Versioning};
 use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
@@ -101,7 +101,7 @@ impl Asked<'_> {
     }
 }
 
-fn now() -> UnixMillis {
+pub(crate) fn now() -> UnixMillis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
@@ -232,7 +232,12 @@ impl Visit {
         let bucket = ResourceArn::bucket("", &self.bucket.name);
         let absent = |request: &AccessRequest<'_>| judge_absent(request, &bucket, key);
         match self.outcome(self.with_request((action, Some(key)), (None, &self.context), absent)) {
-            Ok(()) => S3Error::with_message(S3ErrorCode::NoSuchKey, "there is no such object"),
+            Ok(()) => {
+                let mut error = S3Error::with_message(S3ErrorCode::NoSuchKey, "there is no such object");
+                let not_marked = http::HeaderValue::from_static("false");
+                error.set_headers(HeaderMap::from_iter([(http::HeaderName::from_static(DELETE_MARKER), not_marked)]));
+                error
+            }
             Err(error) => error,
         }
     }
@@ -253,6 +258,7 @@ impl Visit {
     /// An error of the core about a key, as this one may hear it.
     pub fn refusal(&self, error: s3::Error, action: Action, key: &str) -> S3Error {
         match error.code() {
+            Some(Code::NoSuchKey) if !matches!(error, s3::Error::DeleteMarker { .. }) => self.absent(action, key),
             Some(Code::NoSuchKey | Code::NoSuchVersion | Code::MethodNotAllowed) => {
                 let absent = self.absent(action, key);
                 if *absent.code() == S3ErrorCode::NoSuchKey { told(error) } else { absent }

@@ -10,6 +10,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 pub(crate) type Gateway = Arc<s3::Store<Link>>;
 
+/// The header that tells if a key's newest version is a delete marker.
+pub(crate) const DELETE_MARKER: &str = "x-amz-delete-marker";
+
 /// An error of the core as S3 tells it.
 pub(crate) fn told(error: Error) -> S3Error {
     match error {
@@ -28,7 +31,7 @@ pub(crate) fn told(error: Error) -> S3Error {
             let code = if is_named { S3ErrorCode::MethodNotAllowed } else { S3ErrorCode::NoSuchKey };
             let mut error = S3Error::with_message(code, "the version is a delete marker");
             let mut headers = http::HeaderMap::new();
-            headers.insert("x-amz-delete-marker", http::HeaderValue::from_static("true"));
+            headers.insert(DELETE_MARKER, http::HeaderValue::from_static("true"));
             if let Ok(version) = http::HeaderValue::from_str(&version_id(version)) {
                 headers.insert("x-amz-version-id", version);
             }
@@ -139,20 +142,17 @@ pub(crate) fn range(range: &Range) -> ByteRange {
 }
 
 /// Conditions of a change.
-pub(crate) fn conditions(
-    if_match: Option<&ETagCondition>,
-    if_none_match: Option<&ETagCondition>,
-) -> Result<Conditions, S3Error> {
-    let is_absent = match if_none_match {
-        None => false,
-        Some(ETagCondition::Any) => true,
-        Some(ETagCondition::ETag(_)) => return Err(not_implemented("If-None-Match with an ETag on a change")),
+pub(crate) fn conditions(if_match: Option<&ETagCondition>, if_none_match: Option<&ETagCondition>) -> Conditions {
+    let (is_absent, other_than) = match if_none_match {
+        None => (false, None),
+        Some(ETagCondition::Any) => (true, None),
+        Some(ETagCondition::ETag(etag)) => (false, Some(etag.value().to_owned())),
     };
     let etags = if_match.map(|condition| match condition {
         ETagCondition::Any => vec!["*".to_owned()],
         ETagCondition::ETag(etag) => vec![etag.value().to_owned()],
     });
-    Ok(Conditions { is_absent, etags, ..Conditions::default() })
+    Conditions { is_absent, etags, other_than, ..Conditions::default() }
 }
 
 /// Conditions of a read.

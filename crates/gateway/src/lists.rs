@@ -103,11 +103,8 @@ impl Service {
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_keys)?;
-        if input.continuation_token.as_deref() == Some("") {
-            return Err(invalid("the continuation token is empty"));
-        }
         // A token is the last key or common prefix of the page before, in hexadecimal digits.
-        let after = match &input.continuation_token {
+        let after = match input.continuation_token.as_ref().filter(|token| !token.is_empty()) {
             Some(token) => from_token(token).ok_or_else(|| invalid("the continuation token is not of this list"))?,
             None => input.start_after.clone().unwrap_or_default(),
         };

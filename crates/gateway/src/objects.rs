@@ -1,11 +1,12 @@
 //! Objects: stored, read, copied and removed.
 
-use crate::asker::Visit;
+use crate::asker::{Asked, Visit};
 use crate::convert::{
     ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, ruled,
     seconds, time, told,
 };
 use crate::link::Link;
+use crate::locks::{Shown, bypasses, lock_of_new};
 use crate::service::{Service, to_its_end, to_its_end_holding};
 use crate::streams::{Incoming, outgoing};
 use s3::{ByteRange, Code, Conditions, Deleted, Deletion, Head, Object, PutRequest};
@@ -29,6 +30,10 @@ pub(crate) fn copy_source(source: &CopySource) -> S3Result<(String, String, Opti
         }
         _ => Err(not_implemented("access points")),
     }
+}
+
+fn range_of_a_part() -> S3Error {
+    S3Error::with_message(S3ErrorCode::InvalidRequest, "a request names a range or a part, not both")
 }
 
 /// The action of a read.
@@ -81,12 +86,9 @@ pub(crate) fn user_metadata(metadata: Option<Metadata>) -> BTreeMap<String, Stri
 }
 
 /// Errors: `NotImplemented` for what would change how an object is stored.
-pub(crate) fn check_wishes(encryption: bool, lock: bool, storage_class: Option<&StorageClass>) -> S3Result<()> {
+pub(crate) fn check_wishes(encryption: bool, storage_class: Option<&StorageClass>) -> S3Result<()> {
     if encryption {
         return Err(not_implemented("encryption"));
-    }
-    if lock {
-        return Err(not_implemented("object lock"));
     }
     match storage_class.map(StorageClass::as_str) {
         None | Some(StorageClass::STANDARD) => Ok(()),
@@ -121,8 +123,7 @@ impl Service {
         let S3Request { input, headers, trailing_headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
-        let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
-        check_wishes(encryption, lock, input.storage_class.as_ref())?;
+        check_wishes(encryption, input.storage_class.as_ref())?;
         if input.write_offset_bytes.is_some() {
             return Err(not_implemented("appending"));
         }
@@ -141,16 +142,16 @@ impl Service {
             checksum: announced,
             acl,
             tags: header_tags(&headers)?,
-            lock: Default::default(),
+            lock: lock_of_new(&visit, &headers)?,
             versioning: visit.settings.versioning,
-            conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?,
+            conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref()),
         };
         let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
         let bucket = visit.bucket.clone();
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut body).await }).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(PutObjectOutput {
-            version_id: visit.shown_version(head.version),
+            version_id: head.version,
             e_tag: Some(etag(&head.etag)),
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
@@ -184,11 +185,16 @@ impl Service {
     pub async fn read_object(&self, req: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let input = req.input;
-        if input.part_number.is_some() {
-            return Err(not_implemented("reading by the number of a part"));
-        }
-        let wanted = input.range.as_ref().map(range);
-        let object = self.read_by(&visit, (&input.key, input.version_id.as_deref()), wanted).await?;
+        let name = (input.key.as_str(), input.version_id.as_deref());
+        let (object, part, wanted) = match (input.part_number, input.range.as_ref().map(range)) {
+            (Some(_), Some(_)) => return Err(range_of_a_part()),
+            (Some(number), None) => {
+                let (object, part) = self.part_by(&visit, name, number).await?;
+                let range = part.range;
+                (object, Some(part), range)
+            }
+            (None, wanted) => (self.read_by(&visit, name, wanted).await?, None, wanted),
+        };
         let head = object.head;
         let conditions = ReadConditions {
             if_match: input.if_match.as_ref(),
@@ -201,13 +207,18 @@ impl Service {
         let content_range = wanted.map(|_| format!("bytes {offset}-{}/{}", offset + length - 1, head.size));
         // Clients compare checksums with all the bytes that they get.
         let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
-        let sums = checksum(head.checksum.as_ref().filter(|_| is_asked && wanted.is_none()));
+        let sums = match &part {
+            Some(part) => checksum(part.checksum.as_ref().filter(|_| is_asked)),
+            None => checksum(head.checksum.as_ref().filter(|_| is_asked && wanted.is_none())),
+        };
         let memory = self.budget.reserve(length).await?;
+        let lock = Shown::of(&head);
         let body = outgoing(object.stream, length, memory).await.map_err(told)?;
         Ok(S3Response::new(GetObjectOutput {
             body: Some(body),
             content_length: Some(length as i64),
             content_range,
+            parts_count: part.and_then(|part| part.count),
             accept_ranges: Some("bytes".into()),
             e_tag: Some(etag(&head.etag)),
             last_modified: Some(time(head.mtime_ms)),
@@ -219,6 +230,9 @@ impl Service {
             expires: input.response_expires.or_else(|| expires(&head)),
             metadata: metadata(&head),
             version_id: visit.shown_version(head.version.clone()),
+            object_lock_mode: lock.mode,
+            object_lock_retain_until_date: lock.until,
+            object_lock_legal_hold_status: lock.legal_hold,
             tag_count: tag_count(&head),
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
@@ -233,11 +247,17 @@ impl Service {
     pub async fn head_of_object(&self, req: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let input = req.input;
-        if input.part_number.is_some() || input.range.is_some() {
-            return Err(not_implemented("the head of a part or range"));
+        if input.range.is_some() {
+            return Err(not_implemented("the head of a range"));
         }
         let version = input.version_id.as_deref();
-        let head = visit.head(&self.gateway, read_of(version), (&input.key, version)).await?;
+        let (head, part) = match input.part_number {
+            Some(number) => {
+                let (head, part) = self.part_of(&visit, (&input.key, version), number).await?;
+                (head, Some(part))
+            }
+            None => (visit.head(&self.gateway, read_of(version), (&input.key, version)).await?, None),
+        };
         let conditions = ReadConditions {
             if_match: input.if_match.as_ref(),
             if_none_match: input.if_none_match.as_ref(),
@@ -246,9 +266,12 @@ impl Service {
         };
         conditions.check(&head)?;
         let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
-        let sums = checksum(head.checksum.as_ref().filter(|_| is_asked));
+        let of_part = part.as_ref().map(|part| part.checksum.as_ref());
+        let sums = checksum(of_part.unwrap_or(head.checksum.as_ref()).filter(|_| is_asked));
+        let lock = Shown::of(&head);
         let mut response = S3Response::new(HeadObjectOutput {
-            content_length: Some(head.size as i64),
+            content_length: Some(part.as_ref().map_or(head.size, |part| part.length) as i64),
+            parts_count: part.and_then(|part| part.count),
             accept_ranges: Some("bytes".into()),
             e_tag: Some(etag(&head.etag)),
             last_modified: Some(time(head.mtime_ms)),
@@ -260,6 +283,9 @@ impl Service {
             expires: expires(&head),
             metadata: metadata(&head),
             version_id: visit.shown_version(head.version.clone()),
+            object_lock_mode: lock.mode,
+            object_lock_retain_until_date: lock.until,
+            object_lock_legal_hold_status: lock.legal_hold,
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
             checksum_crc64nvme: sums.checksum_crc64nvme,
@@ -282,8 +308,7 @@ impl Service {
         let S3Request { input, headers: http_headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &http_headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
-        let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
-        check_wishes(encryption, lock, input.storage_class.as_ref())?;
+        check_wishes(encryption, input.storage_class.as_ref())?;
         let replaces = input.metadata_directive.as_ref().is_some_and(|d| d.as_str() == MetadataDirective::REPLACE);
         if !replaces && from_key == input.key && from.bucket.id == visit.bucket.id && from_version.is_none() {
             let message = "a copy of an object onto itself has to change its metadata";
@@ -318,7 +343,7 @@ impl Service {
             checksum: kind,
             acl,
             tags,
-            lock: Default::default(),
+            lock: lock_of_new(&visit, &http_headers)?,
             versioning: visit.settings.versioning,
             conditions: Conditions::default(),
         };
@@ -339,7 +364,7 @@ impl Service {
         Ok(S3Response::new(CopyObjectOutput {
             copy_object_result: Some(result),
             copy_source_version_id: from.shown_version(source.version),
-            version_id: visit.shown_version(head.version),
+            version_id: head.version,
             ..Default::default()
         }))
     }
@@ -347,13 +372,15 @@ impl Service {
     pub async fn remove_object(&self, req: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(deletion_of(req.input.version_id.as_deref()), Some(&req.input.key))?;
+        let bypass = bypasses(&Asked::from(&req), &visit, &req.input.key);
         let input = req.input;
         let deletion = Deletion {
             conditions: Conditions {
                 size: size_condition(input.if_match_size),
                 mtime_s: input.if_match_last_modified_time.as_ref().and_then(seconds),
-                ..conditions(input.if_match.as_ref(), None)?
+                ..conditions(input.if_match.as_ref(), None)
             },
+            bypass,
             ..deletion(&visit, input.version_id)
         };
         let (gateway, bucket) = (self.gateway.clone(), visit.bucket.clone());
@@ -372,7 +399,8 @@ impl Service {
         req: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
-        let Delete { objects, quiet } = req.input.delete;
+        let asked_at = req.map_input(|input| input.delete);
+        let Delete { objects, quiet } = asked_at.input.clone();
         if objects.is_empty() || objects.len() > DELETIONS_MAX {
             let message = "a request deletes from 1 to 1000 keys";
             return Err(S3Error::with_message(S3ErrorCode::MalformedXML, message));
@@ -382,17 +410,18 @@ impl Service {
         for object in objects {
             let (gateway, bucket, turns) = (self.gateway.clone(), visit.bucket.clone(), turns.clone());
             let allowed = visit.may(deletion_of(object.version_id.as_deref()), Some(&object.key));
-            let deletion = deletion(&visit, object.version_id.clone());
+            let bypass = bypasses(&Asked::from(&asked_at), &visit, &object.key);
+            let deletion = Deletion { bypass, ..deletion(&visit, object.version_id.clone()) };
             tasks.push(tokio::spawn(async move {
                 let _turn = turns.acquire_owned().await;
                 let outcome = match allowed {
                     Ok(()) => {
                         let etags = object.e_tag.as_ref().map(|etag| vec![etag.value().to_owned()]);
                         let conditions = Conditions {
-                            is_absent: false,
                             etags,
                             size: size_condition(object.size),
                             mtime_s: object.last_modified_time.as_ref().and_then(seconds),
+                            ..Conditions::default()
                         };
                         let deletion = Deletion { conditions, ..deletion };
                         gateway.delete(&bucket, &object.key, deletion).await.map_err(told)

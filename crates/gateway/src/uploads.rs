@@ -4,6 +4,7 @@ use crate::convert::{
     CHECKSUMS, ReadConditions, announced_checksum, checksum, checksum_kind, conditions, etag, kept_headers, time, told,
 };
 use crate::lists::initiator;
+use crate::locks::lock_of_new;
 use crate::objects::{check_wishes, copy_source, header_tags, user_metadata};
 use crate::service::{Service, to_its_end, to_its_end_holding};
 use crate::streams::Incoming;
@@ -45,8 +46,7 @@ impl Service {
         let S3Request { input, headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
-        let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
-        check_wishes(encryption, lock, input.storage_class.as_ref())?;
+        check_wishes(encryption, input.storage_class.as_ref())?;
         let kind = input.checksum_algorithm.as_ref().map(|a| checksum_kind(a.as_str())).transpose()?;
         let is_composite = match (kind, input.checksum_type.as_ref().map(ChecksumType::as_str)) {
             (None, _) => false,
@@ -68,7 +68,7 @@ impl Service {
             is_composite,
             acl,
             tags: header_tags(&headers)?,
-            lock: Default::default(),
+            lock: lock_of_new(&visit, &headers)?,
         };
         let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
         let upload = to_its_end(async move { gateway.create_upload(&bucket, upload).await }).await?;
@@ -91,7 +91,7 @@ impl Service {
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let bucket = visit.bucket;
         let S3Request { input, headers, trailing_headers, .. } = req;
-        check_wishes(input.sse_customer_algorithm.is_some(), false, None)?;
+        check_wishes(input.sse_customer_algorithm.is_some(), None)?;
         let size = input.content_length.and_then(|size| u64::try_from(size).ok());
         let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
@@ -192,7 +192,7 @@ impl Service {
             let checksums = values.into_iter().filter_map(|(kind, value)| Some((kind, value?))).collect();
             wanted.push(WantedPart { number, etag, checksums });
         }
-        let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
         let (gateway, key, upload) = (self.gateway.clone(), input.key.clone(), input.upload_id);
         let work = async move {
             let how = (&conditions, versioning);
@@ -201,7 +201,7 @@ impl Service {
         let head = to_its_end(work).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(CompleteMultipartUploadOutput {
-            version_id: visit.shown_version(head.version),
+            version_id: head.version,
             location: Some(format!("/{}/{}", input.bucket, input.key)),
             bucket: Some(input.bucket),
             key: Some(input.key),

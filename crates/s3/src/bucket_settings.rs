@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::names;
-use crate::versions::Versioning;
+use crate::records::Versioning;
 use bytes::Bytes;
 use s3rules::acl::Acl;
 use s3rules::cors::CorsConfiguration;

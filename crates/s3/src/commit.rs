@@ -1,9 +1,9 @@
 //! Changes of a key: the head is replaced, and then the index follows.
 
+use crate::conditions::Conditions;
 use crate::error::{Code, Error};
 use crate::index::{Settled, Stamp, no_such_bucket};
 use crate::names;
-use crate::objects::Conditions;
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Bucket, Head, Intent, Layout, Named, Older, Part, Tail, attr, from_bytes, to_bytes};
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};

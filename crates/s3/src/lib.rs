@@ -16,6 +16,7 @@ mod bucket_settings;
 mod buckets;
 mod check;
 mod commit;
+mod conditions;
 mod digest;
 mod error;
 #[cfg(test)]
@@ -45,17 +46,18 @@ pub use body::{Body, ByteRange, Whole};
 pub use bucket_settings::{BucketSettings, StoredPolicy};
 pub use buckets::check_bucket_name;
 pub use check::Checked;
+pub use conditions::Conditions;
 pub use digest::{ChecksumKind, check_content_md5, content_md5};
 pub use error::{Code, Error};
 pub use listing::{ListedUpload, Page, Query, UploadPage};
 pub use multipart::{PARTS_MAX, PartPage, PartRequest, WantedPart};
-pub use objects::{
-    Conditions, Deleted, Deletion, KEY_MAX_BYTES, METADATA_MAX_BYTES, Object, PUT_MAX_BYTES, PutRequest,
-};
+pub use objects::{Deleted, Deletion, KEY_MAX_BYTES, METADATA_MAX_BYTES, Object, PUT_MAX_BYTES, PutRequest};
 pub use rados::{Rados, RadosError, Reply, Step};
 pub use reading::ReadStream;
-pub use records::{AccessKey, Bucket, Entry, Head, Layout, Part, StoredChecksum, Tail, Upload, User, VersionEntry};
+pub use records::{
+    AccessKey, Bucket, Entry, Head, Layout, Part, StoredChecksum, Tail, Upload, User, VersionEntry, Versioning,
+};
 pub use store::{Settings, Store};
 pub use users::ANONYMOUS;
 pub use version_listing::{ListedVersion, VersionPage};
-pub use versions::{NULL_VERSION, OLDER_MAX, Versioning};
+pub use versions::{NULL_VERSION, OLDER_MAX};

@@ -5,14 +5,15 @@
 
 use crate::body::Body;
 use crate::buckets::absent_is_fine;
+use crate::conditions::{Conditions, no_such_key};
 use crate::digest::{ChecksumKind, Digests, checksum_of_parts, etag_of_parts};
 use crate::error::{Code, Error};
 use crate::names;
-use crate::objects::{Conditions, Digested, NewHead, PUT_MAX_BYTES, check_digests, check_key, no_such_key};
+use crate::objects::{Digested, PUT_MAX_BYTES, check_digests, check_key};
 use crate::rados::{Rados, RadosError, Step};
-use crate::records::{Bucket, Head, Intent, Layout, Part, Tail, Upload, attr, from_bytes, to_bytes};
+use crate::records::{Bucket, Head, Intent, Layout, Part, Tail, Upload, Versioning, attr, from_bytes, to_bytes};
 use crate::store::{Store, TRIES_MAX, too_many_tries};
-use crate::versions::{Change, Versioning};
+use crate::versions::{Change, NewHead};
 use bytes::Bytes;
 use std::sync::Arc;
 

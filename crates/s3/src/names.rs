@@ -1,8 +1,8 @@
 //! Names of objects and of entries in their omaps.
 //!
 //! The key of an S3 object within an omap is `REGION key' 00 00 SUFFIX`, where `key'` has `00 FF` for each byte `00` of
-//! the key. So omaps keep the order of keys, and all entries of a key stand together. Suffixes of entries are empty; those
-//! of versions tell their order, the newest first.
+//! the key. So omaps keep the order of keys, and all entries of a key stand together. Suffixes of entries are empty;
+//! those of versions tell their order, the newest first.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

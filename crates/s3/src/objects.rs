@@ -1,14 +1,15 @@
 //! Objects: put, deleted, read and copied.
 
 use crate::body::{Body, ByteRange, Chunks};
+use crate::conditions::{Conditions, no_such_key};
 use crate::digest::{ChecksumKind, Digests, hex};
 use crate::error::{Code, Error};
 use crate::names;
 use crate::rados::{Rados, RadosError, Step};
 use crate::reading::ReadStream;
-use crate::records::{Bucket, Entry, Head, Intent, Layout, Named, Part, StoredChecksum, Tail, attr, from_bytes};
+use crate::records::{Bucket, Head, Intent, Layout, Named, Part, StoredChecksum, Tail, Versioning, attr, from_bytes};
 use crate::store::{Store, TRIES_MAX, too_many_tries};
-use crate::versions::{Change, Found, Present, Versioning};
+use crate::versions::{Change, FoundVersion, NewHead, Present};
 use crate::window::Window;
 use bytes::Bytes;
 use s3rules::acl::Acl;
@@ -24,46 +25,7 @@ pub const METADATA_MAX_BYTES: usize = 2048;
 /// Bytes of an object that is put by one request, and of a part.
 pub const PUT_MAX_BYTES: u64 = 5 << 30;
 
-/// Conditions on the present state of a key, or of the version that is to be deleted.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Conditions {
-    /// `If-None-Match: *`: there is no such object.
-    pub is_absent: bool,
-    /// `If-Match`: ETags without quotes, one of which the object has; `*` stands for any.
-    pub etags: Option<Vec<String>>,
-    /// Bytes of the object.
-    pub size: Option<u64>,
-    /// Seconds since 1970 when it was put.
-    pub mtime_s: Option<u64>,
-}
-
-impl Conditions {
-    pub(crate) fn are_set(&self) -> bool {
-        *self != Conditions::default()
-    }
-
-    /// Errors: `PreconditionFailed`, `NoSuchKey` where an ETag, size or time is wanted of nothing.
-    pub(crate) fn check(&self, present: Option<&Entry>) -> Result<(), Error> {
-        if self.is_absent && present.is_some() {
-            return Err(Code::PreconditionFailed.because("the object exists"));
-        }
-        let Some(entry) = present else {
-            let wants = self.etags.is_some() || self.size.is_some() || self.mtime_s.is_some();
-            return if wants { Err(no_such_key()) } else { Ok(()) };
-        };
-        let is_one = |etags: &Vec<String>| etags.iter().any(|etag| etag == "*" || *etag == entry.etag);
-        let (etags, size, mtime) = (self.etags.as_ref(), self.size, self.mtime_s);
-        if !etags.is_none_or(is_one) {
-            return Err(Code::PreconditionFailed.because("the object has another ETag"));
-        }
-        if size.is_some_and(|size| size != entry.size) || mtime.is_some_and(|time| time != entry.mtime_ms / 1000) {
-            return Err(Code::PreconditionFailed.because("the object has another size or time"));
-        }
-        Ok(())
-    }
-}
-
-/// What is to be deleted, and how.
+/// A deletion of an object or a version.
 #[derive(Clone, Debug, Default)]
 pub struct Deletion {
     /// `None` for the object: a version is named by its id, or `null`.
@@ -102,46 +64,11 @@ pub struct PutRequest {
     pub conditions: Conditions,
 }
 
-/// A new head, and where its bytes are.
-#[derive(Clone)]
-pub(crate) struct NewHead {
-    pub size: u64,
-    pub etag: String,
-    pub owner: String,
-    pub headers: BTreeMap<String, String>,
-    pub metadata: BTreeMap<String, String>,
-    pub checksum: Option<StoredChecksum>,
-    pub acl: Option<Acl>,
-    pub tags: TagSet,
-    pub lock: ObjectLock,
-    pub layout: Layout,
-    /// The head's own bytes.
-    pub bytes: Bytes,
-    /// Tails that the head names.
-    pub tails: Vec<Tail>,
-}
-
 impl PutRequest {
     fn stored(self, digested: Digested, layout: Layout, bytes: Bytes, tails: Vec<Tail>) -> NewHead {
         let PutRequest { owner, size, headers, metadata, acl, tags, lock, .. } = self;
         let Digested { etag, checksum } = digested;
         NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, lock, layout, bytes, tails }
-    }
-}
-
-impl NewHead {
-    /// Makes a head tell this.
-    pub(crate) fn fill(&self, head: &mut Head) {
-        head.size = self.size;
-        head.etag.clone_from(&self.etag);
-        head.owner.clone_from(&self.owner);
-        head.headers.clone_from(&self.headers);
-        head.metadata.clone_from(&self.metadata);
-        head.checksum.clone_from(&self.checksum);
-        head.acl.clone_from(&self.acl);
-        head.tags.clone_from(&self.tags);
-        head.lock = self.lock;
-        head.layout.clone_from(&self.layout);
     }
 }
 
@@ -151,10 +78,6 @@ pub struct Object<R> {
     /// Offset and length of what is read.
     pub range: (u64, u64),
     pub stream: ReadStream<R>,
-}
-
-pub(crate) fn no_such_key() -> Error {
-    Code::NoSuchKey.because("there is no such object")
 }
 
 /// Checks a key and the metadata of an object.
@@ -477,6 +400,36 @@ impl<R: Rados> Store<R> {
         Err(too_many_tries())
     }
 
+    /// The record of an object or a version and, if it was uploaded in parts, these in order. Errors as with
+    /// [`Store::get`].
+    pub async fn parts(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<(Head, Option<Vec<Part>>), Error> {
+        for _ in 0..TRIES_MAX {
+            let (bucket, present, place) = self.version(bucket, key, version).await?;
+            let (head, object, tag) = match place {
+                None => {
+                    let tag = Some(present.head.tag.clone());
+                    (present.head, names::head_object(&bucket.id, key), tag)
+                }
+                Some(place) => match self.read_older(&bucket, &place).await? {
+                    Some((head, _)) => (head, names::older_object(&place), None),
+                    None => continue,
+                },
+            };
+            if !matches!(head.layout, Layout::Parts { .. }) {
+                return Ok((head, None));
+            }
+            if let Some(parts) = self.parts_at(&bucket, object, tag.as_ref()).await? {
+                return Ok((head, Some(parts)));
+            }
+        }
+        Err(too_many_tries())
+    }
+
     /// The state of a key, and the place of a version of it: `None` for the newest. Also gives the bucket of this name
     /// as it is now. Errors: `NoSuchKey`, `NoSuchVersion`, [`Error::DeleteMarker`].
     pub(crate) async fn version(
@@ -490,16 +443,16 @@ impl<R: Rados> Store<R> {
         loop {
             if let Some(present) = self.present(&bucket, key).await? {
                 let found = match version {
-                    None => Some(Found::Newest(&present.head)),
+                    None => Some(FoundVersion::Newest(&present.head)),
                     Some(name) => present.find(name),
                 };
                 let is_named = version.is_some();
                 let marker = |version: &Option<String>| Error::DeleteMarker { version: version.clone(), is_named };
                 let place = match &found {
                     None => return Err(no_such_version()),
-                    Some(Found::Newest(head)) if head.is_marker => return Err(marker(&head.version)),
-                    Some(Found::Newest(_)) => None,
-                    Some(Found::Older(older)) => match &older.place {
+                    Some(FoundVersion::Newest(head)) if head.is_marker => return Err(marker(&head.version)),
+                    Some(FoundVersion::Newest(_)) => None,
+                    Some(FoundVersion::Older(older)) => match &older.place {
                         None => return Err(marker(&older.version)),
                         place => place.clone(),
                     },

@@ -42,6 +42,18 @@ pub struct Bucket {
     pub data_pool: String,
 }
 
+/// Setting of a bucket: what becomes of the version that a change replaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Versioning {
+    /// Never enabled. A put replaces the null version, and a deletion removes it.
+    #[default]
+    Off,
+    /// A put or a deletion adds a version.
+    Enabled,
+    /// A put or a deletion replaces the null version alone.
+    Suspended,
+}
+
 /// State of a range of an index.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum RangeState {

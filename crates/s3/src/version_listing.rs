@@ -52,11 +52,11 @@ impl Behind {
 }
 
 /// Versions of a part of the index, by key and by digits of their order.
-type Found = BTreeMap<(String, String), VersionEntry>;
+type Versions = BTreeMap<(String, String), VersionEntry>;
 
 /// A part of the index.
-struct Stretch {
-    found: Found,
+struct VersionStretch {
+    found: Versions,
     /// Where the list goes on: the key in whose range that is, and the place.
     next: Option<(String, Behind)>,
 }
@@ -140,7 +140,7 @@ impl<R: Rados> Store<R> {
         bucket: &Bucket,
         (key, from): (&str, &Behind),
         query: &Query,
-    ) -> Result<Stretch, Error> {
+    ) -> Result<VersionStretch, Error> {
         let max = (query.max as u64 + 1).clamp(2, self.settings.page_entries);
         let list = |region| {
             let prefix = names::prefix(region, &query.prefix);
@@ -180,7 +180,7 @@ impl<R: Rados> Store<R> {
                 known = Some(end);
             }
         }
-        let mut found = Found::new();
+        let mut found = Versions::new();
         for (name, value) in versions.iter().filter(|(name, _)| is_known(name, &known)) {
             let (key, digits) = key_of(name)?;
             if is_served(&key) && !changing.contains(&key) {
@@ -211,7 +211,7 @@ impl<R: Rados> Store<R> {
             (_, Some(end)) if end.starts_with(&query.prefix) || *end < query.prefix => Some((end.clone(), at_key(end))),
             _ => None,
         };
-        Ok(Stretch { found, next })
+        Ok(VersionStretch { found, next })
     }
 }
 

@@ -2,19 +2,19 @@
 //!
 //! The head's object has the newest version. An attribute of it lists the older ones, newest first, each with the
 //! object, its place, that has the version's record and bytes. So every change of a key replaces one object, guarded by
-//! its tag, whichever version is meant. Objects of older versions never change: a version whose tags change gets another
-//! place.
+//! its tag, whichever version is meant. Objects of older versions never change: a version whose tags change gets
+//! another place.
 
+use crate::conditions::Conditions;
 use crate::error::{Code, Error};
 use crate::names::{self, ENTRIES, VERSIONS};
-use crate::objects::{Conditions, NewHead};
 use crate::rados::Step;
-use crate::records::{Entry, Head, Layout, Older, VersionEntry, to_bytes};
+use crate::records::{Entry, Head, Layout, Older, StoredChecksum, Tail, VersionEntry, Versioning, to_bytes};
 use bytes::Bytes;
 use s3rules::UnixMillis;
+use s3rules::acl::Acl;
 use s3rules::object_lock::ObjectLock;
 use s3rules::tagging::TagSet;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name of the null version.
@@ -22,16 +22,39 @@ pub const NULL_VERSION: &str = "null";
 /// Versions of a key beside the newest. Their list is written with every change of the key.
 pub const OLDER_MAX: usize = 1000;
 
-/// Setting of a bucket: what becomes of the version that a change replaces.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum Versioning {
-    /// Never enabled. A put replaces the null version, and a deletion removes it.
-    #[default]
-    Off,
-    /// A put or a deletion adds a version.
-    Enabled,
-    /// A put or a deletion replaces the null version alone.
-    Suspended,
+/// A new head, and where its bytes are.
+#[derive(Clone)]
+pub(crate) struct NewHead {
+    pub size: u64,
+    pub etag: String,
+    pub owner: String,
+    pub headers: BTreeMap<String, String>,
+    pub metadata: BTreeMap<String, String>,
+    pub checksum: Option<StoredChecksum>,
+    pub acl: Option<Acl>,
+    pub tags: TagSet,
+    pub lock: ObjectLock,
+    pub layout: Layout,
+    /// The head's own bytes.
+    pub bytes: Bytes,
+    /// Tails that the head names.
+    pub tails: Vec<Tail>,
+}
+
+impl NewHead {
+    /// Makes a head tell this.
+    pub(crate) fn fill(&self, head: &mut Head) {
+        head.size = self.size;
+        head.etag.clone_from(&self.etag);
+        head.owner.clone_from(&self.owner);
+        head.headers.clone_from(&self.headers);
+        head.metadata.clone_from(&self.metadata);
+        head.checksum.clone_from(&self.checksum);
+        head.acl.clone_from(&self.acl);
+        head.tags.clone_from(&self.tags);
+        head.lock = self.lock;
+        head.layout.clone_from(&self.layout);
+    }
 }
 
 /// The state of a key.
@@ -42,7 +65,7 @@ pub(crate) struct Present {
 }
 
 /// A version of a key.
-pub(crate) enum Found<'a> {
+pub(crate) enum FoundVersion<'a> {
     Newest(&'a Head),
     Older(&'a Older),
 }
@@ -53,11 +76,11 @@ fn is_named(version: Option<&str>, name: &str) -> bool {
 
 impl Present {
     /// The version of this name.
-    pub fn find(&self, name: &str) -> Option<Found<'_>> {
+    pub fn find(&self, name: &str) -> Option<FoundVersion<'_>> {
         if is_named(self.head.version.as_deref(), name) {
-            return Some(Found::Newest(&self.head));
+            return Some(FoundVersion::Newest(&self.head));
         }
-        self.older.iter().find(|older| is_named(older.version.as_deref(), name)).map(Found::Older)
+        self.older.iter().find(|older| is_named(older.version.as_deref(), name)).map(FoundVersion::Older)
     }
 
     /// True if the key never had anything but a null version.
@@ -215,12 +238,12 @@ impl Change {
                 let found = present.and_then(|present| Some((present, present.find(version)?)));
                 let Some((present, found)) = found else { return Ok(None) };
                 match found {
-                    Found::Newest(head) => {
+                    FoundVersion::Newest(head) => {
                         conditions.check(Some(&head.entry()))?;
                         check_lock(&head.lock, *bypass, facts)?;
                         removal_of_newest(present, Some((head.version.clone(), head.is_marker)))
                     }
-                    Found::Older(older) => {
+                    FoundVersion::Older(older) => {
                         conditions.check(Some(&older.entry))?;
                         check_lock(&older.lock, *bypass, facts)?;
                         let rest = present.older.iter().filter(|other| *other != older).cloned().collect();

@@ -140,6 +140,13 @@ fn conditions_decide() {
         gateway.put(&bucket, with(&etag(&first.etag)), &mut Whole::new("c")).await.expect("it is that one");
         assert_eq!(code(delete(&gateway, &bucket, "k", etag(&first.etag)).await), Code::PreconditionFailed);
         assert_eq!(read(&gateway, &bucket, "k", None).await, Ok(b"c".to_vec()));
+        let other = |etag: &str| Conditions { other_than: Some(etag.into()), ..Conditions::default() };
+        let present = gateway.stat(&bucket, "k", None).await.expect("it").etag;
+        let refused = gateway.put(&bucket, with(&other(&present)), &mut Whole::new("d")).await;
+        assert_eq!(code(refused), Code::PreconditionFailed);
+        gateway.put(&bucket, with(&other("x")), &mut Whole::new("d")).await.expect("it is another one");
+        assert_eq!(delete(&gateway, &bucket, "k", etag("*")).await, Ok(true));
+        gateway.put(&bucket, with(&other("x")), &mut Whole::new("d")).await.expect("nothing is there");
         assert_eq!(delete(&gateway, &bucket, "k", etag("*")).await, Ok(true));
     });
 }
@@ -255,9 +262,13 @@ fn uploads_become_objects() {
         assert_eq!(read(&gateway, &bucket, "k", middle).await, Ok(whole[30..61].to_vec()));
         assert_eq!(gateway.get(&bucket, "k", None, None).await.expect("it").head.checksum, head.checksum);
         assert!(head.checksum.is_some());
+        let (same, parts) = gateway.parts(&bucket, "k", None).await.expect("its parts");
+        let numbers: Option<Vec<u16>> = parts.map(|parts| parts.iter().map(|part| part.number).collect());
+        assert_eq!((same, numbers), (head.clone(), Some(vec![1, 3, 7])));
         gateway.abort_upload(&bucket, "k/other", &other).await.expect("it is aborted");
         assert_eq!(code(gateway.abort_upload(&bucket, "k/other", &other).await), Code::NoSuchUpload);
         store(&gateway, &bucket, "k", b"short").await;
+        assert_eq!(gateway.parts(&bucket, "k", None).await.expect("it").1, None);
         assert_eq!(code(complete(&wanted).await), Code::NoSuchUpload);
     });
 }

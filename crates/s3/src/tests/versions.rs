@@ -208,7 +208,7 @@ fn lists_of_versions_have_prefixes_delimiters_and_pages() {
     });
 }
 
-/// What the model knows of a version: times are numbers of events.
+/// A version as the model knows it: times are numbers of events.
 #[derive(Clone, Debug)]
 struct Known {
     value: u64,
