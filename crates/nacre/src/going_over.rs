@@ -263,7 +263,7 @@ async fn clients_that_stay(layout: &Layout, state: &ClusterState) -> Result<Vec<
     Ok(stay)
 }
 
-/// Returns who proves nothing, or is not back, once clients had time to find another monitor than the one started again.
+/// Returns who proves nothing, or is not back, once clients had time to find monitors that were started again.
 async fn unproven_in_the_end(
     layout: &Layout,
     state: &ClusterState,
