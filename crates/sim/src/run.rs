@@ -386,7 +386,10 @@ impl Run {
         if let Some(monitor) = self.cluster.monitor() {
             groups_serve_with_enough_members(monitor.state())?;
             // In such runs only the ordering of shards places groups as a whole.
-            if self.setup.merges && !self.setup.places && !monitor.state().osdmap().pg_upmap.is_empty() {
+            if self.setup.merges
+                && !self.setup.places
+                && monitor.state().osdmap().pg_upmap.keys().any(|pg| !monitor.state().osdmap().has_order(*pg))
+            {
                 self.struck.insert(splits::ORDERED, 1);
             }
         }
