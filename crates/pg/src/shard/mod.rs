@@ -590,7 +590,7 @@ impl Shard {
     /// Wants an acting set, as a primary does that members of its group's past must help.
     pub(crate) fn want_temp(&mut self, pgid: PgId, osds: Vec<OsdId>) {
         let id = self.instance(pgid);
-        self.with_group(id, |pg, cx| pg.want_temp(cx, osds));
+        self.with_group(id, |pg, cx| pg.agreement().want_temp(cx, osds));
     }
 
     /// Notes that an object is damaged, as a read that meets a bad block does.
