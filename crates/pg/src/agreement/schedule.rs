@@ -94,6 +94,6 @@ impl Pg {
 
     /// Returns the bits of the group's state, as Ceph names it.
     pub(crate) fn state_bits(&self, whoami: OsdId) -> u64 {
-        self.progress().state_bits(whoami) | self.scrub.state_bits() | self.trim_bits()
+        self.progress().state_bits(whoami) | self.scrub.state_bits() | self.snap_trim.state_bits()
     }
 }

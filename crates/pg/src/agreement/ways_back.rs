@@ -13,7 +13,7 @@ pub(crate) struct Way {
     pub(crate) voids: EVersion,
     /// Members that do not have that version.
     pub(super) tried: BTreeSet<OsdId>,
-    /// What the object was, once that is here; `None`: it was not there.
+    /// The former information of the object, once that is here; `None`: the object was not there.
     pub(crate) former: Option<ObjectInfo>,
 }
 

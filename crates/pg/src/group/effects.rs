@@ -17,7 +17,7 @@ pub(crate) enum Effect {
     Backfill { osd: OsdId, from: Option<ObjectId> },
     /// An object is to be brought to all who serve before the group does.
     Bring(ObjectId),
-    /// What an object was, to which it goes back, is to be fetched.
+    /// The former state of an object, to which it goes back, is to be fetched.
     PullFormer { object: ObjectId, source: OsdId },
     /// An object goes back to what it was, which is here, by an update.
     GoBack(ObjectId),
@@ -46,6 +46,8 @@ pub(crate) enum Effect {
     RemoveWatch { object: ObjectId, cookie: u64, client: EntityName },
     /// Digests of an object are to be recorded. `mtime`: when the object was changed; the oldest come first.
     Record { mtime: Utime, object: ObjectId, record: Record },
+    /// States of an object that no snapshot needs any more are to be removed.
+    Trim(ObjectId),
     /// Something is missing somewhere, or can be had, that was not before: healing goes on.
     Recover,
     /// This OSD's own shard of an object, which is pulled, is to be computed.

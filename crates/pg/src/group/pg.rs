@@ -208,6 +208,7 @@ impl Pg {
             Effect::LookAtWatched(object) => self.look_at_watched(cx, &object),
             Effect::RemoveWatch { object, cookie, client } => self.remove_watch(cx, &object, (cookie, client)),
             Effect::Record { object, record, .. } => self.record(cx, &object, record),
+            Effect::Trim(object) => self.trim_object(cx, object),
             Effect::Recover => self.healer().heal(cx),
             Effect::Rebuild(object) => self.rebuild(cx, &object),
             Effect::HurryRebuild(object) => self.hurry_rebuild(cx, &object),

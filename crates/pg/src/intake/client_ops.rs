@@ -388,8 +388,8 @@ impl Pg {
                 let op = self.ops.ops.remove(&number).expect("operation is known");
                 self.ops.release(cx, &op);
                 match effects.result {
-                    0.. => self.trimmed(cx, op.object, Trim::default()),
-                    _ => self.trim_failed(cx, &op.object),
+                    0.. => self.snap_trim.trimmed(&self.core, cx, op.object, Trim::default()),
+                    _ => self.snap_trim.failed(&self.core, cx, &op.object),
                 }
                 Ran::Ended
             }

@@ -5,8 +5,8 @@
 //! * **Takes** executed operations, commits here, acknowledgements, and room that members promise.
 //! * **Causes** answers to clients, operations on the object to go on, and members to serve that have caught up.
 //!
-//! * [`replicate`] — start here: an update on its way to all members. [`replication`]: those in flight; [`logged`]: their
-//!   entries in the log.
+//! * [`replicate`] — start here: an update on its way to all members. [`replication`]: those in flight.
+//!   [`logged`]: their entries in the log. [`going_back`]: updates by which objects go back to what they were.
 //! * [`admission`], [`room_wait`]: updates for which there is no room. [`rooms`]: what OSDs promise each other.
 //! * [`snap_trim`], [`trim_run`]: what no snapshot needs any more is removed. [`trim_turns`]: which groups do so at a
 //!   time.

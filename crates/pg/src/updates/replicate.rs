@@ -108,7 +108,7 @@ impl Pg {
             skipped: Skipped::default(),
             voids: EVersion::ZERO,
         });
-        let shards = change.map(|change| self.shard_steps(&op.object, &change, &mut steps));
+        let shards = change.map(|change| self.coded.shard_steps(&op.object, &change, &mut steps));
         if let Some(shards) = &shards {
             self.ops.take_on_its_way(cx, &mut op, shards.new_bytes);
         }
@@ -162,7 +162,7 @@ impl Pg {
             // Nothing of the update is in flight after all.
             self.update_done(cx, &op.object);
             if op.trim.is_some() {
-                self.trim_failed(cx, &op.object);
+                self.snap_trim.failed(&self.core, cx, &op.object);
             }
             return;
         }
@@ -339,7 +339,7 @@ impl Pg {
         for (object, trim) in objects {
             self.update_done(cx, &object);
             if let Some(trim) = trim {
-                self.trimmed(cx, object, trim);
+                self.snap_trim.trimmed(&self.core, cx, object, trim);
             }
         }
     }
