@@ -245,7 +245,7 @@ struct Connected {
     is_client: bool,
 }
 
-/// Those who prove nothing, and those of `before` who are not connected, for people.
+/// Returns who proves nothing, and who of `before` is not connected, for people.
 fn left_over(now: &[Connected], before: &[Connected]) -> (Vec<String>, Vec<String>) {
     let unproven = now.iter().filter(|client| !client.is_proven).map(|client| client.shown.clone());
     let is_back = |client: &&Connected| now.iter().any(|other| other.addr == client.addr);
@@ -263,7 +263,7 @@ async fn clients_that_stay(layout: &Layout, state: &ClusterState) -> Result<Vec<
     Ok(stay)
 }
 
-/// Those who prove nothing, once clients that lost a monitor which was started again had time to find one.
+/// Returns who proves nothing, or is not back, once clients had time to find monitors that were started again.
 async fn unproven_in_the_end(
     layout: &Layout,
     state: &ClusterState,

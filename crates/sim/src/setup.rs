@@ -292,8 +292,7 @@ impl Setup {
         let spare = usize::from(mixes.iter().any(|mix| mix.wants_spare_osds()));
         let (operations, drift) = (Some(1000 + rng.below(500) as u32), rng.one_in(2));
         let coding = rng.one_in(CODED_ONE_IN).then(|| (2, 1 + rng.below(2) as u8));
-        let (splits, merges, snapshots, places) = (false, false, false, false);
-        let mons = 1;
+        let (splits, merges, snapshots, places, mons) = (false, false, false, false, 1);
         let mut setup = Setup {
             seed,
             mixes,
@@ -375,8 +374,8 @@ impl Setup {
         setup
     }
 
-    /// Decides by the seed of a swarm whether all prove who they are, whether operations are large, and whether monitors
-    /// get other keys.
+    /// Decides by the seed of a swarm whether all prove who they are, whether monitors get other keys, and whether
+    /// operations are large.
     fn draw_newest(&mut self, rng: &mut Rng) {
         if self.seed >= KEY_SWARM_FROM && rng.one_in(NEWER_ONE_IN) {
             self.keys = true;

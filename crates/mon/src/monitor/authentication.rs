@@ -372,7 +372,7 @@ impl Monitor {
             }
             let accepted = known.identity.accepted.as_ref();
             if known.peer.name.kind == EntityType::MON {
-                // Who connects as a monitor has proven a key that monitors share, whatever its name.
+                // A peer that connects as a monitor has proven a key that monitors share, whatever its name.
                 let mut keys = self.authentication.among_monitors.good();
                 if accepted.is_some_and(|accepted| !keys.any(|shared| accepted.proves(&shared.key))) {
                     ended.push(*session);
