@@ -4,6 +4,7 @@ Prints a line for each part that went well, and ends with an error at the first 
 """
 
 import base64
+import datetime
 import hashlib
 import io
 import sys
@@ -131,6 +132,12 @@ def uploads():
     A.complete_multipart_upload(MultipartUpload={"Parts": parts}, **args)
     whole = data[:PART] + data[10 : PART + 10] + b"end"
     assert B.get_object(Bucket="first", Key="parts")["Body"].read() == whole
+    second = B.get_object(Bucket="first", Key="parts", PartNumber=2)
+    assert (second["Body"].read(), second["PartsCount"]) == (data[10 : PART + 10], 3)
+    refused("InvalidPart", B.get_object, Bucket="first", Key="parts", PartNumber=4)
+    told = A.get_object_attributes(Bucket="first", Key="parts", ObjectAttributes=["ObjectSize", "ObjectParts"])
+    assert [part["Size"] for part in told["ObjectParts"]["Parts"]] == [PART, PART, 3]
+    assert (told["ObjectSize"], told["ObjectParts"]["TotalPartsCount"]) == (len(whole), 3)
     upload = A.create_multipart_upload(Bucket="first", Key="dropped")["UploadId"]
     args = {"Bucket": "first", "Key": "dropped", "UploadId": upload}
     A.upload_part(PartNumber=1, Body=b"x", **args)
@@ -175,6 +182,78 @@ def lists():
         except ClientError:
             time.sleep(0.1)
     refused("NoSuchBucket", B.list_objects_v2, Bucket="lists")
+
+
+def removed_bucket(name):
+    """Deletes a bucket whose keys were deleted just now: the index follows behind the answers."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return A.delete_bucket(Bucket=name)
+        except ClientError as error:
+            assert error.response["Error"]["Code"] == "BucketNotEmpty" and time.monotonic() < end, error
+
+
+def versions():
+    """Versions of small and large objects and of uploads, by both gateways."""
+    A.create_bucket(Bucket="kept")
+    A.put_object(Bucket="kept", Key="k", Body=b"before")
+    A.put_bucket_versioning(Bucket="kept", VersioningConfiguration={"Status": "Enabled"})
+    assert B.get_bucket_versioning(Bucket="kept")["Status"] == "Enabled"
+    bodies = {"null": b"before"}
+    for turn, size in enumerate([10, (5 << 20) + 1, 0, 4096]):
+        body = pattern(size, turn)
+        bodies[[A, B][turn % 2].put_object(Bucket="kept", Key="k", Body=body)["VersionId"]] = body
+    upload = A.create_multipart_upload(Bucket="kept", Key="k")["UploadId"]
+    where = {"Bucket": "kept", "Key": "k", "UploadId": upload}
+    part = {"PartNumber": 1, "ETag": B.upload_part(PartNumber=1, Body=b"part", **where)["ETag"]}
+    bodies[A.complete_multipart_upload(MultipartUpload={"Parts": [part]}, **where)["VersionId"]] = b"part"
+    newest_first = list(bodies)[::-1]
+    marker = B.delete_object(Bucket="kept", Key="k")
+    assert marker["DeleteMarker"]
+    refused("NoSuchKey", A.get_object, Bucket="kept", Key="k")
+    refused("MethodNotAllowed", A.get_object, Bucket="kept", Key="k", VersionId=marker["VersionId"])
+    assert "Contents" not in B.list_objects_v2(Bucket="kept")
+    found, markers = [], []
+    for page in A.get_paginator("list_object_versions").paginate(Bucket="kept", PaginationConfig={"PageSize": 2}):
+        found += [version["VersionId"] for version in page.get("Versions", [])]
+        markers += [(entry["VersionId"], entry["IsLatest"]) for entry in page.get("DeleteMarkers", [])]
+    assert (found, markers) == (newest_first, [(marker["VersionId"], True)]), (found, markers)
+    A.put_object_tagging(Bucket="kept", Key="k", VersionId="null", Tagging={"TagSet": [{"Key": "a", "Value": "b"}]})
+    for version, body in bodies.items():
+        got = B.get_object(Bucket="kept", Key="k", VersionId=version)
+        assert (got["Body"].read(), got["VersionId"]) == (body, version)
+        assert got.get("TagCount") == (1 if version == "null" else None), got
+    B.copy_object(Bucket="kept", Key="copy", CopySource={"Bucket": "kept", "Key": "k", "VersionId": newest_first[1]})
+    assert A.get_object(Bucket="kept", Key="copy")["Body"].read() == bodies[newest_first[1]]
+    # Without the marker the newest version is there again, and without that one the next.
+    for gone, next_one in zip([marker["VersionId"], *newest_first], newest_first):
+        A.delete_object(Bucket="kept", Key="k", VersionId=gone)
+        assert B.get_object(Bucket="kept", Key="k")["Body"].read() == bodies[next_one]
+    refused("BucketNotEmpty", A.delete_bucket, Bucket="kept")
+    rest = [{"Key": v["Key"], "VersionId": v["VersionId"]} for v in A.list_object_versions(Bucket="kept")["Versions"]]
+    assert len(A.delete_objects(Bucket="kept", Delete={"Objects": rest})["Deleted"]) == 2
+    removed_bucket("kept")
+
+
+def locks():
+    """Versions that stay, parts by their numbers, and attributes."""
+    A.create_bucket(Bucket="held", ObjectLockEnabledForBucket=True)
+    version = B.put_object(Bucket="held", Key="k", Body=b"v", ObjectLockLegalHoldStatus="ON")["VersionId"]
+    where = {"Bucket": "held", "Key": "k", "VersionId": version}
+    until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    A.put_object_retention(Retention={"Mode": "GOVERNANCE", "RetainUntilDate": until}, **where)
+    assert B.get_object_retention(**where)["Retention"]["Mode"] == "GOVERNANCE"
+    refused("AccessDenied", A.delete_object, BypassGovernanceRetention=True, **where)
+    B.put_object_legal_hold(LegalHold={"Status": "OFF"}, **where)
+    refused("AccessDenied", A.delete_object, **where)
+    sooner = until - datetime.timedelta(hours=1)
+    refused("AccessDenied", A.put_object_retention, Retention={"Mode": "GOVERNANCE", "RetainUntilDate": sooner}, **where)
+    refused("InvalidBucketState", A.put_bucket_versioning, Bucket="held",
+            VersioningConfiguration={"Status": "Suspended"})
+    refused("InvalidRequest", A.put_object_legal_hold, Bucket="first", Key="large", LegalHold={"Status": "ON"})
+    A.delete_object(BypassGovernanceRetention=True, **where)
+    removed_bucket("held")
 
 
 def presigned():
@@ -239,6 +318,6 @@ def through_a_death():
             assert A.get_object(Bucket="first", Key=key)["Body"].read() == data, key
 
 
-for part in (buckets, objects, copies, uploads, lists, presigned, through_a_death):
+for part in (buckets, objects, copies, uploads, lists, versions, locks, presigned, through_a_death):
     part()
     print(part.__name__, flush=True)

@@ -1,8 +1,8 @@
 //! One who asks for something, and the judgement about it by the rules.
 
-use crate::convert::{Gateway, ruled, told};
+use crate::convert::{DELETE_MARKER, Gateway, ruled, told, version_id};
 use http::{HeaderMap, Uri};
-use s3::{Bucket, BucketSettings, Code, Head, User};
+use s3::{Bucket, BucketSettings, Code, Head, User, Versioning};
 use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
 use s3rules::acl::{Acl, AclUser};
 use s3rules::policy::{
@@ -101,7 +101,7 @@ impl Asked<'_> {
     }
 }
 
-fn now() -> UnixMillis {
+pub(crate) fn now() -> UnixMillis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
@@ -232,14 +232,24 @@ impl Visit {
         let bucket = ResourceArn::bucket("", &self.bucket.name);
         let absent = |request: &AccessRequest<'_>| judge_absent(request, &bucket, key);
         match self.outcome(self.with_request((action, Some(key)), (None, &self.context), absent)) {
-            Ok(()) => S3Error::with_message(S3ErrorCode::NoSuchKey, "there is no such object"),
+            Ok(()) => {
+                let mut error = S3Error::with_message(S3ErrorCode::NoSuchKey, "there is no such object");
+                let not_marked = http::HeaderValue::from_static("false");
+                error.set_headers(HeaderMap::from_iter([(http::HeaderName::from_static(DELETE_MARKER), not_marked)]));
+                error
+            }
             Err(error) => error,
         }
     }
 
     /// The head of an object, for one who may do `action` with it. Errors: `NoSuchKey`, `AccessDenied`.
-    pub async fn head(&self, gateway: &Gateway, action: Action, key: &str) -> S3Result<Head> {
-        match gateway.stat(&self.bucket, key).await {
+    pub async fn head(
+        &self,
+        gateway: &Gateway,
+        action: Action,
+        (key, version): (&str, Option<&str>),
+    ) -> S3Result<Head> {
+        match gateway.stat(&self.bucket, key, version).await {
             Ok(head) => self.may_with(action, &head).map(|()| head),
             Err(error) => Err(self.refusal(error, action, key)),
         }
@@ -248,9 +258,19 @@ impl Visit {
     /// An error of the core about a key, as this one may hear it.
     pub fn refusal(&self, error: s3::Error, action: Action, key: &str) -> S3Error {
         match error.code() {
-            Some(Code::NoSuchKey) => self.absent(action, key),
+            Some(Code::NoSuchKey) if !matches!(error, s3::Error::DeleteMarker { .. }) => self.absent(action, key),
+            Some(Code::NoSuchKey | Code::NoSuchVersion | Code::MethodNotAllowed) => {
+                let absent = self.absent(action, key);
+                if *absent.code() == S3ErrorCode::NoSuchKey { told(error) } else { absent }
+            }
             _ => told(error),
         }
+    }
+
+    /// The id of a version, where answers tell it: in buckets that keep versions or did so.
+    pub fn shown_version(&self, version: Option<String>) -> Option<String> {
+        let is_off = self.settings.versioning == Versioning::Off;
+        Some(version_id(version)).filter(|version| !is_off || version != s3::NULL_VERSION)
     }
 
     /// The rule by which new objects get their owners.

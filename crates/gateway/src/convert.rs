@@ -10,6 +10,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 pub(crate) type Gateway = Arc<s3::Store<Link>>;
 
+/// The header that tells if a key's newest version is a delete marker.
+pub(crate) const DELETE_MARKER: &str = "x-amz-delete-marker";
+
 /// An error of the core as S3 tells it.
 pub(crate) fn told(error: Error) -> S3Error {
     match error {
@@ -22,6 +25,17 @@ pub(crate) fn told(error: Error) -> S3Error {
             error.set_status_code(
                 http::StatusCode::from_u16(rule.code.status()).unwrap_or(http::StatusCode::BAD_REQUEST),
             );
+            error
+        }
+        Error::DeleteMarker { version, is_named } => {
+            let code = if is_named { S3ErrorCode::MethodNotAllowed } else { S3ErrorCode::NoSuchKey };
+            let mut error = S3Error::with_message(code, "the version is a delete marker");
+            let mut headers = http::HeaderMap::new();
+            headers.insert(DELETE_MARKER, http::HeaderValue::from_static("true"));
+            if let Ok(version) = http::HeaderValue::from_str(&version_id(version)) {
+                headers.insert("x-amz-version-id", version);
+            }
+            error.set_headers(headers);
             error
         }
         Error::Rados(RadosError::Full) => S3Error::new(S3ErrorCode::SlowDown),
@@ -59,9 +73,11 @@ fn code_of(code: Code) -> S3ErrorCode {
         Code::InvalidRequest => S3ErrorCode::InvalidRequest,
         Code::KeyTooLongError => S3ErrorCode::KeyTooLongError,
         Code::MetadataTooLarge => S3ErrorCode::MetadataTooLarge,
+        Code::MethodNotAllowed => S3ErrorCode::MethodNotAllowed,
         Code::NoSuchBucket => S3ErrorCode::NoSuchBucket,
         Code::NoSuchKey => S3ErrorCode::NoSuchKey,
         Code::NoSuchUpload => S3ErrorCode::NoSuchUpload,
+        Code::NoSuchVersion => S3ErrorCode::NoSuchVersion,
         Code::NotImplemented => S3ErrorCode::NotImplemented,
         Code::NotModified => S3ErrorCode::NotModified,
         Code::OperationAborted => S3ErrorCode::OperationAborted,
@@ -74,6 +90,11 @@ fn code_of(code: Code) -> S3ErrorCode {
 /// The answer to a request for something that is not there yet.
 pub(crate) fn not_implemented(what: &str) -> S3Error {
     S3Error::with_message(S3ErrorCode::NotImplemented, format!("{what}: this gateway does not do that yet"))
+}
+
+/// The id of a version as answers have it.
+pub(crate) fn version_id(version: Option<String>) -> String {
+    version.unwrap_or_else(|| s3::NULL_VERSION.to_owned())
 }
 
 pub(crate) fn time(ms: u64) -> Timestamp {
@@ -121,20 +142,17 @@ pub(crate) fn range(range: &Range) -> ByteRange {
 }
 
 /// Conditions of a change.
-pub(crate) fn conditions(
-    if_match: Option<&ETagCondition>,
-    if_none_match: Option<&ETagCondition>,
-) -> Result<Conditions, S3Error> {
-    let is_absent = match if_none_match {
-        None => false,
-        Some(ETagCondition::Any) => true,
-        Some(ETagCondition::ETag(_)) => return Err(not_implemented("If-None-Match with an ETag on a change")),
+pub(crate) fn conditions(if_match: Option<&ETagCondition>, if_none_match: Option<&ETagCondition>) -> Conditions {
+    let (is_absent, other_than) = match if_none_match {
+        None => (false, None),
+        Some(ETagCondition::Any) => (true, None),
+        Some(ETagCondition::ETag(etag)) => (false, Some(etag.value().to_owned())),
     };
     let etags = if_match.map(|condition| match condition {
         ETagCondition::Any => vec!["*".to_owned()],
         ETagCondition::ETag(etag) => vec![etag.value().to_owned()],
     });
-    Ok(Conditions { is_absent, etags })
+    Conditions { is_absent, etags, other_than, ..Conditions::default() }
 }
 
 /// Conditions of a read.

@@ -6,13 +6,15 @@
 use crate::asker::{Asked, Visit, private};
 use crate::authority::list_headers;
 use crate::convert::{Gateway, not_implemented, ruled, told};
+use crate::locks::{Part, bypasses};
 use crate::place::{Domain, Place};
 use crate::service::{Service, to_its_end};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
-use s3::{BucketSettings, Head, StoredPolicy};
+use s3::{BucketSettings, Head, StoredPolicy, Versioning};
 use s3rules::acl::{Acl, AclDraft, AclHeaders};
 use s3rules::cors::{CorsAnswer, CorsConfiguration, CorsHeaders};
+use s3rules::object_lock::{ObjectLockConfiguration, check_may_have_locks};
 use s3rules::policy::{Action, POLICY_BYTES_MAX, Policy, PolicyKind};
 use s3rules::tagging::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, TagSet};
 use s3rules::{
@@ -37,11 +39,15 @@ enum Kind {
     /// Nothing acts on these yet.
     Encryption,
     Lifecycle,
-    ObjectLock,
     Website,
+    ObjectLock,
+    /// Of objects alone.
+    Lock(Part),
 }
 
-const KINDS: [(&str, Kind); 12] = [
+const KINDS: [(&str, Kind); 14] = [
+    ("legal-hold", Kind::Lock(Part::LegalHold)),
+    ("retention", Kind::Lock(Part::Retention)),
     ("acl", Kind::Acl),
     ("cors", Kind::Cors),
     ("ownershipControls", Kind::Ownership),
@@ -69,7 +75,12 @@ fn kind_of(method: &Method, uri: &Uri, of_object: bool) -> Option<Kind> {
     }
     let names = uri.query()?.split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
     let kind = names.filter_map(|name| KINDS.iter().find(|(known, _)| *known == name)).map(|(_, kind)| *kind).next()?;
-    (!of_object || matches!(kind, Kind::Acl | Kind::Tagging)).then_some(kind)
+    let is_right = match kind {
+        Kind::Acl | Kind::Tagging => true,
+        Kind::Lock(_) => of_object,
+        _ => !of_object,
+    };
+    is_right.then_some(kind)
 }
 
 /// True for a POST whose body is a form with a file.
@@ -103,6 +114,7 @@ fn bucket_action(kind: Kind, method: &Method) -> Option<Action> {
         }
         Kind::ObjectLock => (GetBucketObjectLockConfiguration, Some(PutBucketObjectLockConfiguration), None),
         Kind::Website => (GetBucketWebsite, Some(PutBucketWebsite), Some(DeleteBucketWebsite)),
+        Kind::Lock(_) => return None,
     };
     match *method {
         Method::GET => Some(get),
@@ -123,7 +135,7 @@ fn none(kind: Kind) -> S3Error {
         Kind::Lifecycle => "NoSuchLifecycleConfiguration",
         Kind::ObjectLock => "ObjectLockConfigurationNotFoundError",
         Kind::Website => "NoSuchWebsiteConfiguration",
-        Kind::Acl | Kind::PolicyStatus | Kind::RequestPayment => "InternalError",
+        Kind::Acl | Kind::PolicyStatus | Kind::RequestPayment | Kind::Lock(_) => "InternalError",
     };
     let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError);
     let mut error = S3Error::with_message(code, "the bucket has no such setting");
@@ -240,7 +252,8 @@ impl Documents {
             Kind::PublicAccess => settings.public_access.map(PublicAccessBlock::to_xml),
             Kind::RequestPayment => Some(requesters_pay_xml(settings.requesters_pay)),
             Kind::Tagging => settings.tags.as_ref().map(TagSet::to_xml),
-            Kind::Encryption | Kind::Lifecycle | Kind::ObjectLock | Kind::Website => None,
+            Kind::ObjectLock => settings.object_lock.as_ref().map(ObjectLockConfiguration::to_xml),
+            Kind::Encryption | Kind::Lifecycle | Kind::Website | Kind::Lock(_) => None,
         };
         document.map(xml).ok_or_else(|| none(kind))
     }
@@ -309,10 +322,17 @@ impl Documents {
                     Ok(())
                 })
             }
-            Kind::PolicyStatus => return Err(S3Error::new(S3ErrorCode::MethodNotAllowed)),
+            Kind::ObjectLock => {
+                let locks = ruled(ObjectLockConfiguration::from_xml(body))?;
+                change(move |settings| {
+                    check_may_have_locks(settings.versioning == Versioning::Enabled)?;
+                    settings.object_lock = Some(locks);
+                    Ok(())
+                })
+            }
+            Kind::PolicyStatus | Kind::Lock(_) => return Err(S3Error::new(S3ErrorCode::MethodNotAllowed)),
             Kind::Encryption => return Err(not_implemented("encryption")),
             Kind::Lifecycle => return Err(not_implemented("lifecycle")),
-            Kind::ObjectLock => return Err(not_implemented("object lock")),
             Kind::Website => return Err(not_implemented("web sites")),
         })
     }
@@ -349,13 +369,13 @@ impl Documents {
         use Action::*;
         let query = Asked::from(&request).query();
         let version = query.iter().find(|(name, _)| name == "versionId").map(|(_, version)| version.as_str());
-        crate::objects::is_the_only_version(version)?;
         let actions = match (kind, request.method.as_str()) {
             (Kind::Acl, "GET") => (GetObjectAcl, GetObjectVersionAcl),
             (Kind::Acl, "PUT") => (PutObjectAcl, PutObjectVersionAcl),
             (Kind::Tagging, "GET") => (GetObjectTagging, GetObjectVersionTagging),
             (Kind::Tagging, "PUT") => (PutObjectTagging, PutObjectVersionTagging),
             (Kind::Tagging, "DELETE") => (DeleteObjectTagging, DeleteObjectVersionTagging),
+            (Kind::Lock(part), "GET" | "PUT") => [part.action(request.method == Method::PUT); 2].into(),
             _ => return Err(S3Error::new(S3ErrorCode::MethodNotAllowed)),
         };
         let action = if version.is_some() { actions.1 } else { actions.0 };
@@ -366,23 +386,38 @@ impl Documents {
         };
         let asked = Asked { tags: tags.as_ref(), ..Asked::from(&request) };
         let visit = self.service.authority.visit(asked, bucket).await?;
-        let head = visit.head(&self.service.gateway, action, key).await?;
+        let head = visit.head(&self.service.gateway, action, (key, version)).await?;
         let authority = &self.service.authority;
         match (kind, &request.method) {
+            (Kind::Lock(part), &Method::GET) => Ok(xml(part.document(&visit, &head)?)),
+            (Kind::Lock(part), _) => {
+                let bypass = bypasses(&Asked::from(&request), &visit, key);
+                let change = part.change(&visit, &body, bypass)?;
+                self.change_head(&visit, (head, version), change).await?;
+                Ok(empty(StatusCode::OK))
+            }
             (Kind::Acl, &Method::GET) => Ok(xml(authority.shown_list(head.acl.as_ref(), &head.owner).await?.to_xml())),
             (Kind::Acl, _) => {
                 ruled(visit.ownership().check_acl_change())?;
                 let owners = (authority.shown(&head.owner).await?, authority.shown(&visit.bucket.owner).await?);
                 let acl = self.asked_list(&request.headers, &body, (&owners.0, &owners.1)).await?;
                 ruled(visit.settings.public_access.unwrap_or_default().check_acl(&acl))?;
-                self.change_head(&visit, head, move |head| head.acl = Some(acl.clone())).await?;
+                let change = move |head: &mut Head| {
+                    head.acl = Some(acl.clone());
+                    Ok(())
+                };
+                self.change_head(&visit, (head, version), change).await?;
                 Ok(empty(StatusCode::OK))
             }
             (_, &Method::GET) => Ok(xml(head.tags.to_xml())),
             _ => {
                 let is_deleted = tags.is_none();
                 let tags = tags.unwrap_or_default();
-                self.change_head(&visit, head, move |head| head.tags = tags.clone()).await?;
+                let change = move |head: &mut Head| {
+                    head.tags = tags.clone();
+                    Ok(())
+                };
+                self.change_head(&visit, (head, version), change).await?;
                 Ok(empty(if is_deleted { StatusCode::NO_CONTENT } else { StatusCode::OK }))
             }
         }
@@ -393,20 +428,20 @@ impl Documents {
     async fn change_head(
         &self,
         visit: &Visit,
-        seen: Head,
-        change: impl Fn(&mut Head) + Send + Sync + 'static,
+        (seen, version): (Head, Option<&str>),
+        change: impl Fn(&mut Head) -> Result<(), s3::Error> + Send + Sync + 'static,
     ) -> S3Result<Head> {
         let (gateway, bucket, key) = (self.service.gateway.clone(), visit.bucket.clone(), seen.key.clone());
+        let version = version.map(str::to_owned);
         to_its_end(async move {
             let change = |head: &mut Head| {
                 if head.owner != seen.owner {
                     let message = "another object has taken the place of this one";
                     return Err(s3::Code::OperationAborted.because(message));
                 }
-                change(head);
-                Ok(())
+                change(head)
             };
-            gateway.change_head(&bucket, &key, change).await
+            gateway.change_head(&bucket, &key, version.as_deref(), change).await
         })
         .await
     }
@@ -448,7 +483,7 @@ impl S3Route for Documents {
             return true;
         }
         // Most requests name no document of a bucket either, and their paths need not be decoded for that.
-        kind_of(method, uri, false).is_some()
+        [false, true].iter().any(|of_object| kind_of(method, uri, *of_object).is_some())
             && Place::of(self.domain.as_ref(), headers, uri)
                 .is_some_and(|place| kind_of(method, uri, place.key.is_some()).is_some())
     }
@@ -485,6 +520,8 @@ mod tests {
         assert_eq!(of(Method::GET, "/b?acl=", false), Some(Kind::Acl));
         assert_eq!(of(Method::PUT, "/b/k?versionId=null&tagging", true), Some(Kind::Tagging));
         assert_eq!(of(Method::GET, "/b/k?policy", true), None, "an object has no policy");
+        assert_eq!(of(Method::GET, "/b/k?retention", true), Some(Kind::Lock(Part::Retention)));
+        assert_eq!(of(Method::GET, "/b?retention", false), None, "a bucket has none");
         assert_eq!(of(Method::POST, "/b?acl", false), None);
         assert_eq!(of(Method::GET, "/b?prefix=acl", false), None);
         assert_eq!(of(Method::GET, "/b", false), None);
@@ -506,7 +543,7 @@ mod tests {
     #[test]
     fn documents_that_are_not_there_have_codes_of_their_own() {
         for (_, kind) in KINDS {
-            if !matches!(kind, Kind::Acl | Kind::PolicyStatus | Kind::RequestPayment) {
+            if !matches!(kind, Kind::Acl | Kind::PolicyStatus | Kind::RequestPayment | Kind::Lock(_)) {
                 let error = none(kind);
                 assert_ne!(error.code(), &S3ErrorCode::InternalError, "{kind:?}");
                 assert_eq!(error.status_code(), Some(StatusCode::NOT_FOUND));

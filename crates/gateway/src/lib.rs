@@ -5,7 +5,7 @@
 //! * `service`: requests of S3 as `s3s` reads them, answered by the core. `documents`: those about settings, lists and
 //!   tags, which `s3rules` reads.
 //! * `authority`: access keys, users and policies. `asker`: judgements by `s3rules`. `place`: buckets in addresses.
-//! * `objects`, `uploads`, `lists`: the requests by subject. `budget`: memory for bodies.
+//! * `objects`, `parts`, `uploads`, `lists`, `locks`: the requests by subject. `budget`: memory for bodies.
 //! * `convert`: values of `s3s` and of the core.
 //!
 //! Absent: TLS. No type of `s3s` is known outside this crate.
@@ -17,7 +17,9 @@ mod convert;
 mod documents;
 mod link;
 mod lists;
+mod locks;
 mod objects;
+mod parts;
 mod place;
 mod server;
 mod service;

@@ -1,8 +1,8 @@
 //! Lists of objects and of uploads.
 
-use crate::convert::{common_prefixes, encoded, etag, time, told};
+use crate::convert::{common_prefixes, encoded, etag, time, told, version_id};
 use crate::service::Service;
-use s3::{Entry, Query};
+use s3::{Entry, ListedVersion, Query};
 use s3rules::policy::Action;
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
@@ -103,11 +103,8 @@ impl Service {
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_keys)?;
-        if input.continuation_token.as_deref() == Some("") {
-            return Err(invalid("the continuation token is empty"));
-        }
         // A token is the last key or common prefix of the page before, in hexadecimal digits.
-        let after = match &input.continuation_token {
+        let after = match input.continuation_token.as_ref().filter(|token| !token.is_empty()) {
             Some(token) => from_token(token).ok_or_else(|| invalid("the continuation token is not of this list"))?,
             None => input.start_after.clone().unwrap_or_default(),
         };
@@ -136,7 +133,6 @@ impl Service {
         }))
     }
 
-    /// Every object has one version, `null`, as in a bucket where versioning was never on.
     pub async fn list_of_versions(
         &self,
         req: S3Request<ListObjectVersionsInput>,
@@ -148,26 +144,43 @@ impl Service {
         let encode = is_url(input.encoding_type.as_ref())?;
         let max = page_size(input.max_keys)?;
         let query = query(input.prefix.as_ref(), input.delimiter.as_ref(), input.key_marker.clone(), max);
-        let page = self.gateway.list(&bucket, &query).await.map_err(told)?;
+        let after = input.version_id_marker.as_deref().filter(|marker| !marker.is_empty());
+        if after.is_some() && query.after.is_empty() {
+            return Err(invalid("a version-id-marker needs a key-marker"));
+        }
+        let page = self.gateway.list_versions(&bucket, &query, after).await.map_err(told)?;
         let shown = |text: Option<String>| text.map(|text| encoded(&text, encode));
-        let owners = self.owners(page.entries.iter().map(|(_, entry)| entry.owner.as_str())).await?;
-        let versions = page.entries.iter().map(|(key, entry)| ObjectVersion {
-            key: Some(encoded(key, encode)),
-            version_id: Some("null".into()),
-            is_latest: Some(true),
-            size: Some(entry.size as i64),
-            e_tag: Some(etag(&entry.etag)),
-            last_modified: Some(time(entry.mtime_ms)),
-            owner: owners.get(&entry.owner).cloned(),
-            storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
-            ..Default::default()
-        });
+        let owners = self.owners(page.versions.iter().map(|found| found.version.entry.owner.as_str())).await?;
+        let (mut versions, mut markers) = (Vec::new(), Vec::new());
+        for ListedVersion { key, is_latest, version } in page.versions {
+            let (key, entry) = (Some(encoded(&key, encode)), version.entry);
+            let (is_latest, version_id) = (Some(is_latest), Some(version_id(version.version)));
+            let (last_modified, owner) = (Some(time(entry.mtime_ms)), owners.get(&entry.owner).cloned());
+            if version.is_marker {
+                markers.push(DeleteMarkerEntry { key, is_latest, version_id, last_modified, owner });
+            } else {
+                versions.push(ObjectVersion {
+                    key,
+                    is_latest,
+                    version_id,
+                    last_modified,
+                    owner,
+                    size: Some(entry.size as i64),
+                    e_tag: Some(etag(&entry.etag)),
+                    storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
+                    ..Default::default()
+                });
+            }
+        }
+        let is_truncated = page.next.is_some();
+        let (next_key, next_version) = page.next.unzip();
         Ok(S3Response::new(ListObjectVersionsOutput {
             name: Some(input.bucket),
-            versions: Some(versions.collect()),
-            is_truncated: Some(page.next.is_some()),
-            next_version_id_marker: page.next.as_ref().map(|_| "null".into()),
-            next_key_marker: shown(page.next),
+            versions: Some(versions),
+            delete_markers: Some(markers),
+            is_truncated: Some(is_truncated),
+            next_version_id_marker: next_version.flatten(),
+            next_key_marker: shown(next_key),
             common_prefixes: common_prefixes(page.common_prefixes, encode),
             prefix: shown(Some(query.prefix)),
             delimiter: shown(input.delimiter.filter(|delimiter| !delimiter.is_empty())),

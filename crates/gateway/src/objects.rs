@@ -1,14 +1,15 @@
 //! Objects: stored, read, copied and removed.
 
-use crate::asker::Visit;
+use crate::asker::{Asked, Visit};
 use crate::convert::{
-    ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, ruled, time,
-    told,
+    ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, ruled,
+    seconds, time, told,
 };
 use crate::link::Link;
+use crate::locks::{Shown, bypasses, lock_of_new};
 use crate::service::{Service, to_its_end, to_its_end_holding};
 use crate::streams::{Incoming, outgoing};
-use s3::{ByteRange, Code, Conditions, Head, Object, PutRequest};
+use s3::{ByteRange, Code, Conditions, Deleted, Deletion, Head, Object, PutRequest};
 use s3rules::policy::Action;
 use s3rules::tagging::TagSet;
 use s3s::dto::*;
@@ -21,27 +22,47 @@ const DELETIONS_AT_ONCE: usize = 16;
 /// Keys of one request to delete.
 const DELETIONS_MAX: usize = 1000;
 
-/// Bucket and key that a copy reads.
-pub(crate) fn copy_source(source: &CopySource) -> S3Result<(String, String)> {
+/// Bucket, key and version that a copy reads.
+pub(crate) fn copy_source(source: &CopySource) -> S3Result<(String, String, Option<String>)> {
     match source {
         CopySource::Bucket { bucket, key, version_id } => {
-            is_the_only_version(version_id.as_deref())?;
-            Ok((bucket.to_string(), key.to_string()))
+            Ok((bucket.to_string(), key.to_string(), version_id.as_deref().map(str::to_owned)))
         }
         _ => Err(not_implemented("access points")),
     }
 }
 
-pub(crate) fn is_the_only_version(version: Option<&str>) -> S3Result<()> {
-    match version {
-        None | Some("null") => Ok(()),
-        Some(_) => Err(S3Error::with_message(S3ErrorCode::NoSuchVersion, "there is no such version")),
-    }
+fn range_of_a_part() -> S3Error {
+    S3Error::with_message(S3ErrorCode::InvalidRequest, "a request names a range or a part, not both")
+}
+
+/// The action of a read.
+pub(crate) fn read_of(version: Option<&str>) -> Action {
+    if version.is_some() { Action::GetObjectVersion } else { Action::GetObject }
 }
 
 /// The action of a deletion.
 fn deletion_of(version: Option<&str>) -> Action {
     if version.is_some() { Action::DeleteObjectVersion } else { Action::DeleteObject }
+}
+
+/// The deletion of a version, or of an object as the bucket keeps versions.
+fn deletion(visit: &Visit, version: Option<String>) -> Deletion {
+    let owner = visit.user.as_ref().map_or_else(|| s3::ANONYMOUS.to_owned(), |user| user.uid.clone());
+    Deletion { version, owner, versioning: visit.settings.versioning, ..Deletion::default() }
+}
+
+/// A size that an object has to have. No object has a negative one.
+fn size_condition(size: Option<i64>) -> Option<u64> {
+    size.map(|size| u64::try_from(size).unwrap_or(u64::MAX))
+}
+
+/// The version of an answer to a deletion, and if it is a delete marker. `named`: the version that was to go.
+fn told_deletion(visit: &Visit, named: Option<String>, deleted: Option<Deleted>) -> (Option<String>, bool) {
+    match deleted {
+        Some(deleted) => (named.or_else(|| visit.shown_version(deleted.version)), deleted.is_marker),
+        None => (named, false),
+    }
 }
 
 fn header(head: &Head, name: &str) -> Option<String> {
@@ -65,12 +86,9 @@ pub(crate) fn user_metadata(metadata: Option<Metadata>) -> BTreeMap<String, Stri
 }
 
 /// Errors: `NotImplemented` for what would change how an object is stored.
-pub(crate) fn check_wishes(encryption: bool, lock: bool, storage_class: Option<&StorageClass>) -> S3Result<()> {
+pub(crate) fn check_wishes(encryption: bool, storage_class: Option<&StorageClass>) -> S3Result<()> {
     if encryption {
         return Err(not_implemented("encryption"));
-    }
-    if lock {
-        return Err(not_implemented("object lock"));
     }
     match storage_class.map(StorageClass::as_str) {
         None | Some(StorageClass::STANDARD) => Ok(()),
@@ -105,8 +123,7 @@ impl Service {
         let S3Request { input, headers, trailing_headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
-        let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
-        check_wishes(encryption, lock, input.storage_class.as_ref())?;
+        check_wishes(encryption, input.storage_class.as_ref())?;
         if input.write_offset_bytes.is_some() {
             return Err(not_implemented("appending"));
         }
@@ -125,12 +142,16 @@ impl Service {
             checksum: announced,
             acl,
             tags: header_tags(&headers)?,
-            conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?,
+            lock: lock_of_new(&visit, &headers)?,
+            versioning: visit.settings.versioning,
+            conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref()),
         };
-        let (gateway, memory, bucket) = (self.gateway.clone(), self.budget.reserve(size).await?, visit.bucket);
+        let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
+        let bucket = visit.bucket.clone();
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut body).await }).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(PutObjectOutput {
+            version_id: head.version,
             e_tag: Some(etag(&head.etag)),
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
@@ -146,15 +167,15 @@ impl Service {
     pub async fn read_by(
         &self,
         visit: &Visit,
-        action: Action,
-        key: &str,
+        (key, version): (&str, Option<&str>),
         range: Option<ByteRange>,
     ) -> S3Result<Object<Link>> {
-        match self.gateway.get(&visit.bucket, key, range).await {
+        let action = read_of(version);
+        match self.gateway.get(&visit.bucket, key, version, range).await {
             Ok(object) => visit.may_with(action, &object.head).map(|()| object),
             // One who may not read an object does not learn how long it is.
             Err(error) if error.code() == Some(Code::InvalidRange) => {
-                visit.head(&self.gateway, action, key).await?;
+                visit.head(&self.gateway, action, (key, version)).await?;
                 Err(told(error))
             }
             Err(error) => Err(visit.refusal(error, action, key)),
@@ -164,13 +185,16 @@ impl Service {
     pub async fn read_object(&self, req: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let input = req.input;
-        is_the_only_version(input.version_id.as_deref())?;
-        let action = if input.version_id.is_some() { Action::GetObjectVersion } else { Action::GetObject };
-        if input.part_number.is_some() {
-            return Err(not_implemented("reading by the number of a part"));
-        }
-        let wanted = input.range.as_ref().map(range);
-        let object = self.read_by(&visit, action, &input.key, wanted).await?;
+        let name = (input.key.as_str(), input.version_id.as_deref());
+        let (object, part, wanted) = match (input.part_number, input.range.as_ref().map(range)) {
+            (Some(_), Some(_)) => return Err(range_of_a_part()),
+            (Some(number), None) => {
+                let (object, part) = self.part_by(&visit, name, number).await?;
+                let range = part.range;
+                (object, Some(part), range)
+            }
+            (None, wanted) => (self.read_by(&visit, name, wanted).await?, None, wanted),
+        };
         let head = object.head;
         let conditions = ReadConditions {
             if_match: input.if_match.as_ref(),
@@ -183,13 +207,18 @@ impl Service {
         let content_range = wanted.map(|_| format!("bytes {offset}-{}/{}", offset + length - 1, head.size));
         // Clients compare checksums with all the bytes that they get.
         let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
-        let sums = checksum(head.checksum.as_ref().filter(|_| is_asked && wanted.is_none()));
+        let sums = match &part {
+            Some(part) => checksum(part.checksum.as_ref().filter(|_| is_asked)),
+            None => checksum(head.checksum.as_ref().filter(|_| is_asked && wanted.is_none())),
+        };
         let memory = self.budget.reserve(length).await?;
+        let lock = Shown::of(&head);
         let body = outgoing(object.stream, length, memory).await.map_err(told)?;
         Ok(S3Response::new(GetObjectOutput {
             body: Some(body),
             content_length: Some(length as i64),
             content_range,
+            parts_count: part.and_then(|part| part.count),
             accept_ranges: Some("bytes".into()),
             e_tag: Some(etag(&head.etag)),
             last_modified: Some(time(head.mtime_ms)),
@@ -200,6 +229,10 @@ impl Service {
             content_language: input.response_content_language.or_else(|| header(&head, "content-language")),
             expires: input.response_expires.or_else(|| expires(&head)),
             metadata: metadata(&head),
+            version_id: visit.shown_version(head.version.clone()),
+            object_lock_mode: lock.mode,
+            object_lock_retain_until_date: lock.until,
+            object_lock_legal_hold_status: lock.legal_hold,
             tag_count: tag_count(&head),
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
@@ -214,12 +247,17 @@ impl Service {
     pub async fn head_of_object(&self, req: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         let input = req.input;
-        is_the_only_version(input.version_id.as_deref())?;
-        let action = if input.version_id.is_some() { Action::GetObjectVersion } else { Action::GetObject };
-        if input.part_number.is_some() || input.range.is_some() {
-            return Err(not_implemented("the head of a part or range"));
+        if input.range.is_some() {
+            return Err(not_implemented("the head of a range"));
         }
-        let head = visit.head(&self.gateway, action, &input.key).await?;
+        let version = input.version_id.as_deref();
+        let (head, part) = match input.part_number {
+            Some(number) => {
+                let (head, part) = self.part_of(&visit, (&input.key, version), number).await?;
+                (head, Some(part))
+            }
+            None => (visit.head(&self.gateway, read_of(version), (&input.key, version)).await?, None),
+        };
         let conditions = ReadConditions {
             if_match: input.if_match.as_ref(),
             if_none_match: input.if_none_match.as_ref(),
@@ -228,9 +266,12 @@ impl Service {
         };
         conditions.check(&head)?;
         let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
-        let sums = checksum(head.checksum.as_ref().filter(|_| is_asked));
+        let of_part = part.as_ref().map(|part| part.checksum.as_ref());
+        let sums = checksum(of_part.unwrap_or(head.checksum.as_ref()).filter(|_| is_asked));
+        let lock = Shown::of(&head);
         let mut response = S3Response::new(HeadObjectOutput {
-            content_length: Some(head.size as i64),
+            content_length: Some(part.as_ref().map_or(head.size, |part| part.length) as i64),
+            parts_count: part.and_then(|part| part.count),
             accept_ranges: Some("bytes".into()),
             e_tag: Some(etag(&head.etag)),
             last_modified: Some(time(head.mtime_ms)),
@@ -241,6 +282,10 @@ impl Service {
             content_language: header(&head, "content-language"),
             expires: expires(&head),
             metadata: metadata(&head),
+            version_id: visit.shown_version(head.version.clone()),
+            object_lock_mode: lock.mode,
+            object_lock_retain_until_date: lock.until,
+            object_lock_legal_hold_status: lock.legal_hold,
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
             checksum_crc64nvme: sums.checksum_crc64nvme,
@@ -258,19 +303,18 @@ impl Service {
     pub async fn copy_of_object(&self, req: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::PutObject, Some(&req.input.key))?;
-        let (from_bucket, from_key) = copy_source(&req.input.copy_source)?;
+        let (from_bucket, from_key, from_version) = copy_source(&req.input.copy_source)?;
         let from = self.authority.visit(&req, &from_bucket).await?;
         let S3Request { input, headers: http_headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &http_headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
-        let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
-        check_wishes(encryption, lock, input.storage_class.as_ref())?;
+        check_wishes(encryption, input.storage_class.as_ref())?;
         let replaces = input.metadata_directive.as_ref().is_some_and(|d| d.as_str() == MetadataDirective::REPLACE);
-        if !replaces && from_key == input.key && from.bucket.id == visit.bucket.id {
+        if !replaces && from_key == input.key && from.bucket.id == visit.bucket.id && from_version.is_none() {
             let message = "a copy of an object onto itself has to change its metadata";
             return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
         }
-        let object = self.read_by(&from, Action::GetObject, &from_key, None).await?;
+        let object = self.read_by(&from, (&from_key, from_version.as_deref()), None).await?;
         let conditions = ReadConditions {
             if_match: input.copy_source_if_match.as_ref(),
             if_none_match: input.copy_source_if_none_match.as_ref(),
@@ -299,9 +343,11 @@ impl Service {
             checksum: kind,
             acl,
             tags,
+            lock: lock_of_new(&visit, &http_headers)?,
+            versioning: visit.settings.versioning,
             conditions: Conditions::default(),
         };
-        let (gateway, bucket, mut stream) = (self.gateway.clone(), visit.bucket, object.stream);
+        let (gateway, bucket, mut stream) = (self.gateway.clone(), visit.bucket.clone(), object.stream);
         let memory = self.budget.reserve(source.size.saturating_mul(2)).await?;
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut stream).await }).await?;
         let sums = checksum(head.checksum.as_ref());
@@ -315,21 +361,37 @@ impl Service {
             checksum_sha256: sums.checksum_sha256,
             checksum_type: sums.checksum_type,
         };
-        Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
+        Ok(S3Response::new(CopyObjectOutput {
+            copy_object_result: Some(result),
+            copy_source_version_id: from.shown_version(source.version),
+            version_id: head.version,
+            ..Default::default()
+        }))
     }
 
     pub async fn remove_object(&self, req: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(deletion_of(req.input.version_id.as_deref()), Some(&req.input.key))?;
+        let bypass = bypasses(&Asked::from(&req), &visit, &req.input.key);
         let input = req.input;
-        is_the_only_version(input.version_id.as_deref())?;
-        if input.if_match_size.is_some() || input.if_match_last_modified_time.is_some() {
-            return Err(not_implemented("deletion by size or time"));
-        }
-        let conditions = conditions(input.if_match.as_ref(), None)?;
-        let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
-        to_its_end(async move { gateway.delete(&bucket, &input.key, &conditions).await }).await?;
-        Ok(S3Response::new(DeleteObjectOutput::default()))
+        let deletion = Deletion {
+            conditions: Conditions {
+                size: size_condition(input.if_match_size),
+                mtime_s: input.if_match_last_modified_time.as_ref().and_then(seconds),
+                ..conditions(input.if_match.as_ref(), None)
+            },
+            bypass,
+            ..deletion(&visit, input.version_id)
+        };
+        let (gateway, bucket) = (self.gateway.clone(), visit.bucket.clone());
+        let named = deletion.version.clone();
+        let deleted = to_its_end(async move { gateway.delete(&bucket, &input.key, deletion).await }).await?;
+        let (version, is_marker) = told_deletion(&visit, named, deleted);
+        Ok(S3Response::new(DeleteObjectOutput {
+            delete_marker: Some(is_marker).filter(|is_marker| *is_marker),
+            version_id: version,
+            ..Default::default()
+        }))
     }
 
     pub async fn remove_objects(
@@ -337,7 +399,8 @@ impl Service {
         req: S3Request<DeleteObjectsInput>,
     ) -> S3Result<S3Response<DeleteObjectsOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
-        let Delete { objects, quiet } = req.input.delete;
+        let asked_at = req.map_input(|input| input.delete);
+        let Delete { objects, quiet } = asked_at.input.clone();
         if objects.is_empty() || objects.len() > DELETIONS_MAX {
             let message = "a request deletes from 1 to 1000 keys";
             return Err(S3Error::with_message(S3ErrorCode::MalformedXML, message));
@@ -346,16 +409,22 @@ impl Service {
         let mut tasks = Vec::new();
         for object in objects {
             let (gateway, bucket, turns) = (self.gateway.clone(), visit.bucket.clone(), turns.clone());
-            let version = object.version_id.as_deref();
-            let allowed =
-                visit.may(deletion_of(version), Some(&object.key)).and_then(|()| is_the_only_version(version));
+            let allowed = visit.may(deletion_of(object.version_id.as_deref()), Some(&object.key));
+            let bypass = bypasses(&Asked::from(&asked_at), &visit, &object.key);
+            let deletion = Deletion { bypass, ..deletion(&visit, object.version_id.clone()) };
             tasks.push(tokio::spawn(async move {
                 let _turn = turns.acquire_owned().await;
                 let outcome = match allowed {
                     Ok(()) => {
                         let etags = object.e_tag.as_ref().map(|etag| vec![etag.value().to_owned()]);
-                        let conditions = Conditions { is_absent: false, etags };
-                        gateway.delete(&bucket, &object.key, &conditions).await.map_err(told)
+                        let conditions = Conditions {
+                            etags,
+                            size: size_condition(object.size),
+                            mtime_s: object.last_modified_time.as_ref().and_then(seconds),
+                            ..Conditions::default()
+                        };
+                        let deletion = Deletion { conditions, ..deletion };
+                        gateway.delete(&bucket, &object.key, deletion).await.map_err(told)
                     }
                     Err(error) => Err(error),
                 };
@@ -368,7 +437,14 @@ impl Service {
             let (key, version_id) = (Some(object.key), object.version_id);
             match outcome {
                 Ok(_) if quiet == Some(true) => {}
-                Ok(_) => deleted.push(DeletedObject { key, version_id, ..Default::default() }),
+                Ok(outcome) => {
+                    let (version, is_marker) = told_deletion(&visit, version_id.clone(), outcome);
+                    let (delete_marker, delete_marker_version_id) = match is_marker {
+                        true => (Some(true), version),
+                        false => (None, None),
+                    };
+                    deleted.push(DeletedObject { key, version_id, delete_marker, delete_marker_version_id });
+                }
                 Err(error) => {
                     let code = Some(error.code().as_str().to_owned());
                     errors.push(Error { code, key, message: error.message().map(str::to_owned), version_id });

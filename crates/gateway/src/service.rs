@@ -4,11 +4,13 @@ use crate::asker::list_user;
 use crate::authority::{Authority, list_headers};
 use crate::budget::{Budget, Reserved};
 use crate::convert::{Gateway, not_implemented, ruled, time, told};
+use s3::Versioning;
 use s3rules::ObjectOwnership;
 use s3rules::acl::{Acl, AclUser};
+use s3rules::object_lock;
 use s3rules::policy::Action;
 use s3s::dto::*;
-use s3s::{S3, S3Error, S3Request, S3Response, S3Result};
+use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::sync::Arc;
 
 /// Requests of S3, on one gateway of the core.
@@ -70,12 +72,24 @@ impl S3 for Service {
     async fn create_bucket(&self, req: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
         let user = self.authority.user(req.credentials.as_ref()).await?;
         let S3Request { input, headers, .. } = req;
+        let mut settings = self.settings_of_new(&user, &headers).await?;
         if input.object_lock_enabled_for_bucket == Some(true) {
-            return Err(not_implemented("object lock"));
+            settings.versioning = Versioning::Enabled;
+            settings.object_lock = Some(object_lock::ObjectLockConfiguration::default());
         }
-        let settings = self.settings_of_new(&user, &headers).await?;
-        let (gateway, name) = (self.gateway.clone(), input.bucket.clone());
-        to_its_end(async move { gateway.create_bucket(&user, &name, settings).await }).await?;
+        let (gateway, name, acl) = (self.gateway.clone(), input.bucket.clone(), settings.acl.clone());
+        let made = to_its_end(async move { gateway.create_bucket(&user, &name, settings).await }).await;
+        match made {
+            // Making one's own bucket again changes nothing, as in the first region of AWS: its list has to agree.
+            Err(error) if *error.code() == S3ErrorCode::BucketAlreadyOwnedByYou => {
+                let (_, present) = self.gateway.settings_now(&input.bucket).await.map_err(told)?;
+                if present.acl != acl {
+                    let message = "you have this bucket already, with another list";
+                    return Err(S3Error::with_message(S3ErrorCode::BucketAlreadyExists, message));
+                }
+            }
+            made => drop(made?),
+        }
         let location = Some(format!("/{}", input.bucket));
         Ok(S3Response::new(CreateBucketOutput { location }))
     }
@@ -107,8 +121,46 @@ impl S3 for Service {
         &self,
         req: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-        self.authority.visit(&req, &req.input.bucket).await?.may(Action::GetBucketVersioning, None)?;
-        Ok(S3Response::new(GetBucketVersioningOutput::default()))
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::GetBucketVersioning, None)?;
+        // The one who changed it at another gateway a moment ago sees the change.
+        let (_, settings) = self.gateway.settings_now(&req.input.bucket).await.map_err(told)?;
+        let status = match settings.versioning {
+            Versioning::Off => None,
+            Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
+            Versioning::Suspended => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::SUSPENDED)),
+        };
+        Ok(S3Response::new(GetBucketVersioningOutput { status, ..Default::default() }))
+    }
+
+    async fn put_bucket_versioning(
+        &self,
+        req: S3Request<PutBucketVersioningInput>,
+    ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+        let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        visit.may(Action::PutBucketVersioning, None)?;
+        let VersioningConfiguration { mfa_delete, status, .. } = req.input.versioning_configuration;
+        if mfa_delete.is_some_and(|wish| wish.as_str() == MFADelete::ENABLED) {
+            return Err(not_implemented("deletion by a second factor"));
+        }
+        let versioning = match status.as_ref().map(BucketVersioningStatus::as_str) {
+            Some(BucketVersioningStatus::ENABLED) => Versioning::Enabled,
+            Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
+            _ => {
+                let message = "the status of versioning is Enabled or Suspended";
+                return Err(S3Error::with_message(S3ErrorCode::MalformedXML, message));
+            }
+        };
+        let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
+        let change = move |settings: &mut s3::BucketSettings| {
+            if versioning == Versioning::Suspended {
+                object_lock::check_may_suspend_versioning(settings.object_lock.as_ref())?;
+            }
+            settings.versioning = versioning;
+            Ok(())
+        };
+        to_its_end(async move { gateway.change_settings(&bucket, change).await }).await?;
+        Ok(S3Response::new(PutBucketVersioningOutput::default()))
     }
 
     async fn get_object(&self, req: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
@@ -117,6 +169,13 @@ impl S3 for Service {
 
     async fn head_object(&self, req: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
         self.head_of_object(req).await
+    }
+
+    async fn get_object_attributes(
+        &self,
+        req: S3Request<GetObjectAttributesInput>,
+    ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+        self.attributes(req).await
     }
 
     async fn put_object(&self, req: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {

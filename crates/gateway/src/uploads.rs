@@ -4,6 +4,7 @@ use crate::convert::{
     CHECKSUMS, ReadConditions, announced_checksum, checksum, checksum_kind, conditions, etag, kept_headers, time, told,
 };
 use crate::lists::initiator;
+use crate::locks::lock_of_new;
 use crate::objects::{check_wishes, copy_source, header_tags, user_metadata};
 use crate::service::{Service, to_its_end, to_its_end_holding};
 use crate::streams::Incoming;
@@ -45,8 +46,7 @@ impl Service {
         let S3Request { input, headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
-        let lock = input.object_lock_mode.is_some() || input.object_lock_legal_hold_status.is_some();
-        check_wishes(encryption, lock, input.storage_class.as_ref())?;
+        check_wishes(encryption, input.storage_class.as_ref())?;
         let kind = input.checksum_algorithm.as_ref().map(|a| checksum_kind(a.as_str())).transpose()?;
         let is_composite = match (kind, input.checksum_type.as_ref().map(ChecksumType::as_str)) {
             (None, _) => false,
@@ -68,6 +68,7 @@ impl Service {
             is_composite,
             acl,
             tags: header_tags(&headers)?,
+            lock: lock_of_new(&visit, &headers)?,
         };
         let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
         let upload = to_its_end(async move { gateway.create_upload(&bucket, upload).await }).await?;
@@ -90,7 +91,7 @@ impl Service {
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let bucket = visit.bucket;
         let S3Request { input, headers, trailing_headers, .. } = req;
-        check_wishes(input.sse_customer_algorithm.is_some(), false, None)?;
+        check_wishes(input.sse_customer_algorithm.is_some(), None)?;
         let size = input.content_length.and_then(|size| u64::try_from(size).ok());
         let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
@@ -126,11 +127,11 @@ impl Service {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let bucket = visit.bucket;
-        let (from_bucket, from_key) = copy_source(&req.input.copy_source)?;
+        let (from_bucket, from_key, from_version) = copy_source(&req.input.copy_source)?;
         let from = self.authority.visit(&req, &from_bucket).await?;
         let input = req.input;
         let range = input.copy_source_range.as_deref().map(copied_range).transpose()?;
-        let object = self.read_by(&from, Action::GetObject, &from_key, range).await?;
+        let object = self.read_by(&from, (&from_key, from_version.as_deref()), range).await?;
         let conditions = ReadConditions {
             if_match: input.copy_source_if_match.as_ref(),
             if_none_match: input.copy_source_if_none_match.as_ref(),
@@ -160,7 +161,11 @@ impl Service {
             checksum_sha1: sums.checksum_sha1,
             checksum_sha256: sums.checksum_sha256,
         };
-        Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
+        Ok(S3Response::new(UploadPartCopyOutput {
+            copy_part_result: Some(result),
+            copy_source_version_id: from.shown_version(object.head.version),
+            ..Default::default()
+        }))
     }
 
     pub async fn end_upload(
@@ -169,7 +174,7 @@ impl Service {
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::PutObject, Some(&req.input.key))?;
-        let bucket = visit.bucket;
+        let (bucket, versioning) = (visit.bucket.clone(), visit.settings.versioning);
         let input = req.input;
         let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
         let mut wanted = Vec::with_capacity(parts.len());
@@ -187,13 +192,16 @@ impl Service {
             let checksums = values.into_iter().filter_map(|(kind, value)| Some((kind, value?))).collect();
             wanted.push(WantedPart { number, etag, checksums });
         }
-        let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
         let (gateway, key, upload) = (self.gateway.clone(), input.key.clone(), input.upload_id);
-        let head =
-            to_its_end(async move { gateway.complete_upload(&bucket, (&key, &upload), &wanted, &conditions).await })
-                .await?;
+        let work = async move {
+            let how = (&conditions, versioning);
+            gateway.complete_upload(&bucket, (&key, &upload), &wanted, how).await
+        };
+        let head = to_its_end(work).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(CompleteMultipartUploadOutput {
+            version_id: head.version,
             location: Some(format!("/{}/{}", input.bucket, input.key)),
             bucket: Some(input.bucket),
             key: Some(input.key),

@@ -2,15 +2,17 @@
 
 use crate::error::Error;
 use crate::names;
+use crate::records::Versioning;
 use bytes::Bytes;
 use s3rules::acl::Acl;
 use s3rules::cors::CorsConfiguration;
+use s3rules::object_lock::ObjectLockConfiguration;
 use s3rules::tagging::TagSet;
 use s3rules::{ObjectOwnership, PublicAccessBlock};
 use serde::{Deserialize, Serialize};
 
 /// The latest form of settings that this gateway understands.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A policy as it was set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -45,6 +47,11 @@ pub struct BucketSettings {
     pub tags: Option<TagSet>,
     #[serde(default)]
     pub requesters_pay: bool,
+    #[serde(default)]
+    pub versioning: Versioning,
+    /// Versions can be locked. Versioning stays enabled then.
+    #[serde(default)]
+    pub object_lock: Option<ObjectLockConfiguration>,
 }
 
 impl Default for BucketSettings {
@@ -59,6 +66,8 @@ impl Default for BucketSettings {
             cors: None,
             tags: None,
             requesters_pay: false,
+            versioning: Versioning::Off,
+            object_lock: None,
         }
     }
 }

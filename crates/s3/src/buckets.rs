@@ -264,7 +264,7 @@ impl<R: Rados> Store<R> {
 
     async fn is_empty(&self, bucket: &Bucket) -> Result<bool, Error> {
         let query = crate::listing::Query { max: 1, ..Default::default() };
-        Ok(self.list(bucket, &query).await?.entries.is_empty())
+        Ok(self.list_versions(bucket, &query, None).await?.versions.is_empty())
     }
 
     /// Closes all ranges and removes the bucket, or opens them again if there is something in one of them. The root is

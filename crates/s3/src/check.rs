@@ -3,8 +3,9 @@
 use crate::error::Error;
 use crate::listing::Query;
 use crate::rados::Rados;
-use crate::records::{Bucket, Entry};
+use crate::records::{Bucket, VersionEntry};
 use crate::store::{PAUSE_MS, Store};
+use crate::versions::Present;
 use crate::window::all;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ const HEADS_AT_ONCE: usize = 32;
 /// Looks at a key that seems wrong: it may be changing.
 const LOOKS: u32 = 5;
 
-/// Findings of a check of a bucket.
+/// Findings of a check of a bucket. A check counts every version, a count the newest ones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     pub objects: u64,
@@ -39,18 +40,33 @@ impl<R: Rados> Store<R> {
         }
     }
 
-    /// Compares each entry of a bucket's index with its head. If `repair`, entries that are wrong are written anew.
+    /// Compares the entries of a bucket's index with the heads of their keys. If `repair`, those that are wrong are
+    /// written anew.
     pub async fn check_bucket(&self, bucket: &Arc<Bucket>, repair: bool) -> Result<Checked, Error> {
         let mut found = Checked { ranges: self.ranges(&bucket.id).await?.len() as u64, ..Checked::default() };
-        let mut query = Query { max: 1000, ..Query::default() };
+        let (mut query, mut after) = (Query { max: 1000, ..Query::default() }, None);
+        // The versions of the last key of a page may go on in the next one.
+        let mut open: Option<(String, Vec<VersionEntry>)> = None;
         loop {
-            let page = self.list(bucket, &query).await?;
-            let heads: Vec<_> = page.entries.iter().map(|(key, _)| self.head(bucket, key)).collect();
-            let heads = all(heads, HEADS_AT_ONCE).await;
-            for ((key, entry), head) in page.entries.into_iter().zip(heads) {
-                found.objects += 1;
-                found.bytes += entry.size;
-                if head?.map(|head| head.entry()).as_ref() != Some(&entry) && self.is_wrong(bucket, &key).await? {
+            let page = self.list_versions(bucket, &query, after.as_deref()).await?;
+            let mut keys: Vec<(String, Vec<VersionEntry>)> = open.take().into_iter().collect();
+            for listed in page.versions {
+                match keys.last_mut().filter(|(key, _)| *key == listed.key) {
+                    Some((_, versions)) => versions.push(listed.version),
+                    None => keys.push((listed.key, vec![listed.version])),
+                }
+            }
+            if page.next.is_some() {
+                open = keys.pop();
+            }
+            let presents: Vec<_> = keys.iter().map(|(key, _)| self.present(bucket, key)).collect();
+            let presents = all(presents, HEADS_AT_ONCE).await;
+            for ((key, versions), present) in keys.into_iter().zip(presents) {
+                for version in versions.iter().filter(|version| !version.is_marker) {
+                    found.objects += 1;
+                    found.bytes += version.entry.size;
+                }
+                if versions_of(present?) != versions && self.is_wrong(bucket, &key).await? {
                     if repair {
                         let stamp = self.stamp(bucket, &key).await?;
                         self.leave(bucket, &key, |tag| tag == stamp.tag).await?;
@@ -59,24 +75,32 @@ impl<R: Rados> Store<R> {
                 }
             }
             match page.next {
-                Some(next) => query.after = next,
+                Some((key, version)) => (query.after, after) = (key, version),
                 None => return Ok(found),
             }
         }
     }
 
-    /// Looks several times if the entry of a key differs from its head.
+    /// Looks several times if the entries of a key differ from its head.
     async fn is_wrong(&self, bucket: &Bucket, key: &str) -> Result<bool, Error> {
         for _ in 0..LOOKS {
-            let before = self.head(bucket, key).await?.map(|head| head.entry());
-            let query = Query { prefix: key.to_owned(), max: 1, ..Query::default() };
-            let listed = self.list(bucket, &query).await?.entries.into_iter().next();
-            let listed: Option<Entry> = listed.filter(|(found, _)| found == key).map(|(_, entry)| entry);
-            if listed == before {
+            let before = self.present(bucket, key).await?;
+            let shown = before.as_ref().filter(|present| !present.head.is_marker).map(|present| present.head.entry());
+            let expected = versions_of(before);
+            let query = Query { prefix: key.to_owned(), max: expected.len() + 1, ..Query::default() };
+            let listed = self.list_versions(bucket, &query, None).await?.versions.into_iter();
+            let listed: Vec<_> = listed.filter(|found| found.key == key).map(|found| found.version).collect();
+            let objects = self.list(bucket, &Query { max: 1, ..query }).await?.entries.into_iter();
+            let object = objects.into_iter().find(|(found, _)| found == key).map(|(_, entry)| entry);
+            if listed == expected && object == shown {
                 return Ok(false);
             }
             self.rados.pause(PAUSE_MS).await;
         }
         Ok(true)
     }
+}
+
+fn versions_of(present: Option<Present>) -> Vec<VersionEntry> {
+    present.iter().flat_map(Present::versions).map(|(_, version)| version).collect()
 }

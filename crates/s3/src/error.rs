@@ -23,9 +23,11 @@ pub enum Code {
     InvalidRequest,
     KeyTooLongError,
     MetadataTooLarge,
+    MethodNotAllowed,
     NoSuchBucket,
     NoSuchKey,
     NoSuchUpload,
+    NoSuchVersion,
     NotImplemented,
     NotModified,
     OperationAborted,
@@ -43,6 +45,9 @@ pub enum Error {
     /// A rule of S3 forbids it.
     #[error("{}: {}", .0.code.name(), .0.message)]
     Rule(s3rules::S3Error),
+    /// The version is a delete marker, which has nothing to read. `is_named`: the request named it.
+    #[error("the version is a delete marker")]
+    DeleteMarker { version: Option<String>, is_named: bool },
     /// The cluster did not do what was asked.
     #[error("the cluster: {0}")]
     Rados(RadosError),
@@ -56,8 +61,15 @@ impl Error {
     pub fn code(&self) -> Option<Code> {
         match self {
             Error::Refused { code, .. } => Some(*code),
+            Error::DeleteMarker { is_named: true, .. } => Some(Code::MethodNotAllowed),
+            Error::DeleteMarker { is_named: false, .. } => Some(Code::NoSuchKey),
             _ => None,
         }
+    }
+
+    /// True if the request is refused for what it asks, so that nothing has changed.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Error::Refused { .. } | Error::Rule(_) | Error::DeleteMarker { .. })
     }
 
     pub(crate) fn damaged(object: &str, reason: impl ToString) -> Error {

@@ -9,10 +9,11 @@
 //! that no other change began meanwhile, and writes the entry that it knows. Else the last one to leave reads the head.
 
 use crate::error::{Code, Error};
-use crate::names::{self, ENTRIES, SLOTS};
+use crate::names::{self, SLOTS};
 use crate::rados::{Rados, RadosError, Reply, Step};
-use crate::records::{Bucket, Entry, Head, Range, RangeState, Slot, attr, from_bytes, to_bytes};
+use crate::records::{Bucket, Head, Range, RangeState, Slot, attr, from_bytes, to_bytes};
 use crate::store::{PAUSE_MS, Route, Store, TRIES_MAX, lock, too_many_tries};
+use crate::versions::index_anew;
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -32,10 +33,10 @@ pub(crate) struct Stamp {
     is_alone: bool,
 }
 
-/// The entry of a key after a change.
+/// Outcome of a change of a key.
 pub(crate) enum Settled {
-    Is(Entry),
-    Absent,
+    /// These steps bring the key's entries from the state before to that behind the change.
+    Changed(Vec<Step>),
     /// The change did not happen.
     Unchanged,
 }
@@ -221,12 +222,9 @@ impl<R: Rados> Store<R> {
             return self.leave(&stamp.bucket, &stamp.key, |tag| tag == stamp.tag).await;
         }
         let slot = names::entry(SLOTS, &stamp.key);
-        let entry = names::entry(ENTRIES, &stamp.key);
         let mut changes = vec![Step::Drop(vec![slot.clone()])];
-        match settled {
-            Settled::Is(present) => changes.push(Step::Set(vec![(entry, to_bytes(&present))])),
-            Settled::Absent => changes.push(Step::Drop(vec![entry])),
-            Settled::Unchanged => {}
+        if let Settled::Changed(steps) = settled {
+            changes.extend(steps);
         }
         let guards = [(slot, stamp.slot.clone())];
         if self.change(&stamp.bucket, &stamp.key, &guards, &changes).await? {
@@ -252,12 +250,9 @@ impl<R: Rados> Store<R> {
                 return Ok(());
             }
             let changes = if slot.stamps.is_empty() {
-                let entry = names::entry(ENTRIES, key);
-                let entry = match self.head(bucket, key).await? {
-                    Some(head) => Step::Set(vec![(entry, to_bytes(&head.entry()))]),
-                    None => Step::Drop(vec![entry]),
-                };
-                vec![Step::Drop(vec![name.clone()]), entry]
+                let mut changes = vec![Step::Drop(vec![name.clone()])];
+                changes.extend(index_anew(key, self.present(bucket, key).await?.as_ref()));
+                changes
             } else {
                 slot.seq += 1;
                 vec![Step::Set(vec![(name.clone(), to_bytes(&slot))])]

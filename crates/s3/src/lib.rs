@@ -4,7 +4,8 @@
 //!   how things are laid out in RADOS.
 //! * [`Rados`]: the part of RADOS that is needed, and the clock.
 //! * `index`: stamps and slots, by which keys and heads agree. `moves`: ranges that split and merge.
-//! * `objects`, `reading`, `multipart`, `listing`, `buckets`, `users`: requests.
+//! * `objects`, `reading`, `multipart`, `listing`, `version_listing`, `buckets`, `users`: requests.
+//! * `versions`: what a change makes of a key's versions; `commit`: how it is made.
 //! * `bucket_settings`: what owners set for a bucket, in the types of `s3rules`; `settings`: changes of it.
 //! * `sweep`: what dead gateways left.
 //!
@@ -14,6 +15,8 @@ mod body;
 mod bucket_settings;
 mod buckets;
 mod check;
+mod commit;
+mod conditions;
 mod digest;
 mod error;
 #[cfg(test)]
@@ -35,19 +38,26 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod users;
+mod version_listing;
+mod versions;
 mod window;
 
 pub use body::{Body, ByteRange, Whole};
 pub use bucket_settings::{BucketSettings, StoredPolicy};
 pub use buckets::check_bucket_name;
 pub use check::Checked;
+pub use conditions::Conditions;
 pub use digest::{ChecksumKind, check_content_md5, content_md5};
 pub use error::{Code, Error};
 pub use listing::{ListedUpload, Page, Query, UploadPage};
 pub use multipart::{PARTS_MAX, PartPage, PartRequest, WantedPart};
-pub use objects::{Conditions, KEY_MAX_BYTES, METADATA_MAX_BYTES, Object, PUT_MAX_BYTES, PutRequest};
+pub use objects::{Deleted, Deletion, KEY_MAX_BYTES, METADATA_MAX_BYTES, Object, PUT_MAX_BYTES, PutRequest};
 pub use rados::{Rados, RadosError, Reply, Step};
 pub use reading::ReadStream;
-pub use records::{AccessKey, Bucket, Entry, Head, Layout, Part, StoredChecksum, Tail, Upload, User};
+pub use records::{
+    AccessKey, Bucket, Entry, Head, Layout, Part, StoredChecksum, Tail, Upload, User, VersionEntry, Versioning,
+};
 pub use store::{Settings, Store};
 pub use users::ANONYMOUS;
+pub use version_listing::{ListedVersion, VersionPage};
+pub use versions::{NULL_VERSION, OLDER_MAX};

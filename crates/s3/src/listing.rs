@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 
 /// Heads of keys under change that are read at once.
-const HEADS_AT_ONCE: usize = 32;
+pub(crate) const HEADS_AT_ONCE: usize = 32;
 
 /// The keys wanted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -53,7 +53,7 @@ pub struct UploadPage {
 
 /// A place between keys.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Place {
+pub(crate) enum Place {
     /// At this key.
     At(String),
     /// Behind this key.
@@ -63,7 +63,7 @@ enum Place {
 }
 
 impl Place {
-    fn name(&self, region: u8) -> Bytes {
+    pub(crate) fn name(&self, region: u8) -> Bytes {
         match self {
             // A name that ends before its last byte stands before it, and behind all lesser keys.
             Place::At(key) => {
@@ -76,7 +76,7 @@ impl Place {
     }
 
     /// A key in whose range the place lies. `None`: no key lies behind.
-    fn key(&self) -> Option<String> {
+    pub(crate) fn key(&self) -> Option<String> {
         match self {
             Place::At(key) => Some(key.clone()),
             // The least key behind it.
@@ -110,13 +110,13 @@ struct Stretch {
 
 impl Query {
     /// The common prefix that sums a key up.
-    fn common_prefix(&self, key: &str) -> Option<String> {
+    pub(crate) fn common_prefix(&self, key: &str) -> Option<String> {
         let rest = key.strip_prefix(self.prefix.as_str()).filter(|_| !self.delimiter.is_empty())?;
         let at = rest.find(self.delimiter.as_str())?;
         Some(format!("{}{}", self.prefix, &rest[..at + self.delimiter.len()]))
     }
 
-    fn first_place(&self) -> Place {
+    pub(crate) fn first_place(&self) -> Place {
         if self.after.is_empty() || self.after < self.prefix {
             return Place::At(self.prefix.clone());
         }
@@ -221,7 +221,7 @@ impl<R: Rados> Store<R> {
         let reads: Vec<_> = stretch.slots.iter().map(|key| self.head(bucket, key)).collect();
         let heads = all(reads, HEADS_AT_ONCE).await;
         for (key, head) in stretch.slots.into_iter().zip(heads) {
-            if let Some(head) = head? {
+            if let Some(head) = head?.filter(|head| !head.is_marker) {
                 found.insert(key, head.entry());
             }
         }

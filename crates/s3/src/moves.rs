@@ -12,7 +12,7 @@
 //! The root's note, a name that is never used again, guards the change of the root against gateways that come late.
 
 use crate::error::Error;
-use crate::names::{self, ENTRIES, REGIONS};
+use crate::names::{self, ENTRIES, REGIONS, VERSIONS};
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Intent, Range, RangeState, attr, to_bytes};
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
@@ -334,13 +334,22 @@ impl<R: Rados> Store<R> {
         Ok(())
     }
 
-    /// The keys with entries of a range, up to somewhat more than a range may have.
+    /// The keys of a range, once for each entry or version, up to somewhat more than a range may have.
     pub(crate) async fn keys_of(&self, bucket: &str, id: &str) -> Result<Vec<String>, Error> {
+        let mut keys: Vec<String> = Vec::new();
+        for region in [ENTRIES, VERSIONS] {
+            keys.extend(self.keys_in(bucket, id, region).await?);
+        }
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    async fn keys_in(&self, bucket: &str, id: &str, region: u8) -> Result<Vec<String>, Error> {
         let object = names::range_object(bucket, id);
         let mut keys: Vec<String> = Vec::new();
         let mut after = Bytes::new();
         while keys.len() <= 2 * self.settings.range_keys_max as usize {
-            let prefix = Bytes::copy_from_slice(&[ENTRIES]);
+            let prefix = Bytes::copy_from_slice(&[region]);
             let list = Step::List { after: after.clone(), max: self.settings.page_entries, prefix };
             let (entries, more) = match self.meta(object.clone(), vec![list]).await {
                 Ok(mut replies) => replies.remove(0).entries(),
@@ -353,7 +362,6 @@ impl<R: Rados> Store<R> {
                 _ => break,
             }
         }
-        keys.dedup();
         Ok(keys)
     }
 }

@@ -5,13 +5,15 @@
 
 use crate::body::Body;
 use crate::buckets::absent_is_fine;
+use crate::conditions::{Conditions, no_such_key};
 use crate::digest::{ChecksumKind, Digests, checksum_of_parts, etag_of_parts};
 use crate::error::{Code, Error};
 use crate::names;
-use crate::objects::{Conditions, Digested, NewHead, PUT_MAX_BYTES, check_digests, check_key, no_such_key};
+use crate::objects::{Digested, PUT_MAX_BYTES, check_digests, check_key};
 use crate::rados::{Rados, RadosError, Step};
-use crate::records::{Bucket, Head, Intent, Layout, Part, Tail, Upload, attr, from_bytes, to_bytes};
+use crate::records::{Bucket, Head, Intent, Layout, Part, Tail, Upload, Versioning, attr, from_bytes, to_bytes};
 use crate::store::{Store, TRIES_MAX, too_many_tries};
+use crate::versions::{Change, NewHead};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -79,7 +81,10 @@ impl<R: Rados> Store<R> {
         self.meta(object.clone(), steps).await?;
         let entry = (names::upload_entry(&key, &id), to_bytes(&(&upload.owner, upload.created_ms)));
         let listed = self.on_range(bucket, &key, &[Step::Set(vec![entry])]).await;
-        if let Err(error @ Error::Refused { .. }) = listed {
+        if let Err(error) = &listed
+            && error.is_refusal()
+        {
+            let error = error.clone();
             absent_is_fine(self.meta(object, vec![Step::Remove]).await)?;
             self.forget_intent(intent).await?;
             return Err(error);
@@ -142,7 +147,7 @@ impl<R: Rados> Store<R> {
                 self.drop_tails(&bucket.data_pool, &old, Some(intent)).await?;
                 Ok(part)
             }
-            Err(error @ Error::Refused { .. }) => {
+            Err(error) if error.is_refusal() => {
                 self.drop_tails(&bucket.data_pool, &[tail], Some(intent)).await?;
                 Err(error)
             }
@@ -216,18 +221,29 @@ impl<R: Rados> Store<R> {
         self.drop_tails(&bucket.data_pool, &tails, None).await
     }
 
-    /// The parts of an upload that the head of its key shows.
-    async fn completed_parts(&self, bucket: &Bucket, key: &str, upload: &str) -> Result<Option<Vec<Part>>, Error> {
+    /// The record and parts of the version that an upload became.
+    async fn completed(&self, bucket: &Bucket, key: &str, upload: &str) -> Result<Option<(Head, Vec<Part>)>, Error> {
+        let is_it = |layout: &Layout| matches!(layout, Layout::Parts { upload: other } if other == upload);
         for _ in 0..TRIES_MAX {
-            let Some(head) = self.head(bucket, key).await? else { return Ok(None) };
-            if head.layout != (Layout::Parts { upload: upload.to_owned() }) {
-                return Ok(None);
+            let Some(present) = self.present(bucket, key).await? else { return Ok(None) };
+            if is_it(&present.head.layout) {
+                if let Some(parts) = self.parts_of(bucket, &present.head).await? {
+                    return Ok(Some((present.head, parts)));
+                }
+                continue;
             }
-            if let Some(parts) = self.parts_of(bucket, &head).await? {
-                return Ok(Some(parts));
+            let older = present.older.iter().find(|older| is_it(&older.layout));
+            let Some(place) = older.and_then(|older| older.place.as_ref()) else { return Ok(None) };
+            if let Some((head, bytes)) = self.read_older(bucket, place).await? {
+                return Ok(Some((head, from_bytes(&names::older_object(place), &bytes)?)));
             }
         }
         Err(too_many_tries())
+    }
+
+    /// The parts of an upload that a version of its key has.
+    async fn completed_parts(&self, bucket: &Bucket, key: &str, upload: &str) -> Result<Option<Vec<Part>>, Error> {
+        Ok(self.completed(bucket, key, upload).await?.map(|(_, parts)| parts))
     }
 
     /// Lists up to `max` parts of an upload whose numbers are above `after`.
@@ -270,7 +286,7 @@ impl<R: Rados> Store<R> {
         bucket: &Arc<Bucket>,
         (key, upload): (&str, &str),
         wanted: &[WantedPart],
-        conditions: &Conditions,
+        (conditions, versioning): (&Conditions, Versioning),
     ) -> Result<Head, Error> {
         if wanted.is_empty() {
             return Err(Code::InvalidRequest.because("an object has at least one part"));
@@ -283,9 +299,7 @@ impl<R: Rados> Store<R> {
             Ok(_) => {}
             Err(error) if error.code() == Some(Code::NoSuchUpload) => {
                 // A client that got no answer asks again.
-                let head = self.head(bucket, key).await?;
-                let is_done = |head: &Head| head.layout == Layout::Parts { upload: upload.to_owned() };
-                return head.filter(is_done).ok_or(error);
+                return self.completed(bucket, key, upload).await?.map(|(head, _)| head).ok_or(error);
             }
             Err(error) => return Err(error),
         }
@@ -308,13 +322,13 @@ impl<R: Rados> Store<R> {
             }
             Err(error) => return Err(error.into()),
         }
-        match self.complete(bucket, (key, upload), wanted, conditions).await {
+        match self.complete(bucket, (key, upload), wanted, (conditions, versioning)).await {
             Ok(head) => {
                 self.end_upload(bucket, (key, upload), &completing(&self.session), wanted).await?;
                 self.forget_intent(intent).await?;
                 Ok(head)
             }
-            Err(error @ Error::Refused { .. }) => {
+            Err(error) if error.is_refusal() => {
                 self.reopen_upload(bucket, upload, &self.session).await?;
                 self.forget_intent(intent).await?;
                 Err(error)
@@ -328,10 +342,10 @@ impl<R: Rados> Store<R> {
         bucket: &Arc<Bucket>,
         (key, upload): (&str, &str),
         wanted: &[WantedPart],
-        conditions: &Conditions,
+        (conditions, versioning): (&Conditions, Versioning),
     ) -> Result<Head, Error> {
         let page = self.list_parts(bucket, (key, upload), 0, PARTS_MAX.into()).await?;
-        let Upload { owner, headers, metadata, checksum, is_composite, acl, tags, .. } = page.upload;
+        let Upload { owner, headers, metadata, checksum, is_composite, acl, tags, lock, .. } = page.upload;
         let mut parts = Vec::with_capacity(wanted.len());
         for want in wanted {
             let found = page.parts.binary_search_by_key(&want.number, |part| part.number).ok();
@@ -360,8 +374,9 @@ impl<R: Rados> Store<R> {
         let tails = Vec::new();
         let layout = Layout::Parts { upload: upload.to_owned() };
         let bytes = to_bytes(&parts);
-        let new = NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, layout, bytes, tails };
-        self.commit(bucket, key, Some(new), conditions, None).await?.ok_or_else(no_such_key)
+        let new = NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, lock, layout, bytes, tails };
+        let change = Change::Put { new: Box::new(new), versioning };
+        self.commit(bucket, key, change, conditions, None).await?.head.ok_or_else(no_such_key)
     }
 
     /// Lets an upload go on whose completion has failed.
@@ -445,7 +460,7 @@ impl<R: Rados> Store<R> {
             Err(RadosError::Guard) => Err(Code::OperationAborted.because("the upload is being completed or aborted")),
             Err(error) => return Err(error.into()),
         };
-        if let Ok(()) | Err(Error::Refused { .. }) = outcome {
+        if outcome.as_ref().err().is_none_or(Error::is_refusal) {
             self.forget_intent(intent).await?;
         }
         outcome

@@ -1,8 +1,8 @@
 //! Names of objects and of entries in their omaps.
 //!
 //! The key of an S3 object within an omap is `REGION key' 00 00 SUFFIX`, where `key'` has `00 FF` for each byte `00` of
-//! the key. So omaps keep the order of keys, and all entries of a key stand together. Suffixes of entries are empty; a
-//! version's number has its place there.
+//! the key. So omaps keep the order of keys, and all entries of a key stand together. Suffixes of entries are empty;
+//! those of versions tell their order, the newest first.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -12,7 +12,9 @@ pub(crate) const ENTRIES: u8 = b'e';
 pub(crate) const SLOTS: u8 = b'p';
 /// Multipart uploads, by key and upload.
 pub(crate) const UPLOADS: u8 = b'u';
-pub(crate) const REGIONS: [u8; 3] = [ENTRIES, SLOTS, UPLOADS];
+/// Versions of keys that have others than a null version alone.
+pub(crate) const VERSIONS: u8 = b'v';
+pub(crate) const REGIONS: [u8; 4] = [ENTRIES, SLOTS, UPLOADS, VERSIONS];
 
 fn escaped(region: u8, key: &str, spare: usize) -> BytesMut {
     let mut name = BytesMut::with_capacity(1 + key.len() + spare);
@@ -31,6 +33,19 @@ pub(crate) fn entry(region: u8, key: &str) -> Bytes {
     let mut name = escaped(region, key, 2);
     name.put_u16(0);
     name.freeze()
+}
+
+/// The omap key of a version of `key`. Greater orders come first.
+pub(crate) fn version_entry(key: &str, order: u64) -> Bytes {
+    let mut name = escaped(VERSIONS, key, 18);
+    name.put_u16(0);
+    name.put_slice(order_digits(order).as_bytes());
+    name.freeze()
+}
+
+/// Sixteen digits, which are less where `order` is greater.
+pub(crate) fn order_digits(order: u64) -> String {
+    format!("{:016x}", !order)
 }
 
 /// The omap key of an upload.
@@ -81,6 +96,12 @@ pub(crate) fn parse(name: &[u8]) -> Option<(String, String)> {
         }
     }
     Some((String::from_utf8(key).ok()?, String::from_utf8(bytes.collect()).ok()?))
+}
+
+/// The key of an omap key of a region, whatever its suffix is.
+pub(crate) fn parse_key(name: &[u8]) -> Option<String> {
+    let end = (1..name.len()).find(|at| name[*at] == 0 && name.get(at + 1) == Some(&0))?;
+    parse(&name[..end + 2]).map(|(key, _)| key)
 }
 
 /// The key of a bucket's root that names the range that ends before `end`; `None` is the last range.
@@ -135,6 +156,11 @@ pub(crate) const EMAILS: &str = "emails";
 /// The object with the head of an S3 object.
 pub(crate) fn head_object(bucket: &str, key: &str) -> String {
     format!("h/{bucket}/{key}")
+}
+
+/// The object of an older version.
+pub(crate) fn older_object(place: &str) -> String {
+    format!("v/{place}")
 }
 
 /// Stripe `number` of a tail.

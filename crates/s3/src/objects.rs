@@ -1,17 +1,19 @@
 //! Objects: put, deleted, read and copied.
 
 use crate::body::{Body, ByteRange, Chunks};
+use crate::conditions::{Conditions, no_such_key};
 use crate::digest::{ChecksumKind, Digests, hex};
 use crate::error::{Code, Error};
-use crate::index::{Settled, Stamp, no_such_bucket};
 use crate::names;
 use crate::rados::{Rados, RadosError, Step};
 use crate::reading::ReadStream;
-use crate::records::{Bucket, Head, Intent, Layout, Part, StoredChecksum, Tail, attr, from_bytes, to_bytes};
-use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
-use crate::window::{Window, both};
+use crate::records::{Bucket, Head, Intent, Layout, Named, Part, StoredChecksum, Tail, Versioning, attr, from_bytes};
+use crate::store::{Store, TRIES_MAX, too_many_tries};
+use crate::versions::{Change, FoundVersion, NewHead, Present};
+use crate::window::Window;
 use bytes::Bytes;
 use s3rules::acl::Acl;
+use s3rules::object_lock::ObjectLock;
 use s3rules::tagging::TagSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,28 +25,24 @@ pub const METADATA_MAX_BYTES: usize = 2048;
 /// Bytes of an object that is put by one request, and of a part.
 pub const PUT_MAX_BYTES: u64 = 5 << 30;
 
-/// Conditions on the present state of a key.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Conditions {
-    /// `If-None-Match: *`: there is no such object.
-    pub is_absent: bool,
-    /// `If-Match`: ETags without quotes, one of which the object has; `*` stands for any.
-    pub etags: Option<Vec<String>>,
+/// A deletion of an object or a version.
+#[derive(Clone, Debug, Default)]
+pub struct Deletion {
+    /// `None` for the object: a version is named by its id, or `null`.
+    pub version: Option<String>,
+    pub versioning: Versioning,
+    /// Owner of the delete marker.
+    pub owner: String,
+    /// Retention in governance mode does not count.
+    pub bypass: bool,
+    pub conditions: Conditions,
 }
 
-impl Conditions {
-    /// Errors: `PreconditionFailed`, `NoSuchKey` where an ETag is wanted of nothing.
-    fn check(&self, present: Option<&Head>) -> Result<(), Error> {
-        if self.is_absent && present.is_some() {
-            return Err(Code::PreconditionFailed.because("the object exists"));
-        }
-        match (&self.etags, present) {
-            (None, _) => Ok(()),
-            (Some(_), None) => Err(no_such_key()),
-            (Some(etags), Some(head)) if etags.iter().any(|etag| etag == "*" || *etag == head.etag) => Ok(()),
-            _ => Err(Code::PreconditionFailed.because("the object has another ETag")),
-        }
-    }
+/// A version that a deletion made or removed. Without versioning it is the null version, and no marker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deleted {
+    pub version: Option<String>,
+    pub is_marker: bool,
 }
 
 /// An object as it is to be put.
@@ -61,25 +59,17 @@ pub struct PutRequest {
     pub checksum: Option<(ChecksumKind, Option<String>)>,
     pub acl: Option<Acl>,
     pub tags: TagSet,
+    pub lock: ObjectLock,
+    pub versioning: Versioning,
     pub conditions: Conditions,
 }
 
-/// A new head, and where its bytes are.
-#[derive(Clone)]
-pub(crate) struct NewHead {
-    pub size: u64,
-    pub etag: String,
-    pub owner: String,
-    pub headers: BTreeMap<String, String>,
-    pub metadata: BTreeMap<String, String>,
-    pub checksum: Option<StoredChecksum>,
-    pub acl: Option<Acl>,
-    pub tags: TagSet,
-    pub layout: Layout,
-    /// The head's own bytes.
-    pub bytes: Bytes,
-    /// Tails that the head names.
-    pub tails: Vec<Tail>,
+impl PutRequest {
+    fn stored(self, digested: Digested, layout: Layout, bytes: Bytes, tails: Vec<Tail>) -> NewHead {
+        let PutRequest { owner, size, headers, metadata, acl, tags, lock, .. } = self;
+        let Digested { etag, checksum } = digested;
+        NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, lock, layout, bytes, tails }
+    }
 }
 
 /// An object that is being read.
@@ -88,10 +78,6 @@ pub struct Object<R> {
     /// Offset and length of what is read.
     pub range: (u64, u64),
     pub stream: ReadStream<R>,
-}
-
-pub(crate) fn no_such_key() -> Error {
-    Code::NoSuchKey.because("there is no such object")
 }
 
 /// Checks a key and the metadata of an object.
@@ -145,42 +131,41 @@ impl<R: Rados> Store<R> {
         if request.size > PUT_MAX_BYTES {
             return Err(Code::EntityTooLarge.because(format!("a body has at most {PUT_MAX_BYTES} bytes")));
         }
-        let PutRequest { key, owner, size, headers, metadata, content_md5, checksum, acl, tags, conditions } = request;
-        let kind = checksum.as_ref().map(|(kind, _)| *kind);
-        let told = checksum.and_then(|(_, told)| told);
+        let (size, key, pool) = (request.size, request.key.clone(), &bucket.data_pool);
+        let kind = request.checksum.as_ref().map(|(kind, _)| *kind);
+        let told = request.checksum.as_ref().and_then(|(_, told)| told.clone());
+        let (conditions, versioning) = (request.conditions.clone(), request.versioning);
         let mut digests = Digests::new(kind);
         if size <= self.settings.whole_max_bytes {
             let bytes = self.whole_body(body, size, &mut digests).await?;
-            let Digested { etag, checksum } =
-                check_digests(digests, content_md5, told.or_else(|| body.trailing_checksum()))?;
-            let layout = Layout::Whole;
-            let new =
-                NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, layout, bytes, tails: Vec::new() };
-            return self.commit_now(bucket, &key, Some(new), &conditions, None).await?.ok_or_else(no_such_key);
+            let told = told.or_else(|| body.trailing_checksum());
+            let digested = check_digests(digests, request.content_md5, told)?;
+            let new = Box::new(request.stored(digested, Layout::Whole, bytes, Vec::new()));
+            let change = Change::Put { new, versioning };
+            return self.commit_now(bucket, &key, change, &conditions, None).await?.head.ok_or_else(no_such_key);
         }
         let tail = Tail { id: self.fresh(), size, stripe: self.settings.stripe_bytes };
         let tails = vec![tail.clone()];
-        let intent = Intent::Tails { bucket: (**bucket).clone(), key: key.clone(), tails: tails.clone() };
+        let named = Named::of_tails(&tails);
+        let intent = Intent::Tails { bucket: (**bucket).clone(), key: key.clone(), named };
         let intent = self.intend(&intent).await?;
-        let written = self.write_tail(&bucket.data_pool, &tail, body, &mut digests).await;
+        let written = self.write_tail(pool, &tail, body, &mut digests).await;
         let checked = match written {
-            Ok(()) => check_digests(digests, content_md5, told.or_else(|| body.trailing_checksum())),
+            Ok(()) => check_digests(digests, request.content_md5, told.or_else(|| body.trailing_checksum())),
             Err(error) => Err(error),
         };
-        let Digested { etag, checksum } = match checked {
+        let digested = match checked {
             Ok(checked) => checked,
             Err(error) => {
-                self.drop_tails(&bucket.data_pool, &tails, Some(intent)).await?;
+                self.drop_tails(pool, &tails, Some(intent)).await?;
                 return Err(error);
             }
         };
-        let (layout, bytes) = (Layout::Striped(tail), Bytes::new());
-        let new =
-            NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, layout, bytes, tails: tails.clone() };
-        match self.commit_now(bucket, &key, Some(new), &conditions, Some(intent)).await {
-            Ok(head) => head.ok_or_else(no_such_key),
-            Err(error @ Error::Refused { .. }) => {
-                self.drop_tails(&bucket.data_pool, &tails, Some(intent)).await?;
+        let new = Box::new(request.stored(digested, Layout::Striped(tail), Bytes::new(), tails.clone()));
+        match self.commit_now(bucket, &key, Change::Put { new, versioning }, &conditions, Some(intent)).await {
+            Ok(committed) => committed.head.ok_or_else(no_such_key),
+            Err(error) if error.is_refusal() => {
+                self.drop_tails(pool, &tails, Some(intent)).await?;
                 Err(error)
             }
             // Nobody knows if the head was written: the intent stays, and a sweep looks.
@@ -244,321 +229,247 @@ impl<R: Rados> Store<R> {
         if written == tail.size { Ok(()) } else { Err(wrong_length()) }
     }
 
-    /// Deletes an object. False if there was none.
+    /// Deletes an object or a version. `None` if there was nothing, whatever the conditions are.
     pub async fn delete(
         self: &Arc<Self>,
         bucket: &Arc<Bucket>,
         key: &str,
-        conditions: &Conditions,
-    ) -> Result<bool, Error> {
+        deletion: Deletion,
+    ) -> Result<Option<Deleted>, Error> {
         check_key(key, &BTreeMap::new())?;
+        let Deletion { version, versioning, owner, bypass, conditions } = deletion;
         let mut bucket = bucket.clone();
-        while self.head(&bucket, key).await?.is_none() {
+        // Nothing is stamped for a key that is not there.
+        while versioning == Versioning::Off || version.is_some() {
+            let present = self.present(&bucket, key).await?;
+            let is_there = match &version {
+                Some(version) => present.is_some_and(|present| present.find(version).is_some()),
+                None => present.is_some(),
+            };
+            if is_there {
+                break;
+            }
             match self.fresher(&bucket).await? {
                 Some(fresh) => bucket = fresh,
-                None => return conditions.check(None).map(|()| false),
+                None => return Ok(None),
             }
         }
-        match self.commit_now(&bucket, key, None, conditions, None).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.code() == Some(Code::NoSuchKey) && conditions.etags.is_none() => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Like [`Store::commit`], also if the bucket has been deleted and made again lately.
-    pub(crate) async fn commit_now(
-        self: &Arc<Self>,
-        bucket: &Arc<Bucket>,
-        key: &str,
-        new: Option<NewHead>,
-        conditions: &Conditions,
-        intent: Option<u64>,
-    ) -> Result<Option<Head>, Error> {
-        match self.commit(bucket, key, new.clone(), conditions, intent).await {
-            Err(error) if error.code() == Some(Code::NoSuchBucket) => {
-                let fresh = self.fresher(bucket).await?.filter(|fresh| fresh.data_pool == bucket.data_pool);
-                let Some(fresh) = fresh else { return Err(error) };
-                if let Some(number) = intent {
-                    let tails = new.iter().flat_map(|new| new.tails.clone()).collect();
-                    let intended = Intent::Tails { bucket: (*fresh).clone(), key: key.to_owned(), tails };
-                    self.keep_intent(number, &intended).await?;
-                }
-                self.commit(&fresh, key, new, conditions, intent).await
-            }
-            outcome => outcome,
-        }
-    }
-
-    /// The bucket of the same name and owner that has taken the place of a remembered one; `None` if that one is still
-    /// there. Errors: `NoSuchBucket`.
-    async fn fresher(&self, bucket: &Bucket) -> Result<Option<Arc<Bucket>>, Error> {
-        let present = self.bucket_now(&bucket.name).await?;
-        if present.id == bucket.id {
-            return Ok(None);
-        }
-        self.forget_routes(&bucket.id);
-        if present.owner == bucket.owner { Ok(Some(present)) } else { Err(no_such_bucket(&bucket.name)) }
-    }
-
-    /// Replaces the head of a key by `new`, or removes it. Gives the new head. `intent` names the tails of `new`.
-    ///
-    /// Errors of the cluster leave open if the head was replaced.
-    pub(crate) async fn commit(
-        self: &Arc<Self>,
-        bucket: &Arc<Bucket>,
-        key: &str,
-        new: Option<NewHead>,
-        conditions: &Conditions,
-        mut intent: Option<u64>,
-    ) -> Result<Option<Head>, Error> {
-        let is_own_intent = intent.is_none();
-        let (stamp, present) = both(self.stamp(bucket, key), self.head(bucket, key)).await;
-        let stamp = stamp?;
-        let replaced = match present {
-            Ok(present) => self.replace(&stamp, present, new, conditions, &mut intent).await,
-            Err(error) => Err((Settled::Unchanged, error)),
+        let change = match version {
+            Some(version) => Change::Remove { version, bypass },
+            None => Change::Delete { owner, versioning },
         };
-        match replaced {
-            Ok((head, old_tails)) => {
-                let settled = head.as_ref().map_or(Settled::Absent, |head| Settled::Is(head.entry()));
-                let (store, pool) = (self.clone(), bucket.data_pool.clone());
-                // The answer need not wait for this: until then the key's slot has readers of the index ask the head.
-                self.rados.spawn(async move {
-                    // A stamp that stays is kept for the next round of `tend`.
-                    let _ = store.settle(stamp, settled).await;
-                    store.discard(pool, old_tails, intent).await;
-                });
-                Ok(head)
-            }
-            Err((settled, error)) => {
-                if matches!(error, Error::Refused { .. }) {
-                    if let Some(number) = intent.filter(|_| is_own_intent) {
-                        self.forget_intent(number).await?;
-                    }
-                    self.settle(stamp, settled).await?;
-                } else {
-                    // The head may have been replaced, so it decides.
-                    let Stamp { bucket, key, tag, .. } = stamp;
-                    if self.leave(&bucket, &key, |other| other == tag).await.is_err() {
-                        lock(&self.unsettled).push((bucket, key, tag));
-                    }
-                }
-                Err(error)
-            }
-        }
+        let committed = self.commit_now(&bucket, key, change, &conditions, None).await?;
+        let (version, is_marker) = committed.version.unwrap_or((None, false));
+        Ok(Some(Deleted { version, is_marker }).filter(|_| committed.changed))
     }
 
-    /// Replaces the head, once it is as `conditions` want. Gives the new head, and the tails of the old one.
-    async fn replace(
-        &self,
-        stamp: &Stamp,
-        mut present: Option<Head>,
-        new: Option<NewHead>,
-        conditions: &Conditions,
-        intent: &mut Option<u64>,
-    ) -> Result<(Option<Head>, Vec<Tail>), (Settled, Error)> {
-        let (bucket, key) = (&stamp.bucket, stamp.key.as_str());
-        let object = names::head_object(&bucket.id, key);
-        let fails = |error| (Settled::Unchanged, error);
-        for attempt in 0..TRIES_MAX {
-            if attempt > 3 {
-                self.rados.pause(PAUSE_MS).await;
-            }
-            conditions.check(present.as_ref()).map_err(fails)?;
-            if new.is_none() && present.is_none() {
-                return Err(fails(no_such_key()));
-            }
-            let Some(old_tails) = self.tails_to_drop(bucket, present.as_ref()).await.map_err(fails)? else {
-                present = self.head(bucket, key).await.map_err(fails)?;
-                continue;
-            };
-            if !old_tails.is_empty() {
-                let mut tails = old_tails.clone();
-                tails.extend(new.iter().flat_map(|new| new.tails.clone()));
-                let intended = Intent::Tails { bucket: (**bucket).clone(), key: key.to_owned(), tails };
-                let number = intent.unwrap_or_else(|| self.number());
-                self.keep_intent(number, &intended).await.map_err(fails)?;
-                *intent = Some(number);
-            }
-            let head = new.as_ref().map(|new| self.head_of(bucket, key, &stamp.tag, new));
-            let mut steps = match &present {
-                Some(present) => vec![Step::AttrIs(attr::TAG, Bytes::from(present.tag.clone()))],
-                None => vec![Step::CreateNew],
-            };
-            match (&head, &new) {
-                (Some(head), Some(new)) => steps.extend([
-                    Step::WriteFull(new.bytes.clone()),
-                    Step::SetAttr(attr::TAG, Bytes::from(head.tag.clone())),
-                    Step::SetAttr(attr::RECORD, to_bytes(head)),
-                ]),
-                _ => steps.push(Step::Remove),
-            }
-            match self.rados.operate(&bucket.data_pool, object.clone(), steps).await {
-                Ok(_) => return Ok((head, old_tails)),
-                Err(RadosError::Guard | RadosError::Exists | RadosError::NotFound) => {
-                    present = self.head(bucket, key).await.map_err(fails)?;
-                }
-                Err(error) => return Err(fails(error.into())),
-            }
-        }
-        Err(fails(too_many_tries()))
-    }
-
-    fn head_of(&self, bucket: &Bucket, key: &str, tag: &str, new: &NewHead) -> Head {
-        Head {
-            bucket: bucket.name.clone(),
-            key: key.to_owned(),
-            tag: tag.to_owned(),
-            size: new.size,
-            etag: new.etag.clone(),
-            mtime_ms: self.rados.now_ms(),
-            owner: new.owner.clone(),
-            headers: new.headers.clone(),
-            metadata: new.metadata.clone(),
-            checksum: new.checksum.clone(),
-            acl: new.acl.clone(),
-            tags: new.tags.clone(),
-            layout: new.layout.clone(),
-        }
-    }
-
-    /// The tails of a head that is about to go. `None` if the head has changed.
-    async fn tails_to_drop(&self, bucket: &Bucket, head: Option<&Head>) -> Result<Option<Vec<Tail>>, Error> {
-        match head.map(|head| (head, &head.layout)) {
-            None | Some((_, Layout::Whole)) => Ok(Some(Vec::new())),
-            Some((_, Layout::Striped(tail))) => Ok(Some(vec![tail.clone()])),
-            Some((head, Layout::Parts { upload })) => {
-                let Some(parts) = self.parts_of(bucket, head).await? else { return Ok(None) };
-                // A sweep takes an upload whose completion no head shows for one that can go on. So the upload has to
-                // be gone before its head is.
-                self.remove_upload(bucket, &head.key, upload).await?;
-                Ok(Some(parts.into_iter().map(|part| part.tail).collect()))
-            }
-        }
-    }
-
-    /// The parts of an object that was uploaded in parts. `None` if the head has changed.
+    /// The parts of a newest version that was uploaded in parts. `None` if the head has changed.
     pub(crate) async fn parts_of(&self, bucket: &Bucket, head: &Head) -> Result<Option<Vec<Part>>, Error> {
-        let object = names::head_object(&bucket.id, &head.key);
-        let steps = vec![Step::AttrIs(attr::TAG, Bytes::from(head.tag.clone())), Step::Read { offset: 0, length: 0 }];
+        self.parts_at(bucket, names::head_object(&bucket.id, &head.key), Some(&head.tag)).await
+    }
+
+    async fn parts_at(
+        &self,
+        bucket: &Bucket,
+        object: String,
+        tag: Option<&String>,
+    ) -> Result<Option<Vec<Part>>, Error> {
+        let mut steps = vec![Step::Read { offset: 0, length: 0 }];
+        steps.extend(tag.map(|tag| Step::AttrIs(attr::TAG, Bytes::from(tag.clone()))));
         match self.rados.operate(&bucket.data_pool, object.clone(), steps).await {
-            Ok(replies) => Ok(Some(from_bytes(&object, &replies[1].bytes())?)),
+            Ok(replies) => Ok(Some(from_bytes(&object, &replies[0].bytes())?)),
             Err(RadosError::Guard | RadosError::NotFound) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Reads an object, or a range of it. Errors: `NoSuchKey`, `InvalidRange`.
+    /// Reads an object or a version, or a range of it. `version`: `None` is the newest. Errors: `NoSuchKey`,
+    /// `NoSuchVersion`, `InvalidRange`, [`Error::DeleteMarker`].
     pub async fn get(
         self: &Arc<Self>,
         bucket: &Arc<Bucket>,
         key: &str,
+        version: Option<&str>,
         range: Option<ByteRange>,
     ) -> Result<Object<R>, Error> {
         check_key(key, &BTreeMap::new())?;
-        match self.get_from(bucket, key, range).await {
-            Err(error) if error.code() == Some(Code::NoSuchKey) => match self.fresher(bucket).await? {
-                Some(fresh) => self.get_from(&fresh, key, range).await,
-                None => Err(error),
-            },
-            outcome => outcome,
+        if let Some(version) = version {
+            return self.get_version(bucket, key, version, range).await;
         }
+        for _ in 0..TRIES_MAX {
+            let object = names::head_object(&bucket.id, key);
+            if let Some(found) = self.get_from(bucket, object, None, range).await? {
+                return Ok(found);
+            }
+            let Some(fresh) = self.fresher(bucket).await? else { return Err(no_such_key()) };
+            let object = names::head_object(&fresh.id, key);
+            if let Some(found) = self.get_from(&fresh, object, None, range).await? {
+                return Ok(found);
+            }
+        }
+        Err(no_such_key())
     }
 
-    async fn get_from(
+    async fn get_version(
         self: &Arc<Self>,
         bucket: &Bucket,
         key: &str,
+        version: &str,
         range: Option<ByteRange>,
     ) -> Result<Object<R>, Error> {
-        let object = names::head_object(&bucket.id, key);
+        for _ in 0..TRIES_MAX {
+            let (bucket, present, place) = self.version(bucket, key, Some(version)).await?;
+            let (object, tag) = match place {
+                None => (names::head_object(&bucket.id, key), Some(present.head.tag)),
+                Some(place) => (names::older_object(&place), None),
+            };
+            if let Some(found) = self.get_from(&bucket, object, tag, range).await? {
+                return Ok(found);
+            }
+        }
+        Err(too_many_tries())
+    }
+
+    /// Reads from the object of a version. `None` if it is gone, or has another tag.
+    async fn get_from(
+        self: &Arc<Self>,
+        bucket: &Bucket,
+        object: String,
+        tag: Option<String>,
+        range: Option<ByteRange>,
+    ) -> Result<Option<Object<R>>, Error> {
         let (offset, length) = match range {
             Some(ByteRange::From(from, Some(last))) if last >= from => (from, (last - from).saturating_add(1)),
             Some(ByteRange::From(from, None)) => (from, 0),
             _ => (0, 0),
         };
+        let guard = |tag: &str| Step::AttrIs(attr::TAG, Bytes::copy_from_slice(tag.as_bytes()));
+        let mut steps = vec![Step::GetAttr(attr::RECORD), Step::Read { offset, length }];
+        steps.extend(tag.as_deref().map(guard));
+        let replies = match self.rados.operate(&bucket.data_pool, object.clone(), steps).await {
+            Ok(replies) => replies,
+            Err(RadosError::NotFound | RadosError::Guard) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let head: Head = from_bytes(&object, &replies[0].bytes())?;
+        let bytes = replies[1].bytes();
+        if head.is_marker {
+            return Err(Error::DeleteMarker { version: head.version, is_named: tag.is_some() });
+        }
+        let wanted = match range {
+            Some(range) => range.of(head.size)?,
+            None => (0, head.size),
+        };
+        let stream = match &head.layout {
+            Layout::Whole => {
+                let skip = (wanted.0 - offset) as usize;
+                let end = skip + wanted.1 as usize;
+                if bytes.len() < end {
+                    return Err(Error::damaged(&object, format!("{} bytes of {end} are there", bytes.len())));
+                }
+                ReadStream::of_bytes(self.clone(), bytes.slice(skip..end))
+            }
+            Layout::Striped(tail) => {
+                ReadStream::of_tails(self.clone(), &bucket.data_pool, std::slice::from_ref(tail), wanted)
+            }
+            Layout::Parts { .. } => {
+                let parts: Option<Vec<Part>> = if (offset, length) == (0, 0) {
+                    Some(from_bytes(&object, &bytes)?)
+                } else {
+                    // A place never changes, and a head has another tag when it does.
+                    let is_head = object == names::head_object(&bucket.id, &head.key);
+                    self.parts_at(bucket, object, Some(&head.tag).filter(|_| is_head)).await?
+                };
+                let Some(parts) = parts else { return Ok(None) };
+                let tails: Vec<Tail> = parts.into_iter().map(|part| part.tail).collect();
+                ReadStream::of_tails(self.clone(), &bucket.data_pool, &tails, wanted)
+            }
+        };
+        Ok(Some(Object { head, range: wanted, stream }))
+    }
+
+    /// The record of an object or a version. `version`: `None` is the newest. Errors as with [`Store::get`].
+    pub async fn stat(&self, bucket: &Bucket, key: &str, version: Option<&str>) -> Result<Head, Error> {
         for _ in 0..TRIES_MAX {
-            let steps = vec![Step::GetAttr(attr::RECORD), Step::Read { offset, length }];
-            let replies = match self.rados.operate(&bucket.data_pool, object.clone(), steps).await {
-                Ok(replies) => replies,
-                Err(RadosError::NotFound) => return Err(no_such_key()),
-                Err(error) => return Err(error.into()),
-            };
-            let head: Head = from_bytes(&object, &replies[0].bytes())?;
-            let bytes = replies[1].bytes();
-            let wanted = match range {
-                Some(range) => range.of(head.size)?,
-                None => (0, head.size),
-            };
-            let stream = match &head.layout {
-                Layout::Whole => {
-                    let skip = (wanted.0 - offset) as usize;
-                    let end = skip + wanted.1 as usize;
-                    if bytes.len() < end {
-                        return Err(Error::damaged(&object, format!("{} bytes of {end} are there", bytes.len())));
-                    }
-                    ReadStream::of_bytes(self.clone(), bytes.slice(skip..end))
-                }
-                Layout::Striped(tail) => {
-                    ReadStream::of_tails(self.clone(), &bucket.data_pool, std::slice::from_ref(tail), wanted)
-                }
-                Layout::Parts { .. } => {
-                    let parts: Vec<Part> = if (offset, length) == (0, 0) {
-                        from_bytes(&object, &bytes)?
-                    } else {
-                        let Some(parts) = self.parts_of(bucket, &head).await? else { continue };
-                        parts
-                    };
-                    let tails: Vec<Tail> = parts.into_iter().map(|part| part.tail).collect();
-                    ReadStream::of_tails(self.clone(), &bucket.data_pool, &tails, wanted)
-                }
-            };
-            return Ok(Object { head, range: wanted, stream });
+            let (bucket, present, place) = self.version(bucket, key, version).await?;
+            let Some(place) = place else { return Ok(present.head) };
+            if let Some((head, _)) = self.read_older(&bucket, &place).await? {
+                return Ok(head);
+            }
         }
         Err(too_many_tries())
     }
 
-    /// The head of an object. Errors: `NoSuchKey`.
-    pub async fn stat(&self, bucket: &Bucket, key: &str) -> Result<Head, Error> {
-        check_key(key, &BTreeMap::new())?;
-        if let Some(head) = self.head(bucket, key).await? {
-            return Ok(head);
-        }
-        let fresh = self.fresher(bucket).await?.ok_or_else(no_such_key)?;
-        self.head(&fresh, key).await?.ok_or_else(no_such_key)
-    }
-
-    /// Changes what an object's head tells of it, but nothing that lists show. Gives the new head.
-    /// Errors: `NoSuchKey`, those of `change`, which is called anew where others change the object meanwhile.
-    pub async fn change_head(
+    /// The record of an object or a version and, if it was uploaded in parts, these in order. Errors as with
+    /// [`Store::get`].
+    pub async fn parts(
         &self,
         bucket: &Bucket,
         key: &str,
-        change: impl Fn(&mut Head) -> Result<(), Error> + Sync,
-    ) -> Result<Head, Error> {
-        for attempt in 0..TRIES_MAX {
-            if attempt > 3 {
-                self.rados.pause(PAUSE_MS).await;
+        version: Option<&str>,
+    ) -> Result<(Head, Option<Vec<Part>>), Error> {
+        for _ in 0..TRIES_MAX {
+            let (bucket, present, place) = self.version(bucket, key, version).await?;
+            let (head, object, tag) = match place {
+                None => {
+                    let tag = Some(present.head.tag.clone());
+                    (present.head, names::head_object(&bucket.id, key), tag)
+                }
+                Some(place) => match self.read_older(&bucket, &place).await? {
+                    Some((head, _)) => (head, names::older_object(&place), None),
+                    None => continue,
+                },
+            };
+            if !matches!(head.layout, Layout::Parts { .. }) {
+                return Ok((head, None));
             }
-            let old = self.stat(bucket, key).await?;
-            let mut new = old.clone();
-            change(&mut new)?;
-            debug_assert_eq!((new.entry(), &new.layout), (old.entry(), &old.layout));
-            new.tag = self.fresh();
-            let steps = vec![
-                Step::AttrIs(attr::TAG, Bytes::from(old.tag)),
-                Step::SetAttr(attr::TAG, Bytes::from(new.tag.clone())),
-                Step::SetAttr(attr::RECORD, to_bytes(&new)),
-            ];
-            match self.rados.operate(&bucket.data_pool, names::head_object(&bucket.id, key), steps).await {
-                Ok(_) => return Ok(new),
-                Err(RadosError::Guard | RadosError::NotFound) => {}
-                Err(error) => return Err(error.into()),
+            if let Some(parts) = self.parts_at(&bucket, object, tag.as_ref()).await? {
+                return Ok((head, Some(parts)));
             }
         }
         Err(too_many_tries())
     }
+
+    /// The state of a key, and the place of a version of it: `None` for the newest. Also gives the bucket of this name
+    /// as it is now. Errors: `NoSuchKey`, `NoSuchVersion`, [`Error::DeleteMarker`].
+    pub(crate) async fn version(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        version: Option<&str>,
+    ) -> Result<(Arc<Bucket>, Present, Option<String>), Error> {
+        check_key(key, &BTreeMap::new())?;
+        let mut bucket = Arc::new(bucket.clone());
+        loop {
+            if let Some(present) = self.present(&bucket, key).await? {
+                let found = match version {
+                    None => Some(FoundVersion::Newest(&present.head)),
+                    Some(name) => present.find(name),
+                };
+                let is_named = version.is_some();
+                let marker = |version: &Option<String>| Error::DeleteMarker { version: version.clone(), is_named };
+                let place = match &found {
+                    None => return Err(no_such_version()),
+                    Some(FoundVersion::Newest(head)) if head.is_marker => return Err(marker(&head.version)),
+                    Some(FoundVersion::Newest(_)) => None,
+                    Some(FoundVersion::Older(older)) => match &older.place {
+                        None => return Err(marker(&older.version)),
+                        place => place.clone(),
+                    },
+                };
+                return Ok((bucket, present, place));
+            }
+            match self.fresher(&bucket).await? {
+                Some(fresh) => bucket = fresh,
+                None if version.is_some() => return Err(no_such_version()),
+                None => return Err(no_such_key()),
+            }
+        }
+    }
+}
+
+fn no_such_version() -> Error {
+    Code::NoSuchVersion.because("there is no such version")
 }
 
 fn wrong_length() -> Error {

@@ -6,6 +6,7 @@
 use crate::error::Error;
 use bytes::Bytes;
 use s3rules::acl::Acl;
+use s3rules::object_lock::ObjectLock;
 use s3rules::tagging::TagSet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ pub(crate) mod attr {
     pub const STATE: &str = "nacre.state";
     /// Counter by which a gateway shows that it lives.
     pub const BEAT: &str = "nacre.beat";
+    /// The older versions of a head's key.
+    pub const OLDER: &str = "nacre.older";
     /// Number of changes of a bucket's settings, which are the bytes of its record's object.
     pub const REVISION: &str = "nacre.revision";
 }
@@ -37,6 +40,18 @@ pub struct Bucket {
     pub created_ms: u64,
     /// The pool with the bytes of its objects.
     pub data_pool: String,
+}
+
+/// Setting of a bucket: what becomes of the version that a change replaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Versioning {
+    /// Never enabled. A put replaces the null version, and a deletion removes it.
+    #[default]
+    Off,
+    /// A put or a deletion adds a version.
+    Enabled,
+    /// A put or a deletion replaces the null version alone.
+    Suspended,
 }
 
 /// State of a range of an index.
@@ -116,6 +131,24 @@ impl Tail {
     }
 }
 
+/// Objects of the pool of bytes that versions have beside the head of their key.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Named {
+    pub tails: Vec<Tail>,
+    /// Objects of older versions.
+    pub places: Vec<String>,
+}
+
+impl Named {
+    pub(crate) fn of_tails(tails: &[Tail]) -> Named {
+        Named { tails: tails.to_vec(), places: Vec::new() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tails.is_empty() && self.places.is_empty()
+    }
+}
+
 /// A checksum that the client gave or asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StoredChecksum {
@@ -153,10 +186,55 @@ pub struct Head {
     #[serde(default, skip_serializing_if = "has_no_tags")]
     pub tags: TagSet,
     pub layout: Layout,
+    /// Id of the version; `None` is the null version, of which a key has at most one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Place of the version among those of its key: newer ones have greater numbers.
+    #[serde(default)]
+    pub order: u64,
+    /// The version is a delete marker: it has no bytes, and the key shows no object while it is the newest.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_marker: bool,
+    #[serde(default, skip_serializing_if = "is_unlocked")]
+    pub lock: ObjectLock,
+}
+
+fn is_unlocked(lock: &ObjectLock) -> bool {
+    !lock.is_set()
 }
 
 fn has_no_tags(tags: &TagSet) -> bool {
     tags.tags.is_empty()
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A version that is not the newest of its key, in the list that the key's head keeps.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Older {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    pub order: u64,
+    pub entry: Entry,
+    /// The object that has the version's record and bytes, as a head has them; it never changes. A delete marker has
+    /// none.
+    pub place: Option<String>,
+    pub layout: Layout,
+    #[serde(default, skip_serializing_if = "is_unlocked")]
+    pub lock: ObjectLock,
+}
+
+/// A version in a list.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VersionEntry {
+    /// `None` is the null version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_marker: bool,
+    pub entry: Entry,
 }
 
 impl Head {
@@ -198,6 +276,8 @@ pub struct Upload {
     pub acl: Option<Acl>,
     #[serde(default, skip_serializing_if = "has_no_tags")]
     pub tags: TagSet,
+    #[serde(default, skip_serializing_if = "is_unlocked")]
+    pub lock: ObjectLock,
 }
 
 /// A user.
@@ -232,13 +312,13 @@ pub(crate) struct SessionRecord {
 /// A piece of work that another gateway has to end, or to take back, if its own dies.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Intent {
-    /// Of these tails only those stay that the head of a key names.
+    /// Of these tails and places only those stay that a version of a key has.
     Tails {
         bucket: Bucket,
         key: String,
-        tails: Vec<Tail>,
+        named: Named,
     },
-    /// Of the tails of a part those stay that the upload or the head of the key names.
+    /// Of the tails of a part those stay that the upload or a version of the key names.
     PartTails {
         bucket: Bucket,
         key: String,
@@ -246,10 +326,10 @@ pub(crate) enum Intent {
         number: u16,
         tails: Vec<Tail>,
     },
-    /// Nothing names these tails, and readers may use them until the time has come.
+    /// Nothing names these tails and places, and readers may use them until the time has come.
     Garbage {
         data_pool: String,
-        tails: Vec<Tail>,
+        named: Named,
         due_ms: u64,
     },
     /// An upload is made or ended.

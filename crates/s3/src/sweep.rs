@@ -8,7 +8,7 @@ use crate::buckets::absent_is_fine;
 use crate::error::{Code, Error};
 use crate::names::{self, SLOTS};
 use crate::rados::{Rados, RadosError, Step};
-use crate::records::{Bucket, Intent, Layout, SessionRecord, Tail, attr, from_bytes};
+use crate::records::{Bucket, Intent, Named, SessionRecord, Tail, attr, from_bytes};
 use crate::store::{Store, lock, session_of};
 use crate::window::all;
 use bytes::Bytes;
@@ -67,10 +67,17 @@ impl<R: Rados> Store<R> {
 
     /// Removes tails, and then forgets the intent that names them.
     pub(crate) async fn drop_tails(&self, pool: &str, tails: &[Tail], intent: Option<u64>) -> Result<(), Error> {
-        let objects: Vec<String> = tails
-            .iter()
-            .flat_map(|tail| (0..tail.stripes()).map(|number| names::stripe_object(&tail.id, number)))
-            .collect();
+        self.drop_named(pool, &Named::of_tails(tails), intent).await
+    }
+
+    /// Removes tails and places, and then forgets the intent that names them.
+    pub(crate) async fn drop_named(&self, pool: &str, named: &Named, intent: Option<u64>) -> Result<(), Error> {
+        let of_tail = |tail: &Tail| {
+            let id = tail.id.clone();
+            (0..tail.stripes()).map(move |number| names::stripe_object(&id, number))
+        };
+        let mut objects: Vec<String> = named.tails.iter().flat_map(of_tail).collect();
+        objects.extend(named.places.iter().map(|place| names::older_object(place)));
         let remove = |object| self.rados.operate(pool, object, vec![Step::Remove]);
         let removals: Vec<_> = objects.into_iter().map(remove).collect();
         for removed in all(removals, REMOVALS_AT_ONCE).await {
@@ -85,15 +92,15 @@ impl<R: Rados> Store<R> {
         }
     }
 
-    /// Lets tails that no head names any more go, once readers had time.
-    pub(crate) async fn discard(&self, data_pool: String, tails: Vec<Tail>, intent: Option<u64>) {
+    /// Lets tails and places that no version has any more go, once readers had time.
+    pub(crate) async fn discard(&self, data_pool: String, named: Named, intent: Option<u64>) {
         let Some(intent) = intent else { return };
-        if tails.is_empty() {
+        if named.is_empty() {
             // An intent that stays is ended by a sweep, which finds its tails named.
             let _ = self.forget_intent(intent).await;
             return;
         }
-        let garbage = Intent::Garbage { data_pool, tails, due_ms: self.rados.now_ms() + self.settings.garbage_ms };
+        let garbage = Intent::Garbage { data_pool, named, due_ms: self.rados.now_ms() + self.settings.garbage_ms };
         // If this fails, the intent of the change stays, and a sweep finds the tails unnamed.
         if self.keep_intent(intent, &garbage).await.is_ok() {
             lock(&self.garbage).insert(intent, garbage);
@@ -102,18 +109,18 @@ impl<R: Rados> Store<R> {
 
     async fn collect_garbage(&self) -> Result<(), Error> {
         let now = self.rados.now_ms();
-        let due: Vec<(u64, String, Vec<Tail>)> = {
+        let due: Vec<(u64, String, Named)> = {
             let garbage = lock(&self.garbage);
             let due = garbage.iter().filter_map(|(number, intent)| match intent {
-                Intent::Garbage { data_pool, tails, due_ms } if *due_ms <= now => {
-                    Some((*number, data_pool.clone(), tails.clone()))
+                Intent::Garbage { data_pool, named, due_ms } if *due_ms <= now => {
+                    Some((*number, data_pool.clone(), named.clone()))
                 }
                 _ => None,
             });
             due.collect()
         };
-        for (number, pool, tails) in due {
-            self.drop_tails(&pool, &tails, Some(number)).await?;
+        for (number, pool, named) in due {
+            self.drop_named(&pool, &named, Some(number)).await?;
             lock(&self.garbage).remove(&number);
         }
         Ok(())
@@ -201,12 +208,12 @@ impl<R: Rados> Store<R> {
     /// Ends or takes back what a fenced gateway has begun. False if its time has not come.
     async fn resume(self: &Arc<Self>, session: &str, intent: Intent) -> Result<bool, Error> {
         match intent {
-            Intent::Tails { bucket, key, tails } => self.resume_tails(&bucket, &key, tails).await?,
+            Intent::Tails { bucket, key, named } => self.resume_tails(&bucket, &key, &named).await?,
             Intent::PartTails { bucket, key, upload, number, tails } => {
                 self.resume_part(&bucket, (&key, &upload, number), tails).await?;
             }
             Intent::Garbage { due_ms, .. } if due_ms > self.rados.now_ms() => return Ok(false),
-            Intent::Garbage { data_pool, tails, .. } => self.drop_tails(&data_pool, &tails, None).await?,
+            Intent::Garbage { data_pool, named, .. } => self.drop_named(&data_pool, &named, None).await?,
             Intent::Abort { bucket, key, upload } => self.resume_abort(&bucket, &key, &upload).await?,
             Intent::Complete { bucket, key, upload } => {
                 self.resume_complete(&bucket, (&key, &upload), session).await?;
@@ -219,25 +226,10 @@ impl<R: Rados> Store<R> {
         Ok(true)
     }
 
-    /// Removes those of some tails that the head of a key does not name.
-    async fn resume_tails(&self, bucket: &Bucket, key: &str, mut tails: Vec<Tail>) -> Result<(), Error> {
-        loop {
-            let Some(head) = self.head(bucket, key).await? else { break };
-            match &head.layout {
-                Layout::Whole => break,
-                Layout::Striped(named) => {
-                    tails.retain(|tail| tail.id != named.id);
-                    break;
-                }
-                Layout::Parts { .. } => {
-                    if let Some(parts) = self.parts_of(bucket, &head).await? {
-                        tails.retain(|tail| parts.iter().all(|part| part.tail.id != tail.id));
-                        break;
-                    }
-                }
-            }
-        }
-        self.drop_tails(&bucket.data_pool, &tails, None).await
+    /// Removes those of some tails and places that no version of a key has.
+    async fn resume_tails(&self, bucket: &Bucket, key: &str, named: &Named) -> Result<(), Error> {
+        let left = self.unnamed(bucket, key, named).await?;
+        self.drop_named(&bucket.data_pool, &left, None).await
     }
 
     /// Takes the stamps of a fenced gateway out of all slots.

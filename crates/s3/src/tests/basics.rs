@@ -5,15 +5,15 @@ use crate::executor::Executor;
 use crate::memory::Memory;
 use crate::tests::wreckage;
 use crate::{
-    Body, Bucket, BucketSettings, ByteRange, ChecksumKind, Code, Conditions, Error, PartRequest, PutRequest, Query,
-    Store, Upload, WantedPart, Whole,
+    Body, Bucket, BucketSettings, ByteRange, ChecksumKind, Code, Conditions, Deletion, Error, PartRequest, PutRequest,
+    Query, Store, Upload, Versioning, WantedPart, Whole,
 };
 use std::sync::Arc;
 
 type Gateway = Arc<Store<Memory>>;
 
 /// Runs a test with one gateway, a bucket and nothing else, and looks at the end if anything lies around.
-fn alone<F: Future<Output = ()>>(test: impl FnOnce(Gateway, Arc<Bucket>) -> F) {
+pub(super) fn alone<F: Future<Output = ()>>(test: impl FnOnce(Gateway, Arc<Bucket>) -> F) {
     let client = Memory::start(7);
     let mut executor = Executor::default();
     let gateway = executor.until(&client, async {
@@ -48,7 +48,7 @@ pub(super) async fn read(
     key: &str,
     range: Option<ByteRange>,
 ) -> Result<Vec<u8>, Error> {
-    let mut object = gateway.get(bucket, key, range).await?;
+    let mut object = gateway.get(bucket, key, None, range).await?;
     let mut bytes = Vec::new();
     while let Some(piece) = object.stream.next().await? {
         bytes.extend_from_slice(&piece);
@@ -57,7 +57,18 @@ pub(super) async fn read(
     Ok(bytes)
 }
 
-fn code<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Code {
+/// Deletes an object of a bucket without versions. False if there was none.
+pub(super) async fn delete(
+    gateway: &Gateway,
+    bucket: &Arc<Bucket>,
+    key: &str,
+    conditions: Conditions,
+) -> Result<bool, Error> {
+    let deletion = Deletion { conditions, ..Deletion::default() };
+    Ok(gateway.delete(bucket, key, deletion).await?.is_some())
+}
+
+pub(super) fn code<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Code {
     outcome.expect_err("it is refused").code().expect("S3 has a code for it")
 }
 
@@ -84,8 +95,8 @@ fn objects_of_every_size_are_read_as_they_were_put() {
             let expected = (len > 0).then(|| bytes[len.saturating_sub(9)..].to_vec());
             assert_eq!(read(&gateway, &bucket, "k", last).await.ok(), expected);
         }
-        assert_eq!(gateway.delete(&bucket, "k", &Conditions::default()).await, Ok(true));
-        assert_eq!(gateway.delete(&bucket, "k", &Conditions::default()).await, Ok(false));
+        assert_eq!(delete(&gateway, &bucket, "k", Conditions::default()).await, Ok(true));
+        assert_eq!(delete(&gateway, &bucket, "k", Conditions::default()).await, Ok(false));
         assert_eq!(code(read(&gateway, &bucket, "k", None).await), Code::NoSuchKey);
     });
 }
@@ -106,7 +117,7 @@ fn what_does_not_agree_with_its_checksum_or_length_is_not_stored() {
                 assert_eq!(code(outcome), Code::IncompleteBody);
             }
         }
-        assert_eq!(code(gateway.stat(&bucket, "k").await), Code::NoSuchKey);
+        assert_eq!(code(gateway.stat(&bucket, "k", None).await), Code::NoSuchKey);
         let checksum = Some((ChecksumKind::Sha1, None));
         let head = gateway.put(&bucket, PutRequest { checksum, ..put("k", 10) }, &mut Whole::new(bytes)).await;
         assert_eq!(head.expect("it is put").checksum.expect("a checksum").value.len(), 28);
@@ -119,17 +130,24 @@ fn what_does_not_agree_with_its_checksum_or_length_is_not_stored() {
 #[test]
 fn conditions_decide() {
     alone(async |gateway, bucket| {
-        let absent = Conditions { is_absent: true, etags: None };
+        let absent = Conditions { is_absent: true, ..Conditions::default() };
         let with = |conditions: &Conditions| PutRequest { conditions: conditions.clone(), ..put("k", 1) };
-        let etag = |etag: &str| Conditions { is_absent: false, etags: Some(vec![etag.into()]) };
+        let etag = |etag: &str| Conditions { etags: Some(vec![etag.into()]), ..Conditions::default() };
         assert_eq!(code(gateway.put(&bucket, with(&etag("x")), &mut Whole::new("a")).await), Code::NoSuchKey);
         let first = gateway.put(&bucket, with(&absent), &mut Whole::new("a")).await.expect("nothing is there");
         assert_eq!(code(gateway.put(&bucket, with(&absent), &mut Whole::new("b")).await), Code::PreconditionFailed);
         assert_eq!(code(gateway.put(&bucket, with(&etag("x")), &mut Whole::new("b")).await), Code::PreconditionFailed);
         gateway.put(&bucket, with(&etag(&first.etag)), &mut Whole::new("c")).await.expect("it is that one");
-        assert_eq!(code(gateway.delete(&bucket, "k", &etag(&first.etag)).await), Code::PreconditionFailed);
+        assert_eq!(code(delete(&gateway, &bucket, "k", etag(&first.etag)).await), Code::PreconditionFailed);
         assert_eq!(read(&gateway, &bucket, "k", None).await, Ok(b"c".to_vec()));
-        assert_eq!(gateway.delete(&bucket, "k", &etag("*")).await, Ok(true));
+        let other = |etag: &str| Conditions { other_than: Some(etag.into()), ..Conditions::default() };
+        let present = gateway.stat(&bucket, "k", None).await.expect("it").etag;
+        let refused = gateway.put(&bucket, with(&other(&present)), &mut Whole::new("d")).await;
+        assert_eq!(code(refused), Code::PreconditionFailed);
+        gateway.put(&bucket, with(&other("x")), &mut Whole::new("d")).await.expect("it is another one");
+        assert_eq!(delete(&gateway, &bucket, "k", etag("*")).await, Ok(true));
+        gateway.put(&bucket, with(&other("x")), &mut Whole::new("d")).await.expect("nothing is there");
+        assert_eq!(delete(&gateway, &bucket, "k", etag("*")).await, Ok(true));
     });
 }
 
@@ -178,7 +196,7 @@ fn lists_have_prefixes_delimiters_and_pages() {
             }
         }
         for key in &keys {
-            assert_eq!(gateway.delete(&bucket, key, &Conditions::default()).await, Ok(true));
+            assert_eq!(delete(&gateway, &bucket, key, Conditions::default()).await, Ok(true));
             gateway.balance_ranges().await.expect("ranges merge");
         }
         let shrunk = gateway.ranges(&bucket.id).await.expect("ranges").len();
@@ -200,6 +218,7 @@ fn uploads_become_objects() {
             is_composite: false,
             acl: None,
             tags: Default::default(),
+            lock: Default::default(),
         };
         let upload = gateway.create_upload(&bucket, begin("k")).await.expect("an upload").id;
         let other = gateway.create_upload(&bucket, begin("k/other")).await.expect("an upload").id;
@@ -228,8 +247,9 @@ fn uploads_become_objects() {
         whole.extend(wanted.iter().flat_map(|(_, bytes)| bytes.clone()));
         let wanted: Vec<WantedPart> = wanted.into_iter().map(|(part, _)| part).collect();
         let none = Conditions::default();
-        let complete =
-            async |wanted: &[WantedPart]| gateway.complete_upload(&bucket, ("k", &upload), wanted, &none).await;
+        let complete = async |wanted: &[WantedPart]| {
+            gateway.complete_upload(&bucket, ("k", &upload), wanted, (&none, Versioning::Off)).await
+        };
         assert_eq!(code(complete(&[wanted[1].clone(), wanted[0].clone()]).await), Code::InvalidPartOrder);
         let wrong = WantedPart { etag: "x".into(), ..wanted[0].clone() };
         assert_eq!(code(complete(&[wrong]).await), Code::InvalidPart);
@@ -240,11 +260,15 @@ fn uploads_become_objects() {
         assert_eq!(read(&gateway, &bucket, "k", None).await, Ok(whole.clone()));
         let middle = Some(ByteRange::From(30, Some(60)));
         assert_eq!(read(&gateway, &bucket, "k", middle).await, Ok(whole[30..61].to_vec()));
-        assert_eq!(gateway.get(&bucket, "k", None).await.expect("it").head.checksum, head.checksum);
+        assert_eq!(gateway.get(&bucket, "k", None, None).await.expect("it").head.checksum, head.checksum);
         assert!(head.checksum.is_some());
+        let (same, parts) = gateway.parts(&bucket, "k", None).await.expect("its parts");
+        let numbers: Option<Vec<u16>> = parts.map(|parts| parts.iter().map(|part| part.number).collect());
+        assert_eq!((same, numbers), (head.clone(), Some(vec![1, 3, 7])));
         gateway.abort_upload(&bucket, "k/other", &other).await.expect("it is aborted");
         assert_eq!(code(gateway.abort_upload(&bucket, "k/other", &other).await), Code::NoSuchUpload);
         store(&gateway, &bucket, "k", b"short").await;
+        assert_eq!(gateway.parts(&bucket, "k", None).await.expect("it").1, None);
         assert_eq!(code(complete(&wanted).await), Code::NoSuchUpload);
     });
 }
@@ -297,7 +321,7 @@ fn buckets_are_made_and_deleted() {
         store(&gateway, &bucket, "k", b"x").await;
         assert_eq!(code(gateway.delete_bucket(&bucket).await), Code::BucketNotEmpty);
         assert_eq!(read(&gateway, &bucket, "k", None).await, Ok(b"x".to_vec()));
-        gateway.delete(&bucket, "k", &Conditions::default()).await.expect("it is deleted");
+        delete(&gateway, &bucket, "k", Conditions::default()).await.expect("it is deleted");
         // The slot of the deletion may still be there.
         while gateway.delete_bucket(&bucket).await.is_err() {}
         assert_eq!(code(gateway.bucket("things").await), Code::NoSuchBucket);

@@ -4,6 +4,7 @@ mod basics;
 mod history;
 mod model;
 mod settings;
+mod versions;
 mod wreckage;
 
 use crate::memory::Memory;

@@ -1,13 +1,13 @@
 //! Several gateways at once, which die at random moments, against the history of what they were asked for.
 
-use super::basics::read;
+use super::basics::{delete, read};
 use super::history::History;
 use super::{bytes_of, open, user, wreckage};
 use crate::executor::Executor;
 use crate::memory::Memory;
 use crate::{
     Bucket, BucketSettings, ByteRange, Conditions, Error, PartRequest, PutRequest, Query, RadosError, Store, Upload,
-    WantedPart, Whole,
+    Versioning, WantedPart, Whole,
 };
 use s3rules::tagging::{Tag, TagSet};
 use std::collections::BTreeMap;
@@ -116,7 +116,7 @@ impl Worker {
     async fn put(&self, bucket: &Arc<Bucket>) -> Result<(), Error> {
         let key = self.key();
         let (value, size, change) = self.begin(&key);
-        let conditions = Conditions { is_absent: self.random(5) == 0, etags: None };
+        let conditions = Conditions { is_absent: self.random(5) == 0, ..Conditions::default() };
         let told = if self.random(10) == 0 { size + 1 } else { size };
         let owner = value.to_string();
         let request = PutRequest { key: key.clone(), owner, size: told as u64, conditions, ..PutRequest::default() };
@@ -130,7 +130,7 @@ impl Worker {
         let key = self.key();
         let now = self.now();
         let change = self.known(|known| known.history.begin(&key, None, now));
-        let outcome = self.gateway.delete(bucket, &key, &Conditions::default()).await;
+        let outcome = delete(&self.gateway, bucket, &key, Conditions::default()).await;
         self.ended(&key, change, outcome)
     }
 
@@ -138,7 +138,7 @@ impl Worker {
     async fn tag(&self, bucket: &Arc<Bucket>) -> Result<(), Error> {
         let key = self.key();
         let from = self.now();
-        let marked = self.gateway.change_head(bucket, &key, |head| {
+        let marked = self.gateway.change_head(bucket, &key, None, |head| {
             let tag = Tag { key: self.now().to_string(), value: head.owner.clone() };
             head.tags.tags.push(tag);
             Ok(())
@@ -165,14 +165,14 @@ impl Worker {
     async fn get(&self, bucket: &Arc<Bucket>) -> Result<(), Error> {
         let key = self.key();
         let from = self.now();
-        let head = match self.gateway.stat(bucket, &key).await {
+        let head = match self.gateway.stat(bucket, &key, None).await {
             Ok(head) => value_of(&head.owner),
             Err(Error::Refused { .. }) => None,
             Err(error) => return Err(error),
         };
         self.check(&key, head, from, "a head");
         let from = self.now();
-        let object = match self.gateway.get(bucket, &key, None).await {
+        let object = match self.gateway.get(bucket, &key, None, None).await {
             Ok(object) => object,
             Err(Error::Refused { .. }) => {
                 self.check(&key, None, from, "a read");
@@ -240,6 +240,7 @@ impl Worker {
             is_composite: false,
             acl: None,
             tags: TagSet::default(),
+            lock: Default::default(),
         };
         let upload = self.gateway.create_upload(bucket, upload).await?.id;
         let mut wanted = Vec::new();
@@ -266,7 +267,9 @@ impl Worker {
             self.known(|known| known.history.refuse(&key, change));
             return Ok(());
         } else {
-            self.gateway.complete_upload(bucket, (&key, &upload), &wanted, &Conditions::default()).await
+            self.gateway
+                .complete_upload(bucket, (&key, &upload), &wanted, (&Conditions::default(), Versioning::Off))
+                .await
         };
         if let Err(Error::Refused { code, message }) = &outcome {
             panic!("an upload is not completed: {code:?} {message}");
@@ -292,7 +295,7 @@ impl Worker {
             let body = &mut Whole::new(bytes_of(1, size as usize));
             fine(self.gateway.put(&bucket, request, body).await.map(drop))?;
             if self.random(2) == 0 {
-                fine(self.gateway.delete(&bucket, &key, &Conditions::default()).await.map(drop))?;
+                fine(delete(&self.gateway, &bucket, &key, Conditions::default()).await.map(drop))?;
             }
         }
         fine(self.gateway.delete_bucket(&bucket).await)

@@ -172,7 +172,7 @@ fn a_changed_head_does_not_bring_a_former_object_back() {
                     head.tags.tags.push(tag(&number.to_string()));
                     Ok(())
                 };
-                gateway.change_head(&bucket, "k", change).await.expect("it is there");
+                gateway.change_head(&bucket, "k", None, change).await.expect("it is there");
                 *left.lock().expect("nobody panicked") -= 1;
             };
             executor.add(&client, Box::pin(work));
@@ -185,7 +185,7 @@ fn a_changed_head_does_not_bring_a_former_object_back() {
             executor.turn();
             client.lock().deliver();
         }
-        let head = executor.until(&client, first.stat(&bucket, "k")).expect("it is there");
+        let head = executor.until(&client, first.stat(&bucket, "k", None)).expect("it is there");
         assert_eq!(head.owner, if puts { "2" } else { "1" }, "seed {seed}");
         assert!(puts || head.tags.tags.len() == 2, "seed {seed}: a change is lost: {:?}", head.tags);
     }

@@ -1,15 +1,51 @@
 //! Looks through a cluster in memory for what nothing refers to.
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Stored};
 use crate::names;
 use crate::records::{Head, Intent, Layout, Part, Range, RangeState, attr, from_bytes};
-use crate::{Query, Store};
+use crate::versions::Present;
+use crate::{Query, Store, VersionEntry};
 use bytes::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 fn record<T: serde::de::DeserializeOwned>(stored: &crate::memory::Stored) -> T {
     from_bytes("an object", &stored.attrs[attr::RECORD]).expect("a record")
+}
+
+/// Objects that a key's versions have beside its head.
+fn objects_of(
+    objects: &BTreeMap<(String, String), Stored>,
+    (bucket, data): (&str, &str),
+    present: Present,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let at = |name: &str| objects.get(&(data.to_owned(), name.to_owned()));
+    let key = present.head.key.clone();
+    let stored = at(&names::head_object(bucket, &key)).expect("a head");
+    assert_eq!(present.head.tag, stored.attrs[attr::TAG]);
+    let mut bodies = vec![(present.head.layout, stored.bytes.clone())];
+    for older in present.older {
+        assert!(older.order < present.head.order);
+        let Some(place) = older.place else { continue };
+        let stored = at(&names::older_object(&place)).expect("an older version");
+        let head: Head = record(stored);
+        assert_eq!((&head.version, head.entry()), (&older.version, older.entry), "{key:?}");
+        found.push(names::older_object(&place));
+        bodies.push((older.layout, stored.bytes.clone()));
+    }
+    for (layout, bytes) in bodies {
+        let tails = match layout {
+            Layout::Whole => Vec::new(),
+            Layout::Striped(tail) => vec![tail],
+            Layout::Parts { .. } => {
+                let parts: Vec<Part> = from_bytes("parts", &bytes).expect("parts");
+                parts.into_iter().map(|part| part.tail).collect()
+            }
+        };
+        found.extend(tails.iter().flat_map(|tail| (0..tail.stripes()).map(|n| names::stripe_object(&tail.id, n))));
+    }
+    found
 }
 
 /// Checks that every object of the cluster belongs to something, that ranges follow one another without gaps, and that
@@ -73,28 +109,34 @@ pub(super) async fn check(client: &Memory, gateway: &Arc<Store<Memory>>) {
                 start = range.end;
             }
             assert_eq!(start, None, "the last range has no end");
+            let heads: Vec<String> = objects
+                .keys()
+                .filter_map(|(pool, name)| {
+                    name.strip_prefix(&names::head_object(&bucket.id, "")).filter(|_| *pool == data)
+                })
+                .map(str::to_owned)
+                .collect();
             let query = Query { max: 100_000, ..Query::default() };
-            for (key, entry) in gateway.list(&bucket, &query).await.expect("a list").entries {
-                let object = (data.clone(), names::head_object(&bucket.id, &key));
-                let stored = objects.get(&object).unwrap_or_else(|| panic!("{key:?} is listed and has no head"));
-                let head: Head = record(stored);
-                assert_eq!(entry, head.entry(), "{key:?}");
-                assert_eq!(head.tag, stored.attrs[attr::TAG]);
-                know(&data, object.1);
-                let tails = match &head.layout {
-                    Layout::Whole => Vec::new(),
-                    Layout::Striped(tail) => vec![tail.clone()],
-                    Layout::Parts { .. } => {
-                        let parts: Vec<Part> = from_bytes("parts", &stored.bytes).expect("parts");
-                        parts.into_iter().map(|part| part.tail).collect()
-                    }
-                };
-                for tail in tails {
-                    for number in 0..tail.stripes() {
-                        know(&data, names::stripe_object(&tail.id, number));
-                    }
+            let mut listed: BTreeMap<String, _> =
+                gateway.list(&bucket, &query).await.expect("a list").entries.into_iter().collect();
+            let mut versions: BTreeMap<String, Vec<VersionEntry>> = BTreeMap::new();
+            for found in gateway.list_versions(&bucket, &query, None).await.expect("a list").versions {
+                let of_key = versions.entry(found.key).or_default();
+                assert_eq!(found.is_latest, of_key.is_empty());
+                of_key.push(found.version);
+            }
+            for key in heads {
+                let present = gateway.present(&bucket, &key).await.expect("a head").expect("it is there");
+                let shown = Some(present.head.entry()).filter(|_| !present.head.is_marker);
+                assert_eq!(listed.remove(&key), shown, "{key:?}");
+                let expected: Vec<VersionEntry> = present.versions().into_iter().map(|(_, version)| version).collect();
+                assert_eq!(versions.remove(&key), Some(expected), "{key:?}");
+                know(&data, names::head_object(&bucket.id, &key));
+                for name in objects_of(&objects, (&bucket.id, &data), present) {
+                    know(&data, name);
                 }
             }
+            assert!(listed.is_empty() && versions.is_empty(), "nothing is there of {listed:?}, {versions:?}");
         }
     }
     let present: BTreeSet<(String, String)> = objects.keys().cloned().collect();
