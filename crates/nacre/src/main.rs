@@ -11,7 +11,7 @@
 //! * [`mod@bench`]: measures clusters.
 //! * [`why`]: where the time of operations goes.
 //! * [`cluster_report`]: a cluster that runs.
-//! * [`doctor_command`]: this machine, as a storage cluster sees it.
+//! * [`doctor_command`]: this machine, as a storage cluster sees it. [`disk_commands`]: its drives.
 //! * [`plan_command`]: sizes of a cluster that is not there yet. [`pages`]: where pages go.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves; [`privileges`].
 
@@ -27,6 +27,7 @@ mod connection;
 mod creation;
 mod daemon;
 mod descriptors;
+mod disk_commands;
 mod doctor_command;
 mod down;
 mod going_over;
@@ -127,6 +128,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
             return sim::cli::run(&options).map(|good| u8::from(!good)).map_err(anyhow::Error::msg);
         }
         Command::Osd(options) => return daemon::osd(&options),
+        Command::Disk(command) => disk_commands::run(&command),
         Command::Down(options) => down::run(&options),
         Command::Put(options) => object_commands::put(options),
         Command::Get(options) => object_commands::get(options),
