@@ -3,7 +3,7 @@
 //! * [`cli`] — start here: the command line, each flag declared once.
 //! * [`up`], [`down`], [`status`]: a cluster on this machine, in one directory ([`layout`], [`state_file`]).
 //!   [`ceph_engine`] is what differs where the daemons are a real Ceph's. [`preflight`] checks before anything is made,
-//!   [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running.
+//!   [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running, but for daemons that are [`held`].
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
 //! * [`auth_commands`]: clients and their keys; [`going_over`]: a cluster without authentication gets it.
 //! * [`config_commands`]: what options of Ceph mean here.
@@ -34,6 +34,7 @@ mod going_over;
 mod growth;
 mod growth_lock;
 mod health;
+mod held;
 mod layout;
 mod logging;
 mod machine;
