@@ -160,9 +160,10 @@ impl Pg {
                 return self.ops.release(cx, &op);
             }
             if let Some(number) = self.ops.queued_requests.get(&op.reqid) {
-                // The client has lost its session and asks again: answer on the new one.
+                // The client has lost its session and asks again: answer on the new one. It may have newer maps by now.
                 let queued = self.ops.ops.get_mut(number).expect("queued requests are kept");
                 (queued.session, queued.tid, queued.op.retry_attempt) = (op.session, op.tid, op.op.retry_attempt);
+                queued.op.epoch = queued.op.epoch.max(op.op.epoch);
                 return self.ops.release(cx, &op);
             }
         }
