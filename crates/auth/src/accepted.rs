@@ -45,6 +45,11 @@ impl Accepted {
         self.proven.as_ref() == Some(key)
     }
 
+    /// Notes the key that the peer has proven.
+    pub fn has_proven(&mut self, key: &Key) {
+        self.proven = Some(key.clone());
+    }
+
     /// A peer of the method `none`.
     pub(crate) fn unproven(name: AuthName, global_id: u64) -> Accepted {
         Accepted {

@@ -15,6 +15,8 @@
 //! | [`steady`] | the moment when a measurement no longer drifts |
 //! | [`interval`], [`compare`] | medians with confidence intervals; comparison of two series |
 //! | [`operating`] | the load at which a cluster should be used, on a curve of measured points |
+//! | [`rebuild`] | loss of OSDs, and the time until every copy is restored |
+//! | [`search`] | the load to measure next, to find one by measuring |
 //! | [`hops`] | breakdown of operations' time, as OSDs tell it |
 //! | [`clock`] | offset of another machine's clock |
 //! | [`ceiling`] | bottleneck of a measurement |
@@ -38,9 +40,11 @@ pub mod operating;
 pub mod pattern;
 pub mod plan;
 pub mod random;
+pub mod rebuild;
 pub mod recorder;
 pub mod report;
 pub mod schedule;
+pub mod search;
 pub mod series;
 pub mod steady;
 pub mod tool;

@@ -36,6 +36,18 @@ pub struct OperatingRules {
     pub latency_part_max: f64,
 }
 
+/// Limits of all rules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    pub rules: OperatingRules,
+    /// Largest p99; if absent, three times the smallest of the curve.
+    pub p99_us_max: Option<f64>,
+    /// Busy shares of the processors, each of which is looked for.
+    pub cpu_percent_max: Vec<f64>,
+    /// Growth of throughput that makes a step of more load worth it.
+    pub high_water_percent: f64,
+}
+
 /// The reason why an answer is not more load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
@@ -62,6 +74,15 @@ pub struct OperatingPoint {
 impl Default for OperatingRules {
     fn default() -> OperatingRules {
         OperatingRules { mean_us_max: 50_000.0, latency_part_max: 0.8 }
+    }
+}
+
+impl Default for Limits {
+    /// The reference architectures' rules: the block documents let a cluster be used up to 80 or 85 % of its
+    /// processors.
+    fn default() -> Limits {
+        let rules = OperatingRules::default();
+        Limits { rules, p99_us_max: None, cpu_percent_max: vec![80.0, 85.0], high_water_percent: 5.0 }
     }
 }
 

@@ -10,6 +10,7 @@ mod documents;
 mod hops;
 mod page;
 mod plots;
+mod rebuilds;
 mod rows;
 mod table;
 mod telemetry;
@@ -17,6 +18,7 @@ mod telemetry;
 mod tests;
 
 pub use hops::WorkloadHops;
+pub use rebuilds::BEFORE;
 pub use telemetry::{Telemetry, TelemetryError};
 
 use std::collections::BTreeMap;
@@ -28,6 +30,7 @@ use crate::compare::{Better, CompareError, Comparison, compare};
 use crate::histogram::{HistogramData, LatencySummary};
 use crate::interval::MedianInterval;
 use crate::plan::Plan;
+use crate::rebuild::Rebuild;
 use crate::series::SeriesPoint;
 use crate::steady::Window;
 use crate::tool::ToolOutcome;
@@ -57,6 +60,9 @@ pub struct RunResult {
     /// Breakdown of operations' time, as far as OSDs tell it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<WorkloadHops>,
+    /// Rebuilds after losses of OSDs, in the order in which they were done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rebuilds: Vec<Rebuild>,
 }
 
 /// The way in which the run ended.
@@ -245,12 +251,15 @@ impl Figure {
     }
 }
 
+/// Begin of names in [`RunResult::environment`], before a cluster's, of what a search has found.
+pub const SEARCH: &str = "search.";
+
 impl RunResult {
     /// A result without rows, to be filled.
     pub fn new(plan: Plan, environment: BTreeMap<String, String>) -> RunResult {
         let (format, version) = (RESULT_FORMAT.to_string(), RESULT_VERSION);
-        let (rows, hops) = (Vec::new(), Vec::new());
-        RunResult { format, version, plan, environment, end: End::Complete, ceilings: None, rows, hops }
+        let (rows, hops, rebuilds) = (Vec::new(), Vec::new(), Vec::new());
+        RunResult { format, version, plan, environment, end: End::Complete, ceilings: None, rows, hops, rebuilds }
     }
 
     pub fn to_json(&self) -> String {

@@ -3,8 +3,9 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use store::{LABEL_OFFSETS, LabelBlock, Labels, StoreLabel};
 use types::BLOCK_BYTES;
 
@@ -98,6 +99,15 @@ const MARKS: &[Mark] = &[
     mark(4096, b"EFI PART", PARTITIONS),
     mark(510, &[0x55, 0xaa], "a partition table or boot sector"),
 ];
+
+/// Looks at the device or file at `path`.
+///
+/// Errors: it cannot be read.
+pub fn occupant_of(path: &Path) -> io::Result<Option<Occupant>> {
+    let mut file = File::open(path)?;
+    let bytes = file.seek(io::SeekFrom::End(0))?;
+    occupant(&file, bytes)
+}
 
 /// Looks at a device or file of `bytes` bytes.
 pub(crate) fn occupant(file: &File, bytes: u64) -> io::Result<Option<Occupant>> {

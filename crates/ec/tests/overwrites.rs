@@ -12,7 +12,7 @@ struct Shards {
     layout: StripeLayout,
     /// The newest state of each data shard.
     data: Vec<Vec<u8>>,
-    /// The base's bytes of each data shard, where a logged write is not folded, be they equal to the newest ones or not.
+    /// The base's bytes of each data shard, where a logged write is not folded. They may equal the newest ones.
     kept: Vec<Vec<Option<u8>>>,
     /// The base of each parity shard.
     parity: Vec<Vec<u8>>,

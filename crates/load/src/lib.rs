@@ -9,6 +9,7 @@
 //! * [`pools`], [`environment`], [`run_folder`], [`observer`]: pools, facts, files and progress of a run.
 //! * [`meter`], [`telemetry`], [`ceilings`], [`hops`]: the cost of a run for the machine, the machine's capabilities,
 //!   and where the time of operations went.
+//! * [`rebuild`]: OSDs are lost, and the time until every copy is restored.
 //! * [`client_cost`]: CPU time of our client per operation, beside librados.
 //!
 //! Absent: any choice of operations, and any statistics.
@@ -27,7 +28,9 @@ pub mod meter;
 pub mod objects;
 pub mod observer;
 pub mod pools;
+pub mod rebuild;
 pub mod record;
+mod rows;
 pub mod run;
 pub mod run_folder;
 pub mod task;
@@ -37,4 +40,4 @@ pub mod timer;
 pub mod tools;
 
 pub use observer::{Event, Live, Observer, Rates};
-pub use run::{Options, RunError, engine_of, run};
+pub use run::{Options, RunError, SearchRules, engine_of, run};

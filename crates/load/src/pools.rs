@@ -125,7 +125,7 @@ async fn wait_until_clean(cluster: &Cluster) -> Result<(), PoolError> {
 }
 
 /// True if all groups are active and clean, with the list of states, from the output of `status`.
-fn groups(status: &Value) -> (bool, String) {
+pub(crate) fn groups(status: &Value) -> (bool, String) {
     let total = status.pointer("/pgmap/num_pgs").and_then(Value::as_u64).unwrap_or(0);
     let states = status.pointer("/pgmap/pgs_by_state").and_then(Value::as_array);
     let mut clean = 0;
@@ -179,13 +179,14 @@ pub async fn free_bytes(cluster: &Cluster) -> Result<u64, PoolError> {
 }
 
 /// Space of the cluster, in bytes.
-struct Space {
-    total: u64,
-    used: u64,
-    free: u64,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Space {
+    pub total: u64,
+    pub used: u64,
+    pub free: u64,
 }
 
-async fn space(cluster: &Cluster) -> Result<Space, PoolError> {
+pub(crate) async fn space(cluster: &Cluster) -> Result<Space, PoolError> {
     let stat = cluster.statfs(None).await;
     let stat = stat.map_err(|source| PoolError::NoAnswer { command: "statfs".into(), source })?;
     let bytes = |kib: u64| kib.saturating_mul(1024);

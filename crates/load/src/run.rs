@@ -1,4 +1,9 @@
-//! A run of a whole plan: every workload on every cluster, as often as the plan says, clusters in turns.
+//! A run of a whole plan: every workload on every cluster, as often as the plan says, clusters in turns. A search for a
+//! load is in [`search`].
+
+mod search;
+
+pub use search::SearchRules;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,11 +24,12 @@ use crate::crew::Crew;
 use crate::environment;
 use crate::hops;
 use crate::images;
-use crate::iteration::{GroupMeasured, Iteration, IterationEnd, Measured};
+use crate::iteration::{Iteration, IterationEnd, Measured};
 use crate::meter::ClusterMeter;
 use crate::objects::PoolOfCluster;
 use crate::observer::{Event, Observer};
 use crate::pools::{self, PoolError};
+use crate::rows::rows;
 use crate::run_folder::{FolderError, RunFolder};
 use crate::task::Task;
 use crate::telemetry::Sample;
@@ -54,6 +60,10 @@ pub struct Options {
     pub keep: bool,
     /// Measures first the capabilities of this machine's drive and network without a cluster.
     pub ceilings: bool,
+    /// Growth of throughput, in percent, below which heavier loads of a sweep are left out.
+    pub stop_gain_percent: Option<f64>,
+    /// Loads are searched for instead of the plan's, which has one workload.
+    pub search: Option<SearchRules>,
     /// Agents that carry the load, as `HOST:PORT`; if there are none, this process carries it.
     pub agents: Vec<String>,
     /// Secret that agents may ask for.
@@ -160,7 +170,10 @@ pub async fn run(
     }
     let start = Instant::now();
     let mut run = Run { options, clusters, agents, token, folder, result, observer, interrupt, start };
-    run.all().await?;
+    match options.search {
+        Some(rules) => run.search(rules).await?,
+        None => run.all().await?,
+    }
     Ok(run.result)
 }
 
@@ -343,7 +356,7 @@ impl Run<'_> {
                     order.reverse();
                 }
                 for cluster in order {
-                    if failures.skip(cluster, index) {
+                    if failures.skip(cluster, index) || self.is_past_high_water(cluster, workload, iteration) {
                         continue;
                     }
                     let next = self.one(cluster, index, workload, iteration).await;
@@ -635,29 +648,7 @@ impl Run<'_> {
             None => meter.figures(measured.rounds, work),
             Some(elsewhere) => elsewhere.figures(meter, measured.rounds, work),
         };
-        for (group, of_plan) in measured.groups.iter().zip(&workload.groups) {
-            let GroupMeasured { measured: time, tally, mismatches, .. } = group;
-            self.result.rows.push(Row {
-                cluster: cluster.to_owned(),
-                workload: workload.name.clone(),
-                group: of_plan.name.clone(),
-                iteration,
-                partial: measured.end != IterationEnd::Complete,
-                missing: measured.missing.clone(),
-                measured_s: time.as_secs_f64(),
-                operations: tally.latencies.count(),
-                bytes: tally.bytes,
-                errors: tally.errors,
-                error_examples: group.error_examples.clone(),
-                mismatches: *mismatches,
-                mismatch_examples: group.mismatch_examples.clone(),
-                latency: tally.latencies.summary(),
-                histogram: Some(tally.latencies.to_data()),
-                series: group.series.clone(),
-                steady: group.steady,
-                figures: figures.clone(),
-            });
-        }
+        self.result.rows.extend(rows(cluster, workload, iteration, measured, &figures));
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Task {
     pub rounds: Rounds,
     /// Prefix of the names of all objects of this iteration.
     pub prefix: String,
+    /// An earlier iteration of the same task has written the objects that are to be there before the load.
+    pub filled: bool,
 }
 
 impl Task {
@@ -26,6 +28,7 @@ impl Task {
             groups: workload.groups.clone(),
             rounds: Rounds::new(workload.warm_up(), &workload.stop),
             prefix: format!("nacre-bench.{token}.{}.{iteration}", workload.name),
+            filled: false,
         }
     }
 

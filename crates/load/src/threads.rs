@@ -149,7 +149,9 @@ impl LoadThread {
         }
         self.report(Report::Connected);
         control.wait_for(Phase::Prefill).await;
-        let to_fill = instances.iter().filter(|one| self.task.groups[one.group_index as usize].prefill()).cloned();
+        let is_empty =
+            |one: &&Rc<Instance<_>>| !self.task.filled && self.task.groups[one.group_index as usize].prefill();
+        let to_fill = instances.iter().filter(is_empty).cloned();
         all(to_fill.map(Instance::prefill)).await?;
         self.report(Report::Prefilled);
         if let Phase::Load(start) = control.wait_for(Phase::Load(tokio::time::Instant::now())).await {

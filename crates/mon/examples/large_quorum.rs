@@ -287,7 +287,7 @@ impl Bench {
                     self.push(RECONNECT, Event::Connects(party, (number + 1) % self.nodes.len()));
                 }
             }
-            Action::GlobalIds(_) => {}
+            Action::GlobalIds(_) | Action::SharedKeys(_) => {}
             Action::Stop { reason } => panic!("a monitor stops: {reason}"),
         }
     }

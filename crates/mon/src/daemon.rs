@@ -21,7 +21,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use stdx::BootClock;
 use tokio::net::TcpListener;
-use tracing::info;
+use tracing::{error, info};
 use types::{EntityName, EntityType, Fsid};
 use wire::basic::AuthName;
 use wire::msgr::{Config, Messenger, Policy};
@@ -100,7 +100,7 @@ pub fn mkfs(data: &Path, spec: &BootstrapSpec) -> Result<(), MonError> {
     let identity = Identity { fsid: spec.fsid, name: name.clone(), server };
     make_folder(data)?;
     if let Some(entry) = spec.auth.get(MONITORS) {
-        write_keyring(data, &entry.key)?;
+        write_keyring(data, &entry.key, None)?;
     }
     make_store(data, &identity, &founded(spec, &[server]))
 }
@@ -113,7 +113,7 @@ pub fn mkfs_to_join(data: &Path, fsid: Fsid, name: &str, key: Option<&Key>) -> R
     let identity = Identity { fsid, name: name.to_owned(), server: new_server().map_err(MonError::Random)? };
     make_folder(data)?;
     if let Some(key) = key {
-        write_keyring(data, key)?;
+        write_keyring(data, key, None)?;
     }
     make_store(data, &identity, &Stored::default())
 }
@@ -148,11 +148,12 @@ fn make_folder(data: &Path) -> Result<(), MonError> {
     std::fs::create_dir_all(data).map_err(|source| MonError::Folder { path: data.display().to_string(), source })
 }
 
-/// Writes the keyring with the key that monitors share. Nobody but the owner may read it.
-fn write_keyring(data: &Path, key: &Key) -> Result<(), MonError> {
+/// Writes the keyring with the key that monitors share, and the one that is to take its place. Nobody but the owner may
+/// read it.
+fn write_keyring(data: &Path, key: &Key, pending: Option<&Key>) -> Result<(), MonError> {
     let path = data.join(KEYRING);
     let caps = [("mon".to_owned(), "allow *".to_owned())].into();
-    let text = Entry { key: key.clone(), pending_key: None, caps }.to_text(MONITORS);
+    let text = Entry { key: key.clone(), pending_key: pending.cloned(), caps }.to_text(MONITORS);
     let write = || -> std::io::Result<()> {
         let unfinished = data.join(format!("{KEYRING}.new"));
         match std::fs::remove_file(&unfinished) {
@@ -167,8 +168,9 @@ fn write_keyring(data: &Path, key: &Key) -> Result<(), MonError> {
     write().map_err(|source| MonError::WriteKeyring { path: path.display().to_string(), source })
 }
 
-/// Returns the key that monitors share: from this one's keyring, or before it had one from its state.
-fn shared_key(data: &Path, name: &str, state: &MonState) -> Result<Key, MonError> {
+/// Returns the keys of the monitor's keyring that monitors share, first the one that it proves. None, if the keyring
+/// has none.
+fn shared_keys(data: &Path) -> Result<Vec<Key>, MonError> {
     let path = data.join(KEYRING);
     let shown = path.display().to_string();
     let ring = match std::fs::read(&path) {
@@ -176,9 +178,21 @@ fn shared_key(data: &Path, name: &str, state: &MonState) -> Result<Key, MonError
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Keyring::default(),
         Err(source) => return Err(MonError::ReadKeyring { path: shown, source }),
     };
-    let own = parse_entity(MONITORS).and_then(|monitors| ring.find(&monitors).map(|entry| entry.key.clone()));
-    let known = || state.auth.get(MONITORS).map(|entry| entry.key.clone());
-    own.or_else(known).ok_or_else(|| MonError::NoKey { name: name.to_owned(), path: shown })
+    let entry = parse_entity(MONITORS).and_then(|monitors| ring.find(&monitors));
+    Ok(entry.map_or_else(Vec::new, |entry| std::iter::once(&entry.key).chain(&entry.pending_key).cloned().collect()))
+}
+
+/// Writes the keys that monitors share to the keyring. A monitor whose keyring cannot be written goes on, and says what
+/// is to be done.
+fn keep_shared_keys(data: &Path, name: &str, keys: &[Key]) {
+    let [key, pending @ ..] = keys else { return };
+    match write_keyring(data, key, pending.first()) {
+        Ok(()) => info!("mon.{name} has other keys of monitors in its keyring"),
+        Err(error) => error!(
+            "mon.{name} cannot start again with its present keyring: {error} ({}); write the output of `ceph auth get mon.` there",
+            std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default()
+        ),
+    }
 }
 
 fn make_store(data: &Path, identity: &Identity, stored: &Stored) -> Result<(), MonError> {
@@ -266,8 +280,11 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
     let mut member = Member::new(loaded, config, entropy, driver::now(start))?;
     let proofs = match options.auth {
         Some((accept, connect)) => {
-            let key = shared_key(&options.data, name, member.monitor().state())?;
-            member.monitor_mut().set_auth_policy(accept, Some(&key));
+            let keys = shared_keys(&options.data)?;
+            let Some(key) = member.monitor_mut().set_auth_policy(accept, &keys) else {
+                let path = options.data.join(KEYRING).display().to_string();
+                return Err(MonError::NoKey { name: name.clone(), path });
+            };
             Some(Proofs { connect, key: Some(key), entropy: system_entropy().map_err(MonError::Random)? })
         }
         None => None,
@@ -275,7 +292,9 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
     member.set_settings(options.settings.clone());
     let manager = ManagerEndpoint { messenger: manager_messenger, listener: manager_listener };
     let (admin_socket, set_log_filter) = (options.admin_socket, options.set_log_filter);
-    let doors = Doors { listeners, manager, proofs, admin_socket, set_log_filter };
+    let (data, own_name) = (options.data.clone(), name.clone());
+    let keep_shared_keys = Box::new(move |keys: &[Key]| keep_shared_keys(&data, &own_name, keys));
+    let doors = Doors { listeners, manager, proofs, admin_socket, set_log_filter, keep_shared_keys };
     driver::run(member, start, messenger, Box::new(log), doors, shutdown).await?;
     info!("mon.{name} has stopped");
     Ok(())

@@ -9,6 +9,7 @@ use crate::handshakes::{Door, Handshakes, Proofs};
 use crate::log::{LogError, MemberLog};
 use crate::member::{Action, Input, MANAGER_SESSIONS, Member};
 use crate::monitor::Now;
+use auth::Key;
 use bytes::Bytes;
 use control::{AdminSocket, Question};
 use raft::{Persist, Ticket};
@@ -70,7 +71,12 @@ pub struct Doors {
     pub proofs: Option<Proofs>,
     pub admin_socket: Option<PathBuf>,
     pub set_log_filter: Option<fn(&str)>,
+    /// Writes the keys that monitors share to the monitor's keyring, the one that it proves first.
+    pub keep_shared_keys: KeepSharedKeys,
 }
+
+/// Keeps the keys that monitors share.
+pub type KeepSharedKeys = Box<dyn Fn(&[Key]) + Send>;
 
 enum Event {
     /// By the admin socket.
@@ -125,7 +131,7 @@ pub async fn run(
     let (events_tx, events) = mpsc::channel(EVENTS_MAX);
     let (commits_tx, commits) = mpsc::unbounded_channel();
     let (orders, log_thread) = start_log_thread(log, commits_tx);
-    let Doors { listeners, manager, proofs, admin_socket, set_log_filter } = doors;
+    let Doors { listeners, manager, proofs, admin_socket, set_log_filter, keep_shared_keys } = doors;
     let _admin_socket = admin_socket.and_then(|path| open_admin_socket(&path, events_tx.clone()));
     let mut acceptors = Vec::new();
     for listener in listeners {
@@ -149,6 +155,7 @@ pub async fn run(
         actions: Vec::new(),
         removed: None,
         set_log_filter,
+        keep_shared_keys,
         log_filter: String::new(),
         log_looked_at: Duration::ZERO,
     };
@@ -199,6 +206,7 @@ struct Owner {
     /// Reason why this monitor is no member any more.
     removed: Option<String>,
     set_log_filter: Option<fn(&str)>,
+    keep_shared_keys: KeepSharedKeys,
     /// Filter of the log that options ask for, and the time at which they were looked at.
     log_filter: String,
     log_looked_at: Duration,
@@ -361,6 +369,12 @@ impl Owner {
             // The thread only goes away after it has reported why.
             Action::Persist { ticket, write } => drop(self.orders.send((ticket, write))),
             Action::GlobalIds(ids) => self.take_global_ids(ids),
+            Action::SharedKeys(keys) => {
+                if let (Some(handshakes), Some(key)) = (&mut self.handshakes, keys.first()) {
+                    handshakes.prove(key.clone());
+                }
+                (self.keep_shared_keys)(&keys);
+            }
             Action::Stop { reason } => self.removed = Some(reason),
         }
     }

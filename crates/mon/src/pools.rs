@@ -97,12 +97,12 @@ impl PoolError {
     pub fn errno(&self) -> Errno {
         match self {
             PoolError::Exists(_) => Errno::EEXIST,
-            PoolError::NoRule(_) | PoolError::NoDefaultRule | PoolError::NoProfile(_) => Errno::ENOENT,
+            PoolError::NoRule(_) | PoolError::NoDefaultRule => Errno::ENOENT,
             PoolError::PgNum(_) | PoolError::PgpNum(_) | PoolError::TooManyPgs { .. } => Errno::ERANGE,
             PoolError::DeletionDisabled | PoolError::NoDelete => Errno::EPERM,
             PoolError::InDoubt => Errno::EBUSY,
             PoolError::NoName | PoolError::Size | PoolError::UnfitRule(..) => Errno::EINVAL,
-            PoolError::UnfitErasureRule(..) | PoolError::Profile(..) => Errno::EINVAL,
+            PoolError::UnfitErasureRule(..) | PoolError::NoProfile(_) | PoolError::Profile(..) => Errno::EINVAL,
         }
     }
 }

@@ -185,6 +185,8 @@ mutants! {
     StartForgetsPromise "start-forgets-promise" Quorum "a monitor that has just started votes though it may have \
         promised the leader not to",
     WipedKeepsNumber "wiped-keeps-number" Quorum "a monitor whose disk was lost comes back as the server that it was",
+    FormerKeyRefused "former-key-refused" Quorum "a monitor refuses the former key of monitors as soon as it has the new \
+        one",
     CommitBeforeFlush "commit-before-flush" Store "a commit is told when it is written, before the flush",
     ReuseEarly "reuse-early" Store "freed blocks are written again before the record that frees them is vouched for",
     CrcUnchecked "crc-unchecked" Store "checksums are not compared when blocks are read",

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use auth::caps::{Access, MonCaps, MonRequest, OsdAllows, OsdCaps, OsdGrant};
 use auth::keyring::parse_entity;
 use client::Cluster;
+use mon::state::MONITORS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use types::Errno;
@@ -172,6 +173,9 @@ pub fn rotate(options: &AuthRotate) -> Result<()> {
         if options.commit {
             command(&cluster, json!({"prefix": "auth commit-pending", "entity": name})).await?;
             println!("{name} has the new key alone");
+            if name == MONITORS {
+                println!("each monitor has written it to its keyring; the former one is taken for another minute");
+            }
         } else if options.abort {
             command(&cluster, json!({"prefix": "auth clear-pending", "entity": name})).await?;
             println!("{name} keeps the key that it had");
@@ -180,10 +184,13 @@ pub fn rotate(options: &AuthRotate) -> Result<()> {
             let entry = entries(&cluster, pending).await?.into_iter().next().unwrap_or_default();
             let Some(key) = entry["pending_key"].as_str() else { bail!("the monitors made no key") };
             println!("[{name}]\n\tkey = {key}");
-            eprintln!(
-                "Both keys are good now. Write this one where the other one is, then: nacre auth rotate {} --commit",
-                options.entity
-            );
+            let then = format!("nacre auth rotate {} --commit", options.entity);
+            match name == MONITORS {
+                true => eprintln!(
+                    "Both keys are good now, and all monitors that run have both in their keyrings. Then: {then}"
+                ),
+                false => eprintln!("Both keys are good now. Write this one where the other one is, then: {then}"),
+            }
         }
         Ok(())
     })

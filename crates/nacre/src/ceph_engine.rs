@@ -175,20 +175,22 @@ async fn run(program: &str, args: &[String], what: &str) -> Result<()> {
 /// changes nothing.
 pub async fn register_osds(cluster: &Cluster, layout: &Layout, state: &ClusterState) -> Result<()> {
     for id in 0..state.osds {
-        let file = uuid_file(layout, &id.to_string());
-        let uuid = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let new = json!({"prefix": "osd new", "uuid": uuid.trim(), "id": id});
-        let place = json!({"prefix": "osd crush create-or-move", "id": id, "weight": 1.0,
-                           "args": [format!("host=host{id}"), "root=default"]});
-        for command in [new, place] {
-            let reply = cluster.mon_command(&command.to_string(), Default::default()).await?;
-            if let Some(errno) = types::Errno::from_result(reply.result) {
-                bail!(
-                    "'{}' for osd.{id}: {} ({errno})",
-                    command["prefix"].as_str().unwrap_or("?"),
-                    reply.status.trim()
-                );
-            }
+        register_osd(cluster, layout, id).await?;
+    }
+    Ok(())
+}
+
+/// Tells the monitors of one OSD and where it is.
+pub async fn register_osd(cluster: &Cluster, layout: &Layout, id: u32) -> Result<()> {
+    let file = uuid_file(layout, &id.to_string());
+    let uuid = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let new = json!({"prefix": "osd new", "uuid": uuid.trim(), "id": id});
+    let place = json!({"prefix": "osd crush create-or-move", "id": id, "weight": 1.0,
+                       "args": [format!("host=host{id}"), "root=default"]});
+    for command in [new, place] {
+        let reply = cluster.mon_command(&command.to_string(), Default::default()).await?;
+        if let Some(errno) = types::Errno::from_result(reply.result) {
+            bail!("'{}' for osd.{id}: {} ({errno})", command["prefix"].as_str().unwrap_or("?"), reply.status.trim());
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The command line: each flag is declared here, once.
 
 pub mod bench;
+pub mod disk;
 pub mod doctor;
 pub mod plan;
 mod s3;
@@ -72,6 +73,9 @@ pub enum Command {
     Plan(plan::PlanFlags),
     /// Tell what on this machine costs a cluster performance or safety, and mend it.
     Doctor(doctor::Doctor),
+    /// List drives, divide them for OSDs, wipe them.
+    #[command(subcommand)]
+    Disk(disk::Disk),
     /// Report on a cluster that runs, of Nacre or of Ceph: limits, where time goes, risks, changes worth making.
     Report(ClusterReport),
     /// Tell where the time of operations goes: of the median one and of the slowest.

@@ -3,8 +3,9 @@
 //! 1. **Keys.** OSDs get keys, of which the monitors learn, and monitors the key that all of them share.
 //! 2. **Both.** The state file says that authentication is offered, and `ceph.conf` names both methods. Monitors, then
 //!    OSDs are started again, one at a time: whoever can prove who he is does so, and nobody has to.
-//! 3. **Clients.** Whoever is connected and has proven nothing is named. That is for people to mend: a key, `cephx`
-//!    among the methods of `auth client required`, and another connection.
+//! 3. **Clients.** Whoever is connected and has proven nothing is named, and whoever was connected before and is not
+//!    back. That is for people to mend: a key, `cephx` among the methods of `auth client required`, and another
+//!    connection.
 //! 4. **Required.** The state file says that there is authentication, and `ceph.conf` names `cephx` alone. All are
 //!    started again as before.
 //!
@@ -37,6 +38,10 @@ const AGAIN_WITHIN: Duration = Duration::from_secs(60);
 const WELL_WITHIN: Duration = Duration::from_secs(120);
 /// Clients that lost their monitor are connected to another one by then: Ceph's look for one every 30 s at the least.
 const CLIENTS_BACK_WITHIN: Duration = Duration::from_secs(35);
+/// Clients that were connected before, and are not by then, are given up: they may have ended.
+const CLIENTS_GONE_AFTER: Duration = Duration::from_secs(120);
+/// Whoever is connected for less than this before the first monitor is started again is not waited for.
+const CLIENTS_STAY_FOR: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(200);
 
 /// The option that has monitors without authentication make secrets for those that are started again before them.
@@ -79,7 +84,7 @@ async fn tell(layout: &Layout) -> Result<u8> {
             println!("authentication is offered; still to be started again: {}", left.join(", "));
         }
         (false, true) => {
-            let unproven = unproven(layout, &state)?;
+            let (unproven, _) = left_over(&clients(layout, &state)?, &[]);
             println!("authentication is offered, and {} connections prove nothing", unproven.len());
             unproven.iter().for_each(|peer| println!("  {peer}"));
         }
@@ -98,12 +103,13 @@ async fn go_over(layout: &Layout, force: bool, report: &mut Report) -> Result<u8
     }
     if !state.cephx {
         write_durably(&layout.conf(), ceph_conf(layout, &state).as_bytes(), 0o644)?;
+        let before = clients_that_stay(layout, &state).await?;
         restart_all(layout, &state, "offers authentication", report).await?;
-        let left = unproven_in_the_end(layout, &state, report).await?;
+        let left = unproven_in_the_end(layout, &state, &before, report).await?;
         if !left.is_empty() && !force {
             let clients: String = left.iter().map(|peer| format!("\n  {peer}")).collect();
             report.send(Event::Note(format!(
-                "every daemon offers authentication. These are connected and prove nothing:{clients}\nGive each a key ('nacre auth add') \
+                "every daemon offers authentication. These prove nothing, or are not back yet:{clients}\nGive each a key ('nacre auth add') \
                  and 'auth client required = cephx, none', and have it connect anew; then run 'nacre auth enable' once more. With --force \
                  they are cut off."
             )))?;
@@ -227,23 +233,59 @@ async fn restart(layout: &Layout, daemon: &str) -> Result<()> {
     Ok(())
 }
 
-/// As [`unproven`], once clients that lost a monitor which was started again had time to find one.
-async fn unproven_in_the_end(layout: &Layout, state: &ClusterState, report: &mut Report) -> Result<Vec<String>> {
+/// A client or daemon that is connected to a monitor.
+#[derive(Clone, Debug)]
+struct Connected {
+    /// Its own address, with a number that it drew when it started.
+    addr: String,
+    /// For people: name, number and address.
+    shown: String,
+    is_proven: bool,
+    /// False for daemons, which have other addresses each time that they start.
+    is_client: bool,
+}
+
+/// Returns who proves nothing, and who of `before` is not connected, for people.
+fn left_over(now: &[Connected], before: &[Connected]) -> (Vec<String>, Vec<String>) {
+    let unproven = now.iter().filter(|client| !client.is_proven).map(|client| client.shown.clone());
+    let is_back = |client: &&Connected| now.iter().any(|other| other.addr == client.addr);
+    let absent = before.iter().filter(|client| !is_back(client));
+    let absent = absent.map(|client| format!("{}, connected before and not back", client.shown));
+    (unproven.collect(), absent.collect())
+}
+
+/// The clients that stay connected for a while, as commands do not.
+async fn clients_that_stay(layout: &Layout, state: &ClusterState) -> Result<Vec<Connected>> {
+    let first = clients(layout, state)?;
+    tokio::time::sleep(CLIENTS_STAY_FOR).await;
+    let mut stay = clients(layout, state)?;
+    stay.retain(|client| client.is_client && first.iter().any(|other| other.addr == client.addr));
+    Ok(stay)
+}
+
+/// Returns who proves nothing, or is not back, once clients had time to find monitors that were started again.
+async fn unproven_in_the_end(
+    layout: &Layout,
+    state: &ClusterState,
+    before: &[Connected],
+    report: &mut Report,
+) -> Result<Vec<String>> {
     report.send(Event::Step("waiting for clients to be connected again".into()))?;
     let started = |id: String| layout.pid_file(&format!("mon.{id}")).metadata().and_then(|file| file.modified()).ok();
     loop {
-        let found = unproven(layout, state)?;
+        let (unproven, absent) = left_over(&clients(layout, state)?, before);
         let ages = state.mon_ids().filter_map(started).filter_map(|start| start.elapsed().ok());
+        let are_back_after = if absent.is_empty() { CLIENTS_BACK_WITHIN } else { CLIENTS_GONE_AFTER };
         // Whoever is back is enough to know that somebody is left.
-        if !found.is_empty() || ages.min().is_none_or(|age| age > CLIENTS_BACK_WITHIN) {
-            return Ok(found);
+        if !unproven.is_empty() || ages.min().is_none_or(|age| age > are_back_after) {
+            return Ok([unproven, absent].concat());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
-/// Parties that are connected to monitors and have proven nothing, for people.
-fn unproven(layout: &Layout, state: &ClusterState) -> Result<Vec<String>> {
+/// Clients and daemons that are connected to monitors, without monitors.
+fn clients(layout: &Layout, state: &ClusterState) -> Result<Vec<Connected>> {
     let mut found = Vec::new();
     for id in state.mon_ids() {
         let path = layout.run_dir().join(format!("ceph-mon.{id}.asok"));
@@ -252,14 +294,18 @@ fn unproven(layout: &Layout, state: &ClusterState) -> Result<Vec<String>> {
         }
         let sessions = ask(&path, r#"{"prefix": "sessions", "format": "json"}"#)
             .with_context(|| format!("cannot ask mon.{id} who is connected, at {}", path.display()))?;
-        for session in sessions.as_array().into_iter().flatten() {
-            let is_monitor = session["con_type"] == "mon";
-            if session["global_id_status"] == "none" && !is_monitor {
-                let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
-                let addr = session["socket_addr"]["addr"].as_str().unwrap_or_default();
-                found.push(format!("{} ({}) at {addr}, by mon.{id}", text("entity_name"), text("name")));
+        let sessions = sessions.as_array().into_iter().flatten();
+        found.extend(sessions.filter(|session| session["con_type"] != "mon").map(|session| {
+            let text = |key: &str| session[key].as_str().unwrap_or_default();
+            let (at, nonce) = (&session["socket_addr"]["addr"], &session["socket_addr"]["nonce"]);
+            let at = at.as_str().unwrap_or_default();
+            Connected {
+                addr: format!("{at}/{nonce}"),
+                shown: format!("{} ({}) at {at}, by mon.{id}", text("entity_name"), text("name")),
+                is_proven: session["global_id_status"] != "none",
+                is_client: session["con_type"] == "client",
             }
-        }
+        }));
     }
     Ok(found)
 }
@@ -292,6 +338,23 @@ mod tests {
         // No process of ours has these numbers.
         std::fs::write(layout.pid_file("osd.0"), "1\n").unwrap();
         assert_eq!(not_restarted(&layout, &sample()), [""; 0]);
+    }
+
+    #[test]
+    fn clients_that_prove_nothing_or_are_not_back_are_left() {
+        let client = |addr: &str, is_proven| Connected {
+            addr: addr.into(),
+            shown: format!("at {addr}"),
+            is_proven,
+            is_client: true,
+        };
+        let before = [client("a/1", false), client("b/2", false), client("c/3", false)];
+        // The one that proves itself now has another number by the monitors, and its own address.
+        let now = [client("a/1", true), client("b/2", false), client("d/4", false)];
+        let (unproven, absent) = left_over(&now, &before);
+        assert_eq!(unproven, ["at b/2", "at d/4"]);
+        assert_eq!(absent, ["at c/3, connected before and not back"]);
+        assert_eq!(left_over(&now[..1], &before[..1]), (Vec::new(), Vec::new()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! * [`cli`] — start here: the command line, each flag declared once.
 //! * [`up`], [`down`], [`status`]: a cluster on this machine, in one directory ([`layout`], [`state_file`]).
 //!   [`ceph_engine`] is what differs where the daemons are a real Ceph's. [`preflight`] checks before anything is made,
-//!   [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running.
+//!   [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running, but for daemons that are [`held`].
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
 //! * [`auth_commands`]: clients and their keys; [`going_over`]: a cluster without authentication gets it.
 //! * [`config_commands`]: what options of Ceph mean here.
@@ -11,7 +11,7 @@
 //! * [`mod@bench`]: measures clusters.
 //! * [`why`]: where the time of operations goes.
 //! * [`cluster_report`]: a cluster that runs.
-//! * [`doctor_command`]: this machine, as a storage cluster sees it.
+//! * [`doctor_command`]: this machine, as a storage cluster sees it. [`disk_commands`]: its drives.
 //! * [`plan_command`]: sizes of a cluster that is not there yet. [`pages`]: where pages go.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves; [`privileges`].
 
@@ -27,12 +27,14 @@ mod connection;
 mod creation;
 mod daemon;
 mod descriptors;
+mod disk_commands;
 mod doctor_command;
 mod down;
 mod going_over;
 mod growth;
 mod growth_lock;
 mod health;
+mod held;
 mod layout;
 mod logging;
 mod machine;
@@ -127,6 +129,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
             return sim::cli::run(&options).map(|good| u8::from(!good)).map_err(anyhow::Error::msg);
         }
         Command::Osd(options) => return daemon::osd(&options),
+        Command::Disk(command) => disk_commands::run(&command),
         Command::Down(options) => down::run(&options),
         Command::Put(options) => object_commands::put(options),
         Command::Get(options) => object_commands::get(options),

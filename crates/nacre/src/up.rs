@@ -8,6 +8,7 @@ use crate::creation;
 use crate::growth::{self, Wanted};
 use crate::growth_lock::GrowthLock;
 use crate::health::{Health, OsdStarts};
+use crate::held::held;
 use crate::layout::Layout;
 use crate::new_keys;
 use crate::preflight;
@@ -226,8 +227,11 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
             },
             _ = grown.recv() => match require(&layout) {
                 Ok(state) => {
-                    tracing::info!("{} monitors and {} OSDs from now on", state.mons, state.osds);
-                    supervisor.follow(&state.daemons());
+                    let held = held(&layout);
+                    let daemons: Vec<_> = state.daemons().into_iter().filter(|name| !held.contains(name)).collect();
+                    let kept = if held.is_empty() { String::new() } else { format!(", without {}", held.join(", ")) };
+                    tracing::info!("{} monitors and {} OSDs from now on{kept}", state.mons, state.osds);
+                    supervisor.follow(&daemons);
                 }
                 Err(error) => tracing::error!("cannot read which daemons were added: {error:#}"),
             },

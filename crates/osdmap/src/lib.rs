@@ -26,6 +26,7 @@ mod mapping_update;
 mod mgr_map;
 mod mon_map;
 mod object_hash;
+mod orders;
 mod osd_info;
 mod pg_mapping;
 mod pg_range;

@@ -666,6 +666,17 @@ impl Cluster {
         if pgs.is_empty() || !unclean.is_empty() {
             return Err(format!("{} groups, not clean: {}", pgs.len(), unclean.join(", ")));
         }
+        // A clean group acts where it is wanted, place by place. In pools that get fewer groups shards are put in order
+        // first.
+        let is_shrinking = |pool: &osdmap::PgPool| pool.pg_num_target < pool.pg_num;
+        let placed_so = map.pgs().filter(|pg| map.pool(pg.pool).is_some_and(|pool| !is_shrinking(pool)));
+        for pg in placed_so {
+            if let Ok(placed) = map.pg_to_up_acting(pg)
+                && placed.acting_shown() != placed.up
+            {
+                return Err(format!("{pg} is clean, and acts on {:?}, wanted on {:?}", placed.acting, placed.up));
+            }
+        }
         Ok(())
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod loss;
 pub mod membership;
 pub mod quorum;
 pub(crate) mod rot;
+mod rotation;
 pub mod slowness;
 
 use crate::client_process::POOL;

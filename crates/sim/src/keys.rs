@@ -52,9 +52,17 @@ impl Keys {
         self.entities[name].key.clone()
     }
 
-    /// The key that monitors share.
-    pub fn of_monitors(&self) -> Key {
-        self.key(MONITORS)
+    /// The keyring of a monitor that is made now.
+    pub fn of_monitors(&self) -> Vec<Key> {
+        let AuthEntry { key, pending_key, .. } = &self.entities[MONITORS];
+        std::iter::once(key).chain(pending_key).cloned().collect()
+    }
+
+    /// Takes the keys that monitors have now. True if another one has taken the place of the former.
+    pub fn replace_of_monitors(&mut self, known: AuthEntry) -> bool {
+        let is_other = self.entities[MONITORS].key != known.key;
+        self.entities.insert(MONITORS.to_owned(), known);
+        is_other
     }
 
     /// The command by which an operator makes a new key of an OSD.

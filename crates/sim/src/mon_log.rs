@@ -1,5 +1,6 @@
 //! A monitor's log on a simulated disk.
 
+use auth::Key;
 use mon::log::{Identity, Loaded};
 use raft::{Persist, Stored, Ticket};
 use reactor::sim::Rng;
@@ -12,11 +13,13 @@ pub struct MonLog {
     kept: Stored,
     /// Orders under way, in their order. The first is being written.
     orders: VecDeque<(Ticket, Persist)>,
+    /// Keys of the monitor's keyring. Empty: those that it was started with.
+    pub(crate) keyring: Vec<Key>,
 }
 
 impl MonLog {
     pub fn new(identity: Identity, stored: Stored) -> MonLog {
-        MonLog { identity, kept: stored, orders: VecDeque::new() }
+        MonLog { identity, kept: stored, orders: VecDeque::new(), keyring: Vec::new() }
     }
 
     /// The content that is kept.

@@ -41,13 +41,13 @@ pub struct MonProcess {
 
 impl MonProcess {
     /// Starts a monitor with the content of `log`. Panics if that cannot be read, because nobody damages it. `peers`:
-    /// addresses of the others, for a monitor that has to join. `key`: the one that monitors share, where all prove who
+    /// addresses of the others, for a monitor that has to join. `keys`: those that monitors share, where all prove who
     /// they are.
     pub fn start(
         io: &mut SimIo,
         addr: SocketAddr,
         log: MonLog,
-        (peers, key): (&[EntityAddrVec], Option<Key>),
+        (peers, keys): (&[EntityAddrVec], Option<Vec<Key>>),
         witness: Witness,
     ) -> MonProcess {
         let loaded = log.load();
@@ -73,16 +73,17 @@ impl MonProcess {
             raft: raft_config(),
         };
         let mut member = Member::new(loaded, member, entropy, now(io)).expect("the monitor reads what it has written");
-        let answers = if key.is_some() { Answers::ByOwner } else { Answers::Unproven };
-        let handshakes = key.map(|key| {
-            member.monitor_mut().set_auth_policy(ServerPolicy::cephx(), Some(&key));
+        let answers = if keys.is_some() { Answers::ByOwner } else { Answers::Unproven };
+        let handshakes = keys.map(|keys| {
+            let keyring = if log.keyring.is_empty() { keys } else { log.keyring.clone() };
+            let key = member.monitor_mut().set_auth_policy(ServerPolicy::cephx(), &keyring);
             let mut random = Rng::new(io.random());
             let entropy = Box::new(move || {
                 let mut bytes = [0; 32];
                 random.fill(&mut bytes);
                 bytes
             });
-            Handshakes::new(Proofs { connect: ClientPolicy::cephx(), key: Some(key), entropy })
+            Handshakes::new(Proofs { connect: ClientPolicy::cephx(), key, entropy })
         });
         let mut process = MonProcess {
             member,
@@ -185,6 +186,12 @@ impl MonProcess {
             Action::Persist { ticket, write } => self.log.begin(ticket, write),
             Action::Stop { reason } => self.stopped = Some(reason),
             Action::GlobalIds(ids) if self.handshakes.is_some() => self.member.monitor_mut().take_global_ids(ids),
+            Action::SharedKeys(keys) => {
+                if let Some(handshakes) = &mut self.handshakes {
+                    handshakes.prove(keys[0].clone());
+                }
+                self.log.keyring = keys;
+            }
             Action::GlobalIds(ids) => self.port.messenger.set_global_ids(ids),
         }
         if !was_writing && self.log.is_writing() {

@@ -121,8 +121,8 @@ impl Cluster {
         }
         let Some(log) = log.take() else { return };
         let (name, node, addr, witness) = (format!("mon.{name}"), *node, *addr, self.witness.clone());
-        let key = self.keys.as_ref().map(Keys::of_monitors);
-        self.start(node, name, |io| Program::Mon(Box::new(MonProcess::start(io, addr, log, (&peers, key), witness))));
+        let keys = self.keys.as_ref().map(Keys::of_monitors);
+        self.start(node, name, |io| Program::Mon(Box::new(MonProcess::start(io, addr, log, (&peers, keys), witness))));
     }
 
     pub fn kill_mon(&mut self, mon: usize, crash: Crash) {

@@ -193,6 +193,8 @@ pub(crate) struct Run {
     /// OSDs whose disks are gone. `any_lost`: there was ever one.
     pub lost: Vec<Lost>,
     pub any_lost: bool,
+    /// Time of the operator's next command about the key of monitors, while that is replaced.
+    pub rotates_at: Option<Duration>,
     /// True if the pool has had fewer copies for a while, or has them still.
     pub made_smaller: bool,
     /// Number of OSDs that were not there at the beginning.
@@ -300,6 +302,7 @@ impl Run {
             struck: BTreeMap::new(),
             lost: Vec::new(),
             any_lost: false,
+            rotates_at: None,
             made_smaller: false,
             added: 0,
             plan: Vec::new(),
@@ -377,10 +380,16 @@ impl Run {
         if !self.lost.is_empty() {
             self.replace_lost();
         }
+        if self.setup.rotates {
+            self.rotate_key_of_monitors();
+        }
         if let Some(monitor) = self.cluster.monitor() {
             groups_serve_with_enough_members(monitor.state())?;
             // In such runs only the ordering of shards places groups as a whole.
-            if self.setup.merges && !self.setup.places && !monitor.state().osdmap().pg_upmap.is_empty() {
+            if self.setup.merges
+                && !self.setup.places
+                && monitor.state().osdmap().pg_upmap.keys().any(|pg| !monitor.state().osdmap().has_order(*pg))
+            {
                 self.struck.insert(splits::ORDERED, 1);
             }
         }
@@ -441,6 +450,7 @@ impl Run {
             None => Purpose::Operate,
         });
         self.wait_for_client("making the pool", self.operator)?;
+        self.rotates_at = self.setup.rotates.then_some(Duration::ZERO);
         self.cluster.find_pool();
         if self.snaps.may_go {
             self.take_snapshots()?;
@@ -836,6 +846,7 @@ impl Run {
     /// it took.
     fn heal(&mut self) -> Result<Duration, Violation> {
         self.due.clear();
+        self.rotates_at = None;
         self.cluster.world.unblock_all();
         self.cluster.world.hasten_all();
         self.cluster.world.take_no_time();

@@ -10,6 +10,10 @@ const CODED_ONE_IN: u64 = 6;
 /// difference of a tenth between two clocks.
 pub const DRIFT_PPM_MAX: i64 = 47_000;
 
+/// Bit of a small run's seed, with [`KEY_SEEDS`]: the key by which monitors know each other is replaced meanwhile.
+pub const ROTATION_SEEDS: u64 = 1 << 38;
+/// From this seed of the swarm on, every other run with keys has that.
+const ROTATION_SWARM_FROM: u64 = 22_000_000_000;
 /// Bit of a small run's seed: clients ask for operations as large as they may be, and larger.
 pub const LARGE_SEEDS: u64 = 1 << 39;
 /// From this seed of the swarm on, so it is in one run in [`NEWER_ONE_IN`].
@@ -168,6 +172,8 @@ pub struct Setup {
     pub client_bytes: Option<usize>,
     /// All prove by keys who they are.
     pub keys: bool,
+    /// The key by which monitors know each other is replaced meanwhile.
+    pub rotates: bool,
     /// Clients ask for operations as large as they may be, and larger.
     pub large: bool,
 }
@@ -260,6 +266,7 @@ impl Setup {
             busy: seed & BUSY_SEEDS != 0,
             client_bytes: (seed & MEMORY_SEEDS != 0).then(|| little_memory(&mut rng)),
             keys,
+            rotates: keys && seed & ROTATION_SEEDS != 0,
             large: seed & LARGE_SEEDS != 0,
         }
     }
@@ -285,8 +292,7 @@ impl Setup {
         let spare = usize::from(mixes.iter().any(|mix| mix.wants_spare_osds()));
         let (operations, drift) = (Some(1000 + rng.below(500) as u32), rng.one_in(2));
         let coding = rng.one_in(CODED_ONE_IN).then(|| (2, 1 + rng.below(2) as u8));
-        let (splits, merges, snapshots, places) = (false, false, false, false);
-        let mons = 1;
+        let (splits, merges, snapshots, places, mons) = (false, false, false, false, 1);
         let mut setup = Setup {
             seed,
             mixes,
@@ -312,6 +318,7 @@ impl Setup {
             busy: false,
             client_bytes: None,
             keys: false,
+            rotates: false,
             large: false,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
@@ -367,13 +374,15 @@ impl Setup {
         setup
     }
 
-    /// Decides by the seed of a swarm whether all prove who they are, and whether operations are large.
+    /// Decides by the seed of a swarm whether all prove who they are, whether monitors get other keys, and whether
+    /// operations are large.
     fn draw_newest(&mut self, rng: &mut Rng) {
         if self.seed >= KEY_SWARM_FROM && rng.one_in(NEWER_ONE_IN) {
             self.keys = true;
             without_wrong_clocks(&mut self.mixes);
         }
         self.large = self.seed >= LARGE_SWARM_FROM && rng.one_in(NEWER_ONE_IN);
+        self.rotates = self.keys && self.seed >= ROTATION_SWARM_FROM && rng.one_in(2);
     }
 
     pub fn of(seed: u64, wishes: &Wishes) -> Setup {
@@ -599,6 +608,14 @@ mod tests {
         assert!((0..LARGE_SWARM_FROM).step_by(100_000_000).all(|seed| !Setup::swarm(seed).large));
         assert!((0..40).any(|seed| Setup::swarm(LARGE_SWARM_FROM + seed).large));
         assert!((0..40).all(|seed| !Setup::small(seed).large && Setup::small(LARGE_SEEDS + seed).large));
+    }
+
+    #[test]
+    fn monitors_of_seeds_of_old_keep_their_key() {
+        assert!((0..ROTATION_SWARM_FROM).step_by(100_000_000).all(|seed| !Setup::swarm(seed).rotates));
+        assert!((0..40).any(|seed| Setup::swarm(ROTATION_SWARM_FROM + seed).rotates));
+        let small = |bits: u64| (0..40).all(|seed| Setup::small(bits + seed).rotates);
+        assert!(!small(KEY_SEEDS) && !small(ROTATION_SEEDS) && small(KEY_SEEDS + ROTATION_SEEDS));
     }
 
     #[test]

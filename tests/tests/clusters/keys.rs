@@ -91,6 +91,7 @@ fn clients_write_on_while_every_key_is_replaced() {
         assert!(ring.contains(old) && old != new);
         std::fs::write(keyring, ring.replace(old, new)).expect("it is written");
     };
+    replace_the_key_of_monitors(&cluster);
     for osd in 0..3 {
         let name = format!("osd.{osd}");
         replace(&name, &cluster.dir().join(&name).join("keyring"));
@@ -115,6 +116,31 @@ fn clients_write_on_while_every_key_is_replaced() {
     cluster.rados(&["-n", "client.bench", "-k", &text(&keyring), "-p", "p", "stat", "benchmark_last_metadata"]);
     assert!(cluster.ceph(&["-s"]).ok().contains("3 osds: 3 up"));
     assert!(!cluster.ceph(&["auth", "ls"]).ok().contains("pending"), "nothing is left to commit");
+}
+
+/// Monitors write the new key to their keyrings themselves, and one that starts again is let in by it.
+fn replace_the_key_of_monitors(cluster: &TestCluster) {
+    let keyrings = ["a", "b", "c"].map(|mon| cluster.dir().join(format!("mon.{mon}/keyring")));
+    let have = |wanted: &[&str], unwanted: &str| {
+        keyrings.iter().all(|keyring| {
+            let ring = std::fs::read_to_string(keyring).expect("a keyring");
+            wanted.iter().all(|key| ring.contains(key)) && !ring.contains(unwanted)
+        })
+    };
+    let old = cluster.ceph(&["auth", "print-key", "mon."]).ok();
+    let rotate = |rest: &[&str]| cluster.nacre(&[&["auth", "rotate", "mon."], rest].concat(), LIMIT).ok();
+    let new = rotate(&[]);
+    let new = new.lines().find_map(|line| line.trim().strip_prefix("key = ")).expect("a key");
+    wait_until("all keyrings have both keys", LIMIT, || have(&[old.trim(), new], "nothing of the kind"));
+    rotate(&["--commit"]);
+    wait_until("all keyrings have the new key alone", LIMIT, || have(&[new], old.trim()));
+    let before = std::fs::read_to_string(cluster.dir().join("run/mon.b.pid")).expect("it runs");
+    cluster.signal("mon.b", Signal::KILL);
+    wait_until("the monitor is back", LIMIT, || {
+        let pid = std::fs::read_to_string(cluster.dir().join("run/mon.b.pid")).unwrap_or_default();
+        let is_new = !pid.is_empty() && pid != before;
+        is_new && cluster.ceph_json(&["quorum_status"])["quorum"].as_array().map(Vec::len) == Some(3)
+    });
 }
 
 /// As on a Ceph, a daemon goes on as the user that is asked for; what it makes is that one's.

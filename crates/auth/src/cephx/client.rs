@@ -138,6 +138,11 @@ impl Client {
         self.key.as_ref()
     }
 
+    /// Proves another key from now on.
+    pub fn set_key(&mut self, key: Key) {
+        self.key = Some(key);
+    }
+
     /// The id that a monitor gave; 0 before.
     pub fn global_id(&self) -> u64 {
         self.global_id

@@ -3,18 +3,17 @@
 use ::report::{Axis, Block, Cell, Column, Figure as Plotted, Mark, Plot, Scale, Series, Table};
 
 use super::{Figure, RunResult, Summary};
-use crate::operating::{LoadPoint, OperatingPoint, OperatingRules, high_water, most_load_within, operating_point};
+use crate::operating::{
+    Limits, LoadPoint, OperatingPoint, OperatingRules, high_water, most_load_within, operating_point,
+};
 use crate::plan::{Group, Load, Workload};
+use crate::search::hardly_grows;
 
 /// Loads that make a curve.
 const POINTS_MIN: usize = 3;
 /// Size of operations from which throughput is given in bytes.
 pub(super) const LARGE_BYTES: u64 = 64 << 10;
-/// Busy shares of processors up to which the block documents let a cluster be used.
-const CPU_PERCENT_MAX: [f64; 2] = [80.0, 85.0];
-/// Growth of throughput that makes a step of more load worth it.
-const HIGH_WATER_PERCENT: f64 = 5.0;
-/// Largest p99 that is still good, in multiples of the smallest of the curve.
+/// Largest p99 that is still good, in multiples of the smallest of the curve, where no other limit is asked for.
 const P99_OF_LIGHTEST: f64 = 3.0;
 
 /// Workloads of one cluster that differ in load only.
@@ -106,6 +105,37 @@ impl RunResult {
         curves
     }
 
+    /// The workload of `workload`'s sweep on `cluster` after which more load added less than `gain_percent` to
+    /// throughput, if `workload` has more load than those and was not measured yet. Rows that were cut short do not
+    /// count.
+    pub fn past_high_water(&self, cluster: &str, workload: &Workload, gain_percent: f64) -> Option<&str> {
+        // Clients of an image each are one load, whose groups grow in number.
+        let families = |one: &Workload| {
+            let told = if are_alike(one) { 1 } else { one.groups.len() };
+            one.groups.iter().take(told).map(|group| family(one, group)).collect::<Vec<_>>()
+        };
+        let load = |one: &Workload| one.groups.iter().map(Group::workers).sum::<u64>();
+        let of_workload = families(workload);
+        let rate = |one: &Workload| {
+            let rows =
+                || self.rows.iter().filter(|row| row.cluster == cluster && row.workload == one.name && !row.partial);
+            let first = rows().map(|row| row.iteration).min()?;
+            let rates = rows().filter(|row| row.iteration == first).map(|row| Figure::OperationsPerS.of(row));
+            rates.sum::<Option<f64>>()
+        };
+        if rate(workload).is_some() {
+            return None;
+        }
+        let lighter = |one: &&Workload| load(one) < load(workload) && families(one) == of_workload;
+        let lighter = self.plan.workloads.iter().filter(lighter);
+        let mut measured: Vec<(u64, f64, &str)> =
+            lighter.filter_map(|one| Some((load(one), rate(one)?, one.name.as_str()))).collect();
+        measured.sort_by_key(|(load, ..)| *load);
+        let rates: Vec<f64> = measured.iter().map(|(_, rate, _)| *rate).collect();
+        let end = (2..=rates.len()).find(|count| hardly_grows(&rates[..*count], gain_percent))?;
+        Some(measured[end - 2].2)
+    }
+
     fn load_point(&self, summary: &Summary, large: bool) -> Option<LoadPoint> {
         let median = |figure: Figure| {
             let index = Figure::ALL.iter().position(|one| *one == figure)?;
@@ -130,22 +160,26 @@ impl RunResult {
     }
 
     /// Operating points as a table, and curves of latency over throughput. Empty if the run has no sweep.
-    pub(super) fn operating_blocks(&self, rules: &OperatingRules) -> Vec<Block> {
+    pub(super) fn operating_blocks(&self, limits: &Limits) -> Vec<Block> {
         let curves = self.curves();
         if curves.is_empty() {
             return Vec::new();
         }
+        let rules = &limits.rules;
+        let p99 = match limits.p99_us_max {
+            Some(us) => format!("at or below {} ms", ::report::number::significant(us / 1000.0)),
+            None => format!("within {P99_OF_LIGHTEST:.0} times the smallest of the sweep"),
+        };
+        let cpu: Vec<String> = limits.cpu_percent_max.iter().map(|percent| format!("{percent:.0}")).collect();
         let words = format!(
             "Recommended: mean latency up to {:.0} ms, and less than {:.0} % of more load become latency. The other \
-             rules look for the most load at which p99 stays within {P99_OF_LIGHTEST:.0} times the \
-             smallest of the sweep, and at which the machine's processors are at most {:.0} or {:.0} % busy. Between measured loads \
-             the curve is interpolated.",
+             rules look for the most load at which p99 stays {p99}, and at which the machine's processors are at most \
+             {} % busy. Between measured loads the curve is interpolated.",
             rules.mean_us_max / 1000.0,
             rules.latency_part_max * 100.0,
-            CPU_PERCENT_MAX[0],
-            CPU_PERCENT_MAX[1]
+            cpu.join(" or ")
         );
-        let mut blocks = vec![Block::Prose(words), operating_table(&curves, rules).into()];
+        let mut blocks = vec![Block::Prose(words), operating_table(&curves, limits).into()];
         let mut families: Vec<&str> = Vec::new();
         for curve in &curves {
             if !families.contains(&curve.family.as_str()) {
@@ -176,7 +210,7 @@ fn together(a: LoadPoint, b: LoadPoint) -> LoadPoint {
 }
 
 /// All rules on all curves.
-fn operating_table(curves: &[Curve], rules: &OperatingRules) -> Table {
+fn operating_table(curves: &[Curve], limits: &Limits) -> Table {
     let columns = vec![
         Column::text("sweep"),
         Column::text("cluster"),
@@ -191,19 +225,20 @@ fn operating_table(curves: &[Curve], rules: &OperatingRules) -> Table {
     for curve in curves {
         let points = &curve.points;
         let lightest = points.iter().filter_map(|point| point.p99_us).fold(f64::INFINITY, f64::min);
-        let mut found = vec![("recommended".to_owned(), operating_point(points, rules))];
+        let mut found = vec![("recommended".to_owned(), operating_point(points, &limits.rules))];
         if lightest.is_finite() {
-            let limit = lightest * P99_OF_LIGHTEST;
+            let limit = limits.p99_us_max.unwrap_or(lightest * P99_OF_LIGHTEST);
             let point = most_load_within(points, |point| point.p99_us, limit);
             found.push((format!("p99 up to {} ms", ::report::number::significant(limit / 1000.0)), point));
         }
         if points.iter().any(|point| point.cpu_percent.is_some()) {
-            for percent in CPU_PERCENT_MAX {
+            for percent in limits.cpu_percent_max.iter().copied() {
                 let point = most_load_within(points, |point| point.cpu_percent, percent);
                 found.push((format!("CPU up to {percent:.0} %"), point));
             }
         }
-        found.push((format!("high-water mark ({HIGH_WATER_PERCENT:.0} %)"), high_water(points, HIGH_WATER_PERCENT)));
+        let gain = limits.high_water_percent;
+        found.push((format!("high-water mark ({gain:.0} %)"), high_water(points, gain)));
         for (rule, point) in found {
             let mut cells: Vec<Cell> = vec![Cell::text(&curve.family), Cell::text(&curve.cluster), Cell::Text(rule)];
             match point {

@@ -4,7 +4,7 @@ use ::report::{Block, Cell, Column, Page, Table};
 
 use super::telemetry::Telemetry;
 use super::{Figure, RunResult};
-use crate::operating::OperatingRules;
+use crate::operating::Limits;
 use crate::plan::{Load, Stop};
 
 /// Spread of throughput between iterations, in percent, above which the first page warns.
@@ -15,13 +15,20 @@ const NOISY_NAMED_MAX: usize = 5;
 impl RunResult {
     /// The whole report of a run. `telemetry` holds its records over time, as far as they are there.
     pub fn page(&self, telemetry: &[Telemetry]) -> Page {
+        self.page_with(telemetry, &Limits::default())
+    }
+
+    /// The whole report, with operating points by `limits`.
+    pub fn page_with(&self, telemetry: &[Telemetry], limits: &Limits) -> Page {
         let mut page = Page::new(&self.plan.name);
         page.opening = self.first_page();
         let mut results: Vec<Block> = vec![self.summary_table().into()];
         results.extend(self.tool_notes().into_iter().map(Block::Note));
+        results.extend(self.search_notes().into_iter().map(Block::Note));
         page.section("Results", results);
         page.section("Clusters side by side", self.comparison_table().map(Block::Table).into_iter().collect());
-        page.section("Operating points", self.operating_blocks(&OperatingRules::default()));
+        page.section("Operating points", self.operating_blocks(limits));
+        page.section("Rebuilds", self.rebuild_blocks(telemetry));
         page.section("Latencies", self.distribution_blocks());
         let mut machine: Vec<Block> = self.limits_table().map(Block::Table).into_iter().collect();
         machine.extend(self.processor_figure().map(Block::Figure));
@@ -178,6 +185,8 @@ impl RunResult {
 mod tests {
     use super::super::tests::result;
     use super::*;
+    use crate::operating::OperatingRules;
+    use crate::plan::Workload;
     use crate::report::Row;
 
     /// A run of a sweep: throughput is n / (n + 16) of 100,000 for 1 to 256 operations in flight.
@@ -213,6 +222,45 @@ mod tests {
         assert_eq!(figures, 2 + 9, "two curves, and a distribution for each load");
         assert!(page.to_html("").contains("operating point "), "the figure marks it");
         assert!(result().page(&[]).tables().all(|table| table.name != "operating-points"), "one load is no sweep");
+    }
+
+    #[test]
+    fn limits_of_operating_points_can_be_set() {
+        let mut result = sweep();
+        for row in &mut result.rows {
+            row.latency.p99_us = row.latency.mean_us.map(|mean| mean * 3.0);
+        }
+        // Mean latency is (n + 16) / 100,000 s: 0.4 ms with 24 in flight, p99 2.4 ms with 64.
+        let rules = OperatingRules { mean_us_max: 400.0, latency_part_max: 0.8 };
+        let limits = Limits { rules, p99_us_max: Some(2400.0), cpu_percent_max: vec![70.0], high_water_percent: 15.0 };
+        let page = result.page_with(&[], &limits);
+        let table = page.tables().find(|table| table.name == "operating-points").unwrap();
+        let found = |rule: &str| {
+            let row = table.rows().iter().find(|row| row[2] == Cell::text(rule)).unwrap_or_else(|| panic!("{rule}"));
+            let Cell::Number(throughput) = row[3] else { panic!("{row:?}") };
+            throughput
+        };
+        let close = |got: f64, want: f64| assert!((got / want - 1.0).abs() < 0.1, "{got} instead of {want}");
+        close(found("recommended"), 60_000.0);
+        close(found("p99 up to 2.400 ms"), 80_000.0);
+        close(found("high-water mark (15 %)"), 80_000.0);
+    }
+
+    #[test]
+    fn a_sweep_is_past_its_high_water_mark() {
+        let mut result = sweep();
+        let heaviest = result.plan.workloads[8].clone();
+        let measured = result.past_high_water("n", &heaviest, 15.0);
+        assert_eq!(measured, None, "it was measured");
+        result.rows.retain(|row| row.workload != "w256");
+        // 64 in flight have a fifth more than 32, and 128 a ninth more than 64.
+        assert_eq!(result.past_high_water("n", &heaviest, 15.0), Some("w64"));
+        assert_eq!(result.past_high_water("n", &heaviest, 10.0), None);
+        assert_eq!(result.past_high_water("elsewhere", &heaviest, 15.0), None);
+        let other = Workload { pool: "another".into(), ..heaviest.clone() };
+        assert_eq!(result.past_high_water("n", &other, 15.0), None, "another sweep");
+        result.rows.iter_mut().filter(|row| row.workload == "w128").for_each(|row| row.partial = true);
+        assert_eq!(result.past_high_water("n", &heaviest, 15.0), None, "what was cut short tells nothing");
     }
 
     #[test]

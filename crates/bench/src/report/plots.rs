@@ -195,7 +195,7 @@ fn left_out_note(left_out: usize) -> Option<Block> {
 }
 
 /// Processors, and bytes of drives and network, of one iteration.
-fn machine_courses(of: &Telemetry) -> Vec<Plotted> {
+pub(super) fn machine_courses(of: &Telemetry) -> Vec<Plotted> {
     let start_s = of.rates.first().map_or(0.0, |rates| rates.at_s);
     let series = |name: &str, value: fn(&Rates) -> Option<f64>, factor: f64| {
         let points: Vec<(f64, f64)> = of

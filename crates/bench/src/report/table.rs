@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ::report::table::csv_field;
 use ::report::{Block, Cell, Column, Page, Table, Tone};
 
-use super::{End, Figure, RunResult};
+use super::{End, Figure, RunResult, SEARCH};
 use crate::compare::Verdict;
 use crate::interval::MedianInterval;
 
@@ -72,6 +72,15 @@ impl RunResult {
         self.tables_page().to_markdown()
     }
 
+    /// Findings of searches, a sentence for each cluster.
+    pub(super) fn search_notes(&self) -> Vec<String> {
+        let of_search = |(name, text): (&String, &String)| {
+            let cluster = name.strip_prefix(SEARCH)?;
+            Some(format!("{cluster}: {text}"))
+        };
+        self.environment.iter().filter_map(of_search).collect()
+    }
+
     /// The tables without figures and configuration.
     pub fn tables_page(&self) -> Page {
         let mut page = Page::new(&self.plan.name);
@@ -83,6 +92,8 @@ impl RunResult {
         summary.caption.clear();
         page.opening.push(summary.into());
         page.opening.extend(self.tool_notes().into_iter().map(Block::Prose));
+        page.opening.extend(self.search_notes().into_iter().map(Block::Prose));
+        page.opening.extend(self.rebuild_tables().into_iter().map(Block::Table));
         page.opening.extend([self.costs_table(), self.limits_table()].into_iter().flatten().map(Block::Table));
         page.opening.extend(self.hops_blocks());
         page.opening.extend(

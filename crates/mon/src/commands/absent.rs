@@ -56,7 +56,10 @@ pub(super) const COMMANDS: &[Command] = &[
         refuse(Errno::EOPNOTSUPP, "there are no file systems: nothing here is a metadata server")
     }),
     Command::new("mds stat", "r", "print how metadata servers are; there are none", |c| {
-        c.either(|| "\n".to_owned(), || json!({"fsmap": {"epoch": 1, "standbys": [], "filesystems": []}}))
+        c.either(
+            || "\n".to_owned(),
+            || json!({"fsmap": file_systems(), "mdsmap_first_committed": 1, "mdsmap_last_committed": 1}),
+        )
     }),
     Command::new("mds metadata {who:String,req=false}", "r", "print what metadata servers say of themselves", |c| {
         match c.args.text("who") {

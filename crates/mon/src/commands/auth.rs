@@ -66,6 +66,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("auth import", "rwx", "add or replace the entities of the keyring in the input", import),
 ];
 
+/// Reason why no command replaces the key of monitors at once: those that have not heard of it would be shut out.
+const THEIRS_IN_STEPS: &str = "monitors have to know another key of 'mon.' before one of them proves it: use 'auth \
+     get-or-create-pending mon.', then 'auth commit-pending mon.'";
+
 /// Returns the place of an entity in listings: by type, then by name.
 fn order(entity: &str) -> (usize, &str) {
     let kinds = ["mon", "mds", "osd", "client", "mgr"];
@@ -241,11 +245,24 @@ fn clear_pending(c: &Context<'_>) -> Answer {
 fn commit_pending(c: &Context<'_>) -> Answer {
     let (entity, entry) = existing(c)?;
     let Some(key) = entry.pending_key.clone() else { return done("no pending key") };
+    let absent = c.volatile.quorum.absent(&c.state.monmap);
+    if entity == MONITORS && !absent.is_empty() {
+        let absent: Vec<String> = absent.iter().map(|name| format!("mon.{name}")).collect();
+        let status = format!(
+            "not in quorum: {}; a monitor that is away would keep the former key and not come back: start it first, or \
+             remove it",
+            absent.join(", ")
+        );
+        return refuse(Errno::EBUSY, status);
+    }
     replace(c, done(""), entity.to_owned(), AuthEntry { key, pending_key: None, caps: entry.caps.clone() })
 }
 
 fn rotate(c: &Context<'_>) -> Answer {
     let (entity, entry) = existing(c)?;
+    if entity == MONITORS {
+        return refuse(Errno::EINVAL, THEIRS_IN_STEPS);
+    }
     let key = new_key(c, entry.key.kind());
     let entry = AuthEntry { key, pending_key: None, caps: entry.caps.clone() };
     let answer = c.either(|| keyring(entity, &entry, true), || json!([as_value(entity, &entry)]));
@@ -314,6 +331,10 @@ fn import(c: &Context<'_>) -> Answer {
     let entries = read_keyring(c, "error decoding keyring ")?;
     if entries.values().any(|entry| entry.caps.is_empty()) {
         return refuse(Errno::EINVAL, "auth import: no caps supplied");
+    }
+    if entries.get(MONITORS).is_some_and(|given| c.state.auth.get(MONITORS).is_some_and(|known| known.key != given.key))
+    {
+        return refuse(Errno::EINVAL, THEIRS_IN_STEPS);
     }
     let updates = entries.into_iter().map(|(entity, entry)| Update::Auth { entity, entry: Some(entry) }).collect();
     c.propose(updates, Reply::status("imported keyring"))

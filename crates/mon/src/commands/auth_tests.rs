@@ -165,3 +165,23 @@ fn the_monitors_own_key_is_not_listed_and_not_removed() {
         assert!(!c.ok(json!({"prefix": prefix})).contains("mon."), "{prefix}");
     }
 }
+
+#[test]
+fn the_monitors_own_key_is_replaced_in_steps_and_only_while_all_monitors_are_there() {
+    let mut c = new_cluster();
+    let of_monitors = |prefix: &str| json!({"prefix": prefix, "entity": "mon."});
+    let before = c.ok(json!({"prefix": "auth get-key", "entity": "mon."}));
+    assert_eq!(c.run(of_monitors("auth rotate")).code, -22);
+    let given = "[mon.]\n\tkey = AQBpkAlrW/XJBRAAsrk6AiloMTqp6z6JQC4YaQ==\n\tcaps mon = \"allow *\"\n".to_owned();
+    assert_eq!(c.run_with(json!({"prefix": "auth import"}), given).code, -22);
+    let pending = c.ok(of_monitors("auth get-or-create-pending"));
+    assert!(pending.contains(before.trim()) && pending.contains("pending key = "), "{pending}");
+    let all = std::mem::take(&mut c.volatile.quorum.report.members);
+    let reply = c.run(of_monitors("auth commit-pending"));
+    assert_eq!(reply.code, -16);
+    assert!(reply.status.starts_with("not in quorum: mon.a;"), "{}", reply.status);
+    c.volatile.quorum.report.members = all;
+    c.ok(of_monitors("auth commit-pending"));
+    let after = c.ok(json!({"prefix": "auth get-key", "entity": "mon."}));
+    assert!(after != before && pending.contains(after.trim()), "{after}");
+}

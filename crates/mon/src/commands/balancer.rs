@@ -24,6 +24,8 @@ pub(super) const COMMANDS: &[Command] = &[
             mode => set(c, OPTION_MODE, mode),
         },
     ),
+    // No pools are named, which means all.
+    Command::new("balancer pool ls", "r", "list the pools that are balanced, if not all are", |_| done("")),
     Command::new("balancer eval {option:String,req=false}", "r", "print how evenly data is spread", eval),
     Command::new(
         "balancer eval-verbose {option:String,req=false}",

@@ -522,7 +522,7 @@ fn create_erasure_rule(c: &Context<'_>) -> Answer {
     let profile_name = c.args.text("profile").unwrap_or("default");
     let profile = c.map().erasure_code_profiles.get(profile_name);
     if profile.is_none() && profile_name != "default" {
-        return refuse(Errno::ENOENT, format!("unknown erasure code profile '{profile_name}'"));
+        return refuse(Errno::EINVAL, format!("unknown erasure code profile '{profile_name}'"));
     }
     let setting = |key: &str, default: &str| {
         let value = profile.and_then(|profile| profile.get(key)).map_or(default, String::as_str);

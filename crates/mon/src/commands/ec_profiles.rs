@@ -3,7 +3,7 @@
 use super::command::Command;
 use super::context::Context;
 use super::{Answer, done, refuse};
-use ec::Profile;
+use ec::{Profile, ProfileError};
 use serde_json::json;
 use std::collections::BTreeMap;
 use types::Errno;
@@ -40,6 +40,8 @@ fn set(c: &Context<'_>) -> Answer {
     let name = c.args.word("name");
     let profile = match Profile::from_words(c.args.texts("profile")) {
         Ok(profile) => profile,
+        // A Ceph finds no library for it.
+        Err(error @ ProfileError::Plugin(_)) => return refuse(Errno::EIO, error.to_string()),
         Err(error) => return refuse(Errno::EINVAL, error.to_string()),
     };
     let unit_bytes = profile.stripe_unit_bytes().unwrap_or(STRIPE_UNIT_MULTIPLE_BYTES);

@@ -164,6 +164,10 @@ fn metadata(c: &Context<'_>) -> Answer {
         if let Some(mon) = c.state.monmap.mons.get(name) {
             object.insert("addrs".to_owned(), json!(mon.addrs.to_string()));
         }
+        // A monitor does not say which drive its records are on, and compresses nothing.
+        for key in ["compression_algorithms", "device_ids", "device_paths", "devices"] {
+            object.insert(key.to_owned(), json!(""));
+        }
         for (key, value) in c.state.mon_metadata.get(name).into_iter().flatten() {
             object.insert(key.clone(), json!(value));
         }

@@ -28,6 +28,8 @@ pub(super) const COMMANDS: &[Command] = &[
         "choose how the monitors choose who leads",
         set_strategy,
     ),
+    // All monitors listen for msgr2, and for nothing else.
+    Command::new("mon enable-msgr2", "rw", "have all monitors listen for msgr2, as they do anyway", |_| done("")),
     Command::new(
         "mon confirm-survivor {yes_i_really_mean_it:Bool,req=false}",
         "rw",

@@ -2,11 +2,11 @@
 
 use super::command::Command;
 use super::context::{Context, addrs_value, legacy_addr, osds_text, osds_value, short_float, stamp, weight};
-use super::{Answer, osd_tree, pool_print};
+use super::{Answer, osd_tree, pool_print, refuse};
 use osdmap::{Osd, OsdMap, OsdState, PRIMARY_AFFINITY_MAX};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
-use types::{OsdId, PoolId};
+use types::{Errno, OsdId, PoolId};
 use wire::basic::IntervalSet;
 use wire::{EntityAddrVec, Release};
 
@@ -251,9 +251,10 @@ fn snaps_value(pools: &std::collections::BTreeMap<PoolId, IntervalSet>) -> Value
 fn info(c: &Context<'_>) -> Answer {
     let map = c.map();
     match c.args.osd("id") {
-        Some(_) => {
-            let id = c.existing_osd("id")?;
-            let osd = map.osd(id).expect("it exists");
+        Some(id) => {
+            let Some(osd) = map.osd(id).filter(|_| map.exists(id)) else {
+                return refuse(Errno::EINVAL, format!("{id} does not exist"));
+            };
             c.either(|| format!("{}\n", osd_text(map, id, osd)), || osd_value(map, id, osd))
         }
         None => c.either(

@@ -272,7 +272,7 @@ fn erasure_code_profiles_are_checked_and_completed() {
     c.ok(set(&["m=2", "k=4", "plugin=jerasure", "crush-failure-domain=osd"]));
     assert_eq!(c.run(set(&["k=5", "m=2"])).code, -1, "another profile of that name");
     let lrc = "erasure code plugin 'lrc' is not supported; use plugin=jerasure or plugin=isa";
-    check_error(&mut c, set(&["plugin=lrc"]), -22, lrc);
+    check_error(&mut c, set(&["plugin=lrc"]), -5, lrc);
     check_error(&mut c, set(&["k=1"]), -22, "k=1 must be at least 2");
     let unaligned = json!({"prefix": "osd erasure-code-profile set", "name": "u", "profile": ["stripe_unit=8224"]});
     let sentence =
@@ -291,7 +291,7 @@ fn erasure_coded_pools_follow_their_profile() {
         json!({"prefix": "osd pool create", "pool": name, "pg_num": 8, "pgp_num": 8, "pool_type": "erasure",
                "erasure_code_profile": profile})
     };
-    check_error(&mut c, create("e", "none"), -2, "unknown erasure code profile 'none'");
+    check_error(&mut c, create("e", "none"), -22, "unknown erasure code profile 'none'");
     check_status(&mut c, create("e", "p21"), "pool 'e' created");
     let detail = c.ok(json!({"prefix": "osd pool ls", "detail": "detail"}));
     let line = detail.lines().find(|line| line.contains("'e'")).expect("it is there");

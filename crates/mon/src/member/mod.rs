@@ -25,6 +25,7 @@ use crate::identity::Party;
 use crate::log::{Identity, Loaded};
 use crate::monitor::{self, Entropy, Monitor, Now};
 use crate::{MonState, volatile::ClockSample};
+use ::auth::Key;
 use bytes::Bytes;
 use control::Settings;
 use links::Links;
@@ -108,6 +109,8 @@ pub enum Action {
     },
     /// Ids that may be handed out to clients; no other monitor ever gets them.
     GlobalIds(Range<u64>),
+    /// Prove the first of these keys to other monitors, and keep all in the keyring, before what is to be written next.
+    SharedKeys(Vec<Key>),
     /// This server is no member any more and never will be: end, and report the reason.
     Stop {
         reason: String,
@@ -385,6 +388,7 @@ impl Member {
                     }
                     monitor::MonitorAction::Snapshot { state, .. } => self.take_snapshot(state),
                     monitor::MonitorAction::GlobalIds(ids) => out.push(Action::GlobalIds(ids)),
+                    monitor::MonitorAction::SharedKeys(keys) => out.push(Action::SharedKeys(keys)),
                     monitor::MonitorAction::GlobalIdsFor { session, ids } => self.send_ids(session, ids, out),
                 }
             }

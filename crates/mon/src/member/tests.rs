@@ -290,7 +290,7 @@ impl Net {
                     None => self.closed.push((number, session)),
                 }
             }
-            Action::GlobalIds(_) => {}
+            Action::GlobalIds(_) | Action::SharedKeys(_) => {}
             Action::Stop { reason } => self.nodes.get_mut(&number).unwrap().stopped = Some(reason),
         }
     }

@@ -5,10 +5,11 @@
 //! whose global id is its own. Before a policy is set ([`Monitor::set_auth_policy`]) nobody proves anything.
 
 use super::session::Session;
+use super::shared_keys::SharedKeys;
 use super::{Monitor, MonitorAction, Now};
 use crate::MonState;
 use crate::identity::{Party, Standing};
-use crate::state::{KnownEntities, SERVICES};
+use crate::state::{KnownEntities, MONITORS, SERVICES};
 use crate::update::Update;
 use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, requests};
 use auth::cephx::rotating::RotatingSecrets;
@@ -59,8 +60,8 @@ impl At {
 pub(super) enum Handshake {
     /// Of a client or daemon, which a monitor gives an id and tickets; with its kind.
     Monitor(MonitorAccept, EntityType),
-    /// Of another monitor.
-    Peer(ServiceAccept),
+    /// Of another monitor, with the key that it proves.
+    Peer(ServiceAccept, Key),
     Manager(ServiceAccept),
     /// The peer is accepted at one of the two addresses, and its session has not begun.
     Accepted(At, Box<Party>),
@@ -71,8 +72,8 @@ pub(super) enum Handshake {
 pub(super) struct Authentication {
     /// Methods that are allowed; `None`: nobody proves anything, and everybody may do everything.
     policy: Option<ServerPolicies>,
-    /// The secret by which monitors know each other.
-    among_monitors: RotatingSecrets,
+    /// The keys by which monitors know each other.
+    among_monitors: SharedKeys,
     /// Handshakes, each with the address at the connection's other end.
     pub(super) handshakes: BTreeMap<ConnId, (Option<IpAddr>, Handshake)>,
     /// Ids that this monitor may give.
@@ -124,11 +125,19 @@ impl Authentication {
 }
 
 impl Monitor {
-    /// Sets what parties may use to prove who they are, and the key that monitors share. To be called before
+    /// Sets what parties may use to prove who they are, and the keys that monitors share, beside those of the state:
+    /// `keyring`, of which this one proves the first. Returns the key that it proves. To be called before
     /// [`Monitor::start`].
-    pub fn set_auth_policy(&mut self, policy: impl Into<ServerPolicies>, shared: Option<&Key>) {
+    pub fn set_auth_policy(&mut self, policy: impl Into<ServerPolicies>, keyring: &[Key]) -> Option<Key> {
         self.authentication.policy = Some(policy.into());
-        self.authentication.among_monitors = shared.map(RotatingSecrets::of_shared_key).unwrap_or_default();
+        self.authentication.among_monitors = SharedKeys::new(keyring, self.stated_keys());
+        self.authentication.among_monitors.for_keyring().into_iter().next()
+    }
+
+    /// The keys that monitors share by the state: the present one, then the pending one.
+    fn stated_keys(&self) -> Vec<Key> {
+        let entry = self.state.auth.get(MONITORS);
+        entry.map_or_else(Vec::new, |entry| std::iter::once(&entry.key).chain(&entry.pending_key).cloned().collect())
     }
 
     /// The policy for a peer that says it is of this kind.
@@ -159,7 +168,9 @@ impl Monitor {
         let before = self.authentication.handshakes.remove(&conn).map(|(_, handshake)| handshake);
         let (step, next) = match (said, before) {
             (Said::Request { peer: EntityType::MON, .. }, None) => self.among_monitors(now, from, said, None),
-            (Said::More(_), Some(Handshake::Peer(accept))) => self.among_monitors(now, from, said, Some(accept)),
+            (Said::More(_), Some(Handshake::Peer(accept, key))) => {
+                self.among_monitors(now, from, said, Some((accept, key)))
+            }
             (Said::Request { peer, method, modes, payload }, None) => self.with_view(now, from, peer, |view| {
                 let (step, accept) = MonitorAccept::begin(view, method, modes, payload);
                 (step, accept.map(|accept| Handshake::Monitor(accept, peer)))
@@ -197,27 +208,47 @@ impl Monitor {
         step
     }
 
-    /// Answers another monitor.
+    /// Answers another monitor, which may prove any key that is good.
     fn among_monitors(
         &mut self,
         now: Now,
         from: Option<IpAddr>,
         said: Said<'_>,
-        before: Option<ServiceAccept>,
+        mut before: Option<(ServiceAccept, Key)>,
     ) -> (Step, Option<Handshake>) {
         let policy = self.auth_policy(EntityType::MON);
-        let mut entropy = fill(&mut self.entropy);
-        let view = ServiceView {
-            service: EntityType::MON,
-            policy: &policy,
-            secrets: &self.authentication.among_monitors,
-            now: now.wall,
-            // A monitor whose clock differs must be able to say so. The ticket was made for this connection alone.
-            tolerance: Duration::MAX,
-            peer: from,
-            entropy: &mut entropy,
-        };
-        at_service(view, said, before, Handshake::Peer)
+        let begun_with = before.as_ref().map(|(_, key)| key.clone());
+        // Without a key there may still be those who prove nothing.
+        let none = RotatingSecrets::default();
+        let keys: Vec<_> = self.authentication.among_monitors.good().collect();
+        let secrets = keys.iter().map(|shared| (Some(&shared.key), &shared.secrets));
+        let secrets = secrets.chain(keys.is_empty().then_some((None, &none)));
+        let mut outcome = (Step::Refused(Refusal::OutOfTurn), None);
+        for (key, secrets) in secrets.filter(|(key, _)| begun_with.is_none() || *key == begun_with.as_ref()) {
+            let mut entropy = fill(&mut self.entropy);
+            let view = ServiceView {
+                service: EntityType::MON,
+                policy: &policy,
+                secrets,
+                now: now.wall,
+                // A monitor whose clock differs must be able to say so. The ticket was made for this connection alone.
+                tolerance: Duration::MAX,
+                peer: from,
+                entropy: &mut entropy,
+            };
+            let (mut step, accept) = at_service(view, said, before.take().map(|(accept, _)| accept));
+            if let (Step::Accepted(accepted), Some(key)) = (&mut step, key)
+                && accepted.method == Method::Cephx
+            {
+                accepted.has_proven(key);
+            }
+            let goes_on = !matches!(step, Step::Refused(_));
+            outcome = (step, accept.zip(key).map(|(accept, key)| Handshake::Peer(accept, key.clone())));
+            if goes_on {
+                break;
+            }
+        }
+        outcome
     }
 
     /// Answers what the other end of a connection to the manager's address says to prove who it is.
@@ -238,9 +269,9 @@ impl Monitor {
             peer: from,
             entropy: &mut entropy,
         };
-        let (step, next) = at_service(view, said, before, Handshake::Manager);
+        let (step, next) = at_service(view, said, before);
         drop(entropy);
-        self.concluded(now, (conn, At::Manager), from, step, next)
+        self.concluded(now, (conn, At::Manager), from, step, next.map(Handshake::Manager))
     }
 
     /// Keeps the outcome of a step.
@@ -316,18 +347,41 @@ impl Monitor {
         }
     }
 
+    /// Has this monitor prove, and take from others, the keys that the state has.
+    pub(super) fn follow_shared_keys(&mut self, now: Now, out: &mut Vec<MonitorAction>) {
+        let stated = self.stated_keys();
+        let keys = &mut self.authentication.among_monitors;
+        if self.authentication.policy.is_some() && keys.follow(stated, now.since_start) {
+            out.push(MonitorAction::SharedKeys(keys.for_keyring()));
+        }
+    }
+
+    /// Turns away monitors that have proven a key whose time is over.
+    pub(super) fn forget_ended_keys(&mut self, now: Now, out: &mut Vec<MonitorAction>) {
+        if self.authentication.among_monitors.forget_ended(now.since_start) {
+            self.judge_anew(out);
+        }
+    }
+
     /// Ends the sessions of those whose key was replaced or removed, and renews the rights of the others.
     pub(super) fn judge_anew(&mut self, out: &mut Vec<MonitorAction>) {
         let mut ended = Vec::new();
         for (session, known) in &mut self.sessions {
-            // Monitors have proven the key of their keyrings, which no command changes.
-            let is_monitor = known.peer.name.kind == EntityType::MON;
-            if known.identity.standing != Standing::Proven || known.is_at_manager || is_monitor {
+            if known.identity.standing != Standing::Proven || known.is_at_manager {
+                continue;
+            }
+            let accepted = known.identity.accepted.as_ref();
+            if known.peer.name.kind == EntityType::MON {
+                // A peer that connects as a monitor has proven a key that monitors share, whatever its name.
+                let mut keys = self.authentication.among_monitors.good();
+                if accepted.is_some_and(|accepted| !keys.any(|shared| accepted.proves(&shared.key))) {
+                    ended.push(*session);
+                }
                 continue;
             }
             let name = known.identity.name.to_string();
             let entry = self.state.auth.get(&name);
-            let is_good = entry.is_some_and(|entry| match &known.identity.accepted {
+            let is_good = entry.is_some_and(|entry| match accepted {
                 Some(accepted) => std::iter::once(&entry.key).chain(&entry.pending_key).any(|key| accepted.proves(key)),
                 None => true,
             });
@@ -430,13 +484,9 @@ fn at_service(
     mut view: ServiceView<'_>,
     said: Said<'_>,
     before: Option<ServiceAccept>,
-    goes_on: fn(ServiceAccept) -> Handshake,
-) -> (Step, Option<Handshake>) {
+) -> (Step, Option<ServiceAccept>) {
     match (said, before) {
-        (Said::Request { method, modes, payload, .. }, None) => {
-            let (step, accept) = ServiceAccept::begin(&mut view, method, modes, payload);
-            (step, accept.map(goes_on))
-        }
+        (Said::Request { method, modes, payload, .. }, None) => ServiceAccept::begin(&mut view, method, modes, payload),
         (Said::More(payload), Some(accept)) => (accept.more(&mut view, payload), None),
         _ => (Step::Refused(Refusal::OutOfTurn), None),
     }

@@ -83,13 +83,14 @@ impl Monitor {
         let batch = Batch::from_slice(batch).unwrap_or_else(|e| panic!("batch {index}, which is decided: {e}"));
         let before = self.state.osdmap().epoch;
         self.state.apply(index, &batch);
-        self.after(&batch, out);
+        self.after(now, &batch, out);
         self.followed(now, before, out);
     }
 
     /// Acts on changes among the entities, which a batch made.
-    pub(super) fn after(&mut self, batch: &Batch, out: &mut Vec<MonitorAction>) {
+    pub(super) fn after(&mut self, now: Now, batch: &Batch, out: &mut Vec<MonitorAction>) {
         if batch.updates.iter().any(|update| matches!(update, Update::Auth { .. })) {
+            self.follow_shared_keys(now, out);
             self.judge_anew(out);
         }
     }
@@ -111,6 +112,7 @@ impl Monitor {
     pub fn install(&mut self, now: Now, state: MonState, out: &mut Vec<MonitorAction>) {
         self.volatile.now = now.wall;
         self.state = MonState { overrides: std::mem::take(&mut self.state.overrides), ..state };
+        self.follow_shared_keys(now, out);
         self.judge_anew(out);
         self.map_changed(now);
         self.publish(out);

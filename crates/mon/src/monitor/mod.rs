@@ -2,7 +2,8 @@
 //!
 //! * this file: inputs, actions, and their handlers.
 //! * `proposals.rs`: the way of a change into the log, and the answers once it is applied.
-//! * `authentication.rs`: parties prove who they are. `admission.rs`: who may send which message.
+//! * `authentication.rs`: parties prove who they are; `shared_keys.rs`: how monitors know each other. `admission.rs`:
+//!   who may send which message.
 //! * `client_messages.rs`, `osd_messages.rs`: messages of clients and OSDs.
 //! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs`, `newcomers.rs`
 //!   under it.
@@ -34,6 +35,7 @@ mod proposals;
 mod publish;
 mod session;
 mod shard_orders;
+mod shared_keys;
 mod snap_purge;
 mod statistics;
 mod subscriptions;
@@ -42,6 +44,7 @@ mod tests;
 
 use crate::identity::Party;
 use crate::{MonState, Volatile};
+use ::auth::Key;
 use authentication::Authentication;
 pub use authentication::Said;
 pub(crate) use authentication::fill;
@@ -133,6 +136,9 @@ pub enum MonitorAction {
     },
     /// Ids that may be handed out to clients; no other monitor ever gets them.
     GlobalIds(Range<u64>),
+    /// Keys that monitors share have changed: prove the first of these, and keep all in the keyring, before any later
+    /// snapshot is kept.
+    SharedKeys(Vec<Key>),
     /// Ids for the monitor at the other end of a session, which alone may hand them out.
     GlobalIdsFor {
         session: SessionId,
@@ -266,6 +272,7 @@ impl Monitor {
                 if now.since_start >= self.next_tick {
                     self.next_tick = now.since_start + TICK;
                     self.tick(now);
+                    self.forget_ended_keys(now, out);
                 }
             }
         }

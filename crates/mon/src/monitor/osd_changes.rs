@@ -151,6 +151,7 @@ impl Monitor {
         self.mark_full(&mut draft);
         self.mark_pools_full(&mut draft);
         self.set_pg_temp(&mut draft);
+        self.show_orders(&mut draft);
         expired_lock_outs(now, self.state.osdmap(), &mut draft.incremental);
         let recorded = updates.iter().flat_map(|update| match update {
             Update::PgActivated(records) => records.iter().map(|(pg, _)| pg.pool).collect(),
@@ -327,7 +328,11 @@ impl Monitor {
                 // The primary asked in another interval; it asks again if it still wants that.
                 continue;
             }
-            let temp = TempSet::showing(osds, usize::from(pool.size));
+            // A primary may ask for what holds already, by a map from before that.
+            let temp = match pool.is_erasure() && osds == placed.up {
+                true => TempSet::default(),
+                false => TempSet::showing(osds, usize::from(pool.size)),
+            };
             if map.pg_temp.get(&pg).cloned().unwrap_or_default() != temp {
                 draft.incremental.new_pg_temp.insert(pg, temp);
             }
@@ -418,6 +423,14 @@ impl Draft {
     /// Returns true if the map stays as it is.
     pub fn is_empty(&self) -> bool {
         self.incremental.is_empty() && self.crush.is_none()
+    }
+
+    /// Returns true if nothing changes but acting sets.
+    pub fn only_sets_acting(&mut self) -> bool {
+        let acting = std::mem::take(&mut self.incremental.new_pg_temp);
+        let is_rest_empty = self.is_empty();
+        self.incremental.new_pg_temp = acting;
+        is_rest_empty
     }
 
     pub fn incremental(&mut self) -> &mut Incremental {

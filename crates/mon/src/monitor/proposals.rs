@@ -551,7 +551,7 @@ impl Monitor {
         if self.awaits_merges() {
             self.osd_changes.look(now.since_start);
         }
-        self.after(&in_flight.batch, out);
+        self.after(now, &in_flight.batch, out);
         self.followed(now, before, out);
         for answer in in_flight.answers {
             self.answer(answer, out);

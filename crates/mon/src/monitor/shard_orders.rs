@@ -9,7 +9,7 @@ use super::Monitor;
 use super::osd_changes::Draft;
 use crate::pg_numbers::{forget_exceptions, place_as};
 use crate::shard_orders::{Spares, clean_report, goal, is_of};
-use osdmap::{OsdMap, PgPool, TempSet};
+use osdmap::{OsdMap, PgPool, RulePlaces, TempSet};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId};
 
@@ -38,6 +38,28 @@ impl ShardOrders {
 }
 
 impl Monitor {
+    /// Has erasure-coded groups whose OSDs are the right ones, in the order of their shards, wanted in that order
+    /// ([`OsdMap::put_in_order`]), in an increment that changes nothing else but acting sets.
+    pub(super) fn show_orders(&self, draft: &mut Draft) {
+        if !draft.only_sets_acting() {
+            return;
+        }
+        let map = self.state.osdmaps.current().clone();
+        let asked = draft.incremental().new_pg_temp.clone();
+        // Groups that are clean ask for nothing: older software left their acting sets.
+        let is_left = |pg: &PgId| {
+            let is_coded = map.pools.get(&pg.pool).is_some_and(PgPool::is_erasure);
+            is_coded && !asked.contains_key(pg) && clean_report(&self.volatile, *pg).is_some()
+        };
+        let left = map.pg_temp.iter().filter(|(pg, _)| is_left(pg)).take(LOOKED_AT_MAX);
+        let mut rules: BTreeMap<PoolId, Option<RulePlaces>> = BTreeMap::new();
+        for (pg, set) in asked.iter().chain(left) {
+            let Some(pool) = map.pools.get(&pg.pool).filter(|pool| pool.is_erasure()) else { continue };
+            let places = rules.entry(pg.pool).or_insert_with(|| RulePlaces::of_pool(&map, pool)).as_ref();
+            map.put_in_order(*pg, set, places, draft.incremental());
+        }
+    }
+
     /// Adds the next step of each group of the pool that is to be merged and can take one, until about `shards_max`
     /// shards move. Groups that are to be merged first come first.
     pub(super) fn order_shards(&mut self, id: PoolId, pool: &PgPool, shards_max: f64, draft: &mut Draft) {

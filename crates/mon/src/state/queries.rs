@@ -27,8 +27,16 @@ impl MonState {
 
     /// Returns the increment as an update, even if it changes nothing but the epoch.
     pub fn next_osd_map(&self, incremental: Incremental) -> Update {
-        let mut next = self.osdmap().clone();
-        next.apply(&incremental).unwrap_or_else(|e| panic!("increment does not apply: {e}"));
+        let mut incremental = incremental;
+        let applied = |incremental: &Incremental| {
+            let mut next = self.osdmap().clone();
+            next.apply(incremental).unwrap_or_else(|e| panic!("increment does not apply: {e}"));
+            next
+        };
+        let mut next = applied(&incremental);
+        if self.osdmap().end_orders(&next, &mut incremental) {
+            next = applied(&incremental);
+        }
         let full_crc = next.checksum(Target::PACIFIC);
         let sealed = Incremental { full_crc, ..incremental };
         Update::OsdMap(sealed.to_vec(Target::PACIFIC).into())

@@ -26,7 +26,7 @@ pub fn run(options: &BenchImport) -> Result<u8> {
     let folder = options.out.clone().unwrap_or_else(|| default_folder(&options.name));
     let made = RunFolder::create(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     made.write_result(&result)?;
-    run_report::write_beside(&folder, &result)?;
+    run_report::write_beside(&folder, &result, &bench::operating::Limits::default())?;
     print!("{}", result.to_markdown());
     eprintln!("the run is in {}", folder.display());
     Ok(0)

@@ -3,13 +3,16 @@
 //! [`plan_maker`] makes plans from flags, [`plan_files`] reads them, [`watcher`] shows how a run goes, [`agent`] serves
 //! other machines' runs; crate `load` does the work. [`run_report`] shows finished runs, [`client_cost`] compares
 //! client libraries, [`imports`] reads what other tools measured, [`short_load`] loads a cluster for a report on it,
-//! [`sections`] puts tables into documents.
+//! [`sections`] puts tables into documents. [`rebuild`] has a cluster lose OSDs, which [`replacing`] does.
 
 mod agent;
 mod client_cost;
 mod imports;
+mod limits;
 mod plan_files;
 mod plan_maker;
+mod rebuild;
+mod replacing;
 pub mod run_report;
 mod sections;
 pub mod short_load;
@@ -17,8 +20,9 @@ mod watcher;
 
 use crate::cli::bench::{Bench, BenchRun};
 use anyhow::{Context, Result, bail};
+use bench::operating::Limits;
 use bench::report::{End, RunResult};
-use load::Options;
+use load::{Options, SearchRules};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,6 +40,7 @@ pub fn run(command: Bench) -> Result<u8> {
     match command {
         Bench::Run(options) => measure(&options, 1),
         Bench::Compare(options) => measure(&options, 2),
+        Bench::Rebuild(options) => rebuild::run(&options),
         Bench::Report(options) => run_report::run(&options),
         Bench::Import(options) => imports::run(&options),
         Bench::ClientCost(options) => client_cost::run(&options),
@@ -49,7 +54,12 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
     runtime.block_on(async {
         let (asked, interrupt) = watch::channel(false);
         let interrupts = tokio::spawn(interrupts(asked)?);
+        let (limits, search) = (limits_of_run(options)?, search_of_run(options)?);
+        let stop_gain_percent = limits::within("stop-gain", options.sweep.stop_gain, 0.0, 1000.0)?;
         let plan = plan_maker::make(options, clusters_min).await?;
+        if let Some(search) = &search {
+            search.check(&plan).context("this search cannot be run")?;
+        }
         if plan.clusters.len() < clusters_min {
             bail!("to compare takes two clusters: name them with --cluster, or in the plan");
         }
@@ -62,6 +72,8 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
             folder: folder.clone(),
             keep: options.keep,
             ceilings: options.ceilings,
+            stop_gain_percent,
+            search,
             agents: options.agents.clone(),
             agent_token: options.token_file.as_deref().map(agent::read_token).transpose()?,
             command: std::env::args().collect(),
@@ -77,11 +89,23 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
             false => print!("{}", result.to_markdown()),
         }
         if folder.is_dir() {
-            run_report::write_beside(&folder, &result)?;
+            run_report::write_beside(&folder, &result, &limits)?;
             eprintln!("everything about this run is in {}", folder.display());
         }
         Ok(status(&result))
     })
+}
+
+/// Limits of operating points of a run's page. What a search looks for is one of them.
+fn limits_of_run(options: &BenchRun) -> Result<Limits> {
+    let limits = limits::of(&options.limits)?;
+    let p99_us_max = limits.p99_us_max.or(options.sweep.find_p99.map(|ms| ms * 1000.0));
+    Ok(Limits { p99_us_max, ..limits })
+}
+
+fn search_of_run(options: &BenchRun) -> Result<Option<SearchRules>> {
+    let rules = |ms: f64| SearchRules { p99_us_max: ms * 1000.0, load_max: plan_maker::search_max(options) };
+    Ok(limits::within("find-p99", options.sweep.find_p99, 0.0, 1e9)?.map(rules))
 }
 
 fn status(result: &RunResult) -> u8 {

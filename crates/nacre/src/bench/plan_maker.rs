@@ -23,6 +23,8 @@ const WARM_UP_SECONDS: f64 = 2.0;
 const REPLICAS: u32 = 3;
 const PGS: u32 = 64;
 const COMPARE_ITERATIONS: u32 = 5;
+const SEARCH_DEPTH_MAX: u32 = 256;
+const SEARCH_RATE_MAX: u32 = 1_000_000;
 
 /// The plan that the command line asks for, checked. `clusters_min` is 2 to compare.
 pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
@@ -54,7 +56,8 @@ pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
             if clusters.is_empty() {
                 clusters.push(cluster("cluster", &configuration_of(None)?).await?);
             }
-            from_flags(&options.load, &options.times, clusters, clusters_min)
+            let most = options.sweep.find_p99.map(|_| search_max(options));
+            sweep(from_flags(&options.load, &options.times, clusters, clusters_min, most), options.sweep.clients_max)?
         }
     };
     plan.check().context("this cannot be run")?;
@@ -116,7 +119,55 @@ fn adapt(plan: &mut Plan, times: &Times, only: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn from_flags(flags: &Flags, times: &Times, clusters: Vec<Cluster>, clusters_min: usize) -> Plan {
+/// The most load that a search tries.
+pub fn search_max(options: &BenchRun) -> u32 {
+    let usual = if options.load.rate.is_some() { SEARCH_RATE_MAX } else { SEARCH_DEPTH_MAX };
+    options.sweep.load_max.unwrap_or(usual)
+}
+
+/// The plan's workload with its clients, and twice as many each time, up to `clients_max`. All have objects enough for
+/// the most.
+///
+/// Errors: there are more clients already.
+fn sweep(plan: Plan, clients_max: Option<u32>) -> Result<Plan> {
+    let Some(most) = clients_max else { return Ok(plan) };
+    let template = plan.workloads.first().cloned().expect("a plan of flags has a workload");
+    let first = template.groups[0].instances;
+    if most < first {
+        bail!("--clients-max {most} is below the {first} clients to begin with");
+    }
+    let counts =
+        std::iter::successors(Some(first), |count| Some(count.saturating_mul(2).min(most)).filter(|next| next > count));
+    let workloads = counts.map(|count| {
+        let mut workload = Workload { name: format!("{}-{count}", template.name), ..template.clone() };
+        workload.groups[0].instances = count;
+        workload
+    });
+    let workloads: Vec<Workload> = workloads.collect();
+    let needed = least_objects(&workloads.last().expect("there is the first").groups[0]);
+    let objects = template.groups[0].objects.max(needed);
+    let with_objects = |mut workload: Workload| {
+        workload.groups[0].objects = objects;
+        workload
+    };
+    Ok(Plan { workloads: workloads.into_iter().map(with_objects).collect(), ..plan })
+}
+
+/// Objects that give each worker a place of its own.
+fn least_objects(group: &Group) -> u64 {
+    let places = (group.object_bytes / group.io_bytes().max(1)).max(1);
+    group.workers().div_ceil(places)
+}
+
+/// `depth_max`: operations in flight of each client for which there must be objects enough, if they are not those of
+/// the flags.
+fn from_flags(
+    flags: &Flags,
+    times: &Times,
+    clusters: Vec<Cluster>,
+    clusters_min: usize,
+    depth_max: Option<u32>,
+) -> Plan {
     let write = Operations { sequential_write: 100, ..Operations::default() };
     let mode = flags.mode.clone().unwrap_or(Mode { words: "write".into(), operations: write });
     let object_bytes = flags.object_size.map_or(OBJECT_BYTES, |size| size.0);
@@ -141,9 +192,11 @@ fn from_flags(flags: &Flags, times: &Times, clusters: Vec<Cluster>, clusters_min
         prefill: None,
     };
     group.objects = flags.objects.unwrap_or_else(|| {
-        // Each worker needs a place of its own.
-        let places = (object_bytes / group.io_bytes().max(1)).max(1);
-        let least = group.workers().div_ceil(places);
+        let heaviest = match (group.load, depth_max) {
+            (Load::Closed { .. }, Some(queue_depth)) => Group { load: Load::Closed { queue_depth }, ..group.clone() },
+            _ => group.clone(),
+        };
+        let least = least_objects(&heaviest);
         (DATA_BYTES / object_bytes.max(1)).clamp(*OBJECTS.start(), *OBJECTS.end()).max(least)
     });
     let redundancy = flags.erasure.unwrap_or(Redundancy::Replicated { size: flags.replicas.unwrap_or(REPLICAS) });
@@ -191,7 +244,7 @@ mod tests {
         let command = Cli::try_parse_from([&["nacre", "bench", "run"], args].concat()).unwrap().command;
         let Command::Bench(Bench::Run(run)) = command else { panic!("{command:?}") };
         let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into() };
-        let plan = from_flags(&run.load, &run.times, vec![cluster], 1);
+        let plan = from_flags(&run.load, &run.times, vec![cluster], 1, None);
         plan.check().unwrap_or_else(|e| panic!("{args:?}: {e}"));
         plan
     }
@@ -250,6 +303,20 @@ mod tests {
     }
 
     #[test]
+    fn clients_double_up_to_the_most() {
+        let made = sweep(plan(&["--object-size", "64KiB", "--depth", "512", "--instances", "3"]), Some(20)).unwrap();
+        made.check().unwrap();
+        let counts: Vec<u32> = made.workloads.iter().map(|workload| workload.groups[0].instances).collect();
+        assert_eq!(counts, [3, 6, 12, 20]);
+        assert_eq!(made.workloads[3].name, "64KiB-write-20");
+        assert!(made.workloads.iter().all(|workload| workload.groups[0].objects == 20 * 512));
+        assert_eq!(sweep(plan(&[]), Some(1)).unwrap().workloads.len(), 1);
+        assert_eq!(sweep(plan(&[]), None).unwrap(), plan(&[]));
+        let error = sweep(plan(&["--instances", "3"]), Some(2)).unwrap_err().to_string();
+        assert!(error.contains("--clients-max 2"), "{error}");
+    }
+
+    #[test]
     fn contradicting_flags_are_refused() {
         for args in [
             &["--pool", "p", "--replicas", "2"][..],
@@ -260,6 +327,10 @@ mod tests {
             &["--only", "4k"],
             &["--mode", "reed"],
             &["--cluster", "nacre"],
+            &["plan.json", "--clients-max", "3"],
+            &["--find-p99", "5", "--clients-max", "3"],
+            &["--find-p99", "5", "--stop-gain", "3"],
+            &["--load-max", "3"],
         ] {
             assert!(Cli::try_parse_from([&["nacre", "bench", "run"], args].concat()).is_err(), "{args:?}");
         }

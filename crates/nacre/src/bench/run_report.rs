@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use bench::operating::Limits;
 use bench::report::{RunResult, Telemetry};
 
-use super::{PROGRAM, sections};
+use super::{PROGRAM, limits, sections};
 use crate::cli::bench::BenchReport;
 use crate::pages;
 
@@ -14,10 +15,13 @@ const PAGE_FILE: &str = "report.html";
 
 /// Shows a run as the flags say; returns the exit status.
 pub fn run(options: &BenchReport) -> Result<u8> {
+    let limits = limits::of(&options.limits)?;
     let (folder, result) = read(&options.path)?;
     let page = match &options.against {
         Some(other) => Some(result.page_against(&read(other)?.1, names(&options.path, other).each_ref().map(|n| &**n))),
-        None if options.html.is_some() || options.text => Some(result.page(&telemetry(&folder, &result)?)),
+        None if options.html.is_some() || options.text => {
+            Some(result.page_with(&telemetry(&folder, &result)?, &limits))
+        }
         None => None,
     };
     match (page, &options.html) {
@@ -40,8 +44,8 @@ pub fn run(options: &BenchReport) -> Result<u8> {
 }
 
 /// Writes the page of a run that has just ended into its folder.
-pub fn write_beside(folder: &Path, result: &RunResult) -> Result<()> {
-    let page = result.page(&telemetry(folder, result)?);
+pub fn write_beside(folder: &Path, result: &RunResult, limits: &Limits) -> Result<()> {
+    let page = result.page_with(&telemetry(folder, result)?, limits);
     pages::write(&folder.join(PAGE_FILE), &page.to_html(&footer()))
 }
 
@@ -70,21 +74,21 @@ pub fn read(path: &Path) -> Result<(PathBuf, RunResult)> {
 /// Records over time of all iterations that the folder has.
 fn telemetry(folder: &Path, result: &RunResult) -> Result<Vec<Telemetry>> {
     let mut records: Vec<Telemetry> = Vec::new();
-    for row in &result.rows {
-        let there = |one: &Telemetry| {
-            (&one.cluster, &one.workload, one.iteration) == (&row.cluster, &row.workload, row.iteration)
-        };
+    let of_rows = result.rows.iter().map(|row| (&row.cluster, &row.workload, row.iteration));
+    let of_rebuilds = result.rebuilds.iter().map(|rebuild| (&rebuild.cluster, &rebuild.name, 0));
+    for (cluster, workload, iteration) in of_rows.chain(of_rebuilds) {
+        let there = |one: &Telemetry| (&one.cluster, &one.workload, one.iteration) == (cluster, workload, iteration);
         if records.iter().any(there) {
             continue;
         }
-        let file = folder.join(Telemetry::file(&row.cluster, &row.workload, row.iteration));
+        let file = folder.join(Telemetry::file(cluster, workload, iteration));
         let text = match std::fs::read_to_string(&file) {
             Ok(text) => text,
             // A result without its folder is still worth a report.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
         };
-        let record = Telemetry::parse(&row.cluster, &row.workload, row.iteration, &text);
+        let record = Telemetry::parse(cluster, workload, iteration, &text);
         records.push(record.with_context(|| format!("{} cannot be used", file.display()))?);
     }
     Ok(records)

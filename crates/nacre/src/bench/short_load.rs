@@ -57,6 +57,8 @@ pub async fn run(configuration: &Path, copies: u32, seconds: f64) -> Result<Vec<
         folder: folder.clone(),
         keep: false,
         ceilings: false,
+        stop_gain_percent: None,
+        search: None,
         agents: Vec::new(),
         agent_token: None,
         command: std::env::args().collect(),

@@ -15,6 +15,8 @@ pub enum Bench {
     Run(BenchRun),
     /// Measure the same on two or more clusters in turns, and say which is faster.
     Compare(BenchRun),
+    /// Fill a cluster, lose OSDs, and measure the time until every copy is restored, without and with clients.
+    Rebuild(BenchRebuild),
     /// Show the tables of a finished run.
     Report(BenchReport),
     /// Make a run of the output of 'rados bench' or fio, for reports beside runs of our own.
@@ -43,6 +45,10 @@ pub struct BenchRun {
     pub load: Load,
     #[command(flatten)]
     pub times: Times,
+    #[command(flatten)]
+    pub sweep: Sweep,
+    #[command(flatten)]
+    pub limits: LimitFlags,
     /// Of the plan only workloads whose name contains this; may be there several times.
     #[arg(long, value_name = "WORDS", requires = "plan")]
     pub only: Vec<String>,
@@ -90,6 +96,47 @@ pub struct Times {
     /// How often it is measured. [default: 'run' 1, 'compare' 5, or the plan's]
     #[arg(long, value_name = "N")]
     pub iterations: Option<u32>,
+}
+
+/// Loads that depend on what lighter ones gave.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sweeps and searches")]
+pub struct Sweep {
+    /// Measure with twice as many clients each time, up to so many.
+    #[arg(long, value_name = "N", conflicts_with = "plan")]
+    pub clients_max: Option<u32>,
+    /// Leave out heavier loads of a sweep once a step adds less than so many percent to throughput (the high-water
+    /// mark).
+    #[arg(long, value_name = "PERCENT", conflicts_with = "find_p99")]
+    pub stop_gain: Option<f64>,
+    /// Search for the most load whose p99 is at or below so many milliseconds: operations in flight of each client, or
+    /// with --rate arrivals per second.
+    #[arg(long, value_name = "MS", conflicts_with = "clients_max")]
+    pub find_p99: Option<f64>,
+    /// Most load that a search tries. [default: 256 in flight, or 1000000 per second]
+    #[arg(long, value_name = "N", requires = "find_p99", value_parser = clap::value_parser!(u32).range(1..))]
+    pub load_max: Option<u32>,
+}
+
+/// Limits of operating points.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Operating points")]
+pub struct LimitFlags {
+    /// Largest mean latency of the recommended point. [default: 50]
+    #[arg(long, value_name = "MS")]
+    pub mean_max: Option<f64>,
+    /// Largest part of more load that may become latency at the recommended point. [default: 80]
+    #[arg(long, value_name = "PERCENT")]
+    pub latency_part: Option<f64>,
+    /// Largest p99. [default: three times the smallest of the sweep]
+    #[arg(long, value_name = "MS")]
+    pub p99_max: Option<f64>,
+    /// Busy shares of the processors. [default: 80,85]
+    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',')]
+    pub cpu_max: Vec<f64>,
+    /// Growth of throughput that makes a step of more load worth it. [default: 5]
+    #[arg(long, value_name = "PERCENT")]
+    pub high_water: Option<f64>,
 }
 
 /// Flags that make a plan of one workload.
@@ -147,6 +194,81 @@ pub struct Load {
 }
 
 #[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("lost").required(true))]
+pub struct BenchRebuild {
+    /// The OSDs to lose, all at once. Their stores are erased, each time.
+    #[arg(long, value_name = "ID,...", value_delimiter = ',', group = "lost")]
+    pub osd: Vec<u32>,
+    /// Lose a host of the CRUSH tree: all of its OSDs.
+    #[arg(long, value_name = "NAME", group = "lost")]
+    pub host: Option<String>,
+    /// The stores may be erased. Without this nothing is done.
+    #[arg(long)]
+    pub yes: bool,
+    /// The cluster and its name in results; PATH is a ceph.conf, of Nacre or of Ceph, or a folder with one. [default:
+    /// the cluster in ./nacre-data]
+    #[arg(long, value_name = "NAME=PATH", value_parser = parse_cluster)]
+    pub cluster: Option<ClusterAt>,
+    /// For clusters that 'nacre up' has not made: a program that is called as PROGRAM stop ID ..., PROGRAM renew ID ...
+    /// (erase the stores, and make new ones) and PROGRAM start ID ...
+    #[arg(long, value_name = "PROGRAM")]
+    pub by: Option<PathBuf>,
+    /// Share of the raw capacity that is filled before, at most 75.
+    #[arg(long, value_name = "PERCENT", default_value_t = 50.0)]
+    pub fill: f64,
+    /// A rebuild without clients, one with clients, or one of each.
+    #[arg(long, value_enum, default_value_t = RebuildLoad::Both)]
+    pub load: RebuildLoad,
+    /// Clients that read what fills the cluster.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub readers: u32,
+    /// Clients that write objects of their own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=4096))]
+    pub writers: u32,
+    /// Operations in flight of each client.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub depth: u32,
+    /// Size of an object, 4KiB to 64MiB.
+    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    pub object_size: ByteSize,
+    /// Copies of the pool that is made. [default: 3]
+    #[arg(long, value_name = "COPIES", conflicts_with = "erasure")]
+    pub replicas: Option<u32>,
+    /// Make an erasure-coded pool, such as 4+2.
+    #[arg(long, value_name = "K+M", value_parser = parse_erasure)]
+    pub erasure: Option<Redundancy>,
+    /// Placement groups of the pool, a power of two.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub pgs: u32,
+    /// Seconds for which the clients are measured before the loss.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub before: f64,
+    /// Longest time of a rebuild, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400.0)]
+    pub limit: f64,
+    /// Decides every byte written and every object chosen.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// Folder for results, which must not exist. [default: nacre-bench/rebuild-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Leave the pool that was made.
+    #[arg(long)]
+    pub keep: bool,
+    /// Print the result as JSON instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A value of `--load` of a rebuild.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum RebuildLoad {
+    Both,
+    Without,
+    With,
+}
+
+#[derive(Args, Debug)]
 pub struct BenchAgent {
     /// Where to wait for a coordinator; port 0 takes any that is free. Without --token-file only addresses of this
     /// machine.
@@ -184,6 +306,8 @@ pub struct BenchReport {
     /// One table with a line per workload: the second cluster beside the first.
     #[arg(long)]
     pub rows: bool,
+    #[command(flatten)]
+    pub limits: LimitFlags,
     #[command(flatten)]
     pub document: Document,
 }

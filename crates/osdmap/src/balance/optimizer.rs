@@ -242,11 +242,17 @@ impl Pool {
         for pg in pool.pgs(id) {
             let raw = map.existing(pool, mapping.crush(pg)?);
             let mut placed = raw.clone();
-            map.apply_upmap(pg, &mut placed);
+            // Exchanges follow CRUSH's OSDs, whichever order of shards the group has.
+            let has_order = map.has_order(pg);
+            if has_order {
+                map.exchange(map.pg_upmap_items.get(&pg).map_or(&[], |items| items), &mut placed);
+            } else {
+                map.apply_upmap(pg, &mut placed);
+            }
             for osd in placed.iter().filter(|osd| osd.is_some()) {
                 of.on.entry(*osd).or_default().insert(pg.seed);
             }
-            if map.pg_upmap.contains_key(&pg) {
+            if map.pg_upmap.contains_key(&pg) && !has_order {
                 of.fixed.insert(pg.seed);
             }
             if let Some(items) = map.pg_upmap_items.get(&pg) {

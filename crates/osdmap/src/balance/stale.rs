@@ -34,7 +34,9 @@ pub fn stale_upmaps(map: &OsdMap, mapping: &PgMapping) -> UpmapChanges {
         };
         let Some(raw) = mapping.crush(*pg) else { continue };
         let mut osds = map.existing(pool, raw);
-        if let Some(explicit) = map.pg_upmap.get(pg).filter(|_| !changes.removed_explicit.contains(pg)) {
+        // Exchanges are those of CRUSH's OSDs, whichever order of shards the group has.
+        let counts = |_: &&Vec<OsdId>| !changes.removed_explicit.contains(pg) && !map.has_order(*pg);
+        if let Some(explicit) = map.pg_upmap.get(pg).filter(counts) {
             osds.clone_from(explicit);
         }
         let kept = sensible(map, places_of(pg.pool).as_ref(), &osds, items);

@@ -6,18 +6,19 @@
 //! If it is certain that nobody was answered they must be on all that serve, as far as they can be had; those that
 //! cannot go back to what was answered, if they can ([`crate::agreement::going_back`]).
 
+use crate::agreement::machine::Agreement;
 use crate::agreement::members::Standing;
 use crate::context::Context;
-use crate::group::pg::Pg;
+use crate::group::effects::Effect;
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use types::ObjectId;
 
-impl Pg {
+impl Agreement<'_> {
     /// Returns true if the objects of such updates are where they must be, but for objects that nobody has, can send or
     /// has room for. Has the others copied there, or go back. Erasure-coded groups take over only updates that all OSDs
     /// that served have.
-    pub(crate) fn adopted_are_kept(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(super) fn adopted_are_kept(&mut self, cx: &mut Context<'_>) -> bool {
         if self.core.protection().keeps_undo() || mutant::is(Mutant::AdoptedAtOnce) {
             return true;
         }
@@ -29,7 +30,7 @@ impl Pg {
         let lacked: BTreeSet<ObjectId> = lacked.cloned().collect();
         let mut kept = true;
         for object in lacked {
-            let is_where_it_must_be = match self.is_unanswered(cx.whoami, &object) {
+            let is_where_it_must_be = match self.progress().is_unanswered(cx.whoami, &object) {
                 true => self.is_on_all(&object),
                 false => self.copies_of(&object) >= usize::from(self.core.interval.shape.min_size),
             };
@@ -39,14 +40,14 @@ impl Pg {
             if self.can_be_copied(cx, &object) {
                 kept = false;
                 self.need_not_go_back(&object);
-                self.healer().is_where_needed(cx, &object, true);
+                self.cause(cx, Effect::Bring(object));
             } else if self.goes_back(cx, &object) {
                 kept = false;
             }
         }
         // Updates by which objects went back must be in all logs.
         let head = self.core.log.head();
-        kept && self.serving(cx).into_iter().all(|osd| self.replication.durable_on(osd) >= head)
+        kept && self.progress().serving(cx.whoami).into_iter().all(|osd| self.replication.durable_on(osd) >= head)
     }
 
     /// Returns true if the object is here or comes, and the members that lack it had room when they were sent something

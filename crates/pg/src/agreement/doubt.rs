@@ -8,9 +8,10 @@
 
 use crate::agreement::found_copies::FoundCopies;
 use crate::agreement::lost_osds::is_missed;
+use crate::agreement::machine::Agreement;
+use crate::agreement::progress::Progress;
 use crate::coded::protection::Protection;
 use crate::context::Context;
-use crate::group::pg::Pg;
 use crate::messages::peering::{FoundCopy, PgSought};
 use osdmap::OsdMap;
 use std::collections::BTreeSet;
@@ -21,30 +22,48 @@ use wire::nacre::mon::{PgHistory, doubt};
 /// Time after which the record is asked for again, to see if the operator has confirmed it.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-impl Pg {
-    fn is_behind(&self) -> bool {
-        self.peering.history.as_ref().is_some_and(|history| history.doubt == doubt::BEHIND)
+impl Progress<'_> {
+    /// Returns true if the record may be behind.
+    fn is_behind(self) -> bool {
+        self.state.history.as_ref().is_some_and(|history| history.doubt == doubt::BEHIND)
     }
 
+    /// Returns the OSDs that are down and may have what others do not.
+    pub(super) fn waits_in_doubt(self, map: &OsdMap) -> Vec<OsdId> {
+        if !self.is_behind() || self.state.doubt.settled {
+            return Vec::new();
+        }
+        let since = self.state.history.as_ref().map_or(Epoch(0), |history| history.last_epoch_started);
+        let is_waited_for = |osd: &OsdId| is_missed(map, *osd, since) && !map.is_destroyed(*osd);
+        map.osds().map(|(osd, _)| osd).filter(is_waited_for).collect()
+    }
+
+    /// Returns true if copies may be needed though the record says otherwise.
+    pub(crate) fn is_in_doubt(self) -> bool {
+        self.state.history.as_ref().is_some_and(|history| history.doubt != doubt::NONE)
+    }
+}
+
+impl Agreement<'_> {
     /// Returns true if it is known which OSDs have the group: by the record, or, where that may be behind, by all OSDs
     /// that are up. In that case the record becomes what they say. OSDs that have not said yet are asked, at most every
     /// `again`.
-    pub(crate) fn knows_who_has_it(&mut self, cx: &mut Context<'_>, again: Duration) -> bool {
-        if !self.is_behind() || self.peering.doubt.settled {
+    pub(super) fn knows_who_has_it(&mut self, cx: &mut Context<'_>, again: Duration) -> bool {
+        if !self.progress().is_behind() || self.state.doubt.settled {
             return true;
         }
         let up = cx.map.up_osds().map(|(osd, _)| osd).filter(|osd| *osd != cx.whoami);
-        let silent: Vec<OsdId> = up.filter(|osd| !self.peering.doubt.found.contains_key(osd)).collect();
-        let is_due = self.peering.doubt.asked_at.is_none_or(|at| cx.now >= at + again);
+        let silent: Vec<OsdId> = up.filter(|osd| !self.state.doubt.found.contains_key(osd)).collect();
+        let is_due = self.state.doubt.asked_at.is_none_or(|at| cx.now >= at + again);
         if is_due && !silent.is_empty() {
-            self.peering.doubt.asked_at = Some(cx.now);
+            self.state.doubt.asked_at = Some(cx.now);
             for osd in &silent {
                 cx.send_osd(*osd, PgSought { epoch: cx.map.epoch, groups: vec![self.core.id.base()] });
             }
         }
-        if !self.waits_in_doubt(cx.map).is_empty() {
+        if !self.progress().waits_in_doubt(cx.map).is_empty() {
             if is_due {
-                self.peering.doubt.asked_at = Some(cx.now);
+                self.state.doubt.asked_at = Some(cx.now);
                 self.queue_report(cx);
                 self.hold_clients_back(cx);
             }
@@ -59,13 +78,13 @@ impl Pg {
             last_epoch_started: info.last_epoch_started,
             last_update: info.last_update,
         });
-        let found = &self.peering.doubt.found;
+        let found = &self.state.doubt.found;
         let others = found
             .iter()
             .filter(|(osd, _)| cx.map.is_up(**osd))
             .flat_map(|(osd, copies)| copies.iter().map(|copy| (*osd, copy.clone())));
         let copies: FoundCopies = own.into_iter().map(|copy| (cx.whoami, copy)).chain(others).collect();
-        let record = self.peering.history.take().expect("it is behind");
+        let record = self.state.history.take().expect("it is behind");
         let k = match self.core.protection() {
             Protection::Copies => None,
             Protection::Shards(coding) => Some(coding.k()),
@@ -76,47 +95,32 @@ impl Pg {
             members = ?history.members, past = ?history.past,
             "the monitors' record may be behind; goes by what OSDs have"
         );
-        self.peering.history = Some(history);
-        self.peering.doubt.settled = true;
+        self.state.history = Some(history);
+        self.state.doubt.settled = true;
         true
-    }
-
-    /// Returns the OSDs that are down and may have what others do not.
-    pub(crate) fn waits_in_doubt(&self, map: &OsdMap) -> Vec<OsdId> {
-        if !self.is_behind() || self.peering.doubt.settled {
-            return Vec::new();
-        }
-        let since = self.peering.history.as_ref().map_or(Epoch(0), |history| history.last_epoch_started);
-        let is_waited_for = |osd: &OsdId| is_missed(map, *osd, since) && !map.is_destroyed(*osd);
-        map.osds().map(|(osd, _)| osd).filter(is_waited_for).collect()
     }
 
     /// Takes what an OSD has told that it has of the group.
     pub(crate) fn found_at(&mut self, cx: &mut Context<'_>, osd: OsdId, epoch: Epoch, copies: Vec<FoundCopy>) {
         // An older answer is dropped: the OSD may have changed its copy since.
         if epoch >= self.core.interval.since && self.core.is_primary(cx.whoami) {
-            self.peering.doubt.found.insert(osd, copies);
+            self.state.doubt.found.insert(osd, copies);
             self.gathered(cx);
         }
     }
 
-    /// Returns true if copies may be needed though the record says otherwise.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.peering.history.as_ref().is_some_and(|history| history.doubt != doubt::NONE)
-    }
-
     /// Asks again what waits for the operator, or for others.
     pub(crate) fn doubt_tick(&mut self, cx: &mut Context<'_>) {
-        if self.is_active() && self.is_in_doubt() && cx.now >= self.peering.doubt.look_at {
-            self.peering.doubt.look_at = cx.now + LOOK_EVERY;
+        if self.state.is_active() && self.progress().is_in_doubt() && cx.now >= self.state.doubt.look_at {
+            self.state.doubt.look_at = cx.now + LOOK_EVERY;
             cx.outbox.to_monitor.history.push(self.core.id.base());
         }
         self.gathered(cx);
     }
 
     /// Takes the record that was told anew while the group serves: the operator may have confirmed it.
-    pub(crate) fn doubt_told(&mut self, told: &PgHistory) {
-        if let Some(history) = &mut self.peering.history
+    pub(super) fn doubt_told(&mut self, told: &PgHistory) {
+        if let Some(history) = &mut self.state.history
             && history.last_epoch_started == told.last_epoch_started
         {
             history.doubt = told.doubt;

@@ -8,7 +8,6 @@
 //! given out twice and no message of the one before is taken for one of it. Clients see nothing of that: their map says
 //! what it said.
 
-use crate::agreement::phase::Phase;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::peering::PgInterrupted;
@@ -47,7 +46,7 @@ impl Pg {
     /// As primary: ends the interval, and begins another one once there is a map that this OSD has not seen.
     pub(crate) fn begin_with_newer_map(&mut self, cx: &mut Context<'_>, why: &str) {
         // An interval that has not begun yet has lost nothing.
-        if self.is_loading() || self.awaits_map() {
+        if self.is_loading() || self.peering.awaits_map() {
             return;
         }
         tracing::info!(pg = %self.core.id, since = %self.core.interval.since, "peers anew: {why}");
@@ -55,13 +54,6 @@ impl Pg {
             return self.start_interval_among_members(cx, self.core.interval.clone());
         }
         self.end_interval_among_members(cx);
-        self.peering.set_phase(Phase::AwaitingMap { newer_than: cx.map.epoch });
-        self.ask_again(cx);
-        self.queue_report(cx);
-    }
-
-    /// Returns true if the group's next interval begins with the next map.
-    pub(crate) fn awaits_map(&self) -> bool {
-        self.peering.awaits_map()
+        self.agreement().await_map(cx);
     }
 }

@@ -1,9 +1,10 @@
 //! OSDs that the operator has given up (`ceph osd lost`, or removed them from the map): a group that waits for what
 //! only they have goes on with what there is. Nothing else makes it do so.
 
+use crate::agreement::machine::Agreement;
+use crate::agreement::progress::Progress;
 use crate::context::Context;
 use crate::group::info::PgInfo;
-use crate::group::pg::Pg;
 use osdmap::OsdMap;
 use types::{EVersion, Epoch, OsdId};
 use wire::nacre::mon::PgHistory;
@@ -18,24 +19,26 @@ pub(crate) fn is_missed(map: &OsdMap, osd: OsdId, since: Epoch) -> bool {
     !map.is_up(osd) && !is_given_up(map, osd, since)
 }
 
-impl Pg {
+impl Progress<'_> {
     /// Returns the OSDs that the group waits for: they are down, and served last, or may have what the record does not
     /// say.
-    pub(crate) fn blocked_by(&self, map: &OsdMap) -> Vec<OsdId> {
-        if !self.peering.is_down() {
+    pub(crate) fn blocked_by(self, map: &OsdMap) -> Vec<OsdId> {
+        if !self.state.is_down() {
             return self.waits_in_doubt(map);
         }
-        let history = self.peering.history.iter();
+        let history = self.state.history.iter();
         let waited_for = history.flat_map(|history| {
             let since = history.last_epoch_started;
             history.members.iter().filter(move |osd| is_missed(map, **osd, since))
         });
         waited_for.copied().collect()
     }
+}
 
+impl Agreement<'_> {
     /// Lets the OSD with the newest log lead, of those that served before, if all that served last are given up.
     /// Updates that it does not have are lost, whoever was answered for them. Returns true if the group goes on so.
-    pub(crate) fn goes_on_with_what_is_left(&mut self, cx: &mut Context<'_>, history: &PgHistory) -> bool {
+    pub(super) fn goes_on_with_what_is_left(&mut self, cx: &mut Context<'_>, history: &PgHistory) -> bool {
         let since = history.last_epoch_started;
         if history.members.is_empty() || !history.members.iter().all(|osd| is_given_up(cx.map, *osd, since)) {
             return false;
@@ -50,7 +53,7 @@ impl Pg {
         let of = |osd: OsdId, info: Option<&PgInfo>| {
             info.filter(|info| info.complete).map(|info| (osd, (info.last_epoch_started, info.last_update)))
         };
-        let others = self.peering.told.iter().filter_map(|(osd, state)| of(*osd, state.info.as_ref()));
+        let others = self.state.told.iter().filter_map(|(osd, state)| of(*osd, state.info.as_ref()));
         // Of equals the first wins.
         let best = of(cx.whoami, own.info.as_ref()).into_iter().chain(others);
         let Some((osd, at)) = best.reduce(|a, b| if b.1 > a.1 { b } else { a }) else { return false };
@@ -59,7 +62,7 @@ impl Pg {
         true
     }
 
-    pub(crate) fn say_what_is_left(
+    pub(super) fn say_what_is_left(
         &self,
         cx: &Context<'_>,
         history: &PgHistory,

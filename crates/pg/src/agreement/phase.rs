@@ -53,15 +53,15 @@ pub(super) type Spans = BTreeMap<Option<OsdId>, Duration>;
 pub(crate) struct Peering {
     pub(super) phase: Phase,
     /// States of the other members at the interval's beginning.
-    pub told: BTreeMap<OsdId, MemberState>,
+    pub(super) told: BTreeMap<OsdId, MemberState>,
     /// Times until which members' promises to other primaries may last, as this OSD's clock has it. Promises that were
     /// made before a member started are to somebody who is not known.
     pub(super) promised: Spans,
     /// The monitors' last word; or, where that may be behind, what all OSDs have.
-    pub history: Option<PgHistory>,
+    pub(super) history: Option<PgHistory>,
     /// The record's `last_epoch_started`, as the monitors said it.
     pub(super) record: Option<Epoch>,
-    pub doubt: Doubt,
+    pub(super) doubt: Doubt,
     /// The primary and interval that this member has joined.
     pub(super) joined: Option<(OsdId, Epoch)>,
     /// Set when this member has the authoritative log of the interval it has joined; the value tells if durably.
@@ -71,14 +71,14 @@ pub(crate) struct Peering {
     pub(super) record_asked: Option<(Vec<OsdId>, bool)>,
     pub(super) retry_at: Duration,
     /// Objects that nobody has, and what they can go back to.
-    pub going_back: GoingBack,
+    pub(super) going_back: GoingBack,
     /// Times until which others may read, by what each member that was asked has told that it let them.
     pub(super) shares: BTreeMap<OsdId, Spans>,
     /// Times until which OSDs that served last may still answer reads: the primary, or members that it let read, too.
     pub(super) readers: BTreeMap<OsdId, Duration>,
     /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch
     /// they have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
-    pub without: BTreeMap<(OsdId, u8), (Epoch, Epoch)>,
+    pub(super) without: BTreeMap<(OsdId, u8), (Epoch, Epoch)>,
 }
 
 impl Peering {
@@ -99,6 +99,16 @@ impl Peering {
     /// Tells whether the interval has ended, and the next one begins with the next map.
     pub fn awaits_map(&self) -> bool {
         matches!(self.phase, Phase::AwaitingMap { .. })
+    }
+
+    /// Returns what a member had at the interval's beginning, if it has told.
+    pub fn told(&self, osd: OsdId) -> Option<&MemberState> {
+        self.told.get(&osd)
+    }
+
+    /// Returns the record of who served, as far as it is known.
+    pub fn history(&self) -> Option<&PgHistory> {
+        self.history.as_ref()
     }
 
     /// Returns the time until which others may answer reads.
@@ -124,10 +134,6 @@ impl Peering {
     /// Forgets what was of one interval.
     pub fn interval_ended(&mut self) {
         *self = Peering { without: std::mem::take(&mut self.without), ..Peering::default() };
-    }
-
-    pub fn set_phase(&mut self, phase: Phase) {
-        self.phase = phase;
     }
 
     /// Tells whether members have the log, so that objects can be brought to them.

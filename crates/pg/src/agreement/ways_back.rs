@@ -1,5 +1,6 @@
 //! Objects that go back, and the way of each.
 
+use crate::group::object_info::ObjectInfo;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, ObjectId, OsdId};
 
@@ -7,11 +8,13 @@ use types::{EVersion, ObjectId, OsdId};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Way {
     /// The version that it goes back to; zero: it was not there.
-    pub(super) to: EVersion,
+    pub(crate) to: EVersion,
     /// The first update of the object or of a clone of it that is void.
-    pub(super) voids: EVersion,
+    pub(crate) voids: EVersion,
     /// Members that do not have that version.
     pub(super) tried: BTreeSet<OsdId>,
+    /// The former information of the object, once that is here; `None`: the object was not there.
+    pub(crate) former: Option<ObjectInfo>,
 }
 
 /// An interval's objects that may go back; `None`: such as cannot.

@@ -13,24 +13,6 @@ use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
 
 impl Pg {
-    /// Returns the steps that remove states kept for taking back updates up to `committed`, which will stay now.
-    pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
-        let from = self.core.info.rolled_forward;
-        if !self.core.protection().keeps_undo() || committed <= from {
-            return Vec::new();
-        }
-        let entries = self.core.log.entries().rev().skip_while(|entry| entry.version > committed);
-        let entries = entries.take_while(|entry| entry.version > from);
-        entries.filter_map(|entry| entry.undo.forget(&entry.object, entry.version)).collect()
-    }
-
-    /// Forgets how to take back updates up to `rolled_forward`.
-    pub(crate) fn undo_ends(&mut self, rolled_forward: EVersion) {
-        if self.core.protection().keeps_undo() {
-            self.core.log.will_stay(self.core.info.rolled_forward, rolled_forward);
-        }
-    }
-
     /// As primary, now and then: tells members that get no updates that the last ones will stay.
     pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
         let committed = self.replication.committed();
@@ -43,26 +25,47 @@ impl Pg {
         for osd in receiving {
             cx.send_osd(osd, RollForward { pg, committed });
         }
-        self.roll_forward(cx, committed);
+        self.core.roll_forward(cx, committed);
     }
 
     /// As member: takes the primary's word that updates will stay.
     pub(crate) fn forward_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &RollForward) {
         if self.peering.follows(from, message.pg.since) {
-            self.roll_forward(cx, message.committed);
+            self.core.roll_forward(cx, message.committed);
+        }
+    }
+}
+
+impl Core {
+    /// Returns the steps that remove states kept for taking back updates up to `committed`, which will stay now.
+    pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
+        let from = self.info.rolled_forward;
+        if !self.protection().keeps_undo() || committed <= from {
+            return Vec::new();
+        }
+        let entries = self.log.entries().rev().skip_while(|entry| entry.version > committed);
+        let entries = entries.take_while(|entry| entry.version > from);
+        entries.filter_map(|entry| entry.undo.forget(&entry.object, entry.version)).collect()
+    }
+
+    /// Forgets how to take back updates up to `rolled_forward`.
+    pub(crate) fn undo_ends(&mut self, rolled_forward: EVersion) {
+        if self.protection().keeps_undo() {
+            self.log.will_stay(self.info.rolled_forward, rolled_forward);
         }
     }
 
+    /// Has updates up to `committed` stay.
     fn roll_forward(&mut self, cx: &mut Context<'_>, committed: EVersion) {
-        let committed = committed.min(self.core.log.head());
-        if committed <= self.core.info.rolled_forward {
+        let committed = committed.min(self.log.head());
+        if committed <= self.info.rolled_forward {
             return;
         }
         let mut steps = self.forward_steps(committed);
         self.undo_ends(committed);
-        self.core.info.rolled_forward = committed;
-        steps.push(self.core.info.step());
-        cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
+        self.info.rolled_forward = committed;
+        steps.push(self.info.step());
+        cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
     }
 
     /// Returns the steps that take back these updates, oldest first, on this OSD, and the objects that are then what
@@ -72,9 +75,9 @@ impl Pg {
         for entry in taken_back.iter().rev().filter(|entry| entry.kind != LogKind::Unchanged) {
             let object = &entry.object;
             let may = !lost.contains(object)
-                && !self.core.missing.contains_key(object)
-                && self.core.info.covers(object)
-                && entry.version > self.core.info.rolled_forward;
+                && !self.missing.contains_key(object)
+                && self.info.covers(object)
+                && entry.version > self.info.rolled_forward;
             match entry.undo.steps(object, entry.version).filter(|_| may) {
                 Some(undo) => {
                     steps.extend(undo);
@@ -92,16 +95,16 @@ impl Pg {
 
     /// Takes what other shards' log entries say of undoing out of them: it does not hold here.
     pub(crate) fn as_lost(&self, entries: &mut [LogEntry]) {
-        if self.core.protection().keeps_undo() && !mutant::is(Mutant::UndoOfOthersKept) {
+        if self.protection().keeps_undo() && !mutant::is(Mutant::UndoOfOthersKept) {
             entries.iter_mut().filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);
         }
     }
 
     /// Removes all that was kept back, as nothing of it is needed any more.
     pub(crate) fn drop_kept_back(&self, cx: &mut Context<'_>) {
-        if self.core.protection().keeps_undo() {
-            let pg = types::PgId { pool: self.core.id.pool.kept_back(), seed: self.core.id.seed };
-            let steps = vec![Step::PgDestroy { pg_num: self.core.interval.shape.pg_num }];
+        if self.protection().keeps_undo() {
+            let pg = types::PgId { pool: self.id.pool.kept_back(), seed: self.id.seed };
+            let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
             cx.submit_or_stop(Transaction { pg, steps }, OnCommit::Nothing);
         }
     }
@@ -111,9 +114,7 @@ impl Pg {
         let rolled_forward = info.rolled_forward.max(committed);
         PgInfo { log_tail, rolled_forward, ..info.clone() }
     }
-}
 
-impl Core {
     /// Returns an entry of the log as other members are told of it: what this one needs to take the update back is its
     /// own affair.
     pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {

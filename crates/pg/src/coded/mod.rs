@@ -15,14 +15,12 @@
 //! * [`hedging`]: reads that do not wait for a late shard.
 //! * [`old_shards`]: what members cannot make up for is read from those that served before.
 //! * [`fingerprint`]: by which shards prove that they are one code word.
-//! * [`authority`]: which log is the group's, and which OSDs should act for which shard.
 //!
 //! * **Owns** reads over several shards, what is computed of them, and what is known of shards that former members
 //!   have.
 //! * **Takes** shards' bytes, of members and of this OSD, and the news that updates will stay.
 //! * **Causes** lookups to end, shards to be noted as bad, and what could not be read to be tried again.
 
-pub(crate) mod authority;
 pub(crate) mod change;
 pub mod coding;
 pub mod fingerprint;

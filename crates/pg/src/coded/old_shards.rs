@@ -4,9 +4,9 @@
 //! for: it was down for a moment, and somebody else was to have its shard. Once it is up again it is read from there,
 //! until nobody lacks anything any more: so long the record names who served before.
 
-use super::authority::served_before;
 use super::serve::{ReadBeside, read_shard};
 use super::shard_sources::{Source, SourceStanding};
+use crate::agreement::coded_log::served_before;
 use crate::context::{Context, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::missing::missing_key;
@@ -63,7 +63,7 @@ impl Pg {
         if !has_shards || !self.peering.may_recover() || mutant::is(Mutant::OldShardsIgnored) {
             return;
         }
-        let Some(history) = &self.peering.history else { return };
+        let Some(history) = self.peering.history() else { return };
         let is_old = |(osd, shard): &(OsdId, u8)| self.core.interval.shard_of(*osd) != Some(*shard);
         let up_from = |osd: OsdId| cx.map.osd(osd).filter(|_| cx.map.is_up(osd)).map(|known| known.info.up_from);
         let there = served_before(history).filter(is_old).filter_map(|holder| Some((holder, up_from(holder.0)?)));

@@ -108,7 +108,7 @@ impl Whereabouts<'_> {
                 Serving | Backfilled(_) => add(osd, SourceStanding::Known),
                 Backfilling if self.is_copied(osd, object) => add(osd, SourceStanding::Known),
                 Backfilling | Behind => {
-                    let told = self.peering.told.get(&osd);
+                    let told = self.peering.told(osd);
                     if told.is_some_and(|told| told.info.is_some() && !told.missing.contains_key(object)) {
                         add(osd, SourceStanding::Member);
                     }

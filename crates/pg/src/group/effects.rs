@@ -13,6 +13,18 @@ use types::{EVersion, EntityName, ObjectId, OsdId, Utime};
 /// Something that one part of a group has caused and another one acts on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Effect {
+    /// A member has its log, and gets what is behind `from` (`None`: everything) by backfill.
+    Backfill { osd: OsdId, from: Option<ObjectId> },
+    /// An object is to be brought to all who serve before the group does.
+    Bring(ObjectId),
+    /// The former state of an object, to which it goes back, is to be fetched.
+    PullFormer { object: ObjectId, source: OsdId },
+    /// An object goes back to what it was, which is here, by an update.
+    GoBack(ObjectId),
+    /// The group has become active: clients may send again, and parts that work only then begin.
+    Active,
+    /// The interval has lost its ground, for this reason: it ends, and the next one begins with the next map.
+    PeerAnew(&'static str),
     /// Something of the interval has not come from another OSD: the interval is not gone on with.
     SessionEnded(OsdId),
     /// Copies of an object are bad: healing replaces them.
@@ -34,6 +46,8 @@ pub(crate) enum Effect {
     RemoveWatch { object: ObjectId, cookie: u64, client: EntityName },
     /// Digests of an object are to be recorded. `mtime`: when the object was changed; the oldest come first.
     Record { mtime: Utime, object: ObjectId, record: Record },
+    /// States of an object that no snapshot needs any more are to be removed.
+    Trim(ObjectId),
     /// Something is missing somewhere, or can be had, that was not before: healing goes on.
     Recover,
     /// This OSD's own shard of an object, which is pulled, is to be computed.
@@ -50,6 +64,8 @@ pub(crate) enum Effect {
     MemberServes(OsdId),
     /// Members have got further: the group may serve, or the monitors should know.
     MembersChanged,
+    /// The group will perhaps not serve soon: operations that wait for it are to wait with their clients.
+    HoldClientsBack,
     /// The monitors are to learn the group's state with the next beacon.
     Report,
 }
@@ -63,4 +79,25 @@ pub(crate) struct BadCopies {
     /// The version that replaces them; `None`: the object should not be there.
     pub version: Option<EVersion>,
     pub reason: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::PoolId;
+
+    #[test]
+    fn what_agreement_causes_in_an_interval_is_done_before_the_interval_ends() {
+        let object = ObjectId::head(PoolId(1), 7, b"", b"a");
+        let of_interval = [
+            Effect::Backfill { osd: OsdId(1), from: None },
+            Effect::Bring(object.clone()),
+            Effect::PullFormer { object: object.clone(), source: OsdId(1) },
+            Effect::GoBack(object),
+            Effect::Active,
+        ];
+        for ends in [Effect::PeerAnew(""), Effect::SessionEnded(OsdId(0))] {
+            assert!(of_interval.iter().all(|effect| *effect < ends), "{ends:?}");
+        }
+    }
 }

@@ -39,7 +39,7 @@ pub(crate) fn merge_tables(cx: &mut Context<'_>, target: PgId, pg_num: u32, tabl
         };
         tracing::info!(pg = %target, tables = ?ids, "is merged");
         // Updates that the merged log begins behind will stay, and others cannot be taken back any more.
-        tables.iter().for_each(|table| table.drop_kept_back(cx));
+        tables.iter().for_each(|table| table.core.drop_kept_back(cx));
         cx.submit_or_stop(Transaction { pg: target, steps }, OnCommit::Nothing);
     }
     for table in tables.iter().filter(|table| table.core.id != target) {
@@ -155,7 +155,7 @@ impl Pg {
         let pg_num = self.core.interval.shape.pg_num;
         tracing::info!(pg = %self.core.id, before = self.core.info.pg_num, pg_num, "was merged with what is not here");
         let steps = rest_missing([&self.core.info].into_iter(), pg_num);
-        self.drop_kept_back(cx);
+        self.core.drop_kept_back(cx);
         self.core.info = common_info([&self.core.info], pg_num);
         self.core.log = PgLog::default();
         self.core.missing = BTreeMap::<ObjectId, EVersion>::new();

@@ -82,7 +82,7 @@ impl Pg {
             misplaced,
             unfound: whereabouts.unfound().map(|(object, version)| (object.clone(), version)).collect(),
             members: members.collect(),
-            blocked_by: self.blocked_by(map),
+            blocked_by: self.progress().blocked_by(map),
         }
     }
 
@@ -107,12 +107,12 @@ impl Pg {
     /// Returns true if nobody needs the copy that another OSD has.
     pub(crate) fn needs_no_copy_of(&self, whoami: OsdId, osd: OsdId, shard: Option<u8>) -> bool {
         let is_clean = self.core.is_primary(whoami) && self.state_bits(whoami) & pg_state::CLEAN != 0;
-        let nobody_served_before = self.peering.history.as_ref().is_some_and(|history| history.past.is_empty());
+        let nobody_served_before = self.peering.history().is_some_and(|history| history.past.is_empty());
         let is_member = match shard {
             Some(_) => self.core.interval.shard_of(osd) == shard,
             None => self.core.interval.acting.contains(&osd) || self.core.interval.up.contains(&osd),
         };
         let is_over = is_clean && nobody_served_before || self.is_active() && mutant::is(Mutant::StrayRemoved);
-        is_over && !is_member && !self.is_in_doubt()
+        is_over && !is_member && !self.progress().is_in_doubt()
     }
 }

@@ -9,9 +9,7 @@ use crate::group::effects::Effect;
 use crate::group::info::PgStats;
 use crate::group::interval::{Interval, PoolShape};
 use crate::group::load_progress::Loading;
-use crate::healing::healer::Healer;
 use crate::healing::state::Healing;
-use crate::healing::whereabouts::Whereabouts;
 use crate::hops::{OpSample, OpState};
 use crate::intake::operations::{ClientOp, ClientOps};
 use crate::intake::replica_state::ReplicaReads;
@@ -84,17 +82,6 @@ impl Pg {
         self.peering.is_active()
     }
 
-    /// Returns the group's healing, with what it is lent.
-    pub(crate) fn healer(&mut self) -> Healer<'_> {
-        let owned = (&mut self.core, &mut self.members, &mut self.replication);
-        Healer::new(&mut self.healing, owned, &mut self.coded, &self.peering)
-    }
-
-    /// Returns whom to ask where the group's objects are.
-    pub(crate) fn whereabouts(&self) -> Whereabouts<'_> {
-        Whereabouts::new(&self.healing, &self.core, &self.members, &self.coded, &self.peering)
-    }
-
     /// Destroys the group, as its pool is gone.
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
         cx.shared.reservations.forget(self.core.id);
@@ -105,7 +92,7 @@ impl Pg {
         if self.core.stored {
             let steps = vec![Step::PgDestroy { pg_num: self.core.interval.shape.pg_num }];
             cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
-            self.drop_kept_back(cx);
+            self.core.drop_kept_back(cx);
             self.core.stored = false;
         }
     }
@@ -198,13 +185,19 @@ impl Pg {
 
     /// Takes the group's part in its interval, once what it has is known.
     pub(crate) fn enter_interval(&mut self, cx: &mut Context<'_>) {
-        self.begin_peering(cx);
+        self.agreement().begin(cx);
         self.queue_report(cx);
     }
 
     /// Acts on a notice.
     pub(crate) fn act(&mut self, cx: &mut Context<'_>, effect: Effect) {
         match effect {
+            Effect::Backfill { osd, from } => self.healer().begin_backfill(osd, from),
+            Effect::Bring(object) => drop(self.healer().is_where_needed(cx, &object, true)),
+            Effect::PullFormer { object, source } => self.healer().pull_former(cx, source, &object),
+            Effect::GoBack(object) => self.go_back(cx, &object),
+            Effect::Active => self.becomes_active(cx),
+            Effect::PeerAnew(why) => self.begin_with_newer_map(cx, why),
             Effect::SessionEnded(osd) => self.session_ended(cx, osd),
             Effect::Replace(bad) => self.healer().replace_bad(cx, bad),
             Effect::LostHere(object) => self.lost_here(cx, &object),
@@ -215,14 +208,16 @@ impl Pg {
             Effect::LookAtWatched(object) => self.look_at_watched(cx, &object),
             Effect::RemoveWatch { object, cookie, client } => self.remove_watch(cx, &object, (cookie, client)),
             Effect::Record { object, record, .. } => self.record(cx, &object, record),
+            Effect::Trim(object) => self.trim_object(cx, object),
             Effect::Recover => self.healer().heal(cx),
             Effect::Rebuild(object) => self.rebuild(cx, &object),
             Effect::HurryRebuild(object) => self.hurry_rebuild(cx, &object),
             Effect::Send(osd) => self.send_to(cx, osd),
             Effect::Reread => self.reread_on(cx),
-            Effect::FormerCame(object) => self.former_came(cx, &object),
+            Effect::FormerCame(object) => self.agreement().former_came(cx, &object),
             Effect::MemberServes(osd) => self.scrub.tell_mark(&self.core, cx, osd),
             Effect::MembersChanged => self.follow_members(cx),
+            Effect::HoldClientsBack => self.hold_clients_back(cx),
             Effect::Report => self.report(cx),
         }
     }
@@ -311,7 +306,7 @@ impl Pg {
             clones: stats.clones.max(0) as u64,
             trim_queue: self.snap_trim.queued(cx.map.removed_snaps_queue.get(&self.core.id.pool.base())),
             trimmed_snaps: self.snap_trim.done(),
-            blocked_by: self.blocked_by(cx.map),
+            blocked_by: self.progress().blocked_by(cx.map),
         };
         cx.outbox.reports.insert(self.core.id, report);
     }

@@ -25,16 +25,7 @@ pub(crate) struct Healer<'a> {
     pub(super) peering: &'a Peering,
 }
 
-impl<'a> Healer<'a> {
-    pub fn new(
-        state: &'a mut Healing,
-        (core, members, replication): (&'a mut Core, &'a mut Members, &'a mut Replication),
-        coded: &'a mut Coded,
-        peering: &'a Peering,
-    ) -> Healer<'a> {
-        Healer { state, core, members, replication, coded, peering }
-    }
-
+impl Healer<'_> {
     /// Returns whom to ask where objects are.
     pub(super) fn whereabouts(&self) -> Whereabouts<'_> {
         Whereabouts::new(self.state, self.core, self.members, self.coded, self.peering)

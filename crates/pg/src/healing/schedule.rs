@@ -1,12 +1,32 @@
-//! The steps of healing for which bytes of several shards are gathered: these reads are the group's.
+//! Healing as a part of its group: what it is lent, and the steps for which bytes of several shards are gathered. These
+//! reads are the group's.
 
 use crate::context::Context;
 use crate::group::pg::Pg;
+use crate::healing::healer::Healer;
 use crate::healing::object_reading::ShardWanted;
+use crate::healing::whereabouts::Whereabouts;
 use store::LookupId;
 use types::OsdId;
 
 impl Pg {
+    /// Returns the group's healing, with what it is lent.
+    pub(crate) fn healer(&mut self) -> Healer<'_> {
+        Healer {
+            state: &mut self.healing,
+            core: &mut self.core,
+            members: &mut self.members,
+            replication: &mut self.replication,
+            coded: &mut self.coded,
+            peering: &self.peering,
+        }
+    }
+
+    /// Returns whom to ask where the group's objects are.
+    pub(crate) fn whereabouts(&self) -> Whereabouts<'_> {
+        Whereabouts::new(&self.healing, &self.core, &self.members, &self.coded, &self.peering)
+    }
+
     /// Sends to one member until it has enough to acknowledge, or a lookup must be waited for.
     pub(crate) fn send_to(&mut self, cx: &mut Context<'_>, to: OsdId) {
         if let Some(wanted) = self.healer().push_on(cx, to) {

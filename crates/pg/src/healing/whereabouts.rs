@@ -91,7 +91,7 @@ impl<'a> Whereabouts<'a> {
         let has = |(osd, standing): &(OsdId, Standing)| match standing {
             Standing::Serving => !self.members.lacking(object).contains(osd),
             // The member's log says little, but what it sends tells its version.
-            Standing::Behind => self.peering.told.get(osd).is_some_and(|told| {
+            Standing::Behind => self.peering.told(*osd).is_some_and(|told| {
                 let info = told.info.as_ref().filter(|info| info.covers(object));
                 info.is_some_and(|info| info.last_update >= version) && !told.missing.contains_key(object)
             }),

@@ -53,7 +53,7 @@ impl Pg {
         self.ops.hold(cx, &op);
         match self.is_active() {
             true => self.start_op(cx, op),
-            false if self.turns_clients_away(cx) && holds_back(cx, &op) => self.hold_group_back(cx, op),
+            false if self.progress().turns_clients_away(cx) && holds_back(cx, &op) => self.hold_group_back(cx, op),
             false => {
                 op.times.waits.add(WaitReasons::INACTIVE);
                 self.ops.waiting.push_back(op);
@@ -65,7 +65,7 @@ impl Pg {
     /// that, if the group will not serve soon. All that a session has sent goes, as what follows would come first
     /// otherwise.
     pub(crate) fn hold_clients_back(&mut self, cx: &mut Context<'_>) {
-        if self.ops.waiting.is_empty() || !self.turns_clients_away(cx) {
+        if self.ops.waiting.is_empty() || !self.progress().turns_clients_away(cx) {
             return;
         }
         for op in std::mem::take(&mut self.ops.waiting) {
@@ -143,7 +143,7 @@ impl Pg {
         }
         if op.is_group_op() {
             // A listing would lack objects that are missing here, and it must be of the present state.
-            if !self.core.missing.is_empty() || !self.may_read(cx) {
+            if !self.core.missing.is_empty() || !self.progress().may_read(cx) {
                 return self.ops.waiting.push_back(op);
             }
             return self.run_group_op(cx, op);
@@ -160,9 +160,10 @@ impl Pg {
                 return self.ops.release(cx, &op);
             }
             if let Some(number) = self.ops.queued_requests.get(&op.reqid) {
-                // The client has lost its session and asks again: answer on the new one.
+                // The client has lost its session and asks again: answer on the new one. It may have newer maps by now.
                 let queued = self.ops.ops.get_mut(number).expect("queued requests are kept");
                 (queued.session, queued.tid, queued.op.retry_attempt) = (op.session, op.tid, op.op.retry_attempt);
+                queued.op.epoch = queued.op.epoch.max(op.op.epoch);
                 return self.ops.release(cx, &op);
             }
         }
@@ -256,7 +257,7 @@ impl Pg {
                     false => return,
                 }
             }
-            if !may_write && !self.may_read(cx) {
+            if !may_write && !self.progress().may_read(cx) {
                 return self.wait_to_read(cx, object.clone());
             }
             let mut states = self.ops.ops[&number].progress.at_hand.clone().into_iter();
@@ -388,8 +389,8 @@ impl Pg {
                 let op = self.ops.ops.remove(&number).expect("operation is known");
                 self.ops.release(cx, &op);
                 match effects.result {
-                    0.. => self.trimmed(cx, op.object, Trim::default()),
-                    _ => self.trim_failed(cx, &op.object),
+                    0.. => self.snap_trim.trimmed(&self.core, cx, op.object, Trim::default()),
+                    _ => self.snap_trim.failed(&self.core, cx, &op.object),
                 }
                 Ran::Ended
             }
@@ -671,14 +672,14 @@ impl Pg {
         }
         if op.is_group_op() {
             let op = self.ops.ops.remove(&number).expect("just seen");
-            if !self.may_read(cx) {
+            if !self.progress().may_read(cx) {
                 return self.ops.waiting.push_back(ClientOp { progress: LookupProgress::default(), ..op });
             }
             return self.run_group_op(cx, op);
         }
         if may_write {
             self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
-        } else if !self.may_read(cx) || self.lacks_any(number) {
+        } else if !self.progress().may_read(cx) || self.lacks_any(number) {
             // The state that it has read so far may not be the newest any more, or is being replaced.
             self.read_anew(cx, number);
         } else {
@@ -750,7 +751,7 @@ impl Pg {
     /// Has a read tried again, as nobody who acts has what is damaged here, but others are asked for, who may: when
     /// they act, or for so long.
     fn waits_for_members(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
-        let asks_for_others = self.asks_for_others();
+        let asks_for_others = self.progress().asks_for_others();
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
         let since = *op.waits_for_members.get_or_insert(cx.now);
         if !asks_for_others || cx.now >= since + MEMBERS_WAIT {

@@ -3,7 +3,7 @@
 use super::map::{ObjectScan, ScrubMap};
 use super::mark::{ScrubCursor, ScrubMark};
 use super::record;
-use super::scan::{CHUNK_OBJECTS, Progress, Scan, just_behind};
+use super::scan::{CHUNK_OBJECTS, ChunkScan, ScanProgress, just_behind};
 use super::snapshots::{Families, Seen, SnapFinding};
 use super::verdict::{Finding, Logged, Shards, Verdict, judge};
 use crate::context::{Context, OnCommit, Waiter};
@@ -49,9 +49,9 @@ pub struct ScrubOrder {
 #[derive(Debug, Default)]
 pub(crate) struct Scrub {
     mark: ScrubMark,
-    run: Option<Box<Run>>,
+    run: Option<Box<ScrubRun>>,
     /// Ranges that are read here, by the primary that asked; this OSD's own among them.
-    scans: BTreeMap<OsdId, Scan>,
+    scans: BTreeMap<OsdId, ChunkScan>,
     /// Objects that are wrong and not repaired, as the last scrub of this interval found them; `None`: there was none.
     pub(super) findings: Option<BTreeMap<ObjectId, Finding>>,
     /// States of objects that do not go with the others, as the last scrub found them.
@@ -64,7 +64,7 @@ pub(crate) struct Scrub {
 }
 
 #[derive(Debug)]
-struct Run {
+struct ScrubRun {
     order: ScrubOrder,
     /// Progress of the run, and what was found up to there. A deep one goes on here.
     cursor: ScrubCursor,
@@ -227,7 +227,7 @@ fn behind_whole(until: &ObjectId) -> ObjectId {
     if until.max { until.clone() } else { until.behind_all_states() }
 }
 
-impl Run {
+impl ScrubRun {
     fn held(&self) -> Option<(&ObjectId, &ObjectId)> {
         match &self.state {
             State::Settling { until, .. } | State::Asking { until, .. } => Some((&self.cursor.next, until)),
@@ -259,7 +259,7 @@ impl Scrub {
         if !is_first {
             families.pass_over(&cursor.next);
         }
-        self.run = Some(Box::new(Run {
+        self.run = Some(Box::new(ScrubRun {
             order,
             cursor,
             state: State::Between,
@@ -359,7 +359,7 @@ impl Scrub {
     }
 
     fn begin_scan(&mut self, core: &mut Core, cx: &mut Context<'_>, asker: OsdId, question: ScrubGet) {
-        self.scans.insert(asker, Scan::new(question));
+        self.scans.insert(asker, ChunkScan::new(question));
         self.copies_read_on(core, cx, asker);
     }
 
@@ -372,9 +372,9 @@ impl Scrub {
     fn copies_read_on(&mut self, core: &mut Core, cx: &mut Context<'_>, asker: OsdId) {
         let Some(scan) = self.scans.get_mut(&asker).filter(|scan| scan.waits_for.is_none()) else { return };
         match scan.advance(cx.store) {
-            Progress::Waits(id) => cx.wait(id, Waiter::Scrub { pgid: core.id }),
-            Progress::Later => drop(cx.agenda.scrubs_later.insert(core.id)),
-            Progress::Done(map) => {
+            ScanProgress::Waits(id) => cx.wait(id, Waiter::Scrub { pgid: core.id }),
+            ScanProgress::Later => drop(cx.agenda.scrubs_later.insert(core.id)),
+            ScanProgress::Done(map) => {
                 let scan = self.scans.remove(&asker).expect("just seen");
                 let answer = ScrubGot { pg: scan.asked.pg, round: scan.asked.round, map };
                 match asker == cx.whoami {

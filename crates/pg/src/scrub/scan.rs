@@ -29,7 +29,7 @@ const STEPS: usize = 16;
 
 /// Progress of a scan in one turn.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum ScanProgress {
     Waits(LookupId),
     /// The scan goes on in another turn.
     Later,
@@ -38,7 +38,7 @@ pub(super) enum Progress {
 
 /// One range on its way.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(super) struct ChunkScan {
     pub asked: ScrubGet,
     pub waits_for: Option<LookupId>,
     listed: Option<VecDeque<ObjectId>>,
@@ -64,20 +64,20 @@ struct Reading {
     omap: OmapDigest,
 }
 
-impl Scan {
-    pub fn new(asked: ScrubGet) -> Scan {
+impl ChunkScan {
+    pub fn new(asked: ScrubGet) -> ChunkScan {
         let map = ScrubMap::default();
-        Scan { asked, waits_for: None, listed: None, reading: None, bytes_read: 0, attr_bytes: 0, map }
+        ChunkScan { asked, waits_for: None, listed: None, reading: None, bytes_read: 0, attr_bytes: 0, map }
     }
 
-    pub fn advance(&mut self, store: &mut Store) -> Progress {
+    pub fn advance(&mut self, store: &mut Store) -> ScanProgress {
         for _ in 0..STEPS {
             match self.step(store) {
                 Ok(false) => {}
-                Ok(true) => return Progress::Done(std::mem::take(&mut self.map)),
+                Ok(true) => return ScanProgress::Done(std::mem::take(&mut self.map)),
                 Err(NoAnswer::Pending(id)) => {
                     self.waits_for = Some(id);
-                    return Progress::Waits(id);
+                    return ScanProgress::Waits(id);
                 }
                 Err(NoAnswer::Damaged(damage)) => match self.reading.take() {
                     Some(mut reading) => {
@@ -86,12 +86,12 @@ impl Scan {
                     }
                     None => {
                         self.map.list_error = Some(damage.to_string());
-                        return Progress::Done(std::mem::take(&mut self.map));
+                        return ScanProgress::Done(std::mem::take(&mut self.map));
                     }
                 },
             }
         }
-        Progress::Later
+        ScanProgress::Later
     }
 
     /// Takes bytes that were waited for, or the reason why they cannot be had.

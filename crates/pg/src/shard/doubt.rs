@@ -68,7 +68,7 @@ impl Shard {
     pub(super) fn found(&mut self, from: OsdId, message: PgFound) {
         for (pgid, copies) in message.groups {
             let id = self.instance(pgid);
-            self.with_group(id, |pg, cx| pg.found_at(cx, from, message.epoch, copies));
+            self.with_group(id, |pg, cx| pg.agreement().found_at(cx, from, message.epoch, copies));
         }
     }
 }

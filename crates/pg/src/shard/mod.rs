@@ -281,7 +281,7 @@ impl Shard {
     /// Repeats what stays unanswered. To be called about once a second.
     pub fn tick(&mut self) {
         let pgs = &self.pgs;
-        self.host.shared.trim_turns.retain(|id| pgs.get(id).is_some_and(Pg::wants_to_trim));
+        self.host.shared.trim_turns.retain(|id| pgs.get(id).is_some_and(|pg| pg.snap_trim.wants_turn()));
         for pg in self.pgs.values_mut() {
             pg.peering_tick(&mut self.host.context());
             pg.watch_tick(&mut self.host.context());
@@ -590,7 +590,7 @@ impl Shard {
     /// Wants an acting set, as a primary does that members of its group's past must help.
     pub(crate) fn want_temp(&mut self, pgid: PgId, osds: Vec<OsdId>) {
         let id = self.instance(pgid);
-        self.with_group(id, |pg, cx| pg.want_temp(cx, osds));
+        self.with_group(id, |pg, cx| pg.agreement().want_temp(cx, osds));
     }
 
     /// Notes that an object is damaged, as a read that meets a bad block does.

@@ -20,13 +20,13 @@ impl Shard {
                 let PgHistoryReply { epoch, pgs } = PgHistoryReply::open(envelope)?;
                 for history in pgs {
                     let id = self.instance(history.pgid);
-                    self.with_group(id, |pg, cx| pg.history_told(cx, epoch, history));
+                    self.with_group(id, |pg, cx| pg.agreement().history_told(cx, epoch, history));
                 }
             }
             kind::PG_ACTIVATED => {
                 for history in PgActivated::open(envelope)?.pgs {
                     let id = self.instance(history.pgid);
-                    self.with_group(id, |pg, cx| pg.recorded(cx, history));
+                    self.with_group(id, |pg, cx| pg.agreement().recorded(cx, history));
                 }
             }
             kind::PG_SCRUB => {

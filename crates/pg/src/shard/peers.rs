@@ -43,15 +43,23 @@ impl Shard {
                 false => self.query(from, query),
             },
             M::PgNotify(notify) => self.members_told(from, notify),
-            M::PgLogGet(message) => self.hand_to(message, |pg, cx, message| pg.log_wanted(cx, from, &message)),
-            M::PgLogEntries(message) => self.hand_to(message, |pg, cx, message| pg.log_came(cx, from, message)),
+            M::PgLogGet(message) => {
+                self.hand_to(message, |pg, cx, message| pg.agreement().log_wanted(cx, from, &message))
+            }
+            M::PgLogEntries(message) => {
+                self.hand_to(message, |pg, cx, message| pg.agreement().log_came(cx, from, message))
+            }
             M::PgScan(message) => self.hand_to(message, |pg, cx, message| pg.healer().scan_wanted(cx, from, message)),
             M::PgObjects(message) => self.hand_to(message, |pg, cx, message| pg.healer().scanned(cx, from, message)),
             M::PgPull(message) => self.hand_to(message, |pg, cx, message| pg.healer().pull_wanted(cx, from, message)),
             M::PgPush(message) => self.hand_to(message, |pg, cx, message| pg.healer().pushed(cx, from, message)),
             M::PgPushAck(message) => self.hand_to(message, |pg, cx, message| pg.healer().push_acked(cx, from, message)),
-            M::PgStart(message) => self.hand_to(message, |pg, cx, message| pg.start_wanted(cx, from, &message)),
-            M::PgStarted(message) => self.hand_to(message, |pg, cx, message| pg.member_started(cx, from, message)),
+            M::PgStart(message) => {
+                self.hand_to(message, |pg, cx, message| pg.agreement().start_wanted(cx, from, &message))
+            }
+            M::PgStarted(message) => {
+                self.hand_to(message, |pg, cx, message| pg.agreement().member_started(cx, from, message))
+            }
             M::LeaseGet(get) => {
                 let grant = self.host.shared.leases.grant(from, get.stamp, self.host.maps.epoch(), self.host.now);
                 self.host.context().send_osd(from, grant);
@@ -144,7 +152,14 @@ impl Shard {
                     state.rehome(id.pool);
                 }
                 let state = (!strange.contains(&pg_interval)).then_some(state);
-                pg.member_told(&mut self.host.context(), from, pg_interval.since, state, &promises, &shares);
+                pg.agreement().member_told(
+                    &mut self.host.context(),
+                    from,
+                    pg_interval.since,
+                    state,
+                    &promises,
+                    &shares,
+                );
                 self.settle();
             }
         }

@@ -181,7 +181,7 @@ impl Shard {
         let began = advance.skipped_since.map_or(advance.map.epoch, Epoch::next);
         match self.pgs.get_mut(&id) {
             Some(pg) if advance.skipped_since.is_none() && pg.core.interval.continues(id, placed, shape) => {
-                match pg.awaits_map() {
+                match pg.peering.awaits_map() {
                     true => pg.start_interval_among_members(&mut self.host.context(), interval()),
                     false => pg.continue_interval(shape),
                 }

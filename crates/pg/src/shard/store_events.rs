@@ -44,7 +44,9 @@ impl Shard {
                 OnCommit::Pushed { from, since, object } => {
                     pg.healer().push_durable(&mut self.host.context(), from, since, object)
                 }
-                OnCommit::Started { primary, since } => pg.start_remembered(&mut self.host.context(), primary, since),
+                OnCommit::Started { primary, since } => {
+                    pg.agreement().start_remembered(&mut self.host.context(), primary, since)
+                }
             }
             self.settle();
         }

@@ -257,6 +257,14 @@ fn a_full_pool_takes_deletes_and_what_insists() {
     assert_eq!(insisting(&mut writer, 5, OpFlags::FULL_TRY), Some(Errno::EDQUOT.as_result()));
 }
 
+fn set_full(cluster: &mut Cluster, full: bool) {
+    let mut pool = cluster.map.pools[&super::cluster::POOL].clone();
+    pool.flags = if full { pool.flags | PoolFlags::FULL } else { pool.flags.without(PoolFlags::FULL) };
+    cluster.change(|next| drop(next.new_pools.insert(super::cluster::POOL, pool)));
+    cluster.update_all();
+    cluster.settle();
+}
+
 /// A client that does not know yet that the pool is full, or that it no longer is, sends on: what follows an update
 /// that was dropped is dropped as well, since the client sends all of it again, in order.
 #[test]
@@ -266,13 +274,6 @@ fn nothing_overtakes_what_a_full_pool_turned_away() {
     assert_eq!(writer.answered(&first), [0, 0]);
     let before = writer.cluster.map.epoch;
     let session = writer.cluster.connect(A);
-    let set = |cluster: &mut Cluster, full: bool| {
-        let mut pool = cluster.map.pools[&super::cluster::POOL].clone();
-        pool.flags = if full { pool.flags | PoolFlags::FULL } else { pool.flags.without(PoolFlags::FULL) };
-        cluster.change(|next| drop(next.new_pools.insert(super::cluster::POOL, pool)));
-        cluster.update_all();
-        cluster.settle();
-    };
     let ask = |writer: &mut Writer, epoch, n: u64, op: Op| {
         writer.tid += 1;
         let tid = writer.tid;
@@ -281,14 +282,42 @@ fn nothing_overtakes_what_a_full_pool_turned_away() {
         writer.result(tid)
     };
     let larger = || Op::write_full(content(1, 3, 9000));
-    set(&mut writer.cluster, true);
+    set_full(&mut writer.cluster, true);
     assert_eq!(ask(&mut writer, before, 1, larger()), None);
     assert_eq!(ask(&mut writer, before, 1, Op::delete()), None, "it was sent behind that one");
     assert_eq!(ask(&mut writer, before, 2, Op::delete()), Some(0), "nothing of this object was dropped");
-    set(&mut writer.cluster, false);
+    set_full(&mut writer.cluster, false);
     assert_eq!(ask(&mut writer, before, 1, Op::delete()), None, "its client has not heard yet");
     let now = writer.cluster.map.epoch;
     assert_eq!(ask(&mut writer, now, 1, larger()), Some(0));
     assert_eq!(ask(&mut writer, now, 1, Op::delete()), Some(0));
+    assert_eq!(writer.cluster.client_bytes(A), 0);
+}
+
+/// A client whose session broke while the pool was full sends an update twice in a row: by the map that it had, from a
+/// queue of the network, and by the newest one. Found by a simulated seed (18958538405).
+#[test]
+fn an_update_that_waits_is_as_new_as_its_last_attempt() {
+    let mut writer = Writer::new(3, 6);
+    let first = vec![(writer.write(1, 100), 1, content(1, 0, 100))];
+    assert_eq!(writer.answered(&first), [0]);
+    let before = writer.cluster.map.epoch;
+    let session = writer.cluster.connect(A);
+    set_full(&mut writer.cluster, true);
+    let ask = |writer: &mut Writer, tid, epoch, op: Op| {
+        writer.cluster.ask_of(A, session, tid, epoch, 0, (1, &name(1)), op);
+    };
+    let larger = || Op::write_full(content(1, 3, 9000));
+    ask(&mut writer, 100, before, larger());
+    writer.cluster.settle();
+    assert_eq!(writer.result(100), None);
+    set_full(&mut writer.cluster, false);
+    let now = writer.cluster.map.epoch;
+    // A read that waits for the device holds both attempts up.
+    ask(&mut writer, 101, now, Op::read(0, 100));
+    ask(&mut writer, 100, before, larger());
+    ask(&mut writer, 100, now, larger());
+    writer.cluster.settle();
+    assert_eq!((writer.result(101), writer.result(100)), (Some(0), Some(0)));
     assert_eq!(writer.cluster.client_bytes(A), 0);
 }

@@ -377,7 +377,7 @@ fn a_snapshot_of_which_something_cannot_be_trimmed_is_not_done_with() {
     // The other object's clone is gone; and others may have their turn.
     written.cluster.change_store(A, info(whole.attrs.get(OBJECT_INFO_ATTR).expect("it has one")));
     assert_eq!(written.stored(A).len(), 3);
-    assert!(!written.cluster.shard(A).groups().next().expect("there is one").wants_to_trim());
+    assert!(!written.cluster.shard(A).groups().next().expect("there is one").snap_trim.wants_turn());
     for _ in 0..8 {
         written.cluster.pass(Duration::from_secs(10));
     }

@@ -8,31 +8,21 @@ use crate::agreement::members::Standing;
 use crate::coded::skipped::Skipped;
 use crate::coded::undo::Undo;
 use crate::context::{Context, Fatal, OnCommit, Output};
-use crate::group::info::PgInfo;
-use crate::group::log::{LogEntry, LogKind, log_key, log_keys_through};
-use crate::group::missing::found_step;
+use crate::group::log::{LogEntry, LogKind};
 use crate::group::pg::Pg;
 use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
 use crate::intake::operations::ClientOp;
 use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::{Effects, OpResult, OtherChange, after};
+use crate::updates::logged::LoggedTransaction;
 use crate::updates::replication::UpdateInFlight;
 use bytes::Bytes;
 use mutant::Mutant;
 use std::time::Duration;
-use store::{CommitTimes, Step, SubmitError, Transaction};
+use store::{CommitTimes, SubmitError};
 use types::{EVersion, Epoch, Errno, OsdId, ReqId, Utime};
 use wire::messages::{OpFlags, OsdOpReply};
-use wire::{Encode, Message, Target};
-
-/// A transaction, where the log begins with it, and up to where nothing is kept to take updates back.
-pub(crate) struct LoggedTransaction {
-    pub transaction: Transaction,
-    pub log_tail: EVersion,
-    /// Counter of the update up to which dups are forgotten.
-    pub forgotten: u64,
-    pub rolled_forward: EVersion,
-}
+use wire::{Message, Target};
 
 /// Returns the log entry of a state of an object that comes or goes with an update. Only the update's own entry tells
 /// whose request it was.
@@ -118,7 +108,7 @@ impl Pg {
             skipped: Skipped::default(),
             voids: EVersion::ZERO,
         });
-        let shards = change.map(|change| self.shard_steps(&op.object, &change, &mut steps));
+        let shards = change.map(|change| self.coded.shard_steps(&op.object, &change, &mut steps));
         if let Some(shards) = &shards {
             self.ops.take_on_its_way(cx, &mut op, shards.new_bytes);
         }
@@ -149,7 +139,7 @@ impl Pg {
         }
         crate::intake::client_ops::fill_results(&mut reply, effects.ops);
 
-        let logged = self.logged_transaction(cx, &entries, &self.core.info, own_steps, self.replication.committed);
+        let logged = self.core.logged_transaction(cx, &entries, &self.core.info, own_steps, self.replication.committed);
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
         let submitted = match effects.is_removal {
@@ -172,7 +162,7 @@ impl Pg {
             // Nothing of the update is in flight after all.
             self.update_done(cx, &op.object);
             if op.trim.is_some() {
-                self.trim_failed(cx, &op.object);
+                self.snap_trim.failed(&self.core, cx, &op.object);
             }
             return;
         }
@@ -222,64 +212,8 @@ impl Pg {
                     .extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
             }
         }
-        self.append_logged(entries, (log_tail, forgotten), rolled_forward);
+        self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);
         self.replication.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
-    }
-
-    /// Returns the transaction of one update: its steps, its log entry, the information, and the removal of log entries
-    /// that have become too old. Changes nothing yet: [`Pg::append_logged`] does once the store has accepted.
-    pub(crate) fn logged_transaction(
-        &self,
-        cx: &Context<'_>,
-        entries: &[LogEntry],
-        info: &PgInfo,
-        mut steps: Vec<Step>,
-        committed: EVersion,
-    ) -> LoggedTransaction {
-        let log_tail = self.core.log.trim_target(committed, cx.limits.log_entries_min);
-        let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.core.log.head() } else { committed };
-        if self.core.protection().keeps_undo() {
-            let mut before = self.forward_steps(stays);
-            before.extend(entries.iter().flat_map(|entry| entry.undo.prepare(&entry.object, entry.version)));
-            steps.splice(0..0, before);
-        }
-        for entry in entries {
-            if entry.kind == LogKind::Delete && self.core.missing.contains_key(&entry.object) {
-                // Given up: nobody has it.
-                steps.push(found_step(&entry.object));
-            }
-            steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
-        }
-        let mut forgotten = 0;
-        if log_tail != self.core.log.tail() {
-            // Entries that are trimmed stay in the table as long as their requests are remembered.
-            forgotten = self.core.log.forgotten_by(log_tail, cx.dups_limit);
-            if forgotten > 0 {
-                let (begin, end) = log_keys_through(forgotten);
-                steps.push(Step::PgRemoveRange { begin, end });
-            }
-        }
-        let info = self.info_with(info, log_tail, stays);
-        steps.push(info.step());
-        let transaction = Transaction { pg: self.core.id, steps };
-        LoggedTransaction { transaction, log_tail, forgotten, rolled_forward: info.rolled_forward }
-    }
-
-    pub(crate) fn append_logged(
-        &mut self,
-        entries: Vec<LogEntry>,
-        (log_tail, forgotten): (EVersion, u64),
-        rolled_forward: EVersion,
-    ) {
-        for entry in entries {
-            if entry.kind == LogKind::Delete {
-                self.core.missing.remove(&entry.object);
-            }
-            self.core.log.append(entry);
-        }
-        self.core.log.trim_to(log_tail, forgotten);
-        self.undo_ends(rolled_forward);
-        (self.core.info.log_tail, self.core.info.rolled_forward) = (log_tail, rolled_forward);
     }
 
     /// Takes the primary's update that has come to this member; its first byte did at `began`.
@@ -301,7 +235,7 @@ impl Pg {
         entries.push(message.entry);
         if message.steps.is_empty() {
             // An update that is not carried out here cannot be taken back here.
-            self.as_lost(&mut entries);
+            self.core.as_lost(&mut entries);
         }
         let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };
         let (since, version) = (message.pg.since, entries.last().expect("just put there").version);
@@ -309,9 +243,9 @@ impl Pg {
         self.replica_reads.all_have(message.committed);
         self.core.info.follow(&message.info);
         self.core.info.last_update = version;
-        message.steps.extend(self.lacks_what_goes_back(&entries));
-        let logged = self.logged_transaction(cx, &entries, &self.core.info, message.steps, message.committed);
-        self.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
+        message.steps.extend(self.core.lacks_what_goes_back(&entries));
+        let logged = self.core.logged_transaction(cx, &entries, &self.core.info, message.steps, message.committed);
+        self.core.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
         if mutant::is(Mutant::MemberAcksEarly) {
             cx.send_osd(from, RepOpReply { durable: vec![(message.pg, version)], hops: Vec::new() });
         }
@@ -405,7 +339,7 @@ impl Pg {
         for (object, trim) in objects {
             self.update_done(cx, &object);
             if let Some(trim) = trim {
-                self.trimmed(cx, object, trim);
+                self.snap_trim.trimmed(&self.core, cx, object, trim);
             }
         }
     }

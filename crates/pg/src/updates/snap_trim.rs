@@ -8,6 +8,8 @@
 //! groups of a pool tell that they are done with a snapshot, the monitors forget it.
 
 use crate::context::{Context, Waiter};
+use crate::group::core::Core;
+use crate::group::effects::Effect;
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::pg::Pg;
 use crate::updates::trim_run::{Page, Place, SnapTrim, Trim, TrimRun};
@@ -29,10 +31,10 @@ const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// Time between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 
-impl Pg {
+impl SnapTrim {
     /// Bits of the group's state.
-    pub(crate) fn trim_bits(&self) -> u64 {
-        match &self.snap_trim {
+    pub fn state_bits(&self) -> u64 {
+        match self {
             SnapTrim { run: Some(_), .. } => pg_state::SNAPTRIM,
             SnapTrim { waits: true, .. } => pg_state::SNAPTRIM_WAIT,
             _ => 0,
@@ -40,49 +42,51 @@ impl Pg {
     }
 
     /// Returns true if the group has its turn, or waits for it.
-    pub(crate) fn wants_to_trim(&self) -> bool {
-        self.trim_bits() != 0
+    pub fn wants_turn(&self) -> bool {
+        self.state_bits() != 0
     }
 
-    /// Goes on with what is to be removed, if there is anything.
-    pub(crate) fn trim_on(&mut self, cx: &mut Context<'_>) {
-        let removed = cx.map.removed_snaps_queue.get(&self.core.id.pool.base());
-        let trim = &self.snap_trim;
-        if removed.is_none() && trim.run.is_none() && trim.done.is_empty() && !trim.waits {
-            return;
-        }
+    /// Tells whether there is anything to do, or to forget.
+    pub fn is_concerned(&self, core: &Core, cx: &Context<'_>) -> bool {
+        let removed = cx.map.removed_snaps_queue.get(&core.id.pool.base());
+        removed.is_some() || self.run.is_some() || !self.done.is_empty() || self.waits
+    }
+
+    /// Goes on with what is to be removed. `is_clean`: the group serves, and all its members have everything.
+    pub fn go_on(&mut self, core: &Core, cx: &mut Context<'_>, is_clean: bool) {
+        let removed = cx.map.removed_snaps_queue.get(&core.id.pool.base());
         let removed = removed.cloned().unwrap_or_default();
-        self.snap_trim.done.intersect(&removed);
-        let is_done = self.snap_trim.done.contains_all(&removed);
-        let must_wait = is_done || cx.now < self.snap_trim.not_before;
-        if !self.may_trim(cx) || self.snap_trim.run.is_none() && must_wait {
-            return self.leave_turn(cx);
+        self.done.intersect(&removed);
+        let is_done = self.done.contains_all(&removed);
+        let must_wait = is_done || cx.now < self.not_before;
+        let may = is_clean && !cx.map.flags.contains(OsdMapFlags::NOSNAPTRIM);
+        if !may || self.run.is_none() && must_wait {
+            return self.leave_turn(core, cx);
         }
-        if self.snap_trim.run.is_none() {
-            if !cx.shared.trim_turns.ask(self.core.id) {
-                return self.wait_for_turn(cx);
+        if self.run.is_none() {
+            if !cx.shared.trim_turns.ask(core.id) {
+                return self.wait_for_turn(core, cx);
             }
-            tracing::debug!(pg = %self.core.id, %removed, "removed snapshots are trimmed");
-            let (cursor, _) = self.core.range();
+            tracing::debug!(pg = %core.id, %removed, "removed snapshots are trimmed");
+            let (cursor, _) = core.range();
             let snap = cx.store.lists_clones().then_some(UNKNOWN_SNAP);
             let (objects, in_flight) = Default::default();
             let place = Some(Place { snap, cursor });
-            self.snap_trim.run =
-                Some(TrimRun { snaps: removed, place, objects, in_flight, waits_for: None, has_failed: false });
-            self.snap_trim.waits = false;
-            self.queue_report(cx);
+            self.run = Some(TrimRun { snaps: removed, place, objects, in_flight, waits_for: None, has_failed: false });
+            self.waits = false;
+            cx.cause(core.id, Effect::Report);
         }
         let mut full_pages = 0;
         for _ in 0..PAGES {
-            while let Some(run) = &mut self.snap_trim.run {
+            while let Some(run) = &mut self.run {
                 if run.in_flight.len() >= UPDATES_MAX || run.waits_for.is_some() {
                     return;
                 }
                 let Some(object) = run.objects.pop_front() else { break };
                 run.in_flight.insert(object.clone());
-                self.queue_trim(cx, object);
+                cx.cause(core.id, Effect::Trim(object));
             }
-            match self.trim_page(cx) {
+            match self.page(core, cx) {
                 Page::Nothing => return,
                 Page::Full => full_pages += 1,
                 Page::Last => {}
@@ -91,51 +95,41 @@ impl Pg {
                 break;
             }
         }
-        cx.agenda.wakes.insert((cx.now + PAUSE, self.core.id));
+        cx.agenda.wakes.insert((cx.now + PAUSE, core.id));
     }
 
     /// Leaves the turn, as the group may not, or need not, trim now. What it has not come to, it begins anew.
-    fn leave_turn(&mut self, cx: &mut Context<'_>) {
-        let trim = &mut self.snap_trim;
-        if trim.run.as_ref().is_some_and(|run| !run.in_flight.is_empty()) {
+    fn leave_turn(&mut self, core: &Core, cx: &mut Context<'_>) {
+        if self.run.as_ref().is_some_and(|run| !run.in_flight.is_empty()) {
             return;
         }
-        let is_told = trim.run.take().is_some() || trim.waits;
-        trim.waits = false;
+        let is_told = self.run.take().is_some() || self.waits;
+        self.waits = false;
         if is_told {
-            self.queue_report(cx);
-            self.end_turn(cx);
+            cx.cause(core.id, Effect::Report);
+            self.end_turn(core, cx);
         }
     }
 
-    fn end_turn(&self, cx: &mut Context<'_>) {
-        if let Some(next) = cx.shared.trim_turns.end(self.core.id) {
+    fn end_turn(&self, core: &Core, cx: &mut Context<'_>) {
+        if let Some(next) = cx.shared.trim_turns.end(core.id) {
             cx.agenda.wakes.insert((cx.now, next));
         }
     }
 
-    fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
-        if !std::mem::replace(&mut self.snap_trim.waits, true) {
-            self.queue_report(cx);
+    fn wait_for_turn(&mut self, core: &Core, cx: &mut Context<'_>) {
+        if !std::mem::replace(&mut self.waits, true) {
+            cx.cause(core.id, Effect::Report);
         }
     }
 
-    fn may_trim(&self, cx: &Context<'_>) -> bool {
-        !cx.map.flags.contains(OsdMapFlags::NOSNAPTRIM)
-            && self.core.is_primary(cx.whoami)
-            && !self.is_loading()
-            && self.is_active()
-            && self.core.missing.is_empty()
-            && self.state_bits(cx.whoami) & pg_state::CLEAN != 0
-    }
-
     /// Looks at the next objects.
-    fn trim_page(&mut self, cx: &mut Context<'_>) -> Page {
-        let (begin, end) = self.core.range();
-        let Some(run) = &mut self.snap_trim.run else { return Page::Nothing };
+    fn page(&mut self, core: &Core, cx: &mut Context<'_>) -> Page {
+        let (begin, end) = core.range();
+        let Some(run) = &mut self.run else { return Page::Nothing };
         let Some(Place { snap, cursor }) = run.place.clone() else {
             if run.in_flight.is_empty() && run.objects.is_empty() {
-                self.end_trim(cx);
+                self.end(core, cx);
             }
             return Page::Nothing;
         };
@@ -147,18 +141,18 @@ impl Pg {
             Ok(page) => page,
             Err(NoAnswer::Pending(id)) => {
                 run.waits_for = Some(id);
-                cx.wait(id, Waiter::Trim { pgid: self.core.id });
+                cx.wait(id, Waiter::Trim { pgid: core.id });
                 return Page::Nothing;
             }
             Err(NoAnswer::Damaged(damage)) => {
-                tracing::error!(pg = %self.core.id, "removed snapshots cannot be trimmed before the store is repaired: {damage}");
+                tracing::error!(pg = %core.id, "removed snapshots cannot be trimmed before the store is repaired: {damage}");
                 // Meanwhile others have their turn.
                 (run.place, run.has_failed) = (None, true);
                 return Page::Last;
             }
         };
-        self.snap_trim.listed += page.len() as u64;
-        let run = self.snap_trim.run.as_mut().expect("just seen");
+        self.listed += page.len() as u64;
+        let run = self.run.as_mut().expect("just seen");
         let next = page.last().filter(|_| page.len() == PAGE_OBJECTS).map(crate::healing::walks::behind);
         let is_full = next.is_some();
         run.place = match (next, snap) {
@@ -175,41 +169,69 @@ impl Pg {
     }
 
     /// Ends a run in which all is done.
-    fn end_trim(&mut self, cx: &mut Context<'_>) {
-        let run = self.snap_trim.run.take().expect("there is something to end");
+    fn end(&mut self, core: &Core, cx: &mut Context<'_>) {
+        let run = self.run.take().expect("there is something to end");
         let has_failed = run.has_failed;
-        tracing::debug!(pg = %self.core.id, snaps = %run.snaps, listed = self.snap_trim.listed, has_failed, "they are trimmed");
+        tracing::debug!(pg = %core.id, snaps = %run.snaps, listed = self.listed, has_failed, "they are trimmed");
         match has_failed {
-            true => self.snap_trim.not_before = cx.now + TRY_AGAIN,
-            false => self.snap_trim.done.union(&run.snaps),
+            true => self.not_before = cx.now + TRY_AGAIN,
+            false => self.done.union(&run.snaps),
         }
-        self.queue_report(cx);
-        self.end_turn(cx);
+        cx.cause(core.id, Effect::Report);
+        self.end_turn(core, cx);
     }
 
-    pub(crate) fn trim_lookup_done(&mut self, cx: &mut Context<'_>, id: LookupId) {
-        if let Some(run) = self.snap_trim.run.as_mut().filter(|run| run.waits_for == Some(id)) {
-            run.waits_for = None;
-            self.trim_on(cx);
-        }
+    /// Tells whether an update of the object is under way, or about to be.
+    pub fn is_wanted(&self, object: &ObjectId) -> bool {
+        self.run.as_ref().is_some_and(|run| run.in_flight.contains(object))
+    }
+
+    /// Notes that a lookup is done. Returns true if the walk waited for it, and goes on.
+    pub fn lookup_done(&mut self, id: LookupId) -> bool {
+        let run = self.run.as_mut().filter(|run| run.waits_for == Some(id));
+        run.is_some_and(|run| run.waits_for.take().is_some())
     }
 
     /// Notes that states of an object which no snapshot needs any more could not be removed.
-    pub(crate) fn trim_failed(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        tracing::error!(pg = %self.core.id, %object, "what removed snapshots have left of it stays: it will be tried again");
-        if let Some(run) = &mut self.snap_trim.run {
+    pub fn failed(&mut self, core: &Core, cx: &mut Context<'_>, object: &ObjectId) {
+        tracing::error!(pg = %core.id, %object, "what removed snapshots have left of it stays: it will be tried again");
+        if let Some(run) = &mut self.run {
             run.has_failed |= run.in_flight.remove(object);
-            cx.agenda.wakes.insert((cx.now, self.core.id));
+            cx.agenda.wakes.insert((cx.now, core.id));
         }
     }
 
     /// Notes that one update of an object is done; or that there was nothing to do.
-    pub(crate) fn trimmed(&mut self, cx: &mut Context<'_>, object: ObjectId, trim: Trim) {
-        let Some(run) = &mut self.snap_trim.run else { return };
+    pub fn trimmed(&mut self, core: &Core, cx: &mut Context<'_>, object: ObjectId, trim: Trim) {
+        let Some(run) = &mut self.run else { return };
         if run.in_flight.remove(&object) && trim.more {
             run.objects.push_front(object);
         }
         // The walk goes on by a wake, as this may be within the run of an operation.
-        cx.agenda.wakes.insert((cx.now, self.core.id));
+        cx.agenda.wakes.insert((cx.now, core.id));
+    }
+}
+
+impl Pg {
+    /// Goes on with what is to be removed, if there is anything.
+    pub(crate) fn trim_on(&mut self, cx: &mut Context<'_>) {
+        if self.snap_trim.is_concerned(&self.core, cx) {
+            let is_clean = self.core.missing.is_empty() && self.may_scrub(cx);
+            self.snap_trim.go_on(&self.core, cx, is_clean);
+        }
+    }
+
+    /// Has states of an object removed, unless the interval in which that was wanted has ended.
+    pub(crate) fn trim_object(&mut self, cx: &mut Context<'_>, object: ObjectId) {
+        if self.snap_trim.is_wanted(&object) {
+            self.queue_trim(cx, object);
+        }
+    }
+
+    /// Goes on with the walk if it has waited for this lookup.
+    pub(crate) fn trim_lookup_done(&mut self, cx: &mut Context<'_>, id: LookupId) {
+        if self.snap_trim.lookup_done(id) {
+            self.trim_on(cx);
+        }
     }
 }

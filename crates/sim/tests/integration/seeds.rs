@@ -360,9 +360,9 @@ fn islands_answer_nothing_that_is_out_of_date() {
 /// each kind instead of the usual number.
 #[test]
 fn clusters_keep_their_promises_with_keys() {
-    use sim::setup::{CODED_SEEDS, KEY_SEEDS, QUORUM_SEEDS, SHARD_SEEDS, SNAP_SEEDS};
+    use sim::setup::{CODED_SEEDS, KEY_SEEDS, QUORUM_SEEDS, ROTATION_SEEDS, SHARD_SEEDS, SNAP_SEEDS};
     let count = runs("NACRE_SIM_KEY_SEEDS", NEWER_RUNS);
-    let kinds = [0, CODED_SEEDS, SNAP_SEEDS, QUORUM_SEEDS, SHARD_SEEDS];
+    let kinds = [0, CODED_SEEDS, SNAP_SEEDS, QUORUM_SEEDS, SHARD_SEEDS, QUORUM_SEEDS + ROTATION_SEEDS];
     check((0..count).flat_map(|seed| kinds.map(|kind| KEY_SEEDS + kind + seed)));
 }
 

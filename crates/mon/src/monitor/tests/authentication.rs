@@ -10,9 +10,10 @@ use crate::state::AuthEntry;
 use auth::cephx::client::Client;
 use auth::cephx::service::{ServiceAccept, ServiceView};
 use auth::clock::TOLERANCE;
+use auth::messenger::Connector;
 use auth::{Accepted, ClientPolicy, Granted, Key, KeyKind, Method, Mode, NoneFrom, Refusal, ServerPolicy, Step};
 use serde_json::Value;
-use wire::msgr::{ConnId, Rights};
+use wire::msgr::{AuthAnswer, AuthStep, ConnId, Rights};
 
 const SERVICES: [EntityType; 3] = [EntityType::MON, EntityType::OSD, EntityType::MGR];
 
@@ -51,7 +52,7 @@ fn asking(entities: &[Known<'_>]) -> Harness {
 
 fn asking_from(state: MonState, log: Vec<(u64, Bytes)>) -> Harness {
     let mut h = Harness::continuing(state, log);
-    h.monitor.set_auth_policy(ServerPolicy::cephx(), None);
+    h.monitor.set_auth_policy(ServerPolicy::cephx(), &[]);
     for ids in h.ids.clone() {
         h.monitor.take_global_ids(ids);
     }
@@ -412,6 +413,58 @@ fn a_removed_or_replaced_key_is_dead_at_once() {
     assert_eq!(h.command(by_pending, r#"{"prefix":"fsid"}"#).result, 0);
 }
 
+/// Has another monitor prove `key` over connection `conn`.
+fn meet_as_monitor(h: &mut Harness, conn: u64, key: &Key) -> Result<Box<Accepted>, Refusal> {
+    let (at, conn, from) = (h.at(), ConnId(conn), Some("10.0.0.8".parse().unwrap()));
+    let mut connector =
+        Connector::among_monitors(Client::new(name_of("mon."), Some(key.clone()), ClientPolicy::cephx(), &[]));
+    let begin = AuthStep::Begin { to: EntityType::MON };
+    let AuthAnswer::Request { method, modes, payload } = connector.answer(conn, begin, at.wall, &mut entropy(3)) else {
+        panic!("a monitor with a key can ask")
+    };
+    let said = Said::Request { peer: EntityType::MON, method, modes: &modes, payload: &payload };
+    let challenge = match h.monitor.authenticate(at, conn, from, said) {
+        Step::More(challenge) => challenge,
+        Step::Refused(refusal) => return Err(refusal),
+        Step::Accepted(_) => panic!("nothing is proven yet"),
+    };
+    let step = AuthStep::Challenge(challenge.into());
+    let AuthAnswer::More(more) = connector.answer(conn, step, at.wall, &mut entropy(4)) else { panic!("no answer") };
+    match h.monitor.authenticate(at, conn, from, Said::More(&more)) {
+        Step::Accepted(accepted) => Ok(accepted),
+        Step::Refused(refusal) => Err(refusal),
+        Step::More(_) => panic!("everything is said"),
+    }
+}
+
+#[test]
+fn monitors_take_another_key_in_two_steps() {
+    let mut h = asking(&[]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let old = h.monitor.state.auth["mon."].key.clone();
+    let accepted = meet_as_monitor(&mut h, 4, &old).unwrap();
+    let peer = h.begin(&accepted, EntityName::mon(1));
+    assert!(h.monitor.is_monitor(peer));
+    assert_eq!(h.command(admin, r#"{"prefix":"auth rotate","entity":"mon."}"#).result, Errno::EINVAL.as_result());
+    assert_eq!(h.command(admin, r#"{"prefix":"auth get-or-create-pending","entity":"mon."}"#).result, 0);
+    let new = h.monitor.state.auth["mon."].pending_key.clone().unwrap();
+    assert_eq!(h.keyring, [old.clone(), new.clone()]);
+    for (conn, key) in [(6, &old), (7, &new)] {
+        assert!(meet_as_monitor(&mut h, conn, key).is_ok());
+    }
+    assert_eq!(h.command(admin, r#"{"prefix":"auth commit-pending","entity":"mon."}"#).result, 0);
+    assert_eq!(h.keyring, std::slice::from_ref(&new));
+    let by_new = meet_as_monitor(&mut h, 8, &new).unwrap();
+    let by_new = h.begin(&by_new, EntityName::mon(2));
+    // Monitors that have not come so far prove the former key for a while.
+    h.pass(secs(50));
+    assert!(meet_as_monitor(&mut h, 10, &old).is_ok());
+    assert!(!h.closed.contains(&peer));
+    h.pass(secs(20));
+    assert!(meet_as_monitor(&mut h, 12, &old).is_err() && meet_as_monitor(&mut h, 14, &new).is_ok());
+    assert!(h.closed.contains(&peer) && !h.closed.contains(&by_new));
+}
+
 #[test]
 fn secrets_change_in_time_and_tickets_outlive_that() {
     let mut h = asking(&[("client.c", KeyKind::Aes, &[("mon", "allow *"), ("osd", "allow *")])]);
@@ -507,7 +560,7 @@ fn ids_are_never_given_twice_and_kept_by_their_owners() {
 #[test]
 fn unproven_parties_are_welcome_where_the_policy_says_so() {
     let mut h = asking(&[]);
-    h.monitor.set_auth_policy(ServerPolicy { none: NoneFrom::Loopback, ..ServerPolicy::cephx() }, None);
+    h.monitor.set_auth_policy(ServerPolicy { none: NoneFrom::Loopback, ..ServerPolicy::cephx() }, &[]);
     let client = Client::new(
         name_of("client.admin"),
         None,
@@ -704,6 +757,6 @@ fn the_word_of_a_monitor_that_asks_for_nothing_counts_where_none_is_allowed() {
     let mut h = asking(&[]);
     let claimed = || crate::identity::Party::claimed(&name_of("client.x"));
     assert_eq!(h.monitor.believed(claimed()).standing, crate::identity::Standing::Unknown);
-    h.monitor.set_auth_policy(ServerPolicy { none: NoneFrom::Everybody, ..ServerPolicy::cephx() }, None);
+    h.monitor.set_auth_policy(ServerPolicy { none: NoneFrom::Everybody, ..ServerPolicy::cephx() }, &[]);
     assert_eq!(h.monitor.believed(claimed()).standing, crate::identity::Standing::Claimed);
 }

@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use crate::volatile::Quorum;
+use ::auth::Key;
 use wire::nacre::quorum::QuorumReport;
 
 pub(super) const FSID: Fsid = Fsid([7; 16]);
@@ -15,6 +16,8 @@ pub(super) struct Harness {
     pub(super) sent: Vec<(SessionId, Envelope)>,
     pub(super) closed: Vec<SessionId>,
     pub(super) ids: Vec<Range<u64>>,
+    /// Keys of monitors that were to be kept in the keyring, the last ones.
+    pub(super) keyring: Vec<Key>,
     pub(super) hold_commits: bool,
     pub(super) held: Vec<u64>,
     pub(super) next_session: u64,
@@ -52,6 +55,7 @@ impl Harness {
             sent: Vec::new(),
             closed: Vec::new(),
             ids: Vec::new(),
+            keyring: Vec::new(),
             hold_commits: false,
             held: Vec::new(),
             next_session: 1,
@@ -91,6 +95,7 @@ impl Harness {
                 }
                 MonitorAction::Snapshot { index, state } => self.snapshots.push((index, state)),
                 MonitorAction::GlobalIds(ids) => self.ids.push(ids),
+                MonitorAction::SharedKeys(keys) => self.keyring = keys,
                 MonitorAction::GlobalIdsFor { .. } => panic!("no other monitor asks for ids"),
             }
         }

@@ -247,3 +247,85 @@ fn what_is_too_much_goes_by_itself_only_where_an_osd_is_spare() {
     live(&mut h, &sessions, CLEAN, 130);
     assert_eq!(pool(&h).pg_num_target, 32);
 }
+
+/// Returns where the group is wanted, and who acts.
+fn sets(h: &Harness, seed: u32) -> [Vec<OsdId>; 2] {
+    let placed = h.map().pg_to_up_acting(pg(seed)).unwrap();
+    [placed.up, placed.acting]
+}
+
+#[test]
+fn a_clean_group_is_wanted_in_the_order_of_its_shards() {
+    let (mut h, sessions) = coded(5, 8);
+    let by_crush: Vec<Vec<OsdId>> = (0..8).map(|seed| acting(&h, seed)).collect();
+    turn(&mut h, 3);
+    let order = acting(&h, 3);
+    assert_ne!(order, by_crush[3]);
+    live(&mut h, &sessions, CLEAN, 5);
+    assert_eq!(sets(&h, 3), [order.clone(), order.clone()], "place by place");
+    assert!(h.map().pg_temp.is_empty() && h.map().has_order(pg(3)));
+    // The primary asks for what holds already, by an older map.
+    let primary = sessions[order[0].index()];
+    h.say(primary, nacre::PgTemp { epoch: Epoch(h.map().epoch.0 - 1), pgs: vec![(pg(3), order.clone())] });
+    live(&mut h, &sessions, CLEAN, 5);
+    assert!(h.map().pg_temp.is_empty());
+    // Fewer groups: the order is an acting set again, which the steps to the merge begin with.
+    set(&mut h, "pg_num", "4");
+    assert!(h.map().pg_upmap.is_empty());
+    assert_eq!(sets(&h, 3), [by_crush[3].clone(), order.clone()]);
+    set(&mut h, "pg_num", "8");
+    live(&mut h, &sessions, CLEAN, 5);
+    assert_eq!(sets(&h, 3), [order.clone(), order], "and an order once no merge is wanted");
+}
+
+#[test]
+fn an_order_ends_where_crush_gives_other_osds() {
+    let (mut h, sessions) = coded(5, 8);
+    (0..8).for_each(|seed| turn(&mut h, seed));
+    live(&mut h, &sessions, CLEAN, 5);
+    let orders: Vec<Vec<OsdId>> = (0..8).map(|seed| acting(&h, seed)).collect();
+    assert_eq!(h.map().pg_upmap.len(), 8);
+    let gone = OsdId(2);
+    h.change(|incremental| _ = incremental.new_weight.insert(gone, 0));
+    for (seed, order) in (0..).zip(&orders) {
+        let [up, acting] = sets(&h, seed);
+        let is_kept = h.map().pg_upmap.contains_key(&pg(seed));
+        assert_eq!(&acting, order, "{seed}: it goes on with those who have its shards");
+        assert!(!up.contains(&gone), "{seed}: {up:?}");
+        assert_eq!(is_kept, !order.contains(&gone) && up == *order, "{seed}: {up:?}, {order:?}");
+        assert_eq!(is_kept, !h.map().pg_temp.contains_key(&pg(seed)), "{seed}");
+    }
+    assert!(h.map().pg_upmap.len() < 8);
+    for _ in 0..4 {
+        work(&mut h, &sessions);
+    }
+    for seed in 0..8 {
+        let [up, acting] = sets(&h, seed);
+        assert_eq!(up, acting, "{seed}");
+    }
+    assert!(h.map().pg_temp.is_empty(), "{:?}", h.map().pg_temp);
+}
+
+#[test]
+fn an_order_outlasts_the_balancer_s_looks_and_exchanges() {
+    let (mut h, sessions) = coded(5, 8);
+    turn(&mut h, 3);
+    live(&mut h, &sessions, CLEAN, 5);
+    let order = acting(&h, 3);
+    let (from, to) = (order[1], (0..5).map(OsdId).find(|osd| !order.contains(osd)).unwrap());
+    h.change(|incremental| drop(incremental.new_pg_upmap_items.insert(pg(3), vec![(from, to)])));
+    live(&mut h, &sessions, CLEAN, 10);
+    let wanted: Vec<OsdId> = order.iter().map(|osd| if *osd == from { to } else { *osd }).collect();
+    assert_eq!(sets(&h, 3)[0], wanted);
+    assert_eq!(h.map().pg_upmap[&pg(3)], order);
+    assert_eq!(h.map().pg_upmap_items[&pg(3)], [(from, to)], "the exchange makes sense");
+}
+
+#[test]
+fn no_order_is_shown_to_clients_that_do_not_understand_it() {
+    let (mut h, sessions) = coded(5, 8);
+    h.change(|incremental| incremental.new_require_min_compat_client = Some(wire::Release::JEWEL));
+    turn(&mut h, 3);
+    live(&mut h, &sessions, CLEAN, 5);
+    assert!(h.map().pg_upmap.is_empty() && h.map().pg_temp.contains_key(&pg(3)));
+}

@@ -87,7 +87,7 @@ impl Pg {
             if !self.healer().is_where_needed(cx, object, false) {
                 return;
             }
-            if !self.may_read(cx) {
+            if !self.progress().may_read(cx) {
                 return self.wait_to_read(cx, object.clone());
             }
             if !self.take_share(cx, number) {

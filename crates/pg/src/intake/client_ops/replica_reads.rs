@@ -60,7 +60,10 @@ impl Pg {
     /// Returns true if this member has all that the log names, or knows what it lacks, in the interval that it has
     /// joined.
     fn may_have_share(&self) -> bool {
-        !self.is_loading() && self.core.protection().is_whole_on_each() && self.core.info.complete && self.has_started()
+        !self.is_loading()
+            && self.core.protection().is_whole_on_each()
+            && self.core.info.complete
+            && self.progress().has_started()
     }
 
     fn has_share(&self, cx: &Context<'_>) -> bool {
@@ -109,7 +112,7 @@ impl Pg {
             && self.core.protection().is_whole_on_each()
             && self.members.all_serve()
             && self.members.standing(member).is_some()
-            && self.is_recorded(member);
+            && self.progress().is_recorded(member);
         if !may_share {
             return None;
         }

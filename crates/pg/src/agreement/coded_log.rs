@@ -9,11 +9,11 @@
 //! enough; it is brought to theirs.
 
 use crate::agreement::lost_osds::is_given_up;
+use crate::agreement::machine::Agreement;
 use crate::agreement::members::Standing;
 use crate::agreement::phase::Phase;
 use crate::context::Context;
 use crate::group::info::PgInfo;
-use crate::group::pg::Pg;
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use types::{EVersion, Epoch, OsdId};
@@ -24,7 +24,7 @@ fn served(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
     history.members.iter().copied().zip(history.member_shards.iter().copied())
 }
 
-pub(super) fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
+pub(crate) fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
     history.past.iter().copied().zip(history.past_shards.iter().copied())
 }
 
@@ -34,11 +34,11 @@ fn life_of(cx: &Context<'_>, osd: OsdId, history: &PgHistory) -> (Epoch, Epoch) 
     (cx.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from), history.last_epoch_started)
 }
 
-impl Pg {
+impl Agreement<'_> {
     /// Chooses the log of a group that has served before, once what the monitors and the members know is known.
-    pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
+    pub(super) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let own = (cx.whoami, self.core.member_state());
-        let states = std::iter::once((&own.0, &own.1)).chain(&self.peering.told);
+        let states = std::iter::once((&own.0, &own.1)).chain(&self.state.told);
         let k = self.core.protection().needed();
         let is_left = self.goes_on_with_shards_left(cx, history);
         // Whoever served before counts only where those that served last are given up.
@@ -58,7 +58,7 @@ impl Pg {
                     holders.push((*osd, shard, info.last_update, info.last_epoch_started));
                 }
                 None => {
-                    self.peering.without.insert((*osd, shard), life_of(cx, *osd, history));
+                    self.state.without.insert((*osd, shard), life_of(cx, *osd, history));
                 }
             }
         }
@@ -105,8 +105,8 @@ impl Pg {
     }
 
     /// Acts where the log of OSDs that served last does not meet this primary's.
-    pub(crate) fn coded_log_does_not_meet(&mut self, cx: &mut Context<'_>) {
-        let history = self.peering.history.clone().expect("gathered before");
+    pub(super) fn coded_log_does_not_meet(&mut self, cx: &mut Context<'_>) {
+        let history = self.state.history.clone().expect("gathered before");
         match history.members.contains(&cx.whoami) {
             // Both have served, and their logs begin at the same end.
             true => self.nobody_can_lead(cx, &history),
@@ -121,10 +121,10 @@ impl Pg {
         let mut wanted = vec![OsdId::NONE; usize::from(self.core.interval.shape.size)];
         let is_left = self.goes_on_with_shards_left(cx, history);
         let own_shard = |osd: OsdId| Some((osd, self.core.interval.shard_of(osd)?));
-        let here = std::iter::once(cx.whoami).chain(self.peering.told.keys().copied()).filter_map(own_shard);
+        let here = std::iter::once(cx.whoami).chain(self.state.told.keys().copied()).filter_map(own_shard);
         let before = here.chain(served_before(history)).filter(|_| is_left);
         for (osd, shard) in served(history).chain(before).filter(|(osd, _)| cx.map.is_up(*osd)) {
-            if self.peering.without.get(&(osd, shard)) == Some(&life_of(cx, osd, history)) {
+            if self.state.without.get(&(osd, shard)) == Some(&life_of(cx, osd, history)) {
                 continue;
             }
             let free = !wanted.contains(&osd);
@@ -134,7 +134,7 @@ impl Pg {
         }
         let is_any = wanted.iter().any(|osd| osd.is_some());
         if is_any && wanted != self.core.interval.acting {
-            self.peering.set_phase(Phase::Remapping);
+            self.state.phase = Phase::Remapping;
             self.want_temp(cx, wanted);
             return self.queue_report(cx);
         }
@@ -143,8 +143,8 @@ impl Pg {
 
     /// Asks for the acting set that suits what members have: shards that somebody serves, or has, instead of those that
     /// nobody does; and where all is healed, whom the map wants, each for the shard that it has.
-    pub(crate) fn consider_coded_temp(&mut self, cx: &mut Context<'_>) {
-        if self.is_active() && !self.replication.is_brought_to_stay() {
+    pub(super) fn consider_coded_temp(&mut self, cx: &mut Context<'_>) {
+        if self.state.is_active() && !self.replication.is_brought_to_stay() {
             // The acting set is considered again once the updates are.
             return;
         }
@@ -155,11 +155,11 @@ impl Pg {
             osds.resize(usize::from(self.core.interval.shape.size), OsdId::NONE);
             osds
         });
-        let Some(history) = &self.peering.history else { return };
+        let Some(history) = &self.state.history else { return };
         let acts_for =
             |osd: OsdId, shard: usize| osd.is_some() && self.core.interval.shard_of(osd) == Some(shard as u8);
         let serves = |osd: OsdId| osd == cx.whoami || self.members.standing(osd) == Some(Standing::Serving);
-        let has_all = |osd: OsdId| self.is_recorded(osd) && self.lacks_nothing(osd, cx.whoami);
+        let has_all = |osd: OsdId| self.progress().is_recorded(osd) && self.progress().lacks_nothing(osd, cx.whoami);
         let is_ready = |shard: usize| acts_for(to_be[shard], shard) && has_all(to_be[shard]);
         if up.is_empty() {
             return;

@@ -1,0 +1,75 @@
+//! Acting sets that a primary has the monitors let stand in.
+
+use crate::agreement::machine::Agreement;
+use crate::agreement::phase::Phase;
+use crate::coded::protection::Protection;
+use crate::context::Context;
+use crate::group::interval::Interval;
+use mutant::Mutant;
+use types::OsdId;
+use wire::nacre::mon::PgHistory;
+
+impl Agreement<'_> {
+    /// Has an acting set stand in which `osd` leads.
+    pub(super) fn let_lead(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        self.state.phase = Phase::Remapping;
+        let wanted = self.with_past_members(cx, osd);
+        self.want_temp(cx, wanted);
+        self.queue_report(cx);
+    }
+
+    /// Returns `first`, and all others that are in the acting or up set or may have something that is needed. OSDs that
+    /// the record names come before the rest, as clients and tools see no more OSDs than the pool has copies.
+    pub(super) fn with_past_members<'a>(&'a self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
+        let past = |history: &'a PgHistory| history.past.iter().filter(|_| !mutant::is(Mutant::PastIgnored));
+        let history = self.state.history.iter();
+        let all = history.clone().flat_map(|history| &history.members);
+        let all = all.chain(&self.core.interval.acting).chain(&self.core.interval.up).chain(history.flat_map(past));
+        let mut osds = vec![first];
+        for osd in all.filter(|osd| cx.map.is_up(**osd)) {
+            if !osds.contains(osd) {
+                osds.push(*osd);
+            }
+        }
+        osds
+    }
+
+    pub(crate) fn want_temp(&mut self, cx: &mut Context<'_>, osds: Vec<OsdId>) {
+        if self.state.temp_asked.as_ref() != Some(&osds) {
+            tracing::debug!(pg = %self.core.id, ?osds, "wants another acting set");
+            self.state.temp_asked = Some(osds.clone());
+            cx.outbox.to_monitor.temps.push((self.core.id.base(), osds));
+        }
+    }
+
+    /// Asks for the acting set that suits what members have: the up set once that has everything; until then also
+    /// those that may have what others lack.
+    pub(super) fn consider_temp(&mut self, cx: &mut Context<'_>) {
+        match self.core.protection() {
+            Protection::Copies => self.consider_copies_temp(cx),
+            Protection::Shards(_) => self.consider_coded_temp(cx),
+        }
+    }
+
+    fn consider_copies_temp(&mut self, cx: &mut Context<'_>) {
+        let Interval { up, acting, .. } = &self.core.interval;
+        let has_all = |osd: &OsdId| self.progress().is_recorded(*osd) && self.progress().lacks_nothing(*osd, cx.whoami);
+        if up.is_empty() {
+            return;
+        }
+        if up.iter().all(has_all) {
+            // Too few are wanted here, as the map has no more: whoever else serves goes on with it, as a further copy.
+            let has_more = acting.iter().any(|osd| !up.contains(osd));
+            let is_short =
+                up.len() < usize::from(self.core.interval.shape.size) && !mutant::is(Mutant::ShortUpSetWanted);
+            if acting != up && !(is_short && has_more) {
+                self.want_temp(cx, Vec::new());
+            }
+            return;
+        }
+        let wanted = self.with_past_members(cx, cx.whoami);
+        if wanted.iter().any(|osd| !acting.contains(osd)) {
+            self.want_temp(cx, wanted);
+        }
+    }
+}

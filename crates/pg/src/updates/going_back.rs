@@ -1,0 +1,124 @@
+//! Updates by which objects go back to what they were ([`crate::agreement::going_back`] tells when).
+
+use crate::agreement::members::Standing;
+use crate::agreement::ways_back::Way;
+use crate::context::{Context, OnCommit};
+use crate::group::core::Core;
+use crate::group::log::{LogEntry, LogKind};
+use crate::group::missing::{found_step, missing_step};
+use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::group::pg::Pg;
+use crate::messages::replication::RepOp;
+use crate::ops::after;
+use std::collections::BTreeMap;
+use store::Step;
+use types::{EVersion, ObjectId, ReqId};
+
+impl Pg {
+    /// Gives the former state, which is here, a new version. Members get that as a log entry, and lack the object until
+    /// it is sent to them.
+    pub(crate) fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let Some(Way { to, voids, former, .. }) = self.agreement().take_way_back(object) else { return };
+        let Some(newest) = self.core.log.newest_of(object).cloned() else { return };
+        let first = self.core.log.next_version(cx.map.epoch);
+        let clones = self.core.void_clones(object, voids);
+        let entry = |object: &ObjectId, at: usize, kind, prior_version| LogEntry {
+            version: after(first, at),
+            kind,
+            object: object.clone(),
+            prior_version,
+            reqid: ReqId::default(),
+            user_version: former.as_ref().map_or(newest.user_version, |info| info.user_version),
+            mtime: former.as_ref().map_or(newest.mtime, |info| info.mtime),
+            result: 0,
+            op_results: Vec::new(),
+            undo: Default::default(),
+            skipped: Default::default(),
+            voids,
+        };
+        let others = clones.iter().enumerate();
+        let others: Vec<_> = others.map(|(at, (clone, had))| entry(clone, at, LogKind::Delete, *had)).collect();
+        let kind = if former.is_some() { LogKind::Modify } else { LogKind::Delete };
+        let own = entry(object, others.len(), kind, newest.version);
+        let version = own.version;
+        tracing::warn!(pg = %self.core.id, %object, from = %newest.version, %to, %version,
+            "goes back: nobody has what it should be, nor was anybody answered for that");
+        let mut steps: Vec<Step> = clones.keys().map(|clone| Step::Remove { object: clone.clone() }).collect();
+        if former.is_none() {
+            steps.push(Step::Remove { object: object.clone() });
+        }
+        let entries: Vec<LogEntry> = others.iter().chain([&own]).cloned().collect();
+        let mut info = self.core.info.clone();
+        info.last_update = version;
+        info.stats.clones -= clones.len() as i64;
+        info.stats.objects -= clones.len() as i64 + i64::from(former.is_none());
+        // The size of the lost state is not known.
+        self.scrub.set_mark(self.scrub.mark().counted_anew());
+        let mut own_steps = steps.clone();
+        own_steps.push(self.scrub.mark().step());
+        if let Some(former) = former {
+            let info = ObjectInfo { version, prior_version: newest.version, ..former };
+            let (name, value) = (OBJECT_INFO_ATTR.to_vec(), info.to_bytes());
+            own_steps.push(Step::SetAttr { object: object.clone(), name, value });
+            if self.core.missing.contains_key(object) {
+                own_steps.push(found_step(object));
+            }
+        }
+        let answered = self.core.info.rolled_forward;
+        let logged = self.core.logged_transaction(cx, &entries, &info, own_steps, answered);
+        self.core.info = info;
+        self.core.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
+        let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
+        cx.submit_or_stop(logged.transaction, then);
+        self.core.missing.remove(object);
+        let (pg, receiving) = (self.core.pg_interval(), self.members.receiving().collect::<Vec<_>>());
+        for (osd, standing) in receiving {
+            for clone in clones.keys() {
+                self.healer().has_now(osd, clone);
+            }
+            match kind {
+                LogKind::Modify if standing == Standing::Serving || self.whereabouts().is_copied(osd, object) => {
+                    self.members.lost(osd, object.clone(), version);
+                }
+                LogKind::Modify => self.healer().copy_later(osd, object),
+                _ => self.healer().has_now(osd, object),
+            }
+            let (entry, others, info, steps) = (own.clone(), others.clone(), self.core.info.clone(), steps.clone());
+            cx.send_osd(osd, RepOp { pg, entry, others, info, committed: answered, steps, hops_wanted: false });
+        }
+        for object in clones.keys().chain([object]) {
+            self.healer().is_made_anew(object);
+        }
+    }
+}
+
+impl Core {
+    /// Returns the object's clones that void updates made, with their versions.
+    fn void_clones(&self, object: &ObjectId, from: EVersion) -> BTreeMap<ObjectId, EVersion> {
+        let mut clones = BTreeMap::new();
+        for entry in self.log.entries().filter(|entry| entry.version >= from && entry.object.is_clone()) {
+            match entry.kind {
+                LogKind::Modify if entry.object.head_of() == *object => {
+                    clones.insert(entry.object.clone(), entry.version);
+                }
+                LogKind::Delete => drop(clones.remove(&entry.object)),
+                _ => {}
+            }
+        }
+        clones
+    }
+
+    /// Notes that objects go back by an update that has come: what is here of them is not what they are now. Returns
+    /// the steps that note it durably.
+    pub(crate) fn lacks_what_goes_back(&mut self, entries: &[LogEntry]) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for entry in entries {
+            let LogEntry { kind, voids, object, version, .. } = entry;
+            if *voids != EVersion::ZERO && *kind == LogKind::Modify && self.info.covers(object) {
+                self.missing.insert(object.clone(), *version);
+                steps.push(missing_step(object, *version));
+            }
+        }
+        steps
+    }
+}
