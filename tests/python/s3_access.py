@@ -160,8 +160,8 @@ def documents():
     assert OWNER.get_bucket_request_payment(**at)["Payer"] == "Requester"
     refused("MalformedXML", OWNER.put_bucket_request_payment, RequestPaymentConfiguration={"Payer": "Me"}, **at)
     # A setting on which this gateway would not act is refused.
-    versions = {"Status": "Enabled"}
-    refused("NotImplemented", OWNER.put_bucket_versioning, VersioningConfiguration=versions, **at)
+    site = {"IndexDocument": {"Suffix": "index.html"}}
+    refused("NotImplemented", OWNER.put_bucket_website, WebsiteConfiguration=site, **at)
     rules = {"Rules": [{"ID": "r", "Status": "Enabled", "Prefix": "", "Expiration": {"Days": 1}}]}
     refused("NotImplemented", OWNER.put_bucket_lifecycle_configuration, LifecycleConfiguration=rules, **at)
 

@@ -62,8 +62,8 @@ def buckets():
     refused("InvalidBucketName", A.create_bucket, Bucket="Not_A_Name")
     refused("InvalidAccessKeyId", client(sys.argv[3], access="NOBODY").list_buckets)
     refused("SignatureDoesNotMatch", client(sys.argv[3], secret="wrong-secret").list_buckets)
-    refused("NotImplemented", A.put_bucket_versioning, Bucket="first",
-            VersioningConfiguration={"Status": "Enabled"})
+    website = {"IndexDocument": {"Suffix": "index.html"}}
+    refused("NotImplemented", A.put_bucket_website, Bucket="first", WebsiteConfiguration=website)
 
 
 def objects():
