@@ -56,7 +56,8 @@ fn read_with(file: &File, sector: u64) -> io::Result<Option<Vec<Entry>>> {
         return Ok(None);
     }
     let Some(offset) = entries_at.checked_mul(sector) else { return Ok(None) };
-    let mut table = vec![0; (count * entry_bytes) as usize];
+    let (Ok(count), Ok(entry_bytes)) = (usize::try_from(count), usize::try_from(entry_bytes)) else { return Ok(None) };
+    let mut table = vec![0; count * entry_bytes];
     match file.read_exact_at(&mut table, offset) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
@@ -73,7 +74,7 @@ fn read_with(file: &File, sector: u64) -> io::Result<Option<Vec<Entry>>> {
         let (first_byte, bytes) = (first.checked_mul(sector)?, sectors.checked_mul(sector)?);
         is_used.then(|| Entry { number: u32::try_from(index).map_or(0, |index| index + 1), name, first_byte, bytes })
     };
-    Ok(Some(table.chunks_exact(entry_bytes as usize).enumerate().filter_map(entry).collect()))
+    Ok(Some(table.chunks_exact(entry_bytes).enumerate().filter_map(entry).collect()))
 }
 
 /// CRC-32 as Ethernet has it: reflected polynomial 0xedb88320.

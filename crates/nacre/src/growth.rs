@@ -15,18 +15,16 @@ use crate::layout::Layout;
 use crate::making::Making;
 use crate::new_keys;
 use crate::preflight;
-use crate::process::{daemon_pid, supervisor_pid};
+use crate::process::{LOOK_AGAIN, daemon_pid, supervisor_pid};
 use crate::report::{Event, Report};
 use crate::state_file::{ClusterState, Engine, Found, look, mon_id, require, write_durably};
 use crate::up::{agrees, connect_briefly};
 use anyhow::{Context, Result, bail};
-use rustix::process::{Signal, kill_process};
+use rustix::process::kill_process;
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The signal that tells a supervisor that runs.
-pub const SIGNAL: Signal = Signal::USR1;
 /// New OSDs have to be up, and new monitors to decide, by then.
 const UP_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(200);
@@ -175,7 +173,7 @@ pub async fn change_running(layout: &Layout, options: &cli::Up, report: &mut Rep
 
 fn tell_supervisor(layout: &Layout) -> Result<()> {
     let pid = supervisor_pid(layout).context("the cluster was stopped meanwhile; 'nacre up' starts it as it is now")?;
-    kill_process(pid, SIGNAL).context("cannot tell the cluster's supervisor")
+    kill_process(pid, LOOK_AGAIN).context("cannot tell the cluster's supervisor")
 }
 
 /// Removes the last monitor of a cluster that runs. Gives the new state. What was cut off half-way is completed by the

@@ -4,9 +4,8 @@
 //! supervisor by a signal when they change. Names that nobody holds mean nothing, so a command that was killed keeps no
 //! daemon from being started by the next `nacre up`.
 
-use crate::growth::SIGNAL;
 use crate::layout::Layout;
-use crate::process::{daemon_pid, supervisor_pid};
+use crate::process::{LOOK_AGAIN, daemon_pid, supervisor_pid};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::kill_process;
@@ -73,7 +72,7 @@ impl Holder {
         })();
         written.context("cannot write which daemons are to be stopped")?;
         let pid = supervisor_pid(&self.layout).context("the cluster was stopped meanwhile")?;
-        kill_process(pid, SIGNAL).context("cannot tell the cluster's supervisor")?;
+        kill_process(pid, LOOK_AGAIN).context("cannot tell the cluster's supervisor")?;
         let end = Instant::now() + FOLLOWS_WITHIN;
         while let Some(daemon) = daemons.iter().find(|daemon| daemon_pid(&self.layout, daemon).is_some()) {
             if Instant::now() >= end {

@@ -10,6 +10,9 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// The signal that tells a supervisor to look again which daemons it is to run.
+pub const LOOK_AGAIN: Signal = Signal::USR1;
+
 /// The arguments that make this program the daemon `name` (`mon.a`, `osd.3`).
 pub fn daemon_args(layout: &Layout, name: &str) -> Vec<String> {
     let (kind, id) = name.split_once('.').expect("daemon names have a dot");

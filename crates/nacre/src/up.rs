@@ -12,7 +12,7 @@ use crate::held::held;
 use crate::layout::Layout;
 use crate::new_keys;
 use crate::preflight;
-use crate::process::{SupervisorLock, daemon_pid, supervisor_pid, wait_until_gone};
+use crate::process::{LOOK_AGAIN, SupervisorLock, daemon_pid, supervisor_pid, wait_until_gone};
 use crate::report::{Console, Event, Report};
 use crate::s3_gateway::S3Gateway;
 use crate::state_file::{ClusterState, Engine, Found, look, require, write_durably};
@@ -107,7 +107,7 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     let layout = Layout::new(&options.dir.dir)?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut stop = Stop::listen()?;
-    let mut grown = signal(SignalKind::from_raw(growth::SIGNAL.as_raw())).context("cannot handle signals")?;
+    let mut grown = signal(SignalKind::from_raw(LOOK_AGAIN.as_raw())).context("cannot handle signals")?;
     let (found, _lock, dir_is_new) = claim(&layout, options)?;
     let log_file = layout.log("nacre-up");
     // New monitors join before anything counts as started.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(400);
 /// A small rebuild.
-const SMALL: &str = "--fill 6 --object-size 256KiB --pgs 16 --before 1 --depth 4 --limit 300 --yes";
+const SMALL: &str = "--object-size 256KiB --pgs 16 --before 1 --depth 4 --limit 300 --yes";
 
 fn rebuild(cluster: &TestCluster, flags: &str) -> Command {
     let mut command = Command::new(binary());
@@ -85,7 +85,7 @@ fn a_lost_osd_of_nacre_is_rebuilt_without_and_with_clients() {
     refused("--osd 1 --fill 90 --yes", "at most 75");
     assert_eq!((store_of(&cluster, 1), pools(&cluster)), (store.clone(), String::new()), "nothing was done");
     let out = cluster.scratch("run");
-    let said = run(rebuild(&cluster, &format!("--osd 1 {SMALL} --out {}", text(&out))), LIMIT).ok();
+    let said = run(rebuild(&cluster, &format!("--osd 1 {SMALL} --fill 6 --out {}", text(&out))), LIMIT).ok();
     assert!(said.contains("| rebuild-under-load | c | osd.1 | with clients |"), "{said}");
     check_rebuilds(&result_in(&out), &serde_json::json!([1]));
     assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("Missing copies during rebuilds"));
@@ -96,7 +96,7 @@ fn a_lost_osd_of_nacre_is_rebuilt_without_and_with_clients() {
     let host = tree["nodes"].as_array().unwrap().iter().find(|node| node["type"] == "host").expect("a host");
     let (host, lost) = (host["name"].as_str().unwrap(), host["children"].clone());
     let out = cluster.scratch("host");
-    run(rebuild(&cluster, &format!("--host {host} {SMALL} --load without --out {}", text(&out))), LIMIT).ok();
+    run(rebuild(&cluster, &format!("--host {host} {SMALL} --fill 6 --load without --out {}", text(&out))), LIMIT).ok();
     let result = result_in(&out);
     assert_eq!((&result["rebuilds"][0]["host"], &result["rebuilds"][0]["osds"]), (&host.into(), &lost));
     check_left(&cluster, 4, &before);
@@ -115,7 +115,7 @@ fn an_interrupt_leaves_no_osd_behind() {
     ];
     for (name, is_there) in stops {
         let out = cluster.scratch(name);
-        let mut command = rebuild(&cluster, &format!("--osd 2 {SMALL} --out {}", text(&out)));
+        let mut command = rebuild(&cluster, &format!("--osd 2 {SMALL} --fill 6 --out {}", text(&out)));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         wait_until(name, LIMIT, || is_there(&cluster));
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
@@ -140,8 +140,9 @@ fn a_lost_osd_of_a_real_ceph_is_rebuilt() {
     }
     let cluster = TestCluster::start_own_ceph("rebuild-ceph", 4);
     let (store, before) = (store_of(&cluster, 1), flags(&cluster));
+    // A store of its own begins with a seventh of these small devices in use.
     let out = cluster.scratch("run");
-    run(rebuild(&cluster, &format!("--osd 1 {SMALL} --out {}", text(&out))), LIMIT).ok();
+    run(rebuild(&cluster, &format!("--osd 1 {SMALL} --fill 20 --out {}", text(&out))), LIMIT).ok();
     check_rebuilds(&result_in(&out), &serde_json::json!([1]));
     assert_ne!(store_of(&cluster, 1), store, "another store");
     check_left(&cluster, 4, &before);

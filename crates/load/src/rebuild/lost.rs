@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::facts::{Lost, Status, boots, came_back, used_on};
-use super::{Halt, Hands, Test, operations, worst};
+use super::{Halt, Hands, POLL, Test, operations, worst};
 use crate::environment;
 use crate::iteration::{Iteration, IterationEnd, Measured, Meter};
 use crate::meter::ClusterMeter;
@@ -20,7 +20,6 @@ use crate::pools;
 use crate::rows::rows;
 use crate::telemetry::figures::Work;
 
-const POLL: Duration = Duration::from_millis(250);
 /// Time within which the monitors tell of a stop, and OSDs that come back are up.
 const TOLD_WITHIN: Duration = Duration::from_secs(180);
 /// Points of a course that are kept: beyond that every other one goes.

@@ -52,6 +52,9 @@ const WRITERS_BYTES: u64 = 64 << 20;
 const WARM_UP_SECONDS: f64 = 2.0;
 /// Operations in flight that still end after a load.
 const DRAIN_EXTRA: Duration = Duration::from_secs(2);
+/// A cluster that was just started is whole by then.
+const WHOLE_WITHIN: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(250);
 
 /// The test to run.
 #[derive(Clone, Debug)]
@@ -103,6 +106,8 @@ pub enum RebuildError {
     NotWhole { up: u64, osds: u64, states: String },
     #[error("clients would have to wait without these OSDs: {0}; lose fewer, or use more redundancy")]
     StopsServing(String),
+    #[error("interrupted before anything was done")]
+    Interrupted,
     #[error("the cluster has the flag {0} set, which keeps rebuilds from ending: unset it first")]
     Flag(String),
 }
@@ -119,12 +124,19 @@ impl Halt {
     }
 }
 
-/// The result of several steps, all of which were done: the first failure, or else an interrupt.
+/// The result of several steps, all of which were done: all failures, or else an interrupt.
 fn worst<const N: usize>(steps: [Result<(), Halt>; N]) -> Result<(), Halt> {
-    let mut halts: Vec<Halt> = steps.into_iter().filter_map(Result::err).collect();
-    // A stable order: failures first.
-    halts.sort_by_key(|halt| matches!(halt, Halt::Interrupted));
-    halts.into_iter().next().map_or(Ok(()), Err)
+    let halts: Vec<Halt> = steps.into_iter().filter_map(Result::err).collect();
+    let failed = |halt: &Halt| match halt {
+        Halt::Failed(reason) => Some(reason.clone()),
+        Halt::Interrupted => None,
+    };
+    let failures: Vec<String> = halts.iter().filter_map(failed).collect();
+    match (halts.is_empty(), failures.is_empty()) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Halt::Interrupted),
+        (false, false) => Err(Halt::Failed(failures.join("; and "))),
+    }
 }
 
 /// Runs the test on a cluster by whatever `hands` does to OSDs. The returned result, and the folder, hold what was
@@ -149,12 +161,7 @@ pub async fn run(
     }
     let tree = pools::json_command(&cluster, json!({"prefix": "osd tree"})).await?;
     let osds = osds_of(&options.lost, &tree)?;
-    let status = Status::of(&pools::json_command(&cluster, json!({"prefix": "status"})).await?);
-    // A cluster without groups has nothing that is not clean.
-    let all_serve = status.up == status.osds && status.joined == status.osds && status.degraded == 0;
-    if !all_serve || !(status.clean || there.is_empty()) {
-        return Err(RebuildError::NotWhole { up: status.up, osds: status.osds, states: status.states });
-    }
+    until_whole(&cluster, there.is_empty(), &interrupt).await?;
     let osd_dump = pools::json_command(&cluster, json!({"prefix": "osd dump"})).await?;
     let had_noout = check_flags(&osd_dump)?;
     if let Some(why) = stops_serving(&osds, &groups(&cluster).await?, &osd_dump) {
@@ -190,6 +197,26 @@ pub async fn run(
     };
     test.all(hands).await?;
     Ok(test.result)
+}
+
+/// Waits until every OSD serves and no copy is missing: shortly after a start nobody knows yet. `no_pools`: there are
+/// no groups that could be clean.
+async fn until_whole(cluster: &Cluster, no_pools: bool, interrupt: &watch::Receiver<bool>) -> Result<(), RebuildError> {
+    let end = Instant::now() + WHOLE_WITHIN;
+    loop {
+        let status = Status::of(&pools::json_command(cluster, json!({"prefix": "status"})).await?);
+        let all_serve = status.up == status.osds && status.joined == status.osds && status.degraded == 0;
+        if all_serve && (status.clean || no_pools) {
+            return Ok(());
+        }
+        if *interrupt.borrow() {
+            return Err(RebuildError::Interrupted);
+        }
+        if Instant::now() >= end {
+            return Err(RebuildError::NotWhole { up: status.up, osds: status.osds, states: status.states });
+        }
+        tokio::time::sleep(POLL).await;
+    }
 }
 
 /// Members of all groups.
@@ -461,7 +488,7 @@ mod tests {
         assert!(worst([Ok(()), Ok(())]).is_ok());
         assert!(matches!(worst([Err(Halt::Interrupted), Ok(())]), Err(Halt::Interrupted)));
         let worst = worst([Err(Halt::Interrupted), failed("first"), failed("second")]);
-        assert!(matches!(worst, Err(Halt::Failed(words)) if words == "first"));
+        assert!(matches!(worst, Err(Halt::Failed(words)) if words == "first; and second"));
     }
 
     #[test]

@@ -84,7 +84,9 @@ impl OfUp {
         config.mon_op_timeout.get_or_insert(ANSWER_TIMEOUT);
         let cluster = Cluster::connect(config).await?;
         for osd in osds {
-            let destroy = json!({"prefix": "osd destroy", "id": osd, "yes_i_really_mean_it": true});
+            // A Ceph's manager answers `osd destroy`, and has its monitors do this.
+            let prefix = if self.state.engine.is_nacre() { "osd destroy" } else { "osd destroy-actual" };
+            let destroy = json!({"prefix": prefix, "id": osd, "yes_i_really_mean_it": true});
             done(&cluster, destroy, Vec::new()).await?;
             match self.state.engine {
                 Engine::Nacre => self.renew_ours(&cluster, *osd).await?,
