@@ -71,8 +71,8 @@ pub struct ClusterConfig {
     pub op_bytes: usize,
     /// Bytes that each shard of an OSD may hold for clients; `None`: the usual number.
     pub client_bytes: Option<usize>,
-    /// All prove by keys who they are.
-    pub keys: bool,
+    /// All prove by keys who they are, with tickets that monitors take for so many seconds; `None`: nobody does.
+    pub keys: Option<u32>,
 }
 
 impl Default for ClusterConfig {
@@ -98,7 +98,7 @@ impl Default for ClusterConfig {
             little_memory: false,
             client_bytes: None,
             op_bytes: Limits::default().op_bytes,
-            keys: false,
+            keys: None,
         }
     }
 }
@@ -177,9 +177,8 @@ impl Cluster {
         let mut world: World<Process> = World::new(seed, world_config);
         let mut monitors = Monitors::machines(&mut world, config.mons);
         let option = |name: &str, value: String| ("global".to_owned(), name.to_owned(), value);
-        let keys = config.keys.then(|| Keys::new(seed));
-        let of_keys = if config.keys { &keys::OPTIONS[..] } else { &[] };
-        let of_keys = of_keys.iter().map(|(name, value)| option(name, (*value).to_owned()));
+        let keys = config.keys.map(|_| Keys::new(seed));
+        let of_keys = config.keys.into_iter().flat_map(keys::options).map(|(name, value)| option(name, value));
         let spec = BootstrapSpec {
             fsid: FSID,
             monitors: monitors.named(),

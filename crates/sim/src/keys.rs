@@ -22,7 +22,10 @@ const OSDS_MAX: usize = 150;
 const ASK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Options of clusters with keys: tickets and secrets live for so short a time that they expire again and again.
-pub(crate) const OPTIONS: [(&str, &str); 2] = [("auth_mon_ticket_ttl", "40"), ("auth_service_ticket_ttl", "12")];
+/// `monitor_s`: the time for which tickets for monitors are good.
+pub(crate) fn options(monitor_s: u32) -> [(&'static str, String); 2] {
+    [("auth_mon_ticket_ttl", monitor_s.to_string()), ("auth_service_ticket_ttl", "12".to_owned())]
+}
 
 /// The keys of all monitors, OSDs and clients.
 pub(crate) struct Keys {

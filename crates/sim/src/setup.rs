@@ -108,6 +108,9 @@ pub const TWICE_SEEDS: u64 = 1 << 61;
 pub const KEY_SEEDS: u64 = 1 << 63;
 /// From this seed of the swarm on, so it is in one run in [`NEWER_ONE_IN`].
 const KEY_SWARM_FROM: u64 = 18_000_000_000;
+/// From this seed of the swarm on, tickets for monitors are good for so long that a client which no monitor hears for
+/// half a minute can still have its own renewed.
+const LONGER_TICKETS_FROM: u64 = 18_958_600_000;
 /// Bit of a small run's seed, with one that makes its pool erasure-coded: clients overwrite parts of objects there.
 pub const OVERWRITE_SEEDS: u64 = 1 << 62;
 /// From this seed of the swarm on, clients overwrite parts of objects in one erasure-coded pool in
@@ -172,6 +175,8 @@ pub struct Setup {
     pub client_bytes: Option<usize>,
     /// All prove by keys who they are.
     pub keys: bool,
+    /// Seconds for which tickets for monitors are good, where there are keys.
+    pub monitor_ticket_s: u32,
     /// The key by which monitors know each other is replaced meanwhile.
     pub rotates: bool,
     /// Clients ask for operations as large as they may be, and larger.
@@ -266,6 +271,7 @@ impl Setup {
             busy: seed & BUSY_SEEDS != 0,
             client_bytes: (seed & MEMORY_SEEDS != 0).then(|| little_memory(&mut rng)),
             keys,
+            monitor_ticket_s: 40,
             rotates: keys && seed & ROTATION_SEEDS != 0,
             large: seed & LARGE_SEEDS != 0,
         }
@@ -318,6 +324,7 @@ impl Setup {
             busy: false,
             client_bytes: None,
             keys: false,
+            monitor_ticket_s: if seed >= LONGER_TICKETS_FROM { 120 } else { 40 },
             rotates: false,
             large: false,
         };
@@ -366,22 +373,24 @@ impl Setup {
                 setup.mixes.retain(|mix| matches!(mix, Mix::Rot | Mix::Quorum));
             }
         }
-        if seed >= OVERWRITE_SWARM_FROM && setup.coding.is_some() {
-            setup.overwrites = rng.one_in(OVERWRITES_ONE_IN);
-            setup.snapshots = setup.overwrites && rng.one_in(SNAPS_ONE_IN);
-        }
         setup.draw_newest(&mut rng);
         setup
     }
 
-    /// Decides by the seed of a swarm whether all prove who they are, whether monitors get other keys, and whether
-    /// operations are large.
+    /// Decides by the seed of a swarm whether erasure-coded objects are overwritten, whether all prove who they are,
+    /// whether monitors get other keys, and whether operations are large.
     fn draw_newest(&mut self, rng: &mut Rng) {
+        if self.seed >= OVERWRITE_SWARM_FROM && self.coding.is_some() {
+            self.overwrites = rng.one_in(OVERWRITES_ONE_IN);
+            self.snapshots = self.overwrites && rng.one_in(SNAPS_ONE_IN);
+        }
         if self.seed >= KEY_SWARM_FROM && rng.one_in(NEWER_ONE_IN) {
             self.keys = true;
             without_wrong_clocks(&mut self.mixes);
         }
-        self.large = self.seed >= LARGE_SWARM_FROM && rng.one_in(NEWER_ONE_IN);
+        // Where connections break and bring little at a time, a large operation never gets through.
+        let is_hard = self.client_bytes.is_some() && self.has(Mix::Resets);
+        self.large = self.seed >= LARGE_SWARM_FROM && rng.one_in(NEWER_ONE_IN) && !is_hard;
         self.rotates = self.keys && self.seed >= ROTATION_SWARM_FROM && rng.one_in(2);
     }
 

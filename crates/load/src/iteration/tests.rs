@@ -192,9 +192,10 @@ async fn readers_beside_writers_are_measured_and_leave_nothing() {
         assert!(!group.series.is_empty());
     }
     let count = |group: &GroupMeasured| group.tally.latencies.count();
-    // 12 workers, whose operations take 2 to 4 ms each, and 200 arrivals a second; a busy machine achieves less.
-    assert!((200..=3600).contains(&count(writers)), "{}", count(writers));
-    assert!((60..=121).contains(&count(readers)), "{}", count(readers));
+    // 12 workers, whose operations take 2 to 4 ms each, and 200 arrivals a second. A busy machine achieves less, or
+    // catches up with arrivals from before.
+    assert!((24..=3600).contains(&count(writers)), "{}", count(writers));
+    assert!((12..=240).contains(&count(readers)), "{}", count(readers));
     assert_eq!(writers.tally.bytes, count(writers) * 4096);
     assert!(seen.prepared && seen.live >= 1);
     assert_eq!((&seen.boundaries[..], measured.rounds), (&[0, 1][..], (0, 1)));
