@@ -78,7 +78,8 @@ impl Bench {
     fn place(&mut self, pg: PgId, osds: &[OsdId]) {
         let ids: Vec<String> = osds.iter().map(|osd| osd.0.to_string()).collect();
         self.command(format!(r#"{{"prefix": "osd pg-upmap", "pgid": "{pg}", "id": [{}]}}"#, ids.join(", ")));
-        self.wait("the new place", |cluster| sets(cluster, pg).0 == osds);
+        // The order becomes that of the shards where the OSDs have them.
+        self.wait("the new place", |cluster| sorted(&sets(cluster, pg).0) == sorted(osds));
     }
 
     /// Waits until the workload is done and shards that are no longer needed have gone. Checks that everything that
@@ -104,13 +105,14 @@ fn sets(cluster: &Cluster, pg: PgId) -> (Vec<OsdId>, Vec<OsdId>) {
     (placed.up, placed.acting)
 }
 
-/// True if the group's primary has reported the group clean with this up set, and all shards are there.
+/// True if the group's primary has reported the group clean on these OSDs, and the group acts where it is wanted, place
+/// by place.
 fn is_clean_on(cluster: &Cluster, pg: PgId, up: &[OsdId]) -> bool {
     let pgs = &cluster.monitor().expect("it runs").volatile().pgs;
     let clean = pg_state::ACTIVE | pg_state::CLEAN;
     pgs.get(&pg).is_some_and(|known| {
         let report = &known.report;
-        report.state & clean == clean && report.up == up && sorted(&report.acting) == sorted(up)
+        report.state & clean == clean && report.up == report.acting && sorted(&report.up) == sorted(up)
     })
 }
 
