@@ -109,15 +109,15 @@ fn an_interrupt_leaves_no_osd_behind() {
     }
     let cluster = TestCluster::start_supervised("rebuild-interrupt", 4);
     let before = flags(&cluster);
-    let stops: [(&str, fn(&TestCluster) -> bool); 2] = [
-        ("filling", |cluster| !pools(cluster).is_empty()),
-        ("stopped", |cluster| cluster.ceph_json(&["osd", "stat"])["num_up_osds"] == 3),
-    ];
-    for (name, is_there) in stops {
+    let is_there = |name: &str| match name {
+        "filling" => !pools(&cluster).is_empty(),
+        _ => cluster.ceph_json(&["osd", "stat"])["num_up_osds"] == 3,
+    };
+    for name in ["filling", "stopped"] {
         let out = cluster.scratch(name);
         let mut command = rebuild(&cluster, &format!("--osd 2 {SMALL} --fill 6 --out {}", text(&out)));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        wait_until(name, LIMIT, || is_there(&cluster));
+        wait_until(name, LIMIT, || is_there(name));
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
         let end = Instant::now() + LIMIT;

@@ -91,7 +91,7 @@ pub struct RebuildOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum RebuildError {
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(Box<RunError>),
     #[error(transparent)]
     Folder(#[from] FolderError),
     #[error(transparent)]
@@ -110,6 +110,12 @@ pub enum RebuildError {
     Interrupted,
     #[error("the cluster has the flag {0} set, which keeps rebuilds from ending: unset it first")]
     Flag(String),
+}
+
+impl From<RunError> for RebuildError {
+    fn from(error: RunError) -> RebuildError {
+        RebuildError::Run(Box::new(error))
+    }
 }
 
 /// A failure of the test, in words, or the user's wish to end it.

@@ -221,7 +221,7 @@ impl Agreement<'_> {
         }
     }
 
-    /// Tells the primary that [`Pg::remember_start`] is durable here.
+    /// Tells the primary that [`Agreement::remember_start`] is durable here.
     pub(crate) fn start_remembered(&mut self, cx: &mut Context<'_>, primary: OsdId, since: Epoch) {
         let (pg, missing) = (PgInterval { pgid: self.core.id, since }, self.core.missing.clone());
         if primary == cx.whoami {
