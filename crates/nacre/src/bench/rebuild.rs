@@ -99,7 +99,7 @@ mod tests {
 
     fn parse(args: &[&str]) -> Result<BenchRebuild, clap::Error> {
         match Cli::try_parse_from([&["nacre", "bench", "rebuild"], args].concat())?.command {
-            Command::Bench(Bench::Rebuild(options)) => Ok(options),
+            Command::Bench(Bench::Rebuild(options)) => Ok(*options),
             other => panic!("{other:?}"),
         }
     }

@@ -12,11 +12,11 @@ use crate::byte_size::ByteSize;
 #[derive(Subcommand, Debug)]
 pub enum Bench {
     /// Measure one cluster, or each cluster of a plan.
-    Run(BenchRun),
+    Run(Box<BenchRun>),
     /// Measure the same on two or more clusters in turns, and say which is faster.
-    Compare(BenchRun),
+    Compare(Box<BenchRun>),
     /// Fill a cluster, lose OSDs, and measure the time until every copy is restored, without and with clients.
-    Rebuild(BenchRebuild),
+    Rebuild(Box<BenchRebuild>),
     /// Show the tables of a finished run.
     Report(BenchReport),
     /// Make a run of the output of 'rados bench' or fio, for reports beside runs of our own.
