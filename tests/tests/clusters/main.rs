@@ -5,7 +5,6 @@ mod balanced_reads;
 mod bench;
 mod bench_agents;
 mod bench_hosts;
-mod bench_rebuild;
 mod ceph_cli;
 mod classes;
 mod devices;
