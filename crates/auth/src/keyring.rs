@@ -140,6 +140,11 @@ impl Keyring {
 }
 
 impl Entry {
+    /// The keys that are good: the present one, then the pending one.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        std::iter::once(&self.key).chain(&self.pending_key)
+    }
+
     /// The text of the entity called `name` in a keyring.
     pub fn to_text(&self, name: &str) -> String {
         let mut out = format!("[{name}]\n\tkey = {}\n", self.key.to_text().as_str());

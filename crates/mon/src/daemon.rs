@@ -179,7 +179,7 @@ fn shared_keys(data: &Path) -> Result<Vec<Key>, MonError> {
         Err(source) => return Err(MonError::ReadKeyring { path: shown, source }),
     };
     let entry = parse_entity(MONITORS).and_then(|monitors| ring.find(&monitors));
-    Ok(entry.map_or_else(Vec::new, |entry| std::iter::once(&entry.key).chain(&entry.pending_key).cloned().collect()))
+    Ok(entry.into_iter().flat_map(Entry::keys).cloned().collect())
 }
 
 /// Writes the keys that monitors share to the keyring. A monitor whose keyring cannot be written goes on, and says what

@@ -57,8 +57,7 @@ impl Keys {
 
     /// The keyring of a monitor that is made now.
     pub fn of_monitors(&self) -> Vec<Key> {
-        let AuthEntry { key, pending_key, .. } = &self.entities[MONITORS];
-        std::iter::once(key).chain(pending_key).cloned().collect()
+        self.entities[MONITORS].keys().cloned().collect()
     }
 
     /// Takes the keys that monitors have now. True if another one has taken the place of the former.

@@ -9,7 +9,7 @@ use super::shared_keys::SharedKeys;
 use super::{Monitor, MonitorAction, Now};
 use crate::MonState;
 use crate::identity::{Party, Standing};
-use crate::state::{KnownEntities, MONITORS, SERVICES};
+use crate::state::{AuthEntry, KnownEntities, MONITORS, SERVICES};
 use crate::update::Update;
 use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, requests};
 use auth::cephx::rotating::RotatingSecrets;
@@ -136,8 +136,7 @@ impl Monitor {
 
     /// The keys that monitors share by the state: the present one, then the pending one.
     fn stated_keys(&self) -> Vec<Key> {
-        let entry = self.state.auth.get(MONITORS);
-        entry.map_or_else(Vec::new, |entry| std::iter::once(&entry.key).chain(&entry.pending_key).cloned().collect())
+        self.state.auth.get(MONITORS).into_iter().flat_map(AuthEntry::keys).cloned().collect()
     }
 
     /// The policy for a peer that says it is of this kind.
@@ -382,7 +381,7 @@ impl Monitor {
             let name = known.identity.name.to_string();
             let entry = self.state.auth.get(&name);
             let is_good = entry.is_some_and(|entry| match accepted {
-                Some(accepted) => std::iter::once(&entry.key).chain(&entry.pending_key).any(|key| accepted.proves(key)),
+                Some(accepted) => entry.keys().any(|key| accepted.proves(key)),
                 None => true,
             });
             match entry.and_then(|entry| entry.caps.get("mon")).filter(|_| is_good) {

@@ -22,6 +22,13 @@ pub struct AuthEntry {
     pub caps: BTreeMap<String, String>,
 }
 
+impl AuthEntry {
+    /// The keys that are good: the present one, then the pending one.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        std::iter::once(&self.key).chain(&self.pending_key)
+    }
+}
+
 impl From<Entry> for AuthEntry {
     fn from(Entry { key, pending_key, caps }: Entry) -> AuthEntry {
         AuthEntry { key, pending_key, caps }

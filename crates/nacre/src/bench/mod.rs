@@ -83,16 +83,7 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
         let result = load::run(plan, &settings, &mut watcher, interrupt).await;
         watcher.end();
         interrupts.abort();
-        let result = result?;
-        match options.json {
-            true => println!("{}", result.to_json()),
-            false => print!("{}", result.to_markdown()),
-        }
-        if folder.is_dir() {
-            run_report::write_beside(&folder, &result, &limits)?;
-            eprintln!("everything about this run is in {}", folder.display());
-        }
-        Ok(status(&result))
+        show(&result?, options.json, &folder, &limits)
     })
 }
 
@@ -106,6 +97,19 @@ fn limits_of_run(options: &BenchRun) -> Result<Limits> {
 fn search_of_run(options: &BenchRun) -> Result<Option<SearchRules>> {
     let rules = |ms: f64| SearchRules { p99_us_max: ms * 1000.0, load_max: plan_maker::search_max(options) };
     Ok(limits::within("find-p99", options.sweep.find_p99, 0.0, 1e9)?.map(rules))
+}
+
+/// Prints the result of a run, writes its page beside it, and returns the exit status.
+fn show(result: &RunResult, as_json: bool, folder: &Path, limits: &Limits) -> Result<u8> {
+    match as_json {
+        true => println!("{}", result.to_json()),
+        false => print!("{}", result.to_markdown()),
+    }
+    if folder.is_dir() {
+        run_report::write_beside(folder, result, limits)?;
+        eprintln!("everything about this run is in {}", folder.display());
+    }
+    Ok(status(result))
 }
 
 fn status(result: &RunResult) -> u8 {

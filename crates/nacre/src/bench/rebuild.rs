@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::replacing::Replacing;
 use super::watcher::Watcher;
-use super::{PROGRAM, default_folder, interrupts_saying, plan_maker, run_report, status};
+use super::{PROGRAM, default_folder, interrupts_saying, plan_maker, show};
 use crate::cli::bench::{BenchRebuild, ClusterAt, RebuildLoad};
 
 const REPLICAS: u32 = 3;
@@ -43,16 +43,7 @@ pub fn run(options: &BenchRebuild) -> Result<u8> {
         let result = load::rebuild::run(cluster, &wanted, &mut hands, &mut watcher, interrupt).await;
         watcher.end();
         interrupts.abort();
-        let result = result?;
-        match options.json {
-            true => println!("{}", result.to_json()),
-            false => print!("{}", result.to_markdown()),
-        }
-        if wanted.folder.is_dir() {
-            run_report::write_beside(&wanted.folder, &result, &Limits::default())?;
-            eprintln!("everything about this run is in {}", wanted.folder.display());
-        }
-        Ok(status(&result))
+        show(&result?, options.json, &wanted.folder, &Limits::default())
     })
 }
 

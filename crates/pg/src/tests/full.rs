@@ -226,14 +226,7 @@ fn a_full_pool_takes_deletes_and_what_insists() {
     let mut writer = Writer::new(3, 5);
     let first = vec![(writer.write(1, 100), 1, content(1, 0, 100))];
     assert_eq!(writer.answered(&first), [0]);
-    let full = |cluster: &mut Cluster, flags: PoolFlags| {
-        let mut pool = cluster.map.pools[&super::cluster::POOL].clone();
-        pool.flags |= flags;
-        cluster.change(|next| drop(next.new_pools.insert(super::cluster::POOL, pool)));
-        cluster.update_all();
-        cluster.settle();
-    };
-    full(&mut writer.cluster, PoolFlags::FULL);
+    set_flags(&mut writer.cluster, PoolFlags::FULL, true);
     // The client learns from the map that it is to wait.
     let dropped = writer.write(2, 100);
     writer.cluster.pass(Duration::from_secs(3));
@@ -253,13 +246,14 @@ fn a_full_pool_takes_deletes_and_what_insists() {
     let gone = writer.ask(1, Op::delete());
     writer.cluster.settle();
     assert_eq!(writer.result(gone), Some(0));
-    full(&mut writer.cluster, PoolFlags::FULL_QUOTA);
+    set_flags(&mut writer.cluster, PoolFlags::FULL_QUOTA, true);
     assert_eq!(insisting(&mut writer, 5, OpFlags::FULL_TRY), Some(Errno::EDQUOT.as_result()));
 }
 
-fn set_full(cluster: &mut Cluster, full: bool) {
+/// Sets flags of the pool, or takes them back.
+fn set_flags(cluster: &mut Cluster, flags: PoolFlags, on: bool) {
     let mut pool = cluster.map.pools[&super::cluster::POOL].clone();
-    pool.flags = if full { pool.flags | PoolFlags::FULL } else { pool.flags.without(PoolFlags::FULL) };
+    pool.flags = if on { pool.flags | flags } else { pool.flags.without(flags) };
     cluster.change(|next| drop(next.new_pools.insert(super::cluster::POOL, pool)));
     cluster.update_all();
     cluster.settle();
@@ -282,11 +276,11 @@ fn nothing_overtakes_what_a_full_pool_turned_away() {
         writer.result(tid)
     };
     let larger = || Op::write_full(content(1, 3, 9000));
-    set_full(&mut writer.cluster, true);
+    set_flags(&mut writer.cluster, PoolFlags::FULL, true);
     assert_eq!(ask(&mut writer, before, 1, larger()), None);
     assert_eq!(ask(&mut writer, before, 1, Op::delete()), None, "it was sent behind that one");
     assert_eq!(ask(&mut writer, before, 2, Op::delete()), Some(0), "nothing of this object was dropped");
-    set_full(&mut writer.cluster, false);
+    set_flags(&mut writer.cluster, PoolFlags::FULL, false);
     assert_eq!(ask(&mut writer, before, 1, Op::delete()), None, "its client has not heard yet");
     let now = writer.cluster.map.epoch;
     assert_eq!(ask(&mut writer, now, 1, larger()), Some(0));
@@ -303,7 +297,7 @@ fn an_update_that_waits_is_as_new_as_its_last_attempt() {
     assert_eq!(writer.answered(&first), [0]);
     let before = writer.cluster.map.epoch;
     let session = writer.cluster.connect(A);
-    set_full(&mut writer.cluster, true);
+    set_flags(&mut writer.cluster, PoolFlags::FULL, true);
     let ask = |writer: &mut Writer, tid, epoch, op: Op| {
         writer.cluster.ask_of(A, session, tid, epoch, 0, (1, &name(1)), op);
     };
@@ -311,7 +305,7 @@ fn an_update_that_waits_is_as_new_as_its_last_attempt() {
     ask(&mut writer, 100, before, larger());
     writer.cluster.settle();
     assert_eq!(writer.result(100), None);
-    set_full(&mut writer.cluster, false);
+    set_flags(&mut writer.cluster, PoolFlags::FULL, false);
     let now = writer.cluster.map.epoch;
     // A read that waits for the device holds both attempts up.
     ask(&mut writer, 101, now, Op::read(0, 100));
