@@ -72,7 +72,8 @@ test: packages rust
 
 # Pages are looked at in a browser; npm brings the checker of accessibility.
 browser:
-	$(call need,command -v chromium && command -v npm,chromium npm)
+	$(call need,command -v chromium,chromium)
+	$(call need,command -v npm,npm)
 
 test-all: packages guest browser rust
 	tests/run --whole $(if $(T),--only '$(T)')
