@@ -36,7 +36,7 @@ endef
 T ?=
 HOURS ?= 1
 
-.PHONY: help build rust packages guest browser up down test test-all test-guest s3-tests endurance check performance compare bench-store doc
+.PHONY: help build rust packages guest browser losses s3-clients up down test test-all test-guest s3-tests endurance check performance compare bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -75,7 +75,16 @@ browser:
 	$(call need,command -v chromium,chromium)
 	$(call need,command -v npm,npm)
 
-test-all: packages guest browser rust
+# Losses on the network are made by rules of the kernel's.
+losses:
+	$(call need,command -v nft,nftables)
+
+# Programs that people use with S3.
+s3-clients:
+	$(call need,command -v aws && command -v rclone && command -v s3cmd && command -v restic && command -v docker-registry && command -v skopeo && command -v curl,\
+	  awscli rclone s3cmd restic docker-registry skopeo curl)
+
+test-all: packages guest browser losses s3-clients rust
 	tests/run --whole $(if $(T),--only '$(T)')
 
 test-guest: packages guest rust
@@ -86,7 +95,7 @@ PYTHON ?= python3
 s3-tests: build
 	tests/s3/run.py $(SUITE) --nacre $(NACRE) --python $(PYTHON) $(FLAGS)
 
-endurance: packages build
+endurance: packages losses build
 	tests/endurance/run.py --hours $(HOURS) --nacre $(NACRE) $(FLAGS)
 
 check: rust

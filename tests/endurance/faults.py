@@ -18,8 +18,11 @@ AT_A_TIME = 3
 
 
 def sh(*command):
-    """Runs a command. Gives its success and its output."""
-    done = subprocess.run(command, capture_output=True, text=True)
+    """Runs a command. Gives its success and its output; one that is not installed fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        return False, str(error)
     return done.returncode == 0, done.stdout + done.stderr
 
 
