@@ -49,7 +49,7 @@ const DRAIN_EXTRA: Duration = Duration::from_secs(2);
 /// operation.
 const HOPS_AFTER_S: f64 = 2.0;
 /// Space per OSD that may come and go by the store's own work.
-const SPACE_NOISE_BYTES: u64 = 48 << 20;
+pub(crate) const SPACE_NOISE_BYTES: u64 = 48 << 20;
 
 /// Options of a run beside its plan.
 #[derive(Clone, Debug)]

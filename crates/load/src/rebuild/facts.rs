@@ -174,11 +174,7 @@ pub(super) fn objects_to_fill(
         )));
     }
     let wanted = space.total as f64 * percent / 100.0 - space.used as f64;
-    let copies = match redundancy {
-        Redundancy::Replicated { size } => f64::from(size),
-        Redundancy::Erasure { k, m } => f64::from(k + m) / f64::from(k),
-    };
-    let objects = (wanted / copies / object_bytes as f64).floor();
+    let objects = (wanted / raw_per_usable(redundancy) / object_bytes as f64).floor();
     if objects < 1.0 {
         let used = space.used as f64 / space.total.max(1) as f64 * 100.0;
         return Err(RebuildError::Fill(format!(
@@ -186,6 +182,21 @@ pub(super) fn objects_to_fill(
         )));
     }
     Ok(objects as u64)
+}
+
+/// Bytes of drives for each byte that is stored.
+fn raw_per_usable(redundancy: Redundancy) -> f64 {
+    match redundancy {
+        Redundancy::Replicated { size } => f64::from(size),
+        Redundancy::Erasure { k, m } => f64::from(k + m) / f64::from(k),
+    }
+}
+
+/// True if the monitors' statistics show that `stored` bytes were written since `before`. OSDs tell of their space
+/// every few seconds only, and part of the objects' metadata later.
+pub(super) fn shows_fill(before: Space, now: Space, redundancy: Redundancy, stored: u64) -> bool {
+    let raw = stored as f64 * raw_per_usable(redundancy);
+    now.used as f64 >= before.used as f64 + raw * 0.95
 }
 
 #[cfg(test)]
@@ -291,5 +302,13 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         assert!(fill(f64::NAN, Redundancy::Replicated { size: 2 }).is_err());
+    }
+
+    #[test]
+    fn statistics_show_what_was_filled_once_they_are_new() {
+        let space = |used: u64| Space { total: 1 << 30, used, free: (1 << 30) - used };
+        let shows = |now: u64| shows_fill(space(5 << 20), space(now), Redundancy::Erasure { k: 4, m: 2 }, 100 << 20);
+        assert!(!shows(5 << 20) && !shows(147 << 20));
+        assert!(shows(148 << 20) && shows(155 << 20));
     }
 }

@@ -154,7 +154,7 @@ impl Test<'_> {
         }
     }
 
-    async fn pause(&mut self) -> Result<(), Halt> {
+    pub(super) async fn pause(&mut self) -> Result<(), Halt> {
         tokio::select! {
             () = tokio::time::sleep(POLL) => Ok(()),
             Ok(_) = self.interrupt.wait_for(|asked| *asked) => Err(Halt::Interrupted),

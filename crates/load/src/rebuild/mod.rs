@@ -34,15 +34,15 @@ use crate::iteration::{Iteration, IterationEnd};
 use crate::meter::ClusterMeter;
 use crate::objects::PoolOfCluster;
 use crate::observer::{Event, Observer};
-use crate::pools::{self, PoolError};
+use crate::pools::{self, PoolError, Space};
 use crate::rows::rows;
-use crate::run::{OP_TIMEOUT, RunError, connect_to};
+use crate::run::{OP_TIMEOUT, RunError, SPACE_NOISE_BYTES, connect_to};
 use crate::run_folder::{FolderError, RunFolder};
 use crate::task::Task;
 use crate::telemetry::cache::Caches;
 use crate::telemetry::figures::Work;
 use crate::telemetry::sources::Sources;
-use facts::{Status, objects_to_fill, osds_of, stops_serving};
+use facts::{Status, objects_to_fill, osds_of, shows_fill, stops_serving};
 
 /// Name of the pool that is made.
 const POOL: &str = "nacre-bench-rebuild";
@@ -54,6 +54,8 @@ const WARM_UP_SECONDS: f64 = 2.0;
 const DRAIN_EXTRA: Duration = Duration::from_secs(2);
 /// A cluster that was just started is whole by then.
 const WHOLE_WITHIN: Duration = Duration::from_secs(60);
+/// OSDs have told the monitors of what was filled by then.
+const FILL_TOLD_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(250);
 
 /// The test to run.
@@ -167,7 +169,7 @@ pub async fn run(
     }
     let tree = pools::json_command(&cluster, json!({"prefix": "osd tree"})).await?;
     let osds = osds_of(&options.lost, &tree)?;
-    until_whole(&cluster, there.is_empty(), &interrupt).await?;
+    let osd_count = until_whole(&cluster, there.is_empty(), &interrupt).await?;
     let osd_dump = pools::json_command(&cluster, json!({"prefix": "osd dump"})).await?;
     let had_noout = check_flags(&osd_dump)?;
     if let Some(why) = stops_serving(&osds, &groups(&cluster).await?, &osd_dump) {
@@ -193,6 +195,9 @@ pub async fn run(
         cluster,
         config,
         osds,
+        osd_count,
+        space,
+        filled_bytes: objects * options.object_bytes,
         had_noout,
         token,
         folder,
@@ -206,14 +211,18 @@ pub async fn run(
 }
 
 /// Waits until every OSD serves and no copy is missing: shortly after a start nobody knows yet. `no_pools`: there are
-/// no groups that could be clean.
-async fn until_whole(cluster: &Cluster, no_pools: bool, interrupt: &watch::Receiver<bool>) -> Result<(), RebuildError> {
+/// no groups that could be clean. Returns how many OSDs there are.
+async fn until_whole(
+    cluster: &Cluster,
+    no_pools: bool,
+    interrupt: &watch::Receiver<bool>,
+) -> Result<u64, RebuildError> {
     let end = Instant::now() + WHOLE_WITHIN;
     loop {
         let status = Status::of(&pools::json_command(cluster, json!({"prefix": "status"})).await?);
         let all_serve = status.up == status.osds && status.joined == status.osds && status.degraded == 0;
         if all_serve && (status.clean || no_pools) {
-            return Ok(());
+            return Ok(status.osds);
         }
         if *interrupt.borrow() {
             return Err(RebuildError::Interrupted);
@@ -305,6 +314,12 @@ struct Test<'a> {
     config: Config,
     /// The OSDs that are lost.
     osds: Vec<u32>,
+    /// OSDs of the cluster.
+    osd_count: u64,
+    /// Space of the cluster before it is filled.
+    space: Space,
+    /// Bytes of the objects that fill the cluster.
+    filled_bytes: u64,
     had_noout: bool,
     token: String,
     folder: RunFolder,
@@ -326,6 +341,8 @@ impl Test<'_> {
             if is_there && let Err(error) = pools::delete(&self.cluster, POOL, redundancy).await {
                 let left = Err(Halt::Failed(format!("pool {POOL} is left behind: {error}")));
                 end = worst([end, left]);
+            } else if is_there && end.is_ok() {
+                self.until_freed().await;
             }
         }
         self.result.end = match end {
@@ -336,9 +353,30 @@ impl Test<'_> {
         self.folder.write_result(&self.result)
     }
 
+    /// Waits until the pool's space is free, so that whoever looks next, such as one more test, finds the cluster as it
+    /// was.
+    async fn until_freed(&mut self) {
+        self.step("waiting until the pool's space is free");
+        let tolerance = SPACE_NOISE_BYTES * self.osd_count;
+        let freed = tokio::select! {
+            freed = pools::wait_until_freed(&self.cluster, self.space.used, tolerance) => freed,
+            Ok(_) = self.interrupt.wait_for(|asked| *asked) => return,
+        };
+        match freed {
+            Ok(freed) if freed.done => {}
+            Ok(freed) => self.note(format!(
+                "{} MiB more than before are still in use {} s after pool {POOL} was removed",
+                freed.left_bytes >> 20,
+                freed.took.as_secs()
+            )),
+            Err(error) => self.note(error.to_string()),
+        }
+    }
+
     async fn parts(&mut self, hands: &mut impl Hands) -> Result<(), Halt> {
         self.make_pool().await?;
         self.before().await?;
+        self.until_fill_is_told().await?;
         for (name, with_load) in names(&self.options.loads).into_iter().zip(&self.options.loads) {
             self.save()?;
             self.lose(hands, &name, *with_load).await?;
@@ -431,6 +469,28 @@ impl Test<'_> {
             IterationEnd::Complete => Ok(()),
             IterationEnd::Interrupted => Err(Halt::Interrupted),
             IterationEnd::Failed(reason) => Err(Halt::Failed(format!("clients before the loss: {reason}"))),
+        }
+    }
+
+    /// Waits until the monitors know of what was filled: what is lost, and how full the cluster is, follows from what
+    /// they tell. Statistics that stay behind are noted, and the test goes on.
+    async fn until_fill_is_told(&mut self) -> Result<(), Halt> {
+        self.step("waiting for statistics of what was filled");
+        let end = Instant::now() + FILL_TOLD_WITHIN;
+        loop {
+            let now = pools::space(&self.cluster).await.map_err(Halt::failed)?;
+            if shows_fill(self.space, now, self.options.redundancy, self.filled_bytes) {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                self.note(format!(
+                    "the monitors tell of {} bytes in use after {} bytes were filled, which is less than it should be: \
+                     figures of how full the cluster is and of what was lost may be too low",
+                    now.used, self.filled_bytes
+                ));
+                return Ok(());
+            }
+            self.pause().await?;
         }
     }
 
