@@ -21,6 +21,7 @@ mod locks;
 mod objects;
 mod parts;
 mod place;
+mod regions;
 mod server;
 mod service;
 mod streams;

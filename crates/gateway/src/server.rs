@@ -6,6 +6,7 @@ use crate::budget::Budget;
 use crate::convert::Gateway;
 use crate::documents::{Documents, add_headers, cors_headers, preflight};
 use crate::place::{Domain, Place};
+use crate::regions;
 use crate::service::Service;
 use http::header::{CONNECTION, EXPECT, ORIGIN};
 use http::{HeaderValue, Method, Request};
@@ -210,6 +211,9 @@ async fn answer(
     request.extensions_mut().insert(Peer(peer.ip()));
     if request.method() == Method::OPTIONS {
         return served.preflight(&request).await;
+    }
+    if regions::is_malformed(&request) {
+        return Ok(regions::expected());
     }
     let shared = match request.headers().contains_key(ORIGIN) {
         true => served.shared_with(&request).await,

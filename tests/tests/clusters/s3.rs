@@ -13,13 +13,13 @@ const SESSION: Duration = Duration::from_secs(300);
 const SHUT_OUT_WITHIN: Duration = Duration::from_secs(120);
 
 /// A gateway, and its endpoint.
-struct Gateway {
-    process: Killed,
-    endpoint: String,
+pub(crate) struct Gateway {
+    pub(crate) process: Killed,
+    pub(crate) endpoint: String,
 }
 
 /// Starts a gateway and waits until it listens.
-fn gateway(cluster: &TestCluster, flags: &[&str]) -> Gateway {
+pub(crate) fn gateway(cluster: &TestCluster, flags: &[&str]) -> Gateway {
     let mut command = Command::new(binary());
     command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--conf"]).arg(cluster.conf()).args(flags);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -32,7 +32,7 @@ fn gateway(cluster: &TestCluster, flags: &[&str]) -> Gateway {
 }
 
 /// Makes a user. Gives access key and secret.
-fn user(cluster: &TestCluster, flags: &[&str]) -> (String, String) {
+pub(crate) fn user(cluster: &TestCluster, flags: &[&str]) -> (String, String) {
     let made = cluster.nacre(&[&["s3", "user", "add", "--json"], flags].concat(), SHORT).ok();
     let made: serde_json::Value = serde_json::from_str(&made).expect("JSON");
     let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
