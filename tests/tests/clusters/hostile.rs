@@ -148,3 +148,41 @@ fn guesses_of_keys_are_limited_and_hold_up_nobody_who_is_known() {
     std::fs::write(&keyring, key).expect("it is written");
     cluster.ceph(&["-n", "client.new", "-k", text(&keyring), "-s"]).ok();
 }
+
+/// A client of its own: it proves who it is to a monitor and to an OSD, and writes an object.
+async fn comes_and_writes(conf: std::path::PathBuf, number: u32) -> Result<Cluster, String> {
+    let mut config = Config::from_conf(conf).expect("a ceph.conf");
+    config.connect_timeout = LIMIT;
+    config.op_timeout = Some(LIMIT);
+    let cluster = Cluster::connect(config).await.map_err(|error| format!("{error:?}"))?;
+    let pool = cluster.pool("p").await.map_err(|error| format!("{error:?}"))?;
+    pool.write_full(format!("from-{number}"), number.to_string()).await.map_err(|error| format!("{error:?}"))?;
+    Ok(cluster)
+}
+
+#[test]
+fn a_thousand_clients_come_at_once() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    allow_descriptors();
+    let cluster = TestCluster::start("thousand", 2);
+    cluster.make_pool("p", 8, 2);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let begin = Instant::now();
+        let coming: Vec<_> = (0..1000).map(|number| tokio::spawn(comes_and_writes(cluster.conf(), number))).collect();
+        let mut there = Vec::new();
+        for client in coming {
+            there.push(client.await.expect("it ends").expect("it is served"));
+        }
+        eprintln!("1000 clients, each with its monitor and an OSD, have written after {:?}", begin.elapsed());
+        // All are still there, and so is whoever comes next.
+        serves(&cluster);
+        for (number, client) in there.iter().enumerate().step_by(100) {
+            let pool = client.pool("p").await.expect("the pool");
+            let written = pool.read(format!("from-{number}"), 0, 0).await.expect("its object");
+            assert_eq!(written, number.to_string().as_bytes());
+        }
+    });
+}
