@@ -191,9 +191,14 @@ impl Settings {
         self.expanded(option, 0)
     }
 
-    /// Returns the value in force of an option that this crate's table has, as a number; `None` if it is none.
+    /// Returns the value in force of an option that this crate's table has, as a number; `None` if it is none. A truth
+    /// value is 1 or 0.
     pub fn number(&self, name: &str) -> Option<f64> {
-        self.get(options::find(name)?).parse().ok()
+        match self.get(options::find(name)?).as_str() {
+            "true" => Some(1.0),
+            "false" => Some(0.0),
+            value => value.parse().ok(),
+        }
     }
 
     /// Returns true if somebody set the option.

@@ -14,6 +14,8 @@ pub struct Tuning {
     pub complain_after: Duration,
     /// Pause behind each object that was sent to where it was missing.
     pub healing_pause: Duration,
+    /// Other shards are asked where those that a client waits for are late.
+    pub hedged_reads: bool,
     pub scrubs: ScrubTuning,
 }
 
@@ -44,6 +46,7 @@ impl Default for Tuning {
             healing_objects: 16,
             complain_after: COMPLAIN_AFTER,
             healing_pause: Duration::ZERO,
+            hedged_reads: true,
             scrubs: ScrubTuning::default(),
         }
     }

@@ -134,7 +134,8 @@ impl OptionFacts {
 
 /// Options that only Nacre has, in the form of the facts.
 const OWN: &str = "mgr/pg_numbers/careful\tbool\tadvanced\tlive,runtime\ttrue
-mgr/pg_autoscaler/threshold\tfloat\tadvanced\tlive,runtime\t3\t\t1";
+mgr/pg_autoscaler/threshold\tfloat\tadvanced\tlive,runtime\t3\t\t1
+osd_ec_hedged_reads\tbool\tadvanced\tlive,runtime\ttrue";
 
 struct OptionTable {
     in_order: Vec<OptionFacts>,

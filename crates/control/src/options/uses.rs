@@ -61,6 +61,7 @@ const HONOURED: &[(&str, Option<&str>, &str)] = &[
 /// Options that OSDs act on while they run: name, default where it is not Ceph's, effect.
 const OF_OSDS: &[(&str, Option<&str>, &str)] = &[
     ("osd_deep_scrub_interval", None, "Seconds in which an OSD reads everything that it has; 0: never"),
+    ("osd_ec_hedged_reads", None, "Reads of erasure-coded objects do not wait for a late shard, but ask others"),
     ("osd_heartbeat_grace", Some("7"), "Seconds without an answer after which an OSD is reported to the monitors"),
     ("osd_heartbeat_interval", Some("2"), "Seconds between two signs of life that an OSD asks another for"),
     ("osd_max_backfills", Some("3"), "Groups that heal at a time on an OSD, as their primary and as a member each"),

@@ -290,12 +290,13 @@ fn each_option_that_is_said_to_have_an_effect_sets_something() {
     for name in names {
         let mut settings = new_settings(OsdId(3));
         assert_eq!(tuned::Tuned::by(&config, &settings), default);
-        let change = settings.set(name, "5").unwrap();
-        assert!(change.contains("'5") && !change.contains("not observed"), "{change}");
+        let option = control::options::find(name).unwrap();
+        let other = if option.default_for(true) == "true" { "false" } else { "5" };
+        let change = settings.set(name, other).unwrap();
+        assert!(change.contains(&format!("'{other}")) && !change.contains("not observed"), "{change}");
         assert_ne!(tuned::Tuned::by(&config, &settings), default, "{name}");
         settings.unset(name).unwrap();
         // A value that is the default sets the default.
-        let option = control::options::find(name).unwrap();
         settings.set_from_monitors([(name, option.default_for(true).as_str())]);
         assert_eq!(tuned::Tuned::by(&config, &settings), default, "{name}");
     }

@@ -82,6 +82,7 @@ type Setter = fn(&mut Tuned, f64);
 /// Each option, and what it sets. A value that is out of bounds sets the nearest one within them.
 const OPTIONS: &[(&str, Setter)] = &[
     ("osd_deep_scrub_interval", |it, value| it.check_period = seconds(value)),
+    ("osd_ec_hedged_reads", |it, value| it.shards.hedged_reads = value != 0.0),
     ("osd_heartbeat_grace", |it, value| it.heartbeats.grace = seconds(value).max(Duration::from_secs(1))),
     ("osd_heartbeat_interval", |it, value| it.heartbeats.ask_every = seconds(value).max(Duration::from_secs(1))),
     ("osd_max_backfills", |it, value| it.shards.healing_groups = count(value).max(1)),

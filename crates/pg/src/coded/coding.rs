@@ -4,6 +4,7 @@ use bytes::Bytes;
 use ec::{Code, Profile, StripeLayout, Technique};
 use osdmap::{OsdMap, PgPool};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use types::{AlignedBuf, BLOCK_BYTES, crc32c};
 use wire::Rope;
@@ -168,27 +169,68 @@ fn with_block_crcs(shard: Rope) -> Rope {
     shard.with_block_crcs(crcs)
 }
 
-/// Returns the bytes `offset .. offset + len` of an object, made of data shards' bytes from `shard_offset` on.
-/// `shard(i)`: bytes of data shard i. Much shares their memory. Panics if they do not reach so far: whoever has read
-/// them has seen to that.
+/// Returns a logical range of an object, made of bytes of its data shards, whose memory it shares. `part(i)`: bytes of
+/// data shard i, and the shard offset of the first of them. `None` if they do not reach as far as it takes.
 pub(crate) fn assemble<'a>(
     layout: &StripeLayout,
-    (offset, len): (u64, u64),
-    shard_offset: u64,
-    shard: impl Fn(usize) -> &'a Bytes,
-) -> Rope {
-    let pieces = layout.pieces(offset..offset + len).map(|piece| {
-        let from = (piece.shard_offset - shard_offset) as usize;
-        (piece.logical_offset, shard(piece.shard), from..from + piece.bytes as usize)
-    });
-    if len > COPIED_BYTES_MAX as u64 {
-        return pieces.map(|(_, shard, range)| shard.slice(range)).collect();
+    logical: Range<u64>,
+    part: impl Fn(usize) -> Option<(u64, &'a Rope)>,
+) -> Option<Rope> {
+    let (offset, len) = (logical.start, logical.end - logical.start);
+    let mut shards: Vec<ShardBytes> = vec![ShardBytes::default(); layout.k()];
+    for piece in layout.pieces(logical.clone()).take(layout.k()) {
+        let range = layout.shard_range(piece.shard, logical.clone());
+        let (start, bytes) = part(piece.shard)?;
+        let (begin, end) = (range.start.checked_sub(start)?, range.end - start);
+        if end > bytes.len() as u64 {
+            return None;
+        }
+        let bytes = bytes.slice(begin as usize, (end - begin) as usize);
+        if piece.bytes == len {
+            return Some(bytes);
+        }
+        shards[piece.shard] = ShardBytes::of(bytes);
     }
-    let mut out = AlignedBuf::zeroed(len as usize);
-    for (logical_offset, shard, range) in pieces {
-        out.as_mut_slice()[(logical_offset - offset) as usize..][..range.len()].copy_from_slice(&shard[range]);
+    let (mut out, mut crcs) = (Rope::new(), Vec::new());
+    for piece in layout.pieces(logical) {
+        shards[piece.shard].take(piece.bytes as usize, &mut out, &mut crcs);
     }
-    Rope::from(out.freeze())
+    let in_blocks = [offset, len, layout.unit_bytes()].iter().all(|bytes| bytes.is_multiple_of(BLOCK_BYTES as u64));
+    let is_known = in_blocks && crcs.len() == out.len() / BLOCK_BYTES;
+    Some(if is_known { out.with_block_crcs(crcs.into()) } else { out })
+}
+
+/// The bytes of a shard that lie in some range, taken one after the other.
+#[derive(Clone, Default)]
+struct ShardBytes {
+    bytes: Rope,
+    taken: usize,
+    rest: VecDeque<Bytes>,
+}
+
+impl ShardBytes {
+    fn of(bytes: Rope) -> ShardBytes {
+        ShardBytes { taken: 0, rest: bytes.pieces().cloned().collect(), bytes }
+    }
+
+    /// Adds the next bytes to `out`, and the checksums of their blocks to `crcs` if these are known. Panics if there
+    /// are not so many.
+    fn take(&mut self, mut wanted: usize, out: &mut Rope, crcs: &mut Vec<u32>) {
+        let first = self.taken / BLOCK_BYTES;
+        self.taken += wanted;
+        if let Some(known) = self.bytes.block_crcs() {
+            crcs.extend_from_slice(&known[first..(self.taken / BLOCK_BYTES).max(first)]);
+        }
+        while wanted > 0 {
+            let front = self.rest.front_mut().expect("the shard's range has as many bytes as its pieces");
+            let part = front.split_to(front.len().min(wanted));
+            wanted -= part.len();
+            if front.is_empty() {
+                self.rest.pop_front();
+            }
+            out.push(part);
+        }
+    }
 }
 
 /// Returns the runs of bytes that lie from `offset` on, without blocks of zeros, and what is in them. Zeros need not be
@@ -245,11 +287,44 @@ mod tests {
             }
             let from = from.min(len);
             let want = want.min(len - from);
-            let range = layout.shard_range_around(from as u64..(from + want) as u64);
-            let parts: Vec<Bytes> = shards.iter().map(|shard| shard.slice(range.start as usize..)).collect();
-            let back = assemble(&layout, (from as u64, want as u64), range.start, |i| &parts[i]);
+            let logical = from as u64..(from + want) as u64;
+            let start = layout.shard_range_around(logical.clone()).start;
+            let in_pieces = |shard: &Rope| -> Rope {
+                shard.to_vec()[start as usize..].chunks(cut).map(Bytes::copy_from_slice).collect()
+            };
+            let parts: Vec<Rope> = encoded.iter().map(in_pieces).collect();
+            let back = assemble(&layout, logical.clone(), |i| Some((start, &parts[i]))).expect("all is there");
             prop_assert_eq!(back.to_vec(), &bytes[from..from + want]);
         }
+    }
+
+    #[test]
+    fn what_is_assembled_shares_memory_and_has_the_checksums_of_its_blocks() {
+        // Stripe units of two blocks. Each shard has come from its second block on, four blocks of it.
+        let layout = StripeLayout::new(2, 8192).unwrap();
+        let shard = |first: u8| {
+            let blocks: Vec<u8> = (first..first + 4).flat_map(|fill| [fill; 4096]).collect();
+            with_block_crcs(Rope::from(blocks))
+        };
+        let shards = [shard(10), shard(20)];
+        let part = |i: usize| Some((4096, &shards[i]));
+        let memory = shards.each_ref().map(|shard| shard.pieces().next().expect("bytes").as_ptr_range());
+        let is_shared = |piece: &Bytes| memory.iter().any(|range| range.contains(&piece.as_ptr()));
+        let blocks = |fills: &[u8]| -> Vec<u8> { fills.iter().flat_map(|fill| [*fill; 4096]).collect() };
+        let read = |from: u64, to: u64| assemble(&layout, from..to, part);
+        for (from, to, fills) in [(1, 2, &[10][..]), (4, 9, &[11, 12, 21, 22, 13]), (7, 8, &[22])] {
+            let back = read(from * 4096, to * 4096).expect("it has come");
+            assert_eq!(back.to_vec(), blocks(fills), "{from}..{to}");
+            assert!(back.pieces().all(is_shared));
+            let crcs: Vec<u32> = back.to_vec().chunks(4096).map(crc32c::checksum).collect();
+            assert_eq!(back.block_crcs(), Some(&crcs[..]), "{from}..{to}");
+        }
+        assert_eq!(read(2 * 4096, 4 * 4096), None, "a block that was not asked for");
+        assert_eq!(read(4 * 4096, 20 * 4096), None, "shards end before");
+        let odd = read(4 * 4096 + 5, 8 * 4096 + 9).expect("it has come");
+        assert_eq!(odd.to_vec(), [&blocks(&[11, 12, 21, 22])[5..], &blocks(&[13])[..9]].concat());
+        assert_eq!(odd.block_crcs(), None, "it is not cut where blocks are");
+        assert_eq!(assemble(&layout, 4096..4 * 4096, |i| part(i).filter(|_| i == 0)), None, "a shard is not there");
     }
 
     #[test]
@@ -283,8 +358,7 @@ mod tests {
         // The last stripe is not whole: one unit is copied, and there is one of zeros.
         let encoded = encode(&code, &layout, &[whole.clone(), Bytes::from_static(b"more")].into_iter().collect());
         assert_eq!(encoded.new_bytes, LARGE / 2 + 3 * 4096);
-        let shards: Vec<Bytes> = encoded.shards.into_iter().map(Rope::into_bytes).collect();
-        let back = assemble(&layout, (0, LARGE as u64), 0, |i| &shards[i]);
+        let back = assemble(&layout, 0..LARGE as u64, |i| Some((0, &encoded.shards[i]))).expect("all is there");
         assert!(back.pieces().count() == LARGE / 4096 && back.into_bytes() == whole);
         let small = encode(&code, &layout, &Rope::from(whole.slice(..8192)));
         assert!(!small.shards[..2].iter().flat_map(Rope::pieces).any(is_within), "copied");

@@ -1,23 +1,22 @@
 //! Bytes of an object from its shards, as its primary gathers them. Shards that cannot be read are computed from
 //! others.
 
-use super::coding::assemble;
+use super::Coded;
 use super::old_shards::ANSWER_WITHIN;
+use super::parts::{Needed, Parts};
 use super::proof::Proof;
 use super::shard_sources::{Source, SourceStanding};
-use super::{Coded, PoolCode};
 use crate::coded::wanted::Wanted;
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::PgInterval;
 use crate::messages::coded::{OmapAfter, OmapPage, ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
 use bytes::Bytes;
-use ec::ShardSet;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 use store::{LookupId, ReadError};
-use types::{AlignedBuf, EVersion, ObjectId, OsdId};
-use wire::Rope;
+use types::{EVersion, ObjectId, OsdId};
 
 /// One read over several shards.
 #[derive(Debug)]
@@ -25,14 +24,9 @@ pub(crate) struct Gather {
     object: ObjectId,
     version: EVersion,
     wanted: Wanted,
-    shards: ShardSet,
-    /// The range that is read of each shard.
-    offset: u64,
-    len: u64,
-    /// Sources that were asked, with the shard. A source that is no member may go unnoticed, so it may answer until
-    /// then.
-    asked: BTreeMap<(OsdId, usize), Option<Duration>>,
-    got: BTreeMap<usize, Bytes>,
+    parts: Parts,
+    /// Sources that were asked, with the shard.
+    asked: BTreeMap<(OsdId, usize), Asked>,
     attrs: BTreeMap<Bytes, Bytes>,
     omap: Option<OmapPage>,
     /// The source that was asked for entries of the omap, which all shards have, and has not said that it lacks the
@@ -46,6 +40,15 @@ pub(crate) struct Gather {
     began: Duration,
     /// Others were asked because shards are late, or would have been.
     pub(super) is_hedged: bool,
+}
+
+/// A question to which there is no answer yet.
+#[derive(Debug)]
+struct Asked {
+    /// The range of the shard.
+    range: Range<u64>,
+    /// A source that is no member may go unnoticed, so it may answer until then.
+    until: Option<Duration>,
 }
 
 /// Answers of this OSD to its own gathers.
@@ -78,25 +81,16 @@ impl Pg {
     ) -> LookupId {
         let id = cx.shared.coded_reads.next_id();
         let coded = &mut self.coded;
-        let (shards, offset, len) = match &wanted {
-            Wanted::Shard { shard, offset, len, .. } => ([*shard].into_iter().collect(), *offset, *len),
-            Wanted::Object { offset, len } => {
-                let (offset, len) = (*offset, *len);
-                let PoolCode { layout, code } = coded.code();
-                let range = layout.shard_range_around(offset..offset + len);
-                let touched = layout.pieces(offset..offset + len).take(code.k()).map(|piece| piece.shard);
-                (touched.collect(), range.start, range.end - range.start)
-            }
+        let parts = match &wanted {
+            Wanted::Shard { shard, offset, len, .. } => Parts::of_shard(*shard, *offset..*offset + *len),
+            Wanted::Object { offset, len } => Parts::of_object(&coded.code().layout, *offset..*offset + *len),
         };
         let gather = Gather {
             object: object.clone(),
             version,
             wanted,
-            shards,
-            offset,
-            len,
+            parts,
             asked: BTreeMap::new(),
-            got: BTreeMap::new(),
             attrs: BTreeMap::new(),
             omap: None,
             asked_for_omap: None,
@@ -127,38 +121,36 @@ impl Pg {
         let Coded { code, gathers, .. } = &mut self.coded;
         let code = &code.as_ref().expect("something is gathered").code;
         let gather = gathers.get_mut(&id).expect("just seen");
-        let got: ShardSet = gather.got.keys().copied().collect();
-        if gather.is_hedged && code.minimum_to_decode(gather.shards, got).is_ok() {
+        if gather.is_hedged && gather.parts.suffice(code) {
             return self.gather_ended(cx, id, true);
         }
-        let of = |least: SourceStanding| -> ShardSet {
-            let usable = sources.iter().filter(|source| source.standing >= least);
-            usable.map(|source| source.shard).collect::<ShardSet>().union(got)
+        let needed = |least: SourceStanding| {
+            let readable = sources.iter().filter(|source| source.standing >= least).map(|source| source.shard);
+            gather.parts.needed(code, readable.collect())
         };
-        let plan = |least| code.minimum_to_decode(gather.shards, of(least)).ok();
-        let plan = plan(SourceStanding::Known)
-            .or_else(|| plan(SourceStanding::Member))
-            .or_else(|| plan(SourceStanding::ServedBefore));
-        let Some(plan) = plan else {
+        let needed = needed(SourceStanding::Known)
+            .or_else(|| needed(SourceStanding::Member))
+            .or_else(|| needed(SourceStanding::ServedBefore));
+        let Some(Needed { shards, is_computed }) = needed else {
             return self.gather_ended(cx, id, false);
         };
         let mut ask = Vec::new();
-        for shard in plan.without(got).iter() {
+        for shard in shards.iter() {
             if gather.asked.keys().any(|(_, asked)| *asked == shard) {
                 continue;
             }
             let best = sources.iter().filter(|source| source.shard == shard).max_by_key(|source| source.standing);
-            let source = *best.expect("the plan has only shards that somebody has");
-            ask.push(gather.question_of(pg, id, source, gather.len, cx.now));
+            let source = *best.expect("nothing is needed of shards that nobody has");
+            ask.push(gather.question(pg, id, source, is_computed, cx.now));
         }
-        if plan.is_subset(got) {
+        if shards.is_empty() {
             if gather.has_omap() {
                 return self.gather_ended(cx, id, true);
             }
             // Whoever was asked for it has turned out not to have the object.
             if gather.asked_for_omap.is_none() {
                 match sources.iter().max_by_key(|source| source.standing) {
-                    Some(source) => ask.push(gather.question_of(pg, id, *source, 0, cx.now)),
+                    Some(source) => ask.push(gather.question_of(pg, id, *source, 0..0, cx.now)),
                     None => return self.gather_ended(cx, id, false),
                 }
             }
@@ -200,8 +192,9 @@ impl Pg {
     pub(crate) fn gathers_wait_no_longer(&mut self, cx: &mut Context<'_>) {
         let mut ended = Vec::new();
         for (id, gather) in &mut self.coded.gathers {
-            let late = |until: &Option<Duration>| until.is_some_and(|until| until <= cx.now);
-            let late: Vec<_> = gather.asked.extract_if(.., |_, until| late(until)).map(|(holder, _)| holder).collect();
+            let is_late = |asked: &Asked| asked.until.is_some_and(|until| until <= cx.now);
+            let late = gather.asked.extract_if(.., |_, asked| is_late(asked));
+            let late: Vec<_> = late.map(|(holder, _)| holder).collect();
             for holder in late {
                 gather.is_tried(holder);
                 ended.push((*id, gather.object.clone(), holder));
@@ -229,7 +222,7 @@ impl Pg {
         if reply.pg.since != self.core.interval.since {
             return;
         }
-        let Some(until) = gather.asked.remove(&(from, shard)) else { return };
+        let Some(Asked { range, until }) = gather.asked.remove(&(from, shard)) else { return };
         let (is_member, object) = (until.is_none(), gather.object.clone());
         if from != cx.whoami && is_member && gather.tried.is_empty() && !gather.is_hedged {
             cx.shared.coded_reads.hedging.answered(cx.now.saturating_sub(gather.began));
@@ -240,7 +233,7 @@ impl Pg {
                     let proof = coded.proofs.entry(object.clone()).or_insert_with(|| Proof::of(gather.version));
                     proof.add(gather.version, (from, shard), offset, &reply.data);
                 }
-                gather.got.entry(shard).or_insert_with(|| reply.data.into_bytes());
+                gather.parts.add(shard, range, reply.data);
                 if gather.asked_for_omap == Some((from, shard)) {
                     // Software that says nothing of an omap has none.
                     gather.omap = Some(reply.omap.unwrap_or_default());
@@ -268,7 +261,7 @@ impl Pg {
     fn gather_ended(&mut self, cx: &mut Context<'_>, id: LookupId, is_complete: bool) {
         let coded = &mut self.coded;
         let gather = coded.gathers.remove(&id).expect("it has just ended");
-        let bytes = is_complete.then(|| gather.bytes(coded.code())).flatten();
+        let bytes = is_complete.then(|| gather.parts.bytes(coded.code())).flatten();
         let Gather { object, version, bad, attrs, omap, .. } = gather;
         if let Some(rebuild) = coded.rebuilds.get_mut(&object).filter(|rebuild| rebuild.waits_for == Some(id)) {
             if !attrs.is_empty() {
@@ -295,8 +288,6 @@ impl Pg {
     }
 }
 
-static EMPTY: Bytes = Bytes::new();
-
 impl Gather {
     pub(super) fn object(&self) -> &ObjectId {
         &self.object
@@ -311,37 +302,41 @@ impl Gather {
     pub(super) fn may_ask(&self, source: &Source) -> bool {
         let Source { osd, shard, .. } = *source;
         let is_asked = self.asked.keys().any(|(_, asked)| *asked == shard);
-        !is_asked && !self.got.contains_key(&shard) && !self.tried.contains(&(osd, shard)) && source.is_not_of(self.but)
+        let has_come = self.parts.whole().contains(shard);
+        !is_asked && !has_come && !self.tried.contains(&(osd, shard)) && source.is_not_of(self.but)
     }
 
-    /// Returns how many shards have come.
+    /// Returns how many shards have come of which others can be computed.
     pub(super) fn shards_here(&self) -> usize {
-        self.got.len()
+        self.parts.whole().len()
     }
 
-    /// Notes that a source is asked for its part of what is read.
+    /// Notes that a source is asked for its part of what is read. `is_computed`: others are computed of it.
     pub(super) fn question(
         &mut self,
         pg: PgInterval,
         id: LookupId,
         source: Source,
+        is_computed: bool,
         now: Duration,
     ) -> (OsdId, Option<usize>, ShardRead) {
-        self.question_of(pg, id, source, self.len, now)
+        let range = self.parts.range(source.shard, is_computed);
+        self.question_of(pg, id, source, range, now)
     }
 
-    /// Notes that a source is asked for `len` bytes of its shard, and for the omap if that is wanted and nobody was
-    /// asked for it. Returns the OSD, the shard if the OSD served with it before, and the question.
+    /// Notes that a source is asked for a range of its shard, and for the omap if that is wanted and nobody was asked
+    /// for it. Returns the OSD, the shard if the OSD served with it before, and the question.
     fn question_of(
         &mut self,
         pg: PgInterval,
         id: LookupId,
         Source { osd, shard, standing }: Source,
-        len: u64,
+        range: Range<u64>,
         now: Duration,
     ) -> (OsdId, Option<usize>, ShardRead) {
         let is_old = standing == SourceStanding::ServedBefore;
-        self.asked.insert((osd, shard), is_old.then(|| now + ANSWER_WITHIN));
+        let (offset, len) = (range.start, range.end - range.start);
+        self.asked.insert((osd, shard), Asked { range, until: is_old.then(|| now + ANSWER_WITHIN) });
         let (attrs, omap_after) = match &self.wanted {
             Wanted::Shard { attrs, omap_after, .. } => (*attrs, omap_after.clone()),
             Wanted::Object { .. } => (false, None),
@@ -350,7 +345,7 @@ impl Gather {
         if omap_after.is_some() {
             self.asked_for_omap = Some((osd, shard));
         }
-        let (object, version, offset) = (self.object.clone(), self.version, self.offset);
+        let (object, version) = (self.object.clone(), self.version);
         let omap_after = OmapAfter(omap_after);
         let read = ShardRead { pg, read: id.0, object, version, offset, len, attrs, omap_after };
         (osd, is_old.then_some(shard), read)
@@ -366,33 +361,6 @@ impl Gather {
         self.tried.insert(holder);
         if self.asked_for_omap == Some(holder) {
             self.asked_for_omap = None;
-        }
-    }
-
-    /// Returns the bytes that were wanted, of the shards that have come; `None` if these do not agree.
-    fn bytes(&self, pool: &PoolCode) -> Option<Rope> {
-        let len = self.got.values().next().map_or(0, Bytes::len);
-        if self.got.values().any(|bytes| bytes.len() != len) {
-            return None;
-        }
-        let got: ShardSet = self.got.keys().copied().collect();
-        let decoder = pool.code.decoder(self.shards, got).ok()?;
-        let mut computed: Vec<AlignedBuf> = decoder.targets().iter().map(|_| AlignedBuf::zeroed(len)).collect();
-        let sources: Vec<&[u8]> = decoder.sources().iter().map(|shard| &self.got[&shard][..]).collect();
-        let mut targets: Vec<&mut [u8]> = computed.iter_mut().map(AlignedBuf::as_mut_slice).collect();
-        decoder.decode(&sources, &mut targets).expect("as many shards as the decoder wants, of one length");
-        let computed: BTreeMap<usize, Bytes> =
-            decoder.targets().iter().zip(computed.into_iter().map(AlignedBuf::freeze)).collect();
-        let shard = |shard: usize| self.got.get(&shard).or_else(|| computed.get(&shard));
-        match self.wanted {
-            Wanted::Shard { shard: wanted, .. } => Some(Rope::from(shard(wanted)?.clone())),
-            Wanted::Object { offset, len: wanted } => {
-                if (len as u64) < self.len {
-                    return None;
-                }
-                let part = |index: usize| shard(index).unwrap_or(&EMPTY);
-                Some(assemble(&pool.layout, (offset, wanted), self.offset, part))
-            }
         }
     }
 }

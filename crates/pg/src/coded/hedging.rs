@@ -4,6 +4,7 @@
 //!   deviations, as TCP does it, [`DELAY_MIN`] at least.
 //! * One read in [`READS_EACH`] is hedged at the most, counted over all groups of an OSD's shard. So where all OSDs
 //!   become slow there is little more for them to do.
+//! * Operators may switch it off ([`crate::Tuning::hedged_reads`]).
 
 use super::gather::Gather;
 use super::shard_sources::{Source, SourceStanding};
@@ -85,7 +86,7 @@ impl Pg {
     /// Has reads under way looked at when the next of them is late.
     pub(super) fn hedge_later(&mut self, cx: &mut Context<'_>) {
         let coded = &mut self.coded;
-        if coded.hedge_at.is_some() {
+        if coded.hedge_at.is_some() || !cx.shared.tuning.hedged_reads {
             return;
         }
         let Some(began) = coded.gathers.values().filter_map(Gather::may_be_hedged).min() else { return };
@@ -97,6 +98,9 @@ impl Pg {
     /// Asks for other shards where some are late.
     pub(crate) fn hedge(&mut self, cx: &mut Context<'_>) {
         self.coded.hedge_at = None;
+        if !cx.shared.tuning.hedged_reads {
+            return;
+        }
         let delay = cx.shared.coded_reads.hedging.delay();
         let is_late = |gather: &Gather| gather.may_be_hedged().is_some_and(|began| began + delay <= cx.now);
         let late: Vec<LookupId> =
@@ -126,7 +130,7 @@ impl Pg {
         }
         tracing::debug!(pg = %self.core.id, object = %gather.object(), "a shard is late, and others are asked");
         let pg = self.core.pg_interval();
-        let ask: Vec<_> = others.into_iter().map(|source| gather.question(pg, id, source, cx.now)).collect();
+        let ask: Vec<_> = others.into_iter().map(|source| gather.question(pg, id, source, true, cx.now)).collect();
         for (osd, _, message) in ask {
             match osd == cx.whoami {
                 true => self.serve(cx, osd, message),

@@ -9,9 +9,9 @@
 //!   [`change`]: what an update does to the shards.
 //! * [`undo`]: updates that too few shards have are taken back; until then each shard keeps what it needs for that.
 //!   [`skipped`]: shards that an update leaves as they were.
-//! * [`gather`]: bytes of an object from its shards ([`wanted`]: which), computed where they are missing; [`serve`] is
-//!   the other end; [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard; [`proof`]: which shards
-//!   another one cannot be computed of.
+//! * [`gather`]: bytes of an object from its shards ([`wanted`]: which, [`parts`]: on which shards), computed where
+//!   they are missing; [`serve`] is the other end; [`shard_sources`]: who has what; [`rebuild`]: the primary's own
+//!   shard; [`proof`]: which shards another one cannot be computed of.
 //! * [`hedging`]: reads that do not wait for a late shard.
 //! * [`old_shards`]: what members cannot make up for is read from those that served before.
 //! * [`fingerprint`]: by which shards prove that they are one code word.
@@ -28,6 +28,7 @@ pub(crate) mod forward;
 pub(crate) mod gather;
 pub(crate) mod hedging;
 pub(crate) mod old_shards;
+mod parts;
 pub(crate) mod proof;
 pub mod protection;
 pub(crate) mod rebuild;

@@ -865,6 +865,12 @@ impl Cluster {
         sent.map(|(.., envelope)| envelope.header.kind).collect()
     }
 
+    /// Returns the messages of a kind in transit from one OSD to another.
+    pub fn in_transit_of(&self, from: OsdId, to: OsdId, kind: u16) -> Vec<Envelope> {
+        let sent = self.in_transit.iter().filter(|(a, b, sent)| (*a, *b, sent.header.kind) == (from, to, kind));
+        sent.map(|(.., envelope)| envelope.clone()).collect()
+    }
+
     /// Has the monitors know no more of the group than that, and nothing for certain.
     pub fn fall_back(&mut self, known: PgHistory) {
         self.started.insert(PG, PgHistory { doubt: doubt::BEHIND, ..known });

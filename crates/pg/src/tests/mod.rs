@@ -32,6 +32,7 @@ mod requeue;
 mod rights;
 mod scrub;
 mod sessions;
+mod shard_reads;
 mod small_objects;
 mod snapshots;
 mod split;
