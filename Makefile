@@ -11,6 +11,8 @@
 # make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
 #                 (FLAGS="--rows block": only some of them)
 # make compare    the same with Ceph's own 'rados bench' as load, as an independent check; tables in $(OUT)
+# make cost       count what one small operation takes of CPU, system calls, switches and drive requests, by daemon and
+#                 by layer (FLAGS="--rows randwrite --engine ceph"): about three minutes
 # make bench-store  measure the store alone beside fio, on a new file in $(BENCH_DIR) of 18 GiB: about eight minutes
 # make doc        the documentation of the crates, in target/doc
 #
@@ -36,7 +38,7 @@ endef
 T ?=
 HOURS ?= 1
 
-.PHONY: help build rust packages guest browser up down test test-all test-guest s3-tests endurance check performance compare bench-store doc
+.PHONY: help build rust packages guest browser up down test test-all test-guest s3-tests endurance check performance compare cost bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -97,6 +99,10 @@ performance: packages build
 
 compare: packages build
 	tests/compare/compare.py --nacre $(NACRE) --out $(OUT) $(FLAGS)
+
+cost: packages build
+	$(call need,command -v perf,linux-perf)
+	$(SUDO) env PATH="$$PATH" tests/cost/run.py --nacre $(NACRE) $(FLAGS)
 
 bench-store: rust
 	$(call need,command -v fio,fio)
