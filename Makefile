@@ -25,7 +25,7 @@ BENCH_DIR ?= .
 FLAGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 NACRE := $(or $(CARGO_TARGET_DIR),target)/release/nacre
-TOOLS := command -v ip && command -v ceph && command -v rados && command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr && command -v qemu-io && command -v qemu-storage-daemon && command -v mke2fs && \
+TOOLS := command -v valgrind && command -v ip && command -v ceph && command -v rados && command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr && command -v qemu-io && command -v qemu-storage-daemon && command -v mke2fs && \
   command -v osdmaptool && command -v crushtool && command -v monmaptool && command -v ceph-authtool && command -v fio
 
 # $(1): a shell command that succeeds if what is needed is there; $(2): packages that bring it.
@@ -60,7 +60,7 @@ down:
 # The real Ceph is what the tests compare with, and its clients are what the clusters are driven by.
 packages:
 	$(call need,$(TOOLS) && /usr/bin/python3 -c 'import rados; import rbd',\
-	  iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados python3-rbd \
+	  valgrind iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados python3-rbd \
 	  qemu-utils qemu-block-extra qemu-system-common e2fsprogs)
 
 # Kernels of Debian for the guest, which are not installed here.
