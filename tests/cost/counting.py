@@ -72,7 +72,7 @@ def usable(wanted):
 class Counters:
     """Counters of some processes, from `begin` to `end`.
 
-    Opening a counter for each event and thread takes long; they count only between the two calls.
+    To open and close a counter for each event and thread takes long; they count only between the two calls.
     """
 
     def __init__(self, counted, pids):
@@ -98,8 +98,10 @@ class Counters:
         self.command("enable")
 
     def end(self):
-        """Ends the counting and returns the counts by name."""
         self.command("disable")
+
+    def read(self):
+        """Ends perf and returns the counts by name."""
         self.child.send_signal(signal.SIGINT)
         _, said = self.child.communicate(timeout=PATIENCE_S)
         os.close(self.control)

@@ -185,7 +185,8 @@ class Measurement:
 
     def counts(self, events):
         counters = counting.Counters(events, self.osds)
-        operations, counts, _ = self.during(counters.begin, counters.end)
+        operations, _, _ = self.during(counters.begin, counters.end)
+        counts = counters.read()
         return {name: count / operations for name, count in counts.items()}
 
     def layers(self, us_per_op):
