@@ -11,6 +11,8 @@
 # make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
 #                 (FLAGS="--rows block": only some of them)
 # make compare    the same with Ceph's own 'rados bench' as load, as an independent check; tables in $(OUT)
+# make cost       count what one small operation takes of CPU, system calls, switches and drive requests, by daemon and
+#                 by layer (FLAGS="--rows randwrite --engine ceph"): about three minutes
 # make bench-store  measure the store alone beside fio, on a new file in $(BENCH_DIR) of 18 GiB: about eight minutes
 # make doc        the documentation of the crates, in target/doc
 #
@@ -23,7 +25,7 @@ BENCH_DIR ?= .
 FLAGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 NACRE := $(or $(CARGO_TARGET_DIR),target)/release/nacre
-TOOLS := command -v ip && command -v ceph && command -v rados && command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr && command -v qemu-io && command -v qemu-storage-daemon && command -v mke2fs && \
+TOOLS := command -v valgrind && command -v ip && command -v ceph && command -v rados && command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr && command -v qemu-io && command -v qemu-storage-daemon && command -v mke2fs && \
   command -v osdmaptool && command -v crushtool && command -v monmaptool && command -v ceph-authtool && command -v fio
 
 # $(1): a shell command that succeeds if what is needed is there; $(2): packages that bring it.
@@ -36,7 +38,7 @@ endef
 T ?=
 HOURS ?= 1
 
-.PHONY: help build rust packages guest browser losses s3-clients up down test test-all test-guest s3-tests endurance check performance compare bench-store doc
+.PHONY: help build rust packages guest browser losses s3-clients up down test test-all test-guest s3-tests endurance check performance compare cost bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -58,7 +60,7 @@ down:
 # The real Ceph is what the tests compare with, and its clients are what the clusters are driven by.
 packages:
 	$(call need,$(TOOLS) && /usr/bin/python3 -c 'import rados; import rbd',\
-	  iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados python3-rbd \
+	  valgrind iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados python3-rbd \
 	  qemu-utils qemu-block-extra qemu-system-common e2fsprogs)
 
 # Kernels of Debian for the guest, which are not installed here.
@@ -107,6 +109,10 @@ performance: packages build
 
 compare: packages build
 	tests/compare/compare.py --nacre $(NACRE) --out $(OUT) $(FLAGS)
+
+cost: packages build
+	$(call need,command -v perf,linux-perf)
+	$(SUDO) env PATH="$$PATH" tests/cost/run.py --nacre $(NACRE) $(FLAGS)
 
 bench-store: rust
 	$(call need,command -v fio,fio)

@@ -755,8 +755,8 @@ impl<I: Io> Handler<I> for Osd {
         }
         run.shard.turn_sent(io.clock());
         let beacon_at = run.beacon_if_due(now);
-        // Messages of this turn leave now. Events that result are handled in the next turn.
-        run.pump_links(io);
+        // Messages of this turn leave now. What comes of events that result is handled in the next turn.
+        let goes_on = run.pump_links(io);
         run.others.flush();
         // An OSD that is about to stop takes nothing new from clients.
         let (store, shares) = (run.shard.store(), self.config.memory());
@@ -774,8 +774,13 @@ impl<I: Io> Handler<I> for Osd {
         }
         let messengers = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake()];
         let store_work = run.shard.store().wants_turn().then_some(now);
-        let wakes =
-            messengers.into_iter().chain([Some(beacon_at), run.shard.next_wake(), store_work, run.commands.wake()]);
+        let wakes = messengers.into_iter().chain([
+            Some(beacon_at),
+            run.shard.next_wake(),
+            store_work,
+            run.commands.wake(),
+            goes_on.then_some(now),
+        ]);
         if let Some(at) = wakes.flatten().min() {
             io.set_timer(at.max(now + Duration::from_millis(1)), MESSENGERS);
         }
@@ -785,5 +790,10 @@ impl<I: Io> Handler<I> for Osd {
             self.stage = Stage::Ended;
             io.stop();
         }
+    }
+
+    // Answers that clients have not taken count as memory, which decides whether more is read.
+    fn heeds_sent(&self) -> bool {
+        !matches!(&self.stage, Stage::Running(run) if run.public.unsent_bytes_seen() == 0)
     }
 }

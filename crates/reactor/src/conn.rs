@@ -45,6 +45,8 @@ pub(crate) struct Conn {
     /// A receive, of either kind, is in flight.
     pub(crate) receiving: bool,
     pub(crate) sending: bool,
+    /// The wait of the loop before which the send in flight, or the last one, was submitted.
+    pub(crate) sent_at_wait: u64,
     /// The handler is being called with bytes of this connection. No receive may start meanwhile, because the rest of
     /// those bytes comes first.
     pub(crate) delivering: bool,
@@ -70,6 +72,7 @@ impl Conn {
             connecting: false,
             receiving: false,
             sending: false,
+            sent_at_wait: 0,
             delivering: false,
             more_bytes: false,
             dirty: false,

@@ -16,7 +16,7 @@ pub enum Event {
     /// The buffer asked for with [`Io::receive_bulk`] is full. Dropping it, or the last [`bytes::Bytes`] made of it,
     /// gives its memory back to the reactor's pool.
     BulkReceived { conn: ConnId, buf: AlignedBuf },
-    /// The kernel has taken some queued bytes; this many still wait.
+    /// The kernel has taken some queued bytes; this many still wait. See [`Handler::heeds_sent`].
     Sent { conn: ConnId, queued_bytes: usize },
     /// The connection is gone. This is the last event of every connection that was accepted or connected; it comes
     /// exactly once, whichever side ended the connection.
@@ -53,6 +53,14 @@ pub trait Handler<I: Io> {
     fn turn_end(&mut self, io: &mut I) {
         let _ = io;
     }
+
+    /// Returns true if the handler wants [`Event::Sent`] of every send that ends before its next turn. If not, sends that
+    /// take all that is queued are no event and make no turn. The loop asks after each turn.
+    ///
+    /// A handler may do without as long as nothing that it does depends on bytes that it has seen waiting.
+    fn heeds_sent(&self) -> bool {
+        true
+    }
 }
 
 impl<I: Io, H: Handler<I> + ?Sized> Handler<I> for Box<H> {
@@ -66,5 +74,9 @@ impl<I: Io, H: Handler<I> + ?Sized> Handler<I> for Box<H> {
 
     fn turn_end(&mut self, io: &mut I) {
         (**self).turn_end(io);
+    }
+
+    fn heeds_sent(&self) -> bool {
+        (**self).heeds_sent()
     }
 }

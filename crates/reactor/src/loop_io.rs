@@ -90,6 +90,8 @@ pub struct LoopIo {
     pub(crate) now: Duration,
     pub(crate) sampling: bool,
     pub(crate) stopped: bool,
+    /// Number of times that the loop has submitted and waited.
+    pub(crate) waits: u64,
     /// Number of reads from files that were completed in this turn.
     pub(crate) reads_done: usize,
     pub(crate) recorder: Option<Recorder>,
@@ -122,6 +124,7 @@ impl LoopIo {
             now: Duration::ZERO,
             sampling: false,
             stopped: false,
+            waits: 0,
             reads_done: 0,
             recorder,
             random: Random::new()?,
@@ -175,6 +178,7 @@ impl LoopIo {
                 continue;
             }
             conn.sending = true;
+            conn.sent_at_wait = self.waits;
             self.stats.sends += 1;
             let (fd, message) = (conn.fd(), conn.outgoing.message());
             #[allow(unsafe_code)]
@@ -304,12 +308,12 @@ impl Drop for LoopIo {
 }
 
 fn backend(config: &Config, waker: &Waker) -> io::Result<Backend> {
-    let epoll = || Epoll::new(config, waker.clone()).map(Backend::Epoll);
+    let epoll = || Epoll::new(config, waker.clone()).map(|epoll| Backend::Epoll(Box::new(epoll)));
     match config.backend {
         BackendKind::Epoll => epoll(),
-        BackendKind::Uring => Uring::new(config, waker.clone()).map(Backend::Uring),
+        BackendKind::Uring => Uring::new(config, waker.clone()).map(|uring| Backend::Uring(Box::new(uring))),
         BackendKind::Auto => match Uring::new(config, waker.clone()) {
-            Ok(uring) => Ok(Backend::Uring(uring)),
+            Ok(uring) => Ok(Backend::Uring(Box::new(uring))),
             Err(error) => {
                 tracing::warn!(
                     %error,

@@ -23,6 +23,7 @@ impl LoopIo {
         self.now = self.started.elapsed();
         let mut turn_began = self.now;
         loop {
+            self.waits += 1;
             self.start_sends();
             let before = self.started.elapsed();
             self.stats.turn_longest = self.stats.turn_longest.max(before.saturating_sub(turn_began));
@@ -33,8 +34,36 @@ impl LoopIo {
                 return Ok(());
             }
             turn_began = self.started.elapsed();
+            if !handler.heeds_sent() && self.finish_sends() && !self.has_work(turn_began) {
+                continue;
+            }
             self.turn(handler);
         }
+    }
+
+    /// Finishes sends at the front of the completions that have taken all that was queued, and that were submitted
+    /// after the last turn. Returns true if there were any.
+    fn finish_sends(&mut self) -> bool {
+        let mut any = false;
+        while let Some(done) = self.backend.peek_send() {
+            let conn = self.conns.at(done.op.slot());
+            let is_whole = usize::try_from(done.result).is_ok_and(|bytes| bytes == conn.outgoing.bytes());
+            if conn.phase != Phase::Open || conn.sent_at_wait != self.waits || !is_whole {
+                break;
+            }
+            conn.sending = false;
+            conn.outgoing.sent(done.result as usize);
+            self.stats.bytes_sent += done.result as u64;
+            self.stats.completions += 1;
+            self.backend.next();
+            any = true;
+        }
+        any
+    }
+
+    /// Returns true if a turn has something to do.
+    fn has_work(&mut self, now: Duration) -> bool {
+        self.backend.ready() > 0 || !self.local.is_empty() || self.timers.first().is_some_and(|at| at <= now)
     }
 
     /// Time to wait; `None` for no limit.

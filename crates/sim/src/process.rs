@@ -65,4 +65,11 @@ impl Handler<SimIo> for Process {
             Program::Format(format) => Handler::turn_end(format, io),
         }
     }
+
+    fn heeds_sent(&self) -> bool {
+        match &self.program {
+            Program::Osd(osd, _) => Handler::<SimIo>::heeds_sent(osd),
+            Program::Mon(_) | Program::Client(_) | Program::Format(_) => true,
+        }
+    }
 }

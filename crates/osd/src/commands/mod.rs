@@ -24,6 +24,7 @@ use control::counters::{self, Counters};
 use control::{Form, Refusal, Settings, Table, Told, everywhere};
 use op_dump::OpDump;
 use osdmap::OsdMap;
+use reactor::Stats;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -49,6 +50,8 @@ pub(crate) struct Facts<'a> {
     pub sessions: usize,
     /// Bytes that clients' requests and answers hold, and those that they may.
     pub client_bytes: (u64, u64),
+    /// Counters of the loop that has the sockets.
+    pub reactor: Stats,
     pub ops: OpDump<'a>,
     /// The time that other OSDs needed to answer heartbeats.
     pub pings: Vec<PingView>,

@@ -14,6 +14,7 @@ pub(crate) fn sections(facts: &Facts<'_>) -> Vec<Section> {
     vec![
         Section { name: "osd", counters: osd(facts) },
         Section { name: "store", counters: store(facts) },
+        Section { name: "reactor", counters: reactor(facts) },
         Section { name: "throttle-osd_client_bytes", counters: throttle },
     ]
 }
@@ -81,5 +82,33 @@ fn store(facts: &Facts<'_>) -> Vec<Counter> {
         counter("page_cache_bytes", "pages of metadata that are kept", 5, Gauge(caches.page_bytes)).bytes(),
         counter("page_cache_hits", "looks at pages that were there", 5, Count(caches.page_hits)),
         counter("page_cache_misses", "looks at pages that were not", 5, Count(caches.page_misses)),
+    ]
+}
+
+/// Counts of the loop that has the sockets. Shards behind it have loops of their own, which are not counted here.
+fn reactor(facts: &Facts<'_>) -> Vec<Counter> {
+    use Measure::{Count, Gauge};
+    let of = &facts.reactor;
+    vec![
+        counter("turns", "turns of the loop", 5, Count(of.turns)),
+        counter("enters", "system calls that submit requests or wait", 5, Count(of.enters)),
+        counter("completions", "requests that the kernel has finished, parts included", 5, Count(of.completions)),
+        counter("sends", "sends; each has all that waits for one connection", 5, Count(of.sends)),
+        counter("sent_bytes", "bytes that the network took", 5, Count(of.bytes_sent)).bytes(),
+        counter("received_bytes", "bytes that came by the network", 5, Count(of.bytes_received)).bytes(),
+        counter(
+            "received_in_place_bytes",
+            "bytes of them that were copied by the kernel only",
+            0,
+            Count(of.bytes_received_bulk),
+        )
+        .bytes(),
+        counter("read_bytes", "bytes read from drives", 5, Count(of.bytes_read)).bytes(),
+        counter("written_bytes", "bytes written to drives", 5, Count(of.bytes_written)).bytes(),
+        counter("realigned_bytes", "bytes of them that were copied for their alignment", 0, Count(of.bytes_realigned))
+            .bytes(),
+        counter("flushes", "flushes of drives", 5, Count(of.flushes)),
+        counter("receive_buffers_missing", "receives that waited for a buffer", 0, Count(of.receive_buffers_missing)),
+        counter("connections", "connections that are open", 0, Gauge(of.connections)),
     ]
 }

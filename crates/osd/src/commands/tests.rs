@@ -120,6 +120,7 @@ fn with_facts<T>(of_shards: &ShardFacts, with: impl FnOnce(&Facts<'_>) -> T) -> 
         of_shards,
         sessions: 2,
         client_bytes: (10, 100),
+        reactor: reactor::Stats { turns: 3, ..reactor::Stats::default() },
         ops,
         pings: vec![ping(OsdId(1), Network::Back, 2), ping(OsdId(2), Network::Front, 40)],
         slow_ping: Duration::from_millis(350),
@@ -248,12 +249,19 @@ fn counts_begin_anew_and_averages_too() {
     assert_eq!(reset(&facts, &mut counters, "nonsense"), json!({"error": "Not find: nonsense"}));
     assert_eq!(reset(&facts, &mut counters, "store"), json!({"success": "perf reset store"}));
     assert_eq!(dump(&facts, &counters, Some("osd"), Some("op")), json!({"osd": {"op": 4}}), "another section");
+    let turns = json!({"reactor": {"turns": 3}});
+    assert_eq!(dump(&facts, &counters, Some("reactor"), Some("turns")), turns);
     assert_eq!(reset(&facts, &mut counters, "all"), json!({"success": "perf reset all"}));
     facts.ops.updates = pg::hops::OpCount { ops: 6, in_bytes: 450, out_bytes: 0, took: Duration::from_secs(5) };
     let since = dump(&facts, &counters, None, None);
     assert_eq!((&since["osd"]["op_w"], &since["osd"]["op_in_bytes"]), (&json!(2), &json!(50)));
     assert_eq!(since["osd"]["op_latency"], json!({"avgcount": 2, "sum": 3.0, "avgtime": 1.5}));
     assert_eq!(since["osd"]["stat_bytes_used"], json!(600), "no count");
+    assert_eq!(
+        (&since["reactor"]["turns"], &since["reactor"]["connections"]),
+        (&json!(0), &json!(0)),
+        "as of the reset"
+    );
     assert_eq!((&since["osd"]["numpg"], &since["osd"]["numpg_replica"]), (&json!(2), &json!(1)));
     assert_eq!(dump(&facts, &counters, Some("nonsense"), None), json!({}));
 }

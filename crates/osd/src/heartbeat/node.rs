@@ -306,4 +306,8 @@ impl<I: Io> Handler<I> for HeartbeatNode {
             io.set_timer(at.max(io.now() + Duration::from_millis(1)), MESSENGERS);
         }
     }
+
+    fn heeds_sent(&self) -> bool {
+        false
+    }
 }

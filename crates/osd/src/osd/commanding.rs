@@ -262,6 +262,7 @@ impl Running {
             of_shards,
             sessions: self.clients.len(),
             client_bytes: (client_bytes as u64, (config.memory().client_bytes * shards) as u64),
+            reactor: io.stats(),
             ops: OpDump {
                 whoami,
                 facts: of_shards,

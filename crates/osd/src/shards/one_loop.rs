@@ -162,4 +162,8 @@ impl<I: Io> Handler<I> for OsdInOneLoop {
             }
         }
     }
+
+    fn heeds_sent(&self) -> bool {
+        Handler::<I>::heeds_sent(&self.front)
+    }
 }

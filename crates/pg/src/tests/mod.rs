@@ -19,6 +19,7 @@ mod going_back;
 mod healing;
 mod hops;
 mod hurried;
+mod instructions;
 mod maps;
 mod memory;
 mod merging;

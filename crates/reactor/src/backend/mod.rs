@@ -90,8 +90,8 @@ pub(crate) enum DiskCall {
 pub(crate) const CALL_BYTES_MAX: usize = 1 << 30;
 
 pub(crate) enum Backend {
-    Uring(Uring),
-    Epoll(Epoll),
+    Uring(Box<Uring>),
+    Epoll(Box<Epoll>),
 }
 
 macro_rules! both {
@@ -191,6 +191,15 @@ impl Backend {
 
     pub(crate) fn next(&mut self) -> Option<Completion> {
         both!(self, b => b.next())
+    }
+
+    /// The completion that [`Backend::next`] returns next, if it is known to be a send's.
+    pub(crate) fn peek_send(&mut self) -> Option<Completion> {
+        match self {
+            Backend::Uring(uring) => uring.peek().filter(|completion| completion.op.kind() == OpKind::Send),
+            // It sends only when it is asked for completions.
+            Backend::Epoll(_) => None,
+        }
     }
 
     /// Takes the receive buffer that a completion named. The caller must give it back.

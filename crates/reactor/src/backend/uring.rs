@@ -35,6 +35,8 @@ pub(crate) struct Uring {
     wake_count: Box<[u8; 8]>,
     /// Number of operations without their last completion, those in the backlog included.
     in_flight: usize,
+    /// A completion that was taken from the ring and not returned yet.
+    peeked: Option<Completion>,
     drained: bool,
 }
 
@@ -52,6 +54,7 @@ impl Uring {
             waker,
             wake_count: Box::new([0; 8]),
             in_flight: 0,
+            peeked: None,
             drained: false,
         };
         uring.await_wake();
@@ -204,10 +207,22 @@ impl Uring {
     }
 
     pub(crate) fn ready(&mut self) -> usize {
-        self.ring.completion().len()
+        self.ring.completion().len() + usize::from(self.peeked.is_some())
     }
 
     pub(crate) fn next(&mut self) -> Option<Completion> {
+        self.peeked.take().or_else(|| self.take_from_ring())
+    }
+
+    /// The completion that [`Uring::next`] returns next.
+    pub(crate) fn peek(&mut self) -> Option<Completion> {
+        if self.peeked.is_none() {
+            self.peeked = self.take_from_ring();
+        }
+        self.peeked
+    }
+
+    fn take_from_ring(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
         let op = OpId(entry.user_data());
         let more = cqueue::more(entry.flags());

@@ -225,6 +225,7 @@ impl SimIo {
     /// Puts queued bytes on the wire as far as the window reaches, and after them the end if the endpoint is closing.
     pub(crate) fn pump(&mut self, conn: ConnId) {
         let mut sent_bytes = 0;
+        let is_new = self.endpoints.get(&conn).is_some_and(|endpoint| endpoint.dirty);
         loop {
             let segment_len_max = 1 + self.rng.below(self.config.segment_bytes_max as u64) as usize;
             let tiny = self.rng.one_in(8);
@@ -264,7 +265,10 @@ impl SimIo {
                 let stats = &mut self.nodes[node].stats;
                 stats.bytes_sent += sent_bytes as u64;
                 stats.sends += 1;
-                self.tell(node, Inbox::Sent(conn));
+                // The real loop makes no turn of it either.
+                if !is_new || !empty || self.nodes[node].heeds_sent {
+                    self.tell(node, Inbox::Sent(conn));
+                }
             }
             _ => {}
         }

@@ -83,6 +83,8 @@ pub(crate) struct Node {
     /// The whole machine stands still until this world time.
     pub(crate) asleep_until: Duration,
     pub(crate) turn_scheduled: bool,
+    /// Its handler wants to know of every send, as of its last turn.
+    pub(crate) heeds_sent: bool,
     /// Its handler takes time, as far as the weather says so.
     pub(crate) takes_time: bool,
     /// A turn that has begun and goes on later.

@@ -506,6 +506,7 @@ impl<H: Handler<SimIo>> World<H> {
 
     /// Sends queued bytes, or ends the process if it has stopped.
     fn after_handler(&mut self, node: usize) {
+        self.io.nodes[node].heeds_sent = self.handlers[node].as_ref().is_none_or(|handler| handler.heeds_sent());
         for conn in std::mem::take(&mut self.io.nodes[node].dirty) {
             self.io.pump(conn);
         }

@@ -42,7 +42,16 @@ pub(crate) struct RedoBytes {
     checksums_at: usize,
 }
 
+/// Room for the steps of a small write: data of a block, an attribute, a log entry and a group's information. Memory
+/// that grows bit by bit is copied with each growth.
+const STEPS_BYTES: usize = 768;
+
 impl RedoBytes {
+    /// Creates a transaction without steps.
+    pub fn new() -> RedoBytes {
+        RedoBytes { bytes: Vec::with_capacity(STEPS_BYTES), ..RedoBytes::default() }
+    }
+
     /// Returns the bytes that the transaction takes in a record's body.
     pub fn len(&self) -> usize {
         number_bytes(self.count as u64) + self.bytes.len()

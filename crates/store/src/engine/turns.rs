@@ -62,8 +62,8 @@ pub(crate) struct Staged {
 impl Staged {
     /// Creates an empty transaction.
     pub fn new(ticket: u64) -> Staged {
-        let (steps, data, freed) = Default::default();
-        Staged { ticket, steps, merges: 0, data, freed, internal: false }
+        let (data, freed) = Default::default();
+        Staged { ticket, steps: RedoBytes::new(), merges: 0, data, freed, internal: false }
     }
 
     pub fn push(&mut self, redo: &Redo) {

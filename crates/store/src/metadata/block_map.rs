@@ -21,6 +21,10 @@ pub(crate) struct BlockRef {
     pub crc: u32,
 }
 
+const CRC_BYTES: usize = size_of::<u32>();
+/// The most bytes of a segment's record: each block is a run of its own.
+const SEGMENT_BYTES_MAX: usize = SEGMENT_BLOCKS as usize * (SEGMENT_RUN_BYTES + CRC_BYTES);
+
 /// The value that stands for a hole.
 const HOLE: BlockRef = BlockRef { device: u32::MAX, crc: 0 };
 
@@ -322,25 +326,29 @@ impl BlockMap {
     pub fn encode_segment(&self, index: u32, out: &mut Vec<u8>) -> bool {
         out.clear();
         let Ok(at) = self.position(index) else { return false };
-        let segment = &self.slots[at].segment;
+        // A record is made of each write of a block: it is put together in place, not by growing `out` bit by bit.
+        let (mut record, mut len) = ([0; SEGMENT_BYTES_MAX], 0);
         let mut run: Option<(usize, u32)> = None;
-        for block in 0..SEGMENT_BLOCKS {
-            let Some(found) = segment.get(block) else {
+        for (block, found) in (0u8..).zip(&self.slots[at].segment.flat()) {
+            if found.device == HOLE.device {
                 run = None;
                 continue;
-            };
+            }
             let head = match run.filter(|(_, next)| *next == found.device) {
                 Some((head, _)) => head,
                 None => {
-                    out.extend_from_slice(&[block as u8, 0]);
-                    out.extend_from_slice(&found.device.to_le_bytes());
-                    out.len() - SEGMENT_RUN_BYTES
+                    record[len] = block;
+                    record[len + 2..len + SEGMENT_RUN_BYTES].copy_from_slice(&found.device.to_le_bytes());
+                    len += SEGMENT_RUN_BYTES;
+                    len - SEGMENT_RUN_BYTES
                 }
             };
-            out[head + 1] += 1;
-            out.extend_from_slice(&found.crc.to_le_bytes());
+            record[head + 1] += 1;
+            record[len..len + CRC_BYTES].copy_from_slice(&found.crc.to_le_bytes());
+            len += CRC_BYTES;
             run = Some((head, found.device.wrapping_add(1)));
         }
+        out.extend_from_slice(&record[..len]);
         true
     }
 
