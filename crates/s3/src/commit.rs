@@ -442,7 +442,7 @@ impl Change {
     fn tails(&self) -> &[Tail] {
         match self {
             Change::Put { new, .. } => &new.tails,
-            Change::Delete { .. } | Change::Remove { .. } => &[],
+            Change::Delete { .. } | Change::Remove { .. } | Change::Lapse(_) => &[],
         }
     }
 
@@ -450,7 +450,7 @@ impl Change {
     fn bytes(&self) -> Bytes {
         match self {
             Change::Put { new, .. } => new.bytes.clone(),
-            Change::Delete { .. } | Change::Remove { .. } => Bytes::new(),
+            Change::Delete { .. } | Change::Remove { .. } | Change::Lapse(_) => Bytes::new(),
         }
     }
 }

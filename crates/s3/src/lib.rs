@@ -8,6 +8,7 @@
 //! * `versions`: what a change makes of a key's versions; `commit`: how it is made.
 //! * `bucket_settings`: what owners set for a bucket, in the types of `s3rules`; `settings`: changes of it.
 //! * `sweep`: what dead gateways left.
+//! * `lifecycle`: rounds through buckets by their rules; `lapse`: what is due of one key.
 //!
 //! Absent: sockets, threads, clocks, XML and signatures, which are the driver's (`crates/gateway`).
 
@@ -22,6 +23,8 @@ mod error;
 #[cfg(test)]
 mod executor;
 mod index;
+mod lapse;
+mod lifecycle;
 mod listing;
 #[cfg(test)]
 mod memory;
@@ -49,6 +52,7 @@ pub use check::Checked;
 pub use conditions::Conditions;
 pub use digest::{ChecksumKind, check_content_md5, content_md5};
 pub use error::{Code, Error};
+pub use lifecycle::Lapsed;
 pub use listing::{ListedUpload, Page, Query, UploadPage};
 pub use multipart::{PARTS_MAX, PartPage, PartRequest, WantedPart};
 pub use objects::{Deleted, Deletion, KEY_MAX_BYTES, METADATA_MAX_BYTES, Object, PUT_MAX_BYTES, PutRequest};

@@ -7,6 +7,7 @@
 
 use crate::conditions::Conditions;
 use crate::error::{Code, Error};
+use crate::lapse::{Lapse, Lapsing};
 use crate::names::{self, ENTRIES, VERSIONS};
 use crate::rados::Step;
 use crate::records::{Entry, Head, Layout, Older, StoredChecksum, Tail, VersionEntry, Versioning, to_bytes};
@@ -65,6 +66,7 @@ pub(crate) struct Present {
 }
 
 /// A version of a key.
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum FoundVersion<'a> {
     Newest(&'a Head),
     Older(&'a Older),
@@ -162,6 +164,8 @@ pub(crate) enum Change {
         /// Governance is bypassed.
         bypass: bool,
     },
+    /// An act of lifecycle rules, if they ask for one by then.
+    Lapse(Lapse),
 }
 
 /// The version that a change makes the newest.
@@ -225,37 +229,27 @@ impl Change {
                     None if conditions.are_set() => return Ok(None),
                     None => {}
                 }
-                let is_plain = present.is_none_or(Present::is_plain);
-                if *versioning == Versioning::Off && is_plain {
-                    let Some(present) = present else { return Ok(None) };
-                    check_lock(&present.head.lock, false, facts)?;
-                    removal_of_newest(present, None)
-                } else {
-                    put(present, *versioning, facts, |head| mark(head, owner))?
+                match deletion(present, (owner, *versioning), facts)? {
+                    Some(plan) => plan,
+                    None => return Ok(None),
                 }
             }
             Change::Remove { version, bypass } => {
                 let found = present.and_then(|present| Some((present, present.find(version)?)));
                 let Some((present, found)) = found else { return Ok(None) };
-                match found {
-                    FoundVersion::Newest(head) => {
-                        conditions.check(Some(&head.entry()))?;
-                        check_lock(&head.lock, *bypass, facts)?;
-                        removal_of_newest(present, Some((head.version.clone(), head.is_marker)))
+                removal(present, found, (conditions, *bypass), facts)?
+            }
+            Change::Lapse(lapse) => {
+                let judged = present.and_then(|present| Some((present, lapse.judge(present, facts.now_ms)?)));
+                let plan = match judged {
+                    None => None,
+                    Some((present, Lapsing::Expires)) => {
+                        deletion(Some(present), (&lapse.owner, lapse.versioning), facts)?
                     }
-                    FoundVersion::Older(older) => {
-                        conditions.check(Some(&older.entry))?;
-                        check_lock(&older.lock, *bypass, facts)?;
-                        let rest = present.older.iter().filter(|other| *other != older).cloned().collect();
-                        Plan {
-                            newest: Newest::Kept,
-                            sets_aside: false,
-                            older: rest,
-                            dropped: Some(Dropped::Older(older.clone())),
-                            outcome: Some((older.version.clone(), older.place.is_none())),
-                        }
-                    }
-                }
+                    Some((present, Lapsing::Goes(found))) => Some(removal(present, found, (conditions, false), facts)?),
+                };
+                let Some(plan) = plan else { return Ok(None) };
+                plan
             }
         };
         if plan.sets_aside && plan.older.len() >= OLDER_MAX {
@@ -304,6 +298,50 @@ fn put(
     }
     let sets_aside = present.is_some() && dropped != Some(Dropped::Newest);
     Ok(Plan { newest: Newest::New(Box::new(head)), sets_aside, older, dropped, outcome })
+}
+
+/// A deletion that names no version; `None` where there is nothing. `owner`: of the delete marker.
+fn deletion(
+    present: Option<&Present>,
+    (owner, versioning): (&str, Versioning),
+    facts: &Facts<'_>,
+) -> Result<Option<Plan>, Error> {
+    let is_plain = present.is_none_or(Present::is_plain);
+    if versioning == Versioning::Off && is_plain {
+        let Some(present) = present else { return Ok(None) };
+        check_lock(&present.head.lock, false, facts)?;
+        Ok(Some(removal_of_newest(present, None)))
+    } else {
+        put(present, versioning, facts, |head| mark(head, owner)).map(Some)
+    }
+}
+
+/// A removal of a version. `bypass`: governance is bypassed.
+fn removal(
+    present: &Present,
+    found: FoundVersion<'_>,
+    (conditions, bypass): (&Conditions, bool),
+    facts: &Facts<'_>,
+) -> Result<Plan, Error> {
+    match found {
+        FoundVersion::Newest(head) => {
+            conditions.check(Some(&head.entry()))?;
+            check_lock(&head.lock, bypass, facts)?;
+            Ok(removal_of_newest(present, Some((head.version.clone(), head.is_marker))))
+        }
+        FoundVersion::Older(older) => {
+            conditions.check(Some(&older.entry))?;
+            check_lock(&older.lock, bypass, facts)?;
+            let rest = present.older.iter().filter(|other| *other != older).cloned().collect();
+            Ok(Plan {
+                newest: Newest::Kept,
+                sets_aside: false,
+                older: rest,
+                dropped: Some(Dropped::Older(older.clone())),
+                outcome: Some((older.version.clone(), older.place.is_none())),
+            })
+        }
+    }
 }
 
 fn mark(head: &mut Head, owner: &str) {
