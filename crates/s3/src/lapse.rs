@@ -1,7 +1,7 @@
 //! Lifecycle rules and the versions of one key: what is due, judged by the state that is changed.
 
+use crate::present::{FoundVersion, NULL_VERSION, Present};
 use crate::records::{Older, Versioning};
-use crate::versions::{FoundVersion, NULL_VERSION, Present};
 use s3rules::UnixMillis;
 use s3rules::lifecycle::{LifecycleAction, LifecycleClock, LifecycleConfiguration, VersionFacts, VersionState};
 use s3rules::tagging::TagSet;
@@ -27,7 +27,7 @@ pub(crate) struct Lapse {
     pub tags: Arc<BTreeMap<String, TagSet>>,
 }
 
-/// What becomes of a version by lifecycle rules.
+/// Fate of a version by lifecycle rules.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Lapsing<'a> {
     /// As by a deletion that names no version.
@@ -41,7 +41,7 @@ pub(crate) fn unix_ms(ms: u64) -> UnixMillis {
 }
 
 impl Lapse {
-    /// What is to be done with the version, if the key is in this state.
+    /// Tells what is to be done with the version, if the key is in this state.
     pub fn judge<'a>(&self, present: &'a Present, now_ms: u64) -> Option<Lapsing<'a>> {
         let found = present.find(&self.version)?;
         let none = TagSet::default();

@@ -9,6 +9,7 @@ use crate::conditions::Conditions;
 use crate::error::{Code, Error};
 use crate::lapse::{Lapse, Lapsing};
 use crate::names::{self, ENTRIES, VERSIONS};
+use crate::present::{FoundVersion, Present};
 use crate::rados::Step;
 use crate::records::{Entry, Head, Layout, Older, StoredChecksum, Tail, VersionEntry, Versioning, to_bytes};
 use bytes::Bytes;
@@ -18,8 +19,6 @@ use s3rules::object_lock::ObjectLock;
 use s3rules::tagging::TagSet;
 use std::collections::BTreeMap;
 
-/// The name of the null version.
-pub const NULL_VERSION: &str = "null";
 /// Versions of a key beside the newest. Their list is written with every change of the key.
 pub const OLDER_MAX: usize = 1000;
 
@@ -55,50 +54,6 @@ impl NewHead {
         head.tags.clone_from(&self.tags);
         head.lock = self.lock;
         head.layout.clone_from(&self.layout);
-    }
-}
-
-/// The state of a key.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Present {
-    pub head: Head,
-    pub older: Vec<Older>,
-}
-
-/// A version of a key.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum FoundVersion<'a> {
-    Newest(&'a Head),
-    Older(&'a Older),
-}
-
-fn is_named(version: Option<&str>, name: &str) -> bool {
-    version.unwrap_or(NULL_VERSION) == name
-}
-
-impl Present {
-    /// The version of this name.
-    pub fn find(&self, name: &str) -> Option<FoundVersion<'_>> {
-        if is_named(self.head.version.as_deref(), name) {
-            return Some(FoundVersion::Newest(&self.head));
-        }
-        self.older.iter().find(|older| is_named(older.version.as_deref(), name)).map(FoundVersion::Older)
-    }
-
-    /// True if the key never had anything but a null version.
-    fn is_plain(&self) -> bool {
-        self.older.is_empty() && self.head.version.is_none() && !self.head.is_marker
-    }
-
-    /// Versions as lists show them, newest first.
-    pub fn versions(&self) -> Vec<(u64, VersionEntry)> {
-        let (version, is_marker) = (self.head.version.clone(), self.head.is_marker);
-        let newest = VersionEntry { version, is_marker, entry: self.head.entry() };
-        let older = self.older.iter().map(|older| {
-            let (version, is_marker) = (older.version.clone(), older.place.is_none());
-            (older.order, VersionEntry { version, is_marker, entry: older.entry.clone() })
-        });
-        std::iter::once((self.head.order, newest)).chain(older).collect()
     }
 }
 

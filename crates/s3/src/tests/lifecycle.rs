@@ -314,7 +314,7 @@ struct World {
     is_over: bool,
 }
 
-/// What a key's only writer knows of it.
+/// Knowledge of a key's only writer.
 #[derive(Clone, Default)]
 struct Known {
     /// Size, and when its put began; `None` is a deletion. The last one may not have been answered.

@@ -2,8 +2,8 @@
 
 use crate::memory::{Memory, Stored};
 use crate::names;
+use crate::present::Present;
 use crate::records::{Head, Intent, Layout, Part, Range, RangeState, attr, from_bytes};
-use crate::versions::Present;
 use crate::{Query, Store, VersionEntry};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};

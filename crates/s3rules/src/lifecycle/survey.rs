@@ -30,7 +30,7 @@ impl LifecycleConfiguration {
         self.enabled().any(|rule| rule.scope.terms().any(|terms| !terms.tags.is_empty()))
     }
 
-    /// The same rules, whatever the tags are: where these do nothing with a version, the rules do nothing with it.
+    /// Gives rules that do not look at tags: where they do nothing with a version, these rules do nothing with it.
     pub fn whatever_tags(&self) -> LifecycleConfiguration {
         let mut rules = self.rules.clone();
         for rule in &mut rules {
