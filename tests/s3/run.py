@@ -23,6 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Markers of the suite: what comes after this gateway's first form, and what Ceph's own gateway fails.
 LEFT_OUT = "not bucket_logging and not cloud_transition and not cloud_restore and not fails_on_rgw"
 FILES = ["test_s3.py", "test_headers.py"]
+# Seconds that lifecycle rules take for a day, as the suite expects it.
+DAY_S = 10
 # Users that the suite wants, by the section of its configuration; those of `iam` have to be there to start it.
 USERS = {"s3 main": "main", "s3 alt": "alt", "s3 tenant": "other", "iam": "iam", "iam root": "iamroot",
          "iam alt root": "iamaltroot"}
@@ -47,7 +49,7 @@ def configuration(args, conf, port):
         lines += [f"[{section}]", f"user_id = {uid}", f"display_name = {name}", f"email = {email}",
                   f"access_key = {access}", f"secret_key = {secret}"]
         if section == "s3 main":
-            lines.append("api_name = default")
+            lines += ["api_name = default", f"lc_debug_interval = {DAY_S}"]
         if section == "s3 tenant":
             lines.append("tenant =")
     return "\n".join(lines) + "\n"
@@ -118,10 +120,16 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="s3-tests-"))
     try:
         cluster = str(folder / "cluster")
-        nacre(args, "up", "--dir", cluster, "--osds", "2", "--detach", "--s3-port", str(port))
+        nacre(args, "up", "--dir", cluster, "--osds", "2", "--detach")
+        gateway = None
         try:
-            conf = folder / "s3tests.conf"
-            conf.write_text(configuration(args, os.path.join(cluster, "ceph.conf"), port))
+            conf, ceph_conf = folder / "s3tests.conf", os.path.join(cluster, "ceph.conf")
+            conf.write_text(configuration(args, ceph_conf, port))
+            words = [args.nacre, "s3", "serve", "--listen", f"127.0.0.1:{port}", "--lifecycle-day", str(DAY_S)]
+            with open(folder / "gateway", "w") as said:
+                gateway = subprocess.Popen([*words, "--conf", ceph_conf], stdout=subprocess.PIPE, stderr=said)
+            if not gateway.stdout.readline():
+                sys.exit((folder / "gateway").read_text()[-2000:])
             report = folder / "report.xml"
             words = [args.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", LEFT_OUT, "--junitxml", report,
                      "--tb=line", "--no-header"]
@@ -136,6 +144,9 @@ def main():
                 sys.exit((folder / "said").read_text()[-2000:])
             tell(outcomes(report), markers(args), args.out)
         finally:
+            if gateway:
+                gateway.terminate()
+                gateway.wait()
             nacre(args, "down", "--dir", cluster)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

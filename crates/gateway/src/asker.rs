@@ -2,9 +2,10 @@
 
 use crate::convert::{DELETE_MARKER, Gateway, ruled, told, version_id};
 use http::{HeaderMap, Uri};
-use s3::{Bucket, BucketSettings, Code, Head, User, Versioning};
+use s3::{Bucket, BucketSettings, Code, Head, Upload, User, Versioning};
 use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
 use s3rules::acl::{Acl, AclUser};
+use s3rules::lifecycle::{LifecycleClock, VersionFacts, VersionState};
 use s3rules::policy::{
     Action, ActionTarget, Context, Identity, Policy, RequestFacts, ResourceArn, SignatureKind, UserIdentity,
 };
@@ -30,13 +31,15 @@ pub(crate) struct Asked<'a> {
     pub peer: IpAddr,
     /// Tags that the body brings.
     pub tags: Option<&'a TagSet>,
+    /// Version of the signature of a form, which has it among its fields.
+    pub form_signature: Option<u8>,
 }
 
 impl<'a, T> From<&'a S3Request<T>> for Asked<'a> {
     fn from(request: &'a S3Request<T>) -> Asked<'a> {
         let peer = request.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
         let S3Request { credentials, headers, uri, .. } = request;
-        Asked { credentials: credentials.as_ref(), headers, uri, peer, tags: None }
+        Asked { credentials: credentials.as_ref(), headers, uri, peer, tags: None, form_signature: None }
     }
 }
 
@@ -62,6 +65,9 @@ impl Asked<'_> {
     /// How the request was signed. The signature was checked before.
     fn signature(&self, query: &[(String, String)], now: UnixMillis) -> Option<(SignatureKind, u8)> {
         self.credentials?;
+        if let Some(version) = self.form_signature {
+            return Some((SignatureKind::Form, version));
+        }
         if let Some(header) = self.header("authorization") {
             return Some((SignatureKind::Header, if header.starts_with("AWS4-") { 4 } else { 2 }));
         }
@@ -273,6 +279,26 @@ impl Visit {
         Some(version_id(version)).filter(|version| !is_off || version != s3::NULL_VERSION)
     }
 
+    /// The value of `x-amz-expiration` for the newest version of a key.
+    pub fn expiration(&self, head: &Head) -> Option<String> {
+        self.settings.lifecycle.as_ref()?.expiration_header(&VersionFacts {
+            key: &head.key,
+            size_bytes: head.size,
+            tags: &head.tags,
+            storage_class: "STANDARD",
+            modified: UnixMillis(i64::try_from(head.mtime_ms).unwrap_or(i64::MAX)),
+            state: VersionState::Current,
+        })
+    }
+
+    /// When an upload will be given up, in milliseconds since 1970, and by which rule.
+    pub fn abortion(&self, upload: &Upload) -> Option<(u64, String)> {
+        let clock = LifecycleClock { now: now(), debug_day_s: None };
+        let begun = UnixMillis(i64::try_from(upload.created_ms).unwrap_or(i64::MAX));
+        let (at, rule) = self.settings.lifecycle.as_ref()?.upload_abort_at(&upload.key, begun, &clock)?;
+        Some((u64::try_from(at.0).ok()?, rule.to_owned()))
+    }
+
     /// The rule by which new objects get their owners.
     pub fn ownership(&self) -> ObjectOwnership {
         self.settings.ownership.unwrap_or_default()
@@ -318,7 +344,7 @@ mod tests {
         }
         let uri: Uri = uri.parse().expect("an address");
         let peer = "10.1.2.3".parse().expect("an address");
-        let asked = Asked { credentials: None, headers: &map, uri: &uri, peer, tags: None };
+        let asked = Asked { credentials: None, headers: &map, uri: &uri, peer, tags: None, form_signature: None };
         let policy = settings
             .policy
             .as_ref()

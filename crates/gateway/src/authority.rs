@@ -62,6 +62,11 @@ impl Authority {
         Ok((key.secret, user))
     }
 
+    /// The secret of an access key. Errors: `InvalidAccessKeyId`.
+    pub async fn secret_of(&self, access_key: &str) -> S3Result<String> {
+        Ok(self.look_up(access_key).await?.0)
+    }
+
     /// The user of a request, or `None` if it is anonymous. Errors: `AccessDenied` for suspended users.
     pub async fn asker(&self, credentials: Option<&Credentials>) -> S3Result<Option<Arc<User>>> {
         let Some(credentials) = credentials else { return Ok(None) };
@@ -190,6 +195,6 @@ pub(crate) struct Secrets(pub Arc<Authority>);
 #[async_trait::async_trait]
 impl S3Auth for Secrets {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
-        Ok(SecretKey::from(self.0.look_up(access_key).await?.0))
+        Ok(SecretKey::from(self.0.secret_of(access_key).await?))
     }
 }

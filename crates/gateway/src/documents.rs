@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use s3::{BucketSettings, Head, StoredPolicy, Versioning};
 use s3rules::acl::{Acl, AclDraft, AclHeaders};
 use s3rules::cors::{CorsAnswer, CorsConfiguration, CorsHeaders};
+use s3rules::lifecycle::LifecycleConfiguration;
 use s3rules::object_lock::{ObjectLockConfiguration, check_may_have_locks};
 use s3rules::policy::{Action, POLICY_BYTES_MAX, Policy, PolicyKind};
 use s3rules::tagging::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, TagSet};
@@ -36,9 +37,9 @@ enum Kind {
     PublicAccess,
     RequestPayment,
     Tagging,
+    Lifecycle,
     /// Nothing acts on these yet.
     Encryption,
-    Lifecycle,
     Website,
     ObjectLock,
     /// Of objects alone.
@@ -62,7 +63,7 @@ const KINDS: [(&str, Kind); 14] = [
     ("website", Kind::Website),
 ];
 
-/// Handler of requests about documents; it refuses forms.
+/// Handler of requests about documents.
 pub(crate) struct Documents {
     pub service: Service,
     pub domain: Option<Domain>,
@@ -81,13 +82,6 @@ fn kind_of(method: &Method, uri: &Uri, of_object: bool) -> Option<Kind> {
         _ => !of_object,
     };
     is_right.then_some(kind)
-}
-
-/// True for a POST whose body is a form with a file.
-fn is_form(method: &Method, headers: &HeaderMap) -> bool {
-    let kind = headers.get(http::header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    let form = b"multipart/form-data";
-    *method == Method::POST && kind.len() >= form.len() && kind[..form.len()].eq_ignore_ascii_case(form)
 }
 
 /// The action that a request about a bucket asks for; `None` if there is no such request.
@@ -170,9 +164,6 @@ fn change(change: impl Fn(&mut BucketSettings) -> Result<(), s3::Error> + Send +
 impl Documents {
     async fn answer(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         let place = Place::of(self.domain.as_ref(), &request.headers, &request.uri);
-        if request.method == Method::POST {
-            return Err(not_implemented("a POST form"));
-        }
         let place = place.ok_or_else(|| S3Error::new(S3ErrorCode::InvalidURI))?;
         let kind = kind_of(&request.method, &request.uri, place.key.is_some());
         let kind = kind.ok_or_else(|| not_implemented("this request"))?;
@@ -206,6 +197,7 @@ impl Documents {
                 let delete = change(move |settings| {
                     match kind {
                         Kind::Cors => settings.cors = None,
+                        Kind::Lifecycle => settings.lifecycle = None,
                         Kind::Ownership => settings.ownership = None,
                         Kind::Policy => settings.policy = None,
                         Kind::PublicAccess => settings.public_access = None,
@@ -216,6 +208,14 @@ impl Documents {
                 });
                 self.change(&visit, delete).await?;
                 Ok(empty(StatusCode::NO_CONTENT))
+            }
+            _ if kind == Kind::Lifecycle => {
+                let body = self.body(&mut request).await?;
+                // There is one storage class, so nothing can move to another.
+                let rules = ruled(LifecycleConfiguration::from_xml(&body, |_| false))?;
+                let (gateway, bucket) = (self.service.gateway.clone(), visit.bucket.clone());
+                to_its_end(async move { gateway.set_lifecycle(&bucket, Some(rules)).await }).await?;
+                Ok(empty(StatusCode::OK))
             }
             _ => {
                 let body = self.body(&mut request).await?;
@@ -253,7 +253,8 @@ impl Documents {
             Kind::RequestPayment => Some(requesters_pay_xml(settings.requesters_pay)),
             Kind::Tagging => settings.tags.as_ref().map(TagSet::to_xml),
             Kind::ObjectLock => settings.object_lock.as_ref().map(ObjectLockConfiguration::to_xml),
-            Kind::Encryption | Kind::Lifecycle | Kind::Website | Kind::Lock(_) => None,
+            Kind::Lifecycle => settings.lifecycle.as_ref().map(LifecycleConfiguration::to_xml),
+            Kind::Encryption | Kind::Website | Kind::Lock(_) => None,
         };
         document.map(xml).ok_or_else(|| none(kind))
     }
@@ -330,9 +331,10 @@ impl Documents {
                     Ok(())
                 })
             }
-            Kind::PolicyStatus | Kind::Lock(_) => return Err(S3Error::new(S3ErrorCode::MethodNotAllowed)),
+            Kind::PolicyStatus | Kind::Lifecycle | Kind::Lock(_) => {
+                return Err(S3Error::new(S3ErrorCode::MethodNotAllowed));
+            }
             Kind::Encryption => return Err(not_implemented("encryption")),
-            Kind::Lifecycle => return Err(not_implemented("lifecycle")),
             Kind::Website => return Err(not_implemented("web sites")),
         })
     }
@@ -478,10 +480,6 @@ pub(crate) fn add_headers(headers: &mut HeaderMap, added: Vec<(&'static str, Str
 #[async_trait::async_trait]
 impl S3Route for Documents {
     fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap, _: &mut http::Extensions) -> bool {
-        // `s3s` would gather the file of a form in memory, however large, before anybody is asked.
-        if is_form(method, headers) {
-            return true;
-        }
         // Most requests name no document of a bucket either, and their paths need not be decoded for that.
         [false, true].iter().any(|of_object| kind_of(method, uri, *of_object).is_some())
             && Place::of(self.domain.as_ref(), headers, uri)
@@ -528,16 +526,6 @@ mod tests {
         assert_eq!(bucket_action(Kind::Policy, &Method::DELETE), Some(Action::DeleteBucketPolicy));
         assert_eq!(bucket_action(Kind::Acl, &Method::DELETE), None);
         assert_eq!(bucket_action(Kind::PolicyStatus, &Method::PUT), None);
-    }
-
-    #[test]
-    fn forms_are_told_from_other_posts() {
-        let mut headers = HeaderMap::new();
-        assert!(!is_form(&Method::POST, &headers));
-        headers.insert("content-type", HeaderValue::from_static("Multipart/Form-Data; boundary=x"));
-        assert!(is_form(&Method::POST, &headers) && !is_form(&Method::PUT, &headers));
-        headers.insert("content-type", HeaderValue::from_static("application/xml"));
-        assert!(!is_form(&Method::POST, &headers));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! * [`Server`]: start here. It listens, serves, and does the work beside requests.
 //! * `link`: the core's view of RADOS, on `client`.
 //! * `service`: requests of S3 as `s3s` reads them, answered by the core. `documents`: those about settings, lists and
-//!   tags, which `s3rules` reads.
+//!   tags, which `s3rules` reads. `post`: uploads by forms, which `forms` reads.
 //! * `authority`: access keys, users and policies. `asker`: judgements by `s3rules`. `place`: buckets in addresses.
 //! * `objects`, `parts`, `uploads`, `lists`, `locks`: the requests by subject. `budget`: memory for bodies.
 //! * `convert`: values of `s3s` and of the core.
@@ -15,12 +15,14 @@ mod authority;
 mod budget;
 mod convert;
 mod documents;
+mod forms;
 mod link;
 mod lists;
 mod locks;
 mod objects;
 mod parts;
 mod place;
+mod post;
 mod regions;
 mod server;
 mod service;

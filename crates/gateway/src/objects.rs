@@ -136,6 +136,7 @@ impl Service {
             key: input.key,
             owner,
             size,
+            may_be_shorter: false,
             headers: kept_headers(&headers),
             metadata: user_metadata(input.metadata),
             content_md5,
@@ -151,6 +152,7 @@ impl Service {
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut body).await }).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(PutObjectOutput {
+            expiration: visit.expiration(&head),
             version_id: head.version,
             e_tag: Some(etag(&head.etag)),
             checksum_crc32: sums.checksum_crc32,
@@ -219,6 +221,7 @@ impl Service {
             content_length: Some(length as i64),
             content_range,
             parts_count: part.and_then(|part| part.count),
+            expiration: visit.expiration(&head).filter(|_| input.version_id.is_none()),
             accept_ranges: Some("bytes".into()),
             e_tag: Some(etag(&head.etag)),
             last_modified: Some(time(head.mtime_ms)),
@@ -272,6 +275,7 @@ impl Service {
         let mut response = S3Response::new(HeadObjectOutput {
             content_length: Some(part.as_ref().map_or(head.size, |part| part.length) as i64),
             parts_count: part.and_then(|part| part.count),
+            expiration: visit.expiration(&head).filter(|_| version.is_none()),
             accept_ranges: Some("bytes".into()),
             e_tag: Some(etag(&head.etag)),
             last_modified: Some(time(head.mtime_ms)),
@@ -337,6 +341,7 @@ impl Service {
             key: input.key,
             owner,
             size: source.size,
+            may_be_shorter: false,
             headers,
             metadata,
             content_md5: None,
@@ -363,6 +368,7 @@ impl Service {
         };
         Ok(S3Response::new(CopyObjectOutput {
             copy_object_result: Some(result),
+            expiration: visit.expiration(&head),
             copy_source_version_id: from.shown_version(source.version),
             version_id: head.version,
             ..Default::default()

@@ -6,6 +6,7 @@ use crate::budget::Budget;
 use crate::convert::Gateway;
 use crate::documents::{Documents, add_headers, cors_headers, preflight};
 use crate::place::{Domain, Place};
+use crate::post::is_form;
 use crate::regions;
 use crate::service::Service;
 use http::header::{CONNECTION, EXPECT, ORIGIN};
@@ -29,6 +30,10 @@ use tokio::task::JoinSet;
 const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// Interval of the other work beside requests.
 const TEND_EVERY: Duration = Duration::from_secs(5);
+/// Interval of looks for rounds by lifecycle rules that are due.
+const LIFECYCLE_EVERY: Duration = Duration::from_secs(60);
+/// Interval of such looks where tests have short days.
+const SHORT_LIFECYCLE_EVERY: Duration = Duration::from_secs(1);
 /// Time that a client has for the headers of a request.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 /// Connections at once. Further ones wait to be accepted.
@@ -79,14 +84,17 @@ impl Server {
         let mut builder = S3ServiceBuilder::new(service.clone());
         builder.set_auth(Secrets(authority));
         builder.set_access(JudgedLater);
+        let forms = service.clone();
         builder.set_route(Documents { service, domain: domain.clone() });
         if let Some(domain) = &domain {
             builder.set_host(domain.clone());
         }
-        let service = Arc::new(Served { service: builder.build(), gateway: gateway.clone(), domain });
+        let service = Arc::new(Served { service: builder.build(), forms, gateway: gateway.clone(), domain });
         let (stopping, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        // It is not dropped amid a change, but ends between two of them.
+        let lifecycle = tokio::spawn(lapsing(gateway.clone(), stopped.clone()));
         let mut work = Box::pin(beside_requests(gateway));
         let mut stop = std::pin::pin!(stop);
         let outcome = loop {
@@ -116,7 +124,10 @@ impl Server {
         };
         drop(listener);
         let _ = stopping.send(true);
-        let drained = async { while connections.join_next().await.is_some() {} };
+        let drained = async {
+            while connections.join_next().await.is_some() {}
+            let _ = lifecycle.await;
+        };
         if outcome.is_ok() {
             // Signs of life go on meanwhile.
             let _ = tokio::time::timeout(DRAIN, async {
@@ -144,6 +155,8 @@ impl S3Access for JudgedLater {
 /// Everything that connections need.
 struct Served {
     service: S3Service,
+    /// Stores what forms bring.
+    forms: Service,
     gateway: Gateway,
     domain: Option<Domain>,
 }
@@ -152,14 +165,19 @@ impl Served {
     /// Answers a preflight. Browsers do not sign it, also where the query has the signature of the request behind it.
     async fn preflight(&self, request: &Request<Incoming>) -> Result<HttpResponse, HttpError> {
         let place = Place::of(self.domain.as_ref(), request.headers(), request.uri());
-        match preflight(&self.gateway, place, request.headers()).await {
-            Ok(allowed) => {
-                let mut response = HttpResponse::new(Body::empty());
-                add_headers(response.headers_mut(), allowed);
-                Ok(response)
-            }
-            Err(error) => error.to_http_response().map_err(|error| HttpError::new(Box::new(error))),
+        answered(preflight(&self.gateway, place, request.headers()).await.map(|allowed| {
+            let mut response = HttpResponse::new(Body::empty());
+            add_headers(response.headers_mut(), allowed);
+            response
+        }))
+    }
+
+    /// Answers a request that is no preflight.
+    async fn call(&self, request: Request<Body>) -> Result<HttpResponse, HttpError> {
+        if is_form(request.method(), request.headers()) {
+            return answered(self.forms.form(self.domain.as_ref(), request).await);
         }
+        self.service.call(request).await
     }
 
     /// Headers that let a page of another origin see the answer to a request, as the bucket's CORS rules tell.
@@ -172,6 +190,11 @@ impl Served {
         let cors = settings.cors.as_ref();
         cors.map_or_else(Vec::new, |cors| cors.answer(request.method().as_str(), &cors_headers(request.headers())))
     }
+}
+
+/// An answer, or a refusal as one.
+fn answered(outcome: S3Result<HttpResponse>) -> Result<HttpResponse, HttpError> {
+    outcome.or_else(|error| error.to_http_response().map_err(|error| HttpError::new(Box::new(error))))
 }
 
 async fn serve(stream: TcpStream, peer: SocketAddr, service: Arc<Served>, mut stopped: watch::Receiver<bool>) {
@@ -219,7 +242,7 @@ async fn answer(
         true => served.shared_with(&request).await,
         false => Vec::new(),
     };
-    let mut response = served.service.call(request.map(Body::from)).await?;
+    let mut response = served.call(request.map(Body::from)).await?;
     add_headers(response.headers_mut(), shared);
     if is_last {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -253,6 +276,34 @@ async fn tending(gateway: Gateway) -> ServerError {
             Ok(()) => {}
             Err(s3::Error::Rados(s3::RadosError::Fenced)) => return ServerError::TakenForDead,
             Err(error) => tracing::warn!("work beside requests waits: {error}"),
+        }
+    }
+}
+
+/// Rounds by lifecycle rules, until the gateway stops.
+async fn lapsing(gateway: Gateway, mut stopped: watch::Receiver<bool>) {
+    let every = match gateway.settings().lifecycle_day_s {
+        Some(_) => SHORT_LIFECYCLE_EVERY,
+        None => LIFECYCLE_EVERY,
+    };
+    let seen = stopped.clone();
+    let goes_on = move || !*seen.borrow();
+    loop {
+        let told = async {
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        };
+        tokio::select! {
+            () = told => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        match gateway.lifecycle(&goes_on).await {
+            Ok(s3::Lapsed { buckets: 0, versions: 0, uploads: 0, kept: 0 }) => {}
+            Ok(s3::Lapsed { buckets, versions, uploads, kept }) => {
+                tracing::info!(buckets, versions, uploads, kept, "lifecycle rules were carried out");
+            }
+            // The sign of life meets the same, and ends the gateway.
+            Err(s3::Error::Rados(s3::RadosError::Fenced)) => return,
+            Err(error) => tracing::warn!("lifecycle rules were not carried out everywhere: {error}"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Multipart uploads.
 
+use crate::asker::Visit;
 use crate::convert::{
     CHECKSUMS, ReadConditions, announced_checksum, checksum, checksum_kind, conditions, etag, kept_headers, time, told,
 };
@@ -36,6 +37,11 @@ fn copied_range(text: &str) -> S3Result<ByteRange> {
     }
 }
 
+/// When lifecycle rules give an upload up, and the id of the rule.
+fn told_abortion(visit: &Visit, upload: &Upload) -> (Option<Timestamp>, Option<String>) {
+    visit.abortion(upload).map(|(at_ms, rule)| (time(at_ms), rule)).unzip()
+}
+
 impl Service {
     pub async fn begin_upload(
         &self,
@@ -70,13 +76,16 @@ impl Service {
             tags: header_tags(&headers)?,
             lock: lock_of_new(&visit, &headers)?,
         };
-        let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
+        let (gateway, bucket) = (self.gateway.clone(), visit.bucket.clone());
         let upload = to_its_end(async move { gateway.create_upload(&bucket, upload).await }).await?;
+        let (abort_date, abort_rule_id) = told_abortion(&visit, &upload);
         let type_of = |_| match is_composite {
             true => ChecksumType::from_static(ChecksumType::COMPOSITE),
             false => ChecksumType::from_static(ChecksumType::FULL_OBJECT),
         };
         Ok(S3Response::new(CreateMultipartUploadOutput {
+            abort_date,
+            abort_rule_id,
             bucket: Some(input.bucket),
             key: Some(upload.key),
             upload_id: Some(upload.id),
@@ -201,6 +210,7 @@ impl Service {
         let head = to_its_end(work).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(CompleteMultipartUploadOutput {
+            expiration: visit.expiration(&head),
             version_id: head.version,
             location: Some(format!("/{}/{}", input.bucket, input.key)),
             bucket: Some(input.bucket),
@@ -248,6 +258,7 @@ impl Service {
         };
         visit.may_with_upload_of(Action::ListMultipartUploadParts, &input.key, &page.upload.owner)?;
         let owner = self.owner(&page.upload.owner).await?;
+        let (abort_date, abort_rule_id) = told_abortion(&visit, &page.upload);
         let next_part_number_marker = page.parts.last().map(|part| i32::from(part.number));
         let parts = page.parts.into_iter().map(|part| {
             let sums = checksum(part.checksum.as_ref());
@@ -264,6 +275,8 @@ impl Service {
             }
         });
         Ok(S3Response::new(ListPartsOutput {
+            abort_date,
+            abort_rule_id,
             bucket: Some(input.bucket),
             key: Some(input.key),
             upload_id: Some(input.upload_id),

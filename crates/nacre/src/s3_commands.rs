@@ -43,19 +43,19 @@ async fn make_pools(cluster: &Cluster) -> Result<()> {
 }
 
 /// Opens a session on a cluster. `make`: the pools are made if there are none.
-async fn open(cluster: &Cluster, make: bool) -> Result<Arc<Store<Link>>> {
+async fn open(cluster: &Cluster, make: bool, settings: Settings) -> Result<Arc<Store<Link>>> {
     if make {
         make_pools(cluster).await?;
     } else if !cluster.pools().await?.contains_key(META_POOL) {
         bail!("this cluster has no pool '{META_POOL}': 'nacre s3 serve' and 'nacre s3 user add' make it");
     }
-    Ok(gateway::open(cluster.clone(), session_name()?, Settings::default()).await?)
+    Ok(gateway::open(cluster.clone(), session_name()?, settings).await?)
 }
 
 /// Runs `work` with a session of its own, which ends with it.
 fn with_store(target: &cli::Target, make: bool, work: impl AsyncFnOnce(&Arc<Store<Link>>) -> Result<()>) -> Result<()> {
     with_cluster(target, async |cluster| {
-        let store = open(&cluster, make).await?;
+        let store = open(&cluster, make, Settings::default()).await?;
         let outcome = work(&store).await;
         store.close().await?;
         outcome
@@ -95,7 +95,8 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
             }
         };
         let cluster = connect(&conf, &options.target.login).await?;
-        let store = open(&cluster, true).await?;
+        let settings = Settings { lifecycle_day_s: options.lifecycle_day, ..Settings::default() };
+        let store = open(&cluster, true, settings).await?;
         let server = Server::listen(store.clone(), options.listen, options.domain.as_deref()).await?;
         let address = server.address()?;
         tracing::info!("session {} listens on {address}", store.session());
@@ -254,7 +255,7 @@ fn bucket_check(options: &cli::S3BucketCheck) -> Result<()> {
 /// The user of `nacre up --s3-port`, who is made if there is none, with an access key and its secret.
 pub async fn first_user(cluster: &Cluster) -> Result<(String, String)> {
     const UID: &str = "nacre";
-    let store = open(cluster, true).await?;
+    let store = open(cluster, true, Settings::default()).await?;
     let key = match store.user_if_any(UID).await? {
         Some(user) => match user.access_keys.first() {
             Some(access) => (access.clone(), store.access_key(access).await?.0.secret),

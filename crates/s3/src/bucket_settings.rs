@@ -6,13 +6,14 @@ use crate::records::Versioning;
 use bytes::Bytes;
 use s3rules::acl::Acl;
 use s3rules::cors::CorsConfiguration;
+use s3rules::lifecycle::LifecycleConfiguration;
 use s3rules::object_lock::ObjectLockConfiguration;
 use s3rules::tagging::TagSet;
 use s3rules::{ObjectOwnership, PublicAccessBlock};
 use serde::{Deserialize, Serialize};
 
 /// The latest form of settings that this gateway understands.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A policy as it was set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -52,6 +53,10 @@ pub struct BucketSettings {
     /// Versions can be locked. Versioning stays enabled then.
     #[serde(default)]
     pub object_lock: Option<ObjectLockConfiguration>,
+    /// To be changed by [`Store::set_lifecycle`](crate::Store::set_lifecycle), which has a round through the bucket
+    /// begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<LifecycleConfiguration>,
 }
 
 impl Default for BucketSettings {
@@ -68,6 +73,7 @@ impl Default for BucketSettings {
             requesters_pay: false,
             versioning: Versioning::Off,
             object_lock: None,
+            lifecycle: None,
         }
     }
 }
@@ -75,6 +81,11 @@ impl Default for BucketSettings {
 impl BucketSettings {
     pub(crate) fn revision_bytes(&self) -> Bytes {
         Bytes::from(self.revision.to_string())
+    }
+
+    /// Marks settings that this gateway writes: one that does not know all of them would drop some.
+    pub(crate) fn mark_format(&mut self) {
+        self.format = FORMAT;
     }
 
     /// Errors: `Damaged` for settings of a form that this gateway does not know.

@@ -2,10 +2,10 @@
 
 use crate::error::Error;
 use crate::listing::Query;
+use crate::present::Present;
 use crate::rados::Rados;
 use crate::records::{Bucket, VersionEntry};
 use crate::store::{PAUSE_MS, Store};
-use crate::versions::Present;
 use crate::window::all;
 use std::sync::Arc;
 

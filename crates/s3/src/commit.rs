@@ -4,10 +4,11 @@ use crate::conditions::Conditions;
 use crate::error::{Code, Error};
 use crate::index::{Settled, Stamp, no_such_bucket};
 use crate::names;
+use crate::present::Present;
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Bucket, Head, Intent, Layout, Named, Older, Part, Tail, attr, from_bytes, to_bytes};
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
-use crate::versions::{Change, Dropped, Facts, Newest, Plan, Present, index_steps, marker_head, set_aside};
+use crate::versions::{Change, Dropped, Facts, Newest, Plan, index_steps, marker_head, set_aside};
 use crate::window::both;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -442,7 +443,7 @@ impl Change {
     fn tails(&self) -> &[Tail] {
         match self {
             Change::Put { new, .. } => &new.tails,
-            Change::Delete { .. } | Change::Remove { .. } => &[],
+            Change::Delete { .. } | Change::Remove { .. } | Change::Lapse(_) => &[],
         }
     }
 
@@ -450,7 +451,7 @@ impl Change {
     fn bytes(&self) -> Bytes {
         match self {
             Change::Put { new, .. } => new.bytes.clone(),
-            Change::Delete { .. } | Change::Remove { .. } => Bytes::new(),
+            Change::Delete { .. } | Change::Remove { .. } | Change::Lapse(_) => Bytes::new(),
         }
     }
 }

@@ -5,9 +5,10 @@
 //! * [`Rados`]: the part of RADOS that is needed, and the clock.
 //! * `index`: stamps and slots, by which keys and heads agree. `moves`: ranges that split and merge.
 //! * `objects`, `reading`, `multipart`, `listing`, `version_listing`, `buckets`, `users`: requests.
-//! * `versions`: what a change makes of a key's versions; `commit`: how it is made.
+//! * `present`: a key's versions; `versions`: what a change makes of them; `commit`: how it is made.
 //! * `bucket_settings`: what owners set for a bucket, in the types of `s3rules`; `settings`: changes of it.
 //! * `sweep`: what dead gateways left.
+//! * `lifecycle`: rounds through buckets by their rules; `lapse`: what is due of one key.
 //!
 //! Absent: sockets, threads, clocks, XML and signatures, which are the driver's (`crates/gateway`).
 
@@ -22,6 +23,8 @@ mod error;
 #[cfg(test)]
 mod executor;
 mod index;
+mod lapse;
+mod lifecycle;
 mod listing;
 #[cfg(test)]
 mod memory;
@@ -29,6 +32,7 @@ mod moves;
 mod multipart;
 mod names;
 mod objects;
+mod present;
 mod rados;
 mod reading;
 mod records;
@@ -49,9 +53,11 @@ pub use check::Checked;
 pub use conditions::Conditions;
 pub use digest::{ChecksumKind, check_content_md5, content_md5};
 pub use error::{Code, Error};
+pub use lifecycle::Lapsed;
 pub use listing::{ListedUpload, Page, Query, UploadPage};
 pub use multipart::{PARTS_MAX, PartPage, PartRequest, WantedPart};
 pub use objects::{Deleted, Deletion, KEY_MAX_BYTES, METADATA_MAX_BYTES, Object, PUT_MAX_BYTES, PutRequest};
+pub use present::NULL_VERSION;
 pub use rados::{Rados, RadosError, Reply, Step};
 pub use reading::ReadStream;
 pub use records::{
@@ -60,4 +66,4 @@ pub use records::{
 pub use store::{Settings, Store};
 pub use users::ANONYMOUS;
 pub use version_listing::{ListedVersion, VersionPage};
-pub use versions::{NULL_VERSION, OLDER_MAX};
+pub use versions::OLDER_MAX;

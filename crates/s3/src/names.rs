@@ -153,6 +153,9 @@ pub(crate) const USERS: &str = "users";
 /// Users by their addresses of e-mail.
 pub(crate) const EMAILS: &str = "emails";
 
+/// Buckets with lifecycle rules, each with the round through it.
+pub(crate) const LIFECYCLE: &str = "lifecycle";
+
 /// The object with the head of an S3 object.
 pub(crate) fn head_object(bucket: &str, key: &str) -> String {
     format!("h/{bucket}/{key}")

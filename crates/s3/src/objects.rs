@@ -5,11 +5,12 @@ use crate::conditions::{Conditions, no_such_key};
 use crate::digest::{ChecksumKind, Digests, hex};
 use crate::error::{Code, Error};
 use crate::names;
+use crate::present::{FoundVersion, Present};
 use crate::rados::{Rados, RadosError, Step};
 use crate::reading::ReadStream;
 use crate::records::{Bucket, Head, Intent, Layout, Named, Part, StoredChecksum, Tail, Versioning, attr, from_bytes};
 use crate::store::{Store, TRIES_MAX, too_many_tries};
-use crate::versions::{Change, FoundVersion, NewHead, Present};
+use crate::versions::{Change, NewHead};
 use crate::window::Window;
 use bytes::Bytes;
 use s3rules::acl::Acl;
@@ -52,6 +53,8 @@ pub struct PutRequest {
     pub owner: String,
     /// Bytes of the body.
     pub size: u64,
+    /// The body may have less bytes: its size is known at its end.
+    pub may_be_shorter: bool,
     pub headers: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
     pub content_md5: Option<[u8; 16]>,
@@ -132,12 +135,14 @@ impl<R: Rados> Store<R> {
             return Err(Code::EntityTooLarge.because(format!("a body has at most {PUT_MAX_BYTES} bytes")));
         }
         let (size, key, pool) = (request.size, request.key.clone(), &bucket.data_pool);
+        let may_be_shorter = request.may_be_shorter;
         let kind = request.checksum.as_ref().map(|(kind, _)| *kind);
         let told = request.checksum.as_ref().and_then(|(_, told)| told.clone());
         let (conditions, versioning) = (request.conditions.clone(), request.versioning);
         let mut digests = Digests::new(kind);
         if size <= self.settings.whole_max_bytes {
-            let bytes = self.whole_body(body, size, &mut digests).await?;
+            let bytes = self.whole_body(body, (size, may_be_shorter), &mut digests).await?;
+            let request = PutRequest { size: bytes.len() as u64, ..request };
             let told = told.or_else(|| body.trailing_checksum());
             let digested = check_digests(digests, request.content_md5, told)?;
             let new = Box::new(request.stored(digested, Layout::Whole, bytes, Vec::new()));
@@ -149,18 +154,22 @@ impl<R: Rados> Store<R> {
         let named = Named::of_tails(&tails);
         let intent = Intent::Tails { bucket: (**bucket).clone(), key: key.clone(), named };
         let intent = self.intend(&intent).await?;
-        let written = self.write_tail(pool, &tail, body, &mut digests).await;
+        let written = self.write_stripes(pool, &tail, body, &mut digests).await;
         let checked = match written {
-            Ok(()) => check_digests(digests, request.content_md5, told.or_else(|| body.trailing_checksum())),
+            Ok(written) if written < size && !may_be_shorter => Err(wrong_length()),
+            Ok(written) => check_digests(digests, request.content_md5, told.or_else(|| body.trailing_checksum()))
+                .map(|digested| (digested, written)),
             Err(error) => Err(error),
         };
-        let digested = match checked {
+        let (digested, size) = match checked {
             Ok(checked) => checked,
             Err(error) => {
                 self.drop_tails(pool, &tails, Some(intent)).await?;
                 return Err(error);
             }
         };
+        let (request, tail) = (PutRequest { size, ..request }, Tail { size, ..tail });
+        let tails = vec![tail.clone()];
         let new = Box::new(request.stored(digested, Layout::Striped(tail), Bytes::new(), tails.clone()));
         match self.commit_now(bucket, &key, Change::Put { new, versioning }, &conditions, Some(intent)).await {
             Ok(committed) => committed.head.ok_or_else(no_such_key),
@@ -173,12 +182,18 @@ impl<R: Rados> Store<R> {
         }
     }
 
-    async fn whole_body<B: Body>(&self, body: &mut B, size: u64, digests: &mut Digests) -> Result<Bytes, Error> {
+    async fn whole_body<B: Body>(
+        &self,
+        body: &mut B,
+        (size, may_be_shorter): (u64, bool),
+        digests: &mut Digests,
+    ) -> Result<Bytes, Error> {
         let mut chunks = Chunks::new(body);
         let len = size as usize;
         let bytes = chunks.next(len.max(1)).await?.unwrap_or_default();
         digests.update(&bytes);
-        if bytes.len() != len || chunks.next(1).await?.is_some() {
+        let is_short = bytes.len() < len && !may_be_shorter;
+        if is_short || bytes.len() > len || chunks.next(1).await?.is_some() {
             return Err(wrong_length());
         }
         Ok(bytes)
@@ -192,6 +207,18 @@ impl<R: Rados> Store<R> {
         body: &mut B,
         digests: &mut Digests,
     ) -> Result<(), Error> {
+        let written = self.write_stripes(pool, tail, body, digests).await?;
+        if written == tail.size { Ok(()) } else { Err(wrong_length()) }
+    }
+
+    /// Writes a body as the stripes of a tail, whose size it may not exceed. Gives the number of bytes.
+    async fn write_stripes<B: Body>(
+        &self,
+        pool: &str,
+        tail: &Tail,
+        body: &mut B,
+        digests: &mut Digests,
+    ) -> Result<u64, Error> {
         let mut chunks = Chunks::new(body);
         let mut window = Window::new(self.settings.stripes_at_once);
         let (mut written, mut number) = (0, 0);
@@ -225,8 +252,7 @@ impl<R: Rados> Store<R> {
                 outcome = Err(error.into());
             }
         }
-        outcome?;
-        if written == tail.size { Ok(()) } else { Err(wrong_length()) }
+        outcome.map(|()| written)
     }
 
     /// Deletes an object or a version. `None` if there was nothing, whatever the conditions are.

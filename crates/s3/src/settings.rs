@@ -33,6 +33,7 @@ impl<R: Rados> Store<R> {
             let mut new = (*old).clone();
             change(&mut new)?;
             new.revision = old.revision + 1;
+            new.mark_format();
             let asked_at = self.rados.now_ms();
             let steps = vec![
                 Step::AttrIs(attr::TAG, Bytes::from(bucket.id.clone())),

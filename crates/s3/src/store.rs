@@ -36,6 +36,8 @@ pub struct Settings {
     pub bucket_ttl_ms: u64,
     /// Smallest part of an upload but the last.
     pub part_min_bytes: u64,
+    /// Seconds that lifecycle rules take for a day, for tests; days end at midnight (UTC) without.
+    pub lifecycle_day_s: Option<u32>,
 }
 
 impl Default for Settings {
@@ -52,6 +54,7 @@ impl Default for Settings {
             dead_after_ms: 30_000,
             bucket_ttl_ms: 3000,
             part_min_bytes: 5 << 20,
+            lifecycle_day_s: None,
         }
     }
 }

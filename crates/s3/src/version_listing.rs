@@ -6,10 +6,10 @@
 use crate::error::Error;
 use crate::listing::{HEADS_AT_ONCE, Place, Query};
 use crate::names::{self, ENTRIES, SLOTS, VERSIONS};
+use crate::present::NULL_VERSION;
 use crate::rados::{Rados, Step};
 use crate::records::{Bucket, VersionEntry, from_bytes};
 use crate::store::Store;
-use crate::versions::NULL_VERSION;
 use crate::window::all;
 use bytes::Bytes;
 use std::collections::BTreeMap;

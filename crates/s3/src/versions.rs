@@ -7,7 +7,9 @@
 
 use crate::conditions::Conditions;
 use crate::error::{Code, Error};
+use crate::lapse::{Lapse, Lapsing};
 use crate::names::{self, ENTRIES, VERSIONS};
+use crate::present::{FoundVersion, Present};
 use crate::rados::Step;
 use crate::records::{Entry, Head, Layout, Older, StoredChecksum, Tail, VersionEntry, Versioning, to_bytes};
 use bytes::Bytes;
@@ -17,8 +19,6 @@ use s3rules::object_lock::ObjectLock;
 use s3rules::tagging::TagSet;
 use std::collections::BTreeMap;
 
-/// The name of the null version.
-pub const NULL_VERSION: &str = "null";
 /// Versions of a key beside the newest. Their list is written with every change of the key.
 pub const OLDER_MAX: usize = 1000;
 
@@ -54,49 +54,6 @@ impl NewHead {
         head.tags.clone_from(&self.tags);
         head.lock = self.lock;
         head.layout.clone_from(&self.layout);
-    }
-}
-
-/// The state of a key.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Present {
-    pub head: Head,
-    pub older: Vec<Older>,
-}
-
-/// A version of a key.
-pub(crate) enum FoundVersion<'a> {
-    Newest(&'a Head),
-    Older(&'a Older),
-}
-
-fn is_named(version: Option<&str>, name: &str) -> bool {
-    version.unwrap_or(NULL_VERSION) == name
-}
-
-impl Present {
-    /// The version of this name.
-    pub fn find(&self, name: &str) -> Option<FoundVersion<'_>> {
-        if is_named(self.head.version.as_deref(), name) {
-            return Some(FoundVersion::Newest(&self.head));
-        }
-        self.older.iter().find(|older| is_named(older.version.as_deref(), name)).map(FoundVersion::Older)
-    }
-
-    /// True if the key never had anything but a null version.
-    fn is_plain(&self) -> bool {
-        self.older.is_empty() && self.head.version.is_none() && !self.head.is_marker
-    }
-
-    /// Versions as lists show them, newest first.
-    pub fn versions(&self) -> Vec<(u64, VersionEntry)> {
-        let (version, is_marker) = (self.head.version.clone(), self.head.is_marker);
-        let newest = VersionEntry { version, is_marker, entry: self.head.entry() };
-        let older = self.older.iter().map(|older| {
-            let (version, is_marker) = (older.version.clone(), older.place.is_none());
-            (older.order, VersionEntry { version, is_marker, entry: older.entry.clone() })
-        });
-        std::iter::once((self.head.order, newest)).chain(older).collect()
     }
 }
 
@@ -162,6 +119,8 @@ pub(crate) enum Change {
         /// Governance is bypassed.
         bypass: bool,
     },
+    /// An act of lifecycle rules, if they ask for one by then.
+    Lapse(Lapse),
 }
 
 /// The version that a change makes the newest.
@@ -225,37 +184,27 @@ impl Change {
                     None if conditions.are_set() => return Ok(None),
                     None => {}
                 }
-                let is_plain = present.is_none_or(Present::is_plain);
-                if *versioning == Versioning::Off && is_plain {
-                    let Some(present) = present else { return Ok(None) };
-                    check_lock(&present.head.lock, false, facts)?;
-                    removal_of_newest(present, None)
-                } else {
-                    put(present, *versioning, facts, |head| mark(head, owner))?
+                match deletion(present, (owner, *versioning), facts)? {
+                    Some(plan) => plan,
+                    None => return Ok(None),
                 }
             }
             Change::Remove { version, bypass } => {
                 let found = present.and_then(|present| Some((present, present.find(version)?)));
                 let Some((present, found)) = found else { return Ok(None) };
-                match found {
-                    FoundVersion::Newest(head) => {
-                        conditions.check(Some(&head.entry()))?;
-                        check_lock(&head.lock, *bypass, facts)?;
-                        removal_of_newest(present, Some((head.version.clone(), head.is_marker)))
+                removal(present, found, (conditions, *bypass), facts)?
+            }
+            Change::Lapse(lapse) => {
+                let judged = present.and_then(|present| Some((present, lapse.judge(present, facts.now_ms)?)));
+                let plan = match judged {
+                    None => None,
+                    Some((present, Lapsing::Expires)) => {
+                        deletion(Some(present), (&lapse.owner, lapse.versioning), facts)?
                     }
-                    FoundVersion::Older(older) => {
-                        conditions.check(Some(&older.entry))?;
-                        check_lock(&older.lock, *bypass, facts)?;
-                        let rest = present.older.iter().filter(|other| *other != older).cloned().collect();
-                        Plan {
-                            newest: Newest::Kept,
-                            sets_aside: false,
-                            older: rest,
-                            dropped: Some(Dropped::Older(older.clone())),
-                            outcome: Some((older.version.clone(), older.place.is_none())),
-                        }
-                    }
-                }
+                    Some((present, Lapsing::Goes(found))) => Some(removal(present, found, (conditions, false), facts)?),
+                };
+                let Some(plan) = plan else { return Ok(None) };
+                plan
             }
         };
         if plan.sets_aside && plan.older.len() >= OLDER_MAX {
@@ -304,6 +253,50 @@ fn put(
     }
     let sets_aside = present.is_some() && dropped != Some(Dropped::Newest);
     Ok(Plan { newest: Newest::New(Box::new(head)), sets_aside, older, dropped, outcome })
+}
+
+/// A deletion that names no version; `None` where there is nothing. `owner`: of the delete marker.
+fn deletion(
+    present: Option<&Present>,
+    (owner, versioning): (&str, Versioning),
+    facts: &Facts<'_>,
+) -> Result<Option<Plan>, Error> {
+    let is_plain = present.is_none_or(Present::is_plain);
+    if versioning == Versioning::Off && is_plain {
+        let Some(present) = present else { return Ok(None) };
+        check_lock(&present.head.lock, false, facts)?;
+        Ok(Some(removal_of_newest(present, None)))
+    } else {
+        put(present, versioning, facts, |head| mark(head, owner)).map(Some)
+    }
+}
+
+/// A removal of a version. `bypass`: governance is bypassed.
+fn removal(
+    present: &Present,
+    found: FoundVersion<'_>,
+    (conditions, bypass): (&Conditions, bool),
+    facts: &Facts<'_>,
+) -> Result<Plan, Error> {
+    match found {
+        FoundVersion::Newest(head) => {
+            conditions.check(Some(&head.entry()))?;
+            check_lock(&head.lock, bypass, facts)?;
+            Ok(removal_of_newest(present, Some((head.version.clone(), head.is_marker))))
+        }
+        FoundVersion::Older(older) => {
+            conditions.check(Some(&older.entry))?;
+            check_lock(&older.lock, bypass, facts)?;
+            let rest = present.older.iter().filter(|other| *other != older).cloned().collect();
+            Ok(Plan {
+                newest: Newest::Kept,
+                sets_aside: false,
+                older: rest,
+                dropped: Some(Dropped::Older(older.clone())),
+                outcome: Some((older.version.clone(), older.place.is_none())),
+            })
+        }
+    }
 }
 
 fn mark(head: &mut Head, owner: &str) {

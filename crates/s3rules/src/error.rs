@@ -37,8 +37,10 @@ codes! {
     InvalidStorageClass 400,
     InvalidTag 400,
     MalformedACLError 400,
+    MalformedPOSTRequest 400,
     MalformedPolicy 400,
     MalformedXML 400,
+    MaxPostPreDataLengthExceededError 400,
     /// A quota is used up. Ceph's gateway has this code; AWS knows no quotas.
     QuotaExceeded 403,
     SlowDown 503,

@@ -3,6 +3,7 @@
 use crate::error::{S3Code, S3Error};
 use crate::policy::{Json, base64_bytes};
 use crate::time::UnixMillis;
+use crate::xml::Element;
 
 /// Fields that need no condition.
 const FREE_FIELDS: [&str; 6] =
@@ -35,6 +36,12 @@ pub struct PostForm<'a> {
     /// Fields before the file, in their order. `${filename}` in the key has been replaced
     /// ([`PostForm::key_with_file_name`]).
     pub fields: &'a [(String, String)],
+}
+
+/// `PostResponse`, the answer to a form that asks for status 201. `etag`: with its quotes.
+pub fn post_response_xml(location: &str, bucket: &str, key: &str, etag: &str) -> String {
+    let texts = [("Location", location), ("Bucket", bucket), ("Key", key), ("ETag", etag)];
+    texts.iter().fold(Element::new("PostResponse"), |answer, (name, text)| answer.with_text(name, *text)).write()
 }
 
 impl PostForm<'_> {
@@ -321,6 +328,14 @@ mod tests {
         let late = UnixMillis::parse("2026-11-28T12:00:00Z").unwrap();
         let form = PostForm { bucket: "b", fields: &[] };
         assert_eq!(with("{\"bucket\":\"b\"}").check(&form, late).unwrap_err().code, S3Code::AccessDenied);
+    }
+
+    #[test]
+    fn answers_are_documents() {
+        let answer = post_response_xml("http://h/b/a%20b", "b", "a <b>", "\"e\"");
+        let read = Element::parse(answer.as_bytes(), "PostResponse").expect("a document");
+        assert_eq!(read.text_of("Key"), Ok(Some("a <b>".to_owned())));
+        assert_eq!(read.text_of("ETag"), Ok(Some("\"e\"".to_owned())));
     }
 
     #[test]

@@ -39,12 +39,10 @@ pub(crate) fn user(cluster: &TestCluster, flags: &[&str]) -> (String, String) {
     (text(&made["access_keys"][0]), text(&made["secret_key"]))
 }
 
-fn clients_work_through_a_gateway_s_death(cluster: &TestCluster) {
-    let (access, secret) = user(cluster, &["me"]);
-    let (first, mut second) = (gateway(cluster, &[]), gateway(cluster, &[]));
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_session.py");
+/// Runs a session of clients, which says by `kill` when the second gateway is to die, and ends with a part.
+fn session(script: &str, words: &[&str], second: &mut Gateway, last_part: &str) {
     let mut command = Command::new(python());
-    command.args([script, &access, &secret, &first.endpoint, &second.endpoint]);
+    command.arg(format!("{}/python/{script}", env!("CARGO_MANIFEST_DIR"))).args(words);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut session = Killed(command.spawn().expect("the client starts"));
     let end = Instant::now() + SESSION;
@@ -59,7 +57,14 @@ fn clients_work_through_a_gateway_s_death(cluster: &TestCluster) {
     }
     let status = session.0.wait().expect("it can be waited for");
     assert!(status.success(), "after {parts:?}: {status}");
-    assert_eq!(parts.last().map(String::as_str), Some("through_a_death"));
+    assert_eq!(parts.last().map(String::as_str), Some(last_part));
+}
+
+fn clients_work_through_a_gateway_s_death(cluster: &TestCluster) {
+    let (access, secret) = user(cluster, &["me"]);
+    let (first, mut second) = (gateway(cluster, &[]), gateway(cluster, &[]));
+    let words = [&access, &secret, &first.endpoint, &second.endpoint.clone()].map(String::as_str);
+    session("s3_session.py", &words, &mut second, "through_a_death");
     // The gateway that lives shuts the other one out before it ends what that one has begun. The session itself stays
     // as long as readers may use what it replaced.
     let is_shut_out = || cluster.ceph(&["osd", "blocklist", "ls"]).ok().contains("127.0.0.1:0/");
@@ -83,6 +88,41 @@ fn clients_work_through_a_death_on_ceph() {
     if clients_are_here(&["python3-boto3", "ceph-mon", "ceph-osd", "ceph-mgr", "ceph"]) {
         clients_work_through_a_gateway_s_death(&TestCluster::start_ceph("s3-ceph", 3));
     }
+}
+
+/// Objects, versions and uploads go by lifecycle rules with short days, also after the death of a gateway.
+#[test]
+fn lifecycle_rules_are_carried_out() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    const DAY_S: &str = "3";
+    let cluster = TestCluster::start("s3-lifecycle", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let flags = ["--lifecycle-day", DAY_S];
+    let (first, mut second) = (gateway(&cluster, &flags), gateway(&cluster, &flags));
+    let words = [&first.endpoint, &second.endpoint.clone(), &access, &secret].map(String::as_str);
+    session("s3_lifecycle.py", &[&words[..], &[DAY_S]].concat(), &mut second, "rounds_go_on_after_a_death");
+    for bucket in ["things", "last", "uploads"] {
+        let checked = cluster.nacre(&["s3", "bucket", "check", bucket], SHORT).ok();
+        assert!(checked.contains(" 0 entries were wrong"), "{checked}");
+    }
+}
+
+/// Forms that boto3 has signed, and such as nobody has.
+#[test]
+fn forms_are_stored_as_they_were_signed() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-forms", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let gateway = gateway(&cluster, &[]);
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_forms.py"));
+    command.args([&gateway.endpoint, &access, &secret]);
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("anybody_may_where_a_bucket_lets_him\n"), "{said}");
 }
 
 /// Requests of an owner, another user and nobody, by policies and lists; settings of buckets; another gateway.

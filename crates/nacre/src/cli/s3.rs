@@ -27,6 +27,9 @@ pub struct S3Serve {
     /// Name of this service: clients may put buckets before it, as in `BUCKET.NAME:8333`.
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
+    /// Seconds that lifecycle rules take for a day, for tests: objects expire early.
+    #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
+    pub lifecycle_day: Option<u32>,
     /// Process to end with.
     #[arg(long, hide = true)]
     pub supervised_by: Option<u32>,

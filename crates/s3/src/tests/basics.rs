@@ -73,6 +73,26 @@ pub(super) fn code<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Code {
 }
 
 #[test]
+fn bodies_may_be_shorter_than_their_bound() {
+    alone(async |gateway, bucket| {
+        for (bound, size) in [(0, 0), (48, 0), (48, 20), (48, 48), (100, 0), (100, 10), (100, 60), (100, 100)] {
+            let bytes = bytes_of(9, size);
+            let request = PutRequest { may_be_shorter: true, ..put("k", bound) };
+            let head = gateway.put(&bucket, request, &mut Whole::new(bytes.clone())).await.expect("it is put");
+            assert_eq!((head.size, read(&gateway, &bucket, "k", None).await), (size as u64, Ok(bytes)), "{bound}");
+        }
+        for (bound, size, may_be_shorter) in
+            [(0, 1, true), (48, 49, true), (100, 101, true), (48, 9, false), (100, 99, false)]
+        {
+            let request = PutRequest { may_be_shorter, ..put("other", bound) };
+            let outcome = gateway.put(&bucket, request, &mut Whole::new(bytes_of(9, size))).await;
+            assert_eq!(code(outcome), Code::IncompleteBody, "{size} of {bound}");
+        }
+        assert_eq!(code(read(&gateway, &bucket, "other", None).await), Code::NoSuchKey);
+    });
+}
+
+#[test]
 fn objects_of_every_size_are_read_as_they_were_put() {
     alone(async |gateway, bucket| {
         for len in [0, 1, 15, 16, 47, 48, 49, 64, 65, 200] {

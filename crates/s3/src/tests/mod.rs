@@ -2,6 +2,7 @@
 
 mod basics;
 mod history;
+mod lifecycle;
 mod model;
 mod settings;
 mod versions;
@@ -10,6 +11,9 @@ mod wreckage;
 use crate::memory::Memory;
 use crate::{Settings, Store, User};
 use std::sync::Arc;
+
+/// A day of lifecycle rules, longer than requests take.
+const DAY_S: u32 = 100;
 
 /// Settings so small that a few keys and bytes make use of everything.
 fn small() -> Settings {
@@ -23,6 +27,7 @@ fn small() -> Settings {
         dead_after_ms: 3000,
         bucket_ttl_ms: 400,
         part_min_bytes: 20,
+        lifecycle_day_s: Some(DAY_S),
         ..Settings::default()
     }
 }
@@ -44,5 +49,9 @@ fn bytes_of(id: u64, len: usize) -> Vec<u8> {
 }
 
 async fn open(client: &Memory, session: &str) -> Arc<Store<Memory>> {
-    Store::open(client.clone(), session.into(), small()).await.expect("a session opens")
+    open_with(client, session, small()).await
+}
+
+async fn open_with(client: &Memory, session: &str, settings: Settings) -> Arc<Store<Memory>> {
+    Store::open(client.clone(), session.into(), settings).await.expect("a session opens")
 }

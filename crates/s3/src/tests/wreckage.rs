@@ -2,8 +2,8 @@
 
 use crate::memory::{Memory, Stored};
 use crate::names;
+use crate::present::Present;
 use crate::records::{Head, Intent, Layout, Part, Range, RangeState, attr, from_bytes};
-use crate::versions::Present;
 use crate::{Query, Store, VersionEntry};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +59,9 @@ pub(super) async fn check(client: &Memory, gateway: &Arc<Store<Memory>>) {
     know(&meta, names::SESSIONS.into());
     know(&meta, names::USERS.into());
     know(&meta, names::session_object(gateway.session()));
+    if in_meta(names::LIFECYCLE.into()).is_some() {
+        know(&meta, names::LIFECYCLE.into());
+    }
     let session = in_meta(names::session_object(gateway.session())).expect("this gateway lives");
     let intents: Vec<(&Bytes, Intent)> =
         session.omap.iter().map(|(k, v)| (k, from_bytes("an intent", v).expect("an intent"))).collect();

@@ -2,9 +2,11 @@
 //!
 //! * `document` reads and writes rules, `validate` refuses those that S3 does not take.
 //! * `evaluate` tells what is to be done with a version or an upload at a point in time.
+//! * `survey` tells which keys of a bucket are worth a look.
 
 mod document;
 mod evaluate;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod validate;

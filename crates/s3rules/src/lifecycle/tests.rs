@@ -375,3 +375,34 @@ proptest! {
         prop_assert_eq!(place(days), i32::from(days >= first) + i32::from(days >= second) + i32::from(days >= expires));
     }
 }
+
+#[test]
+fn keys_that_are_worth_a_look() {
+    let of = |rules: &[&str]| parse(&rules.iter().map(|inside| rule(inside)).collect::<String>()).unwrap();
+    let with = |prefix: &str| format!("<Prefix>{prefix}</Prefix>{EXPIRES}");
+    for (prefixes, common) in [
+        (&["a/b/c"][..], "a/b/c"),
+        (&["a/b", "a/c"], "a/"),
+        (&["a/b", "a/b/c"], "a/b"),
+        (&["aé", "aè"], "a"),
+        (&["a", "b"], ""),
+        (&["a", ""], ""),
+    ] {
+        let rules: Vec<String> = prefixes.iter().map(|prefix| with(prefix)).collect();
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+        assert_eq!(of(&rules).common_prefix().as_deref(), Some(common), "{prefixes:?}");
+    }
+    let mut off = of(&[&with("a")]);
+    off.rules[0].enabled = false;
+    assert_eq!((off.common_prefix(), off.aborts_uploads(), off.looks_at_tags()), (None, false, false));
+    let filtered = of(&[&format!(
+        "<Filter><Prefix>p</Prefix><Tag><Key>a</Key><Value>b</Value></Tag><And><Prefix>p/q</Prefix><Tag><Key>c</Key>\
+         <Value>d</Value></Tag></And></Filter>{EXPIRES}"
+    )]);
+    assert_eq!(filtered.common_prefix().as_deref(), Some("p/q"));
+    assert!(filtered.looks_at_tags() && !filtered.whatever_tags().looks_at_tags());
+    assert!(!of(&[&with("a")]).looks_at_tags());
+    let abort = "<Filter/><AbortIncompleteMultipartUpload><DaysAfterInitiation>2</DaysAfterInitiation>\
+                 </AbortIncompleteMultipartUpload>";
+    assert!(of(&[abort]).aborts_uploads() && !of(&[&with("a")]).aborts_uploads());
+}
