@@ -1,8 +1,8 @@
 //! Instructions of one operation, counted in a test by valgrind's callgrind.
 //!
 //! Times differ from run to run and from machine to machine; instructions hardly do. A test hands its work to
-//! [`per_operation`], which runs this very test twice more under callgrind, once with few operations and once with many.
-//! The difference is the cost of the operations alone: start, set-up and end of both runs are alike.
+//! [`per_operation`], which runs this very test twice more under callgrind, once with few operations and once with
+//! many. The difference is the cost of the operations alone: start, set-up and end of both runs are alike.
 //!
 //! Counts are those of the profile that the tests are built with. They serve to notice a change, not to tell what a
 //! release build takes.
@@ -33,6 +33,7 @@ pub fn per_operation(test: &str, bounds: RangeInclusive<u64>, work: impl FnOnce(
     }
     if Command::new(TOOL).arg("--version").output().is_err() {
         assert!(std::env::var(REQUIRED).as_deref() != Ok("1"), "{TOOL} is not installed");
+        eprintln!("SKIPPED: {TOOL} is not installed");
         return work(FEW);
     }
     let few = instructions(test, FEW);

@@ -54,8 +54,8 @@ pub trait Handler<I: Io> {
         let _ = io;
     }
 
-    /// Returns true if the handler wants [`Event::Sent`] of every send that ends before its next turn. If not, sends that
-    /// take all that is queued are no event and make no turn. The loop asks after each turn.
+    /// Returns true if the handler wants [`Event::Sent`] of every send that ends before its next turn. If not, sends
+    /// that take all that is queued are no event and make no turn. The loop asks after each turn.
     ///
     /// A handler may do without as long as nothing that it does depends on bytes that it has seen waiting.
     fn heeds_sent(&self) -> bool {
