@@ -21,7 +21,7 @@ const REST_MAX_BYTES: usize = 64 << 10;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
 
-/// What a part tells of itself.
+/// Names that a part has.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PartName {
     pub name: String,
@@ -166,7 +166,7 @@ impl<B: Body> FormReader<B> {
             }
             let found = position(&self.buffer, &self.delimiter);
             self.is_part_over = found.is_some();
-            // What may be the beginning of the delimiter stays.
+            // Bytes that may begin the delimiter stay.
             let end = found.unwrap_or_else(|| (self.buffer.len() + 1).saturating_sub(self.delimiter.len()));
             if end > 0 {
                 return Ok(Some(self.buffer.split_to(end).freeze()));
@@ -179,7 +179,7 @@ impl<B: Body> FormReader<B> {
 
     /// Goes on to the next part; `None` at the end of the form.
     async fn next_part(&mut self) -> Result<Option<PartName>, Error> {
-        // What stands before the first delimiter is nothing, and so is what is left of a part.
+        // Bytes before the first delimiter are nothing, and so is what is left of a part.
         while self.piece().await?.is_some() {}
         let skipped = self.delimiter.len();
         let line = self.up_to(b"\r\n", skipped).await;

@@ -15,6 +15,8 @@ const SMALL: &str = "--object-size 256KiB --pgs 16 --before 1 --depth 4 --limit 
 fn rebuild(cluster: &TestCluster, flags: &str) -> Command {
     let mut command = Command::new(binary());
     let at = format!("c={}", cluster.dir().display());
+    // A run without `--out` makes its folder where it is started.
+    command.current_dir(cluster.dir());
     command.args(["bench", "rebuild"]).args(flags.split_whitespace()).args(["--cluster", &at]);
     command
 }

@@ -98,7 +98,7 @@ fn aws_copies_lists_and_removes() {
     assert_same(&from, &back);
     desk.aws("s3 mv --quiet s3://bucket-of-aws/a/large s3://bucket-of-aws/moved");
     assert!(desk.aws("s3api head-object --bucket bucket-of-aws --key moved").contains(&LARGE_BYTES.to_string()));
-    // Who has the address may read it, without a key.
+    // The address is enough to read it, without a key.
     let address = desk.aws("s3 presign s3://bucket-of-aws/moved");
     let got = desk.path("presigned");
     desk.run("curl", &["-s", "-f", "-o", text(&got), address.trim()]).ok();
@@ -126,7 +126,7 @@ fn rclone_synchronises_both_ways() {
     assert!(said.succeeded() && said.stderr.contains(" 3001 matching files"), "{}", said.stderr);
     rclone(&["sync", "n:bucket-of-rclone/t", text(&back)]).ok();
     assert_same(&from, &back);
-    // What is gone here goes there, and what has changed is sent.
+    // Files that are gone here go there, and those that have changed are sent.
     fs::remove_dir_all(from.join("3")).expect("it was there");
     fs::write(from.join("1/new"), "new").expect("a file");
     rclone(&["sync", text(&from), "n:bucket-of-rclone/t"]).ok();

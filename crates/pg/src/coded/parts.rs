@@ -24,12 +24,12 @@ pub(super) struct Parts {
     all: Range<u64>,
     /// The logical range that is wanted; `None` if it is the range of one shard.
     logical: Option<Range<u64>>,
-    came: BTreeMap<usize, Part>,
+    came: BTreeMap<usize, ArrivedPart>,
 }
 
 /// A shard's bytes that were asked for in `range`. They are fewer where the shard ends before.
 #[derive(Debug)]
-struct Part {
+struct ArrivedPart {
     range: Range<u64>,
     bytes: Rope,
 }
@@ -73,7 +73,7 @@ impl Parts {
         let had = self.came.get(&shard).map(|part| &part.range);
         let is_new = |wanted: &Range<u64>| covers(&range, wanted) && !had.is_some_and(|had| covers(had, wanted));
         if is_new(&self.all) || self.own.get(&shard).is_some_and(is_new) {
-            self.came.insert(shard, Part { range, bytes });
+            self.came.insert(shard, ArrivedPart { range, bytes });
         }
     }
 
@@ -194,7 +194,8 @@ mod tests {
                 let range = parts.range(shard, needed.is_computed);
                 prop_assert!(range.start < range.end && range.end <= shards[shard].len() as u64);
                 asked_bytes += range.end - range.start;
-                parts.add(shard, range.clone(), shards[shard].slice(range.start as usize, (range.end - range.start) as usize));
+                let bytes = shards[shard].slice(range.start as usize, (range.end - range.start) as usize);
+                parts.add(shard, range.clone(), bytes);
             };
             match back {
                 Some(back) => prop_assert_eq!(back.to_vec(), &bytes[logical.start as usize..logical.end as usize]),

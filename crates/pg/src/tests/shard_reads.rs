@@ -1,4 +1,4 @@
-//! What a read of several shards asks of each, and what it does where one is late or bad.
+//! Requests to shards by a read of several, and its ways where one is late or bad.
 
 use super::cluster::{Cluster, POOL};
 use crate::Tuning;
@@ -99,7 +99,7 @@ fn shards_that_came_in_part_are_read_anew_where_another_is_computed_of_them() {
         ask(&mut cluster, session, 11, wanted);
         assert_eq!(answer(&mut cluster, 11), units(BYTES, wanted));
 
-        // The same where it cannot be read.
+        // A block that cannot be read is made up for likewise.
         let first_of_b = (wanted.0 | 1) / 2 * UNIT;
         cluster.spoil(B, &ObjectId::head(POOL.of_shard(1), OBJECT.0, b"", OBJECT.1), first_of_b as u64);
         ask(&mut cluster, session, 12, wanted);
