@@ -63,7 +63,8 @@ fn session(script: &str, words: &[&str], second: &mut Gateway, last_part: &str) 
 fn clients_work_through_a_gateway_s_death(cluster: &TestCluster) {
     let (access, secret) = user(cluster, &["me"]);
     let (first, mut second) = (gateway(cluster, &[]), gateway(cluster, &[]));
-    let words = [&access, &secret, &first.endpoint, &second.endpoint.clone()].map(String::as_str);
+    let other = second.endpoint.clone();
+    let words = [&access, &secret, &first.endpoint, &other].map(String::as_str);
     session("s3_session.py", &words, &mut second, "through_a_death");
     // The gateway that lives shuts the other one out before it ends what that one has begun. The session itself stays
     // as long as readers may use what it replaced.
@@ -101,7 +102,8 @@ fn lifecycle_rules_are_carried_out() {
     let (access, secret) = user(&cluster, &["me"]);
     let flags = ["--lifecycle-day", DAY_S];
     let (first, mut second) = (gateway(&cluster, &flags), gateway(&cluster, &flags));
-    let words = [&first.endpoint, &second.endpoint.clone(), &access, &secret].map(String::as_str);
+    let other = second.endpoint.clone();
+    let words = [&first.endpoint, &other, &access, &secret].map(String::as_str);
     session("s3_lifecycle.py", &[&words[..], &[DAY_S]].concat(), &mut second, "rounds_go_on_after_a_death");
     for bucket in ["things", "last", "uploads"] {
         let checked = cluster.nacre(&["s3", "bucket", "check", bucket], SHORT).ok();
