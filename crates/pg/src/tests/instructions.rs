@@ -6,7 +6,7 @@ use types::OsdId;
 use wire::Rope;
 use wire::messages::Op;
 
-// Bounds are of the profile of tests, on x86-64. Most of a write is of the simulated devices and of the stores.
+// Bounds are of the profile of tests, on x86-64. A write has its share of the checkpoints of three small stores.
 const WRITE: RangeInclusive<u64> = 1_200_000..=1_480_000;
 const READ: RangeInclusive<u64> = 72_000..=90_000;
 
