@@ -59,8 +59,8 @@ down:
 
 # The real Ceph is what the tests compare with, and its clients are what the clusters are driven by.
 packages:
-	$(call need,$(TOOLS) && /usr/bin/python3 -c 'import rados; import rbd',\
-	  valgrind iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados python3-rbd \
+	$(call need,$(TOOLS) && /usr/bin/python3 -c 'import rados; import rbd; import boto3',\
+	  valgrind iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados python3-rbd python3-boto3 \
 	  qemu-utils qemu-block-extra qemu-system-common e2fsprogs)
 
 # Kernels of Debian for the guest, which are not installed here.
