@@ -131,6 +131,11 @@ fn none(kind: Kind) -> S3Error {
         Kind::Website => "NoSuchWebsiteConfiguration",
         Kind::Acl | Kind::PolicyStatus | Kind::RequestPayment | Kind::Lock(_) => "InternalError",
     };
+    unset(code)
+}
+
+/// The error of a setting that a bucket does not have, by its code.
+pub(crate) fn unset(code: &str) -> S3Error {
     let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError);
     let mut error = S3Error::with_message(code, "the bucket has no such setting");
     error.set_status_code(StatusCode::NOT_FOUND);

@@ -4,6 +4,7 @@ use crate::asker::list_user;
 use crate::authority::{Authority, list_headers};
 use crate::budget::{Budget, Reserved};
 use crate::convert::{Gateway, not_implemented, ruled, time, told};
+use crate::documents::unset;
 use s3::Versioning;
 use s3rules::ObjectOwnership;
 use s3rules::acl::{Acl, AclUser};
@@ -115,6 +116,40 @@ impl S3 for Service {
     ) -> S3Result<S3Response<GetBucketLocationOutput>> {
         self.authority.visit(&req, &req.input.bucket).await?.may(Action::GetBucketLocation, None)?;
         Ok(S3Response::new(GetBucketLocationOutput::default()))
+    }
+
+    // Tools ask for every setting of a bucket, and stop at one that is refused. Those below are never set here.
+
+    async fn get_bucket_logging(
+        &self,
+        req: S3Request<GetBucketLoggingInput>,
+    ) -> S3Result<S3Response<GetBucketLoggingOutput>> {
+        self.authority.visit(&req, &req.input.bucket).await?.may(Action::GetBucketLogging, None)?;
+        Ok(S3Response::new(GetBucketLoggingOutput::default()))
+    }
+
+    async fn get_bucket_notification_configuration(
+        &self,
+        req: S3Request<GetBucketNotificationConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
+        self.authority.visit(&req, &req.input.bucket).await?.may(Action::GetBucketNotification, None)?;
+        Ok(S3Response::new(GetBucketNotificationConfigurationOutput::default()))
+    }
+
+    async fn get_bucket_accelerate_configuration(
+        &self,
+        req: S3Request<GetBucketAccelerateConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketAccelerateConfigurationOutput>> {
+        self.authority.visit(&req, &req.input.bucket).await?.may(Action::GetAccelerateConfiguration, None)?;
+        Ok(S3Response::new(GetBucketAccelerateConfigurationOutput::default()))
+    }
+
+    async fn get_bucket_replication(
+        &self,
+        req: S3Request<GetBucketReplicationInput>,
+    ) -> S3Result<S3Response<GetBucketReplicationOutput>> {
+        self.authority.visit(&req, &req.input.bucket).await?.may(Action::GetReplicationConfiguration, None)?;
+        Err(unset("ReplicationConfigurationNotFoundError"))
     }
 
     async fn get_bucket_versioning(

@@ -170,6 +170,11 @@ fn up_serves_s3() {
                   region_name='us-east-1')\n\
                   c.create_bucket(Bucket='made')\n\
                   c.put_object(Bucket='made', Key='k', Body=b'v')\n\
+                  c.get_bucket_logging(Bucket='made'), c.get_bucket_notification_configuration(Bucket='made')\n\
+                  c.get_bucket_accelerate_configuration(Bucket='made')\n\
+                  try: c.get_bucket_replication(Bucket='made')\n\
+                  except c.exceptions.ClientError as e: assert 'ReplicationConfigurationNotFound' in str(e), e\n\
+                  else: assert False\n\
                   print(c.get_object(Bucket='made', Key='k')['Body'].read().decode())";
     let session = || {
         let mut command = Command::new(python());
