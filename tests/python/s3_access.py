@@ -162,8 +162,14 @@ def documents():
     # A setting on which this gateway would not act is refused.
     site = {"IndexDocument": {"Suffix": "index.html"}}
     refused("NotImplemented", OWNER.put_bucket_website, WebsiteConfiguration=site, **at)
-    rules = {"Rules": [{"ID": "r", "Status": "Enabled", "Prefix": "", "Expiration": {"Days": 1}}]}
-    refused("NotImplemented", OWNER.put_bucket_lifecycle_configuration, LifecycleConfiguration=rules, **at)
+    encryption = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
+    refused("NotImplemented", OWNER.put_bucket_encryption, ServerSideEncryptionConfiguration=encryption, **at)
+    rules = {"Rules": [{"ID": "r", "Status": "Enabled", "Prefix": "never/", "Expiration": {"Days": 1}}]}
+    refused("AccessDenied", GUEST.put_bucket_lifecycle_configuration, LifecycleConfiguration=rules, **at)
+    OWNER.put_bucket_lifecycle_configuration(LifecycleConfiguration=rules, **at)
+    assert OWNER.get_bucket_lifecycle_configuration(**at)["Rules"] == rules["Rules"]
+    OWNER.delete_bucket_lifecycle(**at)
+    refused("NoSuchLifecycleConfiguration", OWNER.get_bucket_lifecycle_configuration, **at)
 
 
 def lists():
