@@ -70,7 +70,7 @@ pub struct SimOptions {
     /// End after so many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub within: Option<u64>,
-    /// A seed that takes more seconds than this has failed.
+    /// A seed that takes more seconds of a processor than this has failed.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub limit: u64,
     /// Try deliberate bugs, by their names or all of them, until a seed finds each ('list' lists them). Takes a program

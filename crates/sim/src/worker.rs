@@ -154,6 +154,12 @@ pub fn serve(wishes: &Wishes) -> Result<(), String> {
     Ok(())
 }
 
+/// Longest real time of a run, as a multiple of the processor time that it may take: nothing in it waits, so only a
+/// machine with much else to do needs more.
+const REAL_TIME_FACTOR: u32 = 60;
+/// Interval of looks at a run's processor time.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// A worker process as its user sees it.
 pub struct Worker {
     running: Option<Running>,
@@ -180,10 +186,32 @@ impl Running {
         });
         Ok(Running { child, jobs, answers })
     }
+
+    /// Processor time that the thread which runs seeds has taken so far. `None` where the kernel does not tell.
+    fn processor_time(&self) -> Option<Duration> {
+        let told = std::fs::read_to_string(format!("/proc/{}/schedstat", self.child.id())).ok()?;
+        told.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+    }
+
+    /// Waits for the next answer, until the run has taken `limit` of a processor.
+    fn answer(&self, limit: Duration) -> Result<String, RecvTimeoutError> {
+        let (begin, before) = (Instant::now(), self.processor_time());
+        loop {
+            match self.answers.recv_timeout(LOOK_EVERY.min(limit)) {
+                Err(RecvTimeoutError::Timeout) => {}
+                came => return came,
+            }
+            let elapsed = begin.elapsed();
+            let taken = self.processor_time().zip(before).map_or(elapsed, |(now, before)| now - before);
+            if taken >= limit || elapsed >= limit * REAL_TIME_FACTOR {
+                return Err(RecvTimeoutError::Timeout);
+            }
+        }
+    }
 }
 
 impl Worker {
-    /// `limit`: the longest that one seed may take, in real time.
+    /// `limit`: the longest that one seed may take, of a processor's time.
     pub fn new(limit: Duration) -> Worker {
         Worker { running: None, limit }
     }
@@ -200,7 +228,7 @@ impl Worker {
         let job = json!({ "seed": seed, "mutant": mutant.map(Mutant::name) });
         let sent = writeln!(running.jobs, "{job}").and_then(|()| running.jobs.flush());
         let line = match sent {
-            Ok(()) => running.answers.recv_timeout(self.limit),
+            Ok(()) => running.answer(self.limit),
             Err(_) => Err(RecvTimeoutError::Disconnected),
         };
         if let Some(answer) =
@@ -211,7 +239,7 @@ impl Worker {
         let mut dead = self.running.take().expect("just used");
         let (check, violation) = match line {
             Err(RecvTimeoutError::Timeout) => {
-                ("ends in time", format!("the run does not end within {:?} of real time", self.limit))
+                ("ends in time", format!("the run does not end within {:?} of a processor's time", self.limit))
             }
             Ok(line) => ("ends in order", format!("the run gives {line}")),
             Err(RecvTimeoutError::Disconnected) => {
@@ -258,5 +286,34 @@ mod tests {
             assert_eq!(SeedResult::from_json(&serde_json::from_str(&line).expect("JSON")), Some(answer));
         }
         assert_eq!(SeedResult::from_json(&json!({ "outcome": {} })), None);
+    }
+
+    /// A process that answers nothing, by a command of the shell.
+    fn silent(command: &str) -> Running {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = shell.spawn().expect("a shell");
+        let jobs = child.stdin.take().expect("asked for a pipe");
+        let (tell, answers) = channel();
+        // The sender is there until the test ends.
+        std::mem::forget(tell);
+        Running { child, jobs, answers }
+    }
+
+    #[test]
+    fn a_run_is_given_up_by_what_it_takes_of_a_processor() {
+        let limit = Duration::from_millis(300);
+        let mut busy = silent("while :; do :; done");
+        assert_eq!(busy.answer(limit), Err(RecvTimeoutError::Timeout));
+        assert!(busy.processor_time() >= Some(limit), "{:?}", busy.processor_time());
+        // One that gets no processor is waited for.
+        let mut waits = silent("read line");
+        let begin = Instant::now();
+        assert_eq!(waits.answer(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
+        assert!(begin.elapsed() >= Duration::from_millis(50) * REAL_TIME_FACTOR);
+        for running in [&mut busy, &mut waits] {
+            running.child.kill().expect("it runs");
+            running.child.wait().expect("it can be waited for");
+        }
     }
 }
