@@ -1,6 +1,7 @@
 //! Values of `s3s` and of the core.
 
 use crate::link::Link;
+use http::StatusCode;
 use s3::{ByteRange, ChecksumKind, Code, Conditions, Error, Head, RadosError, StoredChecksum};
 use s3s::dto::{Checksum, ChecksumType, CommonPrefix, ETag, ETagCondition, Range, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3ErrorCode, S3Result};
@@ -254,6 +255,14 @@ pub(crate) fn kept_headers(headers: &http::HeaderMap) -> BTreeMap<String, String
         }
     }
     kept
+}
+
+/// The error of a setting that a bucket does not have, by its code.
+pub(crate) fn unset(code: &str) -> S3Error {
+    let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError);
+    let mut error = S3Error::with_message(code, "the bucket has no such setting");
+    error.set_status_code(StatusCode::NOT_FOUND);
+    error
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use crate::asker::{Asked, Visit, private};
 use crate::authority::list_headers;
-use crate::convert::{Gateway, not_implemented, ruled, told};
+use crate::convert::{Gateway, not_implemented, ruled, told, unset};
 use crate::locks::{Part, bypasses};
 use crate::place::{Domain, Place};
 use crate::service::{Service, to_its_end};
@@ -132,14 +132,6 @@ fn none(kind: Kind) -> S3Error {
         Kind::Acl | Kind::PolicyStatus | Kind::RequestPayment | Kind::Lock(_) => "InternalError",
     };
     unset(code)
-}
-
-/// The error of a setting that a bucket does not have, by its code.
-pub(crate) fn unset(code: &str) -> S3Error {
-    let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError);
-    let mut error = S3Error::with_message(code, "the bucket has no such setting");
-    error.set_status_code(StatusCode::NOT_FOUND);
-    error
 }
 
 fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> S3Response<Body> {

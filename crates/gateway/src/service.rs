@@ -3,8 +3,7 @@
 use crate::asker::list_user;
 use crate::authority::{Authority, list_headers};
 use crate::budget::{Budget, Reserved};
-use crate::convert::{Gateway, not_implemented, ruled, time, told};
-use crate::documents::unset;
+use crate::convert::{Gateway, not_implemented, ruled, time, told, unset};
 use s3::Versioning;
 use s3rules::ObjectOwnership;
 use s3rules::acl::{Acl, AclUser};
