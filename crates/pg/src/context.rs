@@ -184,11 +184,71 @@ pub(crate) struct Agenda {
     pub effects: BTreeSet<(PgId, Effect)>,
 }
 
+/// Messages to another OSD that wait for others to go with.
+#[derive(Default)]
+pub(crate) struct Postponed {
+    /// When the first of them was postponed.
+    since: Duration,
+    messages: Vec<Envelope>,
+}
+
+/// Time that a postponed message waits at the most.
+const POSTPONED_FOR: Duration = Duration::from_millis(20);
+/// Messages to one OSD that are postponed at the most.
+const POSTPONED_MAX: usize = 64;
+
+impl Outbox {
+    /// Sends a message to another OSD, after those to it that were postponed.
+    pub fn to_osd(&mut self, osd: OsdId, envelope: Envelope) {
+        self.send_postponed(osd);
+        self.outputs.push(Output::ToOsd { osd, envelope });
+        self.sent_to.insert(osd);
+    }
+
+    /// Sends a message to another OSD together with the next that goes there, or after a while.
+    pub fn to_osd_later(&mut self, osd: OsdId, envelope: Envelope, now: Duration) {
+        let postponed = self.postponed.entry(osd).or_insert(Postponed { since: now, messages: Vec::new() });
+        postponed.messages.push(envelope);
+        if postponed.messages.len() >= POSTPONED_MAX {
+            self.send_postponed(osd);
+        }
+    }
+
+    fn send_postponed(&mut self, osd: OsdId) {
+        if let Some(postponed) = self.postponed.remove(&osd) {
+            self.outputs.extend(postponed.messages.into_iter().map(|envelope| Output::ToOsd { osd, envelope }));
+        }
+    }
+
+    /// Forgets what was postponed to an OSD, as what was on its way there is lost.
+    pub fn forget_postponed(&mut self, osd: OsdId) {
+        self.postponed.remove(&osd);
+    }
+
+    /// Ends a turn: sends what has waited for long, and what can go with something else.
+    pub fn settle_postponed(&mut self, now: Duration) {
+        let sent_to = std::mem::take(&mut self.sent_to);
+        let is_due = |(osd, postponed): (&OsdId, &Postponed)| {
+            (sent_to.contains(osd) || postponed.since + POSTPONED_FOR <= now).then_some(*osd)
+        };
+        let due: Vec<OsdId> = self.postponed.iter().filter_map(is_due).collect();
+        due.into_iter().for_each(|osd| self.send_postponed(osd));
+    }
+
+    /// Returns the time at which something postponed is to be sent.
+    pub fn postponed_until(&self) -> Option<Duration> {
+        self.postponed.values().map(|postponed| postponed.since + POSTPONED_FOR).min()
+    }
+}
+
 /// Messages and orders that leave the shard.
 #[derive(Default)]
 pub(crate) struct Outbox {
     /// Orders to the driver, in order.
     pub outputs: Vec<Output>,
+    postponed: BTreeMap<OsdId, Postponed>,
+    /// OSDs to which something was sent in this turn.
+    sent_to: BTreeSet<OsdId>,
     /// Requests to the monitors, gathered over a turn.
     pub to_monitor: MonitorRequests,
     /// Questions to other members, gathered over a turn.
@@ -226,7 +286,12 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     pub fn send_osd(&mut self, osd: OsdId, message: impl PeerBound) {
         debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
-        self.outbox.outputs.push(Output::ToOsd { osd, envelope: message.seal(0, Target::default()) });
+        self.outbox.to_osd(osd, message.seal(0, Target::default()));
+    }
+
+    /// Sends a message for which nobody waits; order is kept.
+    pub fn send_osd_later(&mut self, osd: OsdId, message: impl PeerBound) {
+        self.outbox.to_osd_later(osd, message.seal(0, Target::default()), self.now);
     }
 
     /// Tells whether clients' latency lets `group` send something to heal others now; where not, it goes on by itself

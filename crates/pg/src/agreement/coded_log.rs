@@ -1,8 +1,10 @@
 //! Choice of an erasure-coded group's log, and of the OSDs that should act for its shards.
 //!
-//! Every OSD that the record names has every update that a client was answered for. What one of those that are here
-//! does not have was therefore not answered: the shortest of their logs is the group's. So none of them lacks what it
-//! holds, and each takes back by itself what it has more. There must be as many as it takes to read an object.
+//! Every OSD that the record names has every update that a client was answered for, but for such as skip its shard, of
+//! which it is told later. What one of those that are here does not have and is not skipped by was therefore not
+//! answered: the group's log is the longest of theirs up to the first such update. So nothing that one of them holds is
+//! older for what its log lacks, and each takes back by itself what it has more. There must be as many as it takes to
+//! read an object.
 //!
 //! One whose log ends before what another one has rolled forward has lost the end of it (a drive that lied about a
 //! flush, a last record that rotted): all had what is rolled forward. Its log does not count as long as the others are
@@ -11,13 +13,38 @@
 use crate::agreement::lost_osds::is_given_up;
 use crate::agreement::machine::Agreement;
 use crate::agreement::members::Standing;
+use crate::agreement::merge::NoOverlap;
 use crate::agreement::phase::Phase;
-use crate::context::Context;
+use crate::context::{Context, OnCommit};
 use crate::group::info::PgInfo;
+use crate::group::log::LogEntry;
+use crate::messages::peering::PgLogGet;
 use mutant::Mutant;
 use std::collections::BTreeSet;
+use store::Transaction;
 use types::{EVersion, Epoch, OsdId};
 use wire::nacre::mon::PgHistory;
+
+/// A shard whose OSD has all updates up to `head` that clients were answered for, but for such as skip the shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LogHolder {
+    pub shard: u8,
+    pub head: EVersion,
+}
+
+/// Returns where the group's log ends: before the first of `entries`, which follow `after` and are the end of the
+/// longest log, that a holder neither has nor is skipped by. `None`: they do not reach back to where all agree.
+pub(super) fn log_end(after: EVersion, entries: &[LogEntry], holders: &[LogHolder]) -> Option<EVersion> {
+    if holders.iter().any(|holder| holder.head < after) {
+        return None;
+    }
+    let counts = |entry: &LogEntry, holder: &LogHolder| {
+        let skips = entry.skipped.skips(holder.shard) && !mutant::is(Mutant::SkippedIsStale);
+        entry.version <= holder.head || skips || mutant::is(Mutant::LongestShardLogLeads)
+    };
+    let ours = entries.iter().take_while(|entry| holders.iter().all(|holder| counts(entry, holder)));
+    Some(ours.last().map_or(after, |entry| entry.version))
+}
 
 /// Returns the OSDs that served last, each with its shard.
 fn served(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
@@ -75,22 +102,52 @@ impl Agreement<'_> {
             }
             holders.retain(is_whole);
         }
-        // Of equals the first wins: no log needs to move if this member's is as short as any.
-        let shortest = match mutant::is(Mutant::LongestShardLogLeads) {
-            false => holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a }),
-            true => holders.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a }),
-        };
+        // Of equals the first wins: no log needs to move if this member's is as long as any.
+        let longest = holders.iter().copied().reduce(|a, b| if b.2 > a.2 { b } else { a });
+        let holders = holders.into_iter().map(|(_, shard, head, _)| LogHolder { shard, head }).collect();
         // An OSD that served before, and has a shard that others lack, may lead with the log of OSDs that served last.
         let may_lead = leads || self.core.stored && self.core.info.complete;
-        match shortest {
+        match longest {
             Some((osd, _, version, since)) if may_lead && shards.len() >= k => {
                 if is_left {
                     self.say_what_is_left(cx, history, osd, (since, version));
                 }
-                self.start_with_log_of(cx, osd);
+                self.start_with_end_of(cx, osd, holders);
             }
             _ => self.let_holders_act(cx, history),
         }
+    }
+
+    /// Starts with the group's log, which is that of `osd`, the longest, up to where `holders` tell that it ends.
+    fn start_with_end_of(&mut self, cx: &mut Context<'_>, osd: OsdId, holders: Vec<LogHolder>) {
+        let least = holders.iter().map(|holder| holder.head).min().expect("the longest log is that of one of them");
+        if osd != cx.whoami {
+            let since = self.core.log.head().min(least);
+            self.state.phase = Phase::GettingLog { from: osd, holders };
+            cx.send_osd(osd, PgLogGet { pg: self.core.pg_interval(), since });
+            return self.queue_report(cx);
+        }
+        let entries: Option<Vec<LogEntry>> = self.core.log.after(least).map(|entries| entries.cloned().collect());
+        let Some(end) = entries.and_then(|entries| log_end(least, &entries, &holders)) else {
+            return self.coded_log_does_not_meet(cx);
+        };
+        if end < self.core.log.head() {
+            self.joins_interval();
+            let info = self.info_at(end);
+            match self.merge_log(end, &[], &info) {
+                Ok(steps) => cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing),
+                Err(NoOverlap) => return self.coded_log_does_not_meet(cx),
+            }
+        }
+        self.start_members(cx);
+    }
+
+    /// Returns the group's information as of about `end`: that of the holder that got furthest and not beyond. What
+    /// skipped shards have not been told yet changes no count but that of writes.
+    pub(super) fn info_at(&self, end: EVersion) -> PgInfo {
+        let told = self.state.told.values().filter_map(|state| state.info.as_ref()).chain([&self.core.info]);
+        let best = told.filter(|info| info.last_update <= end).max_by_key(|info| info.last_update);
+        best.unwrap_or(&self.core.info).clone()
     }
 
     /// Returns true if so many of the OSDs that served last are given up that the shards of the others are too few, and
@@ -215,5 +272,52 @@ impl Agreement<'_> {
         if held(&wanted) > held(&acting) || !is_busy && held(&wanted) == held(&acting) {
             self.want_temp(cx, wanted);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coded::skipped::Skipped;
+    use crate::group::log::LogKind;
+    use types::{EntityName, ObjectId, PoolId, ReqId, Utime};
+
+    fn at(version: u64) -> EVersion {
+        EVersion::new(3, version)
+    }
+
+    fn entry(version: u64, skips: &[usize]) -> LogEntry {
+        LogEntry {
+            version: at(version),
+            kind: LogKind::Modify,
+            object: ObjectId::head(PoolId(1), 7, b"", b"name"),
+            prior_version: EVersion::ZERO,
+            reqid: ReqId { name: EntityName::client(4), tid: version, inc: 1 },
+            user_version: version,
+            mtime: Utime::ZERO,
+            result: 0,
+            op_results: Vec::new(),
+            undo: Default::default(),
+            skipped: Skipped { shards: skips.iter().copied().collect(), ..Skipped::default() },
+            voids: EVersion::ZERO,
+        }
+    }
+
+    #[test]
+    fn the_log_ends_before_what_a_holder_lacks_that_is_not_skipped() {
+        let entries = [entry(6, &[1, 2]), entry(7, &[]), entry(8, &[1]), entry(9, &[0, 1])];
+        let end = |heads: &[(u8, u64)]| {
+            let holders: Vec<LogHolder> =
+                heads.iter().map(|(shard, head)| LogHolder { shard: *shard, head: at(*head) }).collect();
+            log_end(at(5), &entries, &holders).map(|end| end.version)
+        };
+        assert_eq!(end(&[(0, 9), (4, 9)]), Some(9), "all have all");
+        assert_eq!(end(&[(0, 9), (1, 7)]), Some(9), "what it lacks skips it");
+        assert_eq!(end(&[(0, 8), (1, 7), (4, 9)]), Some(9));
+        assert_eq!(end(&[(1, 6), (4, 9)]), Some(6), "it lacks one that touches it");
+        assert_eq!(end(&[(1, 5), (2, 5), (4, 9)]), Some(6));
+        assert_eq!(end(&[(1, 5), (2, 9), (4, 5)]), Some(5), "a parity is touched by all");
+        assert_eq!(end(&[(1, 7), (2, 8), (4, 9)]), Some(8), "one has been told, and another lacks the next");
+        assert_eq!(end(&[(1, 4), (4, 9)]), None, "the log does not reach back so far");
     }
 }

@@ -114,7 +114,8 @@ impl LogEntry {
             result: 0,
             op_results: Vec::new(),
             undo: Undo::Nothing,
-            skipped: Skipped::default(),
+            // Of the updates of all objects some may not have been told to shards that they skip.
+            skipped: Skipped { shards: self.skipped.shards, ..Skipped::default() },
             voids: EVersion::ZERO,
         }
     }
@@ -133,12 +134,13 @@ impl LogEntry {
 impl Encode for LogEntry {
     fn encode(&self, w: &mut Writer) {
         // Version 2 adds what only erasure-coded pools have: other entries are as they were. Version 3 adds what is
-        // void. Version 4 adds what skipped shards take: without it they would be taken for stale.
+        // void. Version 4 adds what skipped shards take: without it they would be taken for stale. Version 5 adds what
+        // it takes to take the entry back there.
         let has_info = !self.skipped.info.is_empty();
         let goes_back = self.voids != EVersion::ZERO || has_info;
         let coded = self.undo != Undo::Nothing || !self.skipped.shards.is_empty() || goes_back;
-        let version = 1 + u8::from(coded) + u8::from(goes_back) + u8::from(has_info);
-        w.versioned(version, if has_info { 4 } else { 1 }, |w| {
+        let version = 1 + u8::from(coded) + u8::from(goes_back) + 2 * u8::from(has_info);
+        w.versioned(version, if has_info { 5 } else { 1 }, |w| {
             w.put(&self.version);
             w.u8(self.kind.code());
             w.put(&self.object);
@@ -157,6 +159,8 @@ impl Encode for LogEntry {
             }
             if has_info {
                 w.put(&self.skipped.info);
+                w.put(&self.skipped.info_before);
+                w.u64(self.skipped.shard_bytes);
             }
         });
     }
@@ -166,7 +170,7 @@ impl Decode for LogEntry {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {
-        let (version, mut r) = r.versioned("log entry", 4)?;
+        let (version, mut r) = r.versioned("log entry", 5)?;
         let coded = version.version >= 2;
         let mut entry = LogEntry {
             version: r.get()?,
@@ -186,13 +190,16 @@ impl Decode for LogEntry {
             },
             undo: if coded { r.get()? } else { Undo::Nothing },
             skipped: match coded {
-                true => Skipped { shards: ShardSet::from_bits(r.u64()?), info: Bytes::new() },
+                true => Skipped { shards: ShardSet::from_bits(r.u64()?), ..Skipped::default() },
                 false => Skipped::default(),
             },
             voids: if version.version >= 3 { r.get()? } else { EVersion::ZERO },
         };
         if version.version >= 4 {
             entry.skipped.info = own(r.blob()?);
+        }
+        if version.version >= 5 {
+            (entry.skipped.info_before, entry.skipped.shard_bytes) = (own(r.blob()?), r.u64()?);
         }
         Ok(entry)
     }
@@ -363,7 +370,7 @@ impl PgLog {
         let entries = entries.take_while(|entry| entry.version > from);
         for entry in entries.filter(|entry| entry.kind != LogKind::Unchanged) {
             entry.lose_undo();
-            entry.skipped.info = Bytes::new();
+            entry.skipped.will_stay();
         }
     }
 
@@ -507,8 +514,16 @@ mod tests {
     fn what_skipped_shards_take_reads_back_and_goes_once_the_update_will_stay() {
         let shards: ShardSet = [0, 2].into_iter().collect();
         let info = Bytes::from_static(b"info");
-        let skips = |info: &Bytes| LogEntry { skipped: Skipped { shards, info: info.clone() }, ..entry(3, 1) };
-        for (version, entry) in [(4, skips(&info)), (2, skips(&Bytes::new()))] {
+        let skips = |info: &Bytes| {
+            let skipped = match info.is_empty() {
+                true => Skipped { shards, ..Skipped::default() },
+                false => {
+                    Skipped { shards, info: info.clone(), info_before: Bytes::from_static(b"old"), shard_bytes: 9 }
+                }
+            };
+            LogEntry { skipped, ..entry(3, 1) }
+        };
+        for (version, entry) in [(5, skips(&info)), (2, skips(&Bytes::new()))] {
             let bytes = entry.to_vec(Target::default());
             assert_eq!((LogEntry::from_slice(&bytes).unwrap(), bytes[0]), (entry, version));
         }
@@ -519,7 +534,7 @@ mod tests {
         let mut log = PgLog::default();
         log.append(skips(&info));
         log.will_stay(EVersion::ZERO, EVersion::new(3, 1));
-        assert_eq!(log.entries().next().unwrap().skipped, Skipped { shards, info: Bytes::new() });
+        assert_eq!(log.entries().next().unwrap().skipped, Skipped { shards, ..Skipped::default() });
     }
 
     #[test]
