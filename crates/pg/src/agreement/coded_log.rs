@@ -28,6 +28,7 @@ use wire::nacre::mon::PgHistory;
 /// A shard whose OSD has all updates up to `head` that clients were answered for, but for such as skip the shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LogHolder {
+    pub osd: OsdId,
     pub shard: u8,
     pub head: EVersion,
 }
@@ -104,7 +105,7 @@ impl Agreement<'_> {
         }
         // Of equals the first wins: no log needs to move if this member's is as long as any.
         let longest = holders.iter().copied().reduce(|a, b| if b.2 > a.2 { b } else { a });
-        let holders = holders.into_iter().map(|(_, shard, head, _)| LogHolder { shard, head }).collect();
+        let holders = holders.into_iter().map(|(osd, shard, head, _)| LogHolder { osd, shard, head }).collect();
         // An OSD that served before, and has a shard that others lack, may lead with the log of OSDs that served last.
         let may_lead = leads || self.core.stored && self.core.info.complete;
         match longest {
@@ -133,7 +134,7 @@ impl Agreement<'_> {
         };
         if end < self.core.log.head() {
             self.joins_interval();
-            let info = self.info_at(end);
+            let info = self.info_at(end, &holders);
             match self.merge_log(end, &[], &info) {
                 Ok(steps) => cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing),
                 Err(NoOverlap) => return self.coded_log_does_not_meet(cx),
@@ -144,10 +145,10 @@ impl Agreement<'_> {
 
     /// Returns the group's information as of about `end`: that of the holder that got furthest and not beyond. What
     /// skipped shards have not been told yet changes no count but that of writes.
-    pub(super) fn info_at(&self, end: EVersion) -> PgInfo {
-        let told = self.state.told.values().filter_map(|state| state.info.as_ref()).chain([&self.core.info]);
-        let best = told.filter(|info| info.last_update <= end).max_by_key(|info| info.last_update);
-        best.unwrap_or(&self.core.info).clone()
+    pub(super) fn info_at(&self, end: EVersion, holders: &[LogHolder]) -> PgInfo {
+        let best = holders.iter().filter(|holder| holder.head <= end).max_by_key(|holder| holder.head);
+        let told = best.and_then(|holder| self.state.told.get(&holder.osd)?.info.as_ref());
+        told.unwrap_or(&self.core.info).clone()
     }
 
     /// Returns true if so many of the OSDs that served last are given up that the shards of the others are too few, and
@@ -286,6 +287,10 @@ mod tests {
         EVersion::new(3, version)
     }
 
+    fn holder(shard: u8, head: u64) -> LogHolder {
+        LogHolder { osd: OsdId(shard.into()), shard, head: at(head) }
+    }
+
     fn entry(version: u64, skips: &[usize]) -> LogEntry {
         LogEntry {
             version: at(version),
@@ -307,8 +312,7 @@ mod tests {
     fn the_log_ends_before_what_a_holder_lacks_that_is_not_skipped() {
         let entries = [entry(6, &[1, 2]), entry(7, &[]), entry(8, &[1]), entry(9, &[0, 1])];
         let end = |heads: &[(u8, u64)]| {
-            let holders: Vec<LogHolder> =
-                heads.iter().map(|(shard, head)| LogHolder { shard: *shard, head: at(*head) }).collect();
+            let holders: Vec<LogHolder> = heads.iter().map(|(shard, head)| holder(*shard, *head)).collect();
             log_end(at(5), &entries, &holders).map(|end| end.version)
         };
         assert_eq!(end(&[(0, 9), (4, 9)]), Some(9), "all have all");

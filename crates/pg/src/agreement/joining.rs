@@ -99,7 +99,7 @@ impl Agreement<'_> {
         let head = entries.last().map_or(after, |entry| entry.version);
         let end = log_end(after, &entries, holders).ok_or(NoOverlap)?;
         entries.retain(|entry| entry.version <= end);
-        let info = if end == head { info } else { self.info_at(end) };
+        let info = if end == head { info } else { self.info_at(end, holders) };
         Ok((after, entries, info))
     }
 

@@ -8,7 +8,7 @@ use super::{Coded, PoolCode};
 use crate::group::log::LogEntry;
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use bytes::Bytes;
-use ec::StripeLayout;
+use ec::{ShardSet, StripeLayout};
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -188,7 +188,10 @@ impl ShardWrites {
             return Skipped::default();
         }
         let count = self.extents[0].shards.len();
-        let shards = (0..count).filter(|shard| self.writes(Some(*shard as u8)).next().is_none()).collect();
+        let shards: ShardSet = (0..count).filter(|shard| self.writes(Some(*shard as u8)).next().is_none()).collect();
+        if shards.is_empty() {
+            return Skipped::default();
+        }
         let (info, info_before) = (value.clone(), info_before.clone());
         Skipped { shards, info, info_before, shard_bytes: *shard_bytes }
     }

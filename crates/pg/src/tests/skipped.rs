@@ -1,10 +1,11 @@
 //! Updates that skip shards of an erasure-coded group: who is waited for, and what becomes of them with their primary.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, POOL};
 use crate::group::pg::Pg;
 use crate::messages::PeerKind;
 use crate::ops::Limits;
 use bytes::Bytes;
+use osdmap::{PgPool, PoolFlags};
 use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::messages::Op;
@@ -41,8 +42,13 @@ fn head(cluster: &mut Cluster, osd: OsdId) -> u64 {
 /// Makes the object in a cluster of four data shards and two parity shards.
 fn written(seed: u64) -> (Cluster, SessionId) {
     let mut cluster = Cluster::coded_large(seed, Limits::default());
+    let mut pool = cluster.map.pools[&POOL].clone();
+    pool.flags.insert(PoolFlags::EC_OVERWRITES);
+    cluster.change(|next| drop(next.new_pools.insert(POOL, pool)));
+    cluster.update_all();
+    cluster.settle();
     let session = cluster.connect(A);
-    cluster.ask(A, session, 0, Epoch(1), 0, Op::write_full(Bytes::from(old())));
+    cluster.ask(A, session, 0, cluster.map.epoch, 0, Op::write_full(Bytes::from(old())));
     cluster.settle();
     assert_eq!(cluster.answers_to(0), [(session, 0, String::new())]);
     cluster.pass(Duration::from_secs(2));
@@ -139,6 +145,100 @@ fn an_update_that_a_touched_shard_lacks_is_taken_back() {
             cluster.heal(2);
             let leads = if cluster.is_active(B) { B } else { C };
             assert_eq!(cluster.content(leads), old(), "{lacks} {others_told}");
+        }
+    }
+}
+
+/// Lets groups exist whose members are as few as can be read of.
+fn with_few(cluster: &mut Cluster) {
+    let pool = PgPool { min_size: 4, ..cluster.map.pools[&POOL].clone() };
+    cluster.change(|next| drop(next.new_pools.insert(POOL, pool)));
+    cluster.update_all();
+    cluster.settle();
+}
+
+#[test]
+fn who_was_not_told_leads_with_what_others_have() {
+    let (mut cluster, session) = written(5);
+    with_few(&mut cluster);
+    let before = head(&mut cluster, C);
+    cluster.cut.extend([(A, C), (A, D)]);
+    overwrite(&mut cluster, session);
+    assert_eq!(cluster.answers_to(1), [(session, 0, String::new())]);
+    assert_eq!(head(&mut cluster, C), before);
+    cluster.lose(A, C);
+    cluster.lose(A, D);
+    cluster.down(&[A, B]);
+    cluster.heal(2);
+    assert!(cluster.is_active(C));
+    assert_eq!(cluster.content(C), new());
+    assert!(pg(&mut cluster, C).core.missing.is_empty());
+    // Who was away lacks nothing but log entries.
+    cluster.cut.clear();
+    cluster.up(B);
+    cluster.heal(2);
+    assert_eq!(cluster.content(B), new());
+}
+
+#[test]
+fn what_an_interval_took_over_is_taken_back_if_one_that_served_turns_out_to_lack_it() {
+    for told in [false, true] {
+        let (mut cluster, session) = written(6);
+        let before = head(&mut cluster, C);
+        cluster.cut.insert((A, F));
+        overwrite(&mut cluster, session);
+        assert_eq!(cluster.answers_to(1), [], "F has parity");
+        if told {
+            cluster.pass(Duration::from_millis(30));
+        }
+        assert_eq!(head(&mut cluster, C), before + u64::from(told));
+        cluster.lose(A, F);
+        // Four are too few to serve, and so are not recorded, but come to terms.
+        cluster.down(&[A, F]);
+        assert!(!cluster.is_active(B));
+        assert_eq!(
+            [B, C, D, E].map(|osd| head(&mut cluster, osd)),
+            [before + 1; 4],
+            "those here have it or are skipped"
+        );
+        cluster.cut.clear();
+        cluster.up(F);
+        cluster.heal(2);
+        assert!(cluster.is_active(B));
+        assert_eq!([B, C, D, E, F].map(|osd| head(&mut cluster, osd)), [before; 5], "{told}");
+        assert_eq!(cluster.content(B), old(), "{told}");
+        for osd in [B, C, D, E, F] {
+            assert!(pg(&mut cluster, osd).core.missing.is_empty(), "{osd} {told}");
+        }
+        // Whichever shards are read.
+        cluster.up(A);
+        cluster.heal(2);
+        cluster.down(&[B]);
+        cluster.heal(2);
+        assert_eq!(cluster.content(A), old(), "{told}");
+    }
+}
+
+#[test]
+fn what_was_not_told_when_a_session_ended_or_a_group_was_split_is_told_in_the_next_interval() {
+    for is_split in [false, true] {
+        let (mut cluster, session) = written(7);
+        cluster.cut.extend([(A, C), (A, D)]);
+        overwrite(&mut cluster, session);
+        assert_eq!(cluster.answers_to(1), [(session, 0, String::new())]);
+        cluster.cut.clear();
+        match is_split {
+            true => drop(cluster.split(4)),
+            false => cluster.end_session(A, C),
+        }
+        cluster.update_all();
+        cluster.heal(2);
+        assert_eq!(cluster.content(A), new(), "{is_split}");
+        for osd in [A, B, C, D, E, F] {
+            let heads: Vec<_> = cluster.shard(osd).groups().map(|pg| (pg.core.id.seed, pg.core.log.head())).collect();
+            let of_a: Vec<_> = cluster.shard(A).groups().map(|pg| (pg.core.id.seed, pg.core.log.head())).collect();
+            assert_eq!(heads, of_a, "{osd}");
+            assert!(cluster.shard(osd).groups().all(|pg| pg.core.missing.is_empty()), "{osd} {is_split}");
         }
     }
 }
