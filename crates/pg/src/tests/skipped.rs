@@ -7,7 +7,7 @@ use crate::ops::Limits;
 use bytes::Bytes;
 use osdmap::{PgPool, PoolFlags};
 use std::time::Duration;
-use types::{Epoch, OsdId};
+use types::OsdId;
 use wire::messages::Op;
 use wire::msgr::SessionId;
 
