@@ -199,14 +199,14 @@ const POSTPONED_MAX: usize = 64;
 
 impl Outbox {
     /// Sends a message to another OSD, after those to it that were postponed.
-    pub fn to_osd(&mut self, osd: OsdId, envelope: Envelope) {
+    pub fn send(&mut self, osd: OsdId, envelope: Envelope) {
         self.send_postponed(osd);
         self.outputs.push(Output::ToOsd { osd, envelope });
         self.sent_to.insert(osd);
     }
 
     /// Sends a message to another OSD together with the next that goes there, or after a while.
-    pub fn to_osd_later(&mut self, osd: OsdId, envelope: Envelope, now: Duration) {
+    pub fn send_later(&mut self, osd: OsdId, envelope: Envelope, now: Duration) {
         let postponed = self.postponed.entry(osd).or_insert(Postponed { since: now, messages: Vec::new() });
         postponed.messages.push(envelope);
         if postponed.messages.len() >= POSTPONED_MAX {
@@ -286,12 +286,12 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     pub fn send_osd(&mut self, osd: OsdId, message: impl PeerBound) {
         debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
-        self.outbox.to_osd(osd, message.seal(0, Target::default()));
+        self.outbox.send(osd, message.seal(0, Target::default()));
     }
 
     /// Sends a message for which nobody waits; order is kept.
     pub fn send_osd_later(&mut self, osd: OsdId, message: impl PeerBound) {
-        self.outbox.to_osd_later(osd, message.seal(0, Target::default()), self.now);
+        self.outbox.send_later(osd, message.seal(0, Target::default()), self.now);
     }
 
     /// Tells whether clients' latency lets `group` send something to heal others now; where not, it goes on by itself

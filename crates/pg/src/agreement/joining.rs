@@ -1,6 +1,6 @@
 //! A member's way into the interval of its primary, and the authoritative log on its way to all.
 
-use crate::agreement::coded_log::log_end;
+use crate::agreement::log_holders::log_end;
 use crate::agreement::machine::Agreement;
 use crate::agreement::merge::{NoOverlap, merge};
 use crate::agreement::phase::Phase;
@@ -119,7 +119,7 @@ impl Agreement<'_> {
     ) -> Result<Vec<Step>, NoOverlap> {
         let mut entries = entries.to_vec();
         self.core.as_lost(&mut entries);
-        // What is taken over from an entry that skips this shard can be taken back here.
+        // An update that skips this shard can be taken back here once its entry is taken over.
         let shard = self.core.id.pool.shard();
         for entry in &mut entries {
             if let Some(undo) = entry.skipped.undo_for(shard) {

@@ -1,7 +1,7 @@
 //! State of a group on its way to serving.
 
-use crate::agreement::coded_log::LogHolder;
 use crate::agreement::found_copies::Doubt;
+use crate::agreement::log_holders::LogHolder;
 use crate::agreement::ways_back::GoingBack;
 use crate::messages::peering::MemberState;
 use std::collections::{BTreeMap, BTreeSet};

@@ -173,7 +173,7 @@ fn who_was_not_told_leads_with_what_others_have() {
     assert!(cluster.is_active(C));
     assert_eq!(cluster.content(C), new());
     assert!(pg(&mut cluster, C).core.missing.is_empty());
-    // Who was away lacks nothing but log entries.
+    // An OSD that was away meanwhile lacks nothing but log entries.
     cluster.cut.clear();
     cluster.up(B);
     cluster.heal(2);

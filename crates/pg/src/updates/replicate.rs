@@ -221,7 +221,7 @@ impl Pg {
                 let (entry, others, info) = (entry.clone(), others.to_vec(), self.core.info.clone());
                 let message = RepOp { pg, entry, others, info, committed, steps, hops_wanted };
                 let envelope = message.seal(0, Target::default());
-                members.into_iter().for_each(|osd| cx.outbox.to_osd(osd, envelope.clone()));
+                members.into_iter().for_each(|osd| cx.outbox.send(osd, envelope.clone()));
             }
         }
         self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);

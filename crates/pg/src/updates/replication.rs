@@ -58,8 +58,8 @@ impl Replication {
         self.brought = head;
     }
 
-    /// Tells whether the client of the oldest update in flight can be answered: each member that the update touches, and
-    /// without which no client is answered, has it durably. `counts`: members that count.
+    /// Tells whether the client of the oldest update in flight can be answered: each member that the update touches,
+    /// and without which no client is answered, has it durably. `counts`: members that count.
     pub(super) fn is_first_done(&self, counts: impl Fn(OsdId) -> bool) -> bool {
         let is_done = |update: &UpdateInFlight| {
             let mut needed = self.needed.iter().filter(|osd| counts(**osd));
