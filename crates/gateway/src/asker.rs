@@ -285,8 +285,8 @@ impl Visit {
             key: &head.key,
             size_bytes: head.size,
             tags: &head.tags,
-            storage_class: "STANDARD",
-            modified: UnixMillis(i64::try_from(head.mtime_ms).unwrap_or(i64::MAX)),
+            storage_class: s3::STORAGE_CLASS,
+            modified: UnixMillis::from_unsigned(head.mtime_ms),
             state: VersionState::Current,
         })
     }
@@ -294,7 +294,7 @@ impl Visit {
     /// When an upload will be given up, in milliseconds since 1970, and by which rule.
     pub fn abortion(&self, upload: &Upload) -> Option<(u64, String)> {
         let clock = LifecycleClock { now: now(), debug_day_s: None };
-        let begun = UnixMillis(i64::try_from(upload.created_ms).unwrap_or(i64::MAX));
+        let begun = UnixMillis::from_unsigned(upload.created_ms);
         let (at, rule) = self.settings.lifecycle.as_ref()?.upload_abort_at(&upload.key, begun, &clock)?;
         Some((u64::try_from(at.0).ok()?, rule.to_owned()))
     }

@@ -203,6 +203,15 @@ pub struct Freed {
     pub done: bool,
 }
 
+impl Freed {
+    /// A sentence on the space that a removed pool left in use. `None` if all of it is free.
+    pub(crate) fn left_in_words(&self, pool: &str) -> Option<String> {
+        let (left, took) = (self.left_bytes >> 20, self.took.as_secs());
+        (!self.done)
+            .then(|| format!("{left} MiB more than before are still in use {took} s after pool {pool} was removed"))
+    }
+}
+
 /// Waits until a cluster that used `before` bytes does so again, within `tolerance` and the growth of its own metadata.
 pub async fn wait_until_freed(cluster: &Cluster, before: u64, tolerance: u64) -> Result<Freed, PoolError> {
     let start = Instant::now();

@@ -622,11 +622,8 @@ impl Run<'_> {
             freed = pools::wait_until_freed(&connected.cluster, used_before, tolerance) => freed?,
             Ok(_) = self.interrupt.wait_for(|asked| *asked) => return Ok(()),
         };
-        if !freed.done {
-            let (left, took) = (freed.left_bytes >> 20, freed.took.as_secs());
-            self.note(format!(
-                "{what}: {left} MiB more than before are still in use {took} s after pool {pool} was removed"
-            ));
+        if let Some(left) = freed.left_in_words(pool) {
+            self.note(format!("{what}: {left}"));
         }
         Ok(())
     }

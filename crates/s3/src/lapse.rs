@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The storage class of all objects.
-pub(crate) const STORAGE_CLASS: &str = "STANDARD";
+pub const STORAGE_CLASS: &str = "STANDARD";
 
 /// A look at a version of a key by lifecycle rules.
 #[derive(Clone, Debug)]
@@ -36,10 +36,6 @@ pub(crate) enum Lapsing<'a> {
     Goes(FoundVersion<'a>),
 }
 
-pub(crate) fn unix_ms(ms: u64) -> UnixMillis {
-    UnixMillis(i64::try_from(ms).unwrap_or(i64::MAX))
-}
-
 impl Lapse {
     /// Tells what is to be done with the version, if the key is in this state.
     pub fn judge<'a>(&self, present: &'a Present, now_ms: u64) -> Option<Lapsing<'a>> {
@@ -52,7 +48,7 @@ impl Lapse {
                     true => VersionState::CurrentMarker { alone: present.older.is_empty() },
                     false => VersionState::Current,
                 };
-                let (tags, modified) = (&head.tags, unix_ms(head.mtime_ms));
+                let (tags, modified) = (&head.tags, UnixMillis::from_unsigned(head.mtime_ms));
                 VersionFacts { key, size_bytes: head.size, tags, storage_class: STORAGE_CLASS, modified, state }
             }
             FoundVersion::Older(older) => {
@@ -60,12 +56,12 @@ impl Lapse {
                     Some(place) if self.rules.looks_at_tags() => self.tags.get(place)?,
                     _ => &none,
                 };
-                let modified = unix_ms(older.entry.mtime_ms);
+                let modified = UnixMillis::from_unsigned(older.entry.mtime_ms);
                 let state = state_of(present, older)?;
                 VersionFacts { key, size_bytes: older.entry.size, tags, storage_class: STORAGE_CLASS, modified, state }
             }
         };
-        let clock = LifecycleClock { now: unix_ms(now_ms), debug_day_s: self.day_s };
+        let clock = LifecycleClock { now: UnixMillis::from_unsigned(now_ms), debug_day_s: self.day_s };
         match self.rules.due(&facts, &clock)?.action {
             LifecycleAction::Expire => Some(Lapsing::Expires),
             LifecycleAction::RemoveVersion => Some(Lapsing::Goes(found)),
@@ -85,7 +81,7 @@ fn state_of(present: &Present, older: &Older) -> Option<VersionState> {
     };
     let newer = present.older[..at].iter().filter(|other| other.place.is_some()).count();
     Some(VersionState::Noncurrent {
-        since: unix_ms(since),
+        since: UnixMillis::from_unsigned(since),
         newer: u32::try_from(newer).unwrap_or(u32::MAX),
         delete_marker: older.place.is_none(),
     })

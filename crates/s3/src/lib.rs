@@ -53,6 +53,7 @@ pub use check::Checked;
 pub use conditions::Conditions;
 pub use digest::{ChecksumKind, check_content_md5, content_md5};
 pub use error::{Code, Error};
+pub use lapse::STORAGE_CLASS;
 pub use lifecycle::Lapsed;
 pub use listing::{ListedUpload, Page, Query, UploadPage};
 pub use multipart::{PARTS_MAX, PartPage, PartRequest, WantedPart};

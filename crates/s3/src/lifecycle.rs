@@ -7,7 +7,7 @@
 
 use crate::bucket_settings::BucketSettings;
 use crate::error::{Code, Error};
-use crate::lapse::{Lapse, STORAGE_CLASS, oldest_first, unix_ms};
+use crate::lapse::{Lapse, STORAGE_CLASS, oldest_first};
 use crate::listing::Query;
 use crate::names;
 use crate::present::Present;
@@ -18,6 +18,7 @@ use crate::version_listing::ListedVersion;
 use crate::versions::Change;
 use crate::window::all;
 use bytes::Bytes;
+use s3rules::UnixMillis;
 use s3rules::lifecycle::{LifecycleClock, LifecycleConfiguration, VersionFacts, VersionState};
 use s3rules::tagging::TagSet;
 use serde::{Deserialize, Serialize};
@@ -231,7 +232,10 @@ impl<R: Rados> Store<R> {
     }
 
     fn clock(&self) -> LifecycleClock {
-        LifecycleClock { now: unix_ms(self.rados.now_ms()), debug_day_s: self.settings.lifecycle_day_s }
+        LifecycleClock {
+            now: UnixMillis::from_unsigned(self.rados.now_ms()),
+            debug_day_s: self.settings.lifecycle_day_s,
+        }
     }
 
     /// Does what is due of one key. Gives the number of versions that went, and of those that could not.
@@ -334,7 +338,8 @@ impl<R: Rados> Store<R> {
                 let rules = settings.lifecycle.as_ref().filter(|_| bucket.id == seen.id);
                 let Some(rules) = rules else { return Ok(true) };
                 // An upload's time never changes.
-                if rules.upload_due(&listed.key, unix_ms(listed.created_ms), &self.clock()).is_some() {
+                if rules.upload_due(&listed.key, UnixMillis::from_unsigned(listed.created_ms), &self.clock()).is_some()
+                {
                     match self.abort_upload(&bucket, &listed.key, &listed.upload).await {
                         Ok(()) => lapsed.uploads += 1,
                         // It was completed or aborted, or is just being so.
@@ -374,7 +379,11 @@ impl Survey {
             None if *is_marker => (VersionState::CurrentMarker { alone: true }, 0),
             None => (VersionState::Current, 0),
             Some((since, newer)) => {
-                let state = VersionState::Noncurrent { since: unix_ms(since), newer, delete_marker: *is_marker };
+                let state = VersionState::Noncurrent {
+                    since: UnixMillis::from_unsigned(since),
+                    newer,
+                    delete_marker: *is_marker,
+                };
                 (state, newer + u32::from(!is_marker))
             }
         };
@@ -384,7 +393,7 @@ impl Survey {
             size_bytes: entry.size,
             tags: &TagSet::default(),
             storage_class: STORAGE_CLASS,
-            modified: unix_ms(entry.mtime_ms),
+            modified: UnixMillis::from_unsigned(entry.mtime_ms),
             state,
         };
         self.rules.due(&facts, clock).is_some()

@@ -221,7 +221,7 @@ fn seen(present: Option<&Present>) -> Option<Entry> {
 }
 
 fn check_lock(lock: &ObjectLock, bypass: bool, facts: &Facts<'_>) -> Result<(), Error> {
-    Ok(lock.check_removal(UnixMillis(i64::try_from(facts.now_ms).unwrap_or(i64::MAX)), bypass)?)
+    Ok(lock.check_removal(UnixMillis::from_unsigned(facts.now_ms), bypass)?)
 }
 
 /// A new newest version. Without versioning it takes the place of the null version.

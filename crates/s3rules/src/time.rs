@@ -18,6 +18,11 @@ impl UnixMillis {
         UnixMillis(seconds.saturating_mul(1000))
     }
 
+    /// The point so many milliseconds after 1970 began, or the last one there is.
+    pub fn from_unsigned(ms: u64) -> UnixMillis {
+        UnixMillis(i64::try_from(ms).unwrap_or(i64::MAX))
+    }
+
     /// A later point, or the last one there is.
     pub const fn plus_ms(self, ms: i64) -> UnixMillis {
         UnixMillis(self.0.saturating_add(ms))

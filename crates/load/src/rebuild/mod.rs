@@ -362,15 +362,8 @@ impl Test<'_> {
             freed = pools::wait_until_freed(&self.cluster, self.space.used, tolerance) => freed,
             Ok(_) = self.interrupt.wait_for(|asked| *asked) => return,
         };
-        match freed {
-            Ok(freed) if freed.done => {}
-            Ok(freed) => self.note(format!(
-                "{} MiB more than before are still in use {} s after pool {POOL} was removed",
-                freed.left_bytes >> 20,
-                freed.took.as_secs()
-            )),
-            Err(error) => self.note(error.to_string()),
-        }
+        let left = freed.map_or_else(|error| Some(error.to_string()), |freed| freed.left_in_words(POOL));
+        left.into_iter().for_each(|left| self.note(left));
     }
 
     async fn parts(&mut self, hands: &mut impl Hands) -> Result<(), Halt> {
