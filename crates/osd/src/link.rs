@@ -8,11 +8,10 @@ use pg::ClientRights;
 use reactor::Io;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 use types::{AlignedBuf, OsdId};
 use wire::messages::AuthReply;
-use wire::msgr::{ConnId, Messenger, Output, SessionId, TransportLoss};
+use wire::msgr::{ConnId, Messenger, Output, Peer, SessionId, TransportLoss};
 use wire::{Envelope, Message};
 
 /// One of an OSD's two faces: the one towards clients and monitors, or the one towards other OSDs. It translates
@@ -86,12 +85,11 @@ impl Link {
         is_one
     }
 
-    /// The rights of whoever is at the other end of a session; `None`: everything.
-    pub fn rights(&self, session: SessionId) -> Option<Arc<ClientRights>> {
-        let rights = &self.messenger.peer(session)?.rights;
+    /// The rights of whoever has opened a session, which may be over by now.
+    pub fn rights(&self, session: SessionId, peer: &Peer) -> ClientRights {
         let conn = self.messenger.connection_of(session).and_then(|conn| self.to_reactor.get(&conn));
         let from = conn.and_then(|conn| self.accepted.get(conn)).map(SocketAddr::ip);
-        ClientRights::of(rights, from).map(Arc::new)
+        ClientRights::of(&peer.rights, from)
     }
 
     pub fn owns(&self, conn: reactor::ConnId) -> bool {

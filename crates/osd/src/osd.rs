@@ -24,8 +24,8 @@ use commanding::Commands;
 use devices::{DeviceFiles, Division};
 use metadata::metadata;
 use osdmap::OsdState;
-use pg::Shard;
 use pg::ops::Limits;
+use pg::{ClientRights, Shard};
 use reactor::{Event, Handler, Io, ListenerId};
 use std::collections::BTreeMap;
 use std::io;
@@ -60,6 +60,12 @@ enum Stage {
     Ended,
 }
 
+/// The other end of a session with clients, as it was when the session began.
+struct ConnectedClient {
+    peer: msgr::Peer,
+    rights: Arc<ClientRights>,
+}
+
 /// An OSD at work.
 struct Running {
     /// The OSD's first shard.
@@ -83,7 +89,7 @@ struct Running {
     /// A map has come into force, and this OSD has not yet compared its own state with it.
     map_is_new: bool,
     /// Sessions of clients.
-    clients: BTreeMap<SessionId, msgr::Peer>,
+    clients: BTreeMap<SessionId, ConnectedClient>,
     /// Clients' breaches of the protocol that the log has told of.
     breaches: msgr::BreachesTold,
     /// Connections without a session that the log has told of.
@@ -516,17 +522,13 @@ impl Running {
                 self.beacon_at = io.now();
             }
             msgr::Output::Opened { session, peer } => {
-                if peer.name.kind == EntityType::CLIENT {
-                    let addr = peer.addrs.front();
-                    let (name, features, rights) = (peer.name, peer.features, self.public.rights(session));
-                    let opened = || ToWorker::ClientOpened { session, name, addr, features, rights: rights.clone() };
-                    self.others.tell_all(opened);
-                    self.shard.client_opened(session, name, addr, features);
-                    if let Some(rights) = rights {
-                        self.shard.limit_client(session, rights);
-                    }
-                }
-                self.clients.insert(session, peer);
+                // Daemons of any kind are clients here, with the rights of their keys.
+                let (name, addr, features) = (peer.name, peer.addrs.front(), peer.features);
+                let rights = Arc::new(self.public.rights(session, &peer));
+                let opened = || ToWorker::ClientOpened { session, name, addr, features, rights: rights.clone() };
+                self.others.tell_all(opened);
+                self.shard.client_opened(session, name, addr, features, rights.clone());
+                self.clients.insert(session, ConnectedClient { peer, rights });
             }
             msgr::Output::Message { session, envelope, .. } if self.monitor.is(session) => {
                 self.monitor_said(io, &envelope)
@@ -574,7 +576,7 @@ impl Running {
     }
 
     fn close_client(&mut self, session: SessionId, kind: u16, why: &DecodeError) {
-        let peer = self.clients.get(&session).map(|peer| peer.name.to_string()).unwrap_or_default();
+        let peer = self.clients.get(&session).map(|client| client.peer.name.to_string()).unwrap_or_default();
         tracing::warn!(%peer, kind = kind_name(kind), "malformed message: {why}; session closed");
         self.public.messenger.close(session);
         self.client_gone(session);

@@ -134,8 +134,7 @@ pub(crate) struct ClientSession {
     pub epoch: Epoch,
     /// True if the client can be asked to hold operations back; or, if it is another OSD, to ask later.
     pub takes_backoffs: bool,
-    /// `None`: it may do everything.
-    pub rights: Option<std::sync::Arc<ClientRights>>,
+    pub rights: std::sync::Arc<ClientRights>,
 }
 
 /// Requests to the monitors that are gathered over a turn.

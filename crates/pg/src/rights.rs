@@ -8,24 +8,35 @@ use std::net::IpAddr;
 use wire::messages::{OpCode, OsdOp};
 use wire::msgr::Rights;
 
-/// Rights of a client that may not do everything.
+/// What a session may do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClientRights {
-    caps: OsdCaps,
-    /// The address at the other end of its connection.
-    from: Option<IpAddr>,
+pub enum ClientRights {
+    Everything,
+    /// What capabilities allow to a client at that address; `None`: it has left already.
+    Limited {
+        caps: OsdCaps,
+        from: Option<IpAddr>,
+    },
 }
 
 impl ClientRights {
-    /// The rights of a session. `None`: it may do everything.
-    pub fn of(rights: &Rights, from: Option<IpAddr>) -> Option<ClientRights> {
-        let Rights::Caps(text) = rights else { return None };
+    /// The rights of a session whose other end is, or was, at that address.
+    pub fn of(rights: &Rights, from: Option<IpAddr>) -> ClientRights {
+        let Rights::Caps(text) = rights else { return ClientRights::Everything };
         let caps = OsdCaps::of(&Granted::Text(text.to_string()));
-        (!caps.allow_everything()).then_some(ClientRights { caps, from })
+        match caps.allow_everything() {
+            true => ClientRights::Everything,
+            false => ClientRights::Limited { caps, from },
+        }
+    }
+
+    pub fn are_everything(&self) -> bool {
+        *self == ClientRights::Everything
     }
 
     /// True if the operation may be done by this map.
     pub(crate) fn allow(&self, map: &OsdMap, op: &OsdOp) -> bool {
+        let ClientRights::Limited { caps, from } = self else { return true };
         let id = op.pgid.pg.pool;
         let (Some(pool), Some(name)) = (map.pool(id), map.pool_name(id)) else { return false };
         // Capabilities name texts alone.
@@ -56,6 +67,6 @@ impl ClientRights {
             writes: op.ops.iter().any(|op| op.code.is_write()),
             classes: &classes,
         };
-        is_text && self.caps.allows(self.from, &request)
+        is_text && caps.allows(*from, &request)
     }
 }

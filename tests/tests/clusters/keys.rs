@@ -3,6 +3,7 @@
 use crate::fuzz;
 use crate::fuzz::harm::{Harm, Random};
 use crate::fuzz::visit::{CAME_IN, Place, Visitor};
+use client::{Rope, Who};
 use cluster_tests::{TestCluster, binary, clients_are_here, python, run, wait_until};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read};
@@ -11,8 +12,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use types::Fsid;
+use wire::messages::Command as OsdCommand;
+use wire::{Message, Target};
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Capabilities of a client that may do everything.
+const ALL: [&str; 4] = ["mon", "allow *", "osd", "allow *"];
 
 fn text(path: &Path) -> String {
     path.to_str().expect("a plain path").to_owned()
@@ -196,6 +202,34 @@ fn capabilities_at_osds_are_those_of_a_ceph() {
         assert_eq!(found, recorded);
     }
     assert_eq!(found.lines().count(), recorded.lines().count());
+}
+
+/// A client that may nearly nothing gives a command to an OSD, and ends its session before the OSD looks at it.
+#[test]
+fn a_session_that_ends_at_once_gives_no_more_rights_than_its_key() {
+    if !clients_are_here(&["ceph"]) {
+        return;
+    }
+    let cluster = TestCluster::start("ended-sessions", 1);
+    let told = |words: &[&str]| cluster.ceph(&[&["tell", "osd.0"], words].concat()).ok();
+    let before = told(&["config", "get", "osd_max_backfills"]);
+    let change = r#"{"prefix": "config set", "var": "osd_max_backfills", "val": ["7"]}"#;
+    let places = fuzz::places(&cluster);
+    let place = |name: &str| places.iter().find(|place| place.name == name).expect("a port");
+    let mut random = Random(1);
+    for (name, caps, works) in [("weak", ["mon", "allow r"].as_slice(), false), ("strong", &ALL, true)] {
+        let keyring = client(&cluster, &format!("client.{name}"), caps);
+        let who = Who::new("client", name);
+        let mut visitor = Visitor::with_key(&cluster.conf(), &who, &keyring);
+        visitor.renew(place("mon.\"a\""), &mut random);
+        // How much the OSD has read when it looks is left to chance.
+        for tid in 1..=20 {
+            let command = OsdCommand { fsid: Fsid::default(), cmd: vec![change.to_owned()], input: Rope::default() };
+            visitor.say_and_break(place("public_addrs of osd.0"), command.seal(tid, Target::default()), &mut random);
+        }
+        let after = told(&["config", "get", "osd_max_backfills"]);
+        assert_eq!(after != before, works, "{name}: {before}, then {after}");
+    }
 }
 
 #[test]

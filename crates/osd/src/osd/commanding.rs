@@ -239,8 +239,9 @@ impl Running {
             asker => asker,
         };
         let clients = &self.clients;
-        let client_addr =
-            |session: SessionId| clients.get(&session).map(|peer| peer.addrs.front().to_string()).unwrap_or_default();
+        let client_addr = |session: SessionId| {
+            clients.get(&session).map(|client| client.peer.addrs.front().to_string()).unwrap_or_default()
+        };
         let whoami = self.shard.whoami();
         let map = self.shard.map();
         let Commands { config, settings, tuned, counters, oldest_map, board, .. } = &mut self.commands;

@@ -26,9 +26,10 @@ impl Running {
         }
     }
 
-    /// True if the party may give commands to this OSD: only those may who may do everything.
+    /// True if the party may give commands to this OSD: only those may who may do everything. Messages of a session
+    /// that is over may still wait here; its rights go with it.
     pub(super) fn may_command(&self, session: SessionId) -> bool {
-        self.public.rights(session).is_none()
+        self.clients.get(&session).is_some_and(|client| client.rights.are_everything())
     }
 
     /// Ends the sessions of OSDs that are none any more, also those in which they are clients. Lets them in nowhere.
@@ -38,7 +39,8 @@ impl Running {
             let osd = peer.auth_name.id.parse().map(OsdId);
             peer.auth_name.kind == EntityType::OSD && !osd.is_ok_and(|osd| map.exists(osd))
         };
-        let gone: Vec<SessionId> = self.clients.iter().filter(|(_, peer)| is_purged(peer)).map(|(id, _)| *id).collect();
+        let gone: Vec<SessionId> =
+            self.clients.iter().filter(|(_, client)| is_purged(&client.peer)).map(|(id, _)| *id).collect();
         for session in gone {
             self.public.messenger.close(session);
             self.client_gone(session);

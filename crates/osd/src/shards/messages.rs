@@ -28,8 +28,7 @@ pub(crate) enum ToWorker {
         name: EntityName,
         addr: EntityAddr,
         features: u64,
-        /// `None`: the client may do everything.
-        rights: Option<Arc<ClientRights>>,
+        rights: Arc<ClientRights>,
     },
     ClientClosed {
         session: SessionId,

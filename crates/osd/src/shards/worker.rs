@@ -150,10 +150,7 @@ impl Worker {
         match message {
             ToWorker::Begin { .. } | ToWorker::End => unreachable!("seen above"),
             ToWorker::ClientOpened { session, name, addr, features, rights } => {
-                shard.client_opened(session, name, addr, features);
-                if let Some(rights) = rights {
-                    shard.limit_client(session, rights);
-                }
+                shard.client_opened(session, name, addr, features, rights);
             }
             ToWorker::ClientClosed { session } => shard.client_closed(session),
             ToWorker::ClientOp { session, envelope, began } => {

@@ -20,17 +20,18 @@ use wire::msgr::SessionId;
 use wire::{DecodeError, Envelope, Message, Target};
 
 impl Shard {
-    /// Notes that a client is connected. `features`: bits that both sides have.
-    pub fn client_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr, features: u64) {
+    /// Notes that a client is connected, and what it may do. `features`: bits that both sides have. Operations of
+    /// sessions that were not noted are refused.
+    pub fn client_opened(
+        &mut self,
+        session: SessionId,
+        name: EntityName,
+        addr: EntityAddr,
+        features: u64,
+        rights: Arc<ClientRights>,
+    ) {
         let takes_backoffs = features & RADOS_BACKOFF == RADOS_BACKOFF;
-        self.host.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs, rights: None });
-    }
-
-    /// Limits a client to what its capabilities allow. Before this it may do everything.
-    pub fn limit_client(&mut self, session: SessionId, rights: Arc<ClientRights>) {
-        if let Some(client) = self.host.clients.get_mut(&session) {
-            client.rights = Some(rights);
-        }
+        self.host.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs, rights });
     }
 
     pub fn client_closed(&mut self, session: SessionId) {

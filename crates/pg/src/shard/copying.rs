@@ -4,6 +4,8 @@ use super::Shard;
 use crate::context::{ClientSession, Output};
 use crate::hops::OpTimes;
 use crate::messages::route;
+use crate::rights::ClientRights;
+use std::sync::Arc;
 use std::time::Duration;
 use types::{EntityName, Epoch, OsdId};
 use wire::messages::{OsdOp, OsdOpReply};
@@ -33,8 +35,13 @@ impl Shard {
     pub(super) fn osd_asks(&mut self, from: OsdId, tid: u64, op: OsdOp, began: Duration) {
         let name = EntityName::osd(from);
         // The asking OSD has its maps from the monitors. Where clients are asked to hold back it is told to ask later.
-        let asking =
-            ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX), takes_backoffs: true, rights: None };
+        let asking = ClientSession {
+            name,
+            addr: EntityAddr::BLANK,
+            epoch: Epoch(u32::MAX),
+            takes_backoffs: true,
+            rights: Arc::new(ClientRights::Everything),
+        };
         self.host.clients.insert(session_of(from), asking);
         // The question never waits here, however full this OSD is of what clients have sent.
         self.dispatch_op(session_of(from), tid, op, OpTimes::new(began, self.host.now));

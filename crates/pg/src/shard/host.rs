@@ -43,8 +43,7 @@ pub(crate) struct Host {
 impl Host {
     /// True if the client may have this operation done, by the map in force.
     pub fn may(&self, session: SessionId, op: &OsdOp) -> bool {
-        let rights = self.clients.get(&session).and_then(|client| client.rights.as_ref());
-        rights.is_none_or(|rights| rights.allow(self.maps.current(), op))
+        self.clients.get(&session).is_some_and(|client| client.rights.allow(self.maps.current(), op))
     }
 
     pub fn new(whoami: OsdId, store: Store, limits: Limits) -> Host {

@@ -5,10 +5,11 @@ mod stores;
 use super::node::Node;
 use crate::messages::healing::PgPush;
 use crate::ops::Limits;
-use crate::{MapError, Output, Shard};
+use crate::{ClientRights, MapError, Output, Shard};
 use bytes::Bytes;
 use osdmap::{Incremental, OsdMap, PgPool, PoolKind, TempSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 use store::{SimDevice, Store};
 use types::{EntityName, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, SnapId, Utime};
@@ -443,7 +444,9 @@ impl Cluster {
     fn open_session(&mut self, osd: OsdId, client: EntityName, addr: EntityAddr, features: u64) -> SessionId {
         self.sessions += 1;
         let session = SessionId(self.sessions);
-        self.node(osd).tell_all(Duration::ZERO, move |shard, _| shard.client_opened(session, client, addr, features));
+        self.node(osd).tell_all(Duration::ZERO, move |shard, _| {
+            shard.client_opened(session, client, addr, features, Arc::new(ClientRights::Everything));
+        });
         session
     }
 

@@ -2,7 +2,9 @@
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
 use super::steps::Client;
+use crate::ClientRights;
 use crate::ops::Limits;
+use std::sync::Arc;
 use std::time::Duration;
 use types::{EntityName, Epoch, OsdId};
 use wire::basic::{Locator, NO_SHARD, SPgId};
@@ -140,7 +142,7 @@ fn what_is_far_ahead_of_all_maps_is_not_kept() {
     let mut cluster = Cluster::new(3);
     let shard = cluster.shard(A);
     let session = wire::msgr::SessionId(99);
-    shard.client_opened(session, EntityName::client(5), EntityAddr::default(), 0);
+    shard.client_opened(session, EntityName::client(5), EntityAddr::default(), 0, Arc::new(ClientRights::Everything));
     let mut ask = |epoch| {
         let envelope = sent_with(epoch).seal(1, Target::default());
         (shard.client_op(session, &envelope, Duration::ZERO).is_ok(), shard.client_bytes())

@@ -3,7 +3,8 @@
 use super::cluster::{Cluster, appending};
 use crate::ClientRights;
 use std::sync::Arc;
-use types::{Errno, OsdId};
+use types::{EntityName, Errno, OsdId};
+use wire::EntityAddr;
 use wire::messages::{Op, OpArgs, OpCode};
 use wire::msgr::Rights;
 
@@ -17,10 +18,9 @@ fn answers(caps: &str) -> [i32; 3] {
     cluster.append(PRIMARY, everything, 1, epoch);
     cluster.settle();
     let session = cluster.connect(PRIMARY);
-    let rights = ClientRights::of(&Rights::Caps(caps.into()), Some("10.0.0.7".parse().unwrap())).map(Arc::new);
-    if let Some(rights) = rights {
-        cluster.shard(PRIMARY).limit_client(session, rights);
-    }
+    let rights = ClientRights::of(&Rights::Caps(caps.into()), Some("10.0.0.7".parse().unwrap()));
+    let (name, addr) = (EntityName::client(9), EntityAddr::default());
+    cluster.shard(PRIMARY).client_opened(session, name, addr, 0, Arc::new(rights));
     let stat = || Op::new(OpCode::STAT, OpArgs::None, Vec::new());
     let asked = [vec![appending(2)], vec![stat()], vec![stat(), appending(3)]];
     let mut answers = [1; 3];
@@ -32,6 +32,22 @@ fn answers(caps: &str) -> [i32; 3] {
         *answer = *result;
     }
     answers
+}
+
+/// Operations of a session that ended may still wait when its end is known.
+#[test]
+fn a_session_that_is_not_known_may_do_nothing() {
+    let mut cluster = Cluster::new(3);
+    cluster.settle();
+    let session = cluster.connect(PRIMARY);
+    cluster.shard(PRIMARY).client_closed(session);
+    cluster.ask_all(PRIMARY, session, 1, vec![appending(2)]);
+    cluster.settle();
+    let client = cluster.connect(PRIMARY);
+    cluster.ask_all(PRIMARY, client, 2, vec![Op::new(OpCode::STAT, OpArgs::None, Vec::new())]);
+    cluster.settle();
+    let [(to, result, _)] = &cluster.answers_to(2)[..] else { panic!("one answer") };
+    assert_eq!((*to, *result), (client, Errno::ENOENT.as_result()), "nothing was written");
 }
 
 #[test]

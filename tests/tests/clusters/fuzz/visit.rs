@@ -93,10 +93,14 @@ impl Visitor {
 
     /// A visitor who comes as a client, with an OSD's key.
     pub fn as_osd(conf: &Path, osd: u32, keyring: &Path) -> Visitor {
+        Visitor::with_key(conf, &Who::new("osd", &osd.to_string()), keyring)
+    }
+
+    /// A visitor who comes as a client, with the key of `who`.
+    pub fn with_key(conf: &Path, who: &Who, keyring: &Path) -> Visitor {
         let mut conf = ConfFile::load(conf).expect("a ceph.conf");
-        let who = Who::new("osd", &osd.to_string());
-        conf.set(&who, "keyring", &keyring.display().to_string());
-        Visitor::with(&conf, &who)
+        conf.set(who, "keyring", &keyring.display().to_string());
+        Visitor::with(&conf, who)
     }
 
     fn with(conf: &ConfFile, who: &Who) -> Visitor {
@@ -235,6 +239,21 @@ impl Visitor {
 
     /// Makes a visit and stays. The connection ends when the daemon ends the session.
     pub fn stay(&mut self, place: &Place, random: &mut Random) -> TcpStream {
+        self.enter(place, random).0
+    }
+
+    /// Makes a visit, in which a broken frame follows upon a message at once.
+    pub fn say_and_break(&mut self, place: &Place, said: Envelope, random: &mut Random) {
+        let (mut stream, mut talk) = self.enter(place, random);
+        talk.messenger.send(talk.session, said);
+        let mut bytes = talk.next().expect("the session stands");
+        bytes.extend([0xff; 4096]);
+        stream.write_all(&bytes).expect("it reads");
+        stream.set_read_timeout(Some(VISIT)).expect("a socket");
+        drain(&mut stream);
+    }
+
+    fn enter(&mut self, place: &Place, random: &mut Random) -> (TcpStream, Talk) {
         let mut stream = TcpStream::connect(place.to).expect("it is there");
         let (mut talk, conn) = self.talk(place, false, random.next());
         let mut buf = [0; 16 << 10];
@@ -248,7 +267,7 @@ impl Visitor {
                 talk.answer_steps();
             }
         }
-        stream
+        (stream, talk)
     }
 
     fn keep(&mut self, stream: TcpStream) {
