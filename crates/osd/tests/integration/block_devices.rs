@@ -8,6 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use types::{Fsid, OsdId};
 
 const BYTES: u64 = 64 << 20;
@@ -89,6 +90,16 @@ impl Drop for Running {
     }
 }
 
+/// Waits until an OSD that was just started has the store open. An attempt that comes first lets it go at once, and the
+/// OSD tries again.
+fn wait_until_in_use(node: &Path) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while FileDevice::open(&StorePaths::one(node.to_path_buf()), true).is_ok() {
+        assert!(Instant::now() < end, "the OSD does not open its store");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_block_device_with_a_store_is_not_formatted_again() {
     let Some(device) = Loop::new("formatted-twice") else { return };
@@ -127,17 +138,22 @@ fn a_block_device_at_work_is_neither_formatted_nor_shared_by_whatever_node() {
     let Some(device) = Loop::new("at-work") else { return };
     make(&device.node).unwrap();
     let running = Running::start(config(&device.node, MEMORY));
-    // The OSD opens the device in this time.
-    std::thread::sleep(std::time::Duration::from_millis(1000));
+    wait_until_in_use(&device.node);
     let other = device.other_node();
-    for node in [Some(&device.node), other.as_ref().map(|other| &other.0)].into_iter().flatten() {
-        let refusal = make(node).unwrap_err();
-        assert!(refusal.contains("in use"), "{refusal}");
-        let refusal = FileDevice::open(&StorePaths::one(node.clone()), true).err().expect("it is in use");
-        assert!(refusal.to_string().contains("in use"), "{refusal}");
-        let second = osd::run(config(node, MEMORY), Stop::new().unwrap()).unwrap_err();
-        assert!(format!("{second:#}").contains("in use"), "{second:#}");
-    }
+    let nodes = [Some(&device.node), other.as_ref().map(|other| &other.0)];
+    // A second OSD waits for half a minute for a store that is in use, so all nodes are tried at once.
+    std::thread::scope(|scope| {
+        for node in nodes.into_iter().flatten() {
+            scope.spawn(|| {
+                let refusal = make(node).unwrap_err();
+                assert!(refusal.contains("in use"), "{refusal}");
+                let refusal = FileDevice::open(&StorePaths::one(node.clone()), true).err().expect("it is in use");
+                assert!(refusal.to_string().contains("in use"), "{refusal}");
+                let second = osd::run(config(node, MEMORY), Stop::new().unwrap()).unwrap_err();
+                assert!(format!("{second:#}").contains("in use"), "{second:#}");
+            });
+        }
+    });
     drop(running);
     FileDevice::open(&StorePaths::one(device.node.clone()), false).expect("it is free again");
 }
