@@ -37,6 +37,14 @@ impl Pg {
 }
 
 impl Core {
+    /// As primary whose interval ends: has updates stay that clients were answered. Other members may not have been told
+    /// so yet, and one of them may come back without the end of its log.
+    pub(crate) fn answered_stay(&mut self, cx: &mut Context<'_>, committed: EVersion) {
+        if self.protection().keeps_undo() {
+            self.roll_forward(cx, committed);
+        }
+    }
+
     /// Returns the steps that remove states kept for taking back updates up to `committed`, which will stay now.
     pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
         let from = self.info.rolled_forward;

@@ -149,6 +149,7 @@ impl Pg {
         if !same_target {
             self.core.primary_since = began;
         }
+        self.core.answered_stay(cx, self.replication.committed());
         self.forget_gathers(cx);
         self.healer().drop_parts(cx);
         self.refuse_replica_reads(cx);
