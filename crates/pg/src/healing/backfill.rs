@@ -21,8 +21,14 @@ use crate::messages::healing::{PgBackfilled, PgObjects, PgScan};
 use crate::messages::peering::PgLogEntries;
 use crate::messages::scrub::ScrubBad;
 use mutant::Mutant;
+use std::time::Duration;
 use store::{LookupId, Transaction};
 use types::{ObjectId, OsdId};
+
+/// Time in which a member tells which objects it has. It looks up some hundred of them at most.
+const SCAN_TIME: Duration = Duration::from_secs(60);
+/// Time for which a member is left that cannot be compared. Its OSD, or this one, has to be repaired.
+const LIST_AGAIN_AFTER: Duration = Duration::from_secs(300);
 
 impl Healer<'_> {
     /// As primary: begins to backfill the member, from this cursor on.
@@ -114,7 +120,8 @@ impl Healer<'_> {
             cx.send_osd(to, PgBackfilled { pg, before: before.clone() });
         }
         let Some(listed) = &mut backfill.listed else {
-            if !std::mem::replace(&mut backfill.asked, true) {
+            if backfill.asked.is_none() {
+                backfill.asked = Some(cx.now);
                 cx.send_osd(to, PgScan { pg, from: backfill.compared.clone() });
             }
             return Ok(Step::Rests);
@@ -140,7 +147,7 @@ impl Healer<'_> {
             (object, has)
         }));
         if compared == listed.end {
-            (backfill.listed, backfill.asked) = (None, false);
+            (backfill.listed, backfill.asked) = (None, None);
         }
         backfill.compared = compared.unwrap_or_else(ObjectId::max);
         if mutant::is(Mutant::CursorAhead) {
@@ -149,11 +156,33 @@ impl Healer<'_> {
         Ok(Step::Goes)
     }
 
+    /// Leaves a member for a while whose objects cannot be compared, as they cannot be listed here or there. Others have
+    /// their turn meanwhile.
+    pub(super) fn list_later(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        self.state.unlisted_until.insert(osd, cx.now + LIST_AGAIN_AFTER);
+        self.recover(cx);
+    }
+
+    /// Leaves members for a while that have not told for long which objects they have: those whose metadata is damaged
+    /// say nothing.
+    pub(super) fn give_up_silent_scans(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        let is_silent = |backfill: &Backfill| backfill.asked.is_some_and(|asked| asked + SCAN_TIME <= now);
+        let silent = self.state.pushes.iter_mut().filter_map(|(osd, queue)| {
+            let backfill = queue.backfill.as_mut().filter(|backfill| backfill.listed.is_none())?;
+            is_silent(backfill).then(|| backfill.asked = None).map(|()| *osd)
+        });
+        for osd in silent.collect::<Vec<_>>() {
+            tracing::error!(pg = %self.core.id, %osd, "cannot be backfilled: it does not tell which objects it has");
+            self.list_later(cx, osd);
+        }
+    }
+
     /// Takes the objects that a member has told it has.
     pub(crate) fn scanned(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgObjects) {
         let queue = self.state.pushes.get_mut(&from).filter(|queue| queue.since == message.pg.since);
         let Some(backfill) = queue.and_then(|queue| queue.backfill.as_mut()) else { return };
-        if !backfill.asked || backfill.listed.is_some() || backfill.compared != message.from {
+        if backfill.asked.is_none() || backfill.listed.is_some() || backfill.compared != message.from {
             return;
         }
         let end = message.end.filter(|end| *end > message.from);

@@ -129,7 +129,8 @@ impl Healer<'_> {
         let is_turn = !is_primary || self.state.turn.may_work() && !is_too_full;
         let queue = self.state.pushes.get_mut(&to).expect("caller has seen it");
         let Some((object, has)) = queue.next(!is_turn, can) else {
-            let goes_on = self.state.turn.does(Work::Backfill) && !is_too_full;
+            let is_listed = !self.state.unlisted_until.contains_key(&to);
+            let goes_on = self.state.turn.does(Work::Backfill) && !is_too_full && is_listed;
             return if goes_on { self.backfill_step(cx, to) } else { Ok(Step::Rests) };
         };
         let stat = ready(cx.store.stat(object))?;
@@ -187,8 +188,8 @@ impl Healer<'_> {
         let queue = self.state.pushes.get_mut(&to).expect("caller has seen it");
         let next = || queue.next(false, can).map(|(object, _)| object.clone());
         let Some(object) = queue.reading.as_ref().map(|reading| reading.object.clone()).or_else(next) else {
-            tracing::error!(pg = %self.core.id, %to, "cannot list its objects: {why}");
-            return;
+            tracing::error!(pg = %self.core.id, %to, "cannot be backfilled: objects cannot be listed here: {why}");
+            return self.list_later(cx, to);
         };
         tracing::error!(pg = %self.core.id, %to, %object, "cannot be sent to a member that lacks it: {why}");
         let version = queue.reading.take().and_then(|reading| reading.version());

@@ -25,10 +25,12 @@ impl Healer<'_> {
         by_map || self.state.sent_back.holds(osd, cx.now)
     }
 
-    /// Goes on, about once a second, with what waited for room.
+    /// Goes on, about once a second, with what waited for room, or for metadata that can be read.
     pub(crate) fn try_full_again(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
         self.state.sent_back.until.retain(|_, until| now < *until);
+        self.state.unlisted_until.retain(|_, until| now < *until);
+        self.give_up_silent_scans(cx);
         // Work that is under way stops where an OSD has become full.
         if self.state.blocked != Blocked::default() || self.state.turn.work().is_some() {
             self.recover(cx);

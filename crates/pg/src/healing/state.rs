@@ -9,7 +9,8 @@ use super::rereads::Rereading;
 use super::walks::Scan;
 use super::work::{Blocked, Forced, Turn};
 use std::collections::BTreeMap;
-use types::{EVersion, ObjectId};
+use std::time::Duration;
+use types::{EVersion, ObjectId, OsdId};
 
 /// A group's healing: all that is under way. Only this folder sees into it; others ask
 /// [`Whereabouts`](super::whereabouts::Whereabouts), and tell [`Healer`](super::healer::Healer).
@@ -30,6 +31,8 @@ pub(crate) struct Healing {
     pub(super) forced: Forced,
     /// Objects for which there was no room.
     pub(super) sent_back: SentBack,
+    /// Members whose backfill waits until then, as objects cannot be listed here or there.
+    pub(super) unlisted_until: BTreeMap<OsdId, Duration>,
     /// Objects that have been brought to where they were missing.
     pub(super) recovered: Recovered,
     /// Set when other objects are unfound than before. Whatever waited for that goes on in the next turn.

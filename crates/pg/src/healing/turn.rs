@@ -42,6 +42,9 @@ impl Healer<'_> {
         }
         let is_behind = |standing| matches!(standing, Standing::Behind | Standing::Backfilling);
         let behind = self.members.iter().filter(|(_, s)| is_behind(*s)).map(|(osd, _)| osd);
+        let (unlisted, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.state.unlisted_until.contains_key(osd));
+        blocked.unlisted = !unlisted.is_empty();
+        let behind = behind.into_iter();
         let (too_full, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.is_too_full(cx, *osd, Work::Backfill));
         blocked.backfill = !too_full.is_empty();
         // An object that comes here soon can be neither compared nor sent yet, and a member that is behind answers for

@@ -5,6 +5,7 @@ use crate::group::lookup::{NoAnswer, ready};
 use crate::group::object_info::ObjectInfo;
 use crate::messages::PgInterval;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use store::LookupId;
 use types::{EVersion, ObjectId, OsdId, SnapId};
 
@@ -15,8 +16,8 @@ pub(crate) struct Backfill {
     pub compared: ObjectId,
     /// The member has been told so up to here.
     pub(super) told: ObjectId,
-    /// The member has been asked what it has.
-    pub(super) asked: bool,
+    /// When the member was asked what it has.
+    pub(super) asked: Option<Duration>,
     /// The member's objects from `compared` on.
     pub(super) listed: Option<Listed>,
     /// The member has been told that all has been sent, when the log ended here.
@@ -45,7 +46,7 @@ pub(crate) struct Scan {
 
 impl Backfill {
     pub(super) fn from(cursor: ObjectId) -> Backfill {
-        Backfill { compared: cursor.clone(), told: cursor, asked: false, listed: None, announced: None }
+        Backfill { compared: cursor.clone(), told: cursor, asked: None, listed: None, announced: None }
     }
 
     pub(super) fn has_compared_all(&self) -> bool {

@@ -30,11 +30,13 @@ pub(crate) struct Turn {
     pub(super) granted: usize,
 }
 
-/// Work that waits for room on OSDs, or for the operator.
+/// Work that waits: for room on OSDs, for metadata that can be read, or for the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Blocked {
     pub recovery: bool,
     pub backfill: bool,
+    /// Objects of this group, or of a member, cannot be listed.
+    pub unlisted: bool,
     /// Work that flags of the map (`norecover`, `nobackfill`, `norebalance`) hold back.
     pub held: Option<Work>,
 }

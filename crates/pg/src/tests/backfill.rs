@@ -1,11 +1,12 @@
 //! Members that are brought to what the others have object by object, with all that can come between.
 
-use super::cluster::{Cluster, appending};
+use super::cluster::{Cluster, PG, appending};
 use crate::ops::Limits;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{ObjectId, OsdId};
 use wire::messages::Op;
+use wire::nacre::mon::pg_state;
 
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
@@ -128,6 +129,47 @@ fn a_new_member_gets_everything_and_goes_on_where_it_was_interrupted() {
     let again = all - 30;
     assert!(again <= 12, "{all} objects were sent, {} of them before the interruption", before.len());
     written.check(D, [A, B]);
+}
+
+/// The group's state as its primary tells it.
+fn state(cluster: &mut Cluster) -> u64 {
+    cluster.shard(A).pg_view(PG).expect("it leads").state
+}
+
+#[test]
+fn a_primary_that_cannot_list_its_objects_rests_and_tries_again_later() {
+    let mut written = Written::new(4, 7, 30);
+    written.move_group(&[0]);
+    written.heal();
+    written.cluster.damage_metadata(A);
+    written.move_group(&[0, 3]);
+    // It ends.
+    written.cluster.settle();
+    assert_eq!(written.pushed_to(D), []);
+    assert_eq!(state(&mut written.cluster) & pg_state::BACKFILLING, 0, "others have their turn");
+    written.cluster.pass(Duration::from_secs(301));
+    assert_eq!(state(&mut written.cluster) & pg_state::BACKFILLING, 0);
+}
+
+#[test]
+fn a_member_that_does_not_tell_what_it_has_is_left_for_a_while() {
+    let mut written = Written::new(3, 7, 100);
+    written.set_up(C, false);
+    written.heal();
+    (0..60).for_each(|n| written.append(n % 7));
+    written.heal();
+    // In another leaf than the group's table.
+    written.cluster.damage_metadata_with(C, b"o63");
+    written.set_up(C, true);
+    written.cluster.settle();
+    assert_ne!(state(&mut written.cluster) & pg_state::BACKFILLING, 0, "it is asked");
+    written.cluster.pass(Duration::from_secs(30));
+    assert_ne!(state(&mut written.cluster) & pg_state::BACKFILLING, 0, "it may take its time");
+    written.cluster.pass(Duration::from_secs(31));
+    assert_eq!(state(&mut written.cluster) & pg_state::BACKFILLING, 0, "others have their turn");
+    assert_eq!(written.pushed_to(C), []);
+    written.cluster.pass(Duration::from_secs(301));
+    assert_ne!(state(&mut written.cluster) & pg_state::BACKFILLING, 0, "it is asked again");
 }
 
 #[test]
