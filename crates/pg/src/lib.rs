@@ -23,9 +23,9 @@
 //! messages    what OSDs say to each other, in one table            hops    where the time of operations goes
 //! ```
 //!
-//! `scrub`, `healing` and `watch` are machines: they own their state, take inputs and note effects. `intake`,
-//! `updates`, `agreement` and `coded` hold methods of [`Pg`](group::pg::Pg) for their part of its work, so they still
-//! name each other.
+//! `scrub`, `healing`, `watch` and `agreement` are machines: they own their state, take inputs and note effects.
+//! `intake`, `updates` and `coded` hold methods of [`Pg`](group::pg::Pg) for their part of its work, so they still name
+//! each other.
 
 mod agreement;
 pub mod as_one;
