@@ -24,8 +24,9 @@ use commanding::Commands;
 use devices::{DeviceFiles, Division};
 use metadata::metadata;
 use osdmap::OsdState;
+use pg::Shard;
 use pg::ops::Limits;
-use pg::{ClientRights, Shard};
+use proving::ConnectedClient;
 use reactor::{Event, Handler, Io, ListenerId};
 use std::collections::BTreeMap;
 use std::io;
@@ -58,12 +59,6 @@ enum Stage {
     Open(Box<Store>),
     Running(Box<Running>),
     Ended,
-}
-
-/// The other end of a session with clients, as it was when the session began.
-struct ConnectedClient {
-    peer: msgr::Peer,
-    rights: Arc<ClientRights>,
 }
 
 /// An OSD at work.

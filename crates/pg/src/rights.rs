@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use wire::messages::{OpCode, OsdOp};
 use wire::msgr::Rights;
 
-/// What a session may do.
+/// Rights of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientRights {
     Everything,
-    /// What capabilities allow to a client at that address; `None`: it has left already.
+    /// The rights of capabilities, for a client at that address; `None`: it has left already.
     Limited {
         caps: OsdCaps,
         from: Option<IpAddr>,

@@ -2,12 +2,20 @@
 
 use super::Running;
 use osdmap::OsdMap;
+use pg::ClientRights;
 use reactor::Io;
+use std::sync::Arc;
 use std::time::Duration;
 use types::{EntityType, Errno, OsdId};
 use wire::messages::{Command, CommandReply};
 use wire::msgr::{Peer, Reason, SessionId};
 use wire::{DecodeError, Envelope, Message, Target};
+
+/// The other end of a session with clients, as it was when the session began.
+pub(super) struct ConnectedClient {
+    pub peer: Peer,
+    pub rights: Arc<ClientRights>,
+}
 
 impl Running {
     /// Asks the monitor for tickets and secrets that are missing or grow old.

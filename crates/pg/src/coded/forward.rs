@@ -37,8 +37,8 @@ impl Pg {
 }
 
 impl Core {
-    /// As primary whose interval ends: has updates stay that clients were answered. Other members may not have been told
-    /// so yet, and one of them may come back without the end of its log.
+    /// As primary whose interval ends: has updates stay that clients were answered. Other members may not have been
+    /// told so yet, and one of them may come back without the end of its log.
     pub(crate) fn answered_stay(&mut self, cx: &mut Context<'_>, committed: EVersion) {
         if self.protection().keeps_undo() {
             self.roll_forward(cx, committed);

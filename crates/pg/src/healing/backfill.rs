@@ -156,8 +156,8 @@ impl Healer<'_> {
         Ok(Step::Goes)
     }
 
-    /// Leaves a member for a while whose objects cannot be compared, as they cannot be listed here or there. Others have
-    /// their turn meanwhile.
+    /// Leaves a member for a while whose objects cannot be compared, as they cannot be listed here or there. Others
+    /// have their turn meanwhile.
     pub(super) fn list_later(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.state.unlisted_until.insert(osd, cx.now + LIST_AGAIN_AFTER);
         self.recover(cx);
