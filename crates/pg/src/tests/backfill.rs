@@ -1,10 +1,12 @@
 //! Members that are brought to what the others have object by object, with all that can come between.
 
 use super::cluster::{Cluster, PG, appending};
+use crate::messages::healing::PgObjects;
 use crate::ops::Limits;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{ObjectId, OsdId};
+use wire::Message;
 use wire::messages::Op;
 use wire::nacre::mon::pg_state;
 
@@ -153,23 +155,34 @@ fn a_primary_that_cannot_list_its_objects_rests_and_tries_again_later() {
 
 #[test]
 fn a_member_that_does_not_tell_what_it_has_is_left_for_a_while() {
-    let mut written = Written::new(3, 7, 100);
+    let mut written = Written::new(3, 7, 30);
     written.set_up(C, false);
     written.heal();
     (0..60).for_each(|n| written.append(n % 7));
     written.heal();
-    // In another leaf than the group's table.
-    written.cluster.damage_metadata_with(C, b"o63");
     written.set_up(C, true);
+    for step in 0.. {
+        written.cluster.step(step);
+        if !written.cluster.in_transit_of(C, A, PgObjects::TYPE).is_empty() {
+            break;
+        }
+        assert!(step < 100_000, "its objects are asked for");
+    }
+    // As if it could not list them.
+    written.cluster.lose(C, A);
     written.cluster.settle();
-    assert_ne!(state(&mut written.cluster) & pg_state::BACKFILLING, 0, "it is asked");
+    let is_backfilled = |written: &mut Written| state(&mut written.cluster) & pg_state::BACKFILLING != 0;
+    assert!(is_backfilled(&mut written));
     written.cluster.pass(Duration::from_secs(30));
-    assert_ne!(state(&mut written.cluster) & pg_state::BACKFILLING, 0, "it may take its time");
+    assert!(is_backfilled(&mut written), "it may take its time");
     written.cluster.pass(Duration::from_secs(31));
-    assert_eq!(state(&mut written.cluster) & pg_state::BACKFILLING, 0, "others have their turn");
+    assert!(!is_backfilled(&mut written), "others have their turn");
     assert_eq!(written.pushed_to(C), []);
+    // It is asked again, and answers.
     written.cluster.pass(Duration::from_secs(301));
-    assert_ne!(state(&mut written.cluster) & pg_state::BACKFILLING, 0, "it is asked again");
+    written.heal();
+    assert_ne!(written.pushed_to(C), []);
+    written.check(C, [A, B]);
 }
 
 #[test]
