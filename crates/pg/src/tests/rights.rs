@@ -34,7 +34,7 @@ fn answers(caps: &str) -> [i32; 3] {
     answers
 }
 
-/// Operations of a session that ended may still wait when its end is known.
+/// Operations of a session that ended may still wait when its end is known; they are dropped.
 #[test]
 fn a_session_that_is_not_known_may_do_nothing() {
     let mut cluster = Cluster::new(3);
