@@ -7,6 +7,7 @@ use bytes::Bytes;
 use osdmap::OsdMapFlags;
 use std::time::Duration;
 use types::{Epoch, Errno, ObjectId, OsdId};
+use wire::basic::PgShard;
 use wire::messages::Op;
 use wire::msgr::SessionId;
 use wire::nacre::mon::pg_state;
@@ -378,4 +379,14 @@ fn who_is_no_member_any_more_is_not_taken_for_one_that_has_nothing() {
     cluster.update(A);
     cluster.heal(3);
     assert_eq!(cluster.temps.last(), Some(&vec![A, B, C]));
+}
+
+#[test]
+fn members_that_lack_nothing_are_told_with_their_shards() {
+    let (mut cluster, _) = written(Cluster::coded(3));
+    cluster.down(&[B]);
+    cluster.settle();
+    cluster.shard(A).monitor_connected();
+    let report = cluster.shard(A).beacon(0, 0).pgs.into_iter().next().expect("A leads");
+    assert_eq!(report.complete, Some([(A, 0), (C, 2)].map(|(osd, shard)| PgShard { osd, shard }).to_vec()));
 }
