@@ -13,11 +13,10 @@ use auth::{ClientPolicy, Key, ServerPolicies};
 use control::Settings;
 use raft::{Membership, ServerId, Snapshot, Stored};
 use std::collections::BTreeMap;
-use std::fs::Permissions;
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use stdx::BootClock;
 use tokio::net::TcpListener;
@@ -205,8 +204,6 @@ fn make_store(data: &Path, identity: &Identity, stored: &Stored) -> Result<(), M
         _ => {}
     }
     drop(RedbLog::create(&unfinished, identity, stored)?);
-    // It has everybody's keys.
-    std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(folder_error)?;
     std::fs::rename(&unfinished, &path).map_err(folder_error)?;
     std::fs::File::open(data).and_then(|dir| dir.sync_all()).map_err(folder_error)
 }
