@@ -200,7 +200,9 @@ impl Monitor {
         match &step {
             Step::Accepted(_) => self.authentication.failed_logins.succeeded(from, &name, now.since_start),
             Step::Refused(refusal) if refusal.is_failed_login() => {
-                self.authentication.failed_logins.failed(from, Some(&name), now.since_start);
+                if !self.authentication.failed_logins.failed(from, Some(&name), now.since_start) {
+                    return Step::Refused(Refusal::TooManyFailures);
+                }
             }
             _ => {}
         }

@@ -733,6 +733,12 @@ fn failed_logins_of_a_machine_are_limited_and_who_is_known_there_goes_on() {
     assert_eq!(h.meet(100, &mut guess).unwrap_err(), Refusal::TooManyFailures);
     let mut new = h.party("client.new");
     assert_eq!(h.meet(102, &mut new).unwrap_err(), Refusal::TooManyFailures, "its key is not looked at either");
+    // Whoever guesses a known name hears no more of it than of one that is not there.
+    let wrong = Key::generate(KeyKind::Aes, Utime { sec: 1_000_000, nsec: 0 }, &mut entropy(201));
+    for name in ["client.honest", "client.nobody"] {
+        let mut guess = Client::new(name_of(name), Some(wrong.clone()), ClientPolicy::cephx(), &SERVICES);
+        assert_eq!(h.meet(103, &mut guess).unwrap_err(), Refusal::TooManyFailures, "{name}");
+    }
     honest.forget();
     h.meet(104, &mut honest).unwrap();
     h.pass(secs(1));
