@@ -9,7 +9,7 @@ use super::shared_keys::SharedKeys;
 use super::{Monitor, MonitorAction, Now};
 use crate::MonState;
 use crate::identity::{Party, Standing};
-use crate::state::{AuthEntry, KnownEntities, MONITORS, SERVICES};
+use crate::state::{AuthEntry, KnownEntities, LogPriority, MONITORS, SERVICES};
 use crate::update::Update;
 use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, requests};
 use auth::cephx::rotating::RotatingSecrets;
@@ -473,7 +473,18 @@ impl Monitor {
         for service in SERVICES {
             let mut secrets = self.state.service_secrets.get(&service).cloned().unwrap_or_default();
             let lifetime = if service == EntityType::AUTH { lifetimes.monitor } else { lifetimes.service };
-            if secrets.rotate(now.wall, lifetime, kind, &mut fill(&mut self.entropy)) {
+            let ahead = secrets.bring_forward(now.wall, lifetime, TOLERANCE);
+            if let Some(by) = ahead {
+                let text = format!(
+                    "the secrets that seal tickets for service '{}' were made by a clock that was {} s ahead; they change \
+                     in time from now on",
+                    service.word(),
+                    by.as_secs()
+                );
+                tracing::warn!("{text}");
+                self.note(now, LogPriority::WARN, text);
+            }
+            if secrets.rotate(now.wall, lifetime, kind, &mut fill(&mut self.entropy)) || ahead.is_some() {
                 updates.push(Update::ServiceSecrets { service, secrets });
             }
         }

@@ -521,6 +521,38 @@ fn secrets_change_in_time_and_tickets_outlive_that() {
     assert!(h.reach(&client).is_ok());
 }
 
+/// A leader's clock was ahead by years, and is right again.
+#[test]
+fn secrets_of_a_clock_that_was_ahead_change_in_time() {
+    let mut h = asking(&[("client.c", KeyKind::Aes, &[("mon", "allow *"), ("osd", "allow *")])]);
+    let now = h.at().wall;
+    let ahead = Utime { sec: now.sec + 100_000_000, nsec: 0 };
+    let hour = Duration::from_secs(3600);
+    for service in crate::state::SERVICES {
+        let mut secrets = h.monitor.state.service_secrets[&service].clone();
+        assert!(secrets.rotate(ahead, hour, KeyKind::Aes256k, &mut entropy(8)));
+        h.monitor.state.service_secrets.insert(service, secrets);
+    }
+    let (current, _) = h.monitor.state.service_secrets[&EntityType::OSD].current().unwrap();
+    h.pass(secs(2));
+    let secrets = &h.monitor.state.service_secrets[&EntityType::OSD];
+    assert_eq!(secrets.current().unwrap().0, current, "no ticket is lost");
+    assert!(secrets.current().unwrap().1.expires.sec <= now.sec + 3602, "{secrets:?}");
+    let told = |h: &Harness| {
+        let lines = h.monitor.state.log.entries.iter().map(|line| line.message.clone());
+        lines.filter(|line| line.contains("made by a clock that was")).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&h).len(), crate::state::SERVICES.len(), "{:?}", told(&h));
+    assert!(
+        told(&h).iter().any(|line| line.contains("service 'osd'") && line.contains("99999999 s")),
+        "{:?}",
+        told(&h)
+    );
+    h.pass(secs(3700));
+    assert!(h.monitor.state.service_secrets[&EntityType::OSD].current().unwrap().0 > current);
+    assert_eq!(told(&h).len(), crate::state::SERVICES.len(), "it is told once");
+}
+
 #[test]
 fn ids_are_never_given_twice_and_kept_by_their_owners() {
     let mut h = asking(&[("client.c", KeyKind::Aes, &[("mon", "allow r")])]);
