@@ -6,6 +6,7 @@ use crate::daemon::{Settings, note_flags};
 use crate::state_file::write_durably;
 use crate::{cli, machine, new_keys};
 use anyhow::{Context, Result, anyhow, bail};
+use auth::ServerPolicies;
 use client::{DaemonLogin, MonHost, parse_mon_host};
 use devices::{NewStore, StorePaths};
 use osd::{Credentials, OsdConfig, OsdLogin, Stop};
@@ -44,6 +45,18 @@ pub fn run(options: &cli::Osd) -> Result<u8> {
     if std::fs::symlink_metadata(store).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
         let (id, data) = (options.id, settings.data()?);
         bail!("osd.{id} has no store in {} yet: `nacre osd --id {id} --mkfs` makes one", data.display());
+    }
+    let addrs = [config.public_bind.ip(), config.cluster_bind.ip()];
+    let accept = login.as_ref().map(|login| &login.accept);
+    if !options.daemon.insecure && ServerPolicies::are_open(accept, addrs.into_iter()) {
+        bail!(
+            "osd.{} would let anybody on the network read and change all data: 'auth cluster required' and 'auth service \
+             required' do not ask everybody for proofs, and it listens on {} and {}; set both to cephx, or add --insecure \
+             if that is wanted",
+            options.id,
+            addrs[0],
+            addrs[1]
+        );
     }
     serve(match login {
         Some(login) => OsdConfig { login: Some(credentials(&settings, config.id, login)?), ..config },
@@ -328,5 +341,47 @@ mod tests {
         let data = scratch.path().join("osd.7");
         let expected = format!("osd.7 has no store in {} yet: `nacre osd --id 7 --mkfs` makes one", data.display());
         assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn an_osd_that_asks_nobody_for_proofs_is_for_this_machine_alone() {
+        use clap::Parser;
+        let scratch = crate::scratch::Scratch::new();
+        let conf = scratch.path().join("ceph.conf");
+        let data = scratch.path().join("osd.7");
+        std::fs::create_dir(&data).unwrap();
+        // This is no store: an OSD that may start says so.
+        std::fs::write(data.join(STORE_FILE), "").unwrap();
+        let error = |options: &str, flags: &[&str]| {
+            let text = format!(
+                "[global]\nfsid = 3f0c0000-0000-0000-0000-000000000001\nmon host = 127.0.0.1:1\n{options}\n\
+                 [osd]\nosd data = {}\n",
+                data.display()
+            );
+            std::fs::write(&conf, text).unwrap();
+            let args = ["nacre", "osd", "--id", "7", "--conf", conf.to_str().unwrap()];
+            let parsed = cli::Cli::try_parse_from(args.into_iter().chain(flags.iter().copied()));
+            let cli::Command::Osd(options) = parsed.unwrap().command else { panic!("not an OSD") };
+            format!("{:#}", run(&options).unwrap_err())
+        };
+        let part = "add --insecure if that is wanted";
+        let half = "auth cluster required = cephx\nauth service required = cephx, none";
+        for (options, flags) in [
+            ("", &["--public-addr", "192.0.2.1"][..]),
+            ("", &["--cluster-addr", "192.0.2.1"]),
+            ("public addr = 0.0.0.0", &[]),
+            (half, &["--public-addr", "192.0.2.1"]),
+        ] {
+            let refused = error(options, flags);
+            assert!(refused.contains(part) && refused.contains("osd.7"), "{options} {flags:?}: {refused}");
+        }
+        for (options, flags) in [
+            ("", &[][..]),
+            ("public addr = 192.0.2.1", &["--insecure"]),
+            ("auth supported = cephx", &["--public-addr", "192.0.2.1"]),
+        ] {
+            let other = error(options, flags);
+            assert!(!other.contains(part), "{options} {flags:?}: {other}");
+        }
     }
 }
