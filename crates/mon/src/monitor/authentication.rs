@@ -200,9 +200,8 @@ impl Monitor {
         match &step {
             Step::Accepted(_) => self.authentication.failed_logins.succeeded(from, &name, now.since_start),
             Step::Refused(refusal) if refusal.is_failed_login() => {
-                if !self.authentication.failed_logins.failed(from, Some(&name), now.since_start) {
-                    return Step::Refused(Refusal::TooManyFailures);
-                }
+                let may_hear = self.authentication.failed_logins.failed(from, Some(&name), now.since_start);
+                return if may_hear { step } else { Step::Refused(Refusal::TooManyFailures) };
             }
             _ => {}
         }
