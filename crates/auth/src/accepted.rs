@@ -35,6 +35,8 @@ pub struct Accepted {
     pub(crate) proven: Option<Key>,
     /// The challenge of a monitor's handshake, which a renewed session of the same connection answers again.
     pub(crate) challenge: Option<u64>,
+    /// The mark of the key for which the ticket was given that the peer has shown, if it says so.
+    pub(crate) ticket_mark: Option<u64>,
     /// The payload that goes to the peer along with the good news.
     pub payload: Vec<u8>,
 }
@@ -43,6 +45,11 @@ impl Accepted {
     /// True if `key` is the one that the peer has proven to a monitor.
     pub fn proves(&self, key: &Key) -> bool {
         self.proven.as_ref() == Some(key)
+    }
+
+    /// True if the ticket that the peer has shown may have been given for `key`: it was, or it does not say for which.
+    pub fn may_be_by(&self, key: &Key) -> bool {
+        self.ticket_mark.is_none_or(|mark| mark == key.mark())
     }
 
     /// Notes the key that the peer has proven.
@@ -63,6 +70,7 @@ impl Accepted {
             expires: None,
             proven: None,
             challenge: None,
+            ticket_mark: None,
             payload: Vec::new(),
         }
     }

@@ -3,7 +3,9 @@
 //! A machine has [`FAILURES_MAX`] failures at once, and one more every [`FAILURE_EVERY`]. Where it has none left, its
 //! next attempts are not looked at. Success costs nothing. So that clients go on behind an address that they share with
 //! somebody who guesses, each name that has logged in from a machine has failures of its own there, for
-//! [`KNOWN_FOR`] after its last success.
+//! [`KNOWN_FOR`] after its last success. Its failures count for the machine, too, and where the machine has none left
+//! they are told as attempts that are not looked at ([`FailedLogins::failed`]): whoever guesses does not learn by them
+//! which names there are.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -45,13 +47,20 @@ impl FailedLogins {
         full_at.is_none_or(|full_at| *full_at <= now + FAILURE_EVERY * (FAILURES_MAX - 1))
     }
 
-    /// Notes that an attempt has failed.
-    pub fn failed(&mut self, from: IpAddr, name: Option<&AuthName>, now: Duration) {
+    /// Notes that an attempt has failed. Returns true if the peer may hear why: the machine had a failure left, so that
+    /// every other name would have heard it, too.
+    pub fn failed(&mut self, from: IpAddr, name: Option<&AuthName>, now: Duration) -> bool {
+        let may_hear = self.may_try(from, None, now);
         let machine = machine_of(from);
+        let of_machine = self.machines.get(&machine).copied().unwrap_or_default();
         let known = name.and_then(|name| self.known.get_mut(&(machine, name.clone())));
         if let Some((full_at, _)) = known.filter(|(_, seen)| now < *seen + KNOWN_FOR) {
             *full_at = (*full_at).max(now) + FAILURE_EVERY;
-            return;
+            if !may_hear {
+                // Others are not held up for longer by it. Once the machine has a failure again, the name has one, too.
+                *full_at = (*full_at).min(of_machine);
+                return false;
+            }
         }
         if !self.machines.contains_key(&machine) && self.machines.len() >= MACHINES_MAX {
             self.machines.retain(|_, full_at| *full_at > now);
@@ -64,6 +73,7 @@ impl FailedLogins {
         }
         let full_at = self.machines.entry(machine).or_default();
         *full_at = (*full_at).max(now) + FAILURE_EVERY;
+        may_hear
     }
 
     /// Notes that `name` has proven who it is.
@@ -125,6 +135,40 @@ mod tests {
         let later = seconds(11) + KNOWN_FOR;
         failures(&mut it, AT, None, later);
         assert!(!it.may_try(AT, Some(&client("honest")), later), "nothing is known for ever");
+    }
+
+    /// The answers to failed attempts, each with true if the peer heard why.
+    fn heard(it: &mut FailedLogins, names: &[&str], now: Duration) -> Vec<bool> {
+        let mut attempt = |id: &&str| {
+            let name = client(id);
+            it.may_try(AT, Some(&name), now) && it.failed(AT, Some(&name), now)
+        };
+        names.iter().map(&mut attempt).collect()
+    }
+
+    #[test]
+    fn a_name_that_is_known_is_answered_as_one_that_is_not() {
+        let of = |known: bool, names: &[&str]| {
+            let mut it = FailedLogins::default();
+            if known {
+                it.succeeded(AT, &client("x"), seconds(1));
+            }
+            heard(&mut it, names, seconds(10))
+        };
+        let max = FAILURES_MAX as usize;
+        // The machine's failures are used up by guesses at others, then by guesses at the name itself.
+        let others_first = [vec!["y"; max], vec!["x"; 3], vec!["y"; 3]].concat();
+        let it_first = [vec!["x"; max], vec!["y"; 3], vec!["x"; 3]].concat();
+        for names in [others_first, it_first] {
+            let expect: Vec<bool> = (0..max + 6).map(|n| n < max).collect();
+            assert_eq!((of(true, &names), of(false, &names)), (expect.clone(), expect));
+        }
+        // Guesses at the name that are not told leave it no worse off than the machine, to the moment.
+        let mut it = FailedLogins::default();
+        it.succeeded(AT, &client("x"), seconds(1));
+        heard(&mut it, &vec!["y"; max], Duration::from_millis(9_600));
+        assert_eq!(heard(&mut it, &vec!["x"; max + 1], seconds(10)), vec![false; max + 1]);
+        assert_eq!(heard(&mut it, &["x", "y"], Duration::from_millis(10_100)), [true, false]);
     }
 
     #[test]

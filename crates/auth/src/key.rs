@@ -188,6 +188,13 @@ impl Key {
         crypto::hmac_sha256(&self.secret, pieces)
     }
 
+    /// A number by which a ticket for monitors' own services tells for which key it was given. It tells nothing of the
+    /// key.
+    pub(crate) fn mark(&self) -> u64 {
+        let code = self.hmac_sha256(&[b"key for which a ticket was given"]);
+        u64::from_le_bytes(code[..8].try_into().expect("8 of 32 bytes"))
+    }
+
     fn secret_array<const N: usize>(&self) -> &[u8; N] {
         self.secret.as_slice().try_into().expect("a secret has the length of its kind")
     }

@@ -135,6 +135,14 @@ impl ServerPolicies {
         [&self.monitors, &self.daemons, &self.clients]
     }
 
+    /// True if whoever reaches a daemon at one of these addresses may use it: somebody may come without proofs, and
+    /// from other machines. `None`: nobody proves anything.
+    pub fn are_open(policies: Option<&ServerPolicies>, mut addrs: impl Iterator<Item = IpAddr>) -> bool {
+        let takes_all =
+            |policies: &ServerPolicies| policies.all().into_iter().any(|policy| policy.none == NoneFrom::Everybody);
+        policies.is_none_or(takes_all) && addrs.any(|ip| !ip.to_canonical().is_loopback())
+    }
+
     /// True if somebody may use `cephx`.
     pub fn have_cephx(&self) -> bool {
         self.all().into_iter().any(|policy| policy.cephx)
@@ -187,6 +195,24 @@ mod tests {
         assert_eq!(methods("10.0.0.1"), [Method::Cephx]);
         assert_eq!(policy.methods(None), [Method::Cephx]);
         assert_eq!(ServerPolicy::cephx().methods(Some("127.0.0.1".parse().unwrap())), [Method::Cephx]);
+    }
+
+    #[test]
+    fn daemons_are_open_that_take_anybody_from_other_machines() {
+        let check = |policies: Option<&ServerPolicies>, addrs: &[&str]| {
+            ServerPolicies::are_open(policies, addrs.iter().map(|ip| ip.parse().unwrap()))
+        };
+        let proofs = ServerPolicies::from(ServerPolicy::cephx());
+        let none = |from| ServerPolicy { none: from, ..ServerPolicy::cephx() };
+        let some = ServerPolicies { clients: none(NoneFrom::Everybody), ..proofs.clone() };
+        for policies in [None, Some(&some)] {
+            for open in [&["10.0.0.1"][..], &["127.0.0.1", "10.0.0.1"], &["0.0.0.0"], &["::"], &["fd00::1"]] {
+                assert!(check(policies, open), "{open:?}");
+            }
+            assert!(!check(policies, &["127.0.0.1", "127.0.0.9", "::1", "::ffff:127.0.0.1"]));
+        }
+        let here = ServerPolicies { clients: none(NoneFrom::Loopback), ..proofs.clone() };
+        assert!(!check(Some(&proofs), &["10.0.0.1"]) && !check(Some(&here), &["10.0.0.1"]));
     }
 
     #[test]

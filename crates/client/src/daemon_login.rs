@@ -41,7 +41,8 @@ impl DaemonLogin {
     /// Reads the options `auth cluster required`, `auth service required` and those that begin with `ms`. `None`:
     /// `cephx` is in none of them, and nobody proves anything. That is so, too, where they are missing.
     ///
-    /// Errors: values that are no methods or modes; secure mode alone without `cephx`, which has the secret for it.
+    /// Errors: values that are no methods or modes; secure mode alone without `cephx`, which has the secret for it;
+    /// proofs of clients, where whoever says that he is a daemon gets everything without one.
     pub fn from_file(conf: &ConfFile, who: &Who) -> Result<Option<DaemonLogin>, ConfError> {
         let options = if who.kind == "mon" { OF_MONITORS } else { OF_OTHERS };
         let cluster = methods(conf, who, "auth cluster required", &[Method::None])?;
@@ -57,6 +58,13 @@ impl DaemonLogin {
                 }
             }
             return Ok(None);
+        }
+        if cluster.contains(&Method::None) && !service.contains(&Method::None) {
+            let key = "auth cluster required";
+            let reason = "lets in whoever says that he is an OSD or a monitor, while 'auth service required' asks clients for \
+                          proofs: leave 'none' out of the former, or allow it in both";
+            let value = conf.get(who, key).unwrap_or_else(|| "none, for it is missing".to_owned());
+            return Err(conf.bad_value(key, &value, reason));
         }
         let is_monitor = who.kind == "mon";
         let daemons = server_policy(&cluster, if is_monitor { &service_modes } else { &cluster_modes });
@@ -133,6 +141,20 @@ mod tests {
     fn what_cannot_be_is_refused() {
         let error = read("osd.1", "ms service mode = secure").unwrap_err();
         assert!(error.contains("without 'cephx'"), "{error}");
+        for cluster in ["auth cluster required = none", "auth cluster required = cephx, none", ""] {
+            for who in ["osd.1", "mon.a"] {
+                let error = read(who, &format!("{cluster}\nauth service required = cephx")).unwrap_err();
+                assert!(
+                    error.contains("'auth cluster required'") && error.contains("says that he is an OSD"),
+                    "{error}"
+                );
+            }
+        }
+        // All may come without proofs, or clients alone.
+        for cluster in ["cephx, none", "cephx"] {
+            let options = format!("auth cluster required = {cluster}\nauth service required = cephx, none");
+            assert!(read("osd.1", &options).unwrap().is_some());
+        }
         let error = read("osd.1", "auth service required = kerberos").unwrap_err();
         assert!(error.contains("kerberos"), "{error}");
     }

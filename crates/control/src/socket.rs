@@ -4,8 +4,10 @@
 //! the answer with the highest byte first, and the answer; then the connection ends. Threads of their own speak to
 //! clients, so that none of them delays the daemon.
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -19,6 +21,8 @@ use wire::messages::CommandReply;
 const COMMAND_BYTES_MAX: usize = 64 << 10;
 /// Most clients at a time; more are turned away.
 const CLIENTS_MAX: usize = 16;
+/// Most clients that wait until they are looked at.
+const CLIENTS_WAIT_MAX: i32 = 128;
 /// Time within which a client must have sent its command, and time within which it must take its answer.
 const CLIENT_TIME: Duration = Duration::from_secs(10);
 /// Time within which the daemon must answer.
@@ -50,8 +54,9 @@ impl AdminSocket {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
-        let listener = UnixListener::bind(&new)?;
-        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600))?;
+        let socket = bind_for_owner(&new)?;
+        rustix::net::listen(&socket, CLIENTS_WAIT_MAX)?;
+        let listener = UnixListener::from(socket);
         std::fs::rename(&new, path)?;
         let found = std::fs::symlink_metadata(path)?;
         let ended = Arc::new(AtomicBool::new(false));
@@ -78,6 +83,14 @@ impl Drop for AdminSocket {
             }
         }
     }
+}
+
+/// Makes a socket at `path` that its owner alone may connect to. Nobody can until it listens.
+fn bind_for_owner(path: &Path) -> io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(socket)
 }
 
 /// Checks that a socket may be made at `path`, where there may be one that nobody listens at.
@@ -237,6 +250,16 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         drop(socket);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn nobody_connects_before_the_socket_is_its_owners_alone() {
+        let folder = Folder::new("early");
+        let path = folder.0.join("x.asok");
+        let socket = bind_for_owner(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(UnixStream::connect(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        drop(socket);
     }
 
     #[test]

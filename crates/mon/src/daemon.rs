@@ -13,11 +13,10 @@ use auth::{ClientPolicy, Key, ServerPolicies};
 use control::Settings;
 use raft::{Membership, ServerId, Snapshot, Stored};
 use std::collections::BTreeMap;
-use std::fs::Permissions;
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use stdx::BootClock;
 use tokio::net::TcpListener;
@@ -47,6 +46,8 @@ pub struct MonOptions {
     pub metadata: BTreeMap<String, String>,
     /// Proofs that it asks for, of those who connect and of other monitors; `None`: nobody proves anything.
     pub auth: Option<(ServerPolicies, ClientPolicy)>,
+    /// True if it may listen beyond this machine although somebody need prove nothing.
+    pub insecure: bool,
     /// Options that it starts with. [`new_settings`](crate::monitor::own_commands::new_settings) makes them.
     pub settings: Settings,
     /// Where programs on this machine may ask the monitor. `None`: nowhere.
@@ -74,6 +75,12 @@ pub enum MonError {
     UnknownName { name: String, path: String, known: String },
     #[error("mon.{name} has no msgr v2 address")]
     NoAddress { name: String },
+    #[error(
+        "mon.{name} would let anybody on the network read and change all data: 'auth cluster required' and 'auth service required' \
+         do not ask everybody for proofs, and it listens on {}; set both to cephx, or add --insecure if that is wanted",
+        shown(.addrs)
+    )]
+    Open { name: String, addrs: Vec<SocketAddr> },
     #[error("cannot listen on {addr}")]
     Listen { addr: SocketAddr, source: std::io::Error },
     #[error("cannot write the monitor's keyring {path}")]
@@ -89,6 +96,10 @@ pub enum MonError {
     NoKey { name: String, path: String },
     #[error("no random numbers from the system")]
     Random(#[source] std::io::Error),
+}
+
+fn shown(addrs: &[SocketAddr]) -> String {
+    addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Makes the folder and the store of a cluster's first monitor.
@@ -205,8 +216,6 @@ fn make_store(data: &Path, identity: &Identity, stored: &Stored) -> Result<(), M
         _ => {}
     }
     drop(RedbLog::create(&unfinished, identity, stored)?);
-    // It has everybody's keys.
-    std::fs::set_permissions(&unfinished, Permissions::from_mode(0o600)).map_err(folder_error)?;
     std::fs::rename(&unfinished, &path).map_err(folder_error)?;
     std::fs::File::open(data).and_then(|dir| dir.sync_all()).map_err(folder_error)
 }
@@ -242,6 +251,10 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
         (true, Some(addr)) => vec![addr],
         (true, None) => return Err(MonError::NoAddress { name: name.clone() }),
     };
+    let accept = options.auth.as_ref().map(|(accept, _)| accept);
+    if !options.insecure && ServerPolicies::are_open(accept, bind.iter().map(SocketAddr::ip)) {
+        return Err(MonError::Open { name: name.clone(), addrs: bind });
+    }
     // Clients find it through the manager map, so any port will do.
     let manager_at = SocketAddr::new(bind[0].ip(), 0);
     let listen_error = |source| MonError::Listen { addr: manager_at, source };

@@ -138,6 +138,7 @@ impl Cluster {
             bind: Vec::new(),
             peers: Vec::new(),
             metadata: [("hostname".to_owned(), "here".to_owned())].into(),
+            insecure: false,
             auth: self.has_keys.then(asks_for_proofs),
         };
         self.running = Some(Running::start(options.clone()));
@@ -321,10 +322,17 @@ fn a_store_is_made_once_and_belongs_to_one_name() {
         peers: Vec::new(),
         metadata: Default::default(),
         auth: None,
+        insecure: false,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let wrong = runtime.block_on(run(options, std::future::ready(()))).unwrap_err();
+    let wrong = runtime.block_on(run(options.clone(), std::future::ready(()))).unwrap_err();
     assert!(wrong.to_string().contains("not called 'b'"), "{wrong}");
+    // One that asks nobody for proofs is for this machine alone, unless that is wanted.
+    let open = MonOptions { name: "a".to_owned(), bind: vec!["192.0.2.1:3300".parse().unwrap()], ..options };
+    let refused = runtime.block_on(run(open.clone(), std::future::ready(()))).unwrap_err();
+    assert!(refused.to_string().contains("192.0.2.1:3300") && refused.to_string().contains("--insecure"), "{refused}");
+    let wanted = runtime.block_on(run(MonOptions { insecure: true, ..open }, std::future::ready(()))).unwrap_err();
+    assert!(wanted.to_string().contains("cannot listen on 192.0.2.1"), "{wanted}");
 }
 
 #[test]
@@ -393,6 +401,7 @@ fn monitors_know_each_other_by_the_key_that_they_share() {
             bind: vec![addr],
             peers: vec![EntityAddrVec::msgr2(cluster.addr, 0)],
             metadata: Default::default(),
+            insecure: false,
             auth: Some(asks_for_proofs()),
         })
     };

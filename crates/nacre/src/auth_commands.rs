@@ -151,7 +151,10 @@ pub fn rm(options: &AuthName) -> Result<()> {
     with_cluster(&options.target, async |cluster| {
         command(&cluster, json!({"prefix": "auth get", "entity": name})).await?;
         command(&cluster, json!({"prefix": "auth rm", "entity": name})).await?;
-        println!("{name} is removed; its tickets for OSDs live for up to 'auth_service_ticket_ttl' (an hour)");
+        println!(
+            "{name} is removed; OSDs let it in by a ticket that it has for up to 'auth_service_ticket_ttl' (an hour) more, and \
+             its sessions with them go on: `ceph osd blocklist add ADDRESS` has OSDs refuse what comes by those"
+        );
         Ok(())
     })
 }
@@ -161,7 +164,10 @@ pub fn caps_are(options: &AuthRights) -> Result<()> {
     let (name, caps) = (entity(&options.entity), caps(&options.rights)?);
     with_cluster(&options.target, async |cluster| {
         command(&cluster, json!({"prefix": "auth caps", "entity": name, "caps": arguments(&caps)})).await?;
-        println!("{name} has these rights at monitors now, and at OSDs with its next ticket (within an hour)");
+        println!(
+            "{name} has these rights at monitors now, and at OSDs with sessions that it begins with its next ticket (within an \
+             hour); those that it has keep what they had"
+        );
         Ok(())
     })
 }

@@ -590,6 +590,10 @@ pub struct Daemon {
     /// Initialise the data directory and end.
     #[arg(long)]
     pub mkfs: bool,
+    /// Serve other machines although the configuration lets somebody in without proofs. Whoever reaches the ports owns
+    /// the data.
+    #[arg(long)]
+    pub insecure: bool,
     /// User to go on as, by name or number, before any file is opened: of /etc/passwd.
     #[arg(long, value_name = "USER")]
     pub setuser: Option<String>,

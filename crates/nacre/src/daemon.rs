@@ -130,6 +130,7 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
         peers,
         metadata: monitor_metadata(),
         auth: login.map(|login| (login.accept, login.connect)),
+        insecure: options.daemon.insecure,
         admin_socket: admin_socket(&own),
         settings: own,
         set_log_filter: Some(crate::logging::refine),

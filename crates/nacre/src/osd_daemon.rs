@@ -6,6 +6,7 @@ use crate::daemon::{Settings, note_flags};
 use crate::state_file::write_durably;
 use crate::{cli, machine, new_keys};
 use anyhow::{Context, Result, anyhow, bail};
+use auth::ServerPolicies;
 use client::{DaemonLogin, MonHost, parse_mon_host};
 use devices::{NewStore, StorePaths};
 use osd::{Credentials, OsdConfig, OsdLogin, Stop};
@@ -45,10 +46,27 @@ pub fn run(options: &cli::Osd) -> Result<u8> {
         let (id, data) = (options.id, settings.data()?);
         bail!("osd.{id} has no store in {} yet: `nacre osd --id {id} --mkfs` makes one", data.display());
     }
+    check_reach(options, &config, login.as_ref())?;
     serve(match login {
         Some(login) => OsdConfig { login: Some(credentials(&settings, config.id, login)?), ..config },
         None => config,
     })
+}
+
+/// Checks that the OSD does not serve other machines where somebody need prove nothing, unless that is wanted.
+fn check_reach(options: &cli::Osd, config: &OsdConfig, login: Option<&DaemonLogin>) -> Result<()> {
+    let addrs = [config.public_bind.ip(), config.cluster_bind.ip()];
+    if !options.daemon.insecure && ServerPolicies::are_open(login.map(|login| &login.accept), addrs.into_iter()) {
+        bail!(
+            "osd.{} would let anybody on the network read and change all data: 'auth cluster required' and 'auth service \
+             required' do not ask everybody for proofs, and it listens on {} and {}; set both to cephx, or add --insecure \
+             if that is wanted",
+            options.id,
+            addrs[0],
+            addrs[1]
+        );
+    }
+    Ok(())
 }
 
 /// The keyring in the OSD's folder.
@@ -328,5 +346,45 @@ mod tests {
         let data = scratch.path().join("osd.7");
         let expected = format!("osd.7 has no store in {} yet: `nacre osd --id 7 --mkfs` makes one", data.display());
         assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn an_osd_that_asks_nobody_for_proofs_is_for_this_machine_alone() {
+        use clap::Parser;
+        let scratch = crate::scratch::Scratch::new();
+        let conf = scratch.path().join("ceph.conf");
+        let check = |options: &str, flags: &[&str]| {
+            let text = format!(
+                "[global]\nfsid = 3f0c0000-0000-0000-0000-000000000001\nmon host = 127.0.0.1:1\n{options}\n\
+                 [osd]\nosd data = {}/osd.$id\n",
+                scratch.path().display()
+            );
+            std::fs::write(&conf, text).unwrap();
+            let args = ["nacre", "osd", "--id", "7", "--conf", conf.to_str().unwrap()];
+            let parsed = cli::Cli::try_parse_from(args.into_iter().chain(flags.iter().copied()));
+            let cli::Command::Osd(options) = parsed.unwrap().command else { panic!("not an OSD") };
+            let settings = Settings::read("osd", "7", &options.daemon).unwrap();
+            let login = DaemonLogin::from_file(&settings.conf, &settings.who).unwrap();
+            let checked = check_reach(&options, &config(&settings, OsdId(7)).unwrap(), login.as_ref());
+            checked.map_err(|error| error.to_string())
+        };
+        let part = "add --insecure if that is wanted";
+        let half = "auth cluster required = cephx\nauth service required = cephx, none";
+        for (options, flags) in [
+            ("", &["--public-addr", "192.0.2.1"][..]),
+            ("", &["--cluster-addr", "192.0.2.1"]),
+            ("public addr = 0.0.0.0", &[]),
+            (half, &["--public-addr", "192.0.2.1"]),
+        ] {
+            let refused = check(options, flags).unwrap_err();
+            assert!(refused.contains(part) && refused.contains("osd.7"), "{options} {flags:?}: {refused}");
+        }
+        for (options, flags) in [
+            ("", &[][..]),
+            ("public addr = 192.0.2.1", &["--insecure"]),
+            ("auth supported = cephx", &["--public-addr", "192.0.2.1"]),
+        ] {
+            assert_eq!(check(options, flags), Ok(()), "{options} {flags:?}");
+        }
     }
 }

@@ -204,13 +204,18 @@ fn nothing_else(dir: &Path) -> Result<Found> {
     }
 }
 
-/// Writes a file beside its place, flushes it, and renames it there; readers see the old one or the new one.
+/// Writes a file beside its place, flushes it, and renames it there; readers see the old one or the new one. It has no
+/// wider mode than `mode` at any time, whatever lay there before.
 pub fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let context = || format!("cannot write {}", path.display());
     let beside = path.with_extension("new");
+    match std::fs::remove_file(&beside) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).with_context(context),
+        _ => {}
+    }
     let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(mode).open(&beside).with_context(context)?;
+    let mut file = options.write(true).create_new(true).mode(mode).open(&beside).with_context(context)?;
     file.write_all(bytes).with_context(context)?;
     file.sync_all().with_context(context)?;
     std::fs::rename(&beside, path).with_context(context)?;
@@ -267,6 +272,23 @@ pub(crate) mod tests {
         unfinished.save(&layout).unwrap();
         assert_eq!(look(&layout).unwrap(), Found::Unfinished(unfinished));
         assert!(format!("{:#}", require(&layout).unwrap_err()).contains("no cluster in"));
+    }
+
+    #[test]
+    fn a_secret_has_no_wider_mode_than_is_asked_for() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = Scratch::new();
+        let path = dir.path().join("keyring");
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        // A file that an earlier attempt left, or somebody else made.
+        let beside = dir.path().join("keyring.new");
+        std::fs::write(&beside, "left").unwrap();
+        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o644)).unwrap();
+        write_durably(&path, b"secret", 0o600).unwrap();
+        assert_eq!((std::fs::read(&path).unwrap(), mode(&path)), (b"secret".to_vec(), 0o600));
+        assert!(!beside.exists());
+        write_durably(&path, b"open", 0o644).unwrap();
+        assert_eq!(mode(&path) & 0o600, 0o600);
     }
 
     #[test]

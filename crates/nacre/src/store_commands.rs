@@ -290,7 +290,7 @@ fn export(options: &cli::StoreExport) -> Result<u8> {
     Ok(if report.left_out.is_empty() { 0 } else { DAMAGE })
 }
 
-/// The file has its name only once it is whole.
+/// The file has its name only once it is whole. It has objects, as the store has, and is its owner's alone as that is.
 fn export_to_file(
     store: &mut OfflineStore<FileDevice>,
     scope: ExportScope,
@@ -305,7 +305,11 @@ fn export_to_file(
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let cannot = || format!("cannot write {}", partial.display());
-    let file = File::create(&partial).with_context(cannot)?;
+    match std::fs::remove_file(&partial) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e).with_context(cannot),
+        _ => {}
+    }
+    let file = File::options().write(true).create_new(true).mode(0o600).open(&partial).with_context(cannot)?;
     let written = offline::export(store, scope, leave_out_damaged, BufWriter::with_capacity(1 << 20, &file), progress);
     let durable = written.map_err(anyhow::Error::from).and_then(|report| {
         file.sync_all().with_context(cannot)?;

@@ -162,13 +162,18 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     crate::logging::start(log, "info", Some(&log_file))?;
     write_durably(&layout.conf(), ceph_conf(&layout, &state).as_bytes(), 0o644)?;
     let own_program = program.clone();
+    let mut extra_args: Vec<String> = log.map(|filter| vec!["--log".into(), filter.into()]).unwrap_or_default();
+    // It was agreed to here, and daemons ask on their own.
+    if !state.cephx && !state.bind.is_loopback() {
+        extra_args.push("--insecure".to_owned());
+    }
     let plan = Plan {
         layout: layout.clone(),
         engine: state.engine,
         program,
         daemons: state.daemons(),
         restart: !options.no_restart,
-        extra_args: log.map(|filter| vec!["--log".to_owned(), filter.to_owned()]).unwrap_or_default(),
+        extra_args,
     };
     tracing::info!(dir = %layout.dir().display(), "starting {} daemons", plan.daemons.len());
     let mut supervisor = Supervisor::start(plan);

@@ -6,6 +6,7 @@
 
 use auth::cephx::client::Client;
 use auth::cephx::rotating::RotatingSecrets;
+use auth::clock::TOLERANCE;
 use auth::messenger::{Acceptor, Connector};
 use auth::{ClientPolicy, Key, Method, Mode, Refusal, ServerPolicies};
 use reactor::Io;
@@ -259,6 +260,10 @@ impl Proofs {
             let secrets = self.connector.client.open_secrets(payload)?;
             let mut held = self.credentials.held();
             if held.secrets != secrets {
+                // New secrets come from monitors that have just made them by their clock.
+                if let Err(skew) = secrets.check_clock(io.wall_clock(), TOLERANCE) {
+                    tracing::warn!("{skew}");
+                }
                 held.secrets = secrets;
                 held.version += 1;
             }

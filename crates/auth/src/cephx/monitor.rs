@@ -129,6 +129,7 @@ impl MonitorAccept {
             expires: Some(info.ticket.expires),
             proven: Some(entry.key),
             challenge: Some(self.challenge),
+            ticket_mark: None,
             payload,
         })))
     }
@@ -256,7 +257,7 @@ impl TicketMaker<'_, '_> {
         let ticket = Ticket {
             name: self.name.clone(),
             global_id: self.global_id,
-            auid: Ticket::NO_AUID,
+            auid: if service == EntityType::MGR { self.entry.key.mark() } else { Ticket::NO_AUID },
             created: view.now,
             expires: later(view.now, validity),
             allow_all: false,

@@ -266,7 +266,8 @@ impl<T: Decode> Decode for Sized<T> {
 pub(crate) struct Ticket {
     pub name: AuthName,
     pub global_id: u64,
-    /// Unused; all ones.
+    /// In a ticket for managers, which monitors give and monitors alone open: the mark of the key for which it was
+    /// given. All ones in others, and in those of earlier versions.
     pub auid: u64,
     pub created: Utime,
     pub expires: Utime,
@@ -284,6 +285,11 @@ impl Ticket {
     /// The bytes of `caps` for a text.
     pub fn caps_bytes(text: &str) -> Vec<u8> {
         text.to_owned().to_vec(Target::PACIFIC)
+    }
+
+    /// The mark of the key for which the ticket was given, if it says so.
+    pub fn mark(&self) -> Option<u64> {
+        (self.auid != Ticket::NO_AUID).then_some(self.auid)
     }
 
     /// The text in `caps`; empty if there are none.

@@ -65,6 +65,30 @@ impl RotatingSecrets {
         self.secrets.len() < KEPT || self.current().is_some_and(|(_, current)| current.expires <= now)
     }
 
+    /// How far ahead the clock was by which a secret was made, at least; nothing within `tolerance`.
+    fn made_ahead(&self, now: Utime, tolerance: Duration) -> Option<Duration> {
+        let created = self.secrets.values().map(|secret| secret.key.created()).max()?;
+        let by = created.to_unix().saturating_sub(now.to_unix());
+        (by > tolerance).then_some(by)
+    }
+
+    /// Has secrets that were made by a clock that was ahead, by more than `tolerance`, end as if they had been made
+    /// now: they would not change for as long as that clock was ahead. The secrets, their numbers, and the tickets that
+    /// they open stay. Returns how far ahead that clock was at least, if anything was changed.
+    pub fn bring_forward(&mut self, now: Utime, lifetime: Duration, tolerance: Duration) -> Option<Duration> {
+        let by = self.made_ahead(now, tolerance)?;
+        let mut end = now;
+        for (number, secret) in self.secrets.values_mut().enumerate() {
+            if number > 0 {
+                end = later(end, lifetime);
+            }
+            let created = secret.key.created().min(now);
+            secret.key = Key::new(secret.key.kind(), created, secret.key.secret()).expect("its length is unchanged");
+            secret.expires = secret.expires.min(end);
+        }
+        Some(by)
+    }
+
     /// Makes secrets until there are three and the current one has not expired, and drops the oldest ones. True if it
     /// changed anything.
     ///
@@ -87,16 +111,15 @@ impl RotatingSecrets {
 
     /// Judges this machine's clock by secrets that were just fetched from the monitors.
     ///
-    /// Errors: a skew of more than `tolerance`. The current secret expires in the future, within twice its lifetime:
-    /// Ceph's first one is current for so long.
-    pub fn check_clock(&self, now: Utime, lifetime: Duration, tolerance: Duration) -> Result<(), ClockSkew> {
+    /// Errors: a skew of more than `tolerance`. The current secret expires in the future, and all were made in the
+    /// past.
+    pub fn check_clock(&self, now: Utime, tolerance: Duration) -> Result<(), ClockSkew> {
         let Some((_, current)) = self.current() else { return Ok(()) };
         let ahead = now.to_unix().saturating_sub(current.expires.to_unix());
         if ahead > tolerance {
             return Err(ClockSkew { by: ahead, behind: false, now });
         }
-        let behind = current.expires.to_unix().saturating_sub(later(now, 2 * lifetime).to_unix());
-        if behind > tolerance { Err(ClockSkew { by: behind, behind: true, now }) } else { Ok(()) }
+        self.made_ahead(now, tolerance).map_or(Ok(()), |by| Err(ClockSkew { by, behind: true, now }))
     }
 }
 
@@ -207,12 +230,12 @@ mod tests {
     fn a_wrong_clock_is_told_with_a_sentence() {
         let secrets = fresh(at(1_795_780_000));
         let check = |sec, expect: Option<&str>| {
-            let judged = secrets.check_clock(at(sec), HOUR, Duration::from_secs(300));
+            let judged = secrets.check_clock(at(sec), Duration::from_secs(300));
             assert_eq!(judged.err().map(|skew| skew.to_string()).as_deref(), expect);
         };
         check(1_795_780_000, None);
         check(1_795_783_900, None);
-        check(1_795_776_100, None);
+        check(1_795_779_700, None);
         check(
             1_795_783_901,
             Some(
@@ -221,12 +244,37 @@ mod tests {
             ),
         );
         check(
-            1_795_772_800,
+            1_795_776_400,
             Some(
-                "this machine's clock (2026-11-27T09:46:40.000000+0000) is at least 3600 s behind that of the monitors: \
+                "this machine's clock (2026-11-27T10:46:40.000000+0000) is at least 3600 s behind that of the monitors: \
                  set the clocks by NTP",
             ),
         );
+    }
+
+    /// A clock that was ahead by years leaves secrets that change in time, once it is right.
+    #[test]
+    fn secrets_of_a_clock_that_was_ahead_end_in_time() {
+        let tolerance = Duration::from_secs(300);
+        let mut secrets = fresh(at(10_000));
+        assert_eq!(secrets.bring_forward(at(9_700), HOUR, tolerance), None, "within what is borne");
+        let ahead = at(100_000_000);
+        assert!(secrets.rotate(ahead, HOUR, KeyKind::Aes256k, &mut seeded(2)));
+        let sealed_with = secrets.current().unwrap();
+        let (id, key) = (sealed_with.0, sealed_with.1.key.secret().to_vec());
+        let now = at(11_000);
+        assert!(!secrets.is_due(now), "nothing else ends them");
+        assert_eq!(secrets.bring_forward(now, HOUR, tolerance), Some(Duration::from_secs(99_989_000)));
+        assert_eq!(secrets.bring_forward(now, HOUR, tolerance), None, "it is done once");
+        assert_eq!(secrets.check_clock(now, tolerance), Ok(()));
+        // No ticket is lost, and the ends are those of secrets that are made now.
+        let (current, secret) = secrets.current().unwrap();
+        assert_eq!((current, secret.key.secret(), secret.expires), (id, &key[..], at(14_600)));
+        assert_eq!(secrets.secrets.values().next_back().unwrap().expires, at(18_200));
+        assert!(!secrets.rotate(at(14_599), HOUR, KeyKind::Aes256k, &mut seeded(3)));
+        assert!(secrets.rotate(at(14_600), HOUR, KeyKind::Aes256k, &mut seeded(3)));
+        assert_eq!(secrets.current().unwrap().0, id + 1);
+        assert!(secrets.find(id).is_some());
     }
 
     proptest! {

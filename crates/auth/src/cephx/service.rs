@@ -77,6 +77,7 @@ impl ServiceAccept {
         };
         let mut payload = wire::Writer::new(Target::PACIFIC);
         payload.blob(&seal(&session_key, Usage::AuthorizeReply, &reply, view.entropy));
+        let ticket_mark = info.ticket.mark();
         let caps = if info.ticket.allow_all { Granted::Everything } else { Granted::Text(info.ticket.caps_text()?) };
         Ok(Step::Accepted(Box::new(Accepted {
             method: Method::Cephx,
@@ -89,6 +90,7 @@ impl ServiceAccept {
             expires: Some(info.ticket.expires),
             proven: None,
             challenge: None,
+            ticket_mark,
             payload: payload.into_vec(),
         })))
     }

@@ -11,6 +11,7 @@ use super::{Identity, Loaded, LogError, MemberLog, page_cache, upgrade};
 use bytes::Bytes;
 use raft::{Entry, Persist, ServerId, Snapshot, Stored, Vote};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use types::{Fsid, crc32c};
 use wire::{Decode, Encode, Reader, Target, Writer};
@@ -32,11 +33,12 @@ pub struct RedbLog {
 }
 
 impl RedbLog {
-    /// Makes a new log at `path` that begins with `stored`.
+    /// Makes a new log at `path` that begins with `stored`. It has everybody's keys: nobody but the owner may ever read
+    /// it.
     ///
     /// Errors: [`LogError::Exists`] if something is there already; it is left alone.
     pub fn create(path: &Path, identity: &Identity, stored: &Stored) -> Result<RedbLog, LogError> {
-        let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
         let file = file.map_err(|e| match e.kind() {
             std::io::ErrorKind::AlreadyExists => LogError::Exists { path: path.display().to_string() },
             _ => open_error(path, e),

@@ -9,14 +9,14 @@ use super::shared_keys::SharedKeys;
 use super::{Monitor, MonitorAction, Now};
 use crate::MonState;
 use crate::identity::{Party, Standing};
-use crate::state::{AuthEntry, KnownEntities, MONITORS, SERVICES};
+use crate::state::{AuthEntry, KnownEntities, LogPriority, MONITORS, SERVICES};
 use crate::update::Update;
 use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, requests};
 use auth::cephx::rotating::RotatingSecrets;
 use auth::cephx::service::{ServiceAccept, ServiceView};
 use auth::clock::TOLERANCE;
 use auth::failures::FailedLogins;
-use auth::{Granted, Key, KeyKind, Method, Refusal, ServerPolicies, ServerPolicy, Step};
+use auth::{Accepted, Granted, Key, KeyKind, Method, Refusal, ServerPolicies, ServerPolicy, Step};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -200,7 +200,8 @@ impl Monitor {
         match &step {
             Step::Accepted(_) => self.authentication.failed_logins.succeeded(from, &name, now.since_start),
             Step::Refused(refusal) if refusal.is_failed_login() => {
-                self.authentication.failed_logins.failed(from, Some(&name), now.since_start);
+                let may_hear = self.authentication.failed_logins.failed(from, Some(&name), now.since_start);
+                return if may_hear { step } else { Step::Refused(Refusal::TooManyFailures) };
             }
             _ => {}
         }
@@ -270,7 +271,24 @@ impl Monitor {
         };
         let (step, next) = at_service(view, said, before);
         drop(entropy);
+        let step = match step {
+            Step::Accepted(accepted) if accepted.method == Method::Cephx => self.as_known_now(accepted),
+            step => step,
+        };
         self.concluded(now, (conn, At::Manager), from, step, next.map(Handshake::Manager))
+    }
+
+    /// Judges a peer that has shown a ticket by what the state says of it now: its key may have been replaced or
+    /// removed since, and its capabilities changed.
+    fn as_known_now(&self, mut accepted: Box<Accepted>) -> Step {
+        let Some(entry) = self.state.auth.get(&accepted.name.to_string()) else {
+            return Step::Refused(Refusal::UnknownEntity(accepted.name));
+        };
+        if !entry.keys().any(|key| accepted.may_be_by(key)) {
+            return Step::Refused(Refusal::WrongKey(accepted.name));
+        }
+        accepted.caps = Granted::Text(entry.caps.get("mgr").cloned().unwrap_or_default());
+        Step::Accepted(accepted)
     }
 
     /// Keeps the outcome of a step.
@@ -366,11 +384,11 @@ impl Monitor {
     pub(super) fn judge_anew(&mut self, out: &mut Vec<MonitorAction>) {
         let mut ended = Vec::new();
         for (session, known) in &mut self.sessions {
-            if known.identity.standing != Standing::Proven || known.is_at_manager {
+            if known.identity.standing != Standing::Proven {
                 continue;
             }
-            let accepted = known.identity.accepted.as_ref();
-            if known.peer.name.kind == EntityType::MON {
+            let (accepted, at_manager) = (known.identity.accepted.as_ref(), known.is_at_manager);
+            if known.peer.name.kind == EntityType::MON && !at_manager {
                 // A peer that connects as a monitor has proven a key that monitors share, whatever its name.
                 let mut keys = self.authentication.among_monitors.good();
                 if accepted.is_some_and(|accepted| !keys.any(|shared| accepted.proves(&shared.key))) {
@@ -381,12 +399,15 @@ impl Monitor {
             let name = known.identity.name.to_string();
             let entry = self.state.auth.get(&name);
             let is_good = entry.is_some_and(|entry| match accepted {
+                Some(accepted) if at_manager => entry.keys().any(|key| accepted.may_be_by(key)),
                 Some(accepted) => entry.keys().any(|key| accepted.proves(key)),
                 None => true,
             });
-            match entry.and_then(|entry| entry.caps.get("mon")).filter(|_| is_good) {
-                Some(caps) => known.identity.grant(Granted::Text(caps.clone())),
-                None => ended.push(*session),
+            let service = if at_manager { "mgr" } else { "mon" };
+            match entry.filter(|_| is_good).map(|entry| entry.caps.get(service)) {
+                Some(Some(caps)) => known.identity.grant(Granted::Text(caps.clone())),
+                Some(None) if at_manager => known.identity.grant(Granted::Text(String::new())),
+                _ => ended.push(*session),
             }
         }
         for session in ended {
@@ -471,7 +492,18 @@ impl Monitor {
         for service in SERVICES {
             let mut secrets = self.state.service_secrets.get(&service).cloned().unwrap_or_default();
             let lifetime = if service == EntityType::AUTH { lifetimes.monitor } else { lifetimes.service };
-            if secrets.rotate(now.wall, lifetime, kind, &mut fill(&mut self.entropy)) {
+            let ahead = secrets.bring_forward(now.wall, lifetime, TOLERANCE);
+            if let Some(by) = ahead {
+                let text = format!(
+                    "the secrets that seal tickets for service '{}' were made by a clock that was {} s ahead; they change \
+                     in time from now on",
+                    service.word(),
+                    by.as_secs()
+                );
+                tracing::warn!("{text}");
+                self.note(now, LogPriority::WARN, text);
+            }
+            if secrets.rotate(now.wall, lifetime, kind, &mut fill(&mut self.entropy)) || ahead.is_some() {
                 updates.push(Update::ServiceSecrets { service, secrets });
             }
         }

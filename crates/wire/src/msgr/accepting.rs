@@ -4,7 +4,7 @@ use super::connection::{Connection, Fault};
 use super::control::*;
 use super::messenger::{Messenger, Output, SessionId};
 use super::reason::Cause;
-use super::session::{Link, Session};
+use super::session::{FoundBy, Link, Session};
 use crate::codec::features;
 use crate::msgr::{Peer, Policy};
 use crate::{AddrKind, EntityAddr, EntityAddrVec};
@@ -34,7 +34,7 @@ impl Messenger {
         if policy.lossy && !policy.fences {
             return self.accept_new(connection, policy, ident);
         }
-        let existing = self.by_addr.get(&key(connection, &ident.addrs)).copied();
+        let existing = self.findable.get(&key(connection, &ident.addrs)).copied();
         let Some(id) = existing else { return self.accept_new(connection, policy, ident) };
         let s = &self.sessions[&id];
         check_owner(connection, s)?;
@@ -149,7 +149,7 @@ impl Messenger {
     pub(super) fn reconnect(&mut self, connection: &mut Connection, r: SessionReconnect) -> Result<(), Fault> {
         check_addrs(&r.addrs)?;
         check_name(connection, None)?;
-        let found = self.by_addr.get(&key(connection, &r.addrs)).copied();
+        let found = self.findable.get(&key(connection, &r.addrs)).copied();
         let found = found.filter(|id| !self.sessions[id].policy.lossy);
         if let Some(id) = found {
             check_owner(connection, &self.sessions[&id])?;
@@ -201,8 +201,10 @@ impl Messenger {
 }
 
 /// Key of the session that the peer may mean.
-fn key(connection: &Connection, addrs: &EntityAddrVec) -> (EntityType, EntityAddr) {
-    (connection.peer_kind, addrs.front())
+fn key(connection: &Connection, addrs: &EntityAddrVec) -> FoundBy {
+    let kind = connection.peer_kind;
+    let client = connection.proven().filter(|_| kind == EntityType::CLIENT).cloned();
+    FoundBy { kind, addr: addrs.front(), client }
 }
 
 fn check_addrs(addrs: &EntityAddrVec) -> Result<(), Fault> {

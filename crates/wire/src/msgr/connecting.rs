@@ -68,7 +68,7 @@ impl Messenger {
         }
         s.policy.lossy = lossy;
         if lossy && let Some(by) = s.findable_by.take() {
-            self.by_addr.remove(&by);
+            self.findable.remove(&by);
         }
         s.server_cookie = ident.cookie;
         s.peer_global_seq = ident.global_seq;

@@ -8,7 +8,7 @@ use super::control::{Ack, Keepalive2};
 use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, control_payload};
 use super::half_open::HalfOpen;
 use super::reason::{Cause, OtherEnd, Reason, TransportLoss};
-use super::session::{Link, Session};
+use super::session::{FoundBy, Link, Session};
 use super::timer::Timer;
 use crate::{AddrKind, Encode, EntityAddr, EntityAddrVec, Envelope, Rope};
 use bytes::BytesMut;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
-use types::{AlignedBuf, BufPool, EntityName, EntityType, Utime};
+use types::{AlignedBuf, BufPool, EntityName, Utime};
 
 /// One transport connection. Those that are dialled have odd numbers, given by the messenger; the driver gives
 /// accepted ones even numbers. Never used twice.
@@ -69,8 +69,8 @@ pub struct Messenger {
     /// Connections that others made and that have no session yet.
     half_open: HalfOpen<ConnId>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
-    /// Sessions that a connecting peer may mean, by its kind and the first of its addresses.
-    pub(super) by_addr: BTreeMap<(EntityType, EntityAddr), SessionId>,
+    /// Sessions that a connecting peer may mean.
+    pub(super) findable: BTreeMap<FoundBy, SessionId>,
     pub(super) outputs: VecDeque<Output>,
     /// Steps of handshakes to be answered.
     pub(super) steps: VecDeque<(ConnId, AuthStep)>,
@@ -106,7 +106,7 @@ impl Messenger {
             conns: BTreeMap::new(),
             half_open: HalfOpen::default(),
             sessions: BTreeMap::new(),
-            by_addr: BTreeMap::new(),
+            findable: BTreeMap::new(),
             outputs: VecDeque::new(),
             steps: VecDeque::new(),
             dirty: BTreeSet::new(),
@@ -251,9 +251,9 @@ impl Messenger {
     pub fn connect(&mut self, peer: EntityName, addrs: &EntityAddrVec, policy: Policy, now: Duration) -> SessionId {
         self.advance(now);
         let addr = dialled_addr(addrs);
-        let key = (peer.kind, addrs.front());
+        let key = FoundBy { kind: peer.kind, addr: addrs.front(), client: None };
         if !policy.lossy
-            && let Some(&session) = self.by_addr.get(&key)
+            && let Some(&session) = self.findable.get(&key)
         {
             if !self.sessions[&session].policy.lossy {
                 return session;
@@ -518,10 +518,10 @@ impl Messenger {
     }
 
     /// Lets connecting peers find the session.
-    pub(super) fn make_findable(&mut self, id: SessionId, by: (EntityType, EntityAddr)) {
-        self.sessions.get_mut(&id).expect("made findable when made").findable_by = Some(by);
-        let before = self.by_addr.insert(by, id);
-        assert_eq!(before, None, "two sessions with {by:?}");
+    pub(super) fn make_findable(&mut self, id: SessionId, by: FoundBy) {
+        self.sessions.get_mut(&id).expect("made findable when made").findable_by = Some(by.clone());
+        let before = self.findable.insert(by, id);
+        assert_eq!(before, None, "two sessions with {:?}", self.sessions[&id].findable_by);
     }
 
     /// Ends a session whose connection, if any, is dropped before or here.
@@ -538,7 +538,7 @@ impl Messenger {
     fn forget_session(&mut self, id: SessionId) {
         let s = self.sessions.remove(&id).expect("sessions end once");
         if let Some(by) = s.findable_by {
-            self.by_addr.remove(&by);
+            self.findable.remove(&by);
         }
     }
 

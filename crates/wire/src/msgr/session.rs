@@ -3,6 +3,7 @@
 use super::config::{Peer, Policy};
 use super::messenger::ConnId;
 use super::reason::{AckError, Cause, OtherEnd, Reason};
+use crate::basic::AuthName;
 use crate::{EntityAddr, Envelope};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,6 +22,16 @@ pub(super) enum Link {
     Standby,
 }
 
+/// The facts by which a connecting peer finds its session.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct FoundBy {
+    pub kind: EntityType,
+    /// The first of the addresses that the peer says it has.
+    pub addr: EntityAddr,
+    /// The name that a client has proven: nobody checks its address, and another client may say that it has the same.
+    pub client: Option<AuthName>,
+}
+
 #[derive(Debug)]
 pub(super) struct Session {
     pub policy: Policy,
@@ -32,7 +43,7 @@ pub(super) struct Session {
     pub peer: Option<Peer>,
     pub link: Link,
     /// By what connecting peers find this session, if they do.
-    pub findable_by: Option<(EntityType, EntityAddr)>,
+    pub findable_by: Option<FoundBy>,
 
     /// Random numbers that name the session, from whoever dialled first and from the other. 0: not yet known, and
     /// always on a lossy session.

@@ -71,6 +71,15 @@ fn a_server_that_never_had_anything_is_kept_too() {
 }
 
 #[test]
+fn a_log_is_its_owners_alone_from_the_beginning() {
+    use std::os::unix::fs::PermissionsExt;
+    let file = Scratch::new("mode");
+    let log = RedbLog::create(&file.0, &identity(), &Stored::first(snapshot(1, 1))).unwrap();
+    assert_eq!(std::fs::metadata(&file.0).unwrap().permissions().mode() & 0o777, 0o600);
+    drop(log);
+}
+
+#[test]
 fn damage_and_strangers_are_told_apart() {
     let file = Scratch::new("damage");
     assert!(matches!(RedbLog::open(&file.0), Err(LogError::NotAStore { .. })));

@@ -15,9 +15,9 @@ use auth::{Accepted, ClientPolicy, Granted, Key, KeyKind, Method, Mode, NoneFrom
 use serde_json::Value;
 use wire::msgr::{AuthAnswer, AuthStep, ConnId, Rights};
 
-const SERVICES: [EntityType; 3] = [EntityType::MON, EntityType::OSD, EntityType::MGR];
+pub(super) const SERVICES: [EntityType; 3] = [EntityType::MON, EntityType::OSD, EntityType::MGR];
 
-fn entropy(seed: u8) -> impl FnMut(&mut [u8]) {
+pub(super) fn entropy(seed: u8) -> impl FnMut(&mut [u8]) {
     let mut next = seed;
     move |out: &mut [u8]| {
         for byte in out {
@@ -27,15 +27,15 @@ fn entropy(seed: u8) -> impl FnMut(&mut [u8]) {
     }
 }
 
-fn name_of(text: &str) -> AuthName {
+pub(super) fn name_of(text: &str) -> AuthName {
     auth::keyring::parse_entity(text).unwrap()
 }
 
 /// An entity: name, kind of its key, capabilities by service.
-type Known<'a> = (&'a str, KeyKind, &'a [(&'a str, &'a str)]);
+pub(super) type Known<'a> = (&'a str, KeyKind, &'a [(&'a str, &'a str)]);
 
 /// A monitor that asks for proofs, in a cluster where these entities are known.
-fn asking(entities: &[Known<'_>]) -> Harness {
+pub(super) fn asking(entities: &[Known<'_>]) -> Harness {
     let mut state = MonState::default();
     let mut first = first_batch();
     let now = Utime { sec: 1_000_000, nsec: 0 };
@@ -61,13 +61,13 @@ fn asking_from(state: MonState, log: Vec<(u64, Bytes)>) -> Harness {
 }
 
 impl Harness {
-    fn party(&self, name: &str) -> Client {
+    pub(super) fn party(&self, name: &str) -> Client {
         let key = self.monitor.state.auth[name].key.clone();
         Client::new(name_of(name), Some(key), ClientPolicy::cephx(), &SERVICES)
     }
 
     /// Has a client prove who it is over connection `conn`.
-    fn meet(&mut self, conn: u64, client: &mut Client) -> Result<Box<Accepted>, Refusal> {
+    pub(super) fn meet(&mut self, conn: u64, client: &mut Client) -> Result<Box<Accepted>, Refusal> {
         let (at, conn, from) = (self.at(), ConnId(conn), Some("10.0.0.7".parse().unwrap()));
         let mut connect = client.connect_monitor(Method::Cephx).unwrap();
         let request = connect.request();
@@ -99,7 +99,7 @@ impl Harness {
     }
 
     /// Opens the session of an accepted peer, which says that it is `says`.
-    fn begin(&mut self, accepted: &Accepted, says: EntityName) -> SessionId {
+    pub(super) fn begin(&mut self, accepted: &Accepted, says: EntityName) -> SessionId {
         let session = SessionId(self.next_session);
         self.next_session += 1;
         let peer = Peer {
@@ -116,7 +116,7 @@ impl Harness {
         session
     }
 
-    fn join(&mut self, conn: u64, name: &str, says: EntityName) -> SessionId {
+    pub(super) fn join(&mut self, conn: u64, name: &str, says: EntityName) -> SessionId {
         let mut client = self.party(name);
         let accepted = self.meet(conn, &mut client).unwrap();
         self.begin(&accepted, says)
@@ -350,32 +350,6 @@ fn an_osd_speaks_for_itself_alone() {
 }
 
 #[test]
-fn rights_at_the_managers_address_are_none_at_the_monitors() {
-    let mut h = asking(&[("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow *"), ("osd", "allow *")])]);
-    let mut client = h.party("client.m");
-    let accepted = h.meet(2, &mut client).unwrap();
-    let (at, conn) = (h.at(), ConnId(4));
-    let mut connect = client.connect_service(EntityType::MGR, Method::Cephx, &mut entropy(5)).unwrap();
-    let request = connect.request(&mut entropy(6));
-    let said = Said::Request { peer: EntityType::CLIENT, method: 2, modes: &[1], payload: &request.payload };
-    let Step::More(challenge) = h.monitor.authenticate_at_manager(at, conn, None, said) else { panic!("refused") };
-    let more = connect.more(&challenge, &mut entropy(7)).unwrap();
-    let step = h.monitor.authenticate_at_manager(at, conn, None, Said::More(&more));
-    let Step::Accepted(there) = step else { panic!("{step:?}") };
-    assert_eq!((there.caps.clone(), there.global_id), (Granted::Text("allow *".to_owned()), accepted.global_id));
-    // Both are accepted before either session begins.
-    let session = h.begin(&accepted, EntityName::client(1));
-    let noout = r#"{"prefix":"osd set","key":"noout"}"#;
-    assert_eq!(h.command(session, noout).result, Errno::EACCES.as_result());
-    let peer = h.monitor.sessions[&session].peer.clone();
-    let at_manager = SessionId(1 << 62);
-    h.input(MonitorInput::OpenedAtManager { session: at_manager, peer });
-    h.say(at_manager, msg::MgrCommand { fsid: FSID, cmd: vec![noout.to_owned()], input: Default::default() });
-    assert_eq!(h.heard::<msg::MgrCommandReply>(at_manager)[0].result, 0);
-    assert_eq!(h.command(session, noout).result, Errno::EACCES.as_result());
-}
-
-#[test]
 fn a_removed_or_replaced_key_is_dead_at_once() {
     let osd = &[("mon", "allow profile osd"), ("osd", "allow *")][..];
     let mut h = asking(&[("osd.0", KeyKind::Aes, osd), ("client.c", KeyKind::Aes, &[("mon", "allow rw")])]);
@@ -519,6 +493,38 @@ fn secrets_change_in_time_and_tickets_outlive_that() {
     h.meet(4, &mut client).unwrap();
     assert!(client.renew_at().unwrap().sec >= h.at().wall.sec + 70_000);
     assert!(h.reach(&client).is_ok());
+}
+
+/// A leader's clock was ahead by years, and is right again.
+#[test]
+fn secrets_of_a_clock_that_was_ahead_change_in_time() {
+    let mut h = asking(&[("client.c", KeyKind::Aes, &[("mon", "allow *"), ("osd", "allow *")])]);
+    let now = h.at().wall;
+    let ahead = Utime { sec: now.sec + 100_000_000, nsec: 0 };
+    let hour = Duration::from_secs(3600);
+    for service in crate::state::SERVICES {
+        let mut secrets = h.monitor.state.service_secrets[&service].clone();
+        assert!(secrets.rotate(ahead, hour, KeyKind::Aes256k, &mut entropy(8)));
+        h.monitor.state.service_secrets.insert(service, secrets);
+    }
+    let (current, _) = h.monitor.state.service_secrets[&EntityType::OSD].current().unwrap();
+    h.pass(secs(2));
+    let secrets = &h.monitor.state.service_secrets[&EntityType::OSD];
+    assert_eq!(secrets.current().unwrap().0, current, "no ticket is lost");
+    assert!(secrets.current().unwrap().1.expires.sec <= now.sec + 3602, "{secrets:?}");
+    let told = |h: &Harness| {
+        let lines = h.monitor.state.log.entries.iter().map(|line| line.message.clone());
+        lines.filter(|line| line.contains("made by a clock that was")).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&h).len(), crate::state::SERVICES.len(), "{:?}", told(&h));
+    assert!(
+        told(&h).iter().any(|line| line.contains("service 'osd'") && line.contains("99999999 s")),
+        "{:?}",
+        told(&h)
+    );
+    h.pass(secs(3700));
+    assert!(h.monitor.state.service_secrets[&EntityType::OSD].current().unwrap().0 > current);
+    assert_eq!(told(&h).len(), crate::state::SERVICES.len(), "it is told once");
 }
 
 #[test]
@@ -733,6 +739,12 @@ fn failed_logins_of_a_machine_are_limited_and_who_is_known_there_goes_on() {
     assert_eq!(h.meet(100, &mut guess).unwrap_err(), Refusal::TooManyFailures);
     let mut new = h.party("client.new");
     assert_eq!(h.meet(102, &mut new).unwrap_err(), Refusal::TooManyFailures, "its key is not looked at either");
+    // Whoever guesses a known name hears no more of it than of one that is not there.
+    let wrong = Key::generate(KeyKind::Aes, Utime { sec: 1_000_000, nsec: 0 }, &mut entropy(201));
+    for name in ["client.honest", "client.nobody"] {
+        let mut guess = Client::new(name_of(name), Some(wrong.clone()), ClientPolicy::cephx(), &SERVICES);
+        assert_eq!(h.meet(103, &mut guess).unwrap_err(), Refusal::TooManyFailures, "{name}");
+    }
     honest.forget();
     h.meet(104, &mut honest).unwrap();
     h.pass(secs(1));

@@ -1,5 +1,6 @@
 //! The monitor as a whole, by events.
 
+mod at_manager;
 mod authentication;
 mod balancing;
 mod blocklist;

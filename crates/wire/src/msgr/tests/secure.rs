@@ -268,20 +268,29 @@ fn nobody_is_an_osd_by_saying_so() {
     }
 }
 
-/// A peer that proves a name of its own ends no session of somebody else by giving that one's address.
+/// A client that proves a name of its own and gives the address of another one neither ends a session of that one nor
+/// keeps it out.
 #[test]
-fn an_address_of_somebody_else_ends_no_session() {
+fn an_address_of_somebody_else_ends_no_session_and_takes_no_place() {
     let mut net = osd_and_client(party(EntityType::OSD, "0"), party(EntityType::CLIENT, "x"), 3);
     dial(&mut net);
     let addrs = net.messenger(1).addrs().clone();
     let other = net.add(Config { my_addrs: addrs, ..Config::client(AuthName::new(EntityType::CLIENT, "y"), 9) });
     net.nodes[other].authority = authority(party(EntityType::CLIENT, "y"));
-    let now = net.now;
-    net.messenger(other).connect(EntityName::osd(OsdId(0)), &OSD.parse().unwrap(), Policy::LOSSY_CLIENT, now);
-    net.settle();
-    assert_eq!((net.nodes[0].opened.len(), net.nodes[0].resets.len()), (1, 0));
-    let refused = &net.nodes[0].refused[0];
-    assert!(refused.contains("has proven to be client.y"), "{refused}");
+    let dial_again = |net: &mut Network, node: usize| {
+        let now = net.now;
+        net.messenger(node).connect(EntityName::osd(OsdId(0)), &OSD.parse().unwrap(), Policy::LOSSY_CLIENT, now);
+        net.settle();
+    };
+    dial_again(&mut net, other);
+    assert_eq!((net.nodes[0].opened.len(), net.nodes[0].resets.len()), (2, 0), "{:?}", net.nodes[0].refused);
+    // Each fences its own session alone, also while the other one's stands.
+    let (of_x, of_y) = (net.nodes[0].opened[0].0, net.nodes[0].opened[1].0);
+    dial_again(&mut net, 1);
+    let newer = net.nodes[0].opened[2].0;
+    assert_eq!(net.nodes[0].order, [(of_x, true), (of_y, true), (of_x, false), (newer, true)]);
+    assert_eq!(net.nodes[0].opened[2].1.auth_name.to_string(), "client.x");
+    assert_eq!(net.nodes[0].refused, [""; 0]);
 }
 
 /// Two OSDs with a lossless session in secure mode.

@@ -1,0 +1,107 @@
+//! Parties that show their tickets at the manager's address.
+
+use super::authentication::{SERVICES, asking, entropy, name_of};
+use super::harness::*;
+use super::prelude::*;
+use auth::cephx::client::Client;
+use auth::{Accepted, ClientPolicy, Granted, KeyKind, Method, Refusal, Step};
+use wire::msgr::{ConnId, Rights};
+
+impl Harness {
+    /// Has a client show its ticket at the manager's address.
+    fn reach_manager(&mut self, conn: u64, client: &Client) -> Result<Box<Accepted>, Refusal> {
+        let (at, conn) = (self.at(), ConnId(conn));
+        let mut connect = client.connect_service(EntityType::MGR, Method::Cephx, &mut entropy(5)).unwrap();
+        let request = connect.request(&mut entropy(6));
+        let said = Said::Request { peer: EntityType::CLIENT, method: 2, modes: &[1], payload: &request.payload };
+        let challenge = match self.monitor.authenticate_at_manager(at, conn, None, said) {
+            Step::More(challenge) => challenge,
+            Step::Refused(refusal) => return Err(refusal),
+            Step::Accepted(_) => panic!("nothing is proven yet"),
+        };
+        let more = connect.more(&challenge, &mut entropy(7)).unwrap();
+        match self.monitor.authenticate_at_manager(at, conn, None, Said::More(&more)) {
+            Step::Accepted(accepted) => Ok(accepted),
+            Step::Refused(refusal) => Err(refusal),
+            Step::More(_) => panic!("everything is said"),
+        }
+    }
+
+    /// Opens a session at the manager's address of a peer that was accepted there.
+    fn begin_at_manager(&mut self, number: u64, accepted: &Accepted) -> SessionId {
+        let session = SessionId((1 << 62) + number);
+        let peer = Peer {
+            name: EntityName::client(accepted.global_id),
+            auth_name: accepted.name.clone(),
+            rights: Rights::Caps("".into()),
+            addrs: EntityAddrVec::default(),
+            features: features::PACIFIC,
+            global_id: accepted.global_id,
+            lossy: true,
+            global_seq: session.0,
+        };
+        self.input(MonitorInput::OpenedAtManager { session, peer });
+        session
+    }
+
+    /// The result of a command that asks for the right to write, at the manager's address.
+    fn noout_at_manager(&mut self, session: SessionId) -> i32 {
+        let cmd = vec![r#"{"prefix":"osd set","key":"noout"}"#.to_owned()];
+        self.say(session, msg::MgrCommand { fsid: FSID, cmd, input: Default::default() });
+        self.heard::<msg::MgrCommandReply>(session)[0].result
+    }
+}
+
+#[test]
+fn a_removed_or_replaced_key_is_dead_at_the_managers_address_too() {
+    let mut h = asking(&[("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow *")])]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let tell = |h: &mut Harness, command: &str| assert_eq!(h.command(admin, command).result, 0, "{command}");
+    let mut before = h.party("client.m");
+    h.meet(4, &mut before).unwrap();
+    let there = h.reach_manager(6, &before).unwrap();
+    let session = h.begin_at_manager(1, &there);
+    assert_eq!(h.noout_at_manager(session), 0);
+    // Fewer capabilities count at once, also for a ticket from before.
+    tell(&mut h, r#"{"prefix":"auth caps","entity":"client.m","caps":["mon","allow r","mgr","allow r"]}"#);
+    assert_eq!(h.noout_at_manager(session), Errno::EACCES.as_result());
+    assert_eq!(h.reach_manager(8, &before).unwrap().caps, Granted::Text("allow r".to_owned()));
+    tell(&mut h, r#"{"prefix":"auth caps","entity":"client.m","caps":["mon","allow r"]}"#);
+    assert_eq!(h.noout_at_manager(session), Errno::EACCES.as_result());
+    tell(&mut h, r#"{"prefix":"auth caps","entity":"client.m","caps":["mon","allow r","mgr","allow *"]}"#);
+    assert_eq!(h.noout_at_manager(session), 0);
+    // A ticket by the former key is good until the new one is committed.
+    tell(&mut h, r#"{"prefix":"auth get-or-create-pending","entity":"client.m"}"#);
+    assert!(!h.closed.contains(&session) && h.reach_manager(10, &before).is_ok());
+    let pending = h.monitor.state.auth["client.m"].pending_key.clone();
+    let mut after = Client::new(name_of("client.m"), pending, ClientPolicy::cephx(), &SERVICES);
+    h.meet(12, &mut after).unwrap();
+    let there = h.reach_manager(14, &after).unwrap();
+    let by_pending = h.begin_at_manager(2, &there);
+    tell(&mut h, r#"{"prefix":"auth commit-pending","entity":"client.m"}"#);
+    assert!(h.closed.contains(&session) && !h.closed.contains(&by_pending));
+    assert_eq!(h.reach_manager(16, &before).unwrap_err(), Refusal::WrongKey(name_of("client.m")));
+    assert_eq!(h.noout_at_manager(by_pending), 0);
+    tell(&mut h, r#"{"prefix":"auth rm","entity":"client.m"}"#);
+    assert!(h.closed.contains(&by_pending));
+    assert_eq!(h.reach_manager(18, &after).unwrap_err(), Refusal::UnknownEntity(name_of("client.m")));
+}
+
+#[test]
+fn rights_at_the_managers_address_are_none_at_the_monitors() {
+    let mut h = asking(&[("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow *"), ("osd", "allow *")])]);
+    let mut client = h.party("client.m");
+    let accepted = h.meet(2, &mut client).unwrap();
+    let there = h.reach_manager(4, &client).unwrap();
+    assert_eq!((there.caps.clone(), there.global_id), (Granted::Text("allow *".to_owned()), accepted.global_id));
+    // Both are accepted before either session begins.
+    let session = h.begin(&accepted, EntityName::client(1));
+    let noout = r#"{"prefix":"osd set","key":"noout"}"#;
+    assert_eq!(h.command(session, noout).result, Errno::EACCES.as_result());
+    let peer = h.monitor.sessions[&session].peer.clone();
+    let at_manager = SessionId(1 << 62);
+    h.input(MonitorInput::OpenedAtManager { session: at_manager, peer });
+    h.say(at_manager, msg::MgrCommand { fsid: FSID, cmd: vec![noout.to_owned()], input: Default::default() });
+    assert_eq!(h.heard::<msg::MgrCommandReply>(at_manager)[0].result, 0);
+    assert_eq!(h.command(session, noout).result, Errno::EACCES.as_result());
+}
