@@ -30,6 +30,8 @@ pub(crate) struct Link {
     receiving: Receiving,
     /// Bytes sent that the network may not have taken yet, by connection.
     sending: Sending,
+    /// Value that [`Link::sealed_bytes`] returned last.
+    sealed_bytes: usize,
     /// `None`: nobody proves anything.
     proofs: Option<Proofs>,
 }
@@ -46,6 +48,7 @@ impl Link {
             paused_at: Duration::ZERO,
             receiving: Receiving::default(),
             sending: Sending::default(),
+            sealed_bytes: 0,
             proofs: None,
         }
     }
@@ -121,6 +124,7 @@ impl Link {
     pub fn closed(&mut self, io: &mut impl Io, conn: reactor::ConnId, cause: impl Into<TransportLoss>) {
         self.accepted.remove(&conn);
         self.receiving.closed(conn);
+        self.sending.closed(conn);
         if let Some(conn) = self.to_messenger.remove(&conn) {
             self.to_reactor.remove(&conn);
             if let Some(proofs) = &mut self.proofs {
@@ -160,7 +164,12 @@ impl Link {
     /// The messenger's next event. Carries out the messenger's wishes to its transport on the way.
     pub fn poll(&mut self, io: &mut impl Io) -> Option<Output> {
         loop {
-            match self.messenger.poll()? {
+            let output = match self.messenger.poll() {
+                Some(output) => output,
+                None if self.seals_on(io) => continue,
+                None => return None,
+            };
+            match output {
                 Output::Connect { conn, to } => {
                     let reactor_conn = io.connect(to);
                     self.join(reactor_conn, conn);
@@ -184,6 +193,22 @@ impl Link {
                 event => return Some(event),
             }
         }
+    }
+
+    /// Has messages go on that wait until the network has taken others. Returns true if there are such.
+    fn seals_on(&mut self, io: &impl Io) -> bool {
+        let waiting = self.messenger.ahead().filter(|(_, _, is_full)| *is_full);
+        let waiting: Vec<ConnId> = waiting.map(|(conn, ..)| conn).collect();
+        let mut any = false;
+        for conn in waiting {
+            any |= self.messenger.taken(conn, self.queued_bytes(io, conn));
+        }
+        any
+    }
+
+    /// Bytes of a connection that the network has not taken yet.
+    fn queued_bytes(&self, io: &impl Io, conn: ConnId) -> usize {
+        self.to_reactor.get(&conn).map_or(0, |conn| io.queued_bytes(*conn))
     }
 
     /// Stops or resumes reading from accepted connections.
@@ -244,6 +269,26 @@ impl Link {
     /// Bytes that the network had not taken when [`Link::unsent_bytes`] last looked.
     pub fn unsent_bytes_seen(&self) -> usize {
         self.sending.unsent_bytes
+    }
+
+    /// Bytes of encrypted messages that the network has not taken yet, where sessions keep the messages beside them.
+    pub fn sealed_bytes(&mut self, io: &impl Io) -> usize {
+        let conns: Vec<ConnId> = self.messenger.ahead().map(|(conn, ..)| conn).collect();
+        for conn in conns {
+            self.messenger.taken(conn, self.queued_bytes(io, conn));
+        }
+        self.sealed_bytes = self.messenger.ahead().map(|(_, bytes, _)| bytes).sum();
+        self.sealed_bytes
+    }
+
+    /// Bytes that [`Link::sealed_bytes`] counted last.
+    pub fn sealed_bytes_seen(&self) -> usize {
+        self.sealed_bytes
+    }
+
+    /// True if the loop has to tell when the network takes something: memory, or messages that wait, depend on it.
+    pub fn heeds_sent(&self) -> bool {
+        self.sending.unsent_bytes > 0 || self.sealed_bytes > 0 || self.messenger.ahead().any(|(_, _, is_full)| is_full)
     }
 
     /// Ends accepted connections that take nothing of what was sent.

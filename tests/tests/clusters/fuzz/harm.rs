@@ -1,8 +1,10 @@
 //! Harm that is done to the bytes of a conversation.
 
 use types::crc32c;
+use wire::msgr::{RecordError, Seal, TAG_BYTES};
 
 /// Numbers by a seed (SplitMix64).
+#[derive(Debug)]
 pub struct Random(pub u64);
 
 impl Random {
@@ -77,6 +79,10 @@ pub enum Harm {
     Later {
         secure: bool,
     },
+    /// Records of secure mode that are sealed as they should be and say anything, behind the first `honest` ones.
+    Sealed {
+        honest: u64,
+    },
 }
 
 impl Harm {
@@ -84,7 +90,7 @@ impl Harm {
         let at = random.below(1200) as usize;
         let piece = random.below(5) as usize;
         let secure = random.below(2) == 0;
-        match random.below(14) {
+        match random.below(15) {
             0 => Harm::Noise { banner: random.below(2) == 0 },
             1 | 2 => Harm::Frames { at: [0, 26, 100, at][random.below(4) as usize] },
             3 | 4 => Harm::Flip { at, bits: 1 + random.below(4) },
@@ -95,6 +101,7 @@ impl Harm {
             9 => Harm::Replay,
             10 => Harm::Slow,
             11 | 12 => Harm::Messages { secure },
+            13 => Harm::Sealed { honest: random.below(8) },
             _ => Harm::Later { secure },
         }
     }
@@ -115,12 +122,22 @@ impl Harm {
             Harm::Messages { secure: true } => "messages, secure",
             Harm::Later { secure: false } => "flipped bits of a session",
             Harm::Later { secure: true } => "flipped bits of a session, secure",
+            Harm::Sealed { .. } => "sealed",
         }
     }
 
-    /// True for conversations in secure mode.
+    /// True for conversations that have to be in secure mode.
     pub fn is_secure(&self) -> bool {
-        matches!(self, Harm::None { secure: true } | Harm::Messages { secure: true } | Harm::Later { secure: true })
+        match self {
+            Harm::None { secure } | Harm::Messages { secure } | Harm::Later { secure } => *secure,
+            Harm::Sealed { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// True if the visitor speaks on once the session stands.
+    pub fn goes_on(&self) -> bool {
+        matches!(self, Harm::Messages { .. } | Harm::Later { .. } | Harm::Sealed { .. })
     }
 }
 
@@ -152,6 +169,50 @@ pub fn frame(random: &mut Random) -> Vec<u8> {
     frame.extend_from_slice(&crc32c::checksum(&payload).to_le_bytes());
     frame.extend(random.bytes(400));
     frame
+}
+
+/// Bytes of the record that begins a frame.
+const HEAD_BYTES: usize = 80;
+
+/// A direction of secure mode that does harm to records before it seals them, so that they open at the other end.
+#[derive(Debug)]
+pub struct HarmfulSeal {
+    pub seal: Box<dyn Seal>,
+    /// Records that are left as they are.
+    pub honest: u64,
+    pub random: Random,
+}
+
+impl Seal for HarmfulSeal {
+    fn seal(&mut self, record: &mut [u8]) -> Result<[u8; TAG_BYTES], RecordError> {
+        if self.honest > 0 {
+            self.honest -= 1;
+        } else if self.random.below(3) == 0 {
+            self.harm(record);
+        }
+        self.seal.seal(record)
+    }
+
+    fn is_worn(&self) -> bool {
+        self.seal.is_worn()
+    }
+}
+
+impl HarmfulSeal {
+    fn harm(&mut self, record: &mut [u8]) {
+        let random = &mut self.random;
+        match random.below(3) {
+            // A preamble with a right checksum that announces anything.
+            0 if record.len() == HEAD_BYTES => {
+                record[..PREAMBLE_BYTES].copy_from_slice(&frame(random)[..PREAMBLE_BYTES]);
+            }
+            1 => record.iter_mut().for_each(|byte| *byte = random.next() as u8),
+            _ => {
+                let bits = 1 + random.below(4);
+                flip(record, bits, random);
+            }
+        }
+    }
 }
 
 /// Turns bits behind `at`.

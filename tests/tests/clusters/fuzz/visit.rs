@@ -1,6 +1,6 @@
 //! Conversations with a daemon, honest but for the harm that is done to them.
 
-use super::harm::{Harm, PREAMBLE_BYTES, Random, flip, frame};
+use super::harm::{Harm, HarmfulSeal, PREAMBLE_BYTES, Random, flip, frame};
 use auth::cephx::client::Client;
 use auth::messenger::Connector;
 use auth::{ClientPolicy, Mode};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 use types::{EntityName, EntityType, Fsid, Utime};
 use wire::messages::MonCommand;
-use wire::msgr::{Config, ConnId, Messenger, Output, Policy, SessionId};
+use wire::msgr::{AuthAnswer, Config, ConnId, Messenger, Output, Policy, Records, SessionId};
 use wire::{EntityAddrVec, Envelope, Header, Message, Target};
 
 /// The outcome of a visit whose session stood.
@@ -42,6 +42,8 @@ pub struct Place {
 pub struct Visitor {
     /// The key's owner with tickets, as a monitor gave them last: in crc mode, and in secure mode.
     clients: [Client; 2],
+    /// False where the cluster takes secure mode alone.
+    takes_crc: bool,
     random: File,
     /// Pieces of the last whole conversation with each port.
     recorded: BTreeMap<SocketAddr, Vec<Vec<u8>>>,
@@ -57,6 +59,8 @@ struct Talk {
     begin: Instant,
     session: SessionId,
     came_in: bool,
+    /// Harm that is done to records before they are sealed: after how many, and by which numbers.
+    harms_records: Option<(u64, Random)>,
 }
 
 impl Talk {
@@ -64,7 +68,15 @@ impl Talk {
         while let Some((conn, step)) = self.messenger.poll_auth() {
             let random = &mut self.random;
             let mut fill = |out: &mut [u8]| random.read_exact(out).expect("the kernel has random bytes");
-            let answer = self.connector.answer(conn, step, Utime::from(SystemTime::now()), &mut fill);
+            let mut answer = self.connector.answer(conn, step, Utime::from(SystemTime::now()), &mut fill);
+            if let AuthAnswer::Connected { keys, .. } = &mut answer
+                && let Some((honest, random)) = self.harms_records.take()
+            {
+                keys.records = keys.records.take().map(|Records { seal, open }| {
+                    let seal = Box::new(HarmfulSeal { seal, honest, random });
+                    Records { seal, open }
+                });
+            }
             self.messenger.answer(conn, answer, self.begin.elapsed());
         }
     }
@@ -117,12 +129,14 @@ impl Visitor {
             Client::new(name.clone(), login.key.clone(), policy, &services)
         });
         let random = File::open("/dev/urandom").expect("the kernel has random bytes");
-        Visitor { clients, random, recorded: BTreeMap::new(), kept: VecDeque::new(), replays_let_in: 0 }
+        let takes_crc = login.policy.service_modes.contains(&Mode::Crc);
+        Visitor { clients, takes_crc, random, recorded: BTreeMap::new(), kept: VecDeque::new(), replays_let_in: 0 }
     }
 
     /// Gets new tickets from a monitor, by conversations that nobody harms.
     pub fn renew(&mut self, monitor: &Place, random: &mut Random) {
-        for (client, secure) in [(0, false), (1, true)] {
+        let takes_crc = self.takes_crc;
+        for (client, secure) in [(0, false), (1, true)].into_iter().filter(|(_, secure)| *secure || takes_crc) {
             self.clients[client].forget();
             // Failures of visits before may count against this one, for a moment.
             let end = Instant::now() + Duration::from_secs(30);
@@ -143,7 +157,11 @@ impl Visitor {
         let (connector, begin) = (Connector::new(client), Instant::now());
         messenger.connected(conn, begin.elapsed());
         let random = self.random.try_clone().expect("a descriptor");
-        (Talk { messenger, connector, random, begin, session, came_in: false }, conn)
+        (Talk { messenger, connector, random, begin, session, came_in: false, harms_records: None }, conn)
+    }
+
+    fn is_secure(&self, harm: &Harm) -> bool {
+        harm.is_secure() || !self.takes_crc
     }
 
     /// Makes one visit. Returns its outcome in a word or two.
@@ -180,11 +198,14 @@ impl Visitor {
         harm: Harm,
         random: &mut Random,
     ) -> &'static str {
-        let (mut talk, conn) = self.talk(place, harm.is_secure(), random.next());
+        let (mut talk, conn) = self.talk(place, self.is_secure(&harm), random.next());
+        if let Harm::Sealed { honest } = harm {
+            talk.harms_records = Some((honest, Random(random.next())));
+        }
         let (mut pieces, mut sent, mut held) = (Vec::new(), 0, None);
         let mut to_say = 0;
         while talk.begin.elapsed() < VISIT {
-            if talk.came_in && to_say < MESSAGES && matches!(harm, Harm::Messages { .. } | Harm::Later { .. }) {
+            if talk.came_in && to_say < MESSAGES && harm.goes_on() {
                 to_say += 1;
                 talk.messenger.send(talk.session, envelope(random));
             }
@@ -219,7 +240,7 @@ impl Visitor {
                     talk.answer_steps();
                 }
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    if to_say >= MESSAGES || !matches!(harm, Harm::Messages { .. } | Harm::Later { .. }) {
+                    if to_say >= MESSAGES || !harm.goes_on() {
                         break;
                     }
                 }
@@ -231,7 +252,8 @@ impl Visitor {
             return "kept out";
         }
         if place.kind == EntityType::MON {
-            self.clients[usize::from(harm.is_secure())] = client;
+            let mode = usize::from(self.is_secure(&harm));
+            self.clients[mode] = client;
         }
         self.recorded.insert(place.to, pieces);
         CAME_IN
@@ -255,7 +277,7 @@ impl Visitor {
 
     fn enter(&mut self, place: &Place, random: &mut Random) -> (TcpStream, Talk) {
         let mut stream = TcpStream::connect(place.to).expect("it is there");
-        let (mut talk, conn) = self.talk(place, false, random.next());
+        let (mut talk, conn) = self.talk(place, !self.takes_crc, random.next());
         let mut buf = [0; 16 << 10];
         while !talk.came_in {
             let bytes = talk.next().unwrap_or_else(|| panic!("{} lets nobody in", place.name));
