@@ -316,10 +316,8 @@ mod tests {
         Arc::new(User {
             uid: uid.into(),
             display_name: uid.into(),
-            email: None,
-            is_suspended: false,
-            access_keys: Vec::new(),
             buckets_max: 1,
+            ..User::default()
         })
     }
 
