@@ -63,9 +63,13 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
         let settings = Settings { lifecycle_day_s: options.lifecycle_day, ..Settings::default() };
         let store = open(&cluster, true, settings).await?;
         let server = Server::listen(store.clone(), options.listen, options.domain.as_deref()).await?;
+        let server = server.with_sites(options.website_domain.as_deref(), options.website_listen).await?;
         let address = server.address()?;
         tracing::info!("session {} listens on {address}", store.session());
         println!("http://{address}");
+        if let Some(address) = server.sites_address()? {
+            println!("web sites: http://{address}");
+        }
         server.run(stop).await?;
         store.close().await?;
         Ok(())

@@ -28,6 +28,12 @@ pub struct S3Serve {
     /// Name of this service: clients may put buckets before it, as in `BUCKET.NAME:8333`.
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
+    /// Name before which buckets stand in hosts of web sites, as in `http://BUCKET.NAME:8333/`.
+    #[arg(long, value_name = "NAME")]
+    pub website_domain: Option<String>,
+    /// Address and port that only serve web sites: the host is called like the bucket, or as --website-domain tells.
+    #[arg(long, value_name = "IP:PORT")]
+    pub website_listen: Option<SocketAddr>,
     /// Seconds that lifecycle rules take for a day, for tests: objects expire early.
     #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub lifecycle_day: Option<u32>,
