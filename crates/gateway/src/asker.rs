@@ -1,6 +1,7 @@
 //! One who asks for something, and the judgement about it by the rules.
 
-use crate::convert::{DELETE_MARKER, Gateway, ruled, told, version_id};
+use crate::convert::{DELETE_MARKER, Gateway, now, ruled, told, version_id};
+use crate::rates::{Meter, direction};
 use http::{HeaderMap, Uri};
 use s3::{Bucket, BucketSettings, Code, Head, Upload, User, Versioning};
 use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
@@ -9,6 +10,7 @@ use s3rules::lifecycle::{LifecycleClock, VersionFacts, VersionState};
 use s3rules::policy::{
     Action, ActionTarget, Context, Identity, Policy, RequestFacts, ResourceArn, SignatureKind, UserIdentity,
 };
+use s3rules::rate::Direction;
 use s3rules::tagging::TagSet;
 use s3rules::{ObjectOwnership, UnixMillis, percent_decode};
 use s3s::auth::Credentials;
@@ -16,7 +18,6 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Result};
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Address of the client, as an extension of its requests.
 #[derive(Clone, Copy)]
@@ -33,13 +34,15 @@ pub(crate) struct Asked<'a> {
     pub tags: Option<&'a TagSet>,
     /// Version of the signature of a form, which has it among its fields.
     pub form_signature: Option<u8>,
+    pub direction: Direction,
 }
 
 impl<'a, T> From<&'a S3Request<T>> for Asked<'a> {
     fn from(request: &'a S3Request<T>) -> Asked<'a> {
         let peer = request.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
-        let S3Request { credentials, headers, uri, .. } = request;
-        Asked { credentials: credentials.as_ref(), headers, uri, peer, tags: None, form_signature: None }
+        let S3Request { credentials, headers, uri, method, .. } = request;
+        let (credentials, direction) = (credentials.as_ref(), direction(method));
+        Asked { credentials, headers, uri, peer, tags: None, form_signature: None, direction }
     }
 }
 
@@ -107,11 +110,6 @@ impl Asked<'_> {
     }
 }
 
-pub(crate) fn now() -> UnixMillis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
 /// Reads a time such as `20261128T040000Z`.
 fn basic_time(text: &str) -> Option<UnixMillis> {
     let part = |from: usize, end: usize| text.get(from..end);
@@ -152,6 +150,8 @@ pub(crate) struct Visit {
     pub user: Option<Arc<User>>,
     pub bucket: Arc<Bucket>,
     pub settings: Arc<BucketSettings>,
+    /// Counts the bytes of the request.
+    pub meter: Meter,
     identity: Identity,
     acl: Acl,
     policy: Option<Arc<Policy>>,
@@ -174,7 +174,7 @@ impl Visit {
         };
         let acl = settings.acl.clone().unwrap_or_else(|| private(&bucket.owner));
         let pays = settings.requesters_pay && asked.pays();
-        Visit { user, bucket, settings, identity, acl, policy, context, pays }
+        Visit { user, bucket, settings, meter: Meter::default(), identity, acl, policy, context, pays }
     }
 
     fn resource(&self, action: Action, key: Option<&str>) -> ResourceArn {
@@ -313,14 +313,7 @@ mod tests {
     use s3rules::policy::PolicyKind;
 
     fn user(uid: &str) -> Arc<User> {
-        Arc::new(User {
-            uid: uid.into(),
-            display_name: uid.into(),
-            email: None,
-            is_suspended: false,
-            access_keys: Vec::new(),
-            buckets_max: 1,
-        })
+        Arc::new(User { uid: uid.into(), display_name: uid.into(), buckets_max: 1, ..User::default() })
     }
 
     fn bucket() -> Arc<Bucket> {
@@ -344,7 +337,15 @@ mod tests {
         }
         let uri: Uri = uri.parse().expect("an address");
         let peer = "10.1.2.3".parse().expect("an address");
-        let asked = Asked { credentials: None, headers: &map, uri: &uri, peer, tags: None, form_signature: None };
+        let asked = Asked {
+            credentials: None,
+            headers: &map,
+            uri: &uri,
+            peer,
+            tags: None,
+            form_signature: None,
+            direction: Direction::Read,
+        };
         let policy = settings
             .policy
             .as_ref()

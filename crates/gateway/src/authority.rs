@@ -2,9 +2,12 @@
 
 use crate::asker::{Asked, Visit, list_user};
 use crate::convert::{Gateway, ruled, told};
+use crate::rates::{Limited, Meter, Rates, direction};
+use http::Method;
 use s3::{Bucket, BucketSettings, User};
 use s3rules::acl::{Acl, AclDraft, AclHeaders, AclUser, GranteeName};
 use s3rules::policy::{Policy, PolicyKind};
+use s3rules::rate::Direction;
 use s3s::auth::{Credentials, S3Auth, SecretKey};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use std::collections::BTreeMap;
@@ -25,6 +28,7 @@ struct Known {
 /// Looks up keys, users and policies.
 pub(crate) struct Authority {
     pub gateway: Gateway,
+    rates: Arc<Rates>,
     keys: Mutex<BTreeMap<String, Known>>,
     /// Users by name, as lists show them.
     shown: Mutex<BTreeMap<String, (Instant, AclUser)>>,
@@ -47,7 +51,13 @@ fn remembered<T>(mutex: &Mutex<BTreeMap<String, T>>) -> MutexGuard<'_, BTreeMap<
 
 impl Authority {
     pub fn new(gateway: Gateway) -> Authority {
-        Authority { gateway, keys: Mutex::default(), shown: Mutex::default(), policies: Mutex::default() }
+        Authority {
+            gateway,
+            rates: Arc::default(),
+            keys: Mutex::default(),
+            shown: Mutex::default(),
+            policies: Mutex::default(),
+        }
     }
 
     async fn look_up(&self, access_key: &str) -> S3Result<(String, Arc<User>)> {
@@ -82,8 +92,32 @@ impl Authority {
         self.asker(credentials).await?.ok_or_else(|| denied("the request is not signed"))
     }
 
-    /// A request to a bucket. Errors: `NoSuchBucket`, `AccessDenied` for suspended users.
+    /// Counts a request that is about no bucket. Errors: `SlowDown`.
+    pub fn count(&self, user: Option<&User>, method: &Method) -> S3Result<()> {
+        let limits = user.map(|user| (Limited::User(user.uid.clone()), user.rate_limit));
+        self.rates.take(limits.into_iter().collect(), direction(method)).map(drop)
+    }
+
+    /// A request to a bucket, which counts for rate limits. Errors: `NoSuchBucket`, `AccessDenied` for suspended users,
+    /// `SlowDown`.
     pub async fn visit<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
+        let asked = asked.into();
+        let direction = asked.direction;
+        let mut visit = self.visit_source(asked, bucket).await?;
+        visit.meter = self.meter(&visit, direction)?;
+        Ok(visit)
+    }
+
+    /// Counts a request for rate limits. Errors: `SlowDown`.
+    pub fn meter(&self, visit: &Visit, direction: Direction) -> S3Result<Meter> {
+        let of_bucket = (Limited::Bucket(visit.bucket.id.clone()), visit.settings.rate_limit);
+        let of_user = visit.user.as_ref().map(|user| (Limited::User(user.uid.clone()), user.rate_limit));
+        self.rates.take(of_user.into_iter().chain([of_bucket]).collect(), direction)
+    }
+
+    /// A request to a bucket that does not count, such as that of a copy to its source. Errors: `NoSuchBucket`,
+    /// `AccessDenied` for suspended users.
+    pub async fn visit_source<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
         let asked = asked.into();
         let user = self.asker(asked.credentials).await?;
         let (bucket, settings) = self.gateway.bucket_and_settings(bucket).await.map_err(told)?;

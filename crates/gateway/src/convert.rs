@@ -3,16 +3,26 @@
 use crate::link::Link;
 use http::StatusCode;
 use s3::{ByteRange, ChecksumKind, Code, Conditions, Error, Head, RadosError, StoredChecksum};
+use s3rules::UnixMillis;
+use s3rules::website::check_redirect_location;
 use s3s::dto::{Checksum, ChecksumType, CommonPrefix, ETag, ETagCondition, Range, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(crate) type Gateway = Arc<s3::Store<Link>>;
 
 /// The header that tells if a key's newest version is a delete marker.
 pub(crate) const DELETE_MARKER: &str = "x-amz-delete-marker";
+
+/// The header by which an object is a redirect on web sites.
+pub(crate) const REDIRECT: &str = "x-amz-website-redirect-location";
+
+pub(crate) fn now() -> UnixMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
 
 /// An error of the core as S3 tells it.
 pub(crate) fn told(error: Error) -> S3Error {
@@ -240,21 +250,31 @@ pub(crate) fn checksum(stored: Option<&StoredChecksum>) -> Checksum {
     checksum
 }
 
-/// Standard headers that are kept with an object, from a request.
-pub(crate) fn kept_headers(headers: &http::HeaderMap) -> BTreeMap<String, String> {
-    const KEPT: [&str; 6] =
-        ["cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"];
+/// Headers that are kept with an object, from a request. Errors: `InvalidArgument` for a redirect to what is no place.
+pub(crate) fn kept_headers(headers: &http::HeaderMap) -> S3Result<BTreeMap<String, String>> {
+    const KEPT: [&str; 7] = [
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-type",
+        "expires",
+        REDIRECT,
+    ];
     let mut kept = BTreeMap::new();
     for name in KEPT {
         let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) else { continue };
         // `aws-chunked` is the form of the body on the wire, not of the object.
         let codings = value.split(',').map(str::trim).filter(|coding| *coding != "aws-chunked");
         let value = if name == "content-encoding" { codings.collect::<Vec<_>>().join(",") } else { value.to_owned() };
+        if name == REDIRECT {
+            ruled(check_redirect_location(&value))?;
+        }
         if !value.is_empty() {
             kept.insert(name.to_owned(), value);
         }
     }
-    kept
+    Ok(kept)
 }
 
 /// The error of a setting that a bucket does not have, by its code.
@@ -293,9 +313,14 @@ mod tests {
         let mut headers = http::HeaderMap::new();
         headers.insert("content-encoding", "aws-chunked".parse().unwrap());
         headers.insert("content-type", "text/plain".parse().unwrap());
-        assert_eq!(kept_headers(&headers), BTreeMap::from([("content-type".into(), "text/plain".into())]));
+        let kept = kept_headers(&headers).expect("they are right");
+        assert_eq!(kept, BTreeMap::from([("content-type".into(), "text/plain".into())]));
         headers.insert("content-encoding", "gzip,aws-chunked".parse().unwrap());
-        assert_eq!(kept_headers(&headers)["content-encoding"], "gzip");
+        assert_eq!(kept_headers(&headers).expect("they are right")["content-encoding"], "gzip");
+        headers.insert(REDIRECT, "/other".parse().unwrap());
+        assert_eq!(kept_headers(&headers).expect("it is a place")[REDIRECT], "/other");
+        headers.insert(REDIRECT, "other".parse().unwrap());
+        assert_eq!(kept_headers(&headers).expect_err("it is none").code(), &S3ErrorCode::InvalidArgument);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use s3rules::lifecycle::LifecycleConfiguration;
 use s3rules::object_lock::{ObjectLockConfiguration, check_may_have_locks};
 use s3rules::policy::{Action, POLICY_BYTES_MAX, Policy, PolicyKind};
 use s3rules::tagging::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, TagSet};
+use s3rules::website::WebsiteConfiguration;
 use s3rules::{
     ObjectOwnership, PublicAccessBlock, XML_BYTES_MAX, is_public_bucket, policy_status_xml, requesters_pay_from_xml,
     requesters_pay_xml,
@@ -38,7 +39,7 @@ enum Kind {
     RequestPayment,
     Tagging,
     Lifecycle,
-    /// Nothing acts on these yet.
+    /// Nothing acts on it yet.
     Encryption,
     Website,
     ObjectLock,
@@ -199,6 +200,7 @@ impl Documents {
                         Kind::Policy => settings.policy = None,
                         Kind::PublicAccess => settings.public_access = None,
                         Kind::Tagging => settings.tags = None,
+                        Kind::Website => settings.website = None,
                         _ => {}
                     }
                     Ok(())
@@ -251,7 +253,8 @@ impl Documents {
             Kind::Tagging => settings.tags.as_ref().map(TagSet::to_xml),
             Kind::ObjectLock => settings.object_lock.as_ref().map(ObjectLockConfiguration::to_xml),
             Kind::Lifecycle => settings.lifecycle.as_ref().map(LifecycleConfiguration::to_xml),
-            Kind::Encryption | Kind::Website | Kind::Lock(_) => None,
+            Kind::Website => settings.website.as_ref().map(WebsiteConfiguration::to_xml),
+            Kind::Encryption | Kind::Lock(_) => None,
         };
         document.map(xml).ok_or_else(|| none(kind))
     }
@@ -328,11 +331,17 @@ impl Documents {
                     Ok(())
                 })
             }
+            Kind::Website => {
+                let site = ruled(WebsiteConfiguration::from_xml(body))?;
+                change(move |settings| {
+                    settings.website = Some(site.clone());
+                    Ok(())
+                })
+            }
             Kind::PolicyStatus | Kind::Lifecycle | Kind::Lock(_) => {
                 return Err(S3Error::new(S3ErrorCode::MethodNotAllowed));
             }
             Kind::Encryption => return Err(not_implemented("encryption")),
-            Kind::Website => return Err(not_implemented("web sites")),
         })
     }
 

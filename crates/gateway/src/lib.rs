@@ -6,6 +6,7 @@
 //!   tags, which `s3rules` reads. `post`: uploads by forms, which `forms` reads.
 //! * `authority`: access keys, users and policies. `asker`: judgements by `s3rules`. `place`: buckets in addresses.
 //! * `objects`, `parts`, `uploads`, `lists`, `locks`: the requests by subject. `budget`: memory for bodies.
+//! * `rates`: rate limits. `sites`: web sites.
 //! * `convert`: values of `s3s` and of the core.
 //!
 //! Absent: TLS. No type of `s3s` is known outside this crate.
@@ -23,9 +24,11 @@ mod objects;
 mod parts;
 mod place;
 mod post;
+mod rates;
 mod regions;
 mod server;
 mod service;
+mod sites;
 mod streams;
 mod uploads;
 

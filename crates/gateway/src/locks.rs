@@ -1,7 +1,7 @@
 //! Locks of versions: retention and legal hold, from headers and as documents.
 
-use crate::asker::{Asked, Visit, now};
-use crate::convert::ruled;
+use crate::asker::{Asked, Visit};
+use crate::convert::{now, ruled};
 use http::HeaderMap;
 use s3::Head;
 use s3rules::object_lock::{ObjectLock, Retention, check_bucket_has_locks, legal_hold_from_xml, legal_hold_xml};

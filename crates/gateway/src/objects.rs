@@ -2,8 +2,8 @@
 
 use crate::asker::{Asked, Visit};
 use crate::convert::{
-    ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range, ruled,
-    seconds, time, told,
+    REDIRECT, ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range,
+    ruled, seconds, time, told,
 };
 use crate::link::Link;
 use crate::locks::{Shown, bypasses, lock_of_new};
@@ -137,7 +137,7 @@ impl Service {
             owner,
             size,
             may_be_shorter: false,
-            headers: kept_headers(&headers),
+            headers: kept_headers(&headers)?,
             metadata: user_metadata(input.metadata),
             content_md5,
             checksum: announced,
@@ -149,6 +149,7 @@ impl Service {
         };
         let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
         let bucket = visit.bucket.clone();
+        visit.meter.moved(size);
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut body).await }).await?;
         let sums = checksum(head.checksum.as_ref());
         Ok(S3Response::new(PutObjectOutput {
@@ -214,6 +215,7 @@ impl Service {
             None => checksum(head.checksum.as_ref().filter(|_| is_asked && wanted.is_none())),
         };
         let memory = self.budget.reserve(length).await?;
+        visit.meter.moved(length);
         let lock = Shown::of(&head);
         let body = outgoing(object.stream, length, memory).await.map_err(told)?;
         Ok(S3Response::new(GetObjectOutput {
@@ -231,6 +233,7 @@ impl Service {
             content_encoding: input.response_content_encoding.or_else(|| header(&head, "content-encoding")),
             content_language: input.response_content_language.or_else(|| header(&head, "content-language")),
             expires: input.response_expires.or_else(|| expires(&head)),
+            website_redirect_location: header(&head, REDIRECT),
             metadata: metadata(&head),
             version_id: visit.shown_version(head.version.clone()),
             object_lock_mode: lock.mode,
@@ -285,6 +288,7 @@ impl Service {
             content_encoding: header(&head, "content-encoding"),
             content_language: header(&head, "content-language"),
             expires: expires(&head),
+            website_redirect_location: header(&head, REDIRECT),
             metadata: metadata(&head),
             version_id: visit.shown_version(head.version.clone()),
             object_lock_mode: lock.mode,
@@ -308,7 +312,7 @@ impl Service {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let (from_bucket, from_key, from_version) = copy_source(&req.input.copy_source)?;
-        let from = self.authority.visit(&req, &from_bucket).await?;
+        let from = self.authority.visit_source(&req, &from_bucket).await?;
         let S3Request { input, headers: http_headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &http_headers).await?;
         let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
@@ -330,8 +334,14 @@ impl Service {
         let kind = announced_checksum(&http::HeaderMap::new(), input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
         let kind = kind.or_else(|| source.checksum.as_ref().map(|checksum| (checksum.kind, None)));
         let (headers, metadata) = match replaces {
-            true => (kept_headers(&http_headers), user_metadata(input.metadata)),
-            false => (source.headers, source.metadata),
+            true => (kept_headers(&http_headers)?, user_metadata(input.metadata)),
+            false => {
+                // Where a site redirects to is the target's own.
+                let (mut headers, mut asked) = (source.headers, kept_headers(&http_headers)?);
+                headers.remove(REDIRECT);
+                headers.extend(asked.remove_entry(REDIRECT));
+                (headers, source.metadata)
+            }
         };
         let tags = match input.tagging_directive.as_ref().map(TaggingDirective::as_str) {
             Some(TaggingDirective::REPLACE) => header_tags(&http_headers)?,

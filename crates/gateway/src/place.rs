@@ -49,7 +49,7 @@ impl Domain {
     }
 
     /// The bucket that a host has before this name, in lower case.
-    fn bucket_of_host(&self, host: &str) -> Option<String> {
+    pub fn bucket_of_host(&self, host: &str) -> Option<String> {
         if is_address(host) {
             return None;
         }

@@ -5,8 +5,8 @@
 //!
 //! Forms do not come to `s3s`, which would gather the file in memory, however large, before anybody is asked.
 
-use crate::asker::{Asked, Peer, now};
-use crate::convert::{announced_checksum, kept_headers, ruled, told};
+use crate::asker::{Asked, Peer};
+use crate::convert::{announced_checksum, kept_headers, now, ruled, told};
 use crate::forms::{Fields, Form, FormReader, boundary};
 use crate::locks::lock_of_new;
 use crate::objects::{check_wishes, header_tags};
@@ -21,6 +21,7 @@ use s3::{Code, Conditions, Error, Head, PUT_MAX_BYTES, PutRequest};
 use s3rules::percent_encode;
 use s3rules::policy::Action;
 use s3rules::post_policy::{PostForm, PostPolicy, post_response_xml};
+use s3rules::rate::Direction;
 use s3rules::tagging::{OBJECT_TAGS_MAX, TagSet};
 use s3s::auth::{Credentials, SecretKey};
 use s3s::dto::{StorageClass, StreamingBlob};
@@ -234,6 +235,7 @@ impl Service {
             peer,
             tags: Some(&tags),
             form_signature: version,
+            direction: Direction::Write,
         };
         let visit = self.authority.visit(asked, &bucket).await?;
         visit.may(Action::PutObject, Some(&key))?;
@@ -252,7 +254,7 @@ impl Service {
             owner,
             size,
             may_be_shorter: true,
-            headers: kept_headers(&headers),
+            headers: kept_headers(&headers)?,
             metadata: metadata.collect::<BTreeMap<_, _>>(),
             content_md5,
             checksum: announced_checksum(&headers, None)?,
@@ -263,6 +265,7 @@ impl Service {
             conditions: Conditions::default(),
         };
         let memory = self.budget.reserve(size).await?;
+        visit.meter.moved(size);
         let (gateway, of) = (self.gateway.clone(), visit.bucket.clone());
         let mut content = FileContent { reader: content, policy, bytes: 0 };
         let head = to_its_end_holding(memory, async move { gateway.put(&of, put, &mut content).await }).await?;

@@ -9,6 +9,7 @@ use crate::place::{Domain, Place};
 use crate::post::is_form;
 use crate::regions;
 use crate::service::Service;
+use crate::sites::{self, Sites};
 use http::header::{CONNECTION, EXPECT, ORIGIN};
 use http::{HeaderValue, Method, Request};
 use hyper::body::{Body as _, Incoming};
@@ -60,6 +61,9 @@ pub struct Server {
     listener: TcpListener,
     gateway: Gateway,
     domain: Option<Domain>,
+    sites: Sites,
+    /// Listens for requests to sites alone.
+    sites_listener: Option<TcpListener>,
 }
 
 impl Server {
@@ -68,7 +72,28 @@ impl Server {
         let checked = |name: &str| Domain::new(name).map_err(|_| ServerError::Domain(name.to_owned()));
         let domain = domain.map(checked).transpose()?;
         let listener = TcpListener::bind(address).await.map_err(|e| ServerError::Listen(address, e))?;
-        Ok(Server { listener, gateway, domain })
+        Ok(Server { listener, gateway, domain, sites: Sites { domain: None }, sites_listener: None })
+    }
+
+    /// Serves web sites, too. `domain`: the name before which buckets stand in hosts of sites. `address`: where only
+    /// requests to sites come; there a host may also be called like its bucket.
+    pub async fn with_sites(
+        mut self,
+        domain: Option<&str>,
+        address: Option<SocketAddr>,
+    ) -> Result<Server, ServerError> {
+        let checked = |name: &str| Domain::new(name).map_err(|_| ServerError::Domain(name.to_owned()));
+        self.sites.domain = domain.map(checked).transpose()?;
+        if let Some(address) = address {
+            let listener = TcpListener::bind(address).await.map_err(|e| ServerError::Listen(address, e))?;
+            self.sites_listener = Some(listener);
+        }
+        Ok(self)
+    }
+
+    /// The address where only requests to sites come.
+    pub fn sites_address(&self) -> std::io::Result<Option<SocketAddr>> {
+        self.sites_listener.as_ref().map(TcpListener::local_addr).transpose()
     }
 
     /// The address that is listened on; its port is the one that the system chose, if it was to.
@@ -78,7 +103,7 @@ impl Server {
 
     /// Serves until `stop` is done, and then ends the requests that are under way.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Server { listener, gateway, domain } = self;
+        let Server { listener, gateway, domain, sites, sites_listener } = self;
         let authority = Arc::new(Authority::new(gateway.clone()));
         let service = Service { gateway: gateway.clone(), authority: authority.clone(), budget: Budget::new() };
         let mut builder = S3ServiceBuilder::new(service.clone());
@@ -89,7 +114,7 @@ impl Server {
         if let Some(domain) = &domain {
             builder.set_host(domain.clone());
         }
-        let service = Arc::new(Served { service: builder.build(), forms, gateway: gateway.clone(), domain });
+        let service = Arc::new(Served { service: builder.build(), forms, gateway: gateway.clone(), domain, sites });
         let (stopping, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -100,15 +125,24 @@ impl Server {
         let outcome = loop {
             let accepted = async {
                 let permit = room.clone().acquire_owned().await;
-                (listener.accept().await, permit)
+                let on_sites_port = async {
+                    match &sites_listener {
+                        Some(listener) => listener.accept().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    accepted = listener.accept() => (accepted, false, permit),
+                    accepted = on_sites_port => (accepted, true, permit),
+                }
             };
             tokio::select! {
                 () = &mut stop => break Ok(()),
                 error = &mut work => break Err(error),
                 Some(_) = connections.join_next() => {}
-                (accepted, permit) = accepted => match accepted {
+                (accepted, for_sites, permit) = accepted => match accepted {
                     Ok((stream, peer)) => {
-                        let connection = serve(stream, peer, service.clone(), stopped.clone());
+                        let connection = serve(stream, (peer, for_sites), service.clone(), stopped.clone());
                         connections.spawn(async move {
                             connection.await;
                             drop(permit);
@@ -122,7 +156,7 @@ impl Server {
                 },
             }
         };
-        drop(listener);
+        drop((listener, sites_listener));
         let _ = stopping.send(true);
         let drained = async {
             while connections.join_next().await.is_some() {}
@@ -159,12 +193,12 @@ struct Served {
     forms: Service,
     gateway: Gateway,
     domain: Option<Domain>,
+    sites: Sites,
 }
 
 impl Served {
     /// Answers a preflight. Browsers do not sign it, also where the query has the signature of the request behind it.
-    async fn preflight(&self, request: &Request<Incoming>) -> Result<HttpResponse, HttpError> {
-        let place = Place::of(self.domain.as_ref(), request.headers(), request.uri());
+    async fn preflight(&self, place: Option<Place>, request: &Request<Incoming>) -> Result<HttpResponse, HttpError> {
         answered(preflight(&self.gateway, place, request.headers()).await.map(|allowed| {
             let mut response = HttpResponse::new(Body::empty());
             add_headers(response.headers_mut(), allowed);
@@ -181,10 +215,8 @@ impl Served {
     }
 
     /// Headers that let a page of another origin see the answer to a request, as the bucket's CORS rules tell.
-    async fn shared_with(&self, request: &Request<Incoming>) -> CorsAnswer {
-        let Some(place) = Place::of(self.domain.as_ref(), request.headers(), request.uri()) else {
-            return Vec::new();
-        };
+    async fn shared_with(&self, place: Option<Place>, request: &Request<Incoming>) -> CorsAnswer {
+        let Some(place) = place else { return Vec::new() };
         // A bucket that is not there is told by the answer itself.
         let Ok((_, settings)) = self.gateway.bucket_and_settings(&place.bucket).await else { return Vec::new() };
         let cors = settings.cors.as_ref();
@@ -197,7 +229,12 @@ fn answered(outcome: S3Result<HttpResponse>) -> Result<HttpResponse, HttpError> 
     outcome.or_else(|error| error.to_http_response().map_err(|error| HttpError::new(Box::new(error))))
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, service: Arc<Served>, mut stopped: watch::Receiver<bool>) {
+async fn serve(
+    stream: TcpStream,
+    (peer, for_sites): (SocketAddr, bool),
+    service: Arc<Served>,
+    mut stopped: watch::Receiver<bool>,
+) {
     // A small answer goes out at once, not when the client has acknowledged an earlier one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!("{error}");
@@ -205,7 +242,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, service: Arc<Served>, mut st
     }
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADERS_MAX_BYTES);
-    let service = service_fn(move |request| answer(service.clone(), peer, request));
+    let service = service_fn(move |request| answer(service.clone(), (peer, for_sites), request));
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     let told = async {
         // Without a sender the gateway is gone, too.
@@ -227,22 +264,30 @@ async fn serve(stream: TcpStream, peer: SocketAddr, service: Arc<Served>, mut st
 /// then takes the next answer of the connection for this one: so there is no next one.
 async fn answer(
     served: Arc<Served>,
-    peer: SocketAddr,
+    (peer, for_sites): (SocketAddr, bool),
     mut request: Request<Incoming>,
 ) -> Result<HttpResponse, HttpError> {
     let is_last = request.headers().contains_key(EXPECT) && request.body().is_end_stream();
     request.extensions_mut().insert(Peer(peer.ip()));
+    let site = served.sites.bucket(for_sites, request.headers());
+    let place = match &site {
+        Some(bucket) => Some(Place { bucket: bucket.clone(), key: None }),
+        None => Place::of(served.domain.as_ref(), request.headers(), request.uri()),
+    };
     if request.method() == Method::OPTIONS {
-        return served.preflight(&request).await;
+        return served.preflight(place, &request).await;
     }
-    if regions::is_malformed(&request) {
+    if site.is_none() && regions::is_malformed(&request) {
         return Ok(regions::expected());
     }
     let shared = match request.headers().contains_key(ORIGIN) {
-        true => served.shared_with(&request).await,
+        true => served.shared_with(place, &request).await,
         false => Vec::new(),
     };
-    let mut response = served.call(request.map(Body::from)).await?;
+    let mut response = match site {
+        Some(bucket) => sites::answer(&served.forms, &served.service, &bucket, request).await?,
+        None => served.call(request.map(Body::from)).await?,
+    };
     add_headers(response.headers_mut(), shared);
     if is_last {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -44,6 +44,7 @@ pub(crate) async fn to_its_end_holding<T: Send + 'static>(
 impl S3 for Service {
     async fn list_buckets(&self, req: S3Request<ListBucketsInput>) -> S3Result<S3Response<ListBucketsOutput>> {
         let user = self.authority.asker(req.credentials.as_ref()).await?;
+        self.authority.count(user.as_deref(), &req.method)?;
         let uid = user.as_ref().map_or(s3::ANONYMOUS, |user| user.uid.as_str());
         // Nobody owns buckets without a key.
         let buckets = match &user {
@@ -71,6 +72,7 @@ impl S3 for Service {
 
     async fn create_bucket(&self, req: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
         let user = self.authority.user(req.credentials.as_ref()).await?;
+        self.authority.count(Some(&user), &req.method)?;
         let S3Request { input, headers, .. } = req;
         let mut settings = self.settings_of_new(&user, &headers).await?;
         if input.object_lock_enabled_for_bucket == Some(true) {

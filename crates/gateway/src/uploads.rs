@@ -68,7 +68,7 @@ impl Service {
             key: input.key,
             owner,
             created_ms: 0,
-            headers: kept_headers(&headers),
+            headers: kept_headers(&headers)?,
             metadata: user_metadata(input.metadata),
             checksum: kind,
             is_composite,
@@ -98,7 +98,7 @@ impl Service {
     pub async fn store_part(&self, req: S3Request<UploadPartInput>) -> S3Result<S3Response<UploadPartOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::PutObject, Some(&req.input.key))?;
-        let bucket = visit.bucket;
+        let bucket = visit.bucket.clone();
         let S3Request { input, headers, trailing_headers, .. } = req;
         check_wishes(input.sse_customer_algorithm.is_some(), None)?;
         let size = input.content_length.and_then(|size| u64::try_from(size).ok());
@@ -115,6 +115,7 @@ impl Service {
             checksum: announced,
         };
         let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
+        visit.meter.moved(size);
         let part =
             to_its_end_holding(memory, async move { gateway.put_part(&bucket, request, &mut body).await }).await?;
         let sums = checksum(part.checksum.as_ref());
@@ -137,7 +138,7 @@ impl Service {
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let bucket = visit.bucket;
         let (from_bucket, from_key, from_version) = copy_source(&req.input.copy_source)?;
-        let from = self.authority.visit(&req, &from_bucket).await?;
+        let from = self.authority.visit_source(&req, &from_bucket).await?;
         let input = req.input;
         let range = input.copy_source_range.as_deref().map(copied_range).transpose()?;
         let object = self.read_by(&from, (&from_key, from_version.as_deref()), range).await?;

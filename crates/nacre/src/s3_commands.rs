@@ -2,64 +2,24 @@
 
 use crate::cli;
 use crate::conf_writer::random_bytes;
-use crate::connection::{connect, with_cluster};
-use crate::pool_commands::make_pool;
-use anyhow::{Context, Result, bail};
+use crate::connection::connect;
+use crate::s3_limits;
+use crate::s3_session::{open, with_store};
+use anyhow::{Result, bail};
 use client::Cluster;
-use gateway::{DATA_POOL, Link, META_POOL, Server};
+use gateway::{Link, Server};
 use s3::{Settings, Store, User};
 use serde_json::json;
-use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Buckets of a new user.
 const BUCKETS_MAX: u32 = 1000;
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A name for a session that no other has.
-fn session_name() -> Result<String> {
-    Ok(hex(&random_bytes::<8>()?))
-}
 
 /// A new access key and its secret: 20 letters and digits, and 40 characters of base64.
 fn new_key() -> Result<(String, String)> {
     const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let access = random_bytes::<20>()?.map(|byte| char::from(DIGITS[usize::from(byte) % DIGITS.len()]));
     Ok((access.iter().collect(), types::base64::encode(&random_bytes::<30>()?)))
-}
-
-/// Makes the pools of the gateway that do not exist.
-async fn make_pools(cluster: &Cluster) -> Result<()> {
-    let present = cluster.pools().await?;
-    for pool in [META_POOL, DATA_POOL] {
-        if !present.contains_key(pool) {
-            make_pool(cluster, pool, "rgw").await.with_context(|| format!("cannot make pool '{pool}'"))?;
-        }
-    }
-    Ok(())
-}
-
-/// Opens a session on a cluster. `make`: the pools are made if there are none.
-async fn open(cluster: &Cluster, make: bool, settings: Settings) -> Result<Arc<Store<Link>>> {
-    if make {
-        make_pools(cluster).await?;
-    } else if !cluster.pools().await?.contains_key(META_POOL) {
-        bail!("this cluster has no pool '{META_POOL}': 'nacre s3 serve' and 'nacre s3 user add' make it");
-    }
-    Ok(gateway::open(cluster.clone(), session_name()?, settings).await?)
-}
-
-/// Runs `work` with a session of its own, which ends with it.
-fn with_store(target: &cli::Target, make: bool, work: impl AsyncFnOnce(&Arc<Store<Link>>) -> Result<()>) -> Result<()> {
-    with_cluster(target, async |cluster| {
-        let store = open(&cluster, make, Settings::default()).await?;
-        let outcome = work(&store).await;
-        store.close().await?;
-        outcome
-    })
 }
 
 pub fn run(command: cli::S3) -> Result<()> {
@@ -70,11 +30,16 @@ pub fn run(command: cli::S3) -> Result<()> {
         cli::S3::User(cli::S3User::Show(options)) => user_show(&options),
         cli::S3::User(cli::S3User::Suspend(options)) => user_suspended(&options, true),
         cli::S3::User(cli::S3User::Resume(options)) => user_suspended(&options, false),
+        cli::S3::User(cli::S3User::Stats(options)) => s3_limits::user_stats(&options),
+        cli::S3::User(cli::S3User::Quota(options)) => s3_limits::user_quota(&options),
+        cli::S3::User(cli::S3User::Rate(options)) => s3_limits::user_rate(&options),
         cli::S3::User(cli::S3User::Rm(options)) => user_rm(&options),
         cli::S3::Key(cli::S3Key::Add(options)) => key_add(&options),
         cli::S3::Key(cli::S3Key::Rm(options)) => key_rm(&options),
         cli::S3::Bucket(cli::S3Bucket::Ls(options)) => bucket_ls(&options),
-        cli::S3::Bucket(cli::S3Bucket::Stats(options)) => bucket_stats(&options),
+        cli::S3::Bucket(cli::S3Bucket::Stats(options)) => s3_limits::bucket_stats(&options),
+        cli::S3::Bucket(cli::S3Bucket::Quota(options)) => s3_limits::bucket_quota(&options),
+        cli::S3::Bucket(cli::S3Bucket::Rate(options)) => s3_limits::bucket_rate(&options),
         cli::S3::Bucket(cli::S3Bucket::Check(options)) => bucket_check(&options),
     }
 }
@@ -98,9 +63,13 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
         let settings = Settings { lifecycle_day_s: options.lifecycle_day, ..Settings::default() };
         let store = open(&cluster, true, settings).await?;
         let server = Server::listen(store.clone(), options.listen, options.domain.as_deref()).await?;
+        let server = server.with_sites(options.website_domain.as_deref(), options.website_listen).await?;
         let address = server.address()?;
         tracing::info!("session {} listens on {address}", store.session());
         println!("http://{address}");
+        if let Some(address) = server.sites_address()? {
+            println!("web sites: http://{address}");
+        }
         server.run(stop).await?;
         store.close().await?;
         Ok(())
@@ -143,9 +112,8 @@ async fn make_user(
         uid: uid.to_owned(),
         display_name: name.to_owned(),
         email: email.map(str::to_owned),
-        is_suspended: false,
-        access_keys: Vec::new(),
         buckets_max: BUCKETS_MAX,
+        ..User::default()
     };
     let user = store.create_user(user, (&access, &secret)).await?;
     Ok((user, secret))
@@ -223,20 +191,7 @@ fn bucket_ls(options: &cli::S3BucketLs) -> Result<()> {
     })
 }
 
-fn bucket_stats(options: &cli::S3BucketName) -> Result<()> {
-    with_store(&options.target, false, async |store| {
-        let bucket = store.bucket_now(&options.bucket).await?;
-        let found = store.count(&bucket).await?;
-        let shown = json!({
-            "bucket": bucket.name, "id": bucket.id, "owner": bucket.owner, "data_pool": bucket.data_pool,
-            "objects": found.objects, "bytes": found.bytes, "ranges": found.ranges,
-        });
-        println!("{shown:#}");
-        Ok(())
-    })
-}
-
-/// Fails if an entry of the index is wrong and is not repaired.
+/// Fails if an entry of the index or a count is wrong and is not repaired.
 fn bucket_check(options: &cli::S3BucketCheck) -> Result<()> {
     with_store(&options.target, false, async |store| {
         let bucket = store.bucket_now(&options.bucket).await?;
@@ -245,7 +200,8 @@ fn bucket_check(options: &cli::S3BucketCheck) -> Result<()> {
             println!("{}: {key}", if options.repair { "mended" } else { "wrong" });
         }
         println!("{} objects, {} bytes, {} entries were wrong", found.objects, found.bytes, found.wrong.len());
-        if !found.wrong.is_empty() && !options.repair {
+        println!("{} of {} ranges counted wrong", found.miscounted, found.ranges);
+        if (!found.wrong.is_empty() || found.miscounted > 0) && !options.repair {
             bail!("the index of '{}' is not right; add --repair to mend it", bucket.name);
         }
         Ok(())

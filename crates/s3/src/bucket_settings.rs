@@ -8,12 +8,15 @@ use s3rules::acl::Acl;
 use s3rules::cors::CorsConfiguration;
 use s3rules::lifecycle::LifecycleConfiguration;
 use s3rules::object_lock::ObjectLockConfiguration;
+use s3rules::quota::Quota;
+use s3rules::rate::RateLimit;
 use s3rules::tagging::TagSet;
+use s3rules::website::WebsiteConfiguration;
 use s3rules::{ObjectOwnership, PublicAccessBlock};
 use serde::{Deserialize, Serialize};
 
 /// The latest form of settings that this gateway understands.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// A policy as it was set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -57,6 +60,13 @@ pub struct BucketSettings {
     /// begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<LifecycleConfiguration>,
+    /// Set by those who run the cluster, as the next one is.
+    #[serde(default)]
+    pub quota: Quota,
+    #[serde(default)]
+    pub rate_limit: RateLimit,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub website: Option<WebsiteConfiguration>,
 }
 
 impl Default for BucketSettings {
@@ -74,6 +84,9 @@ impl Default for BucketSettings {
             versioning: Versioning::Off,
             object_lock: None,
             lifecycle: None,
+            quota: Quota::default(),
+            rate_limit: RateLimit::default(),
+            website: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Buckets: made, found, listed and deleted.
 
 use crate::bucket_settings::BucketSettings;
+use crate::counts::first_sum;
 use crate::error::{Code, Error};
 use crate::index::no_such_bucket;
 use crate::moves::ROOT_LIVE;
@@ -9,6 +10,7 @@ use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Bucket, Intent, Range, RangeState, User, attr, from_bytes, to_bytes};
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
 use bytes::Bytes;
+use s3rules::quota::Usage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -142,6 +144,7 @@ impl<R: Rados> Store<R> {
             Step::CreateNew,
             Step::SetAttr(attr::GENERATION, Bytes::from_static(b"1")),
             Step::SetAttr(attr::RECORD, to_bytes(&range)),
+            first_sum(Usage::default()),
         ];
         self.meta(names::range_object(&bucket.id, &id), steps).await?;
         let steps = vec![

@@ -1,4 +1,4 @@
-//! Counts a bucket's objects, and compares its index with the heads.
+//! Compares a bucket's index with the heads of its keys, and its counts with the index.
 
 use crate::error::Error;
 use crate::listing::Query;
@@ -7,6 +7,7 @@ use crate::rados::Rados;
 use crate::records::{Bucket, VersionEntry};
 use crate::store::{PAUSE_MS, Store};
 use crate::window::all;
+use s3rules::quota::UsageChange;
 use std::sync::Arc;
 
 /// Heads that are read at once.
@@ -14,7 +15,7 @@ const HEADS_AT_ONCE: usize = 32;
 /// Looks at a key that seems wrong: it may be changing.
 const LOOKS: u32 = 5;
 
-/// Findings of a check of a bucket. A check counts every version, a count the newest ones.
+/// Findings of a check of a bucket. Every version with bytes counts as an object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     pub objects: u64,
@@ -22,26 +23,13 @@ pub struct Checked {
     pub ranges: u64,
     /// Keys whose entries differ from their heads, or have none.
     pub wrong: Vec<String>,
+    /// Ranges whose counts of bytes or objects were wrong.
+    pub miscounted: u64,
 }
 
 impl<R: Rados> Store<R> {
-    /// Counts the objects of a bucket, their bytes, and the ranges of its index.
-    pub async fn count(&self, bucket: &Bucket) -> Result<Checked, Error> {
-        let mut found = Checked { ranges: self.ranges(&bucket.id).await?.len() as u64, ..Checked::default() };
-        let mut query = Query { max: 1000, ..Query::default() };
-        loop {
-            let page = self.list(bucket, &query).await?;
-            found.objects += page.entries.len() as u64;
-            found.bytes += page.entries.iter().map(|(_, entry)| entry.size).sum::<u64>();
-            match page.next {
-                Some(next) => query.after = next,
-                None => return Ok(found),
-            }
-        }
-    }
-
     /// Compares the entries of a bucket's index with the heads of their keys. If `repair`, those that are wrong are
-    /// written anew.
+    /// written anew, and so are counts.
     pub async fn check_bucket(&self, bucket: &Arc<Bucket>, repair: bool) -> Result<Checked, Error> {
         let mut found = Checked { ranges: self.ranges(&bucket.id).await?.len() as u64, ..Checked::default() };
         let (mut query, mut after) = (Query { max: 1000, ..Query::default() }, None);
@@ -76,9 +64,21 @@ impl<R: Rados> Store<R> {
             }
             match page.next {
                 Some((key, version)) => (query.after, after) = (key, version),
-                None => return Ok(found),
+                None => break,
             }
         }
+        found.miscounted = self.miscounted(bucket, repair).await?;
+        Ok(found)
+    }
+
+    /// The number of ranges with wrong counts. Ranges that change all the time are passed over.
+    async fn miscounted(&self, bucket: &Bucket, repair: bool) -> Result<u64, Error> {
+        let mut miscounted = 0;
+        for (_, id) in self.ranges(&bucket.id).await? {
+            let missing = self.count_range((&bucket.id, &id), LOOKS, repair).await?;
+            miscounted += u64::from(missing.is_some_and(|missing| missing != UsageChange::default()));
+        }
+        Ok(miscounted)
     }
 
     /// Looks several times if the entries of a key differ from its head.

@@ -5,12 +5,15 @@ use crate::error::{Code, Error};
 use crate::index::{Settled, Stamp, no_such_bucket};
 use crate::names;
 use crate::present::Present;
+use crate::quotas::Reserved;
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Bucket, Head, Intent, Layout, Named, Older, Part, Tail, attr, from_bytes, to_bytes};
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
+use crate::usage::{added, counted, negative, usage_of, whole};
 use crate::versions::{Change, Dropped, Facts, Newest, Plan, index_steps, marker_head, set_aside};
 use crate::window::both;
 use bytes::Bytes;
+use s3rules::quota::{Usage, UsageChange};
 use std::sync::Arc;
 
 /// A change that was made.
@@ -24,8 +27,9 @@ pub(crate) struct Committed {
 }
 
 /// Objects of a change: those that are written before the head, and those that go once it is replaced.
-#[derive(Default)]
-struct Work {
+struct Work<R: Rados> {
+    /// The change's part of the usage of its bucket, where a quota asks for it.
+    reserved: Option<Reserved<R>>,
     intent: Option<u64>,
     /// The place for the version that is set aside; written if there is one.
     place: Option<String>,
@@ -33,6 +37,12 @@ struct Work {
     steps: Vec<Step>,
     head: Option<Head>,
     after: Option<Present>,
+}
+
+impl<R: Rados> Work<R> {
+    fn new(intent: Option<u64>) -> Work<R> {
+        Work { reserved: None, intent, place: None, goes: Named::default(), steps: Vec::new(), head: None, after: None }
+    }
 }
 
 impl<R: Rados> Store<R> {
@@ -84,7 +94,7 @@ impl<R: Rados> Store<R> {
     ) -> Result<Committed, Error> {
         let (stamp, present) = both(self.stamp(bucket, key), self.present(bucket, key)).await;
         let stamp = stamp?;
-        let mut work = Work { intent, ..Work::default() };
+        let mut work = Work::new(intent);
         let replaced = match present {
             Ok(present) => self.replace(&stamp, present, &change, conditions, &mut work).await,
             Err(error) => Err(error),
@@ -96,6 +106,9 @@ impl<R: Rados> Store<R> {
                 self.rados.spawn(async move {
                     // A stamp that stays is kept for the next round of `tend`.
                     let _ = store.settle(stamp, settled).await;
+                    if let Some(reserved) = work.reserved {
+                        reserved.keep();
+                    }
                     store.discard(pool, work.goes, work.intent).await;
                 });
                 Ok(committed)
@@ -124,12 +137,12 @@ impl<R: Rados> Store<R> {
 
     /// Replaces the head, once it is as `conditions` want.
     async fn replace(
-        &self,
+        self: &Arc<Self>,
         stamp: &Stamp,
         mut present: Option<Present>,
         change: &Change,
         conditions: &Conditions,
-        work: &mut Work,
+        work: &mut Work<R>,
     ) -> Result<(Committed, Settled), Error> {
         let (bucket, key) = (&stamp.bucket, stamp.key.as_str());
         let object = names::head_object(&bucket.id, key);
@@ -143,6 +156,12 @@ impl<R: Rados> Store<R> {
                 return Ok((Committed { head: None, version: None, changed: false }, Settled::Unchanged));
             };
             let outcome = plan.outcome.clone();
+            let change_of_usage = change.usage_change(present.as_ref(), &plan);
+            if matches!(change, Change::Put { .. }) {
+                // A try that came before may have reserved less.
+                work.reserved = None;
+                work.reserved = self.reserve(bucket, change_of_usage).await?;
+            }
             if !self.prepare(bucket, (change, plan), present.as_ref(), &facts, work).await? {
                 present = self.present(bucket, key).await?;
                 continue;
@@ -154,9 +173,14 @@ impl<R: Rados> Store<R> {
             steps.append(&mut work.steps);
             match self.rados.operate(&bucket.data_pool, object.clone(), steps).await {
                 Ok(_) => {
+                    match &mut work.reserved {
+                        Some(reserved) => reserved.set(change_of_usage),
+                        None => work.reserved = self.reserve_known(bucket, change_of_usage),
+                    }
                     let steps = index_steps(key, present.as_ref(), work.after.as_ref());
                     let committed = Committed { head: work.head.take(), version: outcome, changed: true };
-                    return Ok((committed, Settled::Changed(steps)));
+                    let change = counted(present.as_ref(), work.after.as_ref());
+                    return Ok((committed, Settled::Changed(steps, change)));
                 }
                 Err(RadosError::Guard | RadosError::Exists | RadosError::NotFound) => {
                     present = self.present(bucket, key).await?;
@@ -175,7 +199,7 @@ impl<R: Rados> Store<R> {
         (change, plan): (&Change, Plan),
         present: Option<&Present>,
         facts: &Facts<'_>,
-        work: &mut Work,
+        work: &mut Work<R>,
     ) -> Result<bool, Error> {
         let Plan { newest, sets_aside, mut older, dropped, .. } = plan;
         let Some(mut goes) = self.dropped_objects(bucket, present, dropped.as_ref()).await? else { return Ok(false) };
@@ -439,6 +463,17 @@ impl<R: Rados> Store<R> {
 }
 
 impl Change {
+    /// The change of a bucket's usage by what is planned. Parts of an upload count before they become an object.
+    fn usage_change(&self, present: Option<&Present>, plan: &Plan) -> UsageChange {
+        let change = added(whole(plan.usage(present)), negative(whole(usage_of(present))));
+        match self {
+            Change::Put { new, .. } if matches!(new.layout, Layout::Parts { .. }) => {
+                added(change, negative(whole(Usage { bytes: new.size, objects: 0 })))
+            }
+            _ => change,
+        }
+    }
+
     /// Tails of what is put.
     fn tails(&self) -> &[Tail] {
         match self {

@@ -8,13 +8,16 @@
 //! entry agrees with its head; where it has one, only the head tells. A change that finds the slot as it left it knows
 //! that no other change began meanwhile, and writes the entry that it knows. Else the last one to leave reads the head.
 
+use crate::counts::{Tally, change_step};
 use crate::error::{Code, Error};
-use crate::names::{self, SLOTS};
+use crate::names::{self, ENTRIES, SLOTS, VERSIONS};
 use crate::rados::{Rados, RadosError, Reply, Step};
 use crate::records::{Bucket, Head, Range, RangeState, Slot, attr, from_bytes, to_bytes};
 use crate::store::{PAUSE_MS, Route, Store, TRIES_MAX, lock, too_many_tries};
+use crate::usage::{added, negative, usage_of, whole};
 use crate::versions::index_anew;
 use bytes::Bytes;
+use s3rules::quota::{Usage, UsageChange};
 use std::sync::Arc;
 
 /// Changes of one key at once, over all gateways.
@@ -35,8 +38,8 @@ pub(crate) struct Stamp {
 
 /// Outcome of a change of a key.
 pub(crate) enum Settled {
-    /// These steps bring the key's entries from the state before to that behind the change.
-    Changed(Vec<Step>),
+    /// These steps bring the key's entries from the state before to that behind the change, and the counts likewise.
+    Changed(Vec<Step>, Option<UsageChange>),
     /// The change did not happen.
     Unchanged,
 }
@@ -146,14 +149,15 @@ impl<R: Rados> Store<R> {
         Err(too_many_tries())
     }
 
-    /// Changes the range of `key` if keys have these values (empty for those that are absent). False if they have not.
+    /// Changes the range of `key` if keys have these values (empty for those that are absent), and gives its route.
+    /// `None` if they have not.
     async fn change(
         &self,
         bucket: &Bucket,
         key: &str,
         guards: &[(Bytes, Bytes)],
         changes: &[Step],
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Arc<Route>>, Error> {
         for _ in 0..TRIES_MAX {
             let route = self.route(bucket, key).await?;
             let object = names::range_object(&bucket.id, &route.range);
@@ -163,7 +167,7 @@ impl<R: Rados> Store<R> {
             match self.meta(object, steps).await {
                 Ok(_) => {
                     self.count_stamp(bucket, &route);
-                    return Ok(true);
+                    return Ok(Some(route));
                 }
                 Err(RadosError::Guard | RadosError::NotFound) => {}
                 Err(error) => return Err(error.into()),
@@ -172,7 +176,7 @@ impl<R: Rados> Store<R> {
             let (_, mut replies) = self.on_range(bucket, key, &[Step::Get(keys)]).await?;
             let (entries, _) = replies.remove(0).entries();
             if guards.iter().any(|(key, expected)| value(&entries, key) != &expected[..]) {
-                return Ok(false);
+                return Ok(None);
             }
         }
         Err(too_many_tries())
@@ -193,7 +197,7 @@ impl<R: Rados> Store<R> {
                 slot.stamps.push(tag.clone());
                 let slot = to_bytes(&slot);
                 let set = Step::Set(vec![(name.clone(), slot.clone())]);
-                if self.change(bucket, key, &[(name.clone(), present.clone())], &[set]).await? {
+                if self.change(bucket, key, &[(name.clone(), present.clone())], &[set]).await?.is_some() {
                     let (bucket, key) = (bucket.clone(), key.to_owned());
                     return Ok(Stamp { bucket, key, tag, slot, is_alone });
                 }
@@ -223,11 +227,17 @@ impl<R: Rados> Store<R> {
         }
         let slot = names::entry(SLOTS, &stamp.key);
         let mut changes = vec![Step::Drop(vec![slot.clone()])];
-        if let Settled::Changed(steps) = settled {
+        let mut counts = false;
+        if let Settled::Changed(steps, counted) = settled {
             changes.extend(steps);
+            counts = counted.is_some();
+            changes.extend(counted.map(|change| change_step(&self.fresh(), change)));
         }
         let guards = [(slot, stamp.slot.clone())];
-        if self.change(&stamp.bucket, &stamp.key, &guards, &changes).await? {
+        if let Some(route) = self.change(&stamp.bucket, &stamp.key, &guards, &changes).await? {
+            if counts {
+                self.note_count(&stamp.bucket.id, &route.range).await;
+            }
             return Ok(());
         }
         self.leave(&stamp.bucket, &stamp.key, |tag| tag == stamp.tag).await
@@ -249,19 +259,50 @@ impl<R: Rados> Store<R> {
             if slot.stamps.len() == count {
                 return Ok(());
             }
+            let mut counts = false;
             let changes = if slot.stamps.is_empty() {
                 let mut changes = vec![Step::Drop(vec![name.clone()])];
-                changes.extend(index_anew(key, self.present(bucket, key).await?.as_ref()));
+                let after = self.present(bucket, key).await?;
+                changes.extend(index_anew(key, after.as_ref()));
+                // The entries stay as they are for as long as the slot does, which guards the change.
+                let listed = self.listed_usage(bucket, key).await?;
+                let change = added(whole(usage_of(after.as_ref())), negative(whole(listed)));
+                changes.push(change_step(&self.fresh(), change));
+                counts = true;
                 changes
             } else {
                 slot.seq += 1;
                 vec![Step::Set(vec![(name.clone(), to_bytes(&slot))])]
             };
-            if self.change(bucket, key, &[(name.clone(), present)], &changes).await? {
+            if let Some(route) = self.change(bucket, key, &[(name.clone(), present)], &changes).await? {
+                if counts {
+                    self.note_count(&bucket.id, &route.range).await;
+                }
                 return Ok(());
             }
         }
         Err(too_many_tries())
+    }
+
+    /// Bytes and objects by the entries of a key.
+    async fn listed_usage(&self, bucket: &Bucket, key: &str) -> Result<Usage, Error> {
+        let mut tally = Tally::default();
+        let mut after = Bytes::new();
+        loop {
+            let prefix = names::entry(VERSIONS, key);
+            let list = Step::List { after: after.clone(), max: self.settings.page_entries, prefix };
+            let get = Step::Get(vec![names::entry(ENTRIES, key)]);
+            let (_, mut replies) = self.on_range(bucket, key, &[get, list]).await?;
+            let (versions, more) = replies.remove(1).entries();
+            if after.is_empty() {
+                tally.add(ENTRIES, &replies.remove(0).entries().0)?;
+            }
+            tally.add(VERSIONS, &versions)?;
+            match versions.last() {
+                Some((last, _)) if more => after = last.clone(),
+                _ => return Ok(tally.usage()),
+            }
+        }
     }
 
     /// The head of a key, without its bytes.

@@ -7,6 +7,7 @@
 //! * `objects`, `reading`, `multipart`, `listing`, `version_listing`, `buckets`, `users`: requests.
 //! * `present`: a key's versions; `versions`: what a change makes of them; `commit`: how it is made.
 //! * `bucket_settings`: what owners set for a bucket, in the types of `s3rules`; `settings`: changes of it.
+//! * `counts`: bytes and objects of buckets; `quotas`: how many there may be.
 //! * `sweep`: what dead gateways left.
 //! * `lifecycle`: rounds through buckets by their rules; `lapse`: what is due of one key.
 //!
@@ -18,6 +19,7 @@ mod buckets;
 mod check;
 mod commit;
 mod conditions;
+mod counts;
 mod digest;
 mod error;
 #[cfg(test)]
@@ -33,6 +35,7 @@ mod multipart;
 mod names;
 mod objects;
 mod present;
+mod quotas;
 mod rados;
 mod reading;
 mod records;
@@ -41,6 +44,7 @@ mod store;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod users;
 mod version_listing;
 mod versions;
@@ -51,6 +55,7 @@ pub use bucket_settings::{BucketSettings, StoredPolicy};
 pub use buckets::check_bucket_name;
 pub use check::Checked;
 pub use conditions::Conditions;
+pub use counts::BucketUsage;
 pub use digest::{ChecksumKind, check_content_md5, content_md5};
 pub use error::{Code, Error};
 pub use lapse::STORAGE_CLASS;

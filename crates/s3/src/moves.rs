@@ -11,12 +11,15 @@
 //!
 //! The root's note, a name that is never used again, guards the change of the root against gateways that come late.
 
+use crate::counts::{Tally, change_step, first_sum};
 use crate::error::Error;
 use crate::names::{self, ENTRIES, REGIONS, VERSIONS};
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Intent, Range, RangeState, attr, to_bytes};
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
+use crate::usage::{negative, whole};
 use bytes::Bytes;
+use s3rules::quota::Usage;
 
 /// The state of a root that allows changes of ranges.
 pub(crate) const ROOT_LIVE: &[u8] = b"live";
@@ -86,15 +89,20 @@ impl<R: Rados> Store<R> {
         (at, to): (&str, &str),
     ) -> Result<bool, Error> {
         let filling = Bytes::from_static(FILLING);
+        let mut moved = None;
         if let Some((_, state)) = self.range(bucket, to).await?
             && state == filling
         {
-            if !self.copy_keys(bucket, (id, generation), (to, &filling), at).await? {
-                return Ok(false);
-            }
+            let copied = self.copy_keys(bucket, (id, generation), (to, &filling), at).await?;
+            let Some(usage) = copied else { return Ok(false) };
             let live = Range { start: at.to_owned(), end: range.end.clone(), state: RangeState::Live };
-            self.turn_range((bucket, to), &filling, &live, Vec::new()).await?;
+            self.turn_range((bucket, to), &filling, &live, vec![first_sum(usage)]).await?;
+            moved = copied;
         }
+        if moved.is_none() {
+            moved = self.tally((bucket, id), generation, at).await?;
+        }
+        let Some(moved) = moved else { return Ok(false) };
         let note = (names::change(id), Bytes::copy_from_slice(to.as_bytes()));
         let ends = vec![
             (names::range_end(Some(at)), Bytes::copy_from_slice(id.as_bytes())),
@@ -104,7 +112,8 @@ impl<R: Rados> Store<R> {
         was_done(self.meta(names::root_object(bucket), steps).await)?;
         let lower = Range { start: range.start.clone(), end: Some(at.to_owned()), state: RangeState::Live };
         let drops = REGIONS.map(|region| Step::DropRange(names::entry(region, at), names::region_end(region)));
-        self.turn_range((bucket, id), generation, &lower, drops.to_vec()).await
+        let steps = [&drops[..], &[change_step(&format!("-{to}"), negative(whole(moved)))]].concat();
+        self.turn_range((bucket, id), generation, &lower, steps).await
     }
 
     async fn help_merge(
@@ -119,11 +128,11 @@ impl<R: Rados> Store<R> {
             && let RangeState::Receiving { from, end } = &lower.state
             && from == id
         {
-            if !self.copy_keys(bucket, (id, generation), (into, &lower_generation), &range.start).await? {
-                return Ok(false);
-            }
-            let whole = Range { start: lower.start.clone(), end: end.clone(), state: RangeState::Live };
-            if !self.turn_range((bucket, into), &lower_generation, &whole, Vec::new()).await? {
+            let copied = self.copy_keys(bucket, (id, generation), (into, &lower_generation), &range.start).await?;
+            let Some(usage) = copied else { return Ok(false) };
+            let both = Range { start: lower.start.clone(), end: end.clone(), state: RangeState::Live };
+            let steps = vec![change_step(&format!("+{id}"), whole(usage))];
+            if !self.turn_range((bucket, into), &lower_generation, &both, steps).await? {
                 return Ok(false);
             }
         }
@@ -141,14 +150,16 @@ impl<R: Rados> Store<R> {
         Ok(true)
     }
 
-    /// Copies all keys from `start` on from one range to another. False if one of them has another generation by now.
+    /// Copies all keys from `start` on from one range to another. Gives their bytes and objects; `None` if one of the
+    /// ranges has another generation by now.
     async fn copy_keys(
         &self,
         bucket: &str,
         (from, from_generation): (&str, &Bytes),
         (to, to_generation): (&str, &Bytes),
         start: &str,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Usage>, Error> {
+        let mut tally = Tally::default();
         for region in REGIONS {
             // The key before `start` has no name: the list begins behind what no key of the region can be.
             let first = names::entry(region, start);
@@ -159,21 +170,22 @@ impl<R: Rados> Store<R> {
                 let steps = vec![Step::AttrIs(attr::GENERATION, from_generation.clone()), list];
                 let (entries, more) = match self.meta(names::range_object(bucket, from), steps).await {
                     Ok(mut replies) => replies.remove(1).entries(),
-                    Err(RadosError::Guard | RadosError::NotFound) => return Ok(false),
+                    Err(RadosError::Guard | RadosError::NotFound) => return Ok(None),
                     Err(error) => return Err(error.into()),
                 };
+                tally.add(region, &entries)?;
                 let Some((last, _)) = entries.last() else { break };
                 after = last.clone();
                 let steps = vec![Step::AttrIs(attr::GENERATION, to_generation.clone()), Step::Set(entries)];
                 if !was_done(self.meta(names::range_object(bucket, to), steps).await)? {
-                    return Ok(false);
+                    return Ok(None);
                 }
                 if !more {
                     break;
                 }
             }
         }
-        Ok(true)
+        Ok(Some(tally.usage()))
     }
 
     /// Splits a range at `at`, which must lie behind its start and before its end. False if another change was first.

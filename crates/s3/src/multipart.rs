@@ -13,8 +13,10 @@ use crate::objects::{Digested, PUT_MAX_BYTES, check_digests, check_key};
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Bucket, Head, Intent, Layout, Part, Tail, Upload, Versioning, attr, from_bytes, to_bytes};
 use crate::store::{Store, TRIES_MAX, too_many_tries};
+use crate::usage::{added, negative, whole};
 use crate::versions::{Change, NewHead};
 use bytes::Bytes;
+use s3rules::quota::Usage;
 use std::sync::Arc;
 
 /// Largest number of a part.
@@ -118,6 +120,9 @@ impl<R: Rados> Store<R> {
             return Err(Code::EntityTooLarge.because(format!("a body has at most {PUT_MAX_BYTES} bytes")));
         }
         let (record, _) = self.upload(bucket, &key, &upload).await?;
+        // Until the index has the object, its parts count as bytes of the upload.
+        let part_usage = |size| whole(Usage { bytes: size, objects: 0 });
+        let reserved = self.reserve(bucket, part_usage(size)).await?;
         let (kind, told) = match checksum {
             Some((kind, told)) => (Some(kind), told),
             None => (record.checksum, None),
@@ -143,6 +148,11 @@ impl<R: Rados> Store<R> {
         };
         match recorded {
             Ok((part, old)) => {
+                if let Some(mut reserved) = reserved {
+                    let replaced = old.as_ref().map_or(0, |old| old.tail.size);
+                    reserved.set(added(part_usage(size), negative(part_usage(replaced))));
+                    reserved.keep();
+                }
                 let old: Vec<Tail> = old.map(|part| part.tail).into_iter().collect();
                 self.drop_tails(&bucket.data_pool, &old, Some(intent)).await?;
                 Ok(part)

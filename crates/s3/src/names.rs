@@ -16,6 +16,9 @@ pub(crate) const UPLOADS: u8 = b'u';
 pub(crate) const VERSIONS: u8 = b'v';
 pub(crate) const REGIONS: [u8; 4] = [ENTRIES, SLOTS, UPLOADS, VERSIONS];
 
+/// The sum of a range's counts, and the beginning of the names of changes that are not in it yet.
+const COUNTS: u8 = b'c';
+
 fn escaped(region: u8, key: &str, spare: usize) -> BytesMut {
     let mut name = BytesMut::with_capacity(1 + key.len() + spare);
     name.put_u8(region);
@@ -79,6 +82,16 @@ pub(crate) fn behind_prefix(region: u8, prefix: &str) -> Bytes {
 /// The end of a region.
 pub(crate) fn region_end(region: u8) -> Bytes {
     Bytes::copy_from_slice(&[region + 1])
+}
+
+/// The omap key of a range's sum.
+pub(crate) fn sum() -> Bytes {
+    Bytes::from_static(&[COUNTS])
+}
+
+/// The omap key of a change of a range's counts.
+pub(crate) fn count(name: &str) -> Bytes {
+    Bytes::from([&[COUNTS], name.as_bytes()].concat())
 }
 
 /// The key and the suffix of an omap key of a region; `None` if it is not one.

@@ -10,11 +10,13 @@ use crate::rados::{Rados, RadosError, Step};
 use crate::reading::ReadStream;
 use crate::records::{Bucket, Head, Intent, Layout, Named, Part, StoredChecksum, Tail, Versioning, attr, from_bytes};
 use crate::store::{Store, TRIES_MAX, too_many_tries};
+use crate::usage::{added, negative, usage_of, whole};
 use crate::versions::{Change, NewHead};
 use crate::window::Window;
 use bytes::Bytes;
 use s3rules::acl::Acl;
 use s3rules::object_lock::ObjectLock;
+use s3rules::quota::{Usage, UsageChange};
 use s3rules::tagging::TagSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -149,6 +151,9 @@ impl<R: Rados> Store<R> {
             let change = Change::Put { new, versioning };
             return self.commit_now(bucket, &key, change, &conditions, None).await?.head.ok_or_else(no_such_key);
         }
+        if !may_be_shorter {
+            self.check_room(bucket, &request).await?;
+        }
         let tail = Tail { id: self.fresh(), size, stripe: self.settings.stripe_bytes };
         let tails = vec![tail.clone()];
         let named = Named::of_tails(&tails);
@@ -180,6 +185,18 @@ impl<R: Rados> Store<R> {
             // Nobody knows if the head was written: the intent stays, and a sweep looks.
             Err(error) => Err(error),
         }
+    }
+
+    /// Refuses a large object before its bytes come. Errors: `QuotaExceeded`.
+    async fn check_room(self: &Arc<Self>, bucket: &Bucket, request: &PutRequest) -> Result<(), Error> {
+        if self.reserve(bucket, UsageChange::default()).await?.is_none() {
+            return Ok(());
+        }
+        let PutRequest { key, size, versioning, .. } = request;
+        let present = self.present(bucket, key).await?;
+        let replaced = present.as_ref().filter(|present| *versioning == Versioning::Off && present.is_plain());
+        let change = added(whole(Usage { bytes: *size, objects: 1 }), negative(whole(usage_of(replaced))));
+        self.reserve(bucket, change).await.map(drop)
     }
 
     async fn whole_body<B: Body>(

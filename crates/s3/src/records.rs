@@ -7,6 +7,8 @@ use crate::error::Error;
 use bytes::Bytes;
 use s3rules::acl::Acl;
 use s3rules::object_lock::ObjectLock;
+use s3rules::quota::Quota;
+use s3rules::rate::RateLimit;
 use s3rules::tagging::TagSet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -281,7 +283,7 @@ pub struct Upload {
 }
 
 /// A user.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct User {
     pub uid: String,
     pub display_name: String,
@@ -292,6 +294,11 @@ pub struct User {
     pub is_suspended: bool,
     pub access_keys: Vec<String>,
     pub buckets_max: u32,
+    /// Of all of the user's buckets together.
+    #[serde(default)]
+    pub quota: Quota,
+    #[serde(default)]
+    pub rate_limit: RateLimit,
 }
 
 /// An access key.

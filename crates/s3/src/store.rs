@@ -4,7 +4,8 @@ use crate::bucket_settings::BucketSettings;
 use crate::error::{Code, Error};
 use crate::names;
 use crate::rados::{Rados, RadosError, Reply, Step};
-use crate::records::{Bucket, Intent, SessionRecord, attr, from_bytes, to_bytes};
+use crate::records::{Bucket, Intent, SessionRecord, User, attr, from_bytes, to_bytes};
+use crate::usage::KnownUsage;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +26,10 @@ pub struct Settings {
     pub stripes_at_once: usize,
     /// Keys of a range above which it is split.
     pub range_keys_max: u64,
+    /// Changes of a range's counts that one gateway writes before it adds them up.
+    pub counts_max: u64,
+    /// Time for which a bucket's usage is remembered where a quota asks for it.
+    pub usage_ttl_ms: u64,
     /// Entries asked for at once.
     pub page_entries: u64,
     /// Time for which readers may go on with the bytes of an object that was replaced or deleted.
@@ -49,6 +54,8 @@ impl Default for Settings {
             stripe_bytes: 4 << 20,
             stripes_at_once: 4,
             range_keys_max: 10_000,
+            counts_max: 200,
+            usage_ttl_ms: 10_000,
             page_entries: 1000,
             garbage_ms: 300_000,
             dead_after_ms: 30_000,
@@ -76,6 +83,9 @@ pub(crate) type Routes = BTreeMap<(String, Bytes), Arc<Route>>;
 /// A bucket with its settings, and when they were asked for.
 pub(crate) type KnownBucket = (u64, Arc<Bucket>, Arc<BucketSettings>);
 
+/// A user's record and the ids of the user's buckets, and when they were asked for.
+pub(crate) type KnownOwner = (u64, Option<Arc<User>>, Arc<Vec<String>>);
+
 /// A gateway's view of all buckets. Several gateways work on the same pools, each with a session of its own.
 ///
 /// A request is carried out on one `Arc<Store>`; the futures of its methods have to be run to their end, because one
@@ -91,6 +101,11 @@ pub struct Store<R> {
     pub(crate) unsettled: Mutex<Vec<(Arc<Bucket>, String, String)>>,
     /// Stamps in ranges since their keys were counted last, by bucket and range.
     pub(crate) stamped: Mutex<BTreeMap<(String, String), u64>>,
+    /// Changes of counts of ranges that were not added up since, by bucket and range.
+    pub(crate) written_counts: Mutex<BTreeMap<(String, String), u64>>,
+    /// Usage of buckets that a quota is about, by their ids; owners of buckets, by their names.
+    pub(crate) usages: Mutex<BTreeMap<String, KnownUsage>>,
+    pub(crate) owners: Mutex<BTreeMap<String, KnownOwner>>,
     /// Signs of life of other gateways: the counter, and when it was first seen.
     pub(crate) beats: Mutex<BTreeMap<String, (Bytes, u64)>>,
     /// Intents of this session for garbage, which is removed when its time has come.
@@ -116,6 +131,9 @@ impl<R: Rados> Store<R> {
             buckets: Mutex::default(),
             unsettled: Mutex::default(),
             stamped: Mutex::default(),
+            written_counts: Mutex::default(),
+            usages: Mutex::default(),
+            owners: Mutex::default(),
             beats: Mutex::default(),
             garbage: Mutex::default(),
             fenced: Mutex::default(),

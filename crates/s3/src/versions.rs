@@ -12,10 +12,12 @@ use crate::names::{self, ENTRIES, VERSIONS};
 use crate::present::{FoundVersion, Present};
 use crate::rados::Step;
 use crate::records::{Entry, Head, Layout, Older, StoredChecksum, Tail, VersionEntry, Versioning, to_bytes};
+use crate::usage::size_of;
 use bytes::Bytes;
 use s3rules::UnixMillis;
 use s3rules::acl::Acl;
 use s3rules::object_lock::ObjectLock;
+use s3rules::quota::Usage;
 use s3rules::tagging::TagSet;
 use std::collections::BTreeMap;
 
@@ -152,6 +154,24 @@ pub(crate) struct Plan {
     pub dropped: Option<Dropped>,
     /// The version that was made or removed, and if it is a delete marker. `None` for a deletion without versions.
     pub outcome: Option<(Option<String>, bool)>,
+}
+
+impl Plan {
+    /// Bytes and objects of the key behind the change. `present`: the state before it.
+    pub fn usage(&self, present: Option<&Present>) -> Usage {
+        let aside = present.filter(|_| self.sets_aside).map(|present| &present.head);
+        let kept = present.filter(|_| self.newest == Newest::Kept).map(|present| &present.head);
+        let mut heads: Vec<&Head> = aside.into_iter().chain(kept).collect();
+        let mut older: Vec<&Older> = self.older.iter().collect();
+        match &self.newest {
+            Newest::New(head) => heads.push(head),
+            Newest::Promoted(promoted) => older.push(promoted),
+            Newest::Kept | Newest::Gone => {}
+        }
+        let of_heads = heads.iter().filter(|head| !head.is_marker).map(|head| head.size);
+        let of_older = older.iter().filter(|older| older.place.is_some()).map(|older| older.entry.size);
+        size_of(of_heads.chain(of_older))
+    }
 }
 
 /// Facts that a plan needs beside the state of the key.

@@ -127,6 +127,46 @@ fn forms_are_stored_as_they_were_signed() {
     assert!(said.ends_with("anybody_may_where_a_bucket_lets_him\n"), "{said}");
 }
 
+/// Usage of buckets and users, and quotas and rate limits that bound it, at two gateways.
+#[test]
+fn quotas_and_rates_bound_what_is_stored() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-limits", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let (first, second) = (gateway(&cluster, &[]), gateway(&cluster, &[]));
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_limits.py"));
+    command.args([&first.endpoint, &second.endpoint, &access, &secret]).arg(binary()).arg(cluster.conf());
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("rates_limit\n"), "{said}");
+    for bucket in ["counted", "small", "more"] {
+        let checked = cluster.nacre(&["s3", "bucket", "check", bucket], SHORT).ok();
+        assert!(checked.contains(" 0 entries were wrong\n0 of "), "{checked}");
+    }
+}
+
+/// Pages, errors and redirects of web sites, at hosts of their own and at a port of their own.
+#[test]
+fn buckets_are_web_sites() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-sites", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let sites = listener.local_addr().expect("an address").to_string();
+    drop(listener);
+    let flags = ["--website-domain", "web.test", "--website-listen", &sites];
+    let gateway = gateway(&cluster, &flags);
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_sites.py"));
+    command.args([&gateway.endpoint, &format!("http://{sites}"), &access, &secret]);
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("sites_have_a_port\n"), "{said}");
+}
+
 /// Requests of an owner, another user and nobody, by policies and lists; settings of buckets; another gateway.
 #[test]
 fn requests_are_judged_by_the_rules() {
@@ -182,7 +222,7 @@ fn up_serves_s3() {
         run(command, SHORT)
     };
     assert_eq!(session().ok(), "v\n");
-    let stats = cluster.nacre(&["s3", "bucket", "stats", "made"], SHORT).ok();
+    let stats = cluster.nacre(&["s3", "bucket", "stats", "made", "--json"], SHORT).ok();
     let stats: serde_json::Value = serde_json::from_str(&stats).expect("JSON");
     assert_eq!((&stats["objects"], &stats["bytes"]), (&1.into(), &1.into()));
     cluster.nacre(&["s3", "user", "suspend", "nacre"], SHORT).ok();

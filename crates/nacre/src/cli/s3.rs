@@ -1,6 +1,7 @@
 //! Flags of `nacre s3`.
 
 use super::Target;
+use crate::byte_size::ByteSize;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 
@@ -27,6 +28,12 @@ pub struct S3Serve {
     /// Name of this service: clients may put buckets before it, as in `BUCKET.NAME:8333`.
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
+    /// Name before which buckets stand in hosts of web sites, as in `http://BUCKET.NAME:8333/`.
+    #[arg(long, value_name = "NAME")]
+    pub website_domain: Option<String>,
+    /// Address and port that only serve web sites: the host is called like the bucket, or as --website-domain tells.
+    #[arg(long, value_name = "IP:PORT")]
+    pub website_listen: Option<SocketAddr>,
     /// Seconds that lifecycle rules take for a day, for tests: objects expire early.
     #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub lifecycle_day: Option<u32>,
@@ -49,6 +56,12 @@ pub enum S3User {
     Suspend(S3UserName),
     /// Let a suspended user in again.
     Resume(S3UserName),
+    /// Show how much a user's buckets hold.
+    Stats(S3UserStats),
+    /// Show or set how much all of a user's buckets may hold together.
+    Quota(S3UserQuota),
+    /// Show or set how many requests and bytes a minute a user may have at each gateway.
+    Rate(S3UserRate),
     /// Remove a user who has no buckets.
     Rm(S3UserName),
 }
@@ -124,8 +137,12 @@ pub struct S3KeyRm {
 pub enum S3Bucket {
     /// List buckets and their owners.
     Ls(S3BucketLs),
-    /// Count a bucket's objects, bytes and index ranges.
-    Stats(S3BucketName),
+    /// Show how much a bucket holds.
+    Stats(S3BucketStats),
+    /// Show or set how much a bucket may hold.
+    Quota(S3BucketQuota),
+    /// Show or set how many requests and bytes a minute a bucket may have at each gateway.
+    Rate(S3BucketRate),
     /// Compare a bucket's index with its objects.
     Check(S3BucketCheck),
 }
@@ -140,18 +157,132 @@ pub struct S3BucketLs {
 }
 
 #[derive(Args, Debug)]
-pub struct S3BucketName {
+pub struct S3BucketStats {
+    #[arg(value_name = "BUCKET")]
+    pub bucket: String,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3BucketQuota {
     #[arg(value_name = "BUCKET")]
     pub bucket: String,
     #[command(flatten)]
+    pub quota: S3Quota,
+    #[command(flatten)]
     pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3BucketRate {
+    #[arg(value_name = "BUCKET")]
+    pub bucket: String,
+    #[command(flatten)]
+    pub rate: S3Rate,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3UserStats {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3UserQuota {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    #[command(flatten)]
+    pub quota: S3Quota,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3UserRate {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    #[command(flatten)]
+    pub rate: S3Rate,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// An upper bound, or `none`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound(pub Option<u64>);
+
+/// Reads a number or `none`.
+fn number_bound(text: &str) -> Result<Bound, String> {
+    if text == "none" {
+        return Ok(Bound(None));
+    }
+    text.parse().map(|number| Bound(Some(number))).map_err(|_| format!("'{text}' is neither a number nor 'none'"))
+}
+
+/// Reads a size or `none`.
+fn size_bound(text: &str) -> Result<Bound, String> {
+    if text == "none" {
+        return Ok(Bound(None));
+    }
+    text.parse().map(|ByteSize(bytes)| Bound(Some(bytes)))
+}
+
+/// A quota that is to be set; without any of these it is shown.
+#[derive(Args, Debug)]
+pub struct S3Quota {
+    /// Bytes of all versions and of parts of uploads under way; 'none' for any number.
+    #[arg(long, value_name = "SIZE", value_parser = size_bound)]
+    pub max_size: Option<Bound>,
+    /// Versions of objects; 'none' for any number.
+    #[arg(long, value_name = "NUMBER", value_parser = number_bound)]
+    pub max_objects: Option<Bound>,
+    /// Keep the bounds, but do not act on them until some are set again.
+    #[arg(long, conflicts_with_all = ["max_size", "max_objects"])]
+    pub off: bool,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A rate limit that is to be set; without any of these it is shown.
+#[derive(Args, Debug)]
+pub struct S3Rate {
+    /// GET and HEAD requests a minute; 'none' for any number.
+    #[arg(long, value_name = "NUMBER", value_parser = number_bound)]
+    pub reads: Option<Bound>,
+    /// Other requests a minute; 'none' for any number.
+    #[arg(long, value_name = "NUMBER", value_parser = number_bound)]
+    pub writes: Option<Bound>,
+    /// Bytes a minute that GET requests are answered with; 'none' for any number.
+    #[arg(long, value_name = "SIZE", value_parser = size_bound)]
+    pub read_bytes: Option<Bound>,
+    /// Bytes a minute that other requests bring; 'none' for any number.
+    #[arg(long, value_name = "SIZE", value_parser = size_bound)]
+    pub write_bytes: Option<Bound>,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args, Debug)]
 pub struct S3BucketCheck {
     #[arg(value_name = "BUCKET")]
     pub bucket: String,
-    /// Write entries of the index that are wrong anew, from the objects.
+    /// Write entries of the index that are wrong anew, from the objects, and counts from the index.
     #[arg(long)]
     pub repair: bool,
     #[command(flatten)]

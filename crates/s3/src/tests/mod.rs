@@ -4,6 +4,7 @@ mod basics;
 mod history;
 mod lifecycle;
 mod model;
+mod quotas;
 mod settings;
 mod versions;
 mod wreckage;
@@ -22,6 +23,8 @@ fn small() -> Settings {
         stripe_bytes: 16,
         stripes_at_once: 3,
         range_keys_max: 8,
+        counts_max: 4,
+        usage_ttl_ms: 1000,
         page_entries: 5,
         garbage_ms: 2000,
         dead_after_ms: 3000,
@@ -33,14 +36,7 @@ fn small() -> Settings {
 }
 
 fn user(uid: &str) -> User {
-    User {
-        uid: uid.into(),
-        display_name: uid.into(),
-        email: None,
-        is_suspended: false,
-        access_keys: Vec::new(),
-        buckets_max: 100,
-    }
+    User { uid: uid.into(), display_name: uid.into(), buckets_max: 100, ..User::default() }
 }
 
 /// `len` bytes that differ from those of any other id.

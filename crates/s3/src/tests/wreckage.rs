@@ -4,7 +4,7 @@ use crate::memory::{Memory, Stored};
 use crate::names;
 use crate::present::Present;
 use crate::records::{Head, Intent, Layout, Part, Range, RangeState, attr, from_bytes};
-use crate::{Query, Store, VersionEntry};
+use crate::{Bucket, Query, Store, VersionEntry};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,8 +48,39 @@ fn objects_of(
     found
 }
 
+/// Bytes and objects that a range counts: its sum, and the changes that are not in it.
+fn counts_of(omap: &BTreeMap<Bytes, Bytes>) -> (i64, i64) {
+    let mut counts = (0, 0);
+    for (_, value) in omap.iter().filter(|(name, _)| name[0] == b'c') {
+        let value: serde_json::Value = from_bytes("counts", value).expect("JSON");
+        let of = |name: &str, at: usize| value.get(name).or(value.get(at)).and_then(|n| n.as_i64()).expect("a number");
+        counts = (counts.0 + of("bytes", 0), counts.1 + of("objects", 1));
+    }
+    assert!(omap.contains_key(&b"c"[..]), "a range without a sum");
+    counts
+}
+
+/// Keys of a bucket that have a head.
+fn keys_with_heads(objects: &BTreeMap<(String, String), Stored>, (bucket, data): (&str, &str)) -> Vec<String> {
+    let prefix = names::head_object(bucket, "");
+    let names = objects.keys().filter(|(pool, _)| pool == data);
+    names.filter_map(|(_, name)| name.strip_prefix(&prefix)).map(str::to_owned).collect()
+}
+
+/// Checks that a bucket counts the versions with bytes of its keys.
+async fn check_counts(gateway: &Arc<Store<Memory>>, bucket: &Bucket, counts: (i64, i64), presents: &[Present]) {
+    let versions = presents.iter().flat_map(Present::versions).filter(|(_, version)| !version.is_marker);
+    let add = |(bytes, objects): (i64, i64), (_, version): (u64, VersionEntry)| {
+        (bytes + version.entry.size as i64, objects + 1)
+    };
+    let stored = versions.fold((0, 0), add);
+    assert_eq!(counts, stored, "bytes and objects that bucket {} counts", bucket.name);
+    let usage = gateway.usage(&bucket.id, true).await.expect("counts").stored;
+    assert_eq!((usage.bytes as i64, usage.objects as i64), stored);
+}
+
 /// Checks that every object of the cluster belongs to something, that ranges follow one another without gaps, and that
-/// entries and heads agree. No request and no task may be under way, and every dead gateway has to be swept.
+/// entries, counts and heads agree. No request and no task may be under way, and every dead gateway has to be swept.
 pub(super) async fn check(client: &Memory, gateway: &Arc<Store<Memory>>) {
     let (meta, data) = (gateway.settings().meta_pool.clone(), gateway.settings().data_pool.clone());
     let objects = client.lock().objects.clone();
@@ -84,6 +115,7 @@ pub(super) async fn check(client: &Memory, gateway: &Arc<Store<Memory>>) {
             let root = in_meta(names::root_object(&bucket.id)).expect("a root");
             assert_eq!(root.attrs[attr::STATE], "live");
             let mut start = Some(String::new());
+            let mut counts = (0, 0);
             for (end, id) in &root.omap {
                 assert!(end[0] != b'x', "a change of ranges was left: {end:?}");
                 let id = String::from_utf8_lossy(id).into_owned();
@@ -92,7 +124,9 @@ pub(super) async fn check(client: &Memory, gateway: &Arc<Store<Memory>>) {
                 let range: Range = record(stored);
                 assert_eq!(range.state, RangeState::Live);
                 assert_eq!((Some(&range.start), end), (start.as_ref(), &names::range_end(range.end.as_deref())));
-                for name in stored.omap.keys() {
+                let of_range = counts_of(&stored.omap);
+                counts = (counts.0 + of_range.0, counts.1 + of_range.1);
+                for name in stored.omap.keys().filter(|name| name[0] != b'c') {
                     let (key, upload) = names::parse(name).expect("a key");
                     let is_inside = key >= range.start && range.end.as_ref().is_none_or(|end| key < *end);
                     assert!(is_inside, "{key:?} is in the range {range:?}");
@@ -112,13 +146,7 @@ pub(super) async fn check(client: &Memory, gateway: &Arc<Store<Memory>>) {
                 start = range.end;
             }
             assert_eq!(start, None, "the last range has no end");
-            let heads: Vec<String> = objects
-                .keys()
-                .filter_map(|(pool, name)| {
-                    name.strip_prefix(&names::head_object(&bucket.id, "")).filter(|_| *pool == data)
-                })
-                .map(str::to_owned)
-                .collect();
+            let heads = keys_with_heads(&objects, (&bucket.id, &data));
             let query = Query { max: 100_000, ..Query::default() };
             let mut listed: BTreeMap<String, _> =
                 gateway.list(&bucket, &query).await.expect("a list").entries.into_iter().collect();
@@ -128,6 +156,7 @@ pub(super) async fn check(client: &Memory, gateway: &Arc<Store<Memory>>) {
                 assert_eq!(found.is_latest, of_key.is_empty());
                 of_key.push(found.version);
             }
+            let mut presents = Vec::new();
             for key in heads {
                 let present = gateway.present(&bucket, &key).await.expect("a head").expect("it is there");
                 let shown = Some(present.head.entry()).filter(|_| !present.head.is_marker);
@@ -135,11 +164,13 @@ pub(super) async fn check(client: &Memory, gateway: &Arc<Store<Memory>>) {
                 let expected: Vec<VersionEntry> = present.versions().into_iter().map(|(_, version)| version).collect();
                 assert_eq!(versions.remove(&key), Some(expected), "{key:?}");
                 know(&data, names::head_object(&bucket.id, &key));
-                for name in objects_of(&objects, (&bucket.id, &data), present) {
+                for name in objects_of(&objects, (&bucket.id, &data), present.clone()) {
                     know(&data, name);
                 }
+                presents.push(present);
             }
             assert!(listed.is_empty() && versions.is_empty(), "nothing is there of {listed:?}, {versions:?}");
+            check_counts(gateway, &bucket, counts, &presents).await;
         }
     }
     let present: BTreeSet<(String, String)> = objects.keys().cloned().collect();
