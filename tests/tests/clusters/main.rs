@@ -5,6 +5,7 @@ mod balanced_reads;
 mod bench;
 mod bench_agents;
 mod bench_hosts;
+mod bench_plans;
 mod bench_rebuild;
 mod ceph_cli;
 mod classes;
