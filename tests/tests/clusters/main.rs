@@ -21,6 +21,7 @@ mod full;
 mod fuzz;
 mod going_over;
 mod growing;
+mod guest_drives;
 mod hostile;
 mod kernel_client;
 mod keys;
