@@ -65,8 +65,9 @@ packages:
 
 # Kernels of Debian for the guest, which are not installed here.
 guest:
-	$(call need,command -v qemu-system-x86_64 && command -v busybox && command -v cpio && command -v xz && command -v mke2fs && command -v python3,\
-	  qemu-system-x86 busybox-static cpio xz-utils e2fsprogs python3)
+	$(call need,command -v qemu-system-x86_64 && command -v busybox && command -v cpio && command -v xz && command -v mke2fs && command -v python3 && \
+	  command -v lvm && command -v nvme && command -v sgdisk,\
+	  qemu-system-x86 busybox-static cpio xz-utils e2fsprogs python3 lvm2 nvme-cli gdisk)
 	tests/guest/prepare.py $(or $(CARGO_TARGET_DIR),target)/guest
 
 test: packages rust

@@ -18,7 +18,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 KERNEL = "linux-image-cloud-amd64"
 # Modules that the guest loads, after those that they depend on. A kernel has some of them built in.
-MODULES = ["crc32c_generic", "libcrc32c", "libceph", "rbd", "virtio_pci", "virtio_net", "virtio_blk", "ext4"]
+MODULES = ["crc32c_generic", "libcrc32c", "libceph", "rbd", "virtio_pci", "virtio_net", "virtio_blk", "ext4", "dm_mod",
+           "nvme", "nvme_tcp"]
 # Programs of this machine, in `/programs` there: busybox has smaller ones of these names.
 PROGRAMS = ["mke2fs"]
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

@@ -65,6 +65,12 @@ impl Guest {
     /// them out.
     #[track_caller]
     pub fn boot(kernel: &Kernel, disk: &Path, logs: &Path) -> Guest {
+        Guest::boot_with(kernel, disk, logs, &[])
+    }
+
+    /// As [`Guest::boot`], with more devices: arguments of QEMU.
+    #[track_caller]
+    pub fn boot_with(kernel: &Kernel, disk: &Path, logs: &Path, devices: &[String]) -> Guest {
         let console = logs.join("guest-console.log");
         let accelerator = std::env::var("NACRE_GUEST_ACCEL").unwrap_or_else(|_| "tcg".to_owned());
         // It ends with the test, however that ends.
@@ -83,7 +89,7 @@ impl Guest {
         command.args(["-serial", "chardev:console", "-serial", "stdio"]);
         command.args(["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]);
         let drive = format!("file={},format=raw,if=none,id=disk,readonly=on", disk.display());
-        command.args(["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"]);
+        command.args(["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"]).args(devices);
         let conversation = File::create(logs.join("guest.log")).expect("a log can be made");
         let errors = conversation.try_clone().expect("a file");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
@@ -125,6 +131,14 @@ impl Guest {
     /// nothing for long.
     #[track_caller]
     pub fn run(&mut self, line: &str) -> Vec<String> {
+        let (said, status) = self.try_to_run(line);
+        assert!(status == 0, "'{line}' ends with status {status}: {said:#?}: {}", self.end_of_console());
+        said
+    }
+
+    /// As [`Guest::run`], for a line that may fail: gives its status, too.
+    #[track_caller]
+    pub fn try_to_run(&mut self, line: &str) -> (Vec<String>, u32) {
         // Its terminal takes lines of 4 KiB.
         assert!(line.len() < 4000 && !line.contains('\n'), "no line: {line}");
         self.note(&format!("$ {line}"));
@@ -133,8 +147,7 @@ impl Guest {
             let (said, status, bytes) = self.answer(line);
             // Each line ended with a newline.
             if said.iter().map(|line| line.len() + 1).sum::<usize>() == bytes {
-                assert!(status == 0, "'{line}' ends with status {status}: {said:#?}: {}", self.end_of_console());
-                return said;
+                return (said, status);
             }
             self.note("$ again");
             writeln!(self.commands, "again").expect("the guest listens");

@@ -50,6 +50,9 @@ const INSTALLATION: [&str; 24] = [
     "idle_duration",
 ];
 
+/// Options that name the cluster's configuration; the first one goes before.
+const CONFIGURATION: [&str; 2] = ["conf_file", "ceph.conf"];
+
 /// A file that was understood.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Translated {
@@ -105,6 +108,12 @@ pub fn translate(name: &str, text: &str, clusters: Vec<Cluster>) -> Result<Trans
         }
     }
     cluster_options(cluster_map, &mut notes);
+    if clusters.is_empty() {
+        // The file's own cluster is measured.
+        notes
+            .without_effect
+            .retain(|path| path.strip_prefix("cluster.").is_none_or(|key| !CONFIGURATION.contains(&key)));
+    }
     let clients = match &cluster["clients"] {
         Value::Array(clients) if !clients.is_empty() => clients.len() as u32,
         _ => 1,
@@ -134,7 +143,7 @@ pub fn translate(name: &str, text: &str, clusters: Vec<Cluster>) -> Result<Trans
         return Err(CbtError::Unsupported(notes.unsupported));
     }
     plan.pools = pools(cluster, &plan)?;
-    let configuration = ["conf_file", "ceph.conf"].into_iter().find_map(|key| cluster[key].as_str().map(str::to_owned));
+    let configuration = CONFIGURATION.into_iter().find_map(|key| cluster[key].as_str().map(str::to_owned));
     if let (true, Some(path)) = (plan.clusters.is_empty(), &configuration) {
         let cluster = Cluster { name: "ceph".into(), engine: Engine::Ceph, configuration: path.clone() };
         plan.clusters.push(cluster);

@@ -112,8 +112,8 @@ impl Inventory {
         }
     }
 
-    /// All drives with a size, in the order of their names. Volumes of LVM and RAID, and memory in the place of a
-    /// drive, are none.
+    /// All drives with a size, in the order of their names. Volumes of LVM and RAID, memory in the place of a drive,
+    /// and what the kernel hides are none.
     ///
     /// Errors: the kernel does not tell of drives at all.
     pub fn drives(&self) -> Result<Vec<Drive>, InventoryError> {
@@ -124,7 +124,9 @@ impl Inventory {
             let is_virtual = ["dm-", "md", "ram", "zram", "nbd", "sr", "fd"]
                 .iter()
                 .any(|kind| name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
-            if !is_virtual {
+            // The kernel hides each controller's way to a namespace of several, which is a drive under another name.
+            let is_hidden = number(&self.sys_block.join(&name).join("hidden")) == Some(1);
+            if !is_virtual && !is_hidden {
                 names.push(name);
             }
         }
@@ -371,6 +373,8 @@ mod tests {
             machine.device(other, other, 8);
         }
         machine.device("sdz", "sdz", 0);
+        machine.device("nvme0c0n1", "nvme0c0n1", 64);
+        machine.write("sys/block/nvme0c0n1/hidden", "1\n");
         machine.write("sys/block/nvme0n1/device/model", "A model  \n");
         machine.write("sys/block/nvme0n1/queue/rotational", "0\n");
         machine.write("sys/block/nvme0n1/ro", "1\n");

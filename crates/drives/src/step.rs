@@ -17,7 +17,7 @@ use crate::claims::is_claimed;
 const EDGE_BYTES: u64 = 2 << 20;
 /// Bytes of one write.
 const PIECE_BYTES: u64 = 4 << 20;
-/// The kernel shows a new partition within this time.
+/// The kernel shows a new device, and forgets one that is gone, within this time.
 const APPEARS_WITHIN: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -29,6 +29,8 @@ pub enum Step {
     Command { program: String, args: Vec<String>, package: String },
     /// Waits until the kernel shows a device.
     Appears { path: PathBuf },
+    /// Waits until the kernel shows a device no more.
+    Disappears { path: PathBuf },
     /// Overwrites a device or file with zeros: its two ends, or all of it.
     Zero { path: PathBuf, from_byte: u64, bytes: u64, whole: bool },
 }
@@ -42,6 +44,8 @@ pub enum StepError {
     Failed { command: String, said: String },
     #[error("{path} did not appear within {} s", APPEARS_WITHIN.as_secs())]
     Missing { path: PathBuf },
+    #[error("{path} is still there after {} s", APPEARS_WITHIN.as_secs())]
+    Left { path: PathBuf },
     #[error("{path} is in use")]
     InUse { path: PathBuf },
     #[error("cannot overwrite {path}")]
@@ -53,6 +57,7 @@ impl fmt::Display for Step {
         match self {
             Step::Command { program, args, .. } => write!(f, "{program} {}", args.join(" ")),
             Step::Appears { path } => write!(f, "wait for {}", path.display()),
+            Step::Disappears { path } => write!(f, "wait until {} is gone", path.display()),
             Step::Zero { path, bytes, whole: true, .. } => {
                 write!(f, "overwrite all {} MiB of {} with zeros", bytes >> 20, path.display())
             }
@@ -74,16 +79,10 @@ impl fmt::Display for Step {
 pub fn carry_out(step: &Step) -> Result<(), StepError> {
     match step {
         Step::Command { program, args, package } => command(step, program, args, package),
-        Step::Appears { path } => {
-            let end = Instant::now() + APPEARS_WITHIN;
-            while !path.exists() {
-                if Instant::now() >= end {
-                    return Err(StepError::Missing { path: path.clone() });
-                }
-                std::thread::sleep(POLL);
-            }
-            Ok(())
-        }
+        Step::Appears { path } if wait_until_exists(path, true, APPEARS_WITHIN) => Ok(()),
+        Step::Appears { path } => Err(StepError::Missing { path: path.clone() }),
+        Step::Disappears { path } if wait_until_exists(path, false, APPEARS_WITHIN) => Ok(()),
+        Step::Disappears { path } => Err(StepError::Left { path: path.clone() }),
         Step::Zero { path, from_byte, bytes, whole } => {
             let file = take(path)?;
             let written = match whole {
@@ -96,6 +95,18 @@ pub fn carry_out(step: &Step) -> Result<(), StepError> {
             written.and_then(|()| file.sync_all()).map_err(|source| StepError::Write { path: path.clone(), source })
         }
     }
+}
+
+/// Waits until something is at `path`, or nothing; false: not within `limit`.
+fn wait_until_exists(path: &Path, wanted: bool, limit: Duration) -> bool {
+    let end = Instant::now() + limit;
+    while path.exists() != wanted {
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+    true
 }
 
 fn command(step: &Step, program: &str, args: &[String], package: &str) -> Result<(), StepError> {
@@ -190,6 +201,18 @@ mod tests {
         let step = Step::Zero { path: file.0.clone(), from_byte: 0, bytes: 4, whole: true };
         assert!(matches!(carry_out(&step), Err(StepError::InUse { .. })));
         assert_eq!(std::fs::read(&file.0).unwrap(), b"data");
+    }
+
+    #[test]
+    fn devices_that_come_and_go_are_waited_for() {
+        let file = Scratch::new("comes", b"");
+        let soon = Duration::from_millis(200);
+        assert!(wait_until_exists(&file.0, true, soon) && !wait_until_exists(&file.0, false, soon));
+        let path = file.0.clone();
+        let remover = std::thread::spawn(move || std::fs::remove_file(path).unwrap());
+        assert!(wait_until_exists(&file.0, false, APPEARS_WITHIN) && !wait_until_exists(&file.0, true, soon));
+        remover.join().unwrap();
+        carry_out(&Step::Disappears { path: file.0.clone() }).unwrap();
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub enum PoolError {
     NoAnswer { command: String, source: client::Error },
     #[error("no OSD has said within {seconds} s what space it has")]
     NoSpaceKnown { seconds: u64 },
-    #[error("placement groups did not serve within {seconds} s: {states}")]
+    #[error("placement groups were not all active+clean within {seconds} s: {states}")]
     NotClean { seconds: u64, states: String },
 }
 

@@ -92,7 +92,8 @@ fn namespaces(options: &DiskNamespaces) -> Result<()> {
     }
     let first = own.first().with_context(|| format!("{} has no namespace that tells its format", path.display()))?;
     let controller = Controller::of(&nvme("id-ctrl", path)?, &nvme("id-ns", &first.path)?)?;
-    finish(&divide(path, controller, options.count)?, options.yes, options.json)
+    let older: Vec<PathBuf> = own.iter().map(|drive| drive.path.clone()).collect();
+    finish(&divide(path, controller, options.count, &older)?, options.yes, options.json)
 }
 
 /// An answer of nvme-cli.

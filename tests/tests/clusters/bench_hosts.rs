@@ -139,6 +139,22 @@ fn agents_on_other_hosts_carry_the_load_and_are_missed_when_they_are_gone() {
     lost(&mut run, &out, &second);
     assert!(at.elapsed() < Duration::from_secs(40), "{:?}", at.elapsed());
     assert_eq!(stage.pools(), "");
+
+    // A host that cannot be reached is named before anything is made, also if nothing says so but silence.
+    for cut in [false, true] {
+        if cut {
+            // At its own end, so that the way there stays known here: nobody beyond may answer in its place.
+            let mut down = stage.hosts[1].command("ip");
+            down.args(["link", "set", "eth0", "down"]);
+            cluster_tests::run(down, LIMIT).ok();
+        }
+        let (out, at) = (stage.cluster.scratch("never"), Instant::now());
+        let said = cluster_tests::run(stage.coordinator(&both, &out, &long), LIMIT).failure();
+        assert!(said.contains(&format!("agent {second} cannot be reached")), "{said}");
+        assert!(at.elapsed() < Duration::from_secs(30), "{:?}", at.elapsed());
+        assert!(!out.exists(), "nothing was measured");
+        assert_eq!(stage.pools(), "");
+    }
 }
 
 /// The run ends because an agent was lost, and the other's work is there.

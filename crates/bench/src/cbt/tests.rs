@@ -118,6 +118,11 @@ fn options_without_effect_are_told() {
         assert!(told.iter().any(|one| one == path), "{told:?}");
     }
     assert!(!told.iter().any(|one| one.contains("op_size") || one.contains("iterations")), "{told:?}");
+    // The file's configuration has an effect unless other clusters are named.
+    let conf_file = "cluster.conf_file".to_owned();
+    assert!(!told.contains(&conf_file), "{told:?}");
+    let other = Cluster { name: "n".into(), engine: Engine::Nacre, configuration: "n/ceph.conf".into() };
+    assert!(translate("t", FILE, vec![other]).unwrap().without_effect.contains(&conf_file));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Plans from flags.
 
 use super::plan_files::{self, PlanFile};
+use crate::byte_size::ByteSize;
 use crate::cli;
 use crate::cli::bench::{BenchRun, ClusterAt, Load as Flags, Mode, PlanScale, Times};
 use crate::layout::Layout;
@@ -49,7 +50,7 @@ pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
                 }
                 PlanFile::Cbt { name, text } => of_cbt(&name, &text, clusters).await?,
             };
-            adapt(&mut plan, &options.times, &options.only)?;
+            adapt(&mut plan, options)?;
             plan
         }
         None => {
@@ -104,7 +105,8 @@ pub async fn cluster(name: &str, configuration: &Path) -> Result<Cluster> {
 }
 
 /// Changes of a plan by flags.
-fn adapt(plan: &mut Plan, times: &Times, only: &[String]) -> Result<()> {
+fn adapt(plan: &mut Plan, options: &BenchRun) -> Result<()> {
+    let (times, only) = (&options.times, &options.only);
     if !only.is_empty() {
         plan.workloads.retain(|workload| only.iter().any(|words| workload.name.contains(words.as_str())));
         if plan.workloads.is_empty() {
@@ -114,6 +116,12 @@ fn adapt(plan: &mut Plan, times: &Times, only: &[String]) -> Result<()> {
     for workload in &mut plan.workloads {
         workload.warm_up_s = times.warm_up.unwrap_or(workload.warm_up_s);
         workload.stop = times.seconds.map_or(workload.stop, Stop::DurationS);
+        let groups = workload.groups.len().max(1) as u64;
+        for group in &mut workload.groups {
+            let objects =
+                |data: ByteSize| (data.0 / groups / group.object_bytes.max(1)).max(least_objects(group)).max(1);
+            group.objects = options.data.map_or(group.objects, objects);
+        }
     }
     plan.iterations = times.iterations.unwrap_or(plan.iterations);
     Ok(())
@@ -206,7 +214,7 @@ fn from_flags(
             Pool { name: "nacre-bench".into(), redundancy: Some(redundancy), pg_count: Some(flags.pgs.unwrap_or(PGS)) }
         }
     };
-    let size = crate::byte_size::ByteSize(group.io_bytes()).to_string().replace(' ', "");
+    let size = ByteSize(group.io_bytes()).to_string().replace(' ', "");
     let tool = flags.tool.filter(|tool| !tool.is_nacre());
     let suffix = tool.map(|tool| format!("-{}", tool.name())).unwrap_or_default();
     let name = format!("{size}-{}{suffix}", mode.words);
@@ -294,12 +302,39 @@ mod tests {
         let Command::Bench(Bench::Compare(run)) = Cli::try_parse_from(command).unwrap().command else { panic!() };
         let mut plan = Plan::from_json(include_str!("../../../../bench/plans/object-rows.json")).unwrap();
         assert_eq!((plan.workloads.len(), plan.iterations), (18, 5));
-        adapt(&mut plan, &run.times, &run.only).unwrap();
+        adapt(&mut plan, &run).unwrap();
         assert_eq!((plan.workloads.len(), plan.iterations), (8, 2));
         assert!(
             plan.workloads.iter().all(|workload| workload.stop == Stop::DurationS(0.5) && workload.warm_up_s == 1.0)
         );
-        assert!(adapt(&mut plan, &run.times, &["nothing".into()]).is_err());
+        let nothing = BenchRun { only: vec!["nothing".into()], ..*run };
+        assert!(adapt(&mut plan, &nothing).is_err());
+    }
+
+    #[test]
+    fn data_of_plans_is_scaled() {
+        let scaled = |plan: &str, data: &str| {
+            let command = ["nacre", "bench", "run", plan, "--data", data];
+            let Command::Bench(Bench::Run(run)) = Cli::try_parse_from(command).unwrap().command else { panic!() };
+            let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into() };
+            let template = bench::plan::Template::shipped(plan).unwrap();
+            let mut plan = template.plan(Scale::Laptop, vec![cluster]).unwrap();
+            adapt(&mut plan, &run).unwrap();
+            plan.check().unwrap();
+            plan
+        };
+        // Two images share the data; an object of 4 MiB has places for all operations of 4 KiB in flight.
+        let images = scaled("intel-afa", "16MiB");
+        assert!(images.workloads.iter().all(|one| one.groups.iter().all(|group| group.objects == 2)), "{images:?}");
+        // Whole objects: as many as there are operations in flight, of one group and of two.
+        let objects = scaled("micron-6500-qlc", "1MiB");
+        let counts = |name: &str| {
+            let workload = objects.workloads.iter().find(|one| one.name == name).unwrap();
+            workload.groups.iter().map(|group| group.objects).collect::<Vec<_>>()
+        };
+        assert_eq!(counts("sequential-read-ec42-2x1"), [4]);
+        assert_eq!(counts("sequential-read-ec42-2x16"), [32]);
+        assert_eq!(counts("mixed-random-ec42-2x1"), [2, 2]);
     }
 
     #[test]
@@ -325,6 +360,7 @@ mod tests {
             &["--seconds", "3", "--steady", "3"],
             &["plan.json", "--depth", "3"],
             &["--only", "4k"],
+            &["--data", "1MiB"],
             &["--mode", "reed"],
             &["--cluster", "nacre"],
             &["plan.json", "--clients-max", "3"],

@@ -52,6 +52,10 @@ pub struct BenchRun {
     /// Of the plan only workloads whose name contains this; may be there several times.
     #[arg(long, value_name = "WORDS", requires = "plan")]
     pub only: Vec<String>,
+    /// Data of each workload instead of the plan's, shared among its groups: objects or images of so much together, at
+    /// least a place for each operation in flight.
+    #[arg(long, value_name = "SIZE", requires = "plan")]
+    pub data: Option<ByteSize>,
     /// Folder for results, which must not exist. [default: nacre-bench/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
