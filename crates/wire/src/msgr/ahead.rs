@@ -1,6 +1,6 @@
 //! Encrypted messages of lossless sessions that their connections' transports have not taken yet.
 
-use super::messenger::ConnId;
+use super::ids::ConnId;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,8 @@
 
 use super::connection::{Connection, Fault};
 use super::control::*;
-use super::messenger::{Messenger, Output, SessionId};
+use super::ids::SessionId;
+use super::messenger::{Messenger, Output};
 use super::reason::Cause;
 use super::rights::Rights;
 use super::session::Session;

@@ -5,7 +5,7 @@ use super::auth::{Asked, Identity, Keys, Sign};
 use super::control::Control;
 use super::frame::{self, FrameError};
 use super::framing::{Crc, Framing};
-use super::messenger::{ConnId, SessionId};
+use super::ids::{ConnId, SessionId};
 use super::reason::{AckError, Cause};
 use crate::DecodeError;
 use crate::basic::AuthName;

@@ -8,6 +8,7 @@ use super::connection::{Connection, Fault, Phase};
 use super::control::{Ack, Keepalive2};
 use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, control_payload};
 use super::half_open::HalfOpen;
+use super::ids::{ConnId, SessionId};
 use super::reason::{Cause, OtherEnd, Reason, TransportLoss};
 use super::session::{self, FoundBy, Link, Session};
 use super::timer::Timer;
@@ -18,15 +19,6 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 use types::{AlignedBuf, BufPool, EntityName, Utime};
-
-/// One transport connection. Those that are dialled have odd numbers, given by the messenger; the driver gives
-/// accepted ones even numbers. Never used twice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ConnId(pub u64);
-
-/// One session with a peer; a lossless one outlives its connections. Never used twice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SessionId(pub u64);
 
 /// An order to the driver, or news for it.
 #[derive(Debug)]

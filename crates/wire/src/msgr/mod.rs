@@ -25,6 +25,7 @@ mod framing;
 mod half_open;
 mod handshake;
 mod id_queue;
+mod ids;
 mod machine;
 mod messenger;
 mod none;
@@ -39,8 +40,9 @@ pub use auth::{
 };
 pub use config::{Config, Keepalive, Peer, Policy, limits};
 pub use frame::FrameError;
+pub use ids::{ConnId, SessionId};
 pub use machine::machine_of;
-pub use messenger::{ConnId, Messenger, Output, SessionId};
+pub use messenger::{Messenger, Output};
 pub use reason::{AckError, BreachesTold, Cause, OtherEnd, Reason, RefusalsTold, TransportLoss};
 pub use rights::Rights;
 

@@ -1,7 +1,7 @@
 //! One session: what outlives its connections.
 
 use super::config::{Peer, Policy};
-use super::messenger::ConnId;
+use super::ids::ConnId;
 use super::reason::{AckError, Cause, OtherEnd, Reason};
 use crate::basic::AuthName;
 use crate::{EntityAddr, Envelope};

@@ -1,7 +1,7 @@
 //! Purposes that a messenger wants to be woken for. A timer may outlive its purpose; the messenger looks whether it has
 //! one.
 
-use super::messenger::{ConnId, SessionId};
+use super::ids::{ConnId, SessionId};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Timer {
