@@ -12,6 +12,7 @@ use offline::{CheckReport, ExportReport, ExportScope, FileDevice, ImportReport, 
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufWriter, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 const DAMAGE: u8 = 1;
