@@ -69,7 +69,7 @@ pub struct Messenger {
     pub(super) steps: VecDeque<(ConnId, AuthStep)>,
     /// Connections that may have something to transmit.
     dirty: BTreeSet<ConnId>,
-    ahead: Ahead,
+    ahead: Ahead<ConnId>,
     timers: BTreeSet<(Duration, Timer)>,
     global_ids: VecDeque<Range<u64>>,
     /// Connections of clients for which there was no id, in order; some may be gone.
