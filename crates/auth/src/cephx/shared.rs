@@ -26,7 +26,7 @@ fn sealing_key(shared: &Key) -> Key {
 }
 
 impl RotatingSecrets {
-    /// The secret that opens tickets of [`Client::vouch_for_itself`]. It is the same at all who share the key.
+    /// The secret that opens tickets of `Client::vouch_for_itself`. It is the same at all who share the key.
     pub fn of_shared_key(shared: &Key) -> RotatingSecrets {
         RotatingSecrets::constant(sealing_key(shared))
     }
