@@ -149,7 +149,10 @@ impl Pg {
         if !same_target {
             self.core.primary_since = began;
         }
-        self.core.answered_stay(cx, self.replication.committed());
+        // Before it serves, a primary only assumes that its log will be the members'.
+        if self.peering.is_active() {
+            self.core.answered_stay(cx, self.replication.committed());
+        }
         self.forget_gathers(cx);
         self.healer().drop_parts(cx);
         self.refuse_replica_reads(cx);
