@@ -159,9 +159,13 @@ def documents():
     OWNER.put_bucket_request_payment(RequestPaymentConfiguration={"Payer": "Requester"}, **at)
     assert OWNER.get_bucket_request_payment(**at)["Payer"] == "Requester"
     refused("MalformedXML", OWNER.put_bucket_request_payment, RequestPaymentConfiguration={"Payer": "Me"}, **at)
-    # A setting on which this gateway would not act is refused.
     site = {"IndexDocument": {"Suffix": "index.html"}}
-    refused("NotImplemented", OWNER.put_bucket_website, WebsiteConfiguration=site, **at)
+    refused("AccessDenied", GUEST.put_bucket_website, WebsiteConfiguration=site, **at)
+    OWNER.put_bucket_website(WebsiteConfiguration=site, **at)
+    assert OWNER.get_bucket_website(**at)["IndexDocument"] == site["IndexDocument"]
+    OWNER.delete_bucket_website(**at)
+    refused("NoSuchWebsiteConfiguration", OWNER.get_bucket_website, **at)
+    # A setting on which this gateway would not act is refused.
     encryption = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
     refused("NotImplemented", OWNER.put_bucket_encryption, ServerSideEncryptionConfiguration=encryption, **at)
     rules = {"Rules": [{"ID": "r", "Status": "Enabled", "Prefix": "never/", "Expiration": {"Days": 1}}]}
