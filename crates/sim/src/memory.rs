@@ -3,6 +3,7 @@
 use crate::cluster::{CLIENTS_SHARE, Cluster, LITTLE_WINDOW_BYTES, MEMORY_BYTES};
 use crate::process::Program;
 use osd::MemoryShares;
+use pg::READERS_SHARE;
 
 /// The most bytes of one client's message that an OSD receives although there is no room, because no other large one is
 /// being received. It has at most two writes of 128 KiB, or 50 long values.
@@ -31,6 +32,10 @@ impl Cluster {
             if reserved != received {
                 return Err(format!("osd.{osd} counts {reserved} bytes that are being received, of {received}"));
             }
+            if memory.waiting != memory.waiting_found {
+                let (counted, found) = (memory.waiting, memory.waiting_found);
+                return Err(format!("osd.{osd} counts {counted} bytes of operations that wait for room, of {found}"));
+            }
             if memory.copied != memory.copied_found {
                 let (counted, found) = (memory.copied, memory.copied_found);
                 return Err(format!("osd.{osd} counts {counted} bytes that copies have fetched, of {found}"));
@@ -45,10 +50,12 @@ impl Cluster {
             let (joins, reserved_bytes) = connections.joins;
             let share = MemoryShares::of(self.memory_bytes()).uncommitted_bytes as usize;
             if joins > 1 && reserved_bytes > share {
-                return Err(format!("osd.{osd} puts messages of other OSDs together, of {share} bytes: {connections:?}"));
+                return Err(format!(
+                    "osd.{osd} puts messages of other OSDs together, of {share} bytes: {connections:?}"
+                ));
             }
             if self.memory_bytes() < MEMORY_BYTES {
-                // What one turn brings of a message is there before its session is held.
+                // One turn may bring more of a message before its session is held.
                 let of_waiting = connections.joins_waiting * (WAITING_PART_BYTES_MAX + LITTLE_WINDOW_BYTES);
                 if joined > reserved_bytes + of_waiting {
                     return Err(format!("osd.{osd} has {joined} bytes of messages that came in part: {connections:?}"));
@@ -56,6 +63,8 @@ impl Cluster {
                 let share = (self.memory_bytes() / CLIENTS_SHARE) as usize * self.shards();
                 // The data that one turn brings, on all connections, is there before it is counted.
                 let turn = self.client_count() * LITTLE_WINDOW_BYTES + MESSAGE_BYTES_MAX + STARTED_BYTES_MAX;
+                // Clients that read may bring more than those that update.
+                let share = share + share / READERS_SHARE;
                 let held = memory.counted + memory.copied + memory.waiting + reserved;
                 if held > share + turn {
                     return Err(format!("osd.{osd} holds {held} bytes for clients, of {share}: {memory:?}"));
