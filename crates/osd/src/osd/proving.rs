@@ -9,6 +9,9 @@ use wire::messages::{Command, CommandReply};
 use wire::msgr::{Peer, Reason, SessionId};
 use wire::{DecodeError, Envelope, Message, Target};
 
+/// Sessions with ended tickets that are closed in one tick: thousands of clients do not come again all at once.
+const ENDED_AT_ONCE: usize = 16;
+
 impl Running {
     /// Asks the monitor for tickets and secrets that are missing or grow old.
     pub(super) fn renew_credentials(&mut self, io: &mut impl Io) {
@@ -16,6 +19,17 @@ impl Running {
             for request in self.public.requests(io) {
                 self.monitor.send(&mut self.public.messenger, request);
             }
+        }
+    }
+
+    /// Ends sessions of clients whose tickets have ended, a few at a time. A client that still has its key has got
+    /// other tickets long since, and comes again by itself, with what it has under way.
+    pub(super) fn turn_out_ended(&mut self, io: &mut impl Io) {
+        for session in self.public.with_ended_tickets(io, ENDED_AT_ONCE) {
+            let peer = self.clients.get(&session).map(|peer| peer.auth_name.to_string()).unwrap_or_default();
+            tracing::debug!(%peer, "its ticket has ended; session closed");
+            self.public.messenger.close(session);
+            self.client_gone(session);
         }
     }
 
