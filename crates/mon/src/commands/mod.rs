@@ -48,6 +48,7 @@ mod mgr;
 mod mgr_modules;
 mod mon;
 mod mon_change;
+mod ok_to_stop;
 mod orders;
 mod osd_change;
 mod osd_df;

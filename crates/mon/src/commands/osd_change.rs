@@ -68,16 +68,10 @@ pub(super) const COMMANDS: &[Command] = &[
         "say whether OSDs hold nothing that is needed",
         safe_to_destroy,
     ),
-    Command::new(
-        "osd ok-to-stop {ids:String,n=N} {max:Int,req=false}",
-        "r",
-        "say whether OSDs can stop without harm",
-        ok_to_stop,
-    ),
 ];
 
 /// Returns the OSDs that words such as `3`, `osd.3`, `all` name. A word that names none is an error.
-fn named_osds(c: &Context<'_>, all: impl Fn(OsdId) -> bool) -> Result<Vec<OsdId>, Reply> {
+pub(super) fn named_osds(c: &Context<'_>, all: impl Fn(OsdId) -> bool) -> Result<Vec<OsdId>, Reply> {
     let mut osds = Vec::new();
     for word in c.args.texts("ids") {
         if matches!(word, "all" | "any" | "*") {
@@ -541,100 +535,6 @@ fn safe_to_destroy(c: &Context<'_>) -> Answer {
     }
     let errno = if verdict.active.is_empty() { Errno::EAGAIN } else { Errno::EBUSY };
     refuse(errno, sentence)
-}
-
-/// State of placement groups if some OSDs stop. Groups are named as texts.
-#[derive(Default)]
-struct StopReport {
-    degraded: Vec<String>,
-    inactive: Vec<String>,
-    bad: Vec<String>,
-    unknown: Vec<String>,
-}
-
-impl StopReport {
-    fn of(c: &Context<'_>, osds: &BTreeSet<OsdId>) -> StopReport {
-        let mut report = StopReport::default();
-        for (pgid, pg) in &c.volatile.pgs {
-            let Some(pool) = c.map().pool(pgid.pool) else { continue };
-            let members = &pg.report.acting;
-            let touched = members.iter().any(|osd| osds.contains(osd));
-            if pg.report.state == 0 {
-                report.unknown.push(pgid.to_string());
-                continue;
-            }
-            if !touched {
-                continue;
-            }
-            let left = members.iter().filter(|osd| osd.is_some() && !osds.contains(osd)).count();
-            let group = match () {
-                () if pg.report.state & pg_state::ACTIVE == 0 => &mut report.inactive,
-                () if left < usize::from(pool.min_size) => &mut report.bad,
-                () => &mut report.degraded,
-            };
-            group.push(pgid.to_string());
-        }
-        report
-    }
-
-    fn not_ok(&self) -> usize {
-        self.unknown.len() + self.inactive.len() + self.bad.len()
-    }
-}
-
-/// Adds OSDs that can stop as well, up to `max` in all, in the order of their nearness to the first one in the
-/// hierarchy. Ends with the bucket in which not all can.
-fn also_ok_to_stop(c: &Context<'_>, osds: &mut BTreeSet<OsdId>, max: usize) {
-    let Some(first) = osds.first() else { return };
-    let mut bucket = first.0;
-    let mut all_can = true;
-    while let Some(parent) = c.crush().parent(bucket).filter(|_| all_can) {
-        bucket = parent;
-        let beside: BTreeSet<OsdId> = c.crush().leaves(bucket).into_iter().map(OsdId).collect();
-        for osd in beside {
-            if osds.len() >= max {
-                return;
-            }
-            if c.map().is_up(osd) && osds.insert(osd) && StopReport::of(c, osds).not_ok() > 0 {
-                osds.remove(&osd);
-                all_can = false;
-            }
-        }
-    }
-}
-
-fn ok_to_stop(c: &Context<'_>) -> Answer {
-    let mut osds: BTreeSet<OsdId> = named_osds(c, |_| true)?.into_iter().collect();
-    let mut report = StopReport::of(c, &osds);
-    if report.not_ok() == 0 {
-        also_ok_to_stop(c, &mut osds, c.args.int("max").and_then(|max| usize::try_from(max).ok()).unwrap_or(0));
-        report = StopReport::of(c, &osds);
-    }
-    let not_ok = report.not_ok();
-    let mut value = json!({
-        "ok_to_stop": not_ok == 0,
-        "osds": osds.iter().map(|osd| osd.0).collect::<Vec<_>>(),
-        "num_ok_pgs": report.degraded.len(),
-        "num_not_ok_pgs": not_ok,
-    });
-    for (key, pgs) in [
-        ("unknown", &report.unknown),
-        ("bad_already_inactive", &report.inactive),
-        ("bad_become_inactive", &report.bad),
-        ("ok_become_degraded", &report.degraded),
-    ] {
-        if !pgs.is_empty() {
-            value[key] = json!(pgs);
-        }
-    }
-    let compact = c.format == super::Format::Plain;
-    let text = if compact { super::Format::Json.render(&value) } else { c.rendered(&value) };
-    let output = format!("{}\n", text.trim_end());
-    if not_ok == 0 {
-        return c.text(output);
-    }
-    let status = format!("unsafe to stop osd(s) at this time ({not_ok} PGs are or would become offline)");
-    Err(Reply { output: output.into(), ..Reply::error(Errno::EBUSY, status) })
 }
 
 #[cfg(test)]

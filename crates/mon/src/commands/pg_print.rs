@@ -129,6 +129,11 @@ fn totals(map: &OsdMap, pg: &PgStat) -> PgTotals {
     totals
 }
 
+/// Returns the members that lack nothing, as a Ceph tells them: of groups that are not clean.
+fn available(report: &PgReport) -> Value {
+    report.complete.iter().flatten().map(|member| json!(member.to_string())).collect()
+}
+
 /// Returns one group in full.
 fn value(map: &OsdMap, pg: &PgStat) -> Value {
     let r = &pg.report;
@@ -174,7 +179,7 @@ fn value(map: &OsdMap, pg: &PgStat) -> Value {
         "stat_sum": sum_value(&totals(map, pg)),
         "up": osds_value(&r.up),
         "acting": osds_value(pg.acting_shown(map)),
-        "avail_no_missing": [],
+        "avail_no_missing": available(r),
         "object_location_counts": [],
         "blocked_by": osds_value(&r.blocked_by),
         "up_primary": primary(&r.up),

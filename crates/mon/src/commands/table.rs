@@ -5,8 +5,8 @@ use super::signature::Signature;
 use super::{
     absent, auth, autoscale, balancer, balancer_plans, blocklist, cluster, config, config_facts, config_history,
     config_key, crash, crush_change, crush_query, ec_profiles, force, health, log, mgr, mgr_modules, mon, mon_change,
-    osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump, placement_temp,
-    pool_applications, pool_settings, pools, rbd, report, scrub, services, spread, upmap, weight_sets,
+    ok_to_stop, osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump,
+    placement_temp, pool_applications, pool_settings, pools, rbd, report, scrub, services, spread, upmap, weight_sets,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -35,6 +35,7 @@ const TOPICS: &[&[Command]] = &[
     mgr_modules::COMMANDS,
     mon::COMMANDS,
     mon_change::COMMANDS,
+    ok_to_stop::COMMANDS,
     osd_change::COMMANDS,
     osd_df::COMMANDS,
     osd_dump::COMMANDS,

@@ -2,6 +2,7 @@
 
 use osdmap::OsdMap;
 use types::{Epoch, OsdId, Utime};
+use wire::basic::{NO_SHARD, PgShard};
 use wire::nacre::mon::{PgReport, pg_state};
 
 /// The last report of a group's primary, and the times of the group's states.
@@ -36,6 +37,18 @@ impl PgStat {
         let acting = &self.report.acting[..];
         let size = map.pool(self.report.pgid.pool).map_or(acting.len(), |pool| pool.size.into());
         &acting[..acting.len().min(size)]
+    }
+
+    /// Returns the members that lack nothing, as far as is known. A member of a group that is clean lacks nothing; of
+    /// other groups the primary tells it, unless its OSD runs earlier software: then nobody is known to.
+    pub fn complete(&self, map: &OsdMap) -> Vec<PgShard> {
+        if self.report.state & pg_state::CLEAN == 0 {
+            return self.report.complete.clone().unwrap_or_default();
+        }
+        let is_coded = map.pool(self.report.pgid.pool).is_some_and(|pool| pool.is_erasure());
+        let shard_at = |place: usize| i8::try_from(place).ok().filter(|_| is_coded).unwrap_or(NO_SHARD);
+        let members = self.report.acting.iter().enumerate().filter(|(_, osd)| osd.is_some());
+        members.map(|(place, osd)| PgShard { osd: *osd, shard: shard_at(place) }).collect()
     }
 
     /// Returns the OSD that leads it by its last report.

@@ -7,6 +7,7 @@ use crate::group::core::Core;
 use crate::healing::whereabouts::Whereabouts;
 use mutant::Mutant;
 use types::OsdId;
+use wire::basic::{NO_SHARD, PgShard};
 use wire::nacre::mon::{PgHistory, pg_state};
 
 /// Questions that need their answers at once: who serves, whether reads may be answered, and whom the group waits for.
@@ -74,6 +75,19 @@ impl<'a> Progress<'a> {
             true => self.whereabouts.has_all_durably(),
             false => self.members.lacks_nothing(osd),
         }
+    }
+
+    /// Returns the members of a group that is not clean, this primary too, that have the log and all objects durably.
+    /// They are in the order of the acting set. Nobody is known to before the group has peered.
+    pub(crate) fn complete(self, whoami: OsdId) -> Vec<PgShard> {
+        if !self.state.may_recover() || self.state_bits(whoami) & pg_state::CLEAN != 0 {
+            return Vec::new();
+        }
+        let interval = &self.core.interval;
+        let shard_of = |osd: OsdId| interval.shard_of(osd).and_then(|shard| i8::try_from(shard).ok());
+        let members = interval.acting.iter().copied().filter(|osd| osd.is_some());
+        let complete = members.filter(|osd| self.lacks_nothing(*osd, whoami));
+        complete.map(|osd| PgShard { osd, shard: shard_of(osd).unwrap_or(NO_SHARD) }).collect()
     }
 
     /// Returns true if reads may be answered: every serving member has promised that nobody else serves.

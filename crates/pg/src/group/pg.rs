@@ -307,6 +307,7 @@ impl Pg {
             trim_queue: self.snap_trim.queued(cx.map.removed_snaps_queue.get(&self.core.id.pool.base())),
             trimmed_snaps: self.snap_trim.done(),
             blocked_by: self.progress().blocked_by(cx.map),
+            complete: Some(self.progress().complete(cx.whoami)),
         };
         cx.outbox.reports.insert(self.core.id, report);
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use osdmap::{OsdMapFlags, PgPool};
 use std::time::Duration;
 use types::{ObjectId, OsdId};
+use wire::basic::NO_SHARD;
 use wire::messages::Op;
 use wire::nacre::mon::{PgForce, PgReport, pg_state};
 use wire::{Message, Target};
@@ -127,6 +128,31 @@ fn a_read_of_what_is_damaged_does_not_wait_for_ever() {
     assert!(cluster.answers_to(70).is_empty());
     (0..3).for_each(|_| cluster.pass(Duration::from_secs(2)));
     assert_eq!(cluster.answers_to(70).first().map(|(_, result, _)| *result), Some(types::Errno::EIO.as_result()));
+}
+
+#[test]
+fn members_that_lack_nothing_are_told() {
+    let complete = |cluster: &mut Cluster| {
+        let complete = report(cluster).complete.expect("this software tells it");
+        complete.iter().map(|member| (member.osd, member.shard)).collect::<Vec<_>>()
+    };
+    let mut cluster = filled(4, 3);
+    assert_eq!(complete(&mut cluster), [], "all members of a clean group lack nothing");
+    cluster.change(|next| next.new_flags = Some(OsdMapFlags::NOBACKFILL));
+    move_group(&mut cluster, &[0, 1, 3]);
+    cluster.settle();
+    assert_eq!(complete(&mut cluster), [A, B].map(|osd| (osd, NO_SHARD)), "D is not filled");
+    cluster.change(|next| next.new_flags = Some(OsdMapFlags::default()));
+    cluster.update_all();
+    heal(&mut cluster);
+    assert_eq!(complete(&mut cluster), []);
+    spoil(&mut cluster, A, 1);
+    spoil(&mut cluster, B, 1);
+    spoil(&mut cluster, D, 1);
+    assert_eq!(read(&mut cluster, A, 1), None);
+    heal(&mut cluster);
+    assert_eq!(report(&mut cluster).state & pg_state::CLEAN, 0);
+    assert!(!complete(&mut cluster).contains(&(A, NO_SHARD)), "its copy is bad");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use super::kind;
 use crate::addr::EntityAddrVec;
-use crate::basic::IntervalSet;
+use crate::basic::{IntervalSet, PgShard};
 use crate::own_message as message;
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::collections::BTreeMap;
@@ -197,13 +197,17 @@ pub struct PgReport {
     pub trimmed_snaps: IntervalSet,
     /// OSDs that are down and without which the group cannot serve.
     pub blocked_by: Vec<OsdId>,
+    /// Of a group that is not clean: the members that have the log and all objects durably, in the order of the acting
+    /// set; none before the group has peered. Empty for a clean one, of which all have. `None`: an OSD of earlier
+    /// software does not tell.
+    pub complete: Option<Vec<PgShard>>,
 }
 
-block!(PgReport, version 4 {
+block!(PgReport, version 5 {
     pgid, state, epoch, sequence, last_update, log_start, interval_since, last_epoch_started, created, up, acting,
     objects, bytes, omap_bytes, omap_keys, log_entries, degraded_copies, misplaced_copies,
     missing_on_primary, unfound, recovered_objects, recovered_bytes, read_ops, read_kib, write_ops, write_kib,
-    scrub, clones, trim_queue, trimmed_snaps; since 4 { blocked_by }
+    scrub, clones, trim_queue, trimmed_snaps; since 4 { blocked_by }; since 5 { complete }
 });
 
 /// Sign of life of an OSD, with its statistics and those of the groups it is primary of. Sent every few seconds, at
@@ -468,6 +472,27 @@ mod tests {
         earlier[2..6].copy_from_slice(&length.to_le_bytes());
         let envelope = crate::Envelope { front: earlier.into(), ..sealed };
         assert_eq!(OsdBeacon::open(&envelope).expect("version 1"), silent);
+    }
+
+    #[test]
+    fn a_report_of_earlier_software_tells_no_complete_members() {
+        let member = |osd, shard| PgShard { osd: OsdId(osd), shard };
+        let told = PgReport {
+            pgid: PgId::new(1, 5),
+            acting: vec![OsdId(2), OsdId(0)],
+            blocked_by: vec![OsdId(4)],
+            complete: Some(vec![member(2, 0), member(0, 1)]),
+            ..PgReport::default()
+        };
+        assert_eq!(PgReport::from_slice(&told.to_vec(Target::PACIFIC)).expect("its own encoding"), told);
+        let silent = PgReport { complete: None, ..told };
+        let bytes = silent.to_vec(Target::PACIFIC);
+        // Version 4 ended before them: one flag that says that nothing is told.
+        let mut earlier = bytes[..bytes.len() - 1].to_vec();
+        earlier[0] = 4;
+        let length = u32::try_from(earlier.len() - 6).expect("short");
+        earlier[2..6].copy_from_slice(&length.to_le_bytes());
+        assert_eq!(PgReport::from_slice(&earlier).expect("version 4"), silent);
     }
 
     #[test]
