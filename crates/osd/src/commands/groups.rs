@@ -87,13 +87,21 @@ pub(crate) fn answer(line: &str, shard: &mut Shard) -> CommandReply {
     let cmd = known(line).expect("only commands about groups come here");
     let format = Format::from_name(&json_string(line, "format").unwrap_or_default());
     let (result, status, output) = match carry_out(&cmd, line, shard) {
-        Ok(Done::Value(value)) => (0, String::new(), format.render(&value)),
+        Ok(Done::Value(value)) => (0, String::new(), rendered(&cmd, &value, format)),
         Ok(Done::Said(status)) => (0, status, String::new()),
         Err((errno, status)) => (errno.as_result(), status, String::new()),
     };
     CommandReply { result, status, output: Rope::from(output.into_bytes()) }
 }
 
+fn rendered(cmd: &str, value: &Value, format: Format) -> String {
+    match format.is_xml() {
+        true => control::xml::render(cmd, value, format == Format::XmlPretty),
+        false => format.render(value),
+    }
+}
+
+#[derive(PartialEq, Debug)]
 enum Done {
     Value(Value),
     Said(String),
@@ -135,16 +143,32 @@ fn carry_out(cmd: &str, line: &str, shard: &mut Shard) -> Result<Done, (Errno, S
                 Err(error) => Err((Errno::EINVAL, error.to_string())),
             }
         }
-        _ if json_string(line, "mulcmd").as_deref() != Some("delete") => {
-            let why = "what is older than the newest version is not kept track of, so nothing can be reverted; 'delete' gives \
-                       the objects up";
-            Err((Errno::EOPNOTSUPP, why.to_owned()))
+        _ => {
+            let choice = json_string(line, "mulcmd").unwrap_or_default();
+            mark_unfound_lost(&choice, view.unfound.len(), || shard.give_up_unfound(pgid))
         }
-        _ => match shard.give_up_unfound(pgid) {
-            Ok(count) => Ok(Done::Said(format!("pg has {count} objects unfound and apparently lost marking"))),
-            Err(GiveUpError::NothingUnfound) => Ok(Done::Said("pg has no unfound objects".to_owned())),
-            Err(error) => Err((Errno::EINVAL, error.to_string())),
-        },
+    }
+}
+
+/// Gives objects up that nobody has, of which there are `unfound`.
+fn mark_unfound_lost(
+    choice: &str,
+    unfound: usize,
+    give_up: impl FnOnce() -> Result<usize, GiveUpError>,
+) -> Result<Done, (Errno, String)> {
+    let nothing = || Ok(Done::Said("pg has no unfound objects".to_owned()));
+    if unfound == 0 {
+        return nothing();
+    }
+    if choice != "delete" {
+        let why = "what is older than the newest version is not kept track of, so nothing can be reverted; 'delete' gives \
+                   the objects up";
+        return Err((Errno::EOPNOTSUPP, why.to_owned()));
+    }
+    match give_up() {
+        Ok(count) => Ok(Done::Said(format!("pg has {count} objects unfound and apparently lost marking"))),
+        Err(GiveUpError::NothingUnfound) => nothing(),
+        Err(error) => Err((Errno::EINVAL, error.to_string())),
     }
 }
 
@@ -218,7 +242,9 @@ fn recovery_state(view: &PgView) -> Value {
     if is(bits::PEERED) {
         return json!([{"name": "Started/Primary/Active", "comment": "not enough up instances of this PG to go active"}, started]);
     }
-    let mut peering = json!({"name": "Started/Primary/Peering", "probing_osds": view.acting.iter().map(|osd| osd.0.to_string()).collect::<Vec<_>>()});
+    let probed = view.acting.iter().chain(&view.further).filter(|osd| osd.is_some());
+    let probed: Vec<String> = probed.map(|osd| osd.0.to_string()).collect();
+    let mut peering = json!({"name": "Started/Primary/Peering", "probing_osds": probed});
     if is(bits::INCOMPLETE) {
         let comment = "not enough complete instances of this PG";
         return json!([{"name": "Started/Primary/Peering/Incomplete", "comment": comment}, peering, started]);
@@ -274,4 +300,69 @@ fn oid(object: &ObjectId) -> Value {
         "pool": object.pool.0,
         "namespace": text(&object.nspace),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{EVersion, Epoch};
+    use wire::nacre::mon::pg_state;
+
+    fn view() -> PgView {
+        PgView {
+            pgid: PgId::new(1, 5),
+            state: pg_state::PEERING,
+            epoch: Epoch(9),
+            interval_since: Epoch(8),
+            up: vec![OsdId(2), OsdId(5)],
+            acting: vec![OsdId(2), OsdId(0)],
+            further: vec![OsdId(5)],
+            last_update: EVersion::default(),
+            log_tail: EVersion::default(),
+            last_epoch_started: Epoch(7),
+            objects: 0,
+            bytes: 0,
+            missing: 0,
+            degraded: 0,
+            misplaced: 0,
+            unfound: Vec::new(),
+            members: vec![pg::MemberView { osd: OsdId(0), serves: true, missing: 0, backfill: None }],
+            blocked_by: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn acting_sets_are_shown_as_clients_see_them() {
+        let answer = query(&view(), OsdId(2));
+        assert_eq!((&answer["acting"], &answer["info"]["stats"]["acting"]), (&json!([2, 0]), &json!([2, 0])));
+        assert_eq!(answer["recovery_state"][0]["probing_osds"], json!(["2", "0", "5"]));
+    }
+
+    #[test]
+    fn answers_are_xml_where_that_is_asked_for() {
+        let xml = rendered("query", &query(&view(), OsdId(2)), Format::Xml);
+        let begin = "<pg><snap_trimq>[]</snap_trimq><snap_trimq_len>0</snap_trimq_len><state>peering</state><epoch>9</epoch>\
+                     <up><osd>2</osd><osd>5</osd></up><acting><osd>2</osd><osd>0</osd></acting>";
+        assert!(xml.starts_with(begin) && xml.ends_with("</recovery_state></pg>"), "{xml}");
+        let parts = ["<acting_recovery_backfill><shard>2</shard>", "<peer_info><info><peer>0</peer>"];
+        let more = ["<recovery_state><state><name>", "<probing_osds><osd>2</osd>"];
+        assert!(parts.iter().chain(&more).all(|part| xml.contains(part)), "{xml}");
+        let xml = rendered("list_unfound", &unfound(&view()), Format::XmlPretty);
+        assert!(xml.starts_with("<missing>\n <num_missing>0</num_missing>\n"), "{xml}");
+        assert!(rendered("query", &json!({"a": 1}), Format::Json) == r#"{"a":1}"#);
+    }
+
+    #[test]
+    fn without_an_unfound_object_there_is_nothing_to_give_up() {
+        let never = || -> Result<usize, GiveUpError> { panic!("there is nothing to give up") };
+        for choice in ["revert", "delete"] {
+            let said = mark_unfound_lost(choice, 0, never);
+            assert_eq!(said, Ok(Done::Said("pg has no unfound objects".to_owned())));
+        }
+        assert_eq!(mark_unfound_lost("revert", 2, never).map_err(|(errno, _)| errno), Err(Errno::EOPNOTSUPP));
+        let said = mark_unfound_lost("delete", 2, || Ok(2));
+        assert_eq!(said, Ok(Done::Said("pg has 2 objects unfound and apparently lost marking".to_owned())));
+        let not_active = mark_unfound_lost("delete", 2, || Err(GiveUpError::NotActive));
+        assert_eq!(not_active.map_err(|(errno, _)| errno), Err(Errno::EINVAL));
+    }
 }

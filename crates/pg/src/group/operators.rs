@@ -18,7 +18,10 @@ pub struct PgView {
     pub epoch: Epoch,
     pub interval_since: Epoch,
     pub up: Vec<OsdId>,
+    /// The acting set as clients see it: not longer than the pool's size.
     pub acting: Vec<OsdId>,
+    /// The members that the group keeps beside these while it moves.
+    pub further: Vec<OsdId>,
     pub last_update: EVersion,
     pub log_tail: EVersion,
     pub last_epoch_started: Epoch,
@@ -65,13 +68,15 @@ impl Pg {
             missing: self.members.missing(osd).count() as u64,
             backfill: whereabouts.backfilled_to(osd).cloned(),
         });
+        let (shown, further) = self.core.interval.acting.split_at(self.core.interval.shown);
         PgView {
             pgid: self.core.id,
             state: self.state_bits(whoami),
             epoch: map.epoch,
             interval_since: self.core.interval.since,
             up: self.core.interval.up.clone(),
-            acting: self.core.interval.acting.clone(),
+            acting: shown.to_vec(),
+            further: further.to_vec(),
             last_update: self.core.log.head(),
             log_tail: self.core.log.tail(),
             last_epoch_started: self.core.info.last_epoch_started,

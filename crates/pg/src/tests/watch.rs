@@ -361,6 +361,8 @@ fn clients_that_see_no_interval_begin_keep_watches_and_get_answers() {
     w.cluster.settle();
     (0..3).for_each(|_| w.cluster.pass(Duration::from_secs(1)));
     assert!(w.cluster.is_active(PRIMARY) && w.cluster.map.pg_to_up_acting(PG).is_ok_and(|at| at.acting.len() == 4));
+    let view = w.cluster.shard(PRIMARY).pg_view(PG).expect("it leads");
+    assert_eq!((view.acting, view.further), ([0, 1, 2].map(OsdId).to_vec(), vec![OsdId(3)]));
     assert!(matches!(w.cluster.answers_to(asked)[..], [(_, 0, _)]), "{:?}", w.cluster.answers_to(asked));
     w.reaches(&[(a, 11, 4001)]);
 }
