@@ -1,5 +1,5 @@
 //! Parts of a Ceph that are not here: file systems, metadata servers, an orchestrator, devices with health records,
-//! telemetry. Questions are answered as on a Ceph that has none of them; changes are refused.
+//! telemetry, cache tiers. Questions are answered as on a Ceph that has none of them; changes are refused.
 
 use super::command::Command;
 use super::context::Context;
@@ -98,6 +98,35 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("telemetry on {license:String,req=false}", "rw", "report to others", |_| {
         refuse(Errno::EOPNOTSUPP, "nothing is reported to others, and there is no way to have it reported")
     }),
+    Command::new(
+        "osd tier add {pool:Poolname} {tierpool:Poolname} {force_nonempty:Bool,req=false}",
+        "rw",
+        "make a pool a cache of another one",
+        no_tiers,
+    ),
+    Command::new(
+        "osd tier add-cache {pool:Poolname} {tierpool:Poolname} {size:Int,range=0}",
+        "rw",
+        "make a pool a cache of another one, with the usual settings",
+        no_tiers,
+    ),
+    Command::new(
+        "osd tier cache-mode {pool:Poolname} {mode:Choices,strings=none|writeback|readproxy|readonly} \
+         {yes_i_really_mean_it:Bool,req=false}",
+        "rw",
+        "set how a cache is used",
+        no_tiers,
+    ),
+    Command::new("osd tier remove {pool:Poolname} {tierpool:Poolname}", "rw", "end a pool's being a cache", no_tiers),
+    Command::new("osd tier rm {pool:Poolname} {tierpool:Poolname}", "rw", "end a pool's being a cache", no_tiers),
+    Command::new("osd tier remove-overlay {pool:Poolname}", "rw", "send clients to the pool itself", no_tiers),
+    Command::new("osd tier rm-overlay {pool:Poolname}", "rw", "send clients to the pool itself", no_tiers),
+    Command::new(
+        "osd tier set-overlay {pool:Poolname} {overlaypool:Poolname}",
+        "rw",
+        "send a pool's clients to its cache",
+        no_tiers,
+    ),
     Command::new("telemetry off", "rw", "report nothing to others", |_| done("")),
 ];
 
@@ -108,6 +137,10 @@ fn devices(c: &Context<'_>, headings: &[&str]) -> Answer {
 
 fn no_device(c: &Context<'_>) -> Answer {
     refuse(Errno::ENOENT, format!("device {} not found", c.args.word("devid")))
+}
+
+fn no_tiers(_: &Context<'_>) -> Answer {
+    refuse(Errno::EOPNOTSUPP, "there are no cache tiers: every pool is read and written itself")
 }
 
 fn no_records(_: &Context<'_>) -> Answer {

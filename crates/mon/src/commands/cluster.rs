@@ -248,7 +248,7 @@ impl PoolSpace {
         let (mut used, mut used_omap) = (0u64, 0u64);
         let data_shards = data_shards(c.map(), pool);
         for (_, pg) in groups {
-            let copies = pg.report.acting.iter().filter(|osd| osd.is_some()).count() as u64;
+            let copies = pg.acting_shown(c.map()).iter().filter(|osd| osd.is_some()).count() as u64;
             let omap = pg.report.omap_bytes.saturating_mul(copies);
             used = used.saturating_add(pg.report.bytes.saturating_mul(copies) / data_shards).saturating_add(omap);
             used_omap = used_omap.saturating_add(omap);

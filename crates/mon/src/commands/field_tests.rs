@@ -266,6 +266,22 @@ fn what_is_not_here_is_said_as_on_a_ceph_without_it() {
     }
     check(&mut cluster, json!({"prefix": "device info", "devid": "x"}), -2, "device x not found");
     assert_eq!(parsed(&mut cluster, json!({"prefix": "telemetry status"}))["enabled"], false);
+    let no_tiers = "there are no cache tiers: every pool is read and written itself";
+    for (word, more) in [
+        ("add", json!({"tierpool": "b"})),
+        ("add-cache", json!({"tierpool": "b", "size": 1000})),
+        ("cache-mode", json!({"mode": "writeback"})),
+        ("remove", json!({"tierpool": "b"})),
+        ("rm", json!({"tierpool": "b"})),
+        ("remove-overlay", json!({})),
+        ("rm-overlay", json!({})),
+        ("set-overlay", json!({"overlaypool": "b"})),
+    ] {
+        let mut command = more;
+        command["prefix"] = json!(format!("osd tier {word}"));
+        command["pool"] = json!("a");
+        check(&mut cluster, command, -95, no_tiers);
+    }
     let insights = cluster.run(json!({"prefix": "insights"}));
     assert!(insights.code == -95 && insights.status.starts_with("Module 'insights' is not enabled"), "{insights:?}");
     assert_eq!(parsed(&mut cluster, json!({"prefix": "mds versions"})), json!({}));
@@ -327,4 +343,48 @@ fn who_is_connected_is_told_and_counted() {
     assert_eq!(listed[1]["global_id_status"], "none");
     assert_eq!(listed[0]["addrs"]["addrvec"][0], json!({"type": "v2", "addr": "10.0.0.1:0", "nonce": 7}));
     assert_eq!(ask(&cluster, r#"{"prefix": "sessions"}"#, false, false, &sessions).code, -22);
+}
+
+#[test]
+fn space_in_use_is_that_of_the_copies_that_are_shown() {
+    let mut cluster = TestCluster::with_pools();
+    let used = |cluster: &mut TestCluster| {
+        let pools = parsed(cluster, json!({"prefix": "df"}))["pools"].clone();
+        pools.as_array().unwrap().iter().map(|pool| pool["stats"]["bytes_used"].clone()).collect::<Vec<_>>()
+    };
+    let before = used(&mut cluster);
+    assert_eq!(before, [json!(24_000_000), json!(8_000_000)], "8 groups of 3 copies, 4 of 2, 1 MB each");
+    for pg in cluster.volatile.pgs.values_mut() {
+        pg.report.acting.push(OsdId(7));
+    }
+    assert_eq!(used(&mut cluster), before, "members beside them are about to go, or to take others' places");
+}
+
+#[test]
+fn reports_have_a_checksum_and_the_numbers_of_statistics() {
+    let mut cluster = TestCluster::with_pools();
+    for format in ["json", "json-pretty"] {
+        let reply = cluster.run(json!({"prefix": "report", "format": format}));
+        let checksum = types::crc32c::update(6789, &reply.output);
+        assert_eq!((reply.code, reply.status), (0, format!("report {checksum}")));
+    }
+    let last = parsed(&mut cluster, json!({"prefix": "osd last-stat-seq", "id": 1}));
+    assert_eq!(last, json!(u64::from(NOW.sec) * 1000));
+    let dump = parsed(&mut cluster, json!({"prefix": "pg dump", "dumpcontents": ["osds"]}));
+    let report = parsed(&mut cluster, json!({"prefix": "report"}));
+    for stats in [&dump["osd_stats"], &report["osd_stats"]] {
+        let of_one = stats.as_array().unwrap().iter().find(|osd| osd["osd"] == 1).unwrap();
+        assert_eq!(of_one["seq"], last, "{of_one}");
+    }
+}
+
+#[test]
+fn lines_of_the_log_have_the_name_of_who_wrote_them() {
+    let mut cluster = TestCluster::with_osds();
+    cluster.who = Party::claimed(&wire::basic::AuthName::new(types::EntityType::CLIENT, "admin"));
+    cluster.ok(json!({"prefix": "log", "logtext": ["hello", "world"]}));
+    let last = parsed(&mut cluster, json!({"prefix": "log last", "num": 1}));
+    assert_eq!((&last[0]["name"], &last[0]["message"]), (&json!("client.admin"), &json!("hello world")));
+    let line = cluster.ok(json!({"prefix": "log last", "num": 1}));
+    assert!(line.contains(" client.admin (client.4123) 0 : cluster [INF] hello world"), "{line}");
 }

@@ -4,11 +4,10 @@ use super::command::Command;
 use super::context::{Context, addrs_value};
 use super::{Answer, Reply};
 use crate::Update;
-use crate::bounds::{LOG_LINE_BYTES_MAX, cut};
+use crate::bounds::{LOG_LINE_BYTES_MAX, NAME_BYTES_MAX, cut};
 use crate::state::{LogEntry, LogPriority};
 use serde_json::{Value, json};
 use types::EntityName;
-use wire::basic::AuthName;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("log {logtext:String,n=N}", "rw", "add a line to the cluster log", add),
@@ -28,8 +27,10 @@ fn add(c: &Context<'_>) -> Answer {
     let from: EntityName = c.request.from;
     let mut message = c.args.texts("logtext").join(" ");
     cut(&mut message, LOG_LINE_BYTES_MAX);
+    let mut name = c.request.who.name.clone();
+    cut(&mut name.id, NAME_BYTES_MAX);
     let entry = LogEntry {
-        name: AuthName::new(from.kind, from.num.to_string()),
+        name,
         rank: from,
         stamp: c.request.now,
         priority: LogPriority::INFO,

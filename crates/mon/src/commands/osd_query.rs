@@ -4,6 +4,7 @@ use super::command::Command;
 use super::context::{Context, addrs_value, osds_text, osds_value, primary_number, with_status};
 use super::text_table::TextTable;
 use super::{Answer, Outcome, Reply, osd_tree, refuse, units};
+use crate::volatile::OsdStat;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -286,10 +287,9 @@ fn blocked_by(c: &Context<'_>) -> Answer {
 }
 
 fn last_stat_seq(c: &Context<'_>) -> Answer {
-    // The number of a report is the time at which it came.
     let id = c.existing_osd("id")?;
-    let seq = c.volatile.osds.get(&id).map_or(0, |stat| stat.at.to_unix().as_millis());
-    c.either(|| format!("{seq}\n"), || json!(seq as u64))
+    let seq = c.volatile.osds.get(&id).map_or(0, OsdStat::seq);
+    c.either(|| format!("{seq}\n"), || json!(seq))
 }
 
 fn numa_status(c: &Context<'_>) -> Answer {

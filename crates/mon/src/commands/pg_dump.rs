@@ -279,7 +279,7 @@ fn pool_statfs(c: &Context<'_>) -> Value {
 }
 
 fn osds_value(c: &Context<'_>) -> Value {
-    let one = |(osd, stat): (&OsdId, &OsdStat)| osd_value(c, &stat.stats, 1, Some(*osd));
+    let one = |(osd, stat): (&OsdId, &OsdStat)| osd_value(c, &stat.stats, 1, Some((*osd, stat.seq())));
     c.volatile.osds.iter().rev().map(one).collect()
 }
 
@@ -289,9 +289,10 @@ pub(super) fn osd_sum(c: &Context<'_>, is_meant: impl Fn(OsdId) -> bool) -> Valu
     osd_value(c, &c.volatile.space_of(osds()), osds().count(), None)
 }
 
-/// Returns one OSD, or the sum over several.
-fn osd_value(c: &Context<'_>, stats: &OsdStats, osds: usize, osd: Option<OsdId>) -> Value {
+/// Returns one OSD with the number of its last report, or the sum over several.
+fn osd_value(c: &Context<'_>, stats: &OsdStats, osds: usize, one: Option<(OsdId, u64)>) -> Value {
     let used = stats.total_bytes.saturating_sub(stats.free_bytes);
+    let (osd, seq) = one.map_or((None, 0), |(osd, seq)| (Some(osd), seq));
     let up_from = osd.and_then(|osd| c.map().osd(osd)).map_or(0, |osd| osd.info.up_from.0);
     let mut value = match osd {
         Some(osd) => json!({"osd": osd.0}),
@@ -299,7 +300,7 @@ fn osd_value(c: &Context<'_>, stats: &OsdStats, osds: usize, osd: Option<OsdId>)
     };
     let rest = json!({
         "up_from": up_from,
-        "seq": 0,
+        "seq": seq,
         "num_pgs": stats.pg_count,
         "num_osds": osds,
         "num_per_pool_osds": osds,

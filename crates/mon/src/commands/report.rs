@@ -1,15 +1,18 @@
 //! `ceph report`: everything about the cluster in one answer.
 
-use super::context::{Context, stamp};
-use super::{Answer, absent, command::Command, crush_query, health, mon, osd_dump, pg_dump, services};
+use super::context::{Context, stamp, with_status};
+use super::{Answer, Outcome, absent, command::Command, crush_query, health, mon, osd_dump, pg_dump, services};
 use crate::volatile::pg_state_text;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::{OsdId, PoolId};
+use types::{OsdId, PoolId, crc32c};
 use wire::nacre::mon::pg_state;
 
 pub(super) const COMMANDS: &[Command] =
     &[Command::new("report {tags:String,n=N,req=false}", "r", "print everything about the cluster as JSON", report)];
+
+/// Seed of the checksum that goes with a report, as a Ceph takes it.
+const CHECKSUM_SEED: u32 = 6789;
 
 fn report(c: &Context<'_>) -> Answer {
     let mut object = Map::new();
@@ -50,7 +53,7 @@ fn report(c: &Context<'_>) -> Answer {
     });
     put("osd_sum_by_class", Value::Object(classes.collect()));
     put("pool_stats", pg_dump::pools_value(c));
-    put("osd_stats", c.volatile.osds.keys().map(|osd| json!({"osd": osd.0, "seq": 0})).collect());
+    put("osd_stats", c.volatile.osds.iter().map(|(osd, stat)| json!({"osd": osd.0, "seq": stat.seq()})).collect());
     let mut states: BTreeMap<u64, u64> = BTreeMap::new();
     c.volatile.pgs.values().for_each(|pg| *states.entry(pg.report.state).or_default() += 1);
     let state = |(state, num): (&u64, &u64)| json!({"state": pg_state_text(*state), "num": num});
@@ -60,7 +63,12 @@ fn report(c: &Context<'_>) -> Answer {
     put("purged_snaps", c.map().pools.keys().map(purged).collect());
     put("servicemap", services::map_value(c));
     put("paxos", json!({"first_committed": 1, "last_committed": c.state.applied, "last_pn": 0, "accepted_pn": 0}));
-    c.value(Value::Object(object))
+    let answer = c.value(Value::Object(object))?;
+    let status = match &answer {
+        Outcome::Reply(reply) => format!("report {}", crc32c::update(CHECKSUM_SEED, &reply.output)),
+        _ => String::new(),
+    };
+    with_status(Ok(answer), status)
 }
 
 fn osd_metadata(osd: OsdId, said: &BTreeMap<String, String>) -> Value {

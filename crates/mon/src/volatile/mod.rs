@@ -32,6 +32,13 @@ pub struct OsdStat {
     pub at: Utime,
 }
 
+impl OsdStat {
+    /// Returns the number of the report: the time at which it came, in milliseconds.
+    pub fn seq(&self) -> u64 {
+        u64::try_from(self.at.to_unix().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
 /// Bytes whose copying takes about as long as an object costs beside its own bytes.
 const OBJECT_COST_BYTES: u64 = 16 << 10;
 
