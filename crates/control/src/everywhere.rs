@@ -16,6 +16,7 @@ pub const COMMANDS: &[Form] = &[
     Form::new("config show", "print all options of this daemon"),
     Form::new("config unset {var:String}", "take back what config set did"),
     Form::new("get_heap_property {property:String}", "print a property of the allocator; there is none"),
+    Form::new("git_version", "print which release's behaviour this daemon has, by its commit"),
     Form::new(
         "heap {heapcmd:Choices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats} {value:String,req=false}",
         "command the allocator; only tcmalloc takes commands",
@@ -54,6 +55,7 @@ pub fn answer(told: &Told, settings: &mut Settings) -> Option<CommandReply> {
             Ok(change) => told.value_and_status(&json!({}), change),
             Err(_) => told.refused(Errno::EINVAL, format!("error unsetting '{}': {}", var(), reason(Errno::EINVAL))),
         },
+        "git_version" => told.value(&json!({"git_version": crate::version::COMMIT})),
         "injectargs" => inject(told, settings),
         "heap" => told.refused(Errno::EOPNOTSUPP, "could not issue heap profiler command -- not using tcmalloc!"),
         "get_heap_property" => told.value(&json!({"error": "invalid property", "success": false, "value": 0})),

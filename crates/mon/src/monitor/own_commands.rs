@@ -21,6 +21,10 @@ const COMMANDS: &[Form] = &[
     Form::new("add_bootstrap_peer_hint {addr:IPAddr}", "name another monitor to one that has not found any"),
     Form::new("add_bootstrap_peer_hintv {addrv:String}", "name another monitor to one that has not found any"),
     Form::new("compact", "have the store give back space"),
+    Form::new("connection scores dump", "print how well monitors reach each other; elections do not ask for that"),
+    Form::new("connection scores reset", "forget how well monitors reach each other"),
+    Form::new("dump_historic_ops", "list the last requests; none is kept"),
+    Form::new("dump_historic_slow_ops", "list the last requests that were slow; none is kept"),
     Form::new("get_command_descriptions", "describe all commands for programs"),
     Form::new("help", "list all commands"),
     Form::new("mon_status", "print how this monitor is"),
@@ -82,6 +86,12 @@ impl Monitor {
             "get_command_descriptions" => told.value(&table().descriptions(Vec::new())).into(),
             "help" => told.value(&table().help()).into(),
             "ops" => self.ops(&told),
+            "dump_historic_ops" => told.value(&json!({"size": 0, "duration": 0, "ops": []})).into(),
+            "dump_historic_slow_ops" => {
+                told.value(&json!({"num to keep": 0, "threshold to keep": 0, "Ops": []})).into()
+            }
+            "connection scores dump" => self.scores(&told),
+            "connection scores reset" => told.text("").into(),
             "smart" => told.value(&json!({})).into(),
             "compact" => told.text("the store uses space again by itself: there is nothing to compact").into(),
             "quorum enter" => told.text("this monitor takes part in decisions").into(),
@@ -106,6 +116,22 @@ impl Monitor {
         let count = ops.len();
         let op = |description: String| json!({"description": description, "type_data": {"events": []}});
         told.value(&json!({"ops": ops.into_iter().map(op).collect::<Vec<_>>(), "num_ops": count})).into()
+    }
+
+    /// Elections go by logs alone, so no peer has a score.
+    fn scores(&self, told: &Told) -> Reply {
+        let rank = self.state.monmap.rank(&self.volatile.name).map_or(-1, |rank| rank as i64);
+        let epoch = self.volatile.quorum.report.epoch;
+        let report = json!({"rank": rank, "epoch": epoch, "version": 0, "peer_scores": {}});
+        let scores = json!({
+            "rank": rank,
+            "epoch": epoch,
+            "version": 0,
+            "half_life": 0,
+            "persist_interval": 0,
+            "reports": {"report": report},
+        });
+        told.value(&scores).into()
     }
 
     fn peer_hint(&self, told: &Told) -> Reply {
@@ -303,6 +329,15 @@ mod tests {
         let mut it = monitor();
         assert_eq!(ask(&mut it, json!({"prefix": "ops"})).2, json!({"ops": [], "num_ops": 0}));
         assert_eq!(ask(&mut it, json!({"prefix": "smart"})).2, json!({}));
+        let past = ask(&mut it, json!({"prefix": "dump_historic_ops"})).2;
+        assert_eq!(past, json!({"size": 0, "duration": 0, "ops": []}));
+        let slow = ask(&mut it, json!({"prefix": "dump_historic_slow_ops"})).2;
+        assert_eq!(slow, json!({"num to keep": 0, "threshold to keep": 0, "Ops": []}));
+        let scores = ask(&mut it, json!({"prefix": "connection scores dump"})).2;
+        assert_eq!((&scores["rank"], &scores["reports"]["report"]["peer_scores"]), (&json!(-1), &json!({})));
+        assert_eq!(ask(&mut it, json!({"prefix": "connection scores reset"})).0, 0);
+        let version = ask(&mut it, json!({"prefix": "git_version"})).2;
+        assert_eq!(version, json!({"git_version": control::version::COMMIT}));
         let (code, sentence, _) = ask(&mut it, json!({"prefix": "sync_force"}));
         assert_eq!((code, &sentence[..14]), (-1, "are you SURE? "));
         for line in [json!({"prefix": "quorum exit"}), json!({"prefix": "sync_force", "yes_i_really_mean_it": true})] {

@@ -173,6 +173,12 @@ pub(crate) fn devices(machine: &BTreeMap<String, String>) -> Value {
         .collect()
 }
 
+/// Shards do not queue operations by priority.
+pub(crate) fn priority_queues(shards: usize) -> Value {
+    let of_shard = |shard| (format!("OSD:ShardedOpWQ:{shard}"), json!({"high_queues": [], "queues": []}));
+    Value::Object((0..shards).map(of_shard).collect())
+}
+
 /// An OSD is no client of others: it copies objects by messages of its own.
 pub(crate) fn no_requests() -> Value {
     json!({

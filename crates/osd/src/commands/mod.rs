@@ -80,9 +80,12 @@ const COMMANDS: &[Form] = &[
     ),
     Form::new("dump_historic_slow_ops {filterstr:String,n=N,req=false}", "list late operations that were slow"),
     Form::new("dump_mempools", "print how much memory caches take"),
+    Form::new("dump_objectstore_kv_stats", "print figures of a key-value store under this OSD; there is none"),
     Form::new("dump_op_hops", "print where the time of operations goes"),
+    Form::new("dump_op_pq_state", "print queues by priority, of each shard; there are none"),
     Form::new("dump_ops_in_flight {filterstr:String,n=N,req=false}", "list operations that are not answered yet"),
     Form::new("dump_osd_network {value:Int,req=false}", "print how long other OSDs took to answer, from these ms on"),
+    Form::new("dump_pg_recovery_stats", "print how long groups were in each state; that is not counted"),
     Form::new("dump_pgstate_history", "print the states of this OSD's groups; former ones are not kept"),
     Form::new("dump_recovery_reservations", "print which groups heal, and which wait for that"),
     Form::new("dump_scrub_reservations", "print how many groups are scrubbed"),
@@ -95,10 +98,16 @@ const COMMANDS: &[Form] = &[
     Form::new("get_latest_osdmap", "ask the monitors for the newest map"),
     Form::new("get_mapped_pools", "list pools that have groups on this OSD"),
     Form::new("help", "list all commands"),
+    Form::new(
+        "injectfull {type:String,req=false} {count:Int,req=false}",
+        "have this OSD pretend to be full; it never does",
+    ),
     Form::new("list_devices", "list the drives under this OSD"),
     Form::new("objecter_requests", "list requests to other OSDs as their client; there are none"),
     Form::new("ops {filterstr:String,n=N,req=false}", "list operations that are not answered yet"),
+    Form::new("reset_pg_recovery_stats", "forget how long groups were in each state; that is not counted"),
     Form::new("send_beacon", "report to the monitors now"),
+    Form::new("set_recovery_delay {utime:Int,req=false}", "set osd_recovery_delay_start, which has no effect here"),
     Form::new("smart {devid:String,req=false}", "print health records of drives; there are none"),
     Form::new("status", "print how this OSD is"),
     Form::new("version", "print which software this OSD is"),
@@ -157,6 +166,33 @@ impl Work {
     }
 }
 
+/// Answers a command that sets an option of this OSD's by another word; `None`: it is none of these.
+pub(crate) fn set_by_another_word(told: &Told, settings: &mut Settings) -> Option<CommandReply> {
+    if told.prefix != "set_recovery_delay" {
+        return None;
+    }
+    let (option, seconds) = ("osd_recovery_delay_start", told.args.int("utime").unwrap_or(0).to_string());
+    Some(match settings.set(option, &seconds) {
+        Ok(_) => CommandReply {
+            status: format!("{option} has no effect here: a group recovers as soon as it has peered"),
+            ..told.text(format!("set_recovery_delay: set {option} to {seconds}\n"))
+        },
+        Err(why) => told.refused(Errno::EINVAL, why.to_string()),
+    })
+}
+
+/// Takes the last pretence back, which there never is.
+fn inject_full(told: &Told) -> CommandReply {
+    match told.args.text("type").unwrap_or("full") {
+        "none" => told.text(""),
+        "nearfull" | "backfillfull" | "full" | "failsafe" => told.refused(
+            Errno::EOPNOTSUPP,
+            "an OSD does not pretend to be full: set the ratios that count as full ('ceph osd set-full-ratio')",
+        ),
+        _ => told.refused(Errno::EINVAL, "Invalid type use (none, nearfull, backfillfull, full, failsafe)"),
+    }
+}
+
 /// Answers a command that is neither work nor about a group. `running`: counts as they were last reset.
 pub(crate) fn answer(told: &Told, facts: &Facts<'_>, running: &mut Counters) -> CommandReply {
     if let Some(value) = running.answer(told, || perf::sections(facts)) {
@@ -173,7 +209,11 @@ pub(crate) fn answer(told: &Told, facts: &Facts<'_>, running: &mut Counters) -> 
         "dump_historic_ops" => facts.ops.historic(&filters()),
         "dump_historic_ops_by_duration" => facts.ops.historic_by_duration(&filters()),
         "dump_historic_slow_ops" => facts.ops.historic_slow(&filters()),
+        "dump_objectstore_kv_stats" | "reset_pg_recovery_stats" => return told.text(""),
         "dump_op_hops" => facts.ops.hops(),
+        "dump_op_pq_state" => dumps::priority_queues(facts.shards),
+        "dump_pg_recovery_stats" => json!([]),
+        "injectfull" => return inject_full(told),
         "dump_mempools" => dumps::mempools(facts.of_shards),
         "smart" => json!({}),
         "cache status" => dumps::caches(facts.of_shards),

@@ -113,7 +113,9 @@ impl Running {
             }
             Ok(Asked::Daemon(told)) => told,
         };
-        if let Some(reply) = everywhere::answer(&told, &mut self.commands.settings) {
+        let settings = &mut self.commands.settings;
+        let reply = everywhere::answer(&told, settings).or_else(|| commands::set_by_another_word(&told, settings));
+        if let Some(reply) = reply {
             self.tune(io);
             self.tell_options(io.now());
             return asker.answer(&mut self.public.messenger, reply);
