@@ -7,6 +7,7 @@ use bytes::Bytes;
 use osdmap::OsdMapFlags;
 use std::time::Duration;
 use types::{Epoch, Errno, ObjectId, OsdId};
+use wire::basic::PgShard;
 use wire::messages::Op;
 use wire::msgr::SessionId;
 use wire::nacre::mon::pg_state;
@@ -368,4 +369,26 @@ fn who_is_no_member_any_more_is_not_taken_for_one_that_has_nothing() {
     cluster.update(A);
     cluster.heal(3);
     assert_eq!(cluster.temps.last(), Some(&vec![A, B, C]));
+}
+
+#[test]
+fn members_that_lack_nothing_are_told_with_their_shards() {
+    let (mut cluster, _) = written(Cluster::coded(3));
+    cluster.down(&[B]);
+    cluster.settle();
+    cluster.shard(A).monitor_connected();
+    let report = cluster.shard(A).beacon(0, 0).pgs.into_iter().next().expect("A leads");
+    assert_eq!(report.complete, Some([(A, 0), (C, 2)].map(|(osd, shard)| PgShard { osd, shard }).to_vec()));
+}
+
+#[test]
+fn a_group_with_its_shards_in_another_order_is_clean_and_remapped() {
+    let (mut cluster, _) = written(Cluster::coded(3));
+    let state = |cluster: &mut Cluster| cluster.shard(A).pg_view(PG).expect("A leads").state;
+    assert_eq!(state(&mut cluster), pg_state::ACTIVE | pg_state::CLEAN);
+    cluster.change(|next| drop(next.new_pg_upmap.insert(PG, vec![B, A, C])));
+    cluster.update_all();
+    cluster.settle();
+    (0..3).for_each(|_| cluster.pass(Duration::from_secs(1)));
+    assert_eq!(state(&mut cluster), pg_state::ACTIVE | pg_state::CLEAN | pg_state::REMAPPED);
 }
