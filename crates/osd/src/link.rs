@@ -31,6 +31,8 @@ pub(crate) struct Link {
     receiving: Receiving,
     /// Bytes sent that the network may not have taken yet, by connection.
     sending: Sending,
+    /// Value that [`Link::sealed_bytes`] returned last.
+    sealed_bytes: usize,
     /// `None`: nobody proves anything.
     proofs: Option<Proofs>,
 }
@@ -47,6 +49,7 @@ impl Link {
             paused_at: Duration::ZERO,
             receiving: Receiving::default(),
             sending: Sending::default(),
+            sealed_bytes: 0,
             proofs: None,
         }
     }
@@ -123,6 +126,7 @@ impl Link {
     pub fn closed(&mut self, io: &mut impl Io, conn: reactor::ConnId, cause: impl Into<TransportLoss>) {
         self.accepted.remove(&conn);
         self.receiving.closed(conn);
+        self.sending.closed(conn);
         if let Some(conn) = self.to_messenger.remove(&conn) {
             self.to_reactor.remove(&conn);
             if let Some(proofs) = &mut self.proofs {
@@ -162,7 +166,12 @@ impl Link {
     /// The messenger's next event. Carries out the messenger's wishes to its transport on the way.
     pub fn poll(&mut self, io: &mut impl Io) -> Option<Output> {
         loop {
-            match self.messenger.poll()? {
+            let output = match self.messenger.poll() {
+                Some(output) => output,
+                None if self.seals_on(io) => continue,
+                None => return None,
+            };
+            match output {
                 Output::Connect { conn, to } => {
                     let reactor_conn = io.connect(to);
                     self.join(reactor_conn, conn);
@@ -186,6 +195,22 @@ impl Link {
                 event => return Some(event),
             }
         }
+    }
+
+    /// Has messages go on that wait until the network has taken others. Returns true if there are such.
+    fn seals_on(&mut self, io: &impl Io) -> bool {
+        let waiting = self.messenger.ahead().filter(|(_, _, is_full)| *is_full);
+        let waiting: Vec<ConnId> = waiting.map(|(conn, ..)| conn).collect();
+        let mut any = false;
+        for conn in waiting {
+            any |= self.messenger.taken(conn, self.queued_bytes(io, conn));
+        }
+        any
+    }
+
+    /// Bytes of a connection that the network has not taken yet.
+    fn queued_bytes(&self, io: &impl Io, conn: ConnId) -> usize {
+        self.to_reactor.get(&conn).map_or(0, |conn| io.queued_bytes(*conn))
     }
 
     /// Stops or resumes reading from accepted connections.
@@ -246,6 +271,26 @@ impl Link {
     /// Bytes that the network had not taken when [`Link::unsent_bytes`] last looked.
     pub fn unsent_bytes_seen(&self) -> usize {
         self.sending.unsent_bytes
+    }
+
+    /// Bytes of encrypted messages that the network has not taken yet, where sessions keep the messages beside them.
+    pub fn sealed_bytes(&mut self, io: &impl Io) -> usize {
+        let conns: Vec<ConnId> = self.messenger.ahead().map(|(conn, ..)| conn).collect();
+        for conn in conns {
+            self.messenger.taken(conn, self.queued_bytes(io, conn));
+        }
+        self.sealed_bytes = self.messenger.ahead().map(|(_, bytes, _)| bytes).sum();
+        self.sealed_bytes
+    }
+
+    /// Bytes that [`Link::sealed_bytes`] counted last.
+    pub fn sealed_bytes_seen(&self) -> usize {
+        self.sealed_bytes
+    }
+
+    /// True if the loop has to tell when the network takes something: memory, or messages that wait, depend on it.
+    pub fn heeds_sent(&self) -> bool {
+        self.sending.unsent_bytes > 0 || self.sealed_bytes > 0 || self.messenger.ahead().any(|(_, _, is_full)| is_full)
     }
 
     /// Ends accepted connections that take nothing of what was sent.
@@ -376,5 +421,108 @@ mod tests {
     fn messages_larger_than_all_room_come_one_by_one() {
         let most = most_received(MIB, 6, &[6 * MIB, 3 * MIB]);
         assert!((6 * MIB..7 * MIB).contains(&most), "{most}");
+    }
+
+    /// An OSD that has much to send to another one, over an encrypted connection, and that one.
+    struct Pair {
+        from: Link,
+        to: Link,
+        /// The most encrypted bytes that the network had not taken.
+        most: usize,
+        /// As many were there, by count, while the other OSD did not read.
+        blocked: usize,
+        came: u8,
+    }
+
+    const MESSAGES: u8 = 8;
+    const READ_AGAIN: u64 = 2;
+
+    impl Pair {
+        fn link_of(&mut self, conn: reactor::ConnId) -> &mut Link {
+            if self.from.owns(conn) { &mut self.from } else { &mut self.to }
+        }
+
+        fn begin(&mut self, io: &mut LoopIo, session: SessionId) {
+            self.to.pause_all(io, true);
+            for number in 0..MESSAGES {
+                let envelope = Envelope { data: vec![number; 4 * MIB].into(), ..Envelope::default() };
+                self.from.messenger.send(session, envelope);
+            }
+            io.set_timer(io.now() + Duration::from_millis(300), READ_AGAIN);
+        }
+    }
+
+    impl Handler<LoopIo> for Pair {
+        fn received(&mut self, io: &mut LoopIo, conn: reactor::ConnId, bytes: &[u8]) -> usize {
+            self.link_of(conn).received(io, conn, bytes)
+        }
+
+        fn event(&mut self, io: &mut LoopIo, event: Event) {
+            match event {
+                Event::Accepted { conn, peer, .. } => self.to.accepted(io, conn, peer),
+                Event::Connected { conn, result } => {
+                    result.expect("loopback");
+                    self.from.connected(io, conn);
+                }
+                Event::BulkReceived { conn, buf } => self.link_of(conn).bulk_received(io, conn, buf),
+                Event::Closed { conn, cause } => panic!("{conn:?}: {cause}"),
+                Event::Timer { token: READ_AGAIN } => {
+                    self.blocked = self.from.sealed_bytes(io);
+                    self.to.pause_all(io, false);
+                }
+                Event::Timer { .. } => panic!("{} messages came", self.came),
+                Event::Sent { .. } | Event::Disk { .. } | Event::Woken => {}
+            }
+        }
+
+        fn turn_end(&mut self, io: &mut LoopIo) {
+            while let Some(event) = self.from.poll(io) {
+                match event {
+                    Output::Opened { session, .. } => self.begin(io, session),
+                    Output::Reset { reason, .. } | Output::Faulted { reason, .. } => panic!("{reason}"),
+                    _ => {}
+                }
+            }
+            self.most = self.most.max(self.from.to_reactor.values().map(|conn| io.queued_bytes(*conn)).sum());
+            let counted = self.from.sealed_bytes(io);
+            while let Some(event) = self.to.poll(io) {
+                if let Output::Message { envelope, .. } = event {
+                    assert!(envelope.data.pieces().all(|piece| piece.iter().all(|byte| *byte == self.came)));
+                    self.came += 1;
+                }
+            }
+            if self.came == MESSAGES && counted == 0 {
+                io.stop();
+            }
+        }
+
+        fn heeds_sent(&self) -> bool {
+            self.from.heeds_sent() || self.to.heeds_sent()
+        }
+    }
+
+    #[test]
+    fn what_is_encrypted_for_an_osd_that_does_not_read_is_bounded_and_counted() {
+        let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
+        let io = reactor.io();
+        let (_, addr) = io.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let addrs = EntityAddrVec::msgr2(addr, 1);
+        let now = types::Utime::from(std::time::SystemTime::now());
+        let key = auth::Key::generate(auth::KeyKind::Aes, now, &mut |out: &mut [u8]| io.fill_random(out));
+        let link = |osd: i32, addrs: &EntityAddrVec| Link {
+            proofs: Some(Proofs::of_shared_key(OsdId(osd), key.clone())),
+            ..Link::new(Messenger::new(Config {
+                sealed_ahead_bytes: wire::msgr::limits::SEALED_AHEAD_BYTES,
+                ..Config::osd(OsdId(osd), addrs.clone(), osd as u64 + 7)
+            }))
+        };
+        let (from, to) = (link(1, &"v2:127.0.0.1:1/1".parse().unwrap()), link(2, &addrs));
+        let mut pair = Pair { from, to, most: 0, blocked: 0, came: 0 };
+        pair.from.messenger.connect(EntityName::osd(OsdId(2)), &addrs, Policy::LOSSLESS_PEER, io.now());
+        while pair.from.poll(io).is_some() {}
+        io.set_timer(io.clock() + Duration::from_secs(60), 1);
+        reactor.run(&mut pair).unwrap();
+        assert!(pair.most < 4 * MIB + (512 << 10), "{} bytes were encrypted ahead", pair.most);
+        assert!(pair.blocked > MIB, "{} bytes are counted while nobody reads", pair.blocked);
     }
 }

@@ -3,8 +3,11 @@
 mod commanding;
 mod from_monitor;
 mod handing_over;
+mod memory;
 mod metadata;
 mod proving;
+
+pub use memory::ConnectionMemory;
 
 use crate::OsdConfig;
 use crate::beacon;
@@ -35,6 +38,7 @@ use std::time::Duration;
 use store::{IoDone, IoId, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
 use wire::messages::{self, Command, Ping, kind_name};
+use wire::msgr::limits::SEALED_AHEAD_BYTES;
 use wire::msgr::{self, Config, Messenger, SessionId};
 use wire::nacre::mon::{OsdBoot, OsdFailure, OsdGoingDown};
 use wire::{DecodeError, EntityAddrVec, Envelope, Message, Target};
@@ -116,15 +120,6 @@ pub struct Osd {
     stage: Stage,
 }
 
-/// Memory of clients' connections in bytes, each as it is counted and as a look at the connections found it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ConnectionMemory {
-    /// Messages that are being received.
-    pub receiving: (usize, usize),
-    /// The first shard's part of answers that the network has not taken, when it last looked.
-    pub unsent: (usize, usize),
-}
-
 /// The heartbeats of this OSD. Another thread or handler sends and answers them.
 struct Heartbeats {
     board: Arc<Board>,
@@ -200,19 +195,6 @@ impl Osd {
         match &mut self.stage {
             Stage::Running(run) => run.shard.give_up_unfound(pgid).is_ok(),
             Stage::Opening(_) | Stage::Open(_) | Stage::Ended => false,
-        }
-    }
-
-    /// Memory that the first shard holds for clients, and that of clients' connections. `None` until all stores are
-    /// open.
-    pub fn memory_use(&self) -> Option<(pg::MemoryUse, ConnectionMemory)> {
-        match &self.stage {
-            Stage::Running(running) => {
-                let (memory, public) = (running.shard.memory_use(), &running.public);
-                let unsent = (running.shard.unsent_bytes(), public.unsent_bytes_seen() / running.others.shards());
-                Some((memory, ConnectionMemory { receiving: public.receiving_bytes(), unsent }))
-            }
-            Stage::Opening(_) | Stage::Open(_) | Stage::Ended => None,
         }
     }
 
@@ -307,13 +289,15 @@ impl Osd {
         let id = self.config.id;
         let uuid = store.uuid();
         let login = self.config.login.as_ref();
-        let link = |addrs: &EntityAddrVec, seed, speaks_with_monitors, share| {
-            let half_open_max = ConnectionShares::half_open_of(share);
-            let config = Config { half_open_max, ..Config::osd(id, addrs.clone(), seed) };
-            Link::proving(Messenger::new(config), login, speaks_with_monitors)
-        };
         let shares = self.shares;
         let (public_seed, cluster_seed) = (io.random(), io.random());
+        let buffers = io.buffers();
+        let link = |addrs: &EntityAddrVec, seed, speaks_with_monitors, share| {
+            let half_open_max = ConnectionShares::half_open_of(share);
+            let sealed_ahead_bytes = SEALED_AHEAD_BYTES;
+            let config = Config { half_open_max, sealed_ahead_bytes, ..Config::osd(id, addrs.clone(), seed) };
+            Link::proving(Messenger::new(config).with_buffers(buffers.clone()), login, speaks_with_monitors)
+        };
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
         let shard = make_shard(&self.config, store, self.limits, self.public_addrs.clone()).as_part(0, homes);
         self.stage = Stage::Running(Box::new(Running {
@@ -737,7 +721,7 @@ impl<I: Io> Handler<I> for Osd {
             run.shard.retire();
             run.others.tell_all(|| ToWorker::Retire);
         }
-        let unsent_bytes = run.public.unsent_bytes(io);
+        let unsent_bytes = run.public.unsent_bytes(io) + run.cluster.sealed_bytes(io);
         run.others.set_unsent_bytes(unsent_bytes);
         run.shard.set_unsent_bytes(unsent_bytes / run.others.shards());
         // The rest of the turn gets a new time, so that a long turn shows in the times of its operations.
@@ -792,8 +776,10 @@ impl<I: Io> Handler<I> for Osd {
         }
     }
 
-    // Answers that clients have not taken count as memory, which decides whether more is read.
     fn heeds_sent(&self) -> bool {
-        !matches!(&self.stage, Stage::Running(run) if run.public.unsent_bytes_seen() == 0)
+        match &self.stage {
+            Stage::Running(run) => run.public.heeds_sent() || run.cluster.heeds_sent(),
+            Stage::Opening(_) | Stage::Open(_) | Stage::Ended => true,
+        }
     }
 }

@@ -269,3 +269,16 @@ impl Proofs {
         Ok(())
     }
 }
+
+#[cfg(test)]
+impl Proofs {
+    /// Proofs of one of several OSDs that have the same key, and need no monitor for tickets. They encrypt everything.
+    pub fn of_shared_key(osd: OsdId, key: Key) -> Proofs {
+        let secrets = RotatingSecrets::of_shared_key(&key);
+        let connect = ClientPolicy { service_modes: vec![Mode::Secure], ..ClientPolicy::cephx() };
+        let credentials = Credentials::new(osd, OsdLogin { accept: auth::ServerPolicy::cephx().into(), connect, key });
+        credentials.held().secrets = secrets;
+        let connector = Connector::among_monitors(credentials.held().client.clone());
+        Proofs { connector, ..Proofs::new(&credentials, false) }
+    }
+}

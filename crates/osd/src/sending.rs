@@ -36,6 +36,11 @@ impl Sending {
         self.conns.entry(conn).or_insert(Unsent { bytes: 0, moved_at: now }).bytes += bytes;
     }
 
+    /// Forgets a connection that is gone.
+    pub fn closed(&mut self, conn: ConnId) {
+        self.conns.remove(&conn);
+    }
+
     /// Looks at what the network has not taken yet of each connection. Returns the bytes of all.
     pub fn look(&mut self, now: Duration, unsent_bytes: impl Fn(ConnId) -> usize) -> usize {
         let gap = now.saturating_sub(std::mem::replace(&mut self.looked_at, now));

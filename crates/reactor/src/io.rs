@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
-use types::{AlignedBuf, Utime};
+use types::{AlignedBuf, BufPool, Utime};
 
 /// Options of [`Io::open_file`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -102,6 +102,9 @@ pub trait Io {
 
     /// A buffer from the pool, with arbitrary contents.
     fn buffer(&mut self, len: usize) -> AlignedBuf;
+
+    /// The pool of [`Io::buffer`] and of bulk data.
+    fn buffers(&self) -> BufPool;
 
     /// Opens a file or block device. It blocks, so it is meant for the start.
     fn open_file(&mut self, path: &Path, options: FileOptions) -> io::Result<FileId>;

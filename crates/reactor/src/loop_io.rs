@@ -465,6 +465,10 @@ impl Io for LoopIo {
         self.pool.take(len)
     }
 
+    fn buffers(&self) -> BufPool {
+        self.pool.clone()
+    }
+
     fn open_file(&mut self, path: &Path, options: FileOptions) -> io::Result<FileId> {
         self.files.open(path, options)
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
-use types::{AlignedBuf, Utime};
+use types::{AlignedBuf, BufPool, Utime};
 
 /// Bits of a number from this one on hold the shard. The numbers of stores and timers stay below.
 const PART_SHIFT: u32 = 56;
@@ -109,6 +109,10 @@ impl<I: Io> Io for PartIo<'_, I> {
 
     fn buffer(&mut self, len: usize) -> AlignedBuf {
         self.io.buffer(len)
+    }
+
+    fn buffers(&self) -> BufPool {
+        self.io.buffers()
     }
 
     fn open_file(&mut self, path: &Path, options: FileOptions) -> io::Result<FileId> {

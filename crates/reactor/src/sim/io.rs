@@ -468,6 +468,10 @@ impl Io for SimIo {
         self.pool.take(len)
     }
 
+    fn buffers(&self) -> BufPool {
+        self.pool.clone()
+    }
+
     fn open_file(&mut self, path: &Path, options: FileOptions) -> io::Result<FileId> {
         let key = (self.current, path.to_owned());
         if !self.disks.contains_key(&key) {

@@ -293,8 +293,7 @@ impl Assembler {
         if input.is_empty() {
             return false;
         }
-        // Only small buffers are in stock; larger memory is new and mapped lazily: it costs only as much as really
-        // arrives.
+        // Memory that is not in stock is new and mapped lazily: it costs only as much as really arrives.
         let (buf, filled) = self.aligned.get_or_insert_with(|| (self.buffers.take(wanted), 0));
         let take = input.len().min(wanted - *filled);
         let (head, tail) = input.split_at(take);

@@ -80,6 +80,11 @@ pub struct Config {
     /// Data segments of a block or more are received as a store wants them: aligned in memory, and with the
     /// crc32c of each 4 KiB block. Who has no store spares itself that.
     pub block_crcs: bool,
+    /// Bytes of encrypted messages that a lossless session's connection has handed to its transport, and that the
+    /// transport has not taken yet, from which on further messages wait: such a message is in memory twice, because
+    /// the session may have to send it again. The driver says by [`crate::msgr::Messenger::taken`] what the transport
+    /// has taken. At least 1. `usize::MAX`: messages never wait, and the driver need not say it.
+    pub sealed_ahead_bytes: usize,
     /// Connections that others made and that have no session yet. Beyond it the oldest of the machine that has most of
     /// them is closed.
     pub half_open_max: usize,
@@ -99,6 +104,7 @@ impl Config {
             assigns_global_ids: false,
             bulk_min_bytes: Some(limits::BULK_MIN_BYTES),
             block_crcs: false,
+            sealed_ahead_bytes: usize::MAX,
             half_open_max: limits::HALF_OPEN_MAX,
             seed,
         }
@@ -179,6 +185,8 @@ pub mod limits {
     pub const DATA_BYTES: usize = 128 << 20;
     /// Default of [`super::Config::bulk_min_bytes`].
     pub const BULK_MIN_BYTES: usize = 16 << 10;
+    /// A value of [`super::Config::sealed_ahead_bytes`]: the network is busy with so much while more is encrypted.
+    pub const SEALED_AHEAD_BYTES: usize = 256 << 10;
     /// A connection must have a session by then.
     pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
     /// Number of clients that may wait, for so long each, until a monitor that has no ids left gets new ones.

@@ -39,6 +39,9 @@ pub(super) trait Framing: Debug + Send {
     /// Appends the frame of a message.
     fn put_message(&mut self, out: &mut Transmission, header: &MessageHeader, envelope: &Envelope);
 
+    /// True if messages are copied into their frames, and what the transport has yet to take is memory of its own.
+    fn copies(&self) -> bool;
+
     /// True if the connection should be made anew, or can carry nothing more.
     fn is_worn(&self) -> bool;
 }
@@ -54,6 +57,10 @@ impl Framing for Crc {
 
     fn put_message(&mut self, out: &mut Transmission, header: &MessageHeader, envelope: &Envelope) {
         out.put_message(header, envelope);
+    }
+
+    fn copies(&self) -> bool {
+        false
     }
 
     fn is_worn(&self) -> bool {
@@ -135,6 +142,10 @@ impl Framing for Secure {
             code.copy_from_slice(&tag);
             out.put_whole(record.freeze());
         }
+    }
+
+    fn copies(&self) -> bool {
+        true
     }
 
     fn is_worn(&self) -> bool {

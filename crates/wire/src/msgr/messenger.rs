@@ -1,5 +1,6 @@
 //! All sessions of one daemon or client.
 
+use super::ahead::Ahead;
 use super::assembler::Assembler;
 use super::auth::AuthStep;
 use super::config::{Config, Peer, Policy, limits};
@@ -8,7 +9,7 @@ use super::control::{Ack, Keepalive2};
 use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, control_payload};
 use super::half_open::HalfOpen;
 use super::reason::{Cause, OtherEnd, Reason, TransportLoss};
-use super::session::{Link, Session};
+use super::session::{self, Link, Session};
 use super::timer::Timer;
 use crate::{AddrKind, Encode, EntityAddr, EntityAddrVec, Envelope, Rope};
 use bytes::BytesMut;
@@ -76,6 +77,7 @@ pub struct Messenger {
     pub(super) steps: VecDeque<(ConnId, AuthStep)>,
     /// Connections that may have something to transmit.
     dirty: BTreeSet<ConnId>,
+    ahead: Ahead,
     timers: BTreeSet<(Duration, Timer)>,
     global_ids: VecDeque<Range<u64>>,
     /// Connections of clients for which there was no id, in order; some may be gone.
@@ -90,7 +92,7 @@ pub struct Messenger {
     is_deaf: bool,
     /// Memory for small parts of transmissions.
     scratch: BytesMut,
-    /// For payloads that are too small to be received in bulk.
+    /// For payloads that are not received in bulk, and for those that are encrypted.
     buffers: BufPool,
 }
 
@@ -110,6 +112,7 @@ impl Messenger {
             outputs: VecDeque::new(),
             steps: VecDeque::new(),
             dirty: BTreeSet::new(),
+            ahead: Ahead::default(),
             timers: BTreeSet::new(),
             global_ids: VecDeque::new(),
             awaiting_ids: VecDeque::new(),
@@ -124,6 +127,12 @@ impl Messenger {
             buffers: BufPool::new(SPARE_BYTES_MAX),
             config,
         }
+    }
+
+    /// Has payloads lie in memory of the driver's stock, where it has one.
+    pub fn with_buffers(mut self, buffers: BufPool) -> Messenger {
+        self.buffers = buffers;
+        self
     }
 
     /// Somebody connected to us.
@@ -295,7 +304,7 @@ impl Messenger {
     pub fn close(&mut self, session: SessionId) {
         let Some(s) = self.sessions.get(&session) else { return };
         if let Some(conn) = s.conn() {
-            let last = self.flush(conn);
+            let last = self.flush(conn, usize::MAX);
             self.outputs.extend(last);
             self.drop_conn(conn);
         }
@@ -355,7 +364,7 @@ impl Messenger {
                 return Some(output);
             }
             let conn = self.dirty.pop_first()?;
-            let transmit = self.flush(conn);
+            let transmit = self.flush(conn, self.config.sealed_ahead_bytes);
             // Its last bytes go out before it is closed.
             if self.conns.get(&conn).is_some_and(|connection| connection.framing.is_worn()) {
                 self.fault(conn, Fault::Lost(Cause::Worn));
@@ -385,6 +394,7 @@ impl Messenger {
         let connection = self.conns.remove(&conn)?;
         self.timers.remove(&(connection.deadline, Timer::Handshake(conn)));
         self.half_open.remove(conn, connection.peer.ip());
+        self.ahead.remove(conn);
         Some(connection)
     }
 
@@ -392,8 +402,9 @@ impl Messenger {
         self.now = self.now.max(now);
     }
 
-    /// All that the connection has to transmit at present.
-    fn flush(&mut self, conn: ConnId) -> Option<Output> {
+    /// All that the connection has to transmit at present, but for messages that have to wait because `ahead_max` bytes
+    /// were encrypted already.
+    fn flush(&mut self, conn: ConnId, ahead_max: usize) -> Option<Output> {
         let connection = self.conns.get_mut(&conn)?;
         if matches!(connection.phase, Phase::Dialling) {
             return None;
@@ -408,11 +419,19 @@ impl Messenger {
             && let Some(s) = connection.session.and_then(|id| self.sessions.get_mut(&id))
         {
             let (lossy, ack_seq) = (s.policy.lossy, s.in_seq);
-            let (told, framing) = (s.out.has_unsent(), &mut connection.framing);
-            s.out.send_all(lossy, |seq, envelope| {
+            let framing = &mut connection.framing;
+            let is_held_twice = !lossy && framing.copies();
+            let mut ahead = self.ahead.of(conn);
+            let told = s.out.send_while(lossy, |seq, envelope| {
+                if ahead >= ahead_max {
+                    return false;
+                }
                 let header = MessageHeader { seq, ack_seq, flags: COMPLETE, header: envelope.header };
                 framing.put_message(&mut t, &header, envelope);
+                ahead += if is_held_twice { session::size(envelope) } else { 0 };
+                true
             });
+            self.ahead.set(conn, ahead, s.out.has_unsent());
             if told {
                 s.acks.told();
             } else if s.acks.due {
@@ -423,6 +442,22 @@ impl Messenger {
         let (data, scratch) = t.finish();
         self.scratch = scratch;
         (!data.is_empty()).then_some(Output::Transmit { conn, data })
+    }
+
+    /// Encrypted bytes of lossless sessions that transports may not have taken: of each connection that has any, and
+    /// true where further messages wait for that.
+    pub fn ahead(&self) -> impl Iterator<Item = (ConnId, usize, bool)> + '_ {
+        self.ahead.iter()
+    }
+
+    /// The transport has `left` bytes of a connection that it has not taken. Messages that wait go on if there is room.
+    /// Returns true if there are any that do.
+    pub fn taken(&mut self, conn: ConnId, left: usize) -> bool {
+        let goes_on = self.ahead.taken(conn, left) && left < self.config.sealed_ahead_bytes;
+        if goes_on {
+            self.dirty.insert(conn);
+        }
+        goes_on
     }
 
     /// Memory for large records that are sealed.

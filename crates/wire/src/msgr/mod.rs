@@ -12,6 +12,7 @@
 //! proves nothing. Compression and msgr v1 are not spoken.
 
 mod accepting;
+mod ahead;
 mod assembler;
 mod auth;
 mod authenticating;

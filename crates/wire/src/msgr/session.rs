@@ -131,7 +131,8 @@ pub(super) struct Outbox {
     bytes: usize,
 }
 
-fn size(envelope: &Envelope) -> usize {
+/// Payload bytes of a message.
+pub(super) fn size(envelope: &Envelope) -> usize {
     envelope.front.len() + envelope.middle.len() + envelope.data.len()
 }
 
@@ -154,17 +155,23 @@ impl Outbox {
         self.bytes
     }
 
-    /// Hands each unsent message with its number to `send`; a lossy session then forgets it.
-    pub fn send_all(&mut self, lossy: bool, mut send: impl FnMut(u64, &Envelope)) {
+    /// Hands each unsent message with its number to `send`, until that returns false because the message has to wait;
+    /// a lossy session forgets what is sent. Returns true if anything was.
+    pub fn send_while(&mut self, lossy: bool, mut send: impl FnMut(u64, &Envelope) -> bool) -> bool {
+        let mut any = false;
         while self.sent < self.queue.len() {
             let seq = self.done_seq + self.sent as u64 + 1;
-            send(seq, &self.queue[self.sent]);
+            if !send(seq, &self.queue[self.sent]) {
+                break;
+            }
+            any = true;
             self.last_seq = self.last_seq.max(seq);
             self.sent += 1;
             if lossy {
                 self.forget_first();
             }
         }
+        any
     }
 
     fn forget_first(&mut self) {

@@ -286,14 +286,92 @@ fn an_address_of_somebody_else_ends_no_session() {
 
 /// Two OSDs with a lossless session in secure mode.
 fn two_osds(seed: u64, worn: u64) -> Network {
+    two_osds_ahead(seed, Party { worn, ..party(EntityType::OSD, "") }, usize::MAX)
+}
+
+/// Two OSDs that may each encrypt `ahead` bytes that the transport has not taken.
+fn two_osds_ahead(seed: u64, of: Party, ahead: usize) -> Network {
     let mut net = Network::new(seed);
     for id in 0..2 {
         let addrs = format!("v2:10.0.0.{}:6800/5", id + 1).parse().unwrap();
-        net.add(Config::osd(OsdId(id), addrs, id as u64 + 1));
-        net.nodes[id as usize].authority =
-            authority(Party { worn, rounds: 1, ..party(EntityType::OSD, &id.to_string()) });
+        net.add(Config { sealed_ahead_bytes: ahead, ..Config::osd(OsdId(id), addrs, id as u64 + 1) });
+        let name = AuthName::new(EntityType::OSD, id.to_string());
+        net.nodes[id as usize].authority = authority(Party { rounds: 1, name, ..of.clone() });
     }
     net
+}
+
+/// Has node 0 send ten messages of `bytes` bytes at once. Returns the bytes that it transmits at most before its
+/// transport has taken what was transmitted before, and how often it goes on.
+fn most_ahead(net: &mut Network, policy: Policy, bytes: usize) -> (usize, usize) {
+    let (now, addrs) = (net.now, "v2:10.0.0.2:6800/5".parse().unwrap());
+    let session = net.messenger(0).connect(EntityName::osd(OsdId(1)), &addrs, policy, now);
+    net.settle();
+    let before = net.nodes[1].received.len();
+    (0..10).for_each(|number| net.messenger(0).send(session, message(number, 100, bytes)));
+    let (mut most, mut rounds) = (0, 0);
+    loop {
+        let transmitted = net.transmitted;
+        net.collect(0);
+        most = most.max(net.transmitted - transmitted);
+        net.settle();
+        let waiting: Vec<_> = net.messenger(0).ahead().filter(|(_, _, is_full)| *is_full).collect();
+        let Some((conn, counted, _)) = waiting.first().copied() else { break };
+        assert!(counted >= bytes && counted <= net.transmitted - transmitted);
+        // The transport is as full as before.
+        assert!(!net.messenger(0).taken(conn, counted), "nothing goes on");
+        net.collect(0);
+        assert!(net.messenger(0).taken(conn, 0));
+        rounds += 1;
+    }
+    let received = &net.nodes[1].received[before..];
+    assert_eq!(received.len(), 10);
+    for (number, (_, envelope)) in received.iter().enumerate() {
+        assert_same(envelope, &message(number as u64, 100, bytes));
+    }
+    (most, rounds)
+}
+
+const MIB: usize = 1 << 20;
+
+/// A message of a lossless session is kept until it is acknowledged. What is encrypted lies beside it, and must not be
+/// all that waits.
+#[test]
+fn messages_that_are_kept_are_encrypted_when_the_transport_has_room() {
+    let osd = || party(EntityType::OSD, "");
+    let (most, rounds) = most_ahead(&mut two_osds_ahead(3, osd(), 256 << 10), Policy::LOSSLESS_PEER, MIB);
+    assert!(most < MIB + (64 << 10) && rounds == 9, "{most} bytes at once, {rounds} rounds");
+    // Small ones go together.
+    let (most, rounds) = most_ahead(&mut two_osds_ahead(3, osd(), 256 << 10), Policy::LOSSLESS_PEER, 8 << 10);
+    assert!(most > 80 << 10 && rounds == 0, "{most} bytes at once, {rounds} rounds");
+    // Nothing is held twice without encryption.
+    let plain = Party { secure: false, ..osd() };
+    let (most, rounds) = most_ahead(&mut two_osds_ahead(3, plain, 256 << 10), Policy::LOSSLESS_PEER, MIB);
+    assert!(most > 10 * MIB && rounds == 0, "{most} bytes at once, {rounds} rounds");
+    // A driver that does not say what the transport takes gets all of it.
+    let (most, rounds) = most_ahead(&mut two_osds_ahead(3, osd(), usize::MAX), Policy::LOSSLESS_PEER, MIB);
+    assert!(most > 10 * MIB && rounds == 0, "{most} bytes at once, {rounds} rounds");
+}
+
+#[test]
+fn messages_that_wait_for_the_transport_survive_the_connection_and_the_end_of_the_session() {
+    let mut net = two_osds_ahead(3, party(EntityType::OSD, ""), 1);
+    let (now, addrs) = (net.now, "v2:10.0.0.2:6800/5".parse().unwrap());
+    let session = net.messenger(0).connect(EntityName::osd(OsdId(1)), &addrs, Policy::LOSSLESS_PEER, now);
+    net.settle();
+    (0..4).for_each(|number| net.messenger(0).send(session, message(number, 100, 5000)));
+    net.settle();
+    assert_eq!(net.nodes[1].received.len(), 1, "the others wait");
+    // Nothing is known of a new connection's transport: one more goes out.
+    net.cut(0);
+    net.sleep(Duration::from_secs(1));
+    assert_eq!(net.nodes[1].received.len(), 2);
+    assert_eq!(net.messenger(0).ahead().count(), 1, "the former connection is forgotten");
+    // The last words of a session go out before its connection is closed.
+    net.messenger(0).close(session);
+    net.settle();
+    let numbers: Vec<u64> = net.nodes[1].received.iter().map(|(_, envelope)| envelope.header.tid).collect();
+    assert_eq!((numbers, net.messenger(0).ahead().count()), (vec![0, 1, 2, 3], 0));
 }
 
 #[test]
