@@ -38,7 +38,9 @@ pub(crate) type Shares = [usize; 3];
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     bytes: usize,
-    /// Part of it that operations which have started have taken.
+    /// Answers that the network has not taken yet, in bytes.
+    unsent: usize,
+    /// Part of `bytes` that operations which have started have taken.
     taken: Shares,
     /// Groups with operations that cannot start for want of memory.
     waiting: BTreeSet<PgId>,
@@ -72,12 +74,19 @@ impl Held {
         self.taken[share as usize] -= bytes;
     }
 
-    /// Returns true if an operation may start that will take more, if all may hold `limit`. Operations that have not
-    /// started leave half of it to the ones that have, and one may always start.
+    /// Sets the bytes of answers that the network has not taken yet.
+    pub fn set_unsent(&mut self, bytes: usize) {
+        self.has_come |= bytes < self.unsent;
+        self.unsent = bytes;
+    }
+
+    /// Returns true if an operation may start that will take more, if all may hold `limit`, with answers that the
+    /// network has not taken. Operations that have not started leave half of it to the ones that have and to answers,
+    /// and one may start if answers leave room.
     pub fn may_start(&self, share: MemoryShare, limit: usize) -> bool {
         let taken = self.taken[share as usize];
         match share {
-            MemoryShare::Clients => self.bytes < limit || taken < limit / 2,
+            MemoryShare::Clients => self.bytes + self.unsent < limit || taken + self.unsent < limit / 2,
             MemoryShare::Copies | MemoryShare::Osds => taken < limit / 4,
         }
     }
@@ -182,6 +191,19 @@ mod tests {
         held.put_back(MemoryShare::Clients, 20);
         assert!(held.may_start(MemoryShare::Clients, 100), "what has not started leaves half to what has");
         assert_eq!((held.take_waiting().len(), held.take_waiting().len(), held.bytes()), (1, 0, 110));
+    }
+
+    #[test]
+    fn operations_wait_for_answers_that_nobody_takes() {
+        let mut held = Held::default();
+        held.take(MemoryShare::Clients, 40);
+        held.set_unsent(60);
+        assert!(!held.may_start(MemoryShare::Clients, 100) && held.may_start(MemoryShare::Osds, 100));
+        held.wait(PgId::new(1, 0));
+        assert!(held.take_waiting().is_empty());
+        held.set_unsent(59);
+        assert!(held.may_start(MemoryShare::Clients, 100));
+        assert_eq!(held.take_waiting().len(), 1);
     }
 
     #[test]

@@ -199,6 +199,7 @@ impl Shard {
     /// count as held.
     pub fn set_unsent_bytes(&mut self, bytes: usize) {
         self.intake.unsent_bytes = if mutant::is(mutant::Mutant::UnsentUncounted) { 0 } else { bytes };
+        self.host.shared.held.set_unsent(self.intake.unsent_bytes);
     }
 
     /// Returns the bytes of answers that the network has not taken, as this shard counts them.
