@@ -110,6 +110,16 @@ fn read_sum(bytes: &Bytes) -> Result<Sum, Error> {
     if bytes.is_empty() { Ok(Sum { seq: 0, bytes: 0, objects: 0 }) } else { from_bytes("a sum", bytes) }
 }
 
+/// Entries with their values, and whether there are more behind them.
+type RegionPage = (Vec<(Bytes, Bytes)>, bool);
+
+/// The name behind which a list of a region begins with the entry of `start`. The key before `start` has no name: this
+/// is one that no key of the region can have.
+pub(crate) fn region_begin(region: u8, start: &str) -> Bytes {
+    let first = names::entry(region, start);
+    first.slice(..first.len() - 1)
+}
+
 impl<R: Rados> Store<R> {
     /// The counts of a range; `None` if there is no such range.
     async fn range_counts(&self, bucket: &str, id: &str) -> Result<Option<RangeCounts>, Error> {
@@ -208,6 +218,25 @@ impl<R: Rados> Store<R> {
         }
     }
 
+    /// Gives a page of a region of a range whose generation is this one, and tells whether there is more. `None` if it
+    /// has another one by now.
+    pub(crate) async fn region_page(
+        &self,
+        (bucket, id): (&str, &str),
+        generation: &Bytes,
+        region: u8,
+        after: Bytes,
+    ) -> Result<Option<RegionPage>, Error> {
+        let prefix = Bytes::copy_from_slice(&[region]);
+        let list = Step::List { after, max: self.settings.page_entries, prefix };
+        let steps = vec![Step::AttrIs(attr::GENERATION, generation.clone()), list];
+        match self.meta(names::range_object(bucket, id), steps).await {
+            Ok(mut replies) => Ok(Some(replies.remove(1).entries())),
+            Err(RadosError::Guard | RadosError::NotFound) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Counts the entries of a range whose generation is this one, from a key on. `None` if it has another one by now.
     pub(crate) async fn tally(
         &self,
@@ -217,17 +246,10 @@ impl<R: Rados> Store<R> {
     ) -> Result<Option<Usage>, Error> {
         let mut tally = Tally::default();
         for region in [ENTRIES, VERSIONS] {
-            let first = names::entry(region, start);
-            let mut after = first.slice(..first.len() - 1);
+            let mut after = region_begin(region, start);
             loop {
-                let prefix = Bytes::copy_from_slice(&[region]);
-                let list = Step::List { after: after.clone(), max: self.settings.page_entries, prefix };
-                let steps = vec![Step::AttrIs(attr::GENERATION, generation.clone()), list];
-                let (entries, more) = match self.meta(names::range_object(bucket, id), steps).await {
-                    Ok(mut replies) => replies.remove(1).entries(),
-                    Err(RadosError::Guard | RadosError::NotFound) => return Ok(None),
-                    Err(error) => return Err(error.into()),
-                };
+                let page = self.region_page((bucket, id), generation, region, after.clone()).await?;
+                let Some((entries, more)) = page else { return Ok(None) };
                 tally.add(region, &entries)?;
                 match entries.last() {
                     Some((last, _)) if more => after = last.clone(),

@@ -11,7 +11,7 @@
 //!
 //! The root's note, a name that is never used again, guards the change of the root against gateways that come late.
 
-use crate::counts::{Tally, change_step, first_sum};
+use crate::counts::{Tally, change_step, first_sum, region_begin};
 use crate::error::Error;
 use crate::names::{self, ENTRIES, REGIONS, VERSIONS};
 use crate::rados::{Rados, RadosError, Step};
@@ -161,18 +161,10 @@ impl<R: Rados> Store<R> {
     ) -> Result<Option<Usage>, Error> {
         let mut tally = Tally::default();
         for region in REGIONS {
-            // The key before `start` has no name: the list begins behind what no key of the region can be.
-            let first = names::entry(region, start);
-            let mut after = first.slice(..first.len() - 1);
+            let mut after = region_begin(region, start);
             loop {
-                let prefix = Bytes::copy_from_slice(&[region]);
-                let list = Step::List { after: after.clone(), max: self.settings.page_entries, prefix };
-                let steps = vec![Step::AttrIs(attr::GENERATION, from_generation.clone()), list];
-                let (entries, more) = match self.meta(names::range_object(bucket, from), steps).await {
-                    Ok(mut replies) => replies.remove(1).entries(),
-                    Err(RadosError::Guard | RadosError::NotFound) => return Ok(None),
-                    Err(error) => return Err(error.into()),
-                };
+                let page = self.region_page((bucket, from), from_generation, region, after).await?;
+                let Some((entries, more)) = page else { return Ok(None) };
                 tally.add(region, &entries)?;
                 let Some((last, _)) = entries.last() else { break };
                 after = last.clone();

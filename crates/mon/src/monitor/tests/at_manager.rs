@@ -1,11 +1,11 @@
 //! Parties that show their tickets at the manager's address.
 
-use super::authentication::{SERVICES, asking, entropy, name_of};
+use super::authentication::{SERVICES, asking, entropy, name_of, peer_of};
 use super::harness::*;
 use super::prelude::*;
 use auth::cephx::client::Client;
 use auth::{Accepted, ClientPolicy, Granted, KeyKind, Method, Refusal, Step};
-use wire::msgr::{ConnId, Rights};
+use wire::msgr::ConnId;
 
 impl Harness {
     /// Has a client show its ticket at the manager's address.
@@ -30,16 +30,7 @@ impl Harness {
     /// Opens a session at the manager's address of a peer that was accepted there.
     fn begin_at_manager(&mut self, number: u64, accepted: &Accepted) -> SessionId {
         let session = SessionId((1 << 62) + number);
-        let peer = Peer {
-            name: EntityName::client(accepted.global_id),
-            auth_name: accepted.name.clone(),
-            rights: Rights::Caps("".into()),
-            addrs: EntityAddrVec::default(),
-            features: features::PACIFIC,
-            global_id: accepted.global_id,
-            lossy: true,
-            global_seq: session.0,
-        };
+        let peer = peer_of(accepted, EntityName::client(accepted.global_id), session);
         self.input(MonitorInput::OpenedAtManager { session, peer });
         session
     }

@@ -60,6 +60,20 @@ fn asking_from(state: MonState, log: Vec<(u64, Bytes)>) -> Harness {
     h
 }
 
+/// The peer of a session that was accepted so, and says that it is `says`.
+pub(super) fn peer_of(accepted: &Accepted, says: EntityName, session: SessionId) -> Peer {
+    Peer {
+        name: says,
+        auth_name: accepted.name.clone(),
+        rights: Rights::Caps("".into()),
+        addrs: EntityAddrVec::default(),
+        features: features::PACIFIC,
+        global_id: accepted.global_id,
+        lossy: true,
+        global_seq: session.0,
+    }
+}
+
 impl Harness {
     pub(super) fn party(&self, name: &str) -> Client {
         let key = self.monitor.state.auth[name].key.clone();
@@ -102,17 +116,7 @@ impl Harness {
     pub(super) fn begin(&mut self, accepted: &Accepted, says: EntityName) -> SessionId {
         let session = SessionId(self.next_session);
         self.next_session += 1;
-        let peer = Peer {
-            name: says,
-            auth_name: accepted.name.clone(),
-            rights: Rights::Caps("".into()),
-            addrs: EntityAddrVec::default(),
-            features: features::PACIFIC,
-            global_id: accepted.global_id,
-            lossy: true,
-            global_seq: session.0,
-        };
-        self.input(MonitorInput::Opened { session, peer });
+        self.input(MonitorInput::Opened { session, peer: peer_of(accepted, says, session) });
         session
     }
 
