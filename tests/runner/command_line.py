@@ -22,11 +22,15 @@ from .tidy import check as tidy
 DESCRIPTION = """Checks and tests this repository. Without flags: all that 'make test' promises. Every test runs in a
 process of its own; whole clusters run two at a time, or alone where they measure time."""
 
-# For how long simulated clusters run under seeds of the day.
+# For how long simulated clusters run under fresh seeds.
 FRESH_SEEDS_S = 120
 FRESH_SEEDS_WHOLE_S = 600
-# Added to the time of day: the simulator has its latest kinds of runs from numbers on that lie ahead of it.
-ALL_KINDS_FROM = 5_000_000_000
+# The simulator has its latest kinds of runs from numbers on that lie below this.
+ALL_KINDS_FROM = 30_000_000_000
+# One commit has so many seeds, more than it ever runs.
+SEEDS_OF_A_COMMIT = 10_000
+# Numbers of commits, of which a tree's name gives one: seldom do two commits have the same seeds.
+COMMITS = 200_000_000
 
 
 def parse(arguments):
@@ -42,7 +46,7 @@ def parse(arguments):
     )
     what.add_argument("--list", action="store_true", help="names the tests and their areas, and runs nothing")
     parser.add_argument("--whole", action="store_true", help="everything there is, with more seeds ('make test-all')")
-    parser.add_argument("--fresh-seeds-s", type=int, metavar="S", help="seconds of simulated seeds of the day")
+    parser.add_argument("--fresh-seeds-s", type=int, metavar="S", help="seconds of simulated fresh seeds")
     parser.add_argument("--lower", action="store_true", help="with --tidy: writes tests/tidy.toml anew")
     options = parser.parse_args(arguments)
     if options.lower and not options.tidy:
@@ -154,9 +158,9 @@ class Run:
         self.tests_step("clusters", says, [(beside, 2), (alone, 1)])
 
     def fresh_seeds(self, seconds):
-        """Simulated clusters under seeds that were never run before; one that fails prints the command for it."""
-        first = int(time.time()) * 10 + ALL_KINDS_FROM
-        command = [self.binary, "sim", "--seeds", f"{first}..{first + 1_000_000}", "--within", str(seconds)]
+        """Simulated clusters under seeds that other commits do not run; one that fails prints the command for it."""
+        first = first_fresh_seed(tree_of_commit(), time.time())
+        command = [self.binary, "sim", "--seeds", f"{first}..{first + SEEDS_OF_A_COMMIT}", "--within", str(seconds)]
         self.steps.command("seeds", command)
 
     def stop_ceph(self):
@@ -182,6 +186,23 @@ class Run:
         again = "make test-all" if self.options.whole else "make test"
         passed = summary.show(self.steps.all, self.runner.results, self.logs, seconds, again)
         return 0 if passed else 1
+
+
+def tree_of_commit():
+    """The name of the checked out commit's tree. None: files were changed since, or git does not know them."""
+
+    def git(*arguments):
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    head, changed = git("rev-parse", "HEAD^{tree}"), git("status", "--porcelain", "--untracked-files=no")
+    is_clean = head.returncode == 0 and changed.returncode == 0 and not changed.stdout
+    return head.stdout.strip() if is_clean else None
+
+
+def first_fresh_seed(tree, now_s):
+    """Each commit has seeds of its own: what passes once passes again. A changed tree takes those of the time."""
+    number = int(tree[:12], 16) % COMMITS if tree else COMMITS + int(now_s) % COMMITS
+    return ALL_KINDS_FROM + number * SEEDS_OF_A_COMMIT
 
 
 def everything(run):

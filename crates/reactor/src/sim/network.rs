@@ -185,7 +185,7 @@ impl SimIo {
                     endpoint.phase = Phase::Open;
                     let result = Ok(endpoint.local);
                     self.tell(node, Inbox::Event(Event::Connected { conn, result }));
-                    self.pump(conn);
+                    self.pump_on(conn);
                 }
             }
             Segment::Bytes(bytes) => {
@@ -219,6 +219,14 @@ impl SimIo {
         let peer = endpoint.peer;
         for side in [Some(conn), peer].into_iter().flatten() {
             self.send_segment(side, Segment::Reset);
+        }
+    }
+
+    /// Puts bytes on the wire that were left, now that there is room. Bytes that a handler has queued since the last
+    /// [`SimIo::pump`] leave when its turn ends: that turn may stand still, and be ahead of the world's time.
+    fn pump_on(&mut self, conn: ConnId) {
+        if self.endpoints.get(&conn).is_some_and(|endpoint| !endpoint.dirty && endpoint.queued_bytes > 0) {
+            self.pump(conn);
         }
     }
 
@@ -279,9 +287,7 @@ impl SimIo {
         let Some(peer) = self.endpoints.get(&conn).and_then(|endpoint| endpoint.peer) else { return };
         let Some(sender) = self.endpoints.get_mut(&peer) else { return };
         sender.unread_bytes -= bytes;
-        if sender.queued_bytes > 0 {
-            self.pump(peer);
-        }
+        self.pump_on(peer);
     }
 
     pub(crate) fn discard_inbound(&mut self, conn: ConnId) {
