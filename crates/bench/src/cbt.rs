@@ -127,6 +127,7 @@ pub fn translate(name: &str, text: &str, clusters: Vec<Cluster>) -> Result<Trans
         workloads: Vec::new(),
         iterations: whole(At { path: "cluster.iterations", value: &cluster["iterations"] }, 1)? as u32,
         confidence: 0.9,
+        stop_gain_percent: None,
     };
     for (kind, options) in listed {
         let path = format!("benchmarks.{kind}");

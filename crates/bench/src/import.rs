@@ -100,6 +100,7 @@ pub fn run(name: &str, cluster: &str, engine: Engine, sources: &[Source]) -> Res
         workloads,
         iterations: iterations.values().copied().max().unwrap_or(1),
         confidence: 0.9,
+        stop_gain_percent: None,
     };
     let mut result = RunResult::new(plan, facts);
     result.rows = rows;

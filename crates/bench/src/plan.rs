@@ -63,6 +63,10 @@ pub struct Plan {
     /// Confidence of intervals and verdicts, 0.5 to 0.999. Five iterations reach 0.9375, six 0.968, eight 0.992.
     #[serde(default = "default_confidence")]
     pub confidence: f64,
+    /// Growth of throughput in percent, above 0 and at most 1000: once a step of a sweep adds less, heavier loads are
+    /// left out (the high-water mark). If absent, every load is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_gain_percent: Option<f64>,
 }
 
 /// A cluster and its configuration.

@@ -60,8 +60,6 @@ pub struct Options {
     pub keep: bool,
     /// Measures first the capabilities of this machine's drive and network without a cluster.
     pub ceilings: bool,
-    /// Growth of throughput, in percent, below which heavier loads of a sweep are left out.
-    pub stop_gain_percent: Option<f64>,
     /// Loads are searched for instead of the plan's, which has one workload.
     pub search: Option<SearchRules>,
     /// Agents that carry the load, as `HOST:PORT`; if there are none, this process carries it.

@@ -16,6 +16,8 @@ const IO_UNIT_BYTES: u64 = 4 * KIB;
 const BLOCKS_MAX: u64 = 1 << 28;
 const WORKERS_MAX: u64 = 1 << 16;
 const DAY_S: f64 = 86_400.0;
+/// Largest growth that a stop rule may ask for.
+const STOP_GAIN_PERCENT_MAX: f64 = 1000.0;
 
 fn refuse<T>(field: impl Into<String>, reason: impl Into<String>) -> Result<T, PlanError> {
     Err(PlanError::Value { field: field.into(), reason: reason.into() })
@@ -102,6 +104,9 @@ impl Plan {
         within("iterations".into(), u64::from(self.iterations), 1..=1000, "")?;
         if !(0.5..=0.999).contains(&self.confidence) {
             return refuse("confidence", format!("{} is not within 0.5 to 0.999", self.confidence));
+        }
+        if let Some(gain) = self.stop_gain_percent.filter(|gain| !(*gain > 0.0 && *gain <= STOP_GAIN_PERCENT_MAX)) {
+            return refuse("stop_gain_percent", format!("{gain} is not above 0 and at most {STOP_GAIN_PERCENT_MAX}"));
         }
         Ok(())
     }

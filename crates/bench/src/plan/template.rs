@@ -38,6 +38,8 @@ pub struct Template {
     seconds: Scaled<f64>,
     /// Data of each workload.
     data_mib: Scaled<u64>,
+    /// [`Plan::stop_gain_percent`].
+    stop_gain_percent: Option<Scaled<f64>>,
     #[serde(rename = "pool")]
     pools: Vec<PoolTemplate>,
     #[serde(rename = "sweep")]
@@ -147,6 +149,7 @@ impl Template {
             workloads,
             iterations: *self.iterations.at(scale),
             confidence: super::default_confidence(),
+            stop_gain_percent: self.stop_gain_percent.as_ref().map(|gain| *gain.at(scale)),
         };
         plan.check()?;
         Ok(plan)
@@ -239,6 +242,17 @@ mod tests {
     }
 
     #[test]
+    fn the_document_on_clients_ends_at_the_high_water_mark() {
+        let template = Template::shipped("dell-dss7000").unwrap();
+        for scale in [Scale::Full, Scale::Laptop] {
+            assert_eq!(template.plan(scale, clusters()).unwrap().stop_gain_percent, Some(5.0));
+        }
+        let plan = Template::shipped("micron-7450-ec").unwrap().plan(Scale::Full, clusters()).unwrap();
+        assert_eq!(plan.stop_gain_percent, None);
+        assert!(!plan.to_json().contains("stop_gain_percent"));
+    }
+
+    #[test]
     fn clients_of_images_are_groups() {
         let plan = Template::shipped("micron-7300-block").unwrap().plan(Scale::Laptop, clusters()).unwrap();
         let several = plan.workloads.iter().find(|one| one.groups.len() > 1).unwrap();
@@ -257,6 +271,7 @@ mod tests {
         };
         check("version = 1", "version = 2", "has version 2");
         check("data_mib", "data_mb", "unknown field `data_mb`");
+        check("full = 5, laptop = 5", "full = 5, laptop = 0", "stop_gain_percent: 0 is not above 0");
         check("[[sweep]]", "[[sweeps]]", "line ");
         check("pools = [\"r3\"", "pools = [\"r9\"", "no pool \"r9\"");
         check("object_bytes = 4194304", "object_bytes = 4000", "object_bytes: 4000 is not within");

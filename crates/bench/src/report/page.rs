@@ -25,6 +25,7 @@ impl RunResult {
         let mut results: Vec<Block> = vec![self.summary_table().into()];
         results.extend(self.tool_notes().into_iter().map(Block::Note));
         results.extend(self.search_notes().into_iter().map(Block::Note));
+        results.extend(self.left_out_notes().into_iter().map(Block::Note));
         page.section("Results", results);
         page.section("Clusters side by side", self.comparison_table().map(Block::Table).into_iter().collect());
         page.section("Operating points", self.operating_blocks(limits));
@@ -257,6 +258,13 @@ mod tests {
         assert_eq!(result.past_high_water("n", &heaviest, 15.0), Some("w64"));
         assert_eq!(result.past_high_water("n", &heaviest, 10.0), None);
         assert_eq!(result.past_high_water("elsewhere", &heaviest, 15.0), None);
+        assert_eq!(result.left_out_notes(), [""; 0], "the plan has no stop rule");
+        result.plan.stop_gain_percent = Some(15.0);
+        let want = ["c", "n"].map(|cluster| {
+            format!("{cluster}: left out as more load than that of w64 adds less than 15 % to throughput: w256")
+        });
+        assert_eq!(result.left_out_notes(), want);
+        assert!(want.iter().all(|words| result.to_markdown().contains(words)));
         let other = Workload { pool: "another".into(), ..heaviest.clone() };
         assert_eq!(result.past_high_water("n", &other, 15.0), None, "another sweep");
         result.rows.iter_mut().filter(|row| row.workload == "w128").for_each(|row| row.partial = true);

@@ -1,5 +1,6 @@
 //! Tables of a result.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use ::report::table::csv_field;
@@ -81,6 +82,26 @@ impl RunResult {
         self.environment.iter().filter_map(of_search).collect()
     }
 
+    /// Loads that the plan's stop rule left out, a sentence for each sweep of a cluster.
+    pub(super) fn left_out_notes(&self) -> Vec<String> {
+        let Some(gain) = self.plan.stop_gain_percent else { return Vec::new() };
+        let mut left_out: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        for cluster in &self.plan.clusters {
+            for workload in &self.plan.workloads {
+                if let Some(mark) = self.past_high_water(&cluster.name, workload, gain) {
+                    left_out.entry((&cluster.name, mark)).or_default().push(&workload.name);
+                }
+            }
+        }
+        let sentence = |((cluster, mark), names): (&(&str, &str), &Vec<&str>)| {
+            let names = names.join(", ");
+            format!(
+                "{cluster}: left out as more load than that of {mark} adds less than {gain} % to throughput: {names}"
+            )
+        };
+        left_out.iter().map(sentence).collect()
+    }
+
     /// The tables without figures and configuration.
     pub fn tables_page(&self) -> Page {
         let mut page = Page::new(&self.plan.name);
@@ -93,6 +114,7 @@ impl RunResult {
         page.opening.push(summary.into());
         page.opening.extend(self.tool_notes().into_iter().map(Block::Prose));
         page.opening.extend(self.search_notes().into_iter().map(Block::Prose));
+        page.opening.extend(self.left_out_notes().into_iter().map(Block::Prose));
         page.opening.extend(self.rebuild_tables().into_iter().map(Block::Table));
         page.opening.extend([self.costs_table(), self.limits_table()].into_iter().flatten().map(Block::Table));
         page.opening.extend(self.hops_blocks());

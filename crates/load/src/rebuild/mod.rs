@@ -303,6 +303,7 @@ fn plan_of(of_plan: plan::Cluster, options: &RebuildOptions, objects: u64) -> Pl
         workloads,
         iterations: 1,
         confidence: 0.9,
+        stop_gain_percent: None,
     }
 }
 

@@ -84,7 +84,7 @@ impl Run<'_> {
 
     /// True if the plan's sweep has ended for a cluster before this workload. Says so the first time.
     pub(super) fn is_past_high_water(&mut self, cluster: usize, workload: &Workload, iteration: u32) -> bool {
-        let Some(gain) = self.options.stop_gain_percent else { return false };
+        let Some(gain) = self.result.plan.stop_gain_percent else { return false };
         let name = &self.clusters[cluster].plan.name;
         let Some(mark) = self.result.past_high_water(name, workload, gain) else { return false };
         if iteration == 0 {

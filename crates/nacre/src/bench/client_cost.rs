@@ -25,7 +25,7 @@ pub fn run(options: &BenchClientCost) -> Result<u8> {
     }
     sections::check(&options.document)?;
     let settings = Settings {
-        configuration: plan_maker::configuration_of(options.cluster.as_ref())?,
+        configuration: plan_maker::configuration_of(options.cluster.as_ref(), options.conf.as_deref())?,
         io_bytes,
         queue_depth: options.depth,
         replicas: options.replicas,

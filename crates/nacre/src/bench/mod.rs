@@ -55,7 +55,6 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
         let (asked, interrupt) = watch::channel(false);
         let interrupts = tokio::spawn(interrupts(asked)?);
         let (limits, search) = (limits_of_run(options)?, search_of_run(options)?);
-        let stop_gain_percent = limits::within("stop-gain", options.sweep.stop_gain, 0.0, 1000.0)?;
         let plan = plan_maker::make(options, clusters_min).await?;
         if let Some(search) = &search {
             search.check(&plan).context("this search cannot be run")?;
@@ -72,7 +71,6 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
             folder: folder.clone(),
             keep: options.keep,
             ceilings: options.ceilings,
-            stop_gain_percent,
             search,
             agents: options.agents.clone(),
             agent_token: options.token_file.as_deref().map(agent::read_token).transpose()?,

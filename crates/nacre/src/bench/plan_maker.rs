@@ -33,14 +33,17 @@ pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
     for at in &options.cluster {
         clusters.push(cluster(&at.name, &configuration(&at.path)?).await?);
     }
-    let plan = match &options.plan {
+    if let Some(path) = &options.conf {
+        clusters.push(cluster("cluster", &configuration(path)?).await?);
+    }
+    let mut plan = match &options.plan {
         Some(path) => {
             let mut plan = match plan_files::read(path)? {
                 PlanFile::Plan(plan) if clusters.is_empty() => *plan,
                 PlanFile::Plan(plan) => Plan { clusters, ..*plan },
                 PlanFile::Template(template) => {
                     if clusters.is_empty() {
-                        clusters.push(cluster("cluster", &configuration_of(None)?).await?);
+                        clusters.push(cluster("cluster", &configuration_of(None, None)?).await?);
                     }
                     let scale = match options.scale {
                         PlanScale::Full => Scale::Full,
@@ -55,14 +58,20 @@ pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
         }
         None => {
             if clusters.is_empty() {
-                clusters.push(cluster("cluster", &configuration_of(None)?).await?);
+                clusters.push(cluster("cluster", &configuration_of(None, None)?).await?);
             }
             let most = options.sweep.find_p99.map(|_| search_max(options));
             sweep(from_flags(&options.load, &options.times, clusters, clusters_min, most), options.sweep.clients_max)?
         }
     };
+    plan.stop_gain_percent = stop_gain(options.sweep.stop_gain, plan.stop_gain_percent);
     plan.check().context("this cannot be run")?;
     Ok(plan)
+}
+
+/// The stop rule of a flag, or else that of the plan. A flag of 0 has every load measured.
+fn stop_gain(flag: Option<f64>, of_plan: Option<f64>) -> Option<f64> {
+    flag.or(of_plan).filter(|gain| *gain != 0.0)
 }
 
 /// A plan of the Ceph Benchmarking Tool on `clusters`, or on that of the file's own configuration.
@@ -78,13 +87,13 @@ async fn of_cbt(name: &str, text: &str, clusters: Vec<Cluster>) -> Result<Plan> 
     Ok(found.plan)
 }
 
-/// The configuration of the cluster that a flag names, or of the one in the usual folder.
-pub fn configuration_of(named: Option<&ClusterAt>) -> Result<PathBuf> {
-    match named {
-        Some(at) => configuration(&at.path),
+/// The configuration of the cluster that `--cluster` or `--conf` names, or of the one in the usual folder.
+pub fn configuration_of(named: Option<&ClusterAt>, conf: Option<&Path>) -> Result<PathBuf> {
+    match named.map(|at| at.path.as_path()).or(conf) {
+        Some(path) => configuration(path),
         None => {
             let layout = Layout::new(Path::new(cli::DEFAULT_DIR))?;
-            state_file::require(&layout).context("no --cluster was named")?;
+            state_file::require(&layout).context("neither --cluster nor --conf names a cluster")?;
             Ok(layout.conf())
         }
     }
@@ -238,6 +247,7 @@ fn from_flags(
         pools: vec![pool],
         iterations: times.iterations.unwrap_or(if clusters_min > 1 { COMPARE_ITERATIONS } else { 1 }),
         confidence: 0.9,
+        stop_gain_percent: None,
     }
 }
 
@@ -352,6 +362,16 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_goes_before_the_stop_rule_of_a_plan() {
+        let cases = [(None, None, None), (None, Some(5.0), Some(5.0)), (Some(2.0), Some(5.0), Some(2.0))];
+        for (flag, of_plan, want) in cases.into_iter().chain([(Some(0.0), Some(5.0), None)]) {
+            assert_eq!(stop_gain(flag, of_plan), want, "{flag:?} {of_plan:?}");
+        }
+        let wrong = Plan { stop_gain_percent: stop_gain(Some(-1.0), None), ..plan(&[]) }.check().unwrap_err();
+        assert_eq!(wrong.field(), "stop_gain_percent");
+    }
+
+    #[test]
     fn contradicting_flags_are_refused() {
         for args in [
             &["--pool", "p", "--replicas", "2"][..],
@@ -363,6 +383,7 @@ mod tests {
             &["--data", "1MiB"],
             &["--mode", "reed"],
             &["--cluster", "nacre"],
+            &["--cluster", "nacre=n", "--conf", "ceph.conf"],
             &["plan.json", "--clients-max", "3"],
             &["--find-p99", "5", "--clients-max", "3"],
             &["--find-p99", "5", "--stop-gain", "3"],

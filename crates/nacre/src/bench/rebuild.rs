@@ -29,7 +29,7 @@ pub fn run(options: &BenchRebuild) -> Result<u8> {
             wanted.loads.len()
         );
     }
-    let conf = plan_maker::configuration_of(options.cluster.as_ref())?;
+    let conf = plan_maker::configuration_of(options.cluster.as_ref(), options.conf.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (asked, interrupt) = watch::channel(false);

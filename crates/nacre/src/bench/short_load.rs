@@ -57,7 +57,6 @@ pub async fn run(configuration: &Path, copies: u32, seconds: f64) -> Result<Vec<
         folder: folder.clone(),
         keep: false,
         ceilings: false,
-        stop_gain_percent: None,
         search: None,
         agents: Vec::new(),
         agent_token: None,
@@ -104,6 +103,7 @@ fn plan(cluster: bench::plan::Cluster, copies: u32, seconds: f64) -> Plan {
         workloads: LOADS.map(workload).into(),
         iterations: 1,
         confidence: 0.9,
+        stop_gain_percent: None,
     }
 }
 

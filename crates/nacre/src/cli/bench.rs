@@ -38,6 +38,9 @@ pub struct BenchRun {
     /// the plan's clusters. [default: the cluster in ./nacre-data]
     #[arg(long, value_name = "NAME=PATH", value_parser = parse_cluster)]
     pub cluster: Vec<ClusterAt>,
+    /// A ceph.conf, of Nacre or of Ceph, or a folder with one: a cluster that is called 'cluster' in results.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "cluster")]
+    pub conf: Option<PathBuf>,
     /// Size of a plan of sweeps, as the shipped ones are: that of the document, or one for a machine in minutes.
     #[arg(long, value_enum, default_value_t = PlanScale::Full, requires = "plan")]
     pub scale: PlanScale,
@@ -110,7 +113,7 @@ pub struct Sweep {
     #[arg(long, value_name = "N", conflicts_with = "plan")]
     pub clients_max: Option<u32>,
     /// Leave out heavier loads of a sweep once a step adds less than so many percent to throughput (the high-water
-    /// mark).
+    /// mark); 0 leaves out none. [default: the plan's]
     #[arg(long, value_name = "PERCENT", conflicts_with = "find_p99")]
     pub stop_gain: Option<f64>,
     /// Search for the most load whose p99 is at or below so many milliseconds: operations in flight of each client, or
@@ -213,6 +216,9 @@ pub struct BenchRebuild {
     /// the cluster in ./nacre-data]
     #[arg(long, value_name = "NAME=PATH", value_parser = parse_cluster)]
     pub cluster: Option<ClusterAt>,
+    /// A ceph.conf, of Nacre or of Ceph, or a folder with one: a cluster that is called 'cluster' in results.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "cluster")]
+    pub conf: Option<PathBuf>,
     /// For clusters that 'nacre up' has not made: a program that is called as PROGRAM stop ID ..., PROGRAM renew ID ...
     /// (erase the stores, and make new ones) and PROGRAM start ID ...
     #[arg(long, value_name = "PROGRAM")]
@@ -386,6 +392,9 @@ pub struct BenchClientCost {
     /// in ./nacre-data]
     #[arg(long, value_name = "NAME=PATH", value_parser = parse_cluster)]
     pub cluster: Option<ClusterAt>,
+    /// A ceph.conf, of Nacre or of Ceph, or a folder with one: a cluster that is called 'cluster' in results.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "cluster")]
+    pub conf: Option<PathBuf>,
     /// Size of one operation, at most 1 MiB.
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub io_size: ByteSize,
