@@ -1,10 +1,11 @@
 //! Bounds on data that monitors keep, carry and let wait.
 //!
-//! Clients do not authenticate so far. Therefore monitors must be able to bear the load that one client can cause.
+//! A client with a key may be broken, or its key stolen. Therefore monitors must be able to bear the load that one
+//! client can cause.
 
 use raft::Config;
 use wire::Envelope;
-use wire::msgr::limits::FRONT_BYTES;
+use wire::msgr::limits::{DATA_BYTES, FRONT_BYTES};
 
 /// A batch without a command or pool operation is closed once it has so many bytes; the rest goes with the next.
 pub(crate) const BATCH_BYTES: usize = 8 << 20;
@@ -38,6 +39,10 @@ pub(crate) const LOG_LINES_WAITING_MAX: usize = 4000;
 /// Messages that wait for a leader, or for the confirmation that this monitor still leads.
 pub(crate) const LETTERS_MAX: usize = 20_000;
 pub(crate) const LETTER_BYTES_MAX: usize = 256 << 20;
+
+/// Messages that clients have sent in part, by their sizes when they are complete.
+pub(crate) const HALF_RECEIVED_BYTES_MAX: usize = 256 << 20;
+const _: () = assert!(2 * FRONT_BYTES + DATA_BYTES <= HALF_RECEIVED_BYTES_MAX, "the largest message fits");
 
 /// The durable state: additions of clients beyond it are refused. A fourth of the state that a monitor takes from
 /// another one.

@@ -5,6 +5,7 @@
 //! in the owner's queue, and a peer that does not read is dropped once [`WRITE_QUEUE_BYTES_MAX`] wait for it. Writes
 //! of the log go to a thread of their own, because they wait for the disk.
 
+use crate::half_received::HalfReceived;
 use crate::handshakes::{Door, Handshakes, Proofs};
 use crate::log::{LogError, MemberLog};
 use crate::member::{Action, Input, MANAGER_SESSIONS, Member};
@@ -146,6 +147,7 @@ pub async fn run(
         orders,
         start,
         connections: BTreeMap::new(),
+        half_received: HalfReceived::default(),
         next_conn: 2,
         dialling: BTreeSet::new(),
         breaches: BreachesTold::default(),
@@ -192,6 +194,7 @@ struct Owner {
     orders: std::sync::mpsc::Sender<LogOrder>,
     start: BootClock,
     connections: BTreeMap<ConnId, Connection>,
+    half_received: HalfReceived,
     next_conn: u64,
     /// Connections that are being made.
     dialling: BTreeSet<ConnId>,
@@ -269,14 +272,12 @@ impl Owner {
                         let messenger = self.messenger_of(role);
                         let taken = messenger.received(conn, &bytes, at.since_start);
                         debug_assert!(taken == bytes.len() || messenger.bulk_wanted(conn).is_none());
+                        self.make_room(role, conn, at.since_start);
                         self.answer_steps(role);
                     }
                 }
                 Some(Event::Closed(conn, cause)) => {
-                    if let Some(connection) = self.connections.remove(&conn) {
-                        self.hung_up(conn);
-                        self.messenger_of(connection.role).closed(conn, cause.as_str(), at.since_start);
-                    }
+                    self.drop_connection(conn, &cause, at.since_start);
                 }
                 None => {
                     self.messenger.tick(at.since_start);
@@ -330,7 +331,28 @@ impl Owner {
         }
     }
 
+    /// Drops connections of clients if what they have sent in part takes too much room.
+    fn make_room(&mut self, role: Role, conn: ConnId, now: Duration) {
+        let messenger = self.messenger_of(role);
+        let message = match messenger.peer_kind(conn) {
+            Some(EntityType::CLIENT) => messenger.receiving(conn),
+            _ => None,
+        };
+        for dropped in self.half_received.received(conn, message) {
+            warn!("connection {}: its message is not complete, and others need the room; dropping it", dropped.0);
+            self.drop_connection(dropped, "its message was not complete, and others needed the room", now);
+        }
+    }
+
+    /// Ends a connection at once, with what waits to be sent on it.
+    fn drop_connection(&mut self, conn: ConnId, cause: &str, now: Duration) {
+        let Some(connection) = self.connections.remove(&conn) else { return };
+        self.hung_up(conn);
+        self.messenger_of(connection.role).closed(conn, cause, now);
+    }
+
     fn hung_up(&mut self, conn: ConnId) {
+        self.half_received.closed(conn);
         if let Some(handshakes) = &mut self.handshakes {
             handshakes.hung_up(self.member.monitor_mut(), conn);
         }
@@ -389,7 +411,7 @@ impl Owner {
     fn output(&mut self, role: Role, output: Output) {
         let at = now(self.start);
         match output {
-            Output::Transmit { conn, data } => self.transmit(role, conn, data),
+            Output::Transmit { conn, data } => self.transmit(conn, data),
             Output::Close { conn } => {
                 self.hung_up(conn);
                 self.dialling.remove(&conn);
@@ -461,7 +483,7 @@ impl Owner {
         }
     }
 
-    fn transmit(&mut self, role: Role, conn: ConnId, data: wire::Rope) {
+    fn transmit(&mut self, conn: ConnId, data: wire::Rope) {
         let Some(connection) = self.connections.get(&conn) else { return };
         let queued = connection.queued_bytes.fetch_add(data.len(), Ordering::Relaxed) + data.len();
         for piece in data.into_pieces() {
@@ -469,10 +491,7 @@ impl Owner {
         }
         if queued > WRITE_QUEUE_BYTES_MAX {
             warn!("connection {}: {queued} bytes wait to be read by the peer; dropping it", conn.0);
-            self.connections.remove(&conn);
-            self.hung_up(conn);
-            let elapsed = self.start.elapsed();
-            self.messenger_of(role).closed(conn, "the peer does not read", elapsed);
+            self.drop_connection(conn, "the peer does not read", self.start.elapsed());
         }
     }
 

@@ -31,6 +31,7 @@ pub mod crashes;
 pub mod daemon;
 pub mod driver;
 pub mod erasure_pools;
+mod half_received;
 pub mod handshakes;
 pub mod health;
 pub mod identity;

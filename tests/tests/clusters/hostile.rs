@@ -1,5 +1,8 @@
 //! Crowds of connections that prove nothing, and guesses of keys, beside honest clients.
 
+use crate::fuzz;
+use crate::fuzz::harm::Random;
+use crate::fuzz::visit::Visitor;
 use auth::Key;
 use client::{Cluster, Config, Who};
 use cluster_tests::{TestCluster, clients_are_here, is_whole_suite};
@@ -8,6 +11,9 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use types::Fsid;
+use wire::messages::Command;
+use wire::{Message, Rope, Target};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -65,6 +71,60 @@ fn crowd(ports: &[SocketAddr], count: usize) -> Vec<TcpStream> {
     crowd
 }
 
+/// True if the other side has ended the connection.
+fn is_closed(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).expect("a socket");
+    loop {
+        match stream.peek(&mut [0]) {
+            Ok(0) => return true,
+            Ok(_) => drop(std::io::Read::read(&mut &*stream, &mut [0; 4096])),
+            Err(e) => return e.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Whoever has a key may send large messages to a monitor. Those that never end have a bound together.
+#[test]
+fn messages_in_part_take_a_monitor_little_memory() {
+    const MESSAGES: usize = 12;
+    const MESSAGE_MIB: usize = 60;
+    /// The monitor has room for 256 MiB of them.
+    const KEPT: usize = 4;
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start("in-part", 1);
+    cluster.make_pool("p", 8, 1);
+    let places = fuzz::places(&cluster);
+    let monitor = places.iter().find(|place| place.name == "mon.\"a\"").expect("a port");
+    let (mut visitor, mut random) = (Visitor::new(&cluster.conf()), Random(1));
+    let before = resident_mib(&cluster, "mon.a");
+    let mut streams = Vec::new();
+    for tid in 1..=MESSAGES as u64 {
+        let input = Rope::from(vec![7; MESSAGE_MIB << 20]);
+        let command = Command { fsid: Fsid::default(), cmd: Vec::new(), input };
+        streams.push(visitor.say_in_part(monitor, command.seal(tid, Target::default()), 100, &mut random));
+        if tid % 4 == 0 {
+            serves(&cluster);
+        }
+    }
+    let ended = || streams.iter().map(is_closed).collect::<Vec<_>>();
+    let want: Vec<bool> = (0..MESSAGES).map(|number| number < MESSAGES - KEPT).collect();
+    let end = Instant::now() + LIMIT;
+    while ended() != want {
+        assert!(Instant::now() < end, "{:?}", ended());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let after = resident_mib(&cluster, "mon.a");
+    let most = before + 100 + (KEPT * MESSAGE_MIB) as u64;
+    assert!(after < most, "{before} MiB, then {after}, of at most {most}");
+    // A file of some size comes through meanwhile.
+    let file = cluster.scratch("large");
+    std::fs::write(&file, vec![b'x'; 60_000]).expect("it is written");
+    cluster.ceph(&["config-key", "set", "large", "-i", text(&file)]).ok();
+    serves(&cluster);
+}
+
 #[test]
 fn crowds_of_idle_connections_keep_nobody_out() {
     if !clients_are_here(&["ceph", "rados"]) {
@@ -90,16 +150,6 @@ fn crowds_of_idle_connections_keep_nobody_out() {
     }
     // Silent ones are sent away after a while; whoever comes anew is served all the same.
     std::thread::sleep(Duration::from_secs(11));
-    let is_closed = |stream: &TcpStream| {
-        stream.set_nonblocking(true).expect("a socket");
-        loop {
-            match stream.peek(&mut [0]) {
-                Ok(0) => return true,
-                Ok(_) => drop(std::io::Read::read(&mut &*stream, &mut [0; 4096])),
-                Err(e) => return e.kind() != std::io::ErrorKind::WouldBlock,
-            }
-        }
-    };
     let open = streams.iter().filter(|stream| !is_closed(stream)).count();
     assert_eq!(open, 0, "of {} connections", streams.len());
     let again = crowd(&ports, count / 4);

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
-use types::{AlignedBuf, BufPool, EntityName, Utime};
+use types::{AlignedBuf, BufPool, EntityName, EntityType, Utime};
 
 /// An order to the driver, or news for it.
 #[derive(Debug)]
@@ -191,6 +191,11 @@ impl Messenger {
     /// it will have. `None` as long as none has begun, or its size is not known yet.
     pub fn receiving(&self, conn: ConnId) -> Option<(u64, usize)> {
         self.conns.get(&conn)?.assembler.receiving()
+    }
+
+    /// The kind of the peer at the other end of a connection, once its session has been open.
+    pub fn peer_kind(&self, conn: ConnId) -> Option<EntityType> {
+        Some(self.peer(self.conns.get(&conn)?.session?)?.name.kind)
     }
 
     /// The bytes that [`Messenger::bulk_wanted`] asked for, all of them.
