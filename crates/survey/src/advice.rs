@@ -15,6 +15,8 @@ const IMBALANCE_MAX: f64 = 1.2;
 const IMBALANCE_FILL_MIN: f64 = 0.2;
 /// Groups (with all their copies) per OSD.
 const PGS_PER_OSD: std::ops::RangeInclusive<u64> = 30..=300;
+/// Least data per OSD for which few groups matter, in bytes.
+const SPREAD_BYTES_MIN: f64 = 1e9;
 /// An OSD whose commits take so many times the median's is slow.
 const SLOW_FACTOR: f64 = 4.0;
 /// Commits below this are never called slow, in ms.
@@ -209,6 +211,10 @@ fn groups(cluster: &Cluster, _: &Risk, _: &[Kind]) -> Option<Advice> {
         return None;
     }
     let change = if each < *PGS_PER_OSD.start() {
+        let stored: f64 = cluster.pools.iter().map(|pool| pool.stored_bytes).sum();
+        if stored < SPREAD_BYTES_MIN * osds as f64 {
+            return None;
+        }
         "Give pools with data more placement groups: data and load spread badly"
     } else {
         "Give pools fewer placement groups: they cost memory, and time after failures"

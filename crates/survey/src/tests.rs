@@ -142,6 +142,15 @@ fn each_fault_is_told_and_nothing_else() {
 }
 
 #[test]
+fn a_cluster_without_data_may_have_few_groups() {
+    let mut answers = healthy();
+    answers.osd_dump["pools"][0]["pg_num"] = json!(1);
+    assert_eq!(ids(&answers), ["placement-groups"]);
+    answers.df["pools"][0]["stats"]["stored"] = json!(5_000_000_000u64);
+    assert_eq!(ids(&answers), [""; 0]);
+}
+
+#[test]
 fn what_loses_data_comes_first_and_three_stand_first() {
     let mut answers = healthy();
     answers.versions["overall"]["other"] = json!(1);

@@ -9,6 +9,7 @@ mod bench_plans;
 mod bench_rebuild;
 mod ceph_cli;
 mod classes;
+mod cluster_reports;
 mod devices;
 mod differential;
 mod disruption;
