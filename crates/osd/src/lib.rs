@@ -15,6 +15,7 @@ mod config;
 mod connection_shares;
 mod failure;
 pub mod heartbeat;
+mod joins;
 mod leaving;
 mod link;
 mod memory_shares;

@@ -744,10 +744,14 @@ impl<I: Io> Handler<I> for Osd {
         let behind = store.is_behind();
         let uncommitted = store.uncommitted_bytes() > shares.uncommitted_bytes;
         let (clients_wait, peers_wait) = run.others.hold(shares.client_bytes);
-        let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes;
+        let (joined, _) = run.peers.joins.held_bytes();
+        let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes + joined;
         let (room, is_full) = ((shares.client_bytes * run.others.shards()).saturating_sub(held), run.shard.is_full());
         run.public.set_room(io, room, is_full);
         run.public.pause_accepted(io, is_full || behind || clients_wait || run.leaving.is_some());
+        // A message that comes in parts is mostly data that is to be written. Who has no room waits with its sender.
+        run.peers.joins.set_room((shares.uncommitted_bytes - store.uncommitted_bytes().min(shares.uncommitted_bytes)) as usize);
+        run.cluster.hold(io, run.peers.joins.waiting());
         // Other OSDs mostly send data, which becomes durable here without waiting for others: reading resumes soon.
         run.cluster.pause_all(io, behind || uncommitted || peers_wait);
         if run.is_deaf() {
