@@ -3,6 +3,7 @@
 //! Clients do not authenticate so far. Therefore monitors must be able to bear the load that one client can cause.
 
 use raft::Config;
+use std::time::Duration;
 use wire::Envelope;
 use wire::msgr::limits::FRONT_BYTES;
 
@@ -61,6 +62,10 @@ pub(crate) const NAME_BYTES_MAX: usize = 256;
 /// Addresses of one party.
 pub(crate) const ADDRS_MAX: usize = 16;
 
+/// The largest gain of the wall clock between two looks that counts as normal. A leader looks five times a second, and
+/// a clock that is being set right runs at most a tenth faster. Leases are shorter by this.
+pub(crate) const CLOCK_GAIN_MAX: Duration = Duration::from_millis(50);
+
 /// Returns the log's times and bounds for monitors.
 pub fn raft_config() -> Config {
     // Members that lag by less than `kept_bytes` are brought up to date without the whole state.
@@ -69,6 +74,7 @@ pub fn raft_config() -> Config {
         message_bytes_max: RAFT_MESSAGE_BYTES,
         snapshot_bytes_max: SNAPSHOT_BYTES_MAX,
         kept_bytes: 1 << 20,
+        unnoticed_stand: CLOCK_GAIN_MAX,
         ..Config::default()
     }
 }

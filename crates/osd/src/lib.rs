@@ -9,7 +9,6 @@
 //! * [`heartbeat`]: signs of life between OSDs.
 
 mod beacon;
-mod clock_watch;
 mod commands;
 mod config;
 mod connection_shares;

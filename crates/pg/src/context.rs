@@ -264,7 +264,9 @@ impl Context<'_> {
     pub fn notify(&mut self, osd: OsdId, groups: Vec<(PgInterval, MemberState)>, strange: Vec<PgInterval>) {
         let (unknown, promises) = self.shared.leases.promises(self.now);
         let micros = |span: Duration| span.as_micros() as u64;
-        let told = |spans: Vec<(OsdId, Duration)>| spans.into_iter().map(|(osd, span)| (osd, micros(span))).collect();
+        let told = |spans: Vec<(OsdId, Duration)>| -> Vec<(OsdId, u64)> {
+            spans.into_iter().map(|(osd, span)| (osd, micros(span))).collect()
+        };
         let shares = told(self.shared.leases.shares(self.now));
         let (unknown_promises, promises) = (micros(unknown), told(promises));
         let bytes_max = self.limits.message_bytes.min(NOTIFY_BYTES);
