@@ -217,8 +217,9 @@ impl Link {
     /// Stops or resumes reading from accepted connections.
     pub fn pause_accepted(&mut self, io: &mut impl Io, paused: bool) {
         if std::mem::replace(&mut self.paused, paused) != paused {
-            let receiving = &self.receiving;
-            pause(io, self.accepted.keys().filter(|conn| paused || !receiving.is_waiting(**conn)), paused);
+            let (receiving, held) = (&self.receiving, &self.held);
+            let goes_on = |conn: &&reactor::ConnId| !receiving.is_waiting(**conn) && !held.contains(*conn);
+            pause(io, self.accepted.keys().filter(|conn| paused || goes_on(conn)), paused);
             match paused {
                 true => self.paused_at = io.now(),
                 false => self.receiving.stood_still(io.now().saturating_sub(self.paused_at)),
@@ -234,12 +235,12 @@ impl Link {
             self.end_stuck(io);
         }
         for conn in self.receiving.set_room(bytes, now) {
-            if !self.paused {
+            if !self.paused && !self.held.contains(&conn) {
                 io.resume_reading(conn);
             }
         }
         let overdue = if self.paused { Vec::new() } else { self.receiving.overdue(now) };
-        for conn in overdue {
+        for conn in overdue.into_iter().filter(|conn| !self.held.contains(conn)) {
             let peer = self.accepted.get(&conn).map(ToString::to_string).unwrap_or_default();
             tracing::warn!(%peer, "a message is still not complete, and others wait for its memory; connection closed");
             self.receiving.closed(conn);
@@ -264,9 +265,11 @@ impl Link {
         conns.iter().for_each(|conn| self.messenger.progressed(*conn, io.now()));
         let held = conns.iter().filter_map(|conn| self.to_reactor.get(conn).copied()).collect();
         let before = std::mem::replace(&mut self.held, held);
+        let goes_on = before.difference(&self.held).filter(|conn| self.to_messenger.contains_key(conn));
+        let goes_on: Vec<reactor::ConnId> = goes_on.copied().collect();
+        goes_on.iter().for_each(|conn| self.receiving.begins_anew(*conn, io.now()));
         if !self.paused {
-            let goes_on = before.difference(&self.held).filter(|conn| self.to_messenger.contains_key(conn));
-            pause(io, goes_on, false);
+            pause(io, goes_on.iter().filter(|conn| !self.receiving.is_waiting(**conn)), false);
             pause(io, self.held.difference(&before), true);
         }
     }

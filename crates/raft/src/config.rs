@@ -56,7 +56,7 @@ impl Default for Config {
 impl Config {
     /// Returns the time for which no other leader can come after the leader has sent a message that a majority
     /// acknowledged, by the leader's own clock. The voters' promise lasts one election timeout of *their* clocks from
-    /// when the message came, which is later. The leader's clock may be the slower one, and may have stood for a moment.
+    /// when the message came, which is later. The leader's clock may be the slower one, and may stand for a moment.
     pub(crate) fn lease(&self) -> Duration {
         if bug::is(Bug::ClocksAgree) {
             return self.election_timeout;

@@ -45,10 +45,12 @@ impl Cluster {
             let (joins, reserved_bytes) = connections.joins;
             let share = MemoryShares::of(self.memory_bytes()).uncommitted_bytes as usize;
             if joins > 1 && reserved_bytes > share {
-                return Err(format!("osd.{osd} puts messages of other OSDs together, of {share} bytes: {connections:?}"));
+                return Err(format!(
+                    "osd.{osd} puts messages of other OSDs together, of {share} bytes: {connections:?}"
+                ));
             }
             if self.memory_bytes() < MEMORY_BYTES {
-                // What one turn brings of a message is there before its session is held.
+                // One turn may bring more of a message before its session is held.
                 let of_waiting = connections.joins_waiting * (WAITING_PART_BYTES_MAX + LITTLE_WINDOW_BYTES);
                 if joined > reserved_bytes + of_waiting {
                     return Err(format!("osd.{osd} has {joined} bytes of messages that came in part: {connections:?}"));

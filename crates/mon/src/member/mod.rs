@@ -274,7 +274,7 @@ impl Member {
             return;
         }
         if self.raft.is_leader() {
-            warn!("wall-clock time jumped ahead by {gain:.1?}: it was set, or this machine stood still; the lease is over");
+            warn!("wall-clock time jumped ahead by {gain:.1?}: it was set, or this machine stood still; no lease");
         }
         self.raft.clock_stood_still(now.since_start);
     }

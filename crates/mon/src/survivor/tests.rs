@@ -82,7 +82,7 @@ fn store_of_b(folder: &Folder) {
     drop(RedbLog::create(&folder.store(), &identity, &stored).unwrap());
 }
 
-/// Makes the store of mon.b as [`store_of_b`] does, with a pool of four groups more in its log, one of which has served.
+/// Makes the store of mon.b as [`store_of_b`] does, with a pool of four groups in its log, too. One group has served.
 fn store_with_a_pool(folder: &Folder, served: PgId, record: &PgRecord) {
     store_of_b(folder);
     let mut log = RedbLog::open(&folder.store()).unwrap();
@@ -161,7 +161,7 @@ fn a_survivor_leads_alone_with_all_that_it_had() {
     assert!(matches!(again, SurvivorError::Alone { .. }), "{again}");
 }
 
-/// What a survivor recorded of a group may be older than where the group served last, also of one without a record.
+/// A group may have served elsewhere since the survivor heard of it last, also one without a record.
 #[test]
 fn records_of_all_groups_may_be_behind_until_the_operator_confirms_them() {
     let folder = Folder::new("doubt");

@@ -78,7 +78,7 @@ impl Healer<'_> {
             return;
         }
         let known = self.state.unreadable.iter().filter_map(|(object, version)| Some((object.clone(), (*version)?)));
-        // What replaces an object whose metadata is damaged has its store stop.
+        // A store stops that is to replace an object whose metadata is damaged.
         let known = known.filter(|(_, version)| *version != UNKNOWN_VERSION);
         let elsewhere = known.filter(|(object, version)| self.whereabouts().is_elsewhere(object, *version));
         for (object, version) in elsewhere.collect::<Vec<_>>() {

@@ -94,7 +94,7 @@ impl<'a> Whereabouts<'a> {
         }
         let has = |(osd, standing): &(OsdId, Standing)| match standing {
             Standing::Serving => !self.members.lacking(object).contains(osd),
-            // What it has may be older, and nothing would tell.
+            // Its state of the object may be older, and nothing would tell.
             Standing::Behind if version == UNKNOWN_VERSION => false,
             // The member's log says little, but what it sends tells its version.
             Standing::Behind => self.peering.told(*osd).is_some_and(|told| {
@@ -162,7 +162,7 @@ impl<'a> Whereabouts<'a> {
             return self.core.missing.get(object).is_some_and(|version| self.source_of(object, *version).is_none());
         }
         match self.core.missing.get(object) {
-            // Who serves, and does not lack it, has it as it should be, whichever version that is.
+            // A member that serves, and does not lack it, has it as it should be, whichever version that is.
             _ if self.state.unreadable.get(object) == Some(&Some(UNKNOWN_VERSION)) => {
                 self.source_of(object, UNKNOWN_VERSION).is_none()
             }
