@@ -101,8 +101,8 @@ pub fn is_too_long(envelope: &Envelope) -> bool {
 pub struct Joining {
     front: BytesMut,
     data: Rope,
-    /// Length of the message; 0 if no part of one has come.
-    whole_bytes: usize,
+    /// Header of the message, and lengths of its front and its data. `None`: no part of one has come.
+    announced: Option<(Header, usize, usize)>,
 }
 
 impl Joining {
@@ -112,7 +112,7 @@ impl Joining {
 
     /// Returns how long the message will be of which parts have come, in bytes. `None`: no part has.
     pub fn whole_bytes(&self) -> Option<usize> {
-        (self.whole_bytes > 0).then_some(self.whole_bytes)
+        self.announced.map(|(_, front_bytes, data_bytes)| front_bytes + data_bytes)
     }
 
     /// Takes what has come over a session. Gives the message, if it is whole.
@@ -133,14 +133,22 @@ impl Joining {
             return wrong("part of a message that does not follow the one before, offset", part.offset);
         }
         let bytes = part.front_bytes.saturating_add(part.data_bytes);
+        let lengths = (usize::try_from(part.front_bytes), usize::try_from(part.data_bytes));
+        let (Ok(front_bytes), Ok(data_bytes)) = lengths else {
+            return wrong("message that is too long, bytes", bytes);
+        };
         if bytes > LONG_BYTES_MAX as u64 {
             return wrong("message that is too long, bytes", bytes);
+        }
+        let announced = (part.header, front_bytes, data_bytes);
+        if self.announced.is_some_and(|known| known != announced) {
+            return wrong("part of another message than the part before, bytes", bytes);
         }
         if part.bytes.is_empty() || part.offset + part.bytes.len() as u64 > bytes {
             return wrong("part of a message that is empty or beyond its end, offset", part.offset);
         }
-        self.whole_bytes = bytes as usize;
-        let of_front = (part.front_bytes as usize - self.front.len()).min(part.bytes.len());
+        self.announced = Some(announced);
+        let of_front = (front_bytes - self.front.len()).min(part.bytes.len());
         for chunk in part.bytes.slice(0, of_front).pieces() {
             self.front.extend_from_slice(chunk);
         }
@@ -215,6 +223,23 @@ mod tests {
         let mut joining = Joining::default();
         joining.came(parts[0].clone()).expect("in order");
         joining.came(message(1, 1)).expect_err("between parts");
+    }
+
+    /// A part that follows by its offset, and tells of a shorter front than has come.
+    #[test]
+    fn parts_of_two_messages_are_not_put_together() {
+        let first = |change: fn(&mut LongPart)| {
+            let mut joining = Joining::default();
+            let parts = in_parts(message(100, 100), 30);
+            assert!(parts[..2].iter().all(|part| joining.came(part.clone()).expect("in order").is_none()));
+            let mut next = LongPart::open(&parts[2]).expect("a part");
+            change(&mut next);
+            joining.came(next.seal(0, Target::default()))
+        };
+        assert!(first(|_| ()).expect("in order").is_none());
+        first(|part| (part.front_bytes, part.data_bytes) = (10, 190)).expect_err("another front");
+        first(|part| part.data_bytes += 1).expect_err("other data");
+        first(|part| part.header.tid += 1).expect_err("another header");
     }
 
     proptest! {
