@@ -4,6 +4,7 @@
 //! client can cause.
 
 use raft::Config;
+use std::time::Duration;
 use wire::Envelope;
 use wire::msgr::limits::{DATA_BYTES, FRONT_BYTES};
 
@@ -66,6 +67,10 @@ pub(crate) const NAME_BYTES_MAX: usize = 256;
 /// Addresses of one party.
 pub(crate) const ADDRS_MAX: usize = 16;
 
+/// The largest gain of the wall clock between two looks that counts as normal. A leader looks five times a second, and
+/// a clock that is being set right runs at most a tenth faster. Leases are shorter by this.
+pub(crate) const CLOCK_GAIN_MAX: Duration = Duration::from_millis(50);
+
 /// Returns the log's times and bounds for monitors.
 pub fn raft_config() -> Config {
     // Members that lag by less than `kept_bytes` are brought up to date without the whole state.
@@ -74,6 +79,7 @@ pub fn raft_config() -> Config {
         message_bytes_max: RAFT_MESSAGE_BYTES,
         snapshot_bytes_max: SNAPSHOT_BYTES_MAX,
         kept_bytes: 1 << 20,
+        unnoticed_stand: CLOCK_GAIN_MAX,
         ..Config::default()
     }
 }

@@ -204,6 +204,7 @@ mutants! {
     DroppedStaysHeld "dropped-stays-held" Memory "what operations hold is not given back when their group drops them",
     DeferredUncounted "deferred-uncounted" Memory "operations that wait for their map are not counted",
     HalfReceivedUncounted "half-received-uncounted" Memory "messages are received whether or not there is room for them",
+    PartsUnbounded "parts-unbounded" Memory "messages in parts are put together whether or not there is room for them",
     UnsentUncounted "unsent-uncounted" Memory "answers that the network has not taken are not counted",
     CopiesUncounted "copies-uncounted" Memory "what copies have fetched is not counted",
     EffectsUnbounded "effects-unbounded" Memory "what the steps of an operation write has no bound",

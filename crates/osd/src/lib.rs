@@ -9,12 +9,12 @@
 //! * [`heartbeat`]: signs of life between OSDs.
 
 mod beacon;
-mod clock_watch;
 mod commands;
 mod config;
 mod connection_shares;
 mod failure;
 pub mod heartbeat;
+mod joins;
 mod leaving;
 mod link;
 mod memory_shares;

@@ -26,6 +26,8 @@ pub(crate) struct Link {
     accepted: BTreeMap<reactor::ConnId, SocketAddr>,
     paused: bool,
     paused_at: Duration,
+    /// Connections that are not read from, whether or not the others are.
+    held: BTreeSet<reactor::ConnId>,
     /// Messages that are being received on accepted connections.
     receiving: Receiving,
     /// Bytes sent that the network may not have taken yet, by connection.
@@ -46,6 +48,7 @@ impl Link {
             accepted: BTreeMap::new(),
             paused: false,
             paused_at: Duration::ZERO,
+            held: BTreeSet::new(),
             receiving: Receiving::default(),
             sending: Sending::default(),
             sealed_bytes: 0,
@@ -214,8 +217,9 @@ impl Link {
     /// Stops or resumes reading from accepted connections.
     pub fn pause_accepted(&mut self, io: &mut impl Io, paused: bool) {
         if std::mem::replace(&mut self.paused, paused) != paused {
-            let receiving = &self.receiving;
-            pause(io, self.accepted.keys().filter(|conn| paused || !receiving.is_waiting(**conn)), paused);
+            let (receiving, held) = (&self.receiving, &self.held);
+            let goes_on = |conn: &&reactor::ConnId| !receiving.is_waiting(**conn) && !held.contains(*conn);
+            pause(io, self.accepted.keys().filter(|conn| paused || goes_on(conn)), paused);
             match paused {
                 true => self.paused_at = io.now(),
                 false => self.receiving.stood_still(io.now().saturating_sub(self.paused_at)),
@@ -231,12 +235,12 @@ impl Link {
             self.end_stuck(io);
         }
         for conn in self.receiving.set_room(bytes, now) {
-            if !self.paused {
+            if !self.paused && !self.held.contains(&conn) {
                 io.resume_reading(conn);
             }
         }
         let overdue = if self.paused { Vec::new() } else { self.receiving.overdue(now) };
-        for conn in overdue {
+        for conn in overdue.into_iter().filter(|conn| !self.held.contains(conn)) {
             let peer = self.accepted.get(&conn).map(ToString::to_string).unwrap_or_default();
             tracing::warn!(%peer, "a message is still not complete, and others wait for its memory; connection closed");
             self.receiving.closed(conn);
@@ -247,8 +251,26 @@ impl Link {
     /// Stops or resumes reading from all connections.
     pub fn pause_all(&mut self, io: &mut impl Io, paused: bool) {
         if std::mem::replace(&mut self.paused, paused) != paused {
-            pause(io, self.to_messenger.keys(), paused);
+            let held = &self.held;
+            pause(io, self.to_messenger.keys().filter(|conn| paused || !held.contains(conn)), paused);
             self.messenger.set_deaf(paused, io.now());
+        }
+    }
+
+    /// Has nothing be read in these sessions, and read again in others that were held before. Their silence tells
+    /// nothing of who is at their other ends.
+    pub fn hold(&mut self, io: &mut impl Io, sessions: impl Iterator<Item = SessionId>) {
+        let conns = sessions.filter_map(|session| self.messenger.open_connection_of(session));
+        let conns: Vec<ConnId> = conns.collect();
+        conns.iter().for_each(|conn| self.messenger.progressed(*conn, io.now()));
+        let held = conns.iter().filter_map(|conn| self.to_reactor.get(conn).copied()).collect();
+        let before = std::mem::replace(&mut self.held, held);
+        let goes_on = before.difference(&self.held).filter(|conn| self.to_messenger.contains_key(conn));
+        let goes_on: Vec<reactor::ConnId> = goes_on.copied().collect();
+        goes_on.iter().for_each(|conn| self.receiving.begins_anew(*conn, io.now()));
+        if !self.paused {
+            pause(io, goes_on.iter().filter(|conn| !self.receiving.is_waiting(**conn)), false);
+            pause(io, self.held.difference(&before), true);
         }
     }
 
@@ -327,6 +349,14 @@ mod tests {
         most: usize,
         came: BTreeMap<usize, usize>,
         wanted: usize,
+        /// Sessions of clients, in the order in which they began.
+        sessions: Vec<SessionId>,
+        /// Sessions in which messages came, in their order.
+        came_in: Vec<SessionId>,
+        /// Number of messages of each client.
+        sizes: usize,
+        /// The first session is held until all messages of the others have come.
+        holds_first: bool,
     }
 
     impl Crowd {
@@ -358,10 +388,19 @@ mod tests {
             self.most = self.most.max(self.osd.receiving.reserved_bytes());
             while self.clients.poll(io).is_some() {}
             while let Some(event) = self.osd.poll(io) {
-                if let Output::Message { envelope, .. } = event {
-                    *self.came.entry(envelope.data.len()).or_default() += 1;
+                match event {
+                    Output::Message { session, envelope, .. } => {
+                        *self.came.entry(envelope.data.len()).or_default() += 1;
+                        self.came_in.push(session);
+                    }
+                    Output::Opened { session, .. } => self.sessions.push(session),
+                    _ => {}
                 }
             }
+            let is_others = |session: &&SessionId| self.sessions.first() != Some(*session);
+            let of_others = self.came_in.iter().filter(is_others).count();
+            let holds = self.holds_first && of_others < self.wanted - self.sizes;
+            self.osd.hold(io, self.sessions.first().copied().filter(|_| holds).into_iter());
             self.osd.set_room(io, self.room, false);
             // This sends the messages that were just queued.
             while self.clients.poll(io).is_some() {}
@@ -373,6 +412,11 @@ mod tests {
 
     /// Has `clients` clients send a message of each size. Returns the most bytes that were being received at a time.
     fn most_received(room: usize, clients: usize, sizes: &[usize]) -> usize {
+        received(room, clients, sizes, false).most
+    }
+
+    /// Has `clients` clients send a message of each size.
+    fn received(room: usize, clients: usize, sizes: &[usize], holds_first: bool) -> Crowd {
         let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
         let io = reactor.io();
         let (_, addr) = io.listen("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -385,6 +429,10 @@ mod tests {
             most: 0,
             came: BTreeMap::new(),
             wanted: clients * sizes.len(),
+            sessions: Vec::new(),
+            came_in: Vec::new(),
+            sizes: sizes.len(),
+            holds_first,
         };
         // With fences, a newer session from the same address would end the older one.
         let policy = Policy { fences: false, ..Policy::LOSSY_CLIENT };
@@ -403,7 +451,17 @@ mod tests {
         io.set_timer(io.clock() + Duration::from_secs(60), 1);
         reactor.run(&mut crowd).unwrap();
         assert_eq!(crowd.came, sizes.iter().map(|size| (*size, clients)).collect());
-        crowd.most
+        crowd
+    }
+
+    #[test]
+    fn who_is_held_is_not_read_from_until_it_is_let_go() {
+        for room in [usize::MAX, MIB] {
+            let crowd = received(room, 5, &[100, 2 * MIB], true);
+            let first = crowd.sessions[0];
+            let (before, behind) = crowd.came_in.split_at(8);
+            assert!(!before.contains(&first) && behind == [first; 2], "{first:?} of {:?}", crowd.came_in);
+        }
     }
 
     #[test]

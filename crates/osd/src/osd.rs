@@ -11,7 +11,6 @@ pub use memory::ConnectionMemory;
 
 use crate::OsdConfig;
 use crate::beacon;
-use crate::clock_watch::ClockWatch;
 use crate::commands::Asker;
 use crate::connection_shares::ConnectionShares;
 use crate::failure::{Failure, NotReady, StorePlace};
@@ -36,6 +35,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::ClockWatch;
 use store::{IoDone, IoId, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
 use wire::messages::{self, Command, Ping, kind_name};
@@ -50,6 +50,10 @@ const MESSENGERS: u64 = 2;
 const SETTLE: u64 = 3;
 
 pub(crate) const TICK_EVERY: Duration = Duration::from_secs(1);
+/// The largest gain of the wall clock between two looks that counts as normal. There is at least one look per second,
+/// so a clock that is being set right gains no more than this. Other OSDs keep their promises for longer than this
+/// beyond their end.
+pub(crate) const CLOCK_GAIN_MAX: Duration = Duration::from_millis(100);
 /// Delay of a report after groups changed their states. Changes of about the same moment then share a beacon.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
 
@@ -322,7 +326,7 @@ impl Osd {
             asked_from: None,
             disk_wait: DiskWait::default(),
             message_bytes: self.limits.message_bytes,
-            clock_watch: ClockWatch::default(),
+            clock_watch: ClockWatch::new(CLOCK_GAIN_MAX),
             commands: Commands::new(self.config.clone(), self.heartbeats.as_ref().map(|it| it.board.clone())),
         }));
         self.stop.opened();
@@ -692,7 +696,7 @@ impl<I: Io> Handler<I> for Osd {
         let Stage::Running(run) = &mut self.stage else { return };
         let now = io.now();
         run.shard.set_time(now);
-        if let Some(gain) = run.clock_watch.look(io.clock(), io.wall_clock()) {
+        if let Some(gain) = run.clock_watch.look(io.clock(), io.wall_clock().to_unix()) {
             tracing::warn!(
                 osd = self.config.id.0,
                 "wall-clock time jumped ahead by {gain:.1?}: it was set, or this machine stood still; read leases are asked for anew"
@@ -744,10 +748,14 @@ impl<I: Io> Handler<I> for Osd {
         let behind = store.is_behind();
         let uncommitted = store.uncommitted_bytes() > shares.uncommitted_bytes;
         let (clients_wait, peers_wait) = run.others.hold(shares.client_bytes);
-        let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes;
+        let (joined, _) = run.peers.joins.held_bytes();
+        let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes + joined;
         let (room, is_full) = ((shares.client_bytes * run.others.shards()).saturating_sub(held), run.shard.is_full());
         run.public.set_room(io, room, is_full);
         run.public.pause_accepted(io, is_full || behind || clients_wait || run.leaving.is_some());
+        // A message that comes in parts is mostly data that is to be written. Who has no room waits with its sender.
+        run.peers.joins.set_room((shares.uncommitted_bytes - store.uncommitted_bytes().min(shares.uncommitted_bytes)) as usize);
+        run.cluster.hold(io, run.peers.joins.waiting());
         // Other OSDs mostly send data, which becomes durable here without waiting for others: reading resumes soon.
         run.cluster.pause_all(io, behind || uncommitted || peers_wait);
         if run.is_deaf() {

@@ -1,12 +1,12 @@
 //! Sessions with other OSDs, and conclusions from their connections about who is alive.
 
 use crate::heartbeat::REPORT_EVERY;
+use crate::joins::Joins;
 use osdmap::OsdMap;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityName, OsdId};
 use wire::msgr::{Messenger, Policy, SessionId};
-use wire::nacre::long::Joining;
 use wire::nacre::mon::OsdFailure;
 use wire::{DecodeError, EntityAddrVec, Envelope};
 
@@ -20,8 +20,6 @@ struct Peer {
     /// True if an attempt to connect was refused since the session was last established.
     refused: bool,
     reported_at: Option<Duration>,
-    /// A message of which only some parts have come.
-    joining: Joining,
 }
 
 /// Sessions by OSD.
@@ -29,6 +27,8 @@ struct Peer {
 pub(crate) struct Peers {
     peers: BTreeMap<OsdId, Peer>,
     by_session: BTreeMap<SessionId, OsdId>,
+    /// Messages of which only some parts have come.
+    pub joins: Joins,
 }
 
 impl Peers {
@@ -50,13 +50,14 @@ impl Peers {
     }
 
     fn insert(&mut self, osd: OsdId, session: SessionId, addrs: EntityAddrVec) {
-        self.peers.insert(osd, Peer { session, addrs, refused: false, reported_at: None, joining: Joining::default() });
+        self.peers.insert(osd, Peer { session, addrs, refused: false, reported_at: None });
         self.by_session.insert(session, osd);
     }
 
     fn forget(&mut self, messenger: &mut Messenger, osd: OsdId) {
         if let Some(peer) = self.peers.remove(&osd) {
             self.by_session.remove(&peer.session);
+            self.joins.ended(peer.session);
             messenger.close(peer.session);
         }
     }
@@ -82,9 +83,9 @@ impl Peers {
     ///
     /// Errors: the envelope is part of a message and does not continue the parts before it.
     pub fn joined(&mut self, session: SessionId, envelope: Envelope) -> Result<Option<Envelope>, DecodeError> {
-        match self.by_session.get(&session).and_then(|osd| self.peers.get_mut(osd)) {
-            Some(peer) => peer.joining.came(envelope),
-            None => Ok(None),
+        match self.by_session.contains_key(&session) {
+            true => self.joins.came(session, envelope),
+            false => Ok(None),
         }
     }
 
@@ -106,6 +107,7 @@ impl Peers {
     /// The session has ended, with all messages that were on their way in it. Returns the OSD that it was with.
     pub fn reset(&mut self, session: SessionId) -> Option<OsdId> {
         let osd = self.by_session.remove(&session)?;
+        self.joins.ended(session);
         self.peers.remove(&osd);
         Some(osd)
     }

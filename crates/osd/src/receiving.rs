@@ -138,6 +138,13 @@ impl Receiving {
         self.reserved.values_mut().for_each(|reserved| reserved.since += time);
     }
 
+    /// Nothing was read from a connection up to now. That time does not count for its message.
+    pub fn begins_anew(&mut self, conn: ConnId, now: Duration) {
+        if let Some(reserved) = self.reserved.get_mut(&conn) {
+            reserved.since = now;
+        }
+    }
+
     /// Bytes that are reserved at present.
     pub fn reserved_bytes(&self) -> usize {
         self.reserved_bytes
@@ -212,5 +219,9 @@ mod tests {
         assert_eq!(receiving.overdue(later), [a]);
         receiving.stood_still(Duration::from_secs(1));
         assert_eq!(receiving.overdue(later), [], "it was not read from");
+        let later = later + TIME_MAX;
+        assert_eq!(receiving.overdue(later), [a]);
+        receiving.begins_anew(a, later);
+        assert_eq!(receiving.overdue(later + TIME_MAX - Duration::from_secs(1)), [], "it alone was not read from");
     }
 }

@@ -222,6 +222,25 @@ pub(crate) struct Context<'a> {
     pub outbox: &'a mut Outbox,
 }
 
+/// Bytes behind which what members have of groups goes on in another message.
+const NOTIFY_BYTES: usize = 4 << 20;
+
+/// Divides items, in their order, into messages of `bytes_max` each. One that is longer has a message of its own.
+fn in_messages<T>(items: Vec<T>, bytes_max: usize, bytes_of: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let mut messages: Vec<(usize, Vec<T>)> = Vec::new();
+    for item in items {
+        let bytes = bytes_of(&item);
+        match messages.last_mut().filter(|(taken, _)| taken.saturating_add(bytes) <= bytes_max) {
+            Some((taken, items)) => {
+                *taken += bytes;
+                items.push(item);
+            }
+            None => messages.push((bytes, vec![item])),
+        }
+    }
+    messages.into_iter().map(|(_, items)| items).collect()
+}
+
 impl Context<'_> {
     pub fn send_osd(&mut self, osd: OsdId, message: impl PeerBound) {
         debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
@@ -240,14 +259,22 @@ impl Context<'_> {
         }
     }
 
-    /// Tells a primary what this member has of groups, and what it has promised to others.
+    /// Tells a primary what this member has of groups, and what it has promised to others. Groups in which much is
+    /// missing are told in messages of their own.
     pub fn notify(&mut self, osd: OsdId, groups: Vec<(PgInterval, MemberState)>, strange: Vec<PgInterval>) {
         let (unknown, promises) = self.shared.leases.promises(self.now);
         let micros = |span: Duration| span.as_micros() as u64;
-        let told = |spans: Vec<(OsdId, Duration)>| spans.into_iter().map(|(osd, span)| (osd, micros(span))).collect();
+        let told = |spans: Vec<(OsdId, Duration)>| -> Vec<(OsdId, u64)> {
+            spans.into_iter().map(|(osd, span)| (osd, micros(span))).collect()
+        };
         let shares = told(self.shared.leases.shares(self.now));
         let (unknown_promises, promises) = (micros(unknown), told(promises));
-        self.send_osd(osd, PgNotify { groups, unknown_promises, promises, shares, strange });
+        let bytes_max = self.limits.message_bytes.min(NOTIFY_BYTES);
+        for groups in in_messages(groups, bytes_max, |(_, state)| state.size_bytes()) {
+            let strange = strange.iter().filter(|pg| groups.iter().any(|(told, _)| told == *pg)).copied().collect();
+            let (promises, shares) = (promises.clone(), shares.clone());
+            self.send_osd(osd, PgNotify { groups, unknown_promises, promises, shares, strange });
+        }
     }
 
     pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {

@@ -13,6 +13,9 @@ pub struct Config {
     pub heartbeat: Duration,
     /// Largest difference of two clocks' rates, in parts per million.
     pub clock_error_ppm: u32,
+    /// Longest stand of a server's machine, its clock with it, that [`Raft::clock_stood_still`](crate::Raft) is not
+    /// told of.
+    pub unnoticed_stand: Duration,
     /// Most bytes of entries in one message (but always one entry).
     pub message_bytes_max: usize,
     /// Messages with entries on their way to one server.
@@ -37,6 +40,7 @@ impl Default for Config {
             election_timeout: Duration::from_millis(1000),
             heartbeat: Duration::from_millis(200),
             clock_error_ppm: 20_000,
+            unnoticed_stand: Duration::ZERO,
             message_bytes_max: 1 << 20,
             messages_in_flight_max: 16,
             waiting_bytes_max: 32 << 20,
@@ -52,12 +56,13 @@ impl Default for Config {
 impl Config {
     /// Returns the time for which no other leader can come after the leader has sent a message that a majority
     /// acknowledged, by the leader's own clock. The voters' promise lasts one election timeout of *their* clocks from
-    /// when the message came, which is later. The leader's clock may be the slower one.
+    /// when the message came, which is later. The leader's clock may be the slower one, and may stand for a moment.
     pub(crate) fn lease(&self) -> Duration {
         if bug::is(Bug::ClocksAgree) {
             return self.election_timeout;
         }
         let nanos = self.election_timeout.as_nanos() * 1_000_000 / (1_000_000 + 2 * u128::from(self.clock_error_ppm));
-        Duration::from_nanos(u64::try_from(nanos).expect("election timeouts are short"))
+        let lasts = Duration::from_nanos(u64::try_from(nanos).expect("election timeouts are short"));
+        lasts.saturating_sub(self.unnoticed_stand)
     }
 }

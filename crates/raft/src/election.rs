@@ -176,6 +176,7 @@ impl Raft {
             waiting_bytes: waiting.iter().map(|entry| entry.bytes()).sum(),
             transfer: None,
             reads: VecDeque::new(),
+            lease_from: now,
         });
         self.leader = Some(self.id);
         self.append_own(Payload::TermStart);

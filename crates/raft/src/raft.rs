@@ -156,6 +156,8 @@ pub(crate) struct Leading {
     /// The server to which leadership is being handed over, and the time at which that is given up.
     pub transfer: Option<(ServerId, Duration)>,
     pub reads: VecDeque<PendingRead>,
+    /// Messages that were sent before this time give no lease.
+    pub lease_from: Duration,
 }
 
 impl Raft {

@@ -53,7 +53,17 @@ impl Raft {
 
     /// Returns the time until which no other server can lead. `None`: not known.
     pub(crate) fn lease_until(&self, leading: &Leading, now: Duration) -> Option<Duration> {
-        self.confirmed(leading, now).map(|confirmed| confirmed + self.config.lease())
+        let confirmed = self.confirmed(leading, now).filter(|confirmed| *confirmed >= leading.lease_from);
+        confirmed.map(|confirmed| confirmed + self.config.lease())
+    }
+
+    /// Takes note that this server's machine stood still for a time that its clock did not count: the others' promises
+    /// may have ended, so a leader's lease is over. Answers to messages from now on give it another one. Promises of
+    /// this server last longer than they have to.
+    pub fn clock_stood_still(&mut self, now: Duration) {
+        if let Role::Leader(leading) = &mut self.role {
+            leading.lease_from = now;
+        }
     }
 
     /// For a leader: returns the time from now on for which no other server can lead, so that it answers reads without

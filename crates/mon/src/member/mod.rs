@@ -20,6 +20,7 @@ mod routing;
 #[cfg(test)]
 mod tests;
 
+use crate::bounds::CLOCK_GAIN_MAX;
 pub use crate::bounds::raft_config;
 use crate::identity::Party;
 use crate::log::{Identity, Loaded};
@@ -34,7 +35,8 @@ use routing::Routing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
-use tracing::info;
+use stdx::ClockWatch;
+use tracing::{info, warn};
 use types::{EntityName, EntityType};
 use wire::messages::CommandReply;
 use wire::msgr::{Peer, SessionId};
@@ -151,6 +153,7 @@ pub struct Member {
     /// Time of the last request for ids.
     ids_asked: Option<Duration>,
     duties_at: Duration,
+    clock_watch: ClockWatch,
 }
 
 /// Reasons why the content of the disk cannot be a monitor's.
@@ -196,6 +199,7 @@ impl Member {
             clocks: BTreeMap::new(),
             ids_asked: None,
             duties_at: now.since_start,
+            clock_watch: ClockWatch::new(CLOCK_GAIN_MAX),
         })
     }
 
@@ -241,6 +245,7 @@ impl Member {
 
     /// Handles one input and adds the resulting actions to `out`.
     pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Action>) {
+        self.watch_clocks(now);
         match input {
             Input::Opened { session, peer } => self.opened(now, session, peer, out),
             Input::OpenedAtManager { session, peer } => self.opened_at_manager(now, session, peer, out),
@@ -259,6 +264,19 @@ impl Member {
             }
         }
         self.settle(now, out);
+    }
+
+    /// Has a leader whose machine stood still answer nothing by the lease that it had. Every input comes by here before
+    /// anything is answered.
+    fn watch_clocks(&mut self, now: Now) {
+        let Some(gain) = self.clock_watch.look(now.since_start, now.wall.to_unix()) else { return };
+        if mutant::is(mutant::Mutant::PauseUnnoticed) {
+            return;
+        }
+        if self.raft.is_leader() {
+            warn!("wall-clock time jumped ahead by {gain:.1?}: it was set, or this machine stood still; no lease");
+        }
+        self.raft.clock_stood_still(now.since_start);
     }
 
     /// Returns true if this server has no state yet and is still to become a member.

@@ -148,6 +148,8 @@ struct Net {
     deaf: BTreeSet<usize>,
     /// Members whose process stands still.
     paused: BTreeSet<usize>,
+    /// Times by which members' clocks are behind. Their wall clocks are right.
+    behind: BTreeMap<usize, Duration>,
     queued: Vec<(usize, Input)>,
     in_flight: Vec<(Duration, usize, SessionId, Envelope)>,
     /// Messages that clients got, by member and session.
@@ -179,6 +181,7 @@ impl Net {
             cut: BTreeSet::new(),
             deaf: BTreeSet::new(),
             paused: BTreeSet::new(),
+            behind: BTreeMap::new(),
             queued: Vec::new(),
             in_flight: Vec::new(),
             heard: Vec::new(),
@@ -226,6 +229,10 @@ impl Net {
         self.break_sessions(number);
     }
 
+    fn clock_of(&self, number: usize) -> Duration {
+        self.now - self.behind.get(&number).copied().unwrap_or_default()
+    }
+
     fn session(&mut self) -> SessionId {
         self.next_session += 1;
         SessionId(self.next_session)
@@ -235,9 +242,10 @@ impl Net {
         if self.paused.contains(&number) {
             return self.queued.push((number, input));
         }
+        let now = Now { since_start: self.clock_of(number), ..at(self.now) };
         let Some(node) = self.nodes.get_mut(&number) else { return };
         let mut out = Vec::new();
-        node.member.handle(at(self.now), input, &mut out);
+        node.member.handle(now, input, &mut out);
         for action in out {
             self.perform(number, action);
         }
@@ -312,7 +320,7 @@ impl Net {
                 }
             }
             for number in self.nodes.keys().copied().collect::<Vec<_>>() {
-                if !self.paused.contains(&number) && self.nodes[&number].member.next_wake() <= self.now {
+                if !self.paused.contains(&number) && self.nodes[&number].member.next_wake() <= self.clock_of(number) {
                     self.input(number, Input::Tick);
                 }
             }
@@ -482,6 +490,37 @@ fn what_a_peon_asked_of_a_leader_that_it_lost_sight_of_is_asked_again() {
     let has_map = |net: &Net| net.heard.iter().any(|(_, to, e)| *to == session && e.header.kind == msg::OsdMap::TYPE);
     net.pass_until("the map", secs(5), has_map);
     assert_eq!(net.leader(), leader);
+}
+
+/// The machine of a leader is paused, its clock with it, while the others go on without it.
+#[test]
+fn a_leader_whose_clock_stood_answers_nothing_by_the_lease_that_it_had() {
+    let mut net = Net::new(&["a", "b", "c"]);
+    let first = net.wait_for_leader();
+    net.pass(secs(1));
+    assert_eq!(net.ask(first, &set("k", "1")).result, 0);
+    let session = net.open(first);
+    net.command(first, session, 2, &get("k"));
+    assert_eq!(net.answer(session, 2).as_ref().map(text).as_deref(), Some("1"), "at once, by its lease");
+    net.deaf.insert(first);
+    net.paused.insert(first);
+    let since = net.now;
+    let other = |net: &Net| {
+        let leads = |number: &&usize| **number != first && net.nodes[*number].member.monitor().leads();
+        net.nodes.keys().find(leads).copied()
+    };
+    net.pass_until("another leader", secs(20), |net| other(net).is_some());
+    let next = other(&net).expect("just seen");
+    assert_eq!(net.ask(next, &set("k", "2")).result, 0);
+    net.paused.remove(&first);
+    net.behind.insert(first, net.now - since);
+    net.command(first, session, 3, &get("k"));
+    assert!(net.nodes[&first].member.monitor().leads(), "it has heard of nothing");
+    assert_eq!(net.answer(session, 3), None);
+    net.deaf.clear();
+    net.pass(secs(10));
+    assert!(net.answer(session, 3).as_ref().is_none_or(|ack| text(ack) == "2"));
+    assert_eq!(text(&net.ask(first, &get("k"))), "2");
 }
 
 #[test]

@@ -3,10 +3,13 @@ use crate::BootstrapSpec;
 use crate::daemon::{founded, mkfs, mkfs_to_join};
 use crate::member::{Action, Input, Member, MemberConfig};
 use crate::monitor::Now;
+use crate::state::PgRecord;
 use crate::update::Update;
 use bytes::Bytes;
+use osdmap::{Incremental, PgPool};
 use raft::{Entry, Persist};
 use std::collections::BTreeMap;
+use types::OsdId;
 
 const FSID: Fsid = Fsid([7; 16]);
 const NOW: Utime = Utime { sec: 2_000_000, nsec: 0 };
@@ -79,6 +82,23 @@ fn store_of_b(folder: &Folder) {
     drop(RedbLog::create(&folder.store(), &identity, &stored).unwrap());
 }
 
+/// Makes the store of mon.b as [`store_of_b`] does, with a pool of four groups in its log, too. One group has served.
+fn store_with_a_pool(folder: &Folder, served: PgId, record: &PgRecord) {
+    store_of_b(folder);
+    let mut log = RedbLog::open(&folder.store()).unwrap();
+    let stored = log.load().unwrap().stored;
+    let state = state_after_all(&stored).unwrap();
+    let mut incremental = Incremental::after(state.osdmap(), NOW);
+    incremental.new_pool_max = Some(served.pool.0);
+    incremental.new_pool_names.insert(served.pool, "p".to_owned());
+    incremental.new_pools.insert(served.pool, PgPool::replicated(3, 4, 0));
+    let updates = [state.next_osd_map(incremental), Update::PgActivated(vec![(served, record.clone())])];
+    let last = stored.entries.last().unwrap().position;
+    let entries = (1..).zip(updates);
+    let entries = entries.map(|(more, update)| entry(last.term, last.index + more, batch(3 + more, update)));
+    log.write(&[Persist::Entries(entries.collect())]).unwrap();
+}
+
 /// Runs a monitor on a store until it leads.
 fn lead(folder: &Folder) -> Member {
     let mut log = RedbLog::open(&folder.store()).unwrap();
@@ -139,6 +159,31 @@ fn a_survivor_leads_alone_with_all_that_it_had() {
     drop(member);
     let again = Survivor::open(&folder.0, "b").map(drop).unwrap_err();
     assert!(matches!(again, SurvivorError::Alone { .. }), "{again}");
+}
+
+/// A group may have served elsewhere since the survivor heard of it last, also one without a record.
+#[test]
+fn records_of_all_groups_may_be_behind_until_the_operator_confirms_them() {
+    let folder = Folder::new("doubt");
+    let served = PgId::new(1, 2);
+    let record = PgRecord {
+        last_epoch_started: Epoch(9),
+        members: vec![OsdId(0), OsdId(1), OsdId(2)],
+        past: vec![OsdId(3)],
+        ..PgRecord::default()
+    };
+    store_with_a_pool(&folder, served, &record);
+    let survivor = Survivor::open(&folder.0, "b").unwrap();
+    assert!(survivor.state().pgs.values().all(|known| known.doubt == doubt::NONE), "as it was before");
+    survivor.take_over(NOW).unwrap();
+    let member = lead(&folder);
+    let state = member.monitor().state();
+    let known: Vec<(PgId, u8)> = state.pgs.iter().map(|(group, known)| (*group, known.doubt)).collect();
+    assert_eq!(known, (0..4).map(|seed| (PgId::new(1, seed), doubt::BEHIND)).collect::<Vec<_>>());
+    assert_eq!(state.pgs[&served], PgRecord { doubt: doubt::BEHIND, ..record }, "nothing else of it is changed");
+    let mut confirmed = state.clone();
+    confirmed.apply(state.applied + 1, &Batch { stamp: NOW, updates: vec![Update::Confirmed] });
+    assert!(!confirmed.in_doubt && confirmed.pgs.values().all(|known| known.doubt == doubt::NONE));
 }
 
 #[test]

@@ -4,13 +4,12 @@ use super::queue::{Inbox, Sender};
 use super::{FromWorker, Meter, ShardFacts, ToWorker};
 use crate::OsdConfig;
 use crate::beacon;
-use crate::clock_watch::ClockWatch;
 use crate::commands::groups;
 use crate::commands::tuned::Tuned;
 use crate::failure::{Failure, NotReady, StorePlace};
 use crate::heartbeat::DiskWait;
 use crate::leaving::SETTLE_EVERY;
-use crate::osd::{DRIVE_GIVEN_UP_AFTER, TICK_EVERY};
+use crate::osd::{CLOCK_GAIN_MAX, DRIVE_GIVEN_UP_AFTER, TICK_EVERY};
 use crate::shard_making::{make_shard, ready_store};
 use devices::DeviceFiles;
 use pg::ops::Limits;
@@ -18,6 +17,7 @@ use pg::{Output, Shard};
 use reactor::{Event, Handler, Io};
 use std::sync::Arc;
 use std::time::Duration;
+use stdx::ClockWatch;
 use store::{IoDone, IoId, Opening, Store};
 use types::Epoch;
 use wire::messages::kind_name;
@@ -78,7 +78,7 @@ impl Worker {
             files,
             stage: WorkerStage::Opening(Box::new(opening)),
             disk_wait: DiskWait::default(),
-            clock_watch: ClockWatch::default(),
+            clock_watch: ClockWatch::new(CLOCK_GAIN_MAX),
             beacon_at: Duration::ZERO,
             told: Epoch(0),
             retiring: None,
@@ -318,7 +318,7 @@ impl<I: Io> Handler<I> for Worker {
     }
 
     fn turn_end(&mut self, io: &mut I) {
-        let gain = self.clock_watch.look(io.clock(), io.wall_clock());
+        let gain = self.clock_watch.look(io.clock(), io.wall_clock().to_unix());
         if let WorkerStage::Running(shard) = &mut self.stage {
             if !mutant::is(mutant::Mutant::ShardTimeBehind) {
                 shard.set_time(io.now());

@@ -98,7 +98,7 @@ impl Healer<'_> {
         let head = self.core.log.head();
         self.pass_unfound(cx, to);
         // An object that comes here soon can be neither compared nor sent yet.
-        let waits = self.whereabouts().can_pull_any() || self.state.unreadable.values().any(Option::is_none);
+        let waits = self.whereabouts().can_pull_any() || self.whereabouts().waits_for_unreadable();
         let queue = self.state.pushes.get_mut(&to).expect("caller has seen it");
         let Some(backfill) = queue.backfill.as_mut().filter(|_| queue.queue.is_empty() && !waits) else {
             return Ok(Step::Rests);

@@ -1,5 +1,6 @@
 //! Objects that come from other members: pieces that are taken, refused or dropped again.
 
+use crate::agreement::members::Standing;
 use crate::context::{Context, OnCommit};
 use crate::group::digests::Wrong;
 use crate::group::effects::Effect;
@@ -7,6 +8,7 @@ use crate::group::missing::found_step;
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::healing::healer::Healer;
 use crate::healing::receiving::{drop_steps, piece_steps};
+use crate::healing::whereabouts::UNKNOWN_VERSION;
 use crate::messages::healing::{PgPush, PgPushAck};
 use mutant::Mutant;
 use store::Transaction;
@@ -43,7 +45,9 @@ impl Healer<'_> {
             let is_wanted = || {
                 let info = ObjectInfo::from_slice(push.attrs.get(OBJECT_INFO_ATTR)?).ok()?;
                 let wanted = former.or(self.core.missing.get(&push.object).copied());
-                (wanted == Some(info.version) || mutant::is(Mutant::PullsAnyVersion)).then_some(())
+                // Nobody who serves has an older one than is wanted.
+                let is_any = wanted == Some(UNKNOWN_VERSION) && self.members.standing(from) == Some(Standing::Serving);
+                (wanted == Some(info.version) || is_any || mutant::is(Mutant::PullsAnyVersion)).then_some(())
             };
             if push.absent || push.first && is_wanted().is_none() {
                 return self.pull_failed(cx, from, push.object);

@@ -13,6 +13,7 @@ use crate::group::missing::missing_step;
 use crate::healing::healer::Healer;
 use crate::healing::pulls::Pull;
 use crate::healing::push_queue::PushQueue;
+use crate::healing::whereabouts::UNKNOWN_VERSION;
 use crate::healing::work::Work;
 use crate::messages::healing::PgPull;
 use mutant::Mutant;
@@ -77,6 +78,8 @@ impl Healer<'_> {
             return;
         }
         let known = self.state.unreadable.iter().filter_map(|(object, version)| Some((object.clone(), (*version)?)));
+        // A store stops that is to replace an object whose metadata is damaged.
+        let known = known.filter(|(_, version)| *version != UNKNOWN_VERSION);
         let elsewhere = known.filter(|(object, version)| self.whereabouts().is_elsewhere(object, *version));
         for (object, version) in elsewhere.collect::<Vec<_>>() {
             self.is_damaged_here(cx, &object, version);

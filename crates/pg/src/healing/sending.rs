@@ -9,6 +9,7 @@ use crate::group::object_info::ObjectInfo;
 use crate::healing::healer::Healer;
 use crate::healing::object_reading::{ObjectReading, ShardWanted, Unsound};
 use crate::healing::push_queue::{Has, PushQueue};
+use crate::healing::whereabouts::UNKNOWN_VERSION;
 use crate::healing::work::Work;
 use crate::messages::healing::{PgPull, PgPush, PgPushAck};
 use mutant::Mutant;
@@ -201,7 +202,12 @@ impl Healer<'_> {
             let is_whole = self.core.protection().is_whole_on_each();
             match version.filter(|version| is_whole && self.whereabouts().is_elsewhere(&object, *version)) {
                 Some(version) => self.object_damaged(cx, &object, version),
-                None => self.cannot_be_read(cx, &object, version),
+                None => {
+                    let is_elsewhere = self.whereabouts().is_elsewhere(&object, UNKNOWN_VERSION);
+                    // A backfill passes what nobody has, also if nothing tells its version.
+                    let version = version.or_else(|| (!is_elsewhere).then_some(UNKNOWN_VERSION));
+                    self.cannot_be_read(cx, &object, version);
+                }
             }
         } else {
             // The primary looks for it elsewhere.

@@ -23,7 +23,7 @@ pub(crate) struct Healing {
     /// As member: a question of the primary, which compares objects, while it is being answered.
     pub(super) scan: Option<Scan>,
     /// As primary: objects that members lack and that cannot be read here nor elsewhere, though by the logs they are
-    /// here; in which version, as far as that is known.
+    /// here; in which version. `None`: others have it, in a version that nothing tells.
     pub(super) unreadable: BTreeMap<ObjectId, Option<EVersion>>,
     pub(super) rereading: Rereading,
     pub(super) turn: Turn,

@@ -48,10 +48,9 @@ impl Healer<'_> {
         let (too_full, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.is_too_full(cx, *osd, Work::Backfill));
         blocked.backfill = !too_full.is_empty();
         // An object that comes here soon can be neither compared nor sent yet, and a member that is behind answers for
-        // nothing once its backfill has begun. An object that nobody has is passed, if it is known which version of it
-        // is lacking.
-        let can_compare =
-            !pulls && self.state.unreadable.values().all(Option::is_some) && self.state.pulls.are_durable();
+        // nothing once its backfill has begun. An object that nobody has is passed.
+        let waits = pulls || self.whereabouts().waits_for_unreadable();
+        let can_compare = !waits && self.state.pulls.are_durable();
         ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
     }
 

@@ -10,6 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{EVersion, ObjectId, OsdId};
 
+/// Stands for the version in which an object is wanted of which nothing tells it: its metadata cannot be read where it
+/// is, and no log names the object.
+pub(crate) const UNKNOWN_VERSION: EVersion = EVersion::ZERO;
+
 /// Questions that need their answers at once: who has an object, who lacks it, and whether it can be had. They change
 /// nothing.
 #[derive(Clone, Copy)]
@@ -90,6 +94,8 @@ impl<'a> Whereabouts<'a> {
         }
         let has = |(osd, standing): &(OsdId, Standing)| match standing {
             Standing::Serving => !self.members.lacking(object).contains(osd),
+            // Its state of the object may be older, and nothing would tell.
+            Standing::Behind if version == UNKNOWN_VERSION => false,
             // The member's log says little, but what it sends tells its version.
             Standing::Behind => self.peering.told(*osd).is_some_and(|told| {
                 let info = told.info.as_ref().filter(|info| info.covers(object));
@@ -156,10 +162,20 @@ impl<'a> Whereabouts<'a> {
             return self.core.missing.get(object).is_some_and(|version| self.source_of(object, *version).is_none());
         }
         match self.core.missing.get(object) {
+            // A member that serves, and does not lack it, has it as it should be, whichever version that is.
+            _ if self.state.unreadable.get(object) == Some(&Some(UNKNOWN_VERSION)) => {
+                self.source_of(object, UNKNOWN_VERSION).is_none()
+            }
             _ if self.state.unreadable.contains_key(object) => true,
             Some(version) => self.source_of(object, *version).is_none(),
             None => self.members.wanted(object).is_some() && !self.can_decode(object, None),
         }
+    }
+
+    /// Returns true if there is an object that cannot be read here, and that others have: as long as it does not come
+    /// here, no member can be compared or sent it.
+    pub fn waits_for_unreadable(self) -> bool {
+        self.state.unreadable.iter().any(|(object, version)| version.is_none() || !self.is_unfound(object))
     }
 
     /// Returns the version in which members, or this primary, lack the object, as far as it is known.

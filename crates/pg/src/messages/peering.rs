@@ -66,6 +66,17 @@ pub struct MemberState {
     pub missing: BTreeMap<ObjectId, EVersion>,
 }
 
+impl MemberState {
+    /// Returns about how many bytes it takes in a message.
+    pub fn size_bytes(&self) -> usize {
+        let objects = self.missing.keys().map(|object| object.name.len() + object.key.len() + object.nspace.len());
+        OTHER_BYTES * (1 + self.missing.len()) + objects.sum::<usize>()
+    }
+}
+
+/// Bytes of an object's id and version beside its names, and of what a member says of itself, with some to spare.
+const OTHER_BYTES: usize = 100;
+
 impl Encode for MemberState {
     fn encode(&self, w: &mut Writer) {
         w.put(&self.info);

@@ -894,6 +894,11 @@ impl Cluster {
         self.started[&PG].clone()
     }
 
+    /// Loses messages of a kind in transit between two OSDs; others go on.
+    pub fn lose_of(&mut self, from: OsdId, to: OsdId, kind: u16) {
+        self.in_transit.retain(|(a, b, sent)| (*a, *b, sent.header.kind) != (from, to, kind));
+    }
+
     /// Loses what is in transit between two OSDs.
     pub fn lose(&mut self, from: OsdId, to: OsdId) {
         self.in_transit.retain(|(a, b, _)| (*a, *b) != (from, to));

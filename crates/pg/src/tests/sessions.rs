@@ -1,10 +1,12 @@
 //! Sessions between OSDs that end while both live, and members that stop while an object is on its way to them.
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
-use crate::messages::healing::PgPush;
+use crate::group::pg::Pg;
+use crate::messages::healing::{PgPush, PgPushAck};
 use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::Limits;
 use bytes::Bytes;
+use std::time::Duration;
 use types::{Epoch, ObjectId, OsdId};
 use wire::Message;
 use wire::messages::Op;
@@ -12,6 +14,7 @@ use wire::messages::Op;
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 const C: OsdId = OsdId(2);
+const D: OsdId = OsdId(3);
 
 /// Numbers that look random.
 struct Picks(u64);
@@ -186,6 +189,81 @@ fn a_member_that_meets_a_gap_says_so_and_goes_on() {
     cluster.settle();
     assert_eq!((cluster.answers_to(1).len(), cluster.answers_to(2).len()), (1, 1));
     assert_eq!(cluster.content_by(&[B, A, C]), "1,2,");
+}
+
+fn group(cluster: &mut Cluster, osd: OsdId) -> &Pg {
+    cluster.shard(osd).groups().next().expect("a member")
+}
+
+/// Tells how many messages are in transit by which D is told that it has been brought everything.
+fn ends_of_all(cluster: &Cluster) -> usize {
+    let pushes = cluster.in_transit_of(A, D, PgPush::TYPE);
+    pushes.iter().filter(|push| PgPush::open(push).expect("well-formed").end_of_all).count()
+}
+
+#[track_caller]
+fn step_until(cluster: &mut Cluster, picks: &mut Picks, is_so: impl Fn(&Cluster) -> bool) {
+    for _ in 0..100_000 {
+        if is_so(cluster) {
+            return;
+        }
+        cluster.step(picks.next());
+    }
+    panic!("it does not come to that");
+}
+
+/// An object that the last update makes.
+const LAST: (u32, &[u8]) = (9, b"last");
+
+/// Has D come in C's place and be backfilled. The last update, of which A and B have everything, is lost on its way to
+/// D with neither A nor D being told; what A sends behind it arrives.
+fn is_not_complete_without_the_last_update(mut cluster: Cluster, change: impl Fn(u64) -> Op, content: &str) {
+    const OBJECTS: u64 = 8;
+    let session = cluster.connect(A);
+    for tid in 1..=OBJECTS {
+        let name = format!("o{tid}");
+        cluster.ask_of(A, session, tid, cluster.map.epoch, 0, ((tid as u32) << 8, name.as_bytes()), change(tid));
+        cluster.settle();
+    }
+    cluster.pass(Duration::from_secs(4));
+    cluster.move_group(&[0, 1, 3]);
+    cluster.update_all();
+    let mut picks = Picks(1);
+    step_until(&mut cluster, &mut picks, |cluster| cluster.in_transit_kinds(D, A).contains(&PgPushAck::TYPE));
+    cluster.ask_of(A, session, 20, cluster.map.epoch, 0, LAST, change(20));
+    step_until(&mut cluster, &mut picks, |cluster| cluster.in_transit_kinds(A, D).contains(&RepOp::TYPE));
+    cluster.lose_of(A, D, RepOp::TYPE);
+    let (served, head) = (cluster.history().last_epoch_started, group(&mut cluster, A).core.log.head());
+    assert!(group(&mut cluster, D).core.log.head() < head && ends_of_all(&cluster) == 0);
+    step_until(&mut cluster, &mut picks, |cluster| ends_of_all(cluster) > 0);
+    step_until(&mut cluster, &mut picks, |cluster| ends_of_all(cluster) == 0);
+    assert!(!group(&mut cluster, D).core.info.complete, "its log ends before the head");
+    cluster.heal(4);
+    assert!(cluster.history().last_epoch_started > served, "another interval has begun");
+    assert!(cluster.is_active(A));
+    assert_eq!(cluster.answers_to(20).len(), 1);
+    let member = group(&mut cluster, D);
+    assert!(member.core.info.complete && member.core.log.head() >= head);
+    let view = cluster.shard(A).pg_view(PG).expect("A leads");
+    assert_eq!(view.unfound.len(), 0, "{:?}", view.unfound);
+    let session = cluster.connect(A);
+    cluster.ask_of(A, session, 30, cluster.map.epoch, 0, LAST, Op::read(0, 0));
+    cluster.settle();
+    assert_eq!(cluster.answers_to(30).into_iter().map(|(.., read)| read).collect::<Vec<_>>(), [content]);
+}
+
+#[test]
+fn who_lacks_the_last_update_is_not_complete_when_all_has_been_sent() {
+    let cluster = Cluster::new(4);
+    is_not_complete_without_the_last_update(cluster, super::cluster::appending, "20,");
+}
+
+/// The shortest log of those that are recorded says what a group of shards takes back.
+#[test]
+fn what_a_shard_that_is_backfilled_lacks_is_not_taken_back_by_others() {
+    let cluster = Cluster::coded_of(4, 7, Limits::default());
+    let change = |tid| Op::write_full(Bytes::from(text(tid)));
+    is_not_complete_without_the_last_update(cluster, change, &text(20));
 }
 
 /// How clients change objects, and what these hold afterwards.

@@ -1,8 +1,12 @@
 //! Groups that are split while clients use them and members come and go.
 
 use super::cluster::{Cluster, PG, appending};
+use crate::messages::peering::PgNotify;
+use crate::ops::Limits;
+use osdmap::OsdMapFlags;
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId};
+use wire::Message;
 use wire::messages::Op;
 
 const A: OsdId = OsdId(0);
@@ -313,4 +317,45 @@ fn what_was_shared_out_in_proportion_is_counted() {
         }
     }
     assert_eq!(counts(&mut cluster), [(1, 3), (9, 45)]);
+}
+
+/// Returns the messages by which C tells, in a new interval of four groups, that it lacks four objects of each.
+fn lacks_told(message_bytes: usize) -> Vec<PgNotify> {
+    let mut cluster = Cluster::limited(3, 7, Limits { message_bytes, ..Limits::default() });
+    cluster.split(4);
+    cluster.update_all();
+    cluster.settle();
+    cluster.pass(Duration::from_secs(4));
+    append_all(&mut cluster, A, 100);
+    cluster.change(|next| next.new_flags = Some(OsdMapFlags::NORECOVER));
+    cluster.down(&[C]);
+    append_all(&mut cluster, A, 200);
+    cluster.up(C);
+    cluster.mark_down(B.0);
+    cluster.update_all();
+    for step in 0.. {
+        let told = cluster.in_transit_of(C, A, PgNotify::TYPE);
+        if !told.is_empty() {
+            return told.iter().map(|message| PgNotify::open(message).expect("well-formed")).collect();
+        }
+        cluster.step(step);
+        assert!(step < 100_000, "it is asked");
+    }
+    unreachable!()
+}
+
+#[test]
+fn what_members_lack_is_told_in_messages_that_are_not_long() {
+    let bytes = |told: &PgNotify| told.groups.iter().map(|(_, state)| state.size_bytes()).sum::<usize>();
+    let one = lacks_told(usize::MAX);
+    let [all] = &one[..] else { panic!("{one:?}") };
+    assert!(all.groups.len() == 4 && all.groups.iter().all(|(_, state)| state.missing.len() == 4), "{all:?}");
+    let half = bytes(all) / 2 + 100;
+    let two = lacks_told(half);
+    assert_eq!(two.iter().map(|told| told.groups.len()).collect::<Vec<_>>(), [2, 2]);
+    assert!(two.iter().all(|told| bytes(told) <= half && told.promises == all.promises));
+    // A group that is longer by itself goes alone.
+    let four = lacks_told(1);
+    let groups = four.iter().flat_map(|told| told.groups.clone()).collect::<Vec<_>>();
+    assert_eq!((four.len(), groups), (4, all.groups.clone()));
 }

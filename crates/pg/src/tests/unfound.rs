@@ -8,7 +8,7 @@ use crate::ops::Limits;
 use bytes::Bytes;
 use osdmap::PgPool;
 use std::time::Duration;
-use types::{Errno, ObjectId, OsdId};
+use types::{EVersion, Errno, ObjectId, OsdId};
 use wire::messages::{BackoffOp, Op};
 use wire::msgr::SessionId;
 use wire::nacre::mon::pg_state;
@@ -246,6 +246,51 @@ fn a_member_that_is_backfilled_and_has_what_is_unfound_brings_it() {
     assert_eq!(unfound(&mut cluster, A), []);
     assert!(read(&mut cluster, A, LOST) == Some((0, text(LOST))));
     assert_eq!(view(&mut cluster, A).state & (WORKS | pg_state::RECOVERY_UNFOUND), 0);
+}
+
+/// Makes a pool of two copies, of which A has the only one. The record of one object, which the log does not name any
+/// more, is damaged there; and D has come.
+fn with_a_bad_record_on_the_only_copy() -> Cluster {
+    let limits = Limits { backfill_objects: 3, log_entries_min: 40, ..Limits::default() };
+    let mut cluster = Cluster::limited(4, 7, limits);
+    let session = cluster.connect(A);
+    for n in 0..12 {
+        ask(&mut cluster, A, session, u64::from(n) + 1, n, Op::append(Bytes::from(text(n))));
+    }
+    ask(&mut cluster, A, session, 20, LOST, Op::set_xattr(b"long", "unlucky ".repeat(1000).as_bytes()));
+    for tid in 100..300 {
+        ask(&mut cluster, A, session, tid, 1, appending(tid));
+    }
+    let pool = PgPool { size: 2, min_size: 1, ..cluster.map.pools[&POOL].clone() };
+    cluster.change(|next| drop(next.new_pools.insert(POOL, pool)));
+    move_group(&mut cluster, &[0]);
+    heal(&mut cluster);
+    cluster.down(&[B, C]);
+    cluster.damage_record_with(A, b"unlucky unlucky");
+    move_group(&mut cluster, &[0, 3]);
+    (0..4).for_each(|_| heal(&mut cluster));
+    cluster
+}
+
+#[test]
+fn an_object_whose_version_nothing_tells_keeps_no_other_from_a_new_member() {
+    let mut cluster = with_a_bad_record_on_the_only_copy();
+    assert_eq!(view(&mut cluster, A).unfound, [(object(LOST), EVersion::ZERO)], "it is named, without a version");
+    assert!(view(&mut cluster, A).members.iter().all(|member| member.serves), "{:?}", view(&mut cluster, A));
+    assert!(only_unfound_is_left(&mut cluster, A), "{:?}", view(&mut cluster, A));
+    assert_eq!(stored(&mut cluster, D).len(), 11);
+    all_is_held_back(&mut cluster, A, LOST);
+    // The new member knows what it lacks, goes on alone, and gives it up.
+    cluster.down(&[A]);
+    move_group(&mut cluster, &[3]);
+    heal(&mut cluster);
+    assert_eq!(unfound(&mut cluster, D), [object(LOST)]);
+    assert!(read(&mut cluster, D, 5) == Some((0, text(5))));
+    give_up(&mut cluster, D);
+    assert_eq!(read(&mut cluster, D, LOST), Some((ABSENT, String::new())));
+    let session = cluster.connect(D);
+    ask(&mut cluster, D, session, 70, LOST, Op::append(Bytes::from_static(b"new")));
+    assert_eq!(read(&mut cluster, D, LOST), Some((0, "new".to_owned())));
 }
 
 fn coded_object(shard: u8, n: u32) -> ObjectId {

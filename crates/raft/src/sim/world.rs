@@ -108,6 +108,7 @@ fn config(focus: Focus) -> Config {
         election_timeout: Duration::from_millis(50),
         heartbeat: Duration::from_millis(12),
         clock_error_ppm: if focus == Focus::Leases { 200_000 } else { 50_000 },
+        unnoticed_stand: Duration::ZERO,
         message_bytes_max: 400,
         messages_in_flight_max: 4,
         waiting_bytes_max: 6000,

@@ -51,8 +51,8 @@ impl ClockFault {
         }
     }
 
-    /// Draws a sleep of one machine, of `mons` monitors and `osds` OSDs in this order. Monitors do not notice that
-    /// their clocks stood, and would answer by leases that have ended. Their clocks therefore always count sleep.
+    /// Draws a sleep of one machine, of `mons` monitors and `osds` OSDs in this order. Monitors that do not notice that
+    /// their clocks stood answer by leases that have ended. Where nothing tells them, their clocks count the sleep.
     pub(super) fn draw_sleep(rng: &mut Rng, mons: usize, osds: usize) -> ClockFault {
         let is_mon = rng.one_in(5);
         let node = if is_mon { rng.below(mons as u64) } else { mons as u64 + rng.below(osds as u64) } as usize;
@@ -63,7 +63,7 @@ impl ClockFault {
         let lasts = Away(if rng.one_in(4) { ms(rng, 1500) } else { Duration::from_millis(1500) + ms(rng, 12_000) });
         let sleep = [Sleep::Counted, Sleep::Paused, Sleep::Paused, Sleep::Unnoticed][rng.below(4) as usize];
         let alone = (!is_mon && rng.one_in(2)).then(|| ms(rng, 3000));
-        let sleep = if is_mon { Sleep::Counted } else { sleep };
+        let sleep = if is_mon && sleep == Sleep::Unnoticed { Sleep::Counted } else { sleep };
         ClockFault::Sleep { node, sleep, lasts, alone, right_after: ms(rng, 4000) }
     }
 

@@ -313,6 +313,12 @@ impl Messenger {
         self.sessions.get(&session)?.conn()
     }
 
+    /// The connection that carries the session's messages at present, once its handshake is done.
+    pub fn open_connection_of(&self, session: SessionId) -> Option<ConnId> {
+        let session = self.sessions.get(&session).filter(|session| session.is_open())?;
+        session.conn()
+    }
+
     /// The other end, once the session has been open.
     pub fn peer(&self, session: SessionId) -> Option<&Peer> {
         self.sessions.get(&session)?.peer.as_ref()

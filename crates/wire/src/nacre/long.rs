@@ -14,7 +14,9 @@ use bytes::{Bytes, BytesMut};
 const FRONT_BYTES_MAX: usize = 16 << 20;
 /// Longer data goes in parts.
 const DATA_BYTES_MAX: usize = 96 << 20;
-/// Bytes that one part brings.
+/// Bytes that the first part brings. It tells how long the message is, and may have to wait for the others for a while.
+const FIRST_PART_BYTES: usize = 64 << 10;
+/// Bytes that another part brings.
 const PART_BYTES: usize = 4 << 20;
 /// No message is longer, all in all.
 pub const LONG_BYTES_MAX: usize = 512 << 20;
@@ -75,7 +77,7 @@ pub fn goes_whole(envelope: &Envelope, bytes_max: usize) -> bool {
 /// The parts of a message that does not go whole.
 pub fn in_parts(envelope: Envelope, bytes_max: usize) -> Vec<Envelope> {
     let (front, data) = (envelope.front.len(), envelope.data.len());
-    let part_bytes = PART_BYTES.min(bytes_max);
+    let (first_bytes, part_bytes) = (FIRST_PART_BYTES.min(bytes_max), PART_BYTES.min(bytes_max));
     let mut whole = Rope::from(envelope.front);
     whole.append(envelope.data);
     let part = |offset: usize| LongPart {
@@ -83,9 +85,10 @@ pub fn in_parts(envelope: Envelope, bytes_max: usize) -> Vec<Envelope> {
         front_bytes: front as u64,
         data_bytes: data as u64,
         offset: offset as u64,
-        bytes: whole.slice(offset, part_bytes.min(front + data - offset)),
+        bytes: whole.slice(offset, if offset == 0 { first_bytes } else { part_bytes }.min(front + data - offset)),
     };
-    (0..front + data).step_by(part_bytes).map(|offset| part(offset).seal(0, Target::default())).collect()
+    let offsets = std::iter::once(0).chain((first_bytes..front + data).step_by(part_bytes));
+    offsets.map(|offset| part(offset).seal(0, Target::default())).collect()
 }
 
 /// Tells whether no session takes the message, not even in parts.
@@ -98,11 +101,18 @@ pub fn is_too_long(envelope: &Envelope) -> bool {
 pub struct Joining {
     front: BytesMut,
     data: Rope,
+    /// Header of the message, and lengths of its front and its data. `None`: no part of one has come.
+    announced: Option<(Header, usize, usize)>,
 }
 
 impl Joining {
     pub fn held_bytes(&self) -> usize {
         self.front.len() + self.data.len()
+    }
+
+    /// Returns how long the message will be of which parts have come, in bytes. `None`: no part has.
+    pub fn whole_bytes(&self) -> Option<usize> {
+        self.announced.map(|(_, front_bytes, data_bytes)| front_bytes + data_bytes)
     }
 
     /// Takes what has come over a session. Gives the message, if it is whole.
@@ -123,13 +133,22 @@ impl Joining {
             return wrong("part of a message that does not follow the one before, offset", part.offset);
         }
         let bytes = part.front_bytes.saturating_add(part.data_bytes);
+        let lengths = (usize::try_from(part.front_bytes), usize::try_from(part.data_bytes));
+        let (Ok(front_bytes), Ok(data_bytes)) = lengths else {
+            return wrong("message that is too long, bytes", bytes);
+        };
         if bytes > LONG_BYTES_MAX as u64 {
             return wrong("message that is too long, bytes", bytes);
+        }
+        let announced = (part.header, front_bytes, data_bytes);
+        if self.announced.is_some_and(|known| known != announced) {
+            return wrong("part of another message than the part before, bytes", bytes);
         }
         if part.bytes.is_empty() || part.offset + part.bytes.len() as u64 > bytes {
             return wrong("part of a message that is empty or beyond its end, offset", part.offset);
         }
-        let of_front = (part.front_bytes as usize - self.front.len()).min(part.bytes.len());
+        self.announced = Some(announced);
+        let of_front = (front_bytes - self.front.len()).min(part.bytes.len());
         for chunk in part.bytes.slice(0, of_front).pieces() {
             self.front.extend_from_slice(chunk);
         }
@@ -137,7 +156,7 @@ impl Joining {
         if (self.held_bytes() as u64) < bytes {
             return Ok(None);
         }
-        let Joining { front, data } = std::mem::take(self);
+        let Joining { front, data, .. } = std::mem::take(self);
         Ok(Some(Envelope { header: part.header, front: front.freeze(), middle: Bytes::new(), data }))
     }
 }
@@ -172,6 +191,7 @@ mod tests {
             let sent = message(front, data);
             let parts = super::tests::sent(sent.clone(), usize::MAX);
             assert!(parts.iter().all(|part| part.front.len() <= FRONT_BYTES_MAX && part.data.len() <= DATA_BYTES_MAX));
+            assert!(parts.len() == 1 || parts[0].data.len() == FIRST_PART_BYTES, "it costs little to wait");
             assert_eq!(parts.len() == 1, front <= FRONT_BYTES_MAX && data <= DATA_BYTES_MAX);
             let [came] = &join(&parts)[..] else { panic!("one message") };
             assert_eq!(came.header, sent.header);
@@ -194,12 +214,32 @@ mod tests {
         for order in [&[1][..], &[0, 2], &[0, 0], &[0, 1, 1]] {
             let mut joining = Joining::default();
             let (last, before) = order.split_last().expect("some");
-            before.iter().for_each(|part| assert!(joining.came(parts[*part].clone()).expect("in order").is_none()));
+            for part in before {
+                assert!(joining.came(parts[*part].clone()).expect("in order").is_none());
+                assert_eq!(joining.whole_bytes(), Some(FRONT_BYTES_MAX + 4));
+            }
             joining.came(parts[*last].clone()).expect_err("out of order");
         }
         let mut joining = Joining::default();
         joining.came(parts[0].clone()).expect("in order");
         joining.came(message(1, 1)).expect_err("between parts");
+    }
+
+    /// A part that follows by its offset, and tells of a shorter front than has come.
+    #[test]
+    fn parts_of_two_messages_are_not_put_together() {
+        let first = |change: fn(&mut LongPart)| {
+            let mut joining = Joining::default();
+            let parts = in_parts(message(100, 100), 30);
+            assert!(parts[..2].iter().all(|part| joining.came(part.clone()).expect("in order").is_none()));
+            let mut next = LongPart::open(&parts[2]).expect("a part");
+            change(&mut next);
+            joining.came(next.seal(0, Target::default()))
+        };
+        assert!(first(|_| ()).expect("in order").is_none());
+        first(|part| (part.front_bytes, part.data_bytes) = (10, 190)).expect_err("another front");
+        first(|part| part.data_bytes += 1).expect_err("other data");
+        first(|part| part.header.tid += 1).expect_err("another header");
     }
 
     proptest! {

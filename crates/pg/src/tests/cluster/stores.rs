@@ -61,6 +61,18 @@ impl Cluster {
         self.damage_metadata_with(osd, b"");
     }
 
+    /// Brings all that a store knows to its device, forgets it, and flips a bit in every block that holds `text`. Long
+    /// records of objects lie beside the leaf that lists them.
+    pub fn damage_record_with(&mut self, osd: OsdId, text: &[u8]) {
+        self.store(osd).set_memory(Memory { page_bytes: 0, onode_bytes: 0, overlay_bytes: 1 << 20 });
+        self.put_on_device(osd);
+        let device = self.device_of(osd);
+        let has_text = |block: &[u8]| block.windows(text.len()).any(|part| part == text);
+        let blocks: Vec<u64> = device.blocks().filter(|(_, block)| has_text(block)).map(|(offset, _)| offset).collect();
+        assert!(!blocks.is_empty());
+        blocks.into_iter().for_each(|offset| device.corrupt(offset + 100, 1));
+    }
+
     /// Brings all that a store knows to its device, forgets it, and flips a bit in every leaf that holds `text`.
     pub fn damage_metadata_with(&mut self, osd: OsdId, text: &[u8]) {
         self.store(osd).set_memory(Memory { page_bytes: 0, onode_bytes: 0, overlay_bytes: 1 << 20 });

@@ -4,28 +4,28 @@
 //! pause. The wall clock, once it is set right, is then ahead by the length of the pause.
 
 use std::time::Duration;
-use types::Utime;
 
-/// The largest gain of the wall clock between two looks that counts as normal. There is at least one look per second,
-/// and a wall clock that is being set right runs at most a tenth faster, so it gains no more than this. Other OSDs keep
-/// their promises for longer than this beyond their end.
-const GAIN_MAX: Duration = Duration::from_millis(100);
-
-/// The wall clock beside the loop's clock.
-#[derive(Debug, Default)]
-pub(crate) struct ClockWatch {
+/// The wall clock beside the clock that measures leases.
+#[derive(Debug)]
+pub struct ClockWatch {
+    gain_max: Duration,
     last: Option<(Duration, Duration)>,
 }
 
 impl ClockWatch {
-    /// Looks at both clocks. Returns the time by which the wall clock has advanced more than the loop's clock since the
-    /// last look, if clocks do not differ by that much on their own: then somebody has set the wall clock, or this
-    /// machine stood still.
-    pub fn look(&mut self, clock: Duration, wall: Utime) -> Option<Duration> {
-        let wall = wall.to_unix();
+    /// `gain_max`: the largest gain of the wall clock between two looks that counts as normal. A wall clock that is
+    /// being set right runs at most a tenth faster.
+    pub fn new(gain_max: Duration) -> ClockWatch {
+        ClockWatch { gain_max, last: None }
+    }
+
+    /// Looks at both clocks; `wall` is the time since 1970. Returns the time by which the wall clock has advanced more
+    /// than the other clock since the last look, if clocks do not differ by that much on their own: then somebody has
+    /// set the wall clock, or this machine stood still.
+    pub fn look(&mut self, clock: Duration, wall: Duration) -> Option<Duration> {
         let (clock_before, wall_before) = self.last.replace((clock, wall))?;
         let gain = wall.checked_sub(wall_before)?.checked_sub(clock.saturating_sub(clock_before))?;
-        (gain > GAIN_MAX).then_some(gain)
+        (gain > self.gain_max).then_some(gain)
     }
 }
 
@@ -35,9 +35,9 @@ mod tests {
 
     #[test]
     fn only_a_wall_clock_that_jumps_ahead_tells_of_a_pause() {
-        let mut watch = ClockWatch::default();
+        let mut watch = ClockWatch::new(Duration::from_millis(100));
         let mut look = |clock_ms: u64, wall_ms: u64| {
-            let wall = Utime::from_unix(Duration::from_millis(1_000_000 + wall_ms));
+            let wall = Duration::from_millis(1_000_000 + wall_ms);
             watch.look(Duration::from_millis(clock_ms), wall).map(|gain| gain.as_millis())
         };
         assert_eq!(look(0, 0), None, "nothing to compare with");
