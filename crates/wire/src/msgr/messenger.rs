@@ -308,6 +308,11 @@ impl Messenger {
         self.sessions.get(&session)?.conn()
     }
 
+    /// The session that a connection carries at present.
+    pub fn session_on(&self, conn: ConnId) -> Option<SessionId> {
+        self.conns.get(&conn)?.session
+    }
+
     /// The other end, once the session has been open.
     pub fn peer(&self, session: SessionId) -> Option<&Peer> {
         self.sessions.get(&session)?.peer.as_ref()
