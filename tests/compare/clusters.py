@@ -97,7 +97,9 @@ class Cluster:
         def clean():
             pgmap = self.ceph_json("status")["pgmap"]
             states = {s["state_name"]: s["count"] for s in pgmap.get("pgs_by_state", [])}
-            return pgmap["num_pgs"] > 0 and states.get("active+clean") == pgmap["num_pgs"]
+            # Shards may be in another order than the map's.
+            clean = states.get("active+clean", 0) + states.get("active+clean+remapped", 0)
+            return 0 < clean == pgmap["num_pgs"]
         wait_for(f"{self.name}: every placement group active+clean", clean, limit_s)
 
 

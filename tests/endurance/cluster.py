@@ -20,6 +20,8 @@ MEMORY_MAX = {"osd": 288 << 20, "mon": 512 << 20}
 # Exit codes of daemons that did what they were told.
 IN_ORDER = {0}
 CLEAN = {"active+clean", "active+clean+scrubbing", "active+clean+scrubbing+deep", "active+clean+wait"}
+# Shards may be in another order than the map's.
+CLEAN |= {state.replace("clean", "clean+remapped") for state in CLEAN}
 
 
 class Trouble(Exception):

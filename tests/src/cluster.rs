@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// States of groups that have all copies. Shards may be in another order than the map's.
+const CLEAN: [&str; 2] = ["active+clean", "active+clean+remapped"];
+
 /// A running cluster; dropped, it is stopped and its folder removed (kept if the test panics, for its logs).
 pub struct TestCluster {
     dir: PathBuf,
@@ -332,7 +335,7 @@ impl TestCluster {
                 .as_array()
                 .into_iter()
                 .flatten()
-                .filter(|entry| entry["state_name"] == "active+clean")
+                .filter(|entry| CLEAN.iter().any(|name| entry["state_name"] == *name))
                 .filter_map(|entry| entry["count"].as_u64())
                 .sum();
             if pgmap["num_pgs"].as_u64() == Some(clean) {

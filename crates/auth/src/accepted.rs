@@ -35,6 +35,8 @@ pub struct Accepted {
     pub(crate) proven: Option<Key>,
     /// The challenge of a monitor's handshake, which a renewed session of the same connection answers again.
     pub(crate) challenge: Option<u64>,
+    /// The number of the secret that the ticket was sealed with that the peer has shown to a daemon.
+    pub(crate) secret_id: Option<u64>,
     /// The mark of the key for which the ticket was given that the peer has shown, if it says so.
     pub(crate) ticket_mark: Option<u64>,
     /// The payload that goes to the peer along with the good news.
@@ -70,6 +72,7 @@ impl Accepted {
             expires: None,
             proven: None,
             challenge: None,
+            secret_id: None,
             ticket_mark: None,
             payload: Vec::new(),
         }

@@ -11,7 +11,7 @@ use crate::policy::{Method, ServerPolicies, ServerPolicy};
 use crate::refusal::Refusal;
 use crate::secure::{ConnectionSecret, Opener, Revision, Sealer, Side};
 use crate::signature;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use types::{EntityType, Errno, Utime};
 use wire::msgr::{
@@ -279,6 +279,35 @@ pub struct Acceptor {
     /// The service's secrets, as the monitors gave them; without any, `cephx` is refused for now.
     pub secrets: RotatingSecrets,
     handshakes: BTreeMap<ConnId, Pending>,
+    accepted: AcceptedTickets,
+}
+
+/// Connections of clients that were accepted by a ticket, and the secrets that the tickets were sealed with.
+#[derive(Default, Debug)]
+struct AcceptedTickets {
+    secrets: BTreeMap<ConnId, u64>,
+    by_secret: BTreeSet<(u64, ConnId)>,
+}
+
+impl AcceptedTickets {
+    fn insert(&mut self, conn: ConnId, secret: u64) {
+        self.remove(conn);
+        self.secrets.insert(conn, secret);
+        self.by_secret.insert((secret, conn));
+    }
+
+    fn remove(&mut self, conn: ConnId) {
+        if let Some(secret) = self.secrets.remove(&conn) {
+            self.by_secret.remove(&(secret, conn));
+        }
+    }
+
+    /// Takes out one whose secret is older than `oldest`.
+    fn pop_before(&mut self, oldest: u64) -> Option<ConnId> {
+        let (_, conn) = *self.by_secret.first().filter(|(secret, _)| *secret < oldest)?;
+        self.remove(conn);
+        Some(conn)
+    }
 }
 
 /// A handshake whose challenge is not answered yet.
@@ -297,12 +326,21 @@ impl Acceptor {
             policies: policies.into(),
             secrets: RotatingSecrets::default(),
             handshakes: BTreeMap::new(),
+            accepted: AcceptedTickets::default(),
         }
     }
 
     /// Forgets a connection that ended.
     pub fn closed(&mut self, conn: ConnId) {
         self.handshakes.remove(&conn);
+        self.accepted.remove(conn);
+    }
+
+    /// Takes out a connection of a client whose ticket has ended since it was accepted: the secret that it was sealed
+    /// with is retired, so that monitors give others, and nobody is accepted by it any more. Daemons are left alone:
+    /// they are judged by the maps.
+    pub fn take_ended(&mut self) -> Option<ConnId> {
+        self.accepted.pop_before(self.secrets.range().0)
     }
 
     /// Answers a step of a connection that was made to us, and gives the reason of a refusal, for the log.
@@ -329,6 +367,12 @@ impl Acceptor {
             },
             _ => (Step::Refused(Refusal::OutOfTurn), EntityType::CLIENT, None),
         };
+        if let Step::Accepted(accepted) = &outcome
+            && accepted.name.kind != EntityType::OSD
+            && let Some(secret) = accepted.secret_id
+        {
+            self.accepted.insert(conn, secret);
+        }
         answer(outcome, self.policies.of(kind), peer)
     }
 
@@ -342,5 +386,26 @@ impl Acceptor {
             peer: Some(peer),
             entropy,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_taken_out_by_the_age_of_their_secrets_and_not_once_they_are_closed() {
+        let mut it = AcceptedTickets::default();
+        for (conn, secret) in [(2, 7), (4, 5), (6, 6), (8, 5), (10, 6)] {
+            it.insert(ConnId(conn), secret);
+        }
+        // One proves itself anew, and one goes.
+        it.insert(ConnId(10), 8);
+        it.remove(ConnId(8));
+        it.remove(ConnId(9));
+        let mut taken = |oldest| std::iter::from_fn(|| it.pop_before(oldest)).map(|conn| conn.0).collect::<Vec<_>>();
+        assert_eq!((taken(0), taken(5), taken(7)), (vec![], vec![], vec![4, 6]));
+        assert_eq!((taken(8), taken(100), taken(u64::MAX)), (vec![2], vec![10], vec![]));
+        assert!(it.secrets.is_empty() && it.by_secret.is_empty());
     }
 }

@@ -153,7 +153,7 @@ pub fn rm(options: &AuthName) -> Result<()> {
         command(&cluster, json!({"prefix": "auth rm", "entity": name})).await?;
         println!(
             "{name} is removed; OSDs let it in by a ticket that it has for up to 'auth_service_ticket_ttl' (an hour) more, and \
-             its sessions with them go on: `ceph osd blocklist add ADDRESS` has OSDs refuse what comes by those"
+             end its sessions within twice that time"
         );
         Ok(())
     })
@@ -165,8 +165,8 @@ pub fn caps_are(options: &AuthRights) -> Result<()> {
     with_cluster(&options.target, async |cluster| {
         command(&cluster, json!({"prefix": "auth caps", "entity": name, "caps": arguments(&caps)})).await?;
         println!(
-            "{name} has these rights at monitors now, and at OSDs with sessions that it begins with its next ticket (within an \
-             hour); those that it has keep what they had"
+            "{name} has these rights at monitors now, and at OSDs with its next sessions (within twice \
+             'auth_service_ticket_ttl', an hour)"
         );
         Ok(())
     })

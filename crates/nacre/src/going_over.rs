@@ -198,8 +198,7 @@ async fn state_of(layout: &Layout) -> Result<(Health, u64)> {
             Err(_) => tokio::time::sleep(POLL).await,
         }
     };
-    let clean: u64 = health.pgs_by_state.iter().filter(|(state, _)| state == "active+clean").map(|(_, n)| n).sum();
-    let unclean = health.pgs.saturating_sub(clean);
+    let unclean = health.pgs.saturating_sub(health.clean_pgs());
     Ok((health, unclean))
 }
 

@@ -46,6 +46,12 @@ pub struct Health {
     pub healing_bytes_per_s: u64,
 }
 
+/// Returns true for the state of a group that has all its copies. One whose shards are in another order than its place
+/// says may stay as it is.
+fn is_clean(state: &str) -> bool {
+    matches!(state, "active+clean" | "active+clean+remapped")
+}
+
 impl Health {
     /// From the output of `status` in JSON.
     pub fn from_status(status: &Value) -> Health {
@@ -92,10 +98,15 @@ impl Health {
         self.status == "HEALTH_OK" && self.osds_up >= osds.into()
     }
 
+    /// Returns how many placement groups have all their copies where they may stay.
+    pub fn clean_pgs(&self) -> u64 {
+        self.pgs_by_state.iter().filter(|(state, _)| is_clean(state)).map(|(_, count)| count).sum()
+    }
+
     /// Tells if everything serves and only warnings are left, which waiting may not cure: a pool without an
     /// application, a flag that somebody has set.
     pub fn only_warns_with(&self, osds: u32) -> bool {
-        let clean = self.pgs_by_state.iter().all(|(state, _)| state == "active+clean");
+        let clean = self.pgs_by_state.iter().all(|(state, _)| is_clean(state));
         self.status == "HEALTH_WARN" && self.osds_up >= osds.into() && clean
     }
 
@@ -104,7 +115,7 @@ impl Health {
         if self.osds_up < osds.into() {
             return format!("{} of {osds} OSDs up", self.osds_up);
         }
-        let clean: u64 = self.pgs_by_state.iter().filter(|(s, _)| s == "active+clean").map(|(_, n)| n).sum();
+        let clean = self.clean_pgs();
         if clean < self.pgs {
             return format!("{osds} OSDs up, {clean} of {} placement groups active and clean", self.pgs);
         }
@@ -238,7 +249,7 @@ mod tests {
         let mut health = Health::from_status(&sample());
         health.osds_up = 3;
         assert_eq!(health.progress(3), "3 OSDs up, 30 of 33 placement groups active and clean");
-        health.pgs_by_state = vec![("active+clean".into(), 33)];
+        health.pgs_by_state = vec![("active+clean".into(), 30), ("active+clean+remapped".into(), 3)];
         assert_eq!(health.progress(3), "3 OSDs up, HEALTH_WARN (OSD_DOWN: 1 osds down)");
         assert!(health.only_warns_with(3) && !health.only_warns_with(4) && !health.is_ok_with(3));
         (health.status, health.problems) = ("HEALTH_OK".into(), vec![]);

@@ -82,6 +82,21 @@ impl Link {
         self.proofs.as_mut().map(|proofs| proofs.requests(io)).unwrap_or_default()
     }
 
+    /// Sessions of clients whose tickets have ended, up to `max`. Connections that have no session yet are closed here.
+    pub fn with_ended_tickets(&mut self, io: &mut impl Io, max: usize) -> Vec<SessionId> {
+        let mut sessions = Vec::new();
+        let Some(proofs) = &mut self.proofs else { return sessions };
+        while sessions.len() < max
+            && let Some(conn) = proofs.take_ended()
+        {
+            match self.messenger.session_on(conn) {
+                Some(session) => sessions.push(session),
+                None => self.to_reactor.get(&conn).into_iter().for_each(|conn| io.abort(*conn)),
+            }
+        }
+        sessions
+    }
+
     /// Takes a monitor's message about tickets or secrets. Returns false if it is another message.
     pub fn took_tickets(&mut self, io: &mut impl Io, envelope: &Envelope) -> bool {
         let is_one = envelope.header.kind == AuthReply::TYPE;

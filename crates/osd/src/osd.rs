@@ -342,6 +342,7 @@ impl Osd {
         run.cluster.messenger.tick(now);
         run.monitor.hunt(&mut run.public.messenger, now);
         run.renew_credentials(io);
+        run.turn_out_ended(io);
         run.asked_from = None;
         run.tune(io);
         if let Some(as_one) = run.others.as_one() {

@@ -215,6 +215,12 @@ impl Proofs {
         self.peers.remove(&conn);
     }
 
+    /// Takes out a connection of a client whose ticket has ended.
+    pub fn take_ended(&mut self) -> Option<ConnId> {
+        self.follow();
+        self.acceptor.take_ended()
+    }
+
     /// Requests to the monitor for tickets and secrets that are missing or grow old.
     pub fn requests(&mut self, io: &mut impl Io) -> Vec<Envelope> {
         let (now, wall) = (io.now(), io.wall_clock());

@@ -653,8 +653,9 @@ impl Cluster {
         }
         let pgs = &monitor.volatile().pgs;
         let clean = pg_state::ACTIVE | pg_state::CLEAN;
-        let scrub = pg_state::SCRUBBING | pg_state::DEEP_SCRUB;
-        let unclean = pgs.iter().filter(|(_, pg)| pg.report.state & !scrub != clean);
+        // Shards may be in another order than the map's.
+        let aside = pg_state::SCRUBBING | pg_state::DEEP_SCRUB | pg_state::REMAPPED;
+        let unclean = pgs.iter().filter(|(_, pg)| pg.report.state & !aside != clean);
         let unclean: Vec<_> = unclean
             .map(|(id, pg)| {
                 let (state, acting, up) =

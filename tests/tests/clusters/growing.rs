@@ -126,6 +126,36 @@ fn change(files: &mut Files<'_>, what: &str, change: impl FnOnce()) {
     eprintln!("{what}: {expected} copies have another place; primaries that stayed count {brought}");
 }
 
+/// While nothing may be copied, groups that are to move are told alike: by the map, by their number and by a list.
+fn groups_that_are_to_move_are_told_alike(cluster: &TestCluster) {
+    let told = || {
+        let temps = cluster.ceph_json(&["osd", "dump"])["pg_temp"].as_array().map(Vec::len);
+        let number = cluster.ceph_json(&["osd", "stat"])["num_remapped_pgs"].as_u64().map(|number| number as usize);
+        let listed = cluster.ceph_json(&["pg", "ls", "remapped"])["pg_stats"].as_array().map(Vec::len);
+        [temps, number, listed].map(|count| count.expect("a count"))
+    };
+    let flags = ["nobackfill", "norecover"];
+    flags.iter().for_each(|flag| drop(cluster.ceph(&["osd", "set", flag]).ok()));
+    cluster.ceph(&["osd", "out", "0"]).ok();
+    let end = Instant::now() + LIMIT;
+    loop {
+        let [temps, number, listed] = told();
+        if temps > 0 && temps == number && number == listed {
+            break;
+        }
+        assert!(Instant::now() < end, "{temps} in the map, {number} counted, {listed} listed");
+        sleep(Duration::from_millis(500));
+    }
+    cluster.ceph(&["osd", "in", "0"]).ok();
+    flags.iter().for_each(|flag| drop(cluster.ceph(&["osd", "unset", flag]).ok()));
+    cluster.wait_until_clean(LIMIT);
+    let end = Instant::now() + LIMIT;
+    while told() != [0; 3] {
+        assert!(Instant::now() < end, "{:?} when all is clean", told());
+        sleep(Duration::from_millis(500));
+    }
+}
+
 #[test]
 fn osds_come_and_go_and_only_what_must_is_moved() {
     if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
@@ -152,6 +182,7 @@ fn osds_come_and_go_and_only_what_must_is_moved() {
     change(&mut files, "another one", || cluster.grow(5));
     let refused = cluster.nacre(&["up", "--osds", "4"], LIMIT);
     assert!(refused.failure().contains("loses none"), "fewer are refused");
+    groups_that_are_to_move_are_told_alike(&cluster);
     change(&mut files, "half the weight", || {
         cluster.ceph(&["osd", "crush", "reweight", "osd.3", "0.001"]).ok();
     });

@@ -55,5 +55,6 @@ mod snapshots;
 mod space;
 mod store_cli;
 mod tell;
+mod tickets;
 mod watch;
 mod why;

@@ -129,6 +129,7 @@ impl MonitorAccept {
             expires: Some(info.ticket.expires),
             proven: Some(entry.key),
             challenge: Some(self.challenge),
+            secret_id: None,
             ticket_mark: None,
             payload,
         })))

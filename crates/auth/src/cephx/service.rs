@@ -59,7 +59,9 @@ impl ServiceAccept {
     }
 
     fn answered(self, view: &mut ServiceView<'_>, payload: &[u8]) -> Result<Step, Refusal> {
-        let (info, authorize) = reader(view).authorizer(&Authorizer::from_slice(payload)?)?;
+        let authorizer = Authorizer::from_slice(payload)?;
+        let secret_id = Some(authorizer.ticket.secret_id);
+        let (info, authorize) = reader(view).authorizer(&authorizer)?;
         if info.ticket.global_id != self.global_id {
             return Err(Refusal::TicketOfOther { ticket: info.ticket.global_id, authorizer: self.global_id });
         }
@@ -90,6 +92,7 @@ impl ServiceAccept {
             expires: Some(info.ticket.expires),
             proven: None,
             challenge: None,
+            secret_id,
             ticket_mark,
             payload: payload.into_vec(),
         })))

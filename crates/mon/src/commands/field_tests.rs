@@ -3,9 +3,12 @@
 use super::test_cluster::{NOW, TestCluster};
 use super::{Outcome, Request, SessionInfo, handle};
 use crate::identity::Party;
+use crate::volatile::PgStat;
 use bytes::Bytes;
+use osdmap::{Incremental, TempSet};
 use serde_json::{Value, json};
-use types::{EntityName, OsdId, Utime};
+use types::{EntityName, OsdId, PgId, Utime};
+use wire::nacre::mon::{PgReport, pg_state};
 
 /// Checks code and sentence of an answer.
 fn check(cluster: &mut TestCluster, command: Value, code: i32, status: &str) {
@@ -387,4 +390,43 @@ fn lines_of_the_log_have_the_name_of_who_wrote_them() {
     assert_eq!((&last[0]["name"], &last[0]["message"]), (&json!("client.admin"), &json!("hello world")));
     let line = cluster.ok(json!({"prefix": "log last", "num": 1}));
     assert!(line.contains(" client.admin (client.4123) 1 : cluster [INF] hello world"), "{line}");
+}
+
+/// A group of copies that moves and keeps a further member, and a coded one whose shards are in another order.
+#[test]
+fn groups_for_which_others_stand_in_are_told_alike() {
+    let mut cluster = TestCluster::with_pools();
+    let profile = ["k=2", "m=1", "crush-failure-domain=osd"];
+    cluster.ok(json!({"prefix": "osd erasure-code-profile set", "name": "e", "profile": profile}));
+    cluster.ok(json!({
+        "prefix": "osd pool create", "pool": "e", "pg_num": 2, "pool_type": "erasure", "erasure_code_profile": "e",
+    }));
+    let told = |cluster: &mut TestCluster| {
+        let stat = parsed(cluster, json!({"prefix": "osd stat"}));
+        let status = parsed(cluster, json!({"prefix": "status"}));
+        let temps = parsed(cluster, json!({"prefix": "osd dump"}))["pg_temp"].as_array().unwrap().len();
+        let listed = parsed(cluster, json!({"prefix": "pg ls", "states": ["remapped"]}));
+        let listed = listed["pg_stats"].as_array().unwrap().len();
+        let number = |value: &Value| value.as_u64().unwrap() as usize;
+        [number(&stat["num_remapped_pgs"]), number(&status["osdmap"]["num_remapped_pgs"]), temps, listed]
+    };
+    assert_eq!(told(&mut cluster), [0; 4]);
+    let (copies, coded) = (PgId::new(2, 1), PgId::new(3, 0));
+    let mut shards = cluster.state.osdmap().pg_to_up_acting(coded).unwrap().up;
+    assert_eq!(shards.len(), 3);
+    shards.swap(0, 1);
+    let mut incremental = Incremental::after(cluster.state.osdmap(), NOW);
+    let up = cluster.state.osdmap().pg_to_up_acting(copies).unwrap().up;
+    let further = (0..3).map(OsdId).find(|osd| !up.contains(osd)).unwrap();
+    incremental.new_pg_temp.insert(copies, TempSet::showing([up.as_slice(), &[further]].concat(), 2));
+    incremental.new_pg_temp.insert(coded, shards.into());
+    let update = cluster.state.osd_update(incremental).unwrap();
+    cluster.apply(vec![update]);
+    for (pgid, state) in [(copies, pg_state::ACTIVE), (coded, pg_state::ACTIVE | pg_state::CLEAN)] {
+        let placed = cluster.state.osdmap().pg_to_up_acting(pgid).unwrap();
+        let state = state | pg_state::REMAPPED;
+        let report = PgReport { pgid, state, up: placed.up, acting: placed.acting, ..PgReport::default() };
+        cluster.volatile.pgs.insert(pgid, PgStat { report, ..PgStat::default() });
+    }
+    assert_eq!(told(&mut cluster), [2; 4]);
 }

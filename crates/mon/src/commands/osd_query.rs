@@ -39,18 +39,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd numa-status", "r", "print to which NUMA nodes OSDs are bound", numa_status),
 ];
 
-/// Counts placement groups whose acting set differs from their up set: in erasure-coded pools by more than the order.
+/// Counts placement groups for which other OSDs stand in than their up sets, or the same ones in another order.
 pub(super) fn remapped_pgs(c: &Context<'_>) -> usize {
-    let differs = |pg: PgId| {
-        let Ok(place) = c.map().pg_to_up_acting(pg) else { return false };
-        let is_erasure = c.map().pool(pg.pool).is_some_and(|pool| pool.is_erasure());
-        place.up != place.acting_shown()
-            && !(is_erasure && osdmap::shards_to_be(&place.acting, &place.up) == place.acting)
-    };
-    let mut pgs: Vec<PgId> = c.map().pg_temp.keys().chain(c.map().primary_temp.keys()).copied().collect();
-    pgs.sort_unstable();
-    pgs.dedup();
-    pgs.into_iter().filter(|pg| differs(*pg)).count()
+    let differs = |pg: &&PgId| c.map().pg_to_up_acting(**pg).is_ok_and(|place| place.up != place.acting);
+    c.map().pg_temp.keys().filter(differs).count()
 }
 
 /// Returns the part of `osd stat` and `status` about OSDs.

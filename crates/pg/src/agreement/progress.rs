@@ -136,9 +136,14 @@ impl<'a> Progress<'a> {
                 bits |= pg_state::DEGRADED;
             }
         }
-        if !self.core.interval.is_where_wanted() && !self.core.interval.up.is_empty() {
+        let interval = &self.core.interval;
+        let is_wanted = !interval.up.is_empty();
+        if interval.acting != interval.up && is_wanted {
             bits |= pg_state::REMAPPED;
-        } else if self.state.is_active() && !undersized && !lack_objects && is_recorded {
+        }
+        // Shards in another order than the map's have nowhere to go, so that such a group is clean as well.
+        let is_in_place = interval.is_where_wanted() || !is_wanted;
+        if is_in_place && self.state.is_active() && !undersized && !lack_objects && is_recorded {
             bits |= pg_state::CLEAN;
         }
         if undersized {

@@ -390,3 +390,15 @@ fn members_that_lack_nothing_are_told_with_their_shards() {
     let report = cluster.shard(A).beacon(0, 0).pgs.into_iter().next().expect("A leads");
     assert_eq!(report.complete, Some([(A, 0), (C, 2)].map(|(osd, shard)| PgShard { osd, shard }).to_vec()));
 }
+
+#[test]
+fn a_group_with_its_shards_in_another_order_is_clean_and_remapped() {
+    let (mut cluster, _) = written(Cluster::coded(3));
+    let state = |cluster: &mut Cluster| cluster.shard(A).pg_view(PG).expect("A leads").state;
+    assert_eq!(state(&mut cluster), pg_state::ACTIVE | pg_state::CLEAN);
+    cluster.change(|next| drop(next.new_pg_upmap.insert(PG, vec![B, A, C])));
+    cluster.update_all();
+    cluster.settle();
+    (0..3).for_each(|_| cluster.pass(Duration::from_secs(1)));
+    assert_eq!(state(&mut cluster), pg_state::ACTIVE | pg_state::CLEAN | pg_state::REMAPPED);
+}

@@ -195,7 +195,7 @@ impl Messenger {
 
     /// The kind of the peer at the other end of a connection, once its session has been open.
     pub fn peer_kind(&self, conn: ConnId) -> Option<EntityType> {
-        Some(self.peer(self.conns.get(&conn)?.session?)?.name.kind)
+        Some(self.peer(self.session_on(conn)?)?.name.kind)
     }
 
     /// The bytes that [`Messenger::bulk_wanted`] asked for, all of them.
@@ -317,6 +317,11 @@ impl Messenger {
     pub fn open_connection_of(&self, session: SessionId) -> Option<ConnId> {
         let session = self.sessions.get(&session).filter(|session| session.is_open())?;
         session.conn()
+    }
+
+    /// The session that a connection carries at present.
+    pub fn session_on(&self, conn: ConnId) -> Option<SessionId> {
+        self.conns.get(&conn)?.session
     }
 
     /// The other end, once the session has been open.

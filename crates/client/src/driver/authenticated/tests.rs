@@ -314,6 +314,32 @@ fn tickets_are_renewed_before_they_expire() {
     assert_eq!(world.daemons[0].refusals, [""; 0]);
 }
 
+/// An OSD ends the session of a client whose ticket has ended. The client has renewed its tickets, and comes again.
+#[test]
+fn a_session_ends_with_its_ticket_and_the_next_is_let_in() {
+    let mut world = World::new(Mode::Secure, true);
+    world.dial_mon();
+    let first = world.dial_osd();
+    let ended = |world: &mut World| {
+        world.acceptor.secrets = world.secrets[&EntityType::OSD].clone();
+        world.acceptor.take_ended()
+    };
+    world.pass(Duration::from_secs(3600 - 20));
+    assert_eq!(ended(&mut world), None, "its ticket is good");
+    world.pass(Duration::from_secs(3600 + 20));
+    let conn = ended(&mut world).expect("the secret of its ticket is retired");
+    assert_eq!(ended(&mut world), None, "it is the only one");
+    let session = world.daemons[1].messenger.session_on(conn).expect("it stands");
+    world.daemons[1].messenger.close(session);
+    world.settle();
+    assert_eq!(world.resets.len(), 1);
+    let next = world.dial_osd();
+    assert_eq!((world.opened.contains(&first), world.opened.last()), (true, Some(&next)));
+    assert_eq!((world.daemons[1].refusals.len(), ended(&mut world)), (0, None));
+    world.pass(Duration::from_secs(2 * 3600));
+    assert!(ended(&mut world).is_some(), "the next one ends as well");
+}
+
 #[test]
 fn a_ticket_that_an_osd_refuses_is_replaced() {
     let mut world = World::new(Mode::Crc, true);
