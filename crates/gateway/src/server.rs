@@ -5,6 +5,7 @@ use crate::authority::{Authority, Secrets};
 use crate::budget::Budget;
 use crate::convert::Gateway;
 use crate::documents::{Documents, add_headers, cors_headers, preflight};
+use crate::encryption::mark_keys;
 use crate::place::{Domain, Place};
 use crate::post::is_form;
 use crate::regions;
@@ -269,6 +270,7 @@ async fn answer(
 ) -> Result<HttpResponse, HttpError> {
     let is_last = request.headers().contains_key(EXPECT) && request.body().is_end_stream();
     request.extensions_mut().insert(Peer(peer.ip()));
+    mark_keys(request.headers_mut());
     let site = served.sites.bucket(for_sites, request.headers());
     let place = match &site {
         Some(bucket) => Some(Place { bucket: bucket.clone(), key: None }),

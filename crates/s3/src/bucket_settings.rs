@@ -12,11 +12,11 @@ use s3rules::quota::Quota;
 use s3rules::rate::RateLimit;
 use s3rules::tagging::TagSet;
 use s3rules::website::WebsiteConfiguration;
-use s3rules::{ObjectOwnership, PublicAccessBlock};
+use s3rules::{DefaultEncryption, ObjectOwnership, PublicAccessBlock};
 use serde::{Deserialize, Serialize};
 
 /// The latest form of settings that this gateway understands.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// A policy as it was set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -67,6 +67,8 @@ pub struct BucketSettings {
     pub rate_limit: RateLimit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website: Option<WebsiteConfiguration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<DefaultEncryption>,
 }
 
 impl Default for BucketSettings {
@@ -87,6 +89,7 @@ impl Default for BucketSettings {
             quota: Quota::default(),
             rate_limit: RateLimit::default(),
             website: None,
+            encryption: None,
         }
     }
 }
