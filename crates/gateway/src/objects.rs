@@ -9,7 +9,8 @@ use crate::encryption;
 use crate::link::Link;
 use crate::locks::{Shown, bypasses, lock_of_new};
 use crate::service::{Service, to_its_end, to_its_end_holding};
-use crate::streams::{Incoming, outgoing};
+use crate::streams::{Incoming, outgoing, told_size};
+use http::header::TRANSFER_ENCODING;
 use s3::{ByteRange, Code, Conditions, CustomerKey, Deleted, Deletion, Head, Object, PutRequest};
 use s3rules::policy::Action;
 use s3rules::tagging::TagSet;
@@ -126,8 +127,10 @@ impl Service {
         if input.write_offset_bytes.is_some() {
             return Err(not_implemented("appending"));
         }
-        let size = input.content_length.and_then(|size| u64::try_from(size).ok());
-        let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
+        let told_size = told_size(&headers, input.content_length);
+        // A body in chunks of HTTP ends where its last chunk does; without these there is none.
+        let untold = Some(s3::PUT_MAX_BYTES).filter(|_| headers.contains_key(TRANSFER_ENCODING));
+        let size = told_size.or(untold).ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
         let content_md5 = input.content_md5.as_deref().map(s3::content_md5).transpose().map_err(told)?;
         let mut body = Incoming::new(input.body, trailing_headers, announced.as_ref().map(|(kind, _)| *kind));
@@ -135,7 +138,7 @@ impl Service {
             key: input.key,
             owner,
             size,
-            may_be_shorter: false,
+            may_be_shorter: told_size.is_none(),
             headers: kept_headers(&headers)?,
             metadata: user_metadata(input.metadata),
             content_md5,
@@ -149,8 +152,9 @@ impl Service {
         };
         let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
         let bucket = visit.bucket.clone();
-        visit.meter.moved(size);
+        visit.meter.moved(told_size.unwrap_or(0));
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut body).await }).await?;
+        visit.meter.moved(if told_size.is_none() { head.size } else { 0 });
         let sums = checksum(head.checksum.as_ref());
         let by = head.sealing().map(|sealing| sealing.by.clone());
         let mut response = S3Response::new(PutObjectOutput {

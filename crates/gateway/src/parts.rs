@@ -43,7 +43,10 @@ fn wanted(head: &Head, parts: Option<&[Part]>, number: i32) -> S3Result<Wanted> 
     // An empty part has no range of its own: it is the last one, or the only one.
     let range = (length > 0).then(|| ByteRange::From(offset, Some(offset + length - 1)));
     let count = i32::try_from(parts.len()).ok();
-    Ok(Wanted { range, length, count, checksum: part.checksum.clone() })
+    // S3 tells of a part of which kind the checksum of the whole is.
+    let is_composite = head.checksum.as_ref().is_some_and(|whole| whole.is_composite);
+    let checksum = part.checksum.clone().map(|checksum| StoredChecksum { is_composite, ..checksum });
+    Ok(Wanted { range, length, count, checksum })
 }
 
 impl Service {

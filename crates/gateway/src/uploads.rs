@@ -9,7 +9,7 @@ use crate::lists::initiator;
 use crate::locks::lock_of_new;
 use crate::objects::{check_storage_class, copy_source, header_tags, user_metadata};
 use crate::service::{Service, to_its_end, to_its_end_holding};
-use crate::streams::Incoming;
+use crate::streams::{Incoming, told_size};
 use s3::{ByteRange, ChecksumKind, PartRequest, Upload, WantedPart};
 use s3rules::policy::Action;
 use s3s::dto::*;
@@ -107,7 +107,7 @@ impl Service {
         let bucket = visit.bucket.clone();
         let S3Request { input, headers, trailing_headers, .. } = req;
         let customer = encryption::OWN.key(&headers)?;
-        let size = input.content_length.and_then(|size| u64::try_from(size).ok());
+        let size = told_size(&headers, input.content_length);
         let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
         let content_md5 = input.content_md5.as_deref().map(s3::content_md5).transpose().map_err(told)?;
