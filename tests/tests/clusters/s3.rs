@@ -127,6 +127,31 @@ fn forms_are_stored_as_they_were_signed() {
     assert!(said.ends_with("anybody_may_where_a_bucket_lets_him\n"), "{said}");
 }
 
+/// Encryption by keys of customers and of the gateway; the bytes that lie in the cluster are looked at by librados.
+#[test]
+fn objects_are_encrypted() {
+    if !clients_are_here(&["python3-boto3", "python3-rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-encryption", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let keys = cluster.scratch("keys");
+    let keys = keys.to_str().expect("a path");
+    let make = || {
+        let mut command = Command::new(binary());
+        command.args(["s3", "master-key", keys]);
+        run(command, SHORT)
+    };
+    make().ok();
+    assert!(make().failure().contains("keys"), "there is one");
+    let (first, second) = (gateway(&cluster, &["--master-key", keys]), gateway(&cluster, &[]));
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_encryption.py"));
+    command.args([&first.endpoint, &second.endpoint, &access, &secret]).arg(cluster.conf());
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("what_answers_tell\n"), "{said}");
+}
+
 /// Usage of buckets and users, and quotas and rate limits that bound it, at two gateways.
 #[test]
 fn quotas_and_rates_bound_what_is_stored() {
