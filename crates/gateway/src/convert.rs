@@ -288,7 +288,8 @@ pub(crate) fn kept_headers(headers: &http::HeaderMap) -> S3Result<BTreeMap<Strin
         let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) else { continue };
         // `aws-chunked` is the form of the body on the wire, not of the object.
         let codings = value.split(',').map(str::trim).filter(|coding| *coding != "aws-chunked");
-        let value = if name == "content-encoding" { codings.collect::<Vec<_>>().join(",") } else { value.to_owned() };
+        let is_of_wire = name == "content-encoding" && value.contains("aws-chunked");
+        let value = if is_of_wire { codings.collect::<Vec<_>>().join(",") } else { value.to_owned() };
         if name == REDIRECT {
             ruled(check_redirect_location(&value))?;
         }
@@ -337,6 +338,8 @@ mod tests {
         headers.insert("content-type", "text/plain".parse().unwrap());
         let kept = kept_headers(&headers).expect("they are right");
         assert_eq!(kept, BTreeMap::from([("content-type".into(), "text/plain".into())]));
+        headers.insert("content-encoding", "deflate, gzip".parse().unwrap());
+        assert_eq!(kept_headers(&headers).expect("they are right")["content-encoding"], "deflate, gzip");
         headers.insert("content-encoding", "gzip,aws-chunked".parse().unwrap());
         assert_eq!(kept_headers(&headers).expect("they are right")["content-encoding"], "gzip");
         headers.insert(REDIRECT, "/other".parse().unwrap());

@@ -84,8 +84,8 @@ impl Service {
         match self.gateway.parts(&visit.bucket, key, version).await {
             Ok((head, parts)) => {
                 visit.may_with(action, &head)?;
-                self.gateway.check_customer_key(&head, customer).map_err(told)?;
                 let part = wanted(&head, parts.as_deref(), number)?;
+                self.gateway.check_customer_key(&head, customer).map_err(told)?;
                 Ok((head, part))
             }
             Err(error) => Err(visit.refusal(error, action, key)),

@@ -106,6 +106,9 @@ impl S3 for Service {
             for (name, value) in [("x-rgw-object-count", usage.objects), ("x-rgw-bytes-used", usage.bytes)] {
                 response.headers.insert(name, http::HeaderValue::from(value));
             }
+            if let Some(owner) = visit.user.as_ref().filter(|user| user.uid == visit.bucket.owner) {
+                response.headers.insert("x-rgw-quota-max-buckets", http::HeaderValue::from(owner.buckets_max));
+            }
         }
         Ok(response)
     }
