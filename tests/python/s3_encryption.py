@@ -75,7 +75,8 @@ def lies_around(texts):
 
 
 def ranges(key, data, **words):
-    for first, last in [(0, 0), (1, 5), (CHUNK - 1, CHUNK), (CHUNK, 2 * CHUNK - 1), (4 << 20, (4 << 20) + 3), (77, 10**9)]:
+    wanted = [(0, 0), (1, 5), (CHUNK - 1, CHUNK), (CHUNK, 2 * CHUNK - 1), (4 << 20, (4 << 20) + 3), (77, 10**9)]
+    for first, last in wanted:
         if first < len(data):
             found = S3.get_object(Bucket="things", Key=key, Range=f"bytes={first}-{last}", **words)["Body"].read()
             assert found == data[first:last + 1], (key, first, last)
@@ -183,7 +184,8 @@ def defaults_of_buckets():
 
 def a_gateway_without_the_master_key():
     refused(500, "InternalError", OTHER.get_object, Bucket="default", Key="k")
-    refused(400, "InvalidRequest", OTHER.put_object, Bucket="default", Key="x", Body=b"x", ServerSideEncryption="AES256")
+    refused(400, "InvalidRequest", OTHER.put_object, Bucket="default", Key="x", Body=b"x",
+            ServerSideEncryption="AES256")
     refused(400, "InvalidRequest", OTHER.put_bucket_encryption, Bucket="default",
             ServerSideEncryptionConfiguration=CONFIGURATION)
     # Customers' keys are enough for what they have encrypted.

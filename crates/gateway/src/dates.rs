@@ -18,8 +18,8 @@ fn denied(why: &'static str) -> S3Error {
     S3Error::with_message(S3ErrorCode::AccessDenied, why)
 }
 
-/// Reads a date as headers have it, such as `Tue, 27 Mar 2007 19:36:42 +0000`. The day of the week is passed over, since
-/// the signature is about the text, and the time about the rest.
+/// Reads a date as headers have it, such as `Tue, 27 Mar 2007 19:36:42 +0000`. The day of the week is passed over: the
+/// signature is about the text, and the time about the rest.
 fn header_time(text: &str) -> Option<UnixMillis> {
     let text = text.split_once(',').map_or(text, |(_, rest)| rest);
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
