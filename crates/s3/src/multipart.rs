@@ -340,8 +340,10 @@ impl<R: Rados> Store<R> {
         let opened = match self.upload(bucket, key, upload).await {
             Ok((record, _)) => self.opened_upload(bucket, &record, customer)?,
             Err(error) if error.code() == Some(Code::NoSuchUpload) => {
-                // A client that got no answer asks again.
-                return self.completed(bucket, key, upload).await?.map(|(head, _)| head).ok_or(error);
+                // A client that got no answer asks again, by the same key.
+                let head = self.completed(bucket, key, upload).await?.map(|(head, _)| head).ok_or(error)?;
+                self.check_customer_key(&head, customer)?;
+                return Ok(head);
             }
             Err(error) => return Err(error),
         };

@@ -95,6 +95,14 @@ struct Wish<'a> {
     customer: Option<&'a CustomerKey>,
 }
 
+/// The outcome of a look at the object of a version.
+enum Looked<R> {
+    Found(Box<Object<R>>),
+    /// It was replaced or removed while it was read, or has another tag.
+    Changed,
+    Absent,
+}
+
 /// The layout of an object that is not of parts.
 fn layout_of_new(sealing: Option<NewSealing>, size: u64, bare: Layout) -> Layout {
     match sealing {
@@ -440,18 +448,19 @@ impl<R: Rados> Store<R> {
         if let Some(version) = version {
             return self.get_version(bucket, key, version, wish).await;
         }
+        let mut bucket = bucket.clone();
         for _ in 0..TRIES_MAX {
             let object = names::head_object(&bucket.id, key);
-            if let Some(found) = self.get_from(bucket, object, None, wish).await? {
-                return Ok(found);
-            }
-            let Some(fresh) = self.fresher(bucket).await? else { return Err(no_such_key()) };
-            let object = names::head_object(&fresh.id, key);
-            if let Some(found) = self.get_from(&fresh, object, None, wish).await? {
-                return Ok(found);
+            match self.get_from(&bucket, object, None, wish).await? {
+                Looked::Found(object) => return Ok(*object),
+                Looked::Changed => {}
+                Looked::Absent => match self.fresher(&bucket).await? {
+                    Some(fresh) => bucket = fresh,
+                    None => return Err(no_such_key()),
+                },
             }
         }
-        Err(no_such_key())
+        Err(too_many_tries())
     }
 
     async fn get_version(
@@ -467,21 +476,21 @@ impl<R: Rados> Store<R> {
                 None => (names::head_object(&bucket.id, key), Some(present.head.tag)),
                 Some(place) => (names::older_object(&place), None),
             };
-            if let Some(found) = self.get_from(&bucket, object, tag, wish).await? {
-                return Ok(found);
+            if let Looked::Found(object) = self.get_from(&bucket, object, tag, wish).await? {
+                return Ok(*object);
             }
         }
         Err(too_many_tries())
     }
 
-    /// Reads from the object of a version. `None` if it is gone, or has another tag.
+    /// Reads from the object of a version. `tag`: the one that it has to have.
     async fn get_from(
         self: &Arc<Self>,
         bucket: &Bucket,
         object: String,
         tag: Option<String>,
         wish: Wish<'_>,
-    ) -> Result<Option<Object<R>>, Error> {
+    ) -> Result<Looked<R>, Error> {
         let (offset, length) = match wish.range {
             Some(ByteRange::From(from, Some(last))) if last >= from => (from, (last - from).saturating_add(1)),
             Some(ByteRange::From(from, None)) => (from, 0),
@@ -492,7 +501,8 @@ impl<R: Rados> Store<R> {
         steps.extend(tag.as_deref().map(guard));
         let replies = match self.rados.operate(&bucket.data_pool, object.clone(), steps).await {
             Ok(replies) => replies,
-            Err(RadosError::NotFound | RadosError::Guard) => return Ok(None),
+            Err(RadosError::NotFound) => return Ok(Looked::Absent),
+            Err(RadosError::Guard) => return Ok(Looked::Changed),
             Err(error) => return Err(error.into()),
         };
         let head: Head = from_bytes(&object, &replies[0].bytes())?;
@@ -525,7 +535,7 @@ impl<R: Rados> Store<R> {
                     Some(bytes) => Some(cut(&object, &bytes, (span.offset, span.length))?),
                     None => self.bytes_at(bucket, &object, guard, (span.offset, span.length)).await?,
                 };
-                let Some(sealed) = sealed else { return Ok(None) };
+                let Some(sealed) = sealed else { return Ok(Looked::Changed) };
                 let plain = if wanted.1 == 0 { Some(sealed) } else { row.open(0, span, &sealed) };
                 let plain = plain.ok_or_else(|| Error::damaged(&object, "its bytes are not as they were sealed"))?;
                 ReadStream::of_bytes(self.clone(), plain)
@@ -540,7 +550,7 @@ impl<R: Rados> Store<R> {
                     Some(bytes) => Some(bytes),
                     None => self.bytes_at(bucket, &object, guard, (0, 0)).await?,
                 };
-                let Some(list) = list else { return Ok(None) };
+                let Some(list) = list else { return Ok(Looked::Changed) };
                 opened.as_ref().map(|key| check_proof(&head, key, &list)).transpose()?;
                 let parts: Vec<Part> = from_bytes(&object, &list)?;
                 let key = |part: &Part| opened.as_ref().map(|key| Arc::new(key.row(part.number, &part.tail.id)));
@@ -548,7 +558,7 @@ impl<R: Rados> Store<R> {
                 ReadStream::of_rows(self.clone(), pool, &rows, wanted)
             }
         };
-        Ok(Some(Object { head, range: wanted, stream }))
+        Ok(Looked::Found(Box::new(Object { head, range: wanted, stream })))
     }
 
     /// The record of an object or a version. `version`: `None` is the newest. Errors as with [`Store::get`].

@@ -5,13 +5,14 @@ use super::bytes_of;
 use crate::memory::Memory;
 use crate::names;
 use crate::rados::Rados;
-use crate::records::{Part, attr, from_bytes, to_bytes};
+use crate::records::{Part, StoredUpload, attr, from_bytes, to_bytes};
 use crate::{
     Body, Bucket, ByteRange, Code, Conditions, CustomerKey, Deletion, Encryption, Error, Head, PartRequest, PutRequest,
     SealedBy, Store, Upload, Versioning, WantedPart, Whole,
 };
 use bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 type Gateway = Arc<Store<Memory>>;
 
@@ -239,6 +240,31 @@ fn bytes_that_were_meddled_with_are_not_given_out() {
     });
 }
 
+/// A range is read by two looks at the object, the second one for its chunks.
+#[test]
+fn ranges_are_read_while_their_object_is_replaced() {
+    const WRITES: u64 = 100;
+    alone(async |gateway, bucket| {
+        let written = Arc::new(AtomicU64::new(0));
+        put(&gateway, &bucket, request("k", 40, &Encryption::Master), &bytes_of(0, 40)).await;
+        let (writer, place, counter) = (gateway.clone(), bucket.clone(), written.clone());
+        gateway.rados.spawn(async move {
+            for id in 1..=WRITES {
+                put(&writer, &place, request("k", 40, &Encryption::Master), &bytes_of(id, 40)).await;
+                counter.store(id, Ordering::Relaxed);
+            }
+        });
+        let count = || written.load(Ordering::Relaxed);
+        while count() < WRITES {
+            let before = count();
+            let found = read(&gateway, &bucket, ("k", None), Some(ByteRange::From(8, Some(30))), None).await;
+            let found = found.expect("the object is there all the time");
+            let is_one = (before..=count() + 1).any(|id| found == bytes_of(id, 40)[8..31]);
+            assert!(is_one, "after {before} writes");
+        }
+    });
+}
+
 /// Uploads parts of an object. Gives the upload, its parts, and all bytes.
 async fn upload(
     gateway: &Gateway,
@@ -286,6 +312,11 @@ fn all_parts_are_sealed_by_one_key() {
             let how = (&Conditions::default(), Versioning::Off);
             let done = gateway.complete_upload(&bucket, ("k", &id), &wanted, how, brought.as_ref()).await;
             assert_eq!(done.expect("it is complete").size, whole.len() as u64);
+            // A client that got no answer asks again, by the key of the upload.
+            let again = gateway.complete_upload(&bucket, ("k", &id), &wanted, how, brought.as_ref()).await;
+            assert_eq!(again.expect("it was completed").size, whole.len() as u64);
+            let other = gateway.complete_upload(&bucket, ("k", &id), &wanted, how, Some(&customer(2))).await;
+            assert_eq!(code(other), Code::InvalidRequest);
             let all = async |range| read(&gateway, &bucket, ("k", None), range, brought.as_ref()).await;
             assert_eq!(all(None).await, Ok(whole.clone()));
             for (from, last) in [(0, 0), (30, 40), (33, 33), (52, 52), (5, 50)] {
@@ -351,6 +382,29 @@ fn versions_stay_sealed() {
             }
         });
     }
+}
+
+/// Records as they were written before there was sealing.
+#[test]
+fn records_of_older_gateways_are_read() {
+    let head = |layout: &str| -> Head {
+        let json = format!(
+            r#"{{"bucket":"b","key":"k","tag":"t","size":3,"etag":"e","mtime_ms":0,"owner":"o","layout":{layout}}}"#
+        );
+        from_bytes("a head", json.as_bytes()).expect("a record")
+    };
+    for layout in [r#""Whole""#, r#"{"Striped":{"id":"t","size":3,"stripe":4}}"#, r#"{"Parts":{"upload":"u"}}"#] {
+        let head = head(layout);
+        assert_eq!((head.sealing(), head.layout.bare()), (None, &head.layout));
+        let json: serde_json::Value = from_bytes("a head", &to_bytes(&head)).expect("JSON");
+        assert_eq!(json["layout"], serde_json::from_str::<serde_json::Value>(layout).expect("JSON"), "as it was");
+    }
+    let stored = r#"{"id":"u","key":"k","owner":"o","created_ms":7}"#;
+    let read: StoredUpload = from_bytes("an upload", stored.as_bytes()).expect("a record");
+    let upload = Upload::from(read);
+    assert_eq!((upload.id.as_str(), &upload.sealing), ("u", &None));
+    let json: serde_json::Value = from_bytes("an upload", &to_bytes(&StoredUpload::from(upload))).expect("JSON");
+    assert!(json["id"] == "u" && json.get("sealed").is_none() && json.get("sealing").is_none(), "{json}");
 }
 
 /// Gateways from before there was sealing know three layouts, and uploads with an id.
