@@ -1,13 +1,19 @@
-"""boto3 and librados: encryption by customers' keys and by the gateway's own. Prints the parts that are done.
+"""boto3 and librados: encryption by customers' keys and by the gateway's own, and times of signatures. Prints the parts
+that are done.
 
 Words: the endpoints of a gateway with a master key and of one without, access key and secret of the user, the cluster's
-ceph.conf.
+ceph.conf, the log of the first gateway, which says everything.
 """
 
 import base64
+import datetime
+import email.utils
 import hashlib
+import hmac
 import os
+import pathlib
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -16,7 +22,7 @@ import botocore.config
 import botocore.exceptions
 import rados
 
-ENDPOINT, KEYLESS, ACCESS, SECRET, CONF = sys.argv[1:]
+ENDPOINT, KEYLESS, ACCESS, SECRET, CONF, LOG = sys.argv[1:]
 POOL = "nacre.s3.data"
 CHUNK = 64 << 10
 PART = 5 << 20
@@ -25,9 +31,9 @@ OF_CUSTOMER = KIND + "-customer-algorithm"
 CONFIGURATION = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
 
 
-def client(endpoint):
+def client(endpoint, signature="s3v4"):
     config = botocore.config.Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"},
-                                    signature_version="s3v4")
+                                    signature_version=signature)
     return boto3.client("s3", endpoint_url=endpoint, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET,
                         region_name="us-east-1", config=config)
 
@@ -110,6 +116,40 @@ def customers_keys():
     refused(404, None, S3.head_object, Bucket="things", Key="wrong")
 
 
+def keys_stay_out_of_the_log():
+    second = client(ENDPOINT, "s3")
+    second.put_object(Bucket="things", Key="second", Body=b"second", **by(FIRST_KEY))
+    assert second.get_object(Bucket="things", Key="second", **by(FIRST_KEY))["Body"].read() == b"second"
+    refused(400, "InvalidRequest", second.get_object, Bucket="things", Key="second", **by(SECOND_KEY))
+    said = pathlib.Path(LOG).read_text()
+    assert "DEBUG" in said, said[:2000]
+    for key in [FIRST_KEY, SECOND_KEY]:
+        assert base64.b64encode(key).decode() not in said and key.hex() not in said
+
+
+def addresses():
+    """Addresses that were signed with headers for a customer's key: the signature is about the key, too."""
+    S3.put_object(Bucket="things", Key="signed", Body=b"signed", **by(FIRST_KEY))
+
+    def opened(key, sent, **words):
+        address = S3.generate_presigned_url("get_object", {"Bucket": "things", "Key": key, **words})
+        request = urllib.request.Request(address)
+        for name, value in (written(sent) if sent else {}).items():
+            request.add_header("x-amz-server-side-encryption-customer-"
+                               + {"SSECustomerAlgorithm": "algorithm", "SSECustomerKey": "key",
+                                  "SSECustomerKeyMD5": "key-MD5"}[name], value)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, None
+
+    assert opened("signed", FIRST_KEY, **by(FIRST_KEY)) == (200, b"signed")
+    assert opened("signed", SECOND_KEY, **by(FIRST_KEY)) == (403, None)
+    assert opened("signed", None, **by(FIRST_KEY)) == (403, None)
+    assert opened("signed", None) == (400, None)
+
+
 def uploads():
     parts = [os.urandom(PART + 1), os.urandom(PART), b"the end"]
     for key, own in [("parts", by(FIRST_KEY)), ("parts-of-server", {})]:
@@ -188,6 +228,14 @@ def a_gateway_without_the_master_key():
             ServerSideEncryption="AES256")
     refused(400, "InvalidRequest", OTHER.put_bucket_encryption, Bucket="default",
             ServerSideEncryptionConfiguration=CONFIGURATION)
+    # Nor is anything stored as it came where the bucket wants it encrypted.
+    S3.put_bucket_encryption(Bucket="default", ServerSideEncryptionConfiguration=CONFIGURATION)
+    # Other gateways act on former settings for three seconds.
+    time.sleep(4)
+    refused(400, "InvalidRequest", OTHER.put_object, Bucket="default", Key="y", Body=b"y")
+    refused(400, "InvalidRequest", OTHER.create_multipart_upload, Bucket="default", Key="y")
+    refused(400, "InvalidRequest", OTHER.copy_object, Bucket="default", Key="y", CopySource="things/plain")
+    refused(404, None, S3.head_object, Bucket="default", Key="y")
     # Customers' keys are enough for what they have encrypted.
     assert len(OTHER.get_object(Bucket="default", Key="own", **by(FIRST_KEY))["Body"].read()) == 100_000
     OTHER.delete_object(Bucket="default", Key="k")
@@ -213,6 +261,57 @@ def what_answers_tell():
         assert error.code == 403, error
 
 
-for part in [customers_keys, uploads, copies, defaults_of_buckets, a_gateway_without_the_master_key, what_answers_tell]:
+def digest(key, text):
+    return hmac.new(key, text.encode(), hashlib.sha256).digest()
+
+
+def by_version_4(at, path):
+    """Headers of a GET that was signed at a time, as AWS tells how."""
+    date, body = at.strftime("%Y%m%dT%H%M%SZ"), "UNSIGNED-PAYLOAD"
+    words, names = [date[:8], "us-east-1", "s3", "aws4_request"], "host;x-amz-content-sha256;x-amz-date"
+    host = ENDPOINT.removeprefix("http://")
+    request = ["GET", path, "", f"host:{host}", f"x-amz-content-sha256:{body}", f"x-amz-date:{date}", "", names, body]
+    request = hashlib.sha256("\n".join(request).encode()).hexdigest()
+    key = ("AWS4" + SECRET).encode()
+    for word in words:
+        key = digest(key, word)
+    scope = "/".join(words)
+    signature = digest(key, "\n".join(["AWS4-HMAC-SHA256", date, scope, request])).hex()
+    credential = f"Credential={ACCESS}/{scope}, SignedHeaders={names}, Signature={signature}"
+    return {"x-amz-content-sha256": body, "x-amz-date": date, "Authorization": f"AWS4-HMAC-SHA256 {credential}"}
+
+
+def by_version_2(at, path):
+    date = email.utils.format_datetime(at, usegmt=True)
+    signature = hmac.new(SECRET.encode(), f"GET\n\n\n{date}\n{path}".encode(), hashlib.sha1).digest()
+    return {"Date": date, "Authorization": f"AWS {ACCESS}:{base64.b64encode(signature).decode()}"}
+
+
+def requests_that_come_again_later():
+    """Somebody who has seen a request sends it again: that is of use for 15 minutes at most."""
+    S3.put_object(Bucket="things", Key="seen", Body=b"seen")
+    path, now = "/things/seen", datetime.datetime.now(datetime.timezone.utc)
+
+    def answer(headers, query=""):
+        try:
+            with urllib.request.urlopen(urllib.request.Request(ENDPOINT + path + query, headers=headers),
+                                        timeout=30) as found:
+                return found.status, found.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    # A signature by version 2 is not about these names, whatever their values are.
+    added = ["", "?X-Amz-Signature=00&X-Amz-Expires=60"]
+    for sign, queries in [(by_version_4, [""]), (by_version_2, added)]:
+        for minutes in [-14, 0, 14]:
+            assert answer(sign(now + datetime.timedelta(minutes=minutes), path)) == (200, b"seen"), (sign, minutes)
+        for minutes in [-24 * 60, -16, 16]:
+            for query in queries:
+                status, said = answer(sign(now + datetime.timedelta(minutes=minutes), path), query)
+                assert status == 403 and b"RequestTimeTooSkewed" in said, (sign, minutes, query, status, said)
+
+
+for part in [customers_keys, keys_stay_out_of_the_log, addresses, uploads, copies, defaults_of_buckets,
+             a_gateway_without_the_master_key, what_answers_tell, requests_that_come_again_later]:
     part()
     print(part.__name__, flush=True)

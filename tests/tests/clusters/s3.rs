@@ -1,6 +1,7 @@
 //! The S3 gateway: its clients at two gateways of one cluster, one of which is killed.
 
 use cluster_tests::{Killed, TestCluster, binary, clients_are_here, python, run, wait_until};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -20,9 +21,14 @@ pub(crate) struct Gateway {
 
 /// Starts a gateway and waits until it listens.
 pub(crate) fn gateway(cluster: &TestCluster, flags: &[&str]) -> Gateway {
+    gateway_that_says(cluster, flags, Stdio::inherit())
+}
+
+/// Starts a gateway that logs to `log`.
+fn gateway_that_says(cluster: &TestCluster, flags: &[&str], log: Stdio) -> Gateway {
     let mut command = Command::new(binary());
     command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--conf"]).arg(cluster.conf()).args(flags);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     let mut child = command.spawn().expect("the gateway starts");
     let out = child.stdout.take().expect("asked for a pipe");
     let process = Killed(child);
@@ -144,12 +150,19 @@ fn objects_are_encrypted() {
     };
     make().ok();
     assert!(make().failure().contains("keys"), "there is one");
-    let (first, second) = (gateway(&cluster, &["--master-key", keys]), gateway(&cluster, &[]));
+    let log = cluster.scratch("log");
+    let file = File::create(&log).expect("a log");
+    let first = gateway_that_says(
+        &cluster,
+        &["--master-key", keys, "--log", "debug,gateway=trace,s3s=trace,hyper=trace"],
+        file.into(),
+    );
+    let second = gateway(&cluster, &[]);
     let mut command = Command::new(python());
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_encryption.py"));
-    command.args([&first.endpoint, &second.endpoint, &access, &secret]).arg(cluster.conf());
+    command.args([&first.endpoint, &second.endpoint, &access, &secret]).arg(cluster.conf()).arg(log);
     let said = run(command, SESSION).ok();
-    assert!(said.ends_with("what_answers_tell\n"), "{said}");
+    assert!(said.ends_with("requests_that_come_again_later\n"), "{said}");
 }
 
 /// Usage of buckets and users, and quotas and rate limits that bound it, at two gateways.
