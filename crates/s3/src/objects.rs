@@ -96,8 +96,8 @@ struct Wish<'a> {
 }
 
 /// The outcome of a look at the object of a version.
-enum Looked<R> {
-    Found(Box<Object<R>>),
+enum FoundObject<R> {
+    Present(Box<Object<R>>),
     /// It was replaced or removed while it was read, or has another tag.
     Changed,
     Absent,
@@ -452,9 +452,9 @@ impl<R: Rados> Store<R> {
         for _ in 0..TRIES_MAX {
             let object = names::head_object(&bucket.id, key);
             match self.get_from(&bucket, object, None, wish).await? {
-                Looked::Found(object) => return Ok(*object),
-                Looked::Changed => {}
-                Looked::Absent => match self.fresher(&bucket).await? {
+                FoundObject::Present(object) => return Ok(*object),
+                FoundObject::Changed => {}
+                FoundObject::Absent => match self.fresher(&bucket).await? {
                     Some(fresh) => bucket = fresh,
                     None => return Err(no_such_key()),
                 },
@@ -476,7 +476,7 @@ impl<R: Rados> Store<R> {
                 None => (names::head_object(&bucket.id, key), Some(present.head.tag)),
                 Some(place) => (names::older_object(&place), None),
             };
-            if let Looked::Found(object) = self.get_from(&bucket, object, tag, wish).await? {
+            if let FoundObject::Present(object) = self.get_from(&bucket, object, tag, wish).await? {
                 return Ok(*object);
             }
         }
@@ -490,7 +490,7 @@ impl<R: Rados> Store<R> {
         object: String,
         tag: Option<String>,
         wish: Wish<'_>,
-    ) -> Result<Looked<R>, Error> {
+    ) -> Result<FoundObject<R>, Error> {
         let (offset, length) = match wish.range {
             Some(ByteRange::From(from, Some(last))) if last >= from => (from, (last - from).saturating_add(1)),
             Some(ByteRange::From(from, None)) => (from, 0),
@@ -501,8 +501,8 @@ impl<R: Rados> Store<R> {
         steps.extend(tag.as_deref().map(guard));
         let replies = match self.rados.operate(&bucket.data_pool, object.clone(), steps).await {
             Ok(replies) => replies,
-            Err(RadosError::NotFound) => return Ok(Looked::Absent),
-            Err(RadosError::Guard) => return Ok(Looked::Changed),
+            Err(RadosError::NotFound) => return Ok(FoundObject::Absent),
+            Err(RadosError::Guard) => return Ok(FoundObject::Changed),
             Err(error) => return Err(error.into()),
         };
         let head: Head = from_bytes(&object, &replies[0].bytes())?;
@@ -535,7 +535,7 @@ impl<R: Rados> Store<R> {
                     Some(bytes) => Some(cut(&object, &bytes, (span.offset, span.length))?),
                     None => self.bytes_at(bucket, &object, guard, (span.offset, span.length)).await?,
                 };
-                let Some(sealed) = sealed else { return Ok(Looked::Changed) };
+                let Some(sealed) = sealed else { return Ok(FoundObject::Changed) };
                 let plain = if wanted.1 == 0 { Some(sealed) } else { row.open(0, span, &sealed) };
                 let plain = plain.ok_or_else(|| Error::damaged(&object, "its bytes are not as they were sealed"))?;
                 ReadStream::of_bytes(self.clone(), plain)
@@ -550,7 +550,7 @@ impl<R: Rados> Store<R> {
                     Some(bytes) => Some(bytes),
                     None => self.bytes_at(bucket, &object, guard, (0, 0)).await?,
                 };
-                let Some(list) = list else { return Ok(Looked::Changed) };
+                let Some(list) = list else { return Ok(FoundObject::Changed) };
                 opened.as_ref().map(|key| check_proof(&head, key, &list)).transpose()?;
                 let parts: Vec<Part> = from_bytes(&object, &list)?;
                 let key = |part: &Part| opened.as_ref().map(|key| Arc::new(key.row(part.number, &part.tail.id)));
@@ -558,7 +558,7 @@ impl<R: Rados> Store<R> {
                 ReadStream::of_rows(self.clone(), pool, &rows, wanted)
             }
         };
-        Ok(Looked::Found(Box::new(Object { head, range: wanted, stream })))
+        Ok(FoundObject::Present(Box::new(Object { head, range: wanted, stream })))
     }
 
     /// The record of an object or a version. `version`: `None` is the newest. Errors as with [`Store::get`].
