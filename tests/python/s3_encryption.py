@@ -122,7 +122,8 @@ def keys_stay_out_of_the_log():
     assert second.get_object(Bucket="things", Key="second", **by(FIRST_KEY))["Body"].read() == b"second"
     refused(400, "InvalidRequest", second.get_object, Bucket="things", Key="second", **by(SECOND_KEY))
     said = pathlib.Path(LOG).read_text()
-    assert "DEBUG" in said, said[:2000]
+    assert " listens on " in said, said[:2000]
+    # At the levels of this log the library of S3 would tell what was signed, by version 2 with all these headers.
     for key in [FIRST_KEY, SECOND_KEY]:
         assert base64.b64encode(key).decode() not in said and key.hex() not in said
 
