@@ -165,9 +165,22 @@ def documents():
     assert OWNER.get_bucket_website(**at)["IndexDocument"] == site["IndexDocument"]
     OWNER.delete_bucket_website(**at)
     refused("NoSuchWebsiteConfiguration", OWNER.get_bucket_website, **at)
-    # A setting on which this gateway would not act is refused.
-    encryption = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
-    refused("NotImplemented", OWNER.put_bucket_encryption, ServerSideEncryptionConfiguration=encryption, **at)
+    def encryption(algorithm):
+        rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": algorithm}}
+        return {"ServerSideEncryptionConfiguration": {"Rules": [rule]}, **at}
+
+    for algorithm in ["AES256", "aws:kms"]:
+        refused("AccessDenied", GUEST.put_bucket_encryption, **encryption(algorithm))
+    # These gateways have no master key, and no key management service.
+    refused("InvalidRequest", OWNER.put_bucket_encryption, **encryption("AES256"))
+    OWNER.put_bucket_encryption(**encryption("aws:kms"))
+    found = OWNER.get_bucket_encryption(**at)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert found[0]["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "aws:kms"}, found
+    refused("InvalidArgument", OWNER.put_object, Key="plain", Body=b"x", **at)
+    for call in [GUEST.get_bucket_encryption, GUEST.delete_bucket_encryption]:
+        refused("AccessDenied", call, **at)
+    OWNER.delete_bucket_encryption(**at)
+    refused("ServerSideEncryptionConfigurationNotFoundError", OWNER.get_bucket_encryption, **at)
     rules = {"Rules": [{"ID": "r", "Status": "Enabled", "Prefix": "never/", "Expiration": {"Days": 1}}]}
     refused("AccessDenied", GUEST.put_bucket_lifecycle_configuration, LifecycleConfiguration=rules, **at)
     OWNER.put_bucket_lifecycle_configuration(LifecycleConfiguration=rules, **at)

@@ -62,8 +62,9 @@ def buckets():
     refused("InvalidBucketName", A.create_bucket, Bucket="Not_A_Name")
     refused("InvalidAccessKeyId", client(sys.argv[3], access="NOBODY").list_buckets)
     refused("SignatureDoesNotMatch", client(sys.argv[3], secret="wrong-secret").list_buckets)
-    website = {"IndexDocument": {"Suffix": "index.html"}}
-    refused("NotImplemented", A.put_bucket_website, Bucket="first", WebsiteConfiguration=website)
+    acceleration = {"Status": "Enabled"}
+    refused("NotImplemented", A.put_bucket_accelerate_configuration, Bucket="first",
+            AccelerateConfiguration=acceleration)
 
 
 def objects():

@@ -125,7 +125,10 @@ def main():
         try:
             conf, ceph_conf = folder / "s3tests.conf", os.path.join(cluster, "ceph.conf")
             conf.write_text(configuration(args, ceph_conf, port))
-            words = [args.nacre, "s3", "serve", "--listen", f"127.0.0.1:{port}", "--lifecycle-day", str(DAY_S)]
+            keys = str(folder / "keys")
+            nacre(args, "s3", "master-key", keys)
+            words = [args.nacre, "s3", "serve", "--listen", f"127.0.0.1:{port}", "--lifecycle-day", str(DAY_S),
+                     "--master-key", keys]
             with open(folder / "gateway", "w") as said:
                 gateway = subprocess.Popen([*words, "--conf", ceph_conf], stdout=subprocess.PIPE, stderr=said)
             if not gateway.stdout.readline():

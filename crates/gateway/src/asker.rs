@@ -1,6 +1,6 @@
 //! One who asks for something, and the judgement about it by the rules.
 
-use crate::convert::{DELETE_MARKER, Gateway, now, ruled, told, version_id};
+use crate::convert::{DELETE_MARKER, Gateway, basic_time, now, ruled, told, version_id};
 use crate::rates::{Meter, direction};
 use http::{HeaderMap, Uri};
 use s3::{Bucket, BucketSettings, Code, Head, Upload, User, Versioning};
@@ -108,13 +108,6 @@ impl Asked<'_> {
             bucket_tenant: None,
         })
     }
-}
-
-/// Reads a time such as `20261128T040000Z`.
-fn basic_time(text: &str) -> Option<UnixMillis> {
-    let part = |from: usize, end: usize| text.get(from..end);
-    let date = format!("{}-{}-{}", part(0, 4)?, part(4, 6)?, part(6, 8)?);
-    UnixMillis::parse(&format!("{date}T{}:{}:{}Z", part(9, 11)?, part(11, 13)?, part(13, 15)?))
 }
 
 /// The identity of a user, or of nobody. A user has no account but his own.

@@ -6,6 +6,7 @@
 use crate::asker::{Asked, Visit, private};
 use crate::authority::list_headers;
 use crate::convert::{Gateway, not_implemented, ruled, told, unset};
+use crate::encryption;
 use crate::locks::{Part, bypasses};
 use crate::place::{Domain, Place};
 use crate::service::{Service, to_its_end};
@@ -20,8 +21,8 @@ use s3rules::policy::{Action, POLICY_BYTES_MAX, Policy, PolicyKind};
 use s3rules::tagging::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, TagSet};
 use s3rules::website::WebsiteConfiguration;
 use s3rules::{
-    ObjectOwnership, PublicAccessBlock, XML_BYTES_MAX, is_public_bucket, policy_status_xml, requesters_pay_from_xml,
-    requesters_pay_xml,
+    DefaultEncryption, ObjectOwnership, PublicAccessBlock, XML_BYTES_MAX, is_public_bucket, policy_status_xml,
+    requesters_pay_from_xml, requesters_pay_xml,
 };
 use s3s::route::S3Route;
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
@@ -39,7 +40,6 @@ enum Kind {
     RequestPayment,
     Tagging,
     Lifecycle,
-    /// Nothing acts on it yet.
     Encryption,
     Website,
     ObjectLock,
@@ -195,6 +195,7 @@ impl Documents {
                 let delete = change(move |settings| {
                     match kind {
                         Kind::Cors => settings.cors = None,
+                        Kind::Encryption => settings.encryption = None,
                         Kind::Lifecycle => settings.lifecycle = None,
                         Kind::Ownership => settings.ownership = None,
                         Kind::Policy => settings.policy = None,
@@ -254,7 +255,8 @@ impl Documents {
             Kind::ObjectLock => settings.object_lock.as_ref().map(ObjectLockConfiguration::to_xml),
             Kind::Lifecycle => settings.lifecycle.as_ref().map(LifecycleConfiguration::to_xml),
             Kind::Website => settings.website.as_ref().map(WebsiteConfiguration::to_xml),
-            Kind::Encryption | Kind::Lock(_) => None,
+            Kind::Encryption => settings.encryption.as_ref().map(DefaultEncryption::to_xml),
+            Kind::Lock(_) => None,
         };
         document.map(xml).ok_or_else(|| none(kind))
     }
@@ -341,7 +343,14 @@ impl Documents {
             Kind::PolicyStatus | Kind::Lifecycle | Kind::Lock(_) => {
                 return Err(S3Error::new(S3ErrorCode::MethodNotAllowed));
             }
-            Kind::Encryption => return Err(not_implemented("encryption")),
+            Kind::Encryption => {
+                let default = ruled(DefaultEncryption::from_xml(body))?;
+                encryption::check_default(&self.service.gateway, &default)?;
+                change(move |settings| {
+                    settings.encryption = Some(default.clone());
+                    Ok(())
+                })
+            }
         })
     }
 

@@ -6,7 +6,7 @@
 //!   tags, which `s3rules` reads. `post`: uploads by forms, which `forms` reads.
 //! * `authority`: access keys, users and policies. `asker`: judgements by `s3rules`. `place`: buckets in addresses.
 //! * `objects`, `parts`, `uploads`, `lists`, `locks`: the requests by subject. `budget`: memory for bodies.
-//! * `rates`: rate limits. `sites`: web sites.
+//! * `encryption`: headers about it. `dates`: times of signatures. `rates`: rate limits. `sites`: web sites.
 //! * `convert`: values of `s3s` and of the core.
 //!
 //! Absent: TLS. No type of `s3s` is known outside this crate.
@@ -15,7 +15,9 @@ mod asker;
 mod authority;
 mod budget;
 mod convert;
+mod dates;
 mod documents;
+mod encryption;
 mod forms;
 mod link;
 mod lists;

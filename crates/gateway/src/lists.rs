@@ -1,5 +1,6 @@
 //! Lists of objects and of uploads.
 
+use crate::asker::Asked;
 use crate::convert::{common_prefixes, encoded, etag, time, told, version_id};
 use crate::service::Service;
 use s3::{Entry, ListedVersion, Query};
@@ -30,6 +31,17 @@ fn query(prefix: Option<&String>, delimiter: Option<&String>, after: Option<Stri
         after: after.unwrap_or_default(),
         max: max as usize,
     }
+}
+
+/// Lists here have an order always, which a client may tell that it does not need, but for common prefixes. Errors:
+/// `InvalidArgument`, as Ceph's gateway has it.
+fn check_order(asked: &Asked<'_>, delimiter: Option<&str>) -> S3Result<()> {
+    let is_delimited = delimiter.is_some_and(|delimiter| !delimiter.is_empty());
+    let needs_none = || asked.query().iter().any(|(name, value)| name == "allow-unordered" && value == "true");
+    if is_delimited && needs_none() {
+        return Err(invalid("a list without an order has no delimiter"));
+    }
+    Ok(())
 }
 
 fn is_url(encoding: Option<&EncodingType>) -> S3Result<bool> {
@@ -72,6 +84,7 @@ impl Service {
     pub async fn first_list(&self, req: S3Request<ListObjectsInput>) -> S3Result<S3Response<ListObjectsOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::ListBucket, None)?;
+        check_order(&Asked::from(&req), req.input.delimiter.as_deref())?;
         let bucket = visit.bucket;
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;
@@ -99,6 +112,7 @@ impl Service {
     pub async fn second_list(&self, req: S3Request<ListObjectsV2Input>) -> S3Result<S3Response<ListObjectsV2Output>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::ListBucket, None)?;
+        check_order(&Asked::from(&req), req.input.delimiter.as_deref())?;
         let bucket = visit.bucket;
         let input = req.input;
         let encode = is_url(input.encoding_type.as_ref())?;

@@ -5,11 +5,13 @@ use crate::convert::{
     REDIRECT, ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range,
     ruled, seconds, time, told,
 };
+use crate::encryption;
 use crate::link::Link;
 use crate::locks::{Shown, bypasses, lock_of_new};
 use crate::service::{Service, to_its_end, to_its_end_holding};
-use crate::streams::{Incoming, outgoing};
-use s3::{ByteRange, Code, Conditions, Deleted, Deletion, Head, Object, PutRequest};
+use crate::streams::{Incoming, outgoing, told_size};
+use http::header::TRANSFER_ENCODING;
+use s3::{ByteRange, Code, Conditions, CustomerKey, Deleted, Deletion, Head, Object, PutRequest};
 use s3rules::policy::Action;
 use s3rules::tagging::TagSet;
 use s3s::dto::*;
@@ -85,11 +87,8 @@ pub(crate) fn user_metadata(metadata: Option<Metadata>) -> BTreeMap<String, Stri
     metadata.into_iter().flatten().collect()
 }
 
-/// Errors: `NotImplemented` for what would change how an object is stored.
-pub(crate) fn check_wishes(encryption: bool, storage_class: Option<&StorageClass>) -> S3Result<()> {
-    if encryption {
-        return Err(not_implemented("encryption"));
-    }
+/// Errors: `InvalidStorageClass`.
+pub(crate) fn check_storage_class(storage_class: Option<&StorageClass>) -> S3Result<()> {
     match storage_class.map(StorageClass::as_str) {
         None | Some(StorageClass::STANDARD) => Ok(()),
         Some(other) => {
@@ -122,13 +121,16 @@ impl Service {
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let S3Request { input, headers, trailing_headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &headers).await?;
-        let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
-        check_wishes(encryption, input.storage_class.as_ref())?;
+        let encryption = encryption::wanted(&self.gateway, &visit.settings, &headers)?;
+        let customer = encryption.customer().cloned();
+        check_storage_class(input.storage_class.as_ref())?;
         if input.write_offset_bytes.is_some() {
             return Err(not_implemented("appending"));
         }
-        let size = input.content_length.and_then(|size| u64::try_from(size).ok());
-        let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
+        let told_size = told_size(&headers, input.content_length);
+        // A body in chunks of HTTP ends where its last chunk does; without these there is none.
+        let untold = Some(s3::PUT_MAX_BYTES).filter(|_| headers.contains_key(TRANSFER_ENCODING));
+        let size = told_size.or(untold).ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
         let content_md5 = input.content_md5.as_deref().map(s3::content_md5).transpose().map_err(told)?;
         let mut body = Incoming::new(input.body, trailing_headers, announced.as_ref().map(|(kind, _)| *kind));
@@ -136,7 +138,7 @@ impl Service {
             key: input.key,
             owner,
             size,
-            may_be_shorter: false,
+            may_be_shorter: told_size.is_none(),
             headers: kept_headers(&headers)?,
             metadata: user_metadata(input.metadata),
             content_md5,
@@ -146,13 +148,16 @@ impl Service {
             lock: lock_of_new(&visit, &headers)?,
             versioning: visit.settings.versioning,
             conditions: conditions(input.if_match.as_ref(), input.if_none_match.as_ref()),
+            encryption,
         };
         let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
         let bucket = visit.bucket.clone();
-        visit.meter.moved(size);
+        visit.meter.moved(told_size.unwrap_or(0));
         let head = to_its_end_holding(memory, async move { gateway.put(&bucket, request, &mut body).await }).await?;
+        visit.meter.moved(if told_size.is_none() { head.size } else { 0 });
         let sums = checksum(head.checksum.as_ref());
-        Ok(S3Response::new(PutObjectOutput {
+        let by = head.sealing().map(|sealing| sealing.by.clone());
+        let mut response = S3Response::new(PutObjectOutput {
             expiration: visit.expiration(&head),
             version_id: head.version,
             e_tag: Some(etag(&head.etag)),
@@ -163,21 +168,25 @@ impl Service {
             checksum_sha256: sums.checksum_sha256,
             checksum_type: sums.checksum_type,
             ..Default::default()
-        }))
+        });
+        encryption::tell(&mut response.headers, by.as_ref(), customer.as_ref());
+        Ok(response)
     }
 
-    /// Reads an object for one who may. Errors: `AccessDenied`, `NoSuchKey`, `InvalidRange`.
+    /// Reads an object for one who may. `customer`: the key that the request brings. Errors: `AccessDenied`,
+    /// `NoSuchKey`, `InvalidRange`, `InvalidRequest` for a customer's key that is missing or wrong.
     pub async fn read_by(
         &self,
         visit: &Visit,
         (key, version): (&str, Option<&str>),
         range: Option<ByteRange>,
+        customer: Option<&CustomerKey>,
     ) -> S3Result<Object<Link>> {
         let action = read_of(version);
-        match self.gateway.get(&visit.bucket, key, version, range).await {
+        match self.gateway.get_with(&visit.bucket, (key, version), range, customer).await {
             Ok(object) => visit.may_with(action, &object.head).map(|()| object),
-            // One who may not read an object does not learn how long it is.
-            Err(error) if error.code() == Some(Code::InvalidRange) => {
+            // One who may not read an object does not learn how long it is, nor if it is encrypted.
+            Err(error) if matches!(error.code(), Some(Code::InvalidRange | Code::InvalidRequest)) => {
                 visit.head(&self.gateway, action, (key, version)).await?;
                 Err(told(error))
             }
@@ -187,16 +196,18 @@ impl Service {
 
     pub async fn read_object(&self, req: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        encryption::check_read(&req.headers)?;
+        let customer = encryption::OWN.key(&req.headers)?;
         let input = req.input;
         let name = (input.key.as_str(), input.version_id.as_deref());
         let (object, part, wanted) = match (input.part_number, input.range.as_ref().map(range)) {
             (Some(_), Some(_)) => return Err(range_of_a_part()),
             (Some(number), None) => {
-                let (object, part) = self.part_by(&visit, name, number).await?;
+                let (object, part) = self.part_by(&visit, name, number, customer.as_ref()).await?;
                 let range = part.range;
                 (object, Some(part), range)
             }
-            (None, wanted) => (self.read_by(&visit, name, wanted).await?, None, wanted),
+            (None, wanted) => (self.read_by(&visit, name, wanted, customer.as_ref()).await?, None, wanted),
         };
         let head = object.head;
         let conditions = ReadConditions {
@@ -218,7 +229,8 @@ impl Service {
         visit.meter.moved(length);
         let lock = Shown::of(&head);
         let body = outgoing(object.stream, length, memory).await.map_err(told)?;
-        Ok(S3Response::new(GetObjectOutput {
+        let by = head.sealing().map(|sealing| sealing.by.clone());
+        let mut response = S3Response::new(GetObjectOutput {
             body: Some(body),
             content_length: Some(length as i64),
             content_range,
@@ -247,11 +259,15 @@ impl Service {
             checksum_sha256: sums.checksum_sha256,
             checksum_type: sums.checksum_type,
             ..Default::default()
-        }))
+        });
+        encryption::tell(&mut response.headers, by.as_ref(), customer.as_ref());
+        Ok(response)
     }
 
     pub async fn head_of_object(&self, req: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        encryption::check_read(&req.headers)?;
+        let customer = encryption::OWN.key(&req.headers)?;
         let input = req.input;
         if input.range.is_some() {
             return Err(not_implemented("the head of a range"));
@@ -259,10 +275,14 @@ impl Service {
         let version = input.version_id.as_deref();
         let (head, part) = match input.part_number {
             Some(number) => {
-                let (head, part) = self.part_of(&visit, (&input.key, version), number).await?;
+                let (head, part) = self.part_of(&visit, (&input.key, version), number, customer.as_ref()).await?;
                 (head, Some(part))
             }
-            None => (visit.head(&self.gateway, read_of(version), (&input.key, version)).await?, None),
+            None => {
+                let head = visit.head(&self.gateway, read_of(version), (&input.key, version)).await?;
+                self.gateway.check_customer_key(&head, customer.as_ref()).map_err(told)?;
+                (head, None)
+            }
         };
         let conditions = ReadConditions {
             if_match: input.if_match.as_ref(),
@@ -302,6 +322,7 @@ impl Service {
             checksum_type: sums.checksum_type,
             ..Default::default()
         });
+        encryption::tell(&mut response.headers, head.sealing().map(|sealing| &sealing.by), customer.as_ref());
         if let Some(count) = tag_count(&head) {
             response.headers.insert("x-amz-tagging-count", http::HeaderValue::from(count));
         }
@@ -315,14 +336,18 @@ impl Service {
         let from = self.authority.visit_source(&req, &from_bucket).await?;
         let S3Request { input, headers: http_headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &http_headers).await?;
-        let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
-        check_wishes(encryption, input.storage_class.as_ref())?;
+        let encryption = encryption::wanted(&self.gateway, &visit.settings, &http_headers)?;
+        let customer = encryption.customer().cloned();
+        let source_key = encryption::SOURCE.key(&http_headers)?;
+        check_storage_class(input.storage_class.as_ref())?;
         let replaces = input.metadata_directive.as_ref().is_some_and(|d| d.as_str() == MetadataDirective::REPLACE);
-        if !replaces && from_key == input.key && from.bucket.id == visit.bucket.id && from_version.is_none() {
-            let message = "a copy of an object onto itself has to change its metadata";
+        let changes = replaces || encryption::is_asked_for(&http_headers);
+        if !changes && from_key == input.key && from.bucket.id == visit.bucket.id && from_version.is_none() {
+            let message = "a copy of an object onto itself has to change its metadata or encryption";
             return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
         }
-        let object = self.read_by(&from, (&from_key, from_version.as_deref()), None).await?;
+        let name = (from_key.as_str(), from_version.as_deref());
+        let object = self.read_by(&from, name, None, source_key.as_ref()).await?;
         let conditions = ReadConditions {
             if_match: input.copy_source_if_match.as_ref(),
             if_none_match: input.copy_source_if_none_match.as_ref(),
@@ -361,6 +386,7 @@ impl Service {
             lock: lock_of_new(&visit, &http_headers)?,
             versioning: visit.settings.versioning,
             conditions: Conditions::default(),
+            encryption,
         };
         let (gateway, bucket, mut stream) = (self.gateway.clone(), visit.bucket.clone(), object.stream);
         let memory = self.budget.reserve(source.size.saturating_mul(2)).await?;
@@ -376,13 +402,16 @@ impl Service {
             checksum_sha256: sums.checksum_sha256,
             checksum_type: sums.checksum_type,
         };
-        Ok(S3Response::new(CopyObjectOutput {
+        let by = head.sealing().map(|sealing| sealing.by.clone());
+        let mut response = S3Response::new(CopyObjectOutput {
             copy_object_result: Some(result),
             expiration: visit.expiration(&head),
             copy_source_version_id: from.shown_version(source.version),
             version_id: head.version,
             ..Default::default()
-        }))
+        });
+        encryption::tell(&mut response.headers, by.as_ref(), customer.as_ref());
+        Ok(response)
     }
 
     pub async fn remove_object(&self, req: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {

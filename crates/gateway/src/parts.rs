@@ -1,11 +1,12 @@
 //! Parts of objects that were uploaded in parts: read one by one, and told as attributes.
 
 use crate::asker::Visit;
-use crate::convert::{checksum, etag, time};
+use crate::convert::{checksum, etag, time, told};
+use crate::encryption;
 use crate::link::Link;
 use crate::objects::read_of;
 use crate::service::Service;
-use s3::{ByteRange, Head, Object, Part, StoredChecksum};
+use s3::{ByteRange, CustomerKey, Head, Object, Part, StoredChecksum};
 use s3rules::policy::Action;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
@@ -42,7 +43,10 @@ fn wanted(head: &Head, parts: Option<&[Part]>, number: i32) -> S3Result<Wanted> 
     // An empty part has no range of its own: it is the last one, or the only one.
     let range = (length > 0).then(|| ByteRange::From(offset, Some(offset + length - 1)));
     let count = i32::try_from(parts.len()).ok();
-    Ok(Wanted { range, length, count, checksum: part.checksum.clone() })
+    // S3 tells of a part of which kind the checksum of the whole is.
+    let is_composite = head.checksum.as_ref().is_some_and(|whole| whole.is_composite);
+    let checksum = part.checksum.clone().map(|checksum| StoredChecksum { is_composite, ..checksum });
+    Ok(Wanted { range, length, count, checksum })
 }
 
 impl Service {
@@ -52,13 +56,14 @@ impl Service {
         visit: &Visit,
         (key, version): (&str, Option<&str>),
         number: i32,
+        customer: Option<&CustomerKey>,
     ) -> S3Result<(Object<Link>, Wanted)> {
         for _ in 0..LOOKS {
-            let (head, part) = self.part_of(visit, (key, version), number).await?;
+            let (head, part) = self.part_of(visit, (key, version), number, customer).await?;
             if part.length == 0 && head.size > 0 {
                 return Err(no_such_part());
             }
-            let object = self.read_by(visit, (key, version), part.range).await?;
+            let object = self.read_by(visit, (key, version), part.range, customer).await?;
             // The parts are those of the object that is read.
             if (&object.head.etag, object.head.order) == (&head.etag, head.order) {
                 return Ok((object, part));
@@ -73,12 +78,14 @@ impl Service {
         visit: &Visit,
         (key, version): (&str, Option<&str>),
         number: i32,
+        customer: Option<&CustomerKey>,
     ) -> S3Result<(Head, Wanted)> {
         let action = read_of(version);
         match self.gateway.parts(&visit.bucket, key, version).await {
             Ok((head, parts)) => {
                 visit.may_with(action, &head)?;
                 let part = wanted(&head, parts.as_deref(), number)?;
+                self.gateway.check_customer_key(&head, customer).map_err(told)?;
                 Ok((head, part))
             }
             Err(error) => Err(visit.refusal(error, action, key)),
@@ -90,6 +97,8 @@ impl Service {
         req: S3Request<GetObjectAttributesInput>,
     ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
+        encryption::check_read(&req.headers)?;
+        let customer = encryption::OWN.key(&req.headers)?;
         let input = req.input;
         let version = input.version_id.as_deref();
         let action = if version.is_some() { Action::GetObjectVersionAttributes } else { Action::GetObjectAttributes };
@@ -99,6 +108,7 @@ impl Service {
         };
         visit.may_with(action, &head)?;
         visit.may_with(read_of(version), &head)?;
+        self.gateway.check_customer_key(&head, customer.as_ref()).map_err(told)?;
         // Clients put all names into one header, between commas.
         let asked: Vec<&str> = input.object_attributes.iter().flat_map(|names| names.as_str().split(',')).collect();
         let asks = |name: &str| asked.iter().any(|asked| asked.trim() == name);

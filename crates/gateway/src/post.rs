@@ -7,9 +7,10 @@
 
 use crate::asker::{Asked, Peer};
 use crate::convert::{announced_checksum, kept_headers, now, ruled, told};
+use crate::encryption;
 use crate::forms::{Fields, Form, FormReader, boundary};
 use crate::locks::lock_of_new;
-use crate::objects::{check_wishes, header_tags};
+use crate::objects::{check_storage_class, header_tags};
 use crate::place::{Domain, Place};
 use crate::service::{Service, to_its_end_holding};
 use crate::streams::Incoming;
@@ -241,8 +242,9 @@ impl Service {
         visit.may(Action::PutObject, Some(&key))?;
         let (owner, acl) = self.authority.list_of_new(&visit, &headers).await?;
         let class = fields.get("x-amz-storage-class").map(|class| StorageClass::from(class.to_owned()));
-        let is_encrypted = fields.pairs().iter().any(|(name, _)| name.starts_with("x-amz-server-side-encryption"));
-        check_wishes(is_encrypted, class.as_ref())?;
+        let encryption = encryption::wanted(&self.gateway, &visit.settings, &headers)?;
+        let customer = encryption.customer().cloned();
+        check_storage_class(class.as_ref())?;
         let content_md5 = fields.get("content-md5").map(s3::content_md5).transpose().map_err(told)?;
         let size = length.min(PUT_MAX_BYTES);
         let metadata = fields
@@ -263,6 +265,7 @@ impl Service {
             lock: lock_of_new(&visit, &headers)?,
             versioning: visit.settings.versioning,
             conditions: Conditions::default(),
+            encryption,
         };
         let memory = self.budget.reserve(size).await?;
         visit.meter.moved(size);
@@ -276,6 +279,7 @@ impl Service {
         if let Some(expiration) = expiration {
             response.headers_mut().insert("x-amz-expiration", expiration);
         }
+        encryption::tell(response.headers_mut(), head.sealing().map(|sealing| &sealing.by), customer.as_ref());
         Ok(response)
     }
 

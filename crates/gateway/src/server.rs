@@ -3,15 +3,17 @@
 use crate::asker::Peer;
 use crate::authority::{Authority, Secrets};
 use crate::budget::Budget;
-use crate::convert::Gateway;
+use crate::convert::{Gateway, now};
+use crate::dates;
 use crate::documents::{Documents, add_headers, cors_headers, preflight};
+use crate::encryption::mark_keys;
 use crate::place::{Domain, Place};
 use crate::post::is_form;
 use crate::regions;
 use crate::service::Service;
 use crate::sites::{self, Sites};
-use http::header::{CONNECTION, EXPECT, ORIGIN};
-use http::{HeaderValue, Method, Request};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, ORIGIN};
+use http::{HeaderValue, Method, Request, Uri};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -260,6 +262,28 @@ async fn serve(
     }
 }
 
+/// True for `GetObjectAttributes`.
+fn is_about_attributes(method: &Method, uri: &Uri) -> bool {
+    let names =
+        uri.query().unwrap_or_default().split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+    method == Method::GET && names.into_iter().any(|name| name == "attributes")
+}
+
+/// Takes the quotes of the ETag out of the attributes of an object, where S3 has none. The wire layer writes them.
+fn without_quotes(response: &mut HttpResponse) {
+    const BEGIN: &[u8] = b"<ETag>\"";
+    const END: &[u8] = b"\"</ETag>";
+    let Some(body) = response.body().bytes() else { return };
+    let at = |text: &[u8], from: usize| body[from..].windows(text.len()).position(|window| window == text);
+    let Some(begin) = at(BEGIN, 0) else { return };
+    let etag = begin + BEGIN.len();
+    let Some(len) = at(END, etag) else { return };
+    let rest = &body[etag + len + END.len()..];
+    let body = [&body[..begin], b"<ETag>", &body[etag..etag + len], b"</ETag>", rest].concat();
+    response.headers_mut().remove(CONTENT_LENGTH);
+    *response.body_mut() = Body::from(body);
+}
+
 /// Answers one request. A client that wants to hear `100 Continue` does not hear it where there is no body, and boto3
 /// then takes the next answer of the connection for this one: so there is no next one.
 async fn answer(
@@ -269,6 +293,7 @@ async fn answer(
 ) -> Result<HttpResponse, HttpError> {
     let is_last = request.headers().contains_key(EXPECT) && request.body().is_end_stream();
     request.extensions_mut().insert(Peer(peer.ip()));
+    mark_keys(request.headers_mut());
     let site = served.sites.bucket(for_sites, request.headers());
     let place = match &site {
         Some(bucket) => Some(Place { bucket: bucket.clone(), key: None }),
@@ -280,6 +305,12 @@ async fn answer(
     if site.is_none() && regions::is_malformed(&request) {
         return Ok(regions::expected());
     }
+    if site.is_none()
+        && let Err(refusal) = dates::check(&request, now())
+    {
+        return answered(Err(refusal));
+    }
+    let is_about_attributes = is_about_attributes(request.method(), request.uri());
     let shared = match request.headers().contains_key(ORIGIN) {
         true => served.shared_with(place, &request).await,
         false => Vec::new(),
@@ -288,6 +319,9 @@ async fn answer(
         Some(bucket) => sites::answer(&served.forms, &served.service, &bucket, request).await?,
         None => served.call(request.map(Body::from)).await?,
     };
+    if is_about_attributes {
+        without_quotes(&mut response);
+    }
     add_headers(response.headers_mut(), shared);
     if is_last {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -350,5 +384,33 @@ async fn lapsing(gateway: Gateway, mut stopped: watch::Receiver<bool>) {
             Err(s3::Error::Rados(s3::RadosError::Fenced)) => return,
             Err(error) => tracing::warn!("lifecycle rules were not carried out everywhere: {error}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn etags_of_attributes_have_no_quotes() {
+        let check = |given: &str, expected: &str| {
+            let mut response = HttpResponse::new(Body::from(given.to_owned()));
+            response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(given.len()));
+            without_quotes(&mut response);
+            assert_eq!(response.body().bytes().as_deref(), Some(expected.as_bytes()));
+            let length = response.headers().get(CONTENT_LENGTH);
+            assert!(length.is_none() || given == expected, "{length:?}");
+        };
+        check("<A><ETag>\"ab-2\"</ETag><B>\"b\"</B></A>", "<A><ETag>ab-2</ETag><B>\"b\"</B></A>");
+        for same in ["", "<A><ObjectSize>3</ObjectSize></A>", "<A><ETag>ab</ETag></A>", "<A><ETag>\"ab</A>"] {
+            check(same, same);
+        }
+        let is = |method: Method, uri: &str| is_about_attributes(&method, &uri.parse().expect("an address"));
+        assert!(is(Method::GET, "/b/k?versionId=1&attributes") && is(Method::GET, "/b/k?attributes="));
+        assert!(
+            !is(Method::GET, "/b/attributes")
+                && !is(Method::PUT, "/b/k?attributes")
+                && !is(Method::GET, "/b/k?x=attributes")
+        );
     }
 }

@@ -5,6 +5,7 @@ use crate::convert::CHECKSUMS;
 use crate::link::Link;
 use bytes::Bytes;
 use futures_core::Stream;
+use http::HeaderMap;
 use s3::{Body, ChecksumKind, Code, Error, ReadStream};
 use s3s::TrailingHeaders;
 use s3s::dto::StreamingBlob;
@@ -17,6 +18,15 @@ use tokio::sync::mpsc;
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Pieces of an answer that are read ahead of the client.
 const AHEAD: usize = 2;
+
+/// Bytes of a body, as far as the request tells: one in signed chunks has the length of its content in a header of its
+/// own, and may have no other.
+pub(crate) fn told_size(headers: &HeaderMap, content_length: Option<i64>) -> Option<u64> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_in_chunks = text("x-amz-content-sha256").is_some_and(|kind| kind.starts_with("STREAMING-"));
+    let decoded = || text("x-amz-decoded-content-length").filter(|_| is_in_chunks)?.parse().ok();
+    content_length.and_then(|size| u64::try_from(size).ok()).or_else(decoded)
+}
 
 /// The body of a request.
 pub(crate) struct Incoming {
@@ -94,4 +104,25 @@ pub(crate) async fn outgoing(
         }
     });
     Ok(StreamingBlob::wrap(Outgoing(receiver)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn sizes_of_bodies() {
+        let of = |kind: &'static str, decoded: &'static str, length| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-amz-content-sha256", HeaderValue::from_static(kind));
+            headers.insert("x-amz-decoded-content-length", HeaderValue::from_static(decoded));
+            told_size(&headers, length)
+        };
+        assert_eq!(of("STREAMING-UNSIGNED-PAYLOAD-TRAILER", "5", None), Some(5));
+        assert_eq!(of("STREAMING-UNSIGNED-PAYLOAD-TRAILER", "5", Some(7)), Some(7), "the wire layer has put it there");
+        assert_eq!((of("UNSIGNED-PAYLOAD", "5", None), of("UNSIGNED-PAYLOAD", "5", Some(-1))), (None, None));
+        assert_eq!(of("STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "x", None), None);
+        assert_eq!(told_size(&HeaderMap::new(), Some(3)), Some(3));
+    }
 }

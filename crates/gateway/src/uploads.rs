@@ -4,11 +4,12 @@ use crate::asker::Visit;
 use crate::convert::{
     CHECKSUMS, ReadConditions, announced_checksum, checksum, checksum_kind, conditions, etag, kept_headers, time, told,
 };
+use crate::encryption;
 use crate::lists::initiator;
 use crate::locks::lock_of_new;
-use crate::objects::{check_wishes, copy_source, header_tags, user_metadata};
+use crate::objects::{check_storage_class, copy_source, header_tags, user_metadata};
 use crate::service::{Service, to_its_end, to_its_end_holding};
-use crate::streams::Incoming;
+use crate::streams::{Incoming, told_size};
 use s3::{ByteRange, ChecksumKind, PartRequest, Upload, WantedPart};
 use s3rules::policy::Action;
 use s3s::dto::*;
@@ -51,8 +52,8 @@ impl Service {
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let S3Request { input, headers, .. } = req;
         let (owner, acl) = self.authority.list_of_new(&visit, &headers).await?;
-        let encryption = input.server_side_encryption.is_some() || input.sse_customer_algorithm.is_some();
-        check_wishes(encryption, input.storage_class.as_ref())?;
+        let encryption = encryption::wanted(&self.gateway, &visit.settings, &headers)?;
+        check_storage_class(input.storage_class.as_ref())?;
         let kind = input.checksum_algorithm.as_ref().map(|a| checksum_kind(a.as_str())).transpose()?;
         let is_composite = match (kind, input.checksum_type.as_ref().map(ChecksumType::as_str)) {
             (None, _) => false,
@@ -63,6 +64,7 @@ impl Service {
             }
             (Some(_), _) => true,
         };
+        let sealing = self.gateway.seal_upload(&visit.bucket, &input.key, &encryption).map_err(told)?;
         let upload = Upload {
             id: String::new(),
             key: input.key,
@@ -75,6 +77,7 @@ impl Service {
             acl,
             tags: header_tags(&headers)?,
             lock: lock_of_new(&visit, &headers)?,
+            sealing,
         };
         let (gateway, bucket) = (self.gateway.clone(), visit.bucket.clone());
         let upload = to_its_end(async move { gateway.create_upload(&bucket, upload).await }).await?;
@@ -83,7 +86,8 @@ impl Service {
             true => ChecksumType::from_static(ChecksumType::COMPOSITE),
             false => ChecksumType::from_static(ChecksumType::FULL_OBJECT),
         };
-        Ok(S3Response::new(CreateMultipartUploadOutput {
+        let by = upload.sealing.map(|sealing| sealing.by);
+        let mut response = S3Response::new(CreateMultipartUploadOutput {
             abort_date,
             abort_rule_id,
             bucket: Some(input.bucket),
@@ -92,7 +96,9 @@ impl Service {
             checksum_algorithm: kind.map(|kind| ChecksumAlgorithm::from_static(name_of(kind))),
             checksum_type: kind.map(type_of),
             ..Default::default()
-        }))
+        });
+        encryption::tell(&mut response.headers, by.as_ref(), encryption.customer());
+        Ok(response)
     }
 
     pub async fn store_part(&self, req: S3Request<UploadPartInput>) -> S3Result<S3Response<UploadPartOutput>> {
@@ -100,8 +106,8 @@ impl Service {
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let bucket = visit.bucket.clone();
         let S3Request { input, headers, trailing_headers, .. } = req;
-        check_wishes(input.sse_customer_algorithm.is_some(), None)?;
-        let size = input.content_length.and_then(|size| u64::try_from(size).ok());
+        let customer = encryption::OWN.key(&headers)?;
+        let size = told_size(&headers, input.content_length);
         let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
         let content_md5 = input.content_md5.as_deref().map(s3::content_md5).transpose().map_err(told)?;
@@ -113,13 +119,14 @@ impl Service {
             size,
             content_md5,
             checksum: announced,
+            customer: customer.clone(),
         };
         let (gateway, memory) = (self.gateway.clone(), self.budget.reserve(size).await?);
         visit.meter.moved(size);
         let part =
             to_its_end_holding(memory, async move { gateway.put_part(&bucket, request, &mut body).await }).await?;
         let sums = checksum(part.checksum.as_ref());
-        Ok(S3Response::new(UploadPartOutput {
+        let mut response = S3Response::new(UploadPartOutput {
             e_tag: Some(etag(&part.etag)),
             checksum_crc32: sums.checksum_crc32,
             checksum_crc32c: sums.checksum_crc32c,
@@ -127,7 +134,9 @@ impl Service {
             checksum_sha1: sums.checksum_sha1,
             checksum_sha256: sums.checksum_sha256,
             ..Default::default()
-        }))
+        });
+        encryption::tell(&mut response.headers, part.sealed_by.as_ref(), customer.as_ref());
+        Ok(response)
     }
 
     pub async fn copy_of_part(
@@ -139,9 +148,11 @@ impl Service {
         let bucket = visit.bucket;
         let (from_bucket, from_key, from_version) = copy_source(&req.input.copy_source)?;
         let from = self.authority.visit_source(&req, &from_bucket).await?;
+        let (customer, source_key) = (encryption::OWN.key(&req.headers)?, encryption::SOURCE.key(&req.headers)?);
         let input = req.input;
         let range = input.copy_source_range.as_deref().map(copied_range).transpose()?;
-        let object = self.read_by(&from, (&from_key, from_version.as_deref()), range).await?;
+        let name = (from_key.as_str(), from_version.as_deref());
+        let object = self.read_by(&from, name, range, source_key.as_ref()).await?;
         let conditions = ReadConditions {
             if_match: input.copy_source_if_match.as_ref(),
             if_none_match: input.copy_source_if_none_match.as_ref(),
@@ -156,6 +167,7 @@ impl Service {
             size: object.range.1,
             content_md5: None,
             checksum: None,
+            customer: customer.clone(),
         };
         let (gateway, mut stream) = (self.gateway.clone(), object.stream);
         let memory = self.budget.reserve(request.size.saturating_mul(2)).await?;
@@ -171,11 +183,13 @@ impl Service {
             checksum_sha1: sums.checksum_sha1,
             checksum_sha256: sums.checksum_sha256,
         };
-        Ok(S3Response::new(UploadPartCopyOutput {
+        let mut response = S3Response::new(UploadPartCopyOutput {
             copy_part_result: Some(result),
             copy_source_version_id: from.shown_version(object.head.version),
             ..Default::default()
-        }))
+        });
+        encryption::tell(&mut response.headers, part.sealed_by.as_ref(), customer.as_ref());
+        Ok(response)
     }
 
     pub async fn end_upload(
@@ -185,6 +199,7 @@ impl Service {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::PutObject, Some(&req.input.key))?;
         let (bucket, versioning) = (visit.bucket.clone(), visit.settings.versioning);
+        let customer = encryption::OWN.key(&req.headers)?;
         let input = req.input;
         let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
         let mut wanted = Vec::with_capacity(parts.len());
@@ -204,13 +219,15 @@ impl Service {
         }
         let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
         let (gateway, key, upload) = (self.gateway.clone(), input.key.clone(), input.upload_id);
+        let brought = customer.clone();
         let work = async move {
             let how = (&conditions, versioning);
-            gateway.complete_upload(&bucket, (&key, &upload), &wanted, how).await
+            gateway.complete_upload(&bucket, (&key, &upload), &wanted, how, brought.as_ref()).await
         };
         let head = to_its_end(work).await?;
         let sums = checksum(head.checksum.as_ref());
-        Ok(S3Response::new(CompleteMultipartUploadOutput {
+        let by = head.sealing().map(|sealing| sealing.by.clone());
+        let mut response = S3Response::new(CompleteMultipartUploadOutput {
             expiration: visit.expiration(&head),
             version_id: head.version,
             location: Some(format!("/{}/{}", input.bucket, input.key)),
@@ -224,7 +241,9 @@ impl Service {
             checksum_sha256: sums.checksum_sha256,
             checksum_type: sums.checksum_type,
             ..Default::default()
-        }))
+        });
+        encryption::tell(&mut response.headers, by.as_ref(), customer.as_ref());
+        Ok(response)
     }
 
     pub async fn give_up_upload(

@@ -120,7 +120,7 @@ pub fn clear(layout: &Layout, dir_too: bool) -> Result<()> {
         let name = entry.file_name();
         // The state file goes last: without it what remains would look like somebody else's.
         let ours = name.to_str().is_some_and(|name| {
-            matches!(name, "log" | "crash" | "ceph.conf" | "ceph.client.admin.keyring")
+            matches!(name, "log" | "crash" | "ceph.conf" | "ceph.client.admin.keyring" | "s3.master-keys")
                 || name.starts_with("mon.")
                 || name.starts_with("mgr.")
                 || name.starts_with("osd.")

@@ -4,6 +4,7 @@
 //! DIR/cluster.json                  what the cluster is made of (see `state_file`)
 //! DIR/ceph.conf                     configuration, for daemons and for Ceph's clients
 //! DIR/ceph.client.admin.keyring     key of client.admin
+//! DIR/s3.master-keys                keys by which the S3 gateway encrypts, if there was one
 //! DIR/mon.a/ DIR/osd.0/ ...         the daemons' data
 //! DIR/log/NAME.log                  what a daemon says, and nacre-up.log of the supervisor
 //! DIR/run/NAME.pid                  process ids of running daemons
@@ -40,6 +41,10 @@ impl Layout {
 
     pub fn keyring(&self) -> PathBuf {
         self.dir.join("ceph.client.admin.keyring")
+    }
+
+    pub fn s3_master_keys(&self) -> PathBuf {
+        self.dir.join("s3.master-keys")
     }
 
     pub fn log_dir(&self) -> PathBuf {

@@ -53,6 +53,7 @@ mod progress;
 mod report;
 mod s3_commands;
 mod s3_gateway;
+mod s3_keys;
 mod s3_limits;
 mod s3_session;
 #[cfg(test)]

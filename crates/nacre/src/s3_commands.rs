@@ -3,6 +3,7 @@
 use crate::cli;
 use crate::conf_writer::random_bytes;
 use crate::connection::connect;
+use crate::s3_keys;
 use crate::s3_limits;
 use crate::s3_session::{open, with_store};
 use anyhow::{Result, bail};
@@ -25,6 +26,7 @@ fn new_key() -> Result<(String, String)> {
 pub fn run(command: cli::S3) -> Result<()> {
     match command {
         cli::S3::Serve(options) => serve(&options),
+        cli::S3::MasterKey(options) => s3_keys::make(&options.file),
         cli::S3::User(cli::S3User::Add(options)) => user_add(&options),
         cli::S3::User(cli::S3User::Ls(target)) => user_ls(&target),
         cli::S3::User(cli::S3User::Show(options)) => user_show(&options),
@@ -49,6 +51,7 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
     crate::daemon::follow_supervisor(options.supervised_by)?;
     crate::descriptors::allow_as_many_as_possible();
     let conf = crate::connection::conf_of(&options.target)?;
+    let master_keys = options.master_key.as_deref().map(s3_keys::read).transpose()?.unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -60,7 +63,7 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
             }
         };
         let cluster = connect(&conf, &options.target.login).await?;
-        let settings = Settings { lifecycle_day_s: options.lifecycle_day, ..Settings::default() };
+        let settings = Settings { lifecycle_day_s: options.lifecycle_day, master_keys, ..Settings::default() };
         let store = open(&cluster, true, settings).await?;
         let server = Server::listen(store.clone(), options.listen, options.domain.as_deref()).await?;
         let server = server.with_sites(options.website_domain.as_deref(), options.website_listen).await?;

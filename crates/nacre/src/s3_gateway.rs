@@ -2,6 +2,7 @@
 
 use crate::layout::Layout;
 use crate::s3_commands::first_user;
+use crate::s3_keys;
 use anyhow::{Context, Result};
 use client::{Cluster, Config};
 use rustix::process::{Pid, Signal, kill_process};
@@ -33,12 +34,14 @@ pub struct S3Gateway {
 struct Serve {
     program: PathBuf,
     conf: PathBuf,
+    master_keys: PathBuf,
     log: PathBuf,
     address: SocketAddr,
 }
 
 impl S3Gateway {
-    /// Makes the first user, if there is none, and starts a gateway. To be called on the process's main thread.
+    /// Makes the first user and the master key, if there are none, and starts a gateway. To be called on the process's
+    /// main thread.
     pub async fn start(layout: &Layout, program: &Path, address: SocketAddr) -> Result<S3Gateway> {
         let made = async {
             let cluster = Cluster::connect(Config::from_conf(layout.conf())?).await?;
@@ -46,7 +49,10 @@ impl S3Gateway {
         };
         let made = tokio::time::timeout(USER_WITHIN, made).await;
         let (access, secret) = made.context("the first user of S3 took too long to be made")??;
-        let serve = Serve { program: program.to_owned(), conf: layout.conf(), log: layout.log("s3"), address };
+        let master_keys = layout.s3_master_keys();
+        s3_keys::make_if_absent(&master_keys)?;
+        let (program, conf, log) = (program.to_owned(), layout.conf(), layout.log("s3"));
+        let serve = Serve { program, conf, master_keys, log, address };
         let first = serve.spawn()?;
         let (stop, stopped) = oneshot::channel();
         let keeper = tokio::spawn(keep(serve, first, stopped));
@@ -67,6 +73,7 @@ impl Serve {
         let log = log.with_context(|| format!("cannot write {}", self.log.display()))?;
         let mut command = Command::new(&self.program);
         command.args(["s3", "serve", "--listen", &self.address.to_string(), "--conf"]).arg(&self.conf);
+        command.arg("--master-key").arg(&self.master_keys);
         command.args(["--supervised-by", &std::process::id().to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
         command.spawn().context("cannot start the S3 gateway")

@@ -12,11 +12,11 @@ use s3rules::quota::Quota;
 use s3rules::rate::RateLimit;
 use s3rules::tagging::TagSet;
 use s3rules::website::WebsiteConfiguration;
-use s3rules::{ObjectOwnership, PublicAccessBlock};
+use s3rules::{DefaultEncryption, ObjectOwnership, PublicAccessBlock};
 use serde::{Deserialize, Serialize};
 
 /// The latest form of settings that this gateway understands.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// A policy as it was set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -67,6 +67,8 @@ pub struct BucketSettings {
     pub rate_limit: RateLimit,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website: Option<WebsiteConfiguration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<DefaultEncryption>,
 }
 
 impl Default for BucketSettings {
@@ -87,6 +89,7 @@ impl Default for BucketSettings {
             quota: Quota::default(),
             rate_limit: RateLimit::default(),
             website: None,
+            encryption: None,
         }
     }
 }
@@ -108,5 +111,29 @@ impl BucketSettings {
         }
         let reason = format!("settings of form {} need a newer gateway: this one knows {FORMAT}", self.format);
         Err(Error::damaged(&names::bucket_object(bucket), reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::{from_bytes, to_bytes};
+
+    /// A record as a gateway has written it that knew no encryption.
+    #[test]
+    fn settings_of_form_4_are_read() {
+        let stored = r#"{"format":4,"revision":9,"acl":null,"policy":{"text":"{}","binds_owner":true},"ownership":null,
+            "public_access":null,"cors":null,"tags":null,"requesters_pay":true,"versioning":"Enabled","object_lock":null,
+            "quota":{"enabled":true,"bytes_max":5,"objects_max":null},"rate_limit":{"read_ops":1,"write_ops":null,
+            "read_bytes":null,"write_bytes":null}}"#;
+        let mut settings: BucketSettings = from_bytes("settings", stored.as_bytes()).expect("a record");
+        settings.check_format("things").expect("it is known");
+        assert!(settings.requesters_pay && settings.versioning == Versioning::Enabled && settings.revision == 9);
+        assert_eq!((settings.quota.bytes_max, settings.rate_limit.read_ops), (Some(5), Some(1)));
+        assert_eq!((&settings.encryption, &settings.website), (&None, &None));
+        // One who knows form 4 alone shall not take the bucket for one without encryption.
+        settings.mark_format();
+        let written: serde_json::Value = from_bytes("settings", &to_bytes(&settings)).expect("JSON");
+        assert_eq!(written["format"], 5);
     }
 }

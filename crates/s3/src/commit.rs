@@ -270,8 +270,8 @@ impl<R: Rados> Store<R> {
             Dropped::Newest => (&present.head.layout, None),
             Dropped::Older(older) => (&older.layout, older.place.clone()),
         };
-        let tails = match layout {
-            Layout::Whole => Vec::new(),
+        let tails = match layout.bare() {
+            Layout::Whole | Layout::Sealed { .. } => Vec::new(),
             Layout::Striped(tail) => vec![tail.clone()],
             Layout::Parts { upload } => {
                 let parts = match &place {
@@ -290,10 +290,10 @@ impl<R: Rados> Store<R> {
 
     /// Writes the newest version to a place. False if the head has changed.
     async fn write_aside(&self, bucket: &Bucket, head: &Head, place: &str) -> Result<bool, Error> {
-        let bytes = match &head.layout {
+        let bytes = match head.layout.bare() {
             Layout::Striped(_) => Bytes::new(),
             Layout::Whole if head.size == 0 => Bytes::new(),
-            Layout::Whole | Layout::Parts { .. } => {
+            Layout::Whole | Layout::Parts { .. } | Layout::Sealed { .. } => {
                 let object = names::head_object(&bucket.id, &head.key);
                 let read = Step::Read { offset: 0, length: 0 };
                 let steps = vec![Step::AttrIs(attr::TAG, Bytes::from(head.tag.clone())), read];
@@ -357,7 +357,7 @@ impl<R: Rados> Store<R> {
             let newest = (&present.head.layout, None);
             let older = present.older.iter().map(|older| (&older.layout, older.place.as_deref()));
             for (layout, place) in std::iter::once(newest).chain(older) {
-                match layout {
+                match layout.bare() {
                     Layout::Striped(tail) => left.tails.retain(|other| other.id != tail.id),
                     Layout::Parts { .. } if !left.tails.is_empty() => {
                         let parts = match place {
@@ -367,7 +367,7 @@ impl<R: Rados> Store<R> {
                         let Some(parts) = parts else { continue 'state };
                         left.tails.retain(|tail| parts.iter().all(|part| part.tail.id != tail.id));
                     }
-                    Layout::Parts { .. } | Layout::Whole => {}
+                    Layout::Parts { .. } | Layout::Whole | Layout::Sealed { .. } => {}
                 }
             }
             return Ok(left);
@@ -467,7 +467,7 @@ impl Change {
     fn usage_change(&self, present: Option<&Present>, plan: &Plan) -> UsageChange {
         let change = added(whole(plan.usage(present)), negative(whole(usage_of(present))));
         match self {
-            Change::Put { new, .. } if matches!(new.layout, Layout::Parts { .. }) => {
+            Change::Put { new, .. } if matches!(new.layout.bare(), Layout::Parts { .. }) => {
                 added(change, negative(whole(Usage { bytes: new.size, objects: 0 })))
             }
             _ => change,

@@ -51,6 +51,9 @@ pub enum Error {
     /// The cluster did not do what was asked.
     #[error("the cluster: {0}")]
     Rados(RadosError),
+    /// An object is sealed by a master key that this gateway does not have.
+    #[error("the object is encrypted by master key {id}, which this gateway does not have")]
+    NoMasterKey { id: String },
     /// A stored record cannot be read.
     #[error("{object} is damaged: {reason}")]
     Damaged { object: String, reason: String },

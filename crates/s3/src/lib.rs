@@ -8,6 +8,7 @@
 //! * `present`: a key's versions; `versions`: what a change makes of them; `commit`: how it is made.
 //! * `bucket_settings`: what owners set for a bucket, in the types of `s3rules`; `settings`: changes of it.
 //! * `counts`: bytes and objects of buckets; `quotas`: how many there may be.
+//! * `sealing`: encrypted bytes of objects, and the keys for them.
 //! * `sweep`: what dead gateways left.
 //! * `lifecycle`: rounds through buckets by their rules; `lapse`: what is due of one key.
 //!
@@ -39,6 +40,7 @@ mod quotas;
 mod rados;
 mod reading;
 mod records;
+mod sealing;
 mod settings;
 mod store;
 mod sweep;
@@ -67,8 +69,10 @@ pub use present::NULL_VERSION;
 pub use rados::{Rados, RadosError, Reply, Step};
 pub use reading::ReadStream;
 pub use records::{
-    AccessKey, Bucket, Entry, Head, Layout, Part, StoredChecksum, Tail, Upload, User, VersionEntry, Versioning,
+    AccessKey, Bucket, Entry, Head, Layout, Part, SealedBy, Sealing, StoredChecksum, Tail, Upload, User, VersionEntry,
+    Versioning,
 };
+pub use sealing::{CustomerKey, Encryption, MasterKeyError, MasterKeys, SEALING_KEY_BYTES};
 pub use store::{Settings, Store};
 pub use users::ANONYMOUS;
 pub use version_listing::{ListedVersion, VersionPage};

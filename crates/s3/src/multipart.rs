@@ -11,7 +11,10 @@ use crate::error::{Code, Error};
 use crate::names;
 use crate::objects::{Digested, PUT_MAX_BYTES, check_digests, check_key};
 use crate::rados::{Rados, RadosError, Step};
-use crate::records::{Bucket, Head, Intent, Layout, Part, Tail, Upload, Versioning, attr, from_bytes, to_bytes};
+use crate::records::{
+    Bucket, Head, Intent, Layout, Part, Sealing, StoredUpload, Tail, Upload, Versioning, attr, from_bytes, to_bytes,
+};
+use crate::sealing::{CustomerKey, DataKey, Encryption, NewSealing, SealedName};
 use crate::store::{Store, TRIES_MAX, too_many_tries};
 use crate::usage::{added, negative, whole};
 use crate::versions::{Change, NewHead};
@@ -41,6 +44,8 @@ pub struct PartRequest {
     pub size: u64,
     pub content_md5: Option<[u8; 16]>,
     pub checksum: Option<(ChecksumKind, Option<String>)>,
+    /// The key by which all parts of the upload are sealed.
+    pub customer: Option<CustomerKey>,
 }
 
 /// A part that a client wants in its object.
@@ -67,6 +72,28 @@ fn no_such_upload() -> Error {
 }
 
 impl<R: Rados> Store<R> {
+    /// The sealing of a new upload of this key. Errors: `InvalidRequest` without a master key.
+    pub fn seal_upload(&self, bucket: &Bucket, key: &str, encryption: &Encryption) -> Result<Option<Sealing>, Error> {
+        Ok(self.new_sealing(bucket, key, encryption)?.map(|NewSealing { sealing, .. }| sealing))
+    }
+
+    /// The key of an upload; `None` if it is not sealed. Errors: as with [`Store::check_customer_key`].
+    fn opened_upload(
+        &self,
+        bucket: &Bucket,
+        upload: &Upload,
+        customer: Option<&CustomerKey>,
+    ) -> Result<Option<DataKey>, Error> {
+        let name = SealedName { bucket: &bucket.name, key: &upload.key };
+        match &upload.sealing {
+            Some(sealing) => sealing.open(customer, &self.settings.master_keys, name).map(Some),
+            None if customer.is_some() => {
+                Err(Code::InvalidRequest.because("the upload is not encrypted by a customer's key"))
+            }
+            None => Ok(None),
+        }
+    }
+
     /// Begins an upload. Its id and time are filled in.
     pub async fn create_upload(&self, bucket: &Bucket, upload: Upload) -> Result<Upload, Error> {
         check_key(&upload.key, &upload.metadata)?;
@@ -78,7 +105,7 @@ impl<R: Rados> Store<R> {
         let steps = vec![
             Step::CreateNew,
             Step::SetAttr(attr::STATE, Bytes::from_static(OPEN)),
-            Step::SetAttr(attr::RECORD, to_bytes(&upload)),
+            Step::SetAttr(attr::RECORD, to_bytes(&StoredUpload::from(upload.clone()))),
         ];
         self.meta(object.clone(), steps).await?;
         let entry = (names::upload_entry(&key, &id), to_bytes(&(&upload.owner, upload.created_ms)));
@@ -98,8 +125,8 @@ impl<R: Rados> Store<R> {
 
     /// An upload of a key, and its state. Errors: `NoSuchUpload`.
     pub async fn upload(&self, bucket: &Bucket, key: &str, upload: &str) -> Result<(Upload, Bytes), Error> {
-        let found = self.record::<Upload>(&names::upload_object(&bucket.id, upload), attr::STATE).await?;
-        match found {
+        let found = self.record::<StoredUpload>(&names::upload_object(&bucket.id, upload), attr::STATE).await?;
+        match found.map(|(found, state)| (Upload::from(found), state)) {
             Some((found, state)) if found.key == key && state != ABORTING => Ok((found, state)),
             _ => Err(no_such_upload()),
         }
@@ -112,7 +139,7 @@ impl<R: Rados> Store<R> {
         request: PartRequest,
         body: &mut B,
     ) -> Result<Part, Error> {
-        let PartRequest { key, upload, number, size, content_md5, checksum } = request;
+        let PartRequest { key, upload, number, size, content_md5, checksum, customer } = request;
         if !(1..=PARTS_MAX).contains(&number) {
             return Err(Code::InvalidArgument.because(format!("parts have numbers from 1 to {PARTS_MAX}")));
         }
@@ -120,6 +147,7 @@ impl<R: Rados> Store<R> {
             return Err(Code::EntityTooLarge.because(format!("a body has at most {PUT_MAX_BYTES} bytes")));
         }
         let (record, _) = self.upload(bucket, &key, &upload).await?;
+        let opened = self.opened_upload(bucket, &record, customer.as_ref())?;
         // Until the index has the object, its parts count as bytes of the upload.
         let part_usage = |size| whole(Usage { bytes: size, objects: 0 });
         let reserved = self.reserve(bucket, part_usage(size)).await?;
@@ -134,12 +162,14 @@ impl<R: Rados> Store<R> {
         };
         let intent = self.intend(&intended(vec![tail.clone()])).await?;
         let mut digests = Digests::new(kind);
-        let written = self.write_tail(&bucket.data_pool, &tail, body, &mut digests).await;
+        let row = opened.map(|opened| opened.row(number, &tail.id));
+        let written = self.write_tail(&bucket.data_pool, (&tail, row.as_ref()), body, &mut digests).await;
         let recorded = match written {
             Ok(()) => match check_digests(digests, content_md5, told.or_else(|| body.trailing_checksum())) {
                 Ok(Digested { etag, checksum }) => {
                     let mtime_ms = self.rados.now_ms();
-                    let part = Part { number, etag, mtime_ms, checksum, tail: tail.clone() };
+                    let sealed_by = record.sealing.map(|sealing| sealing.by);
+                    let part = Part { number, etag, mtime_ms, checksum, tail: tail.clone(), sealed_by };
                     self.record_part(bucket, &upload, part, (intent, &intended)).await
                 }
                 Err(error) => Err(error),
@@ -233,7 +263,7 @@ impl<R: Rados> Store<R> {
 
     /// The record and parts of the version that an upload became.
     async fn completed(&self, bucket: &Bucket, key: &str, upload: &str) -> Result<Option<(Head, Vec<Part>)>, Error> {
-        let is_it = |layout: &Layout| matches!(layout, Layout::Parts { upload: other } if other == upload);
+        let is_it = |layout: &Layout| matches!(layout.bare(), Layout::Parts { upload: other } if other == upload);
         for _ in 0..TRIES_MAX {
             let Some(present) = self.present(bucket, key).await? else { return Ok(None) };
             if is_it(&present.head.layout) {
@@ -290,13 +320,15 @@ impl<R: Rados> Store<R> {
     }
 
     /// Completes an upload: its parts become the object. Errors: `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`,
-    /// `EntityTooSmall`, `PreconditionFailed`; the upload is then as it was.
+    /// `EntityTooSmall`, `PreconditionFailed`, `InvalidRequest` unless `customer` is the key of its parts; the upload
+    /// is then as it was.
     pub async fn complete_upload(
         self: &Arc<Self>,
         bucket: &Arc<Bucket>,
         (key, upload): (&str, &str),
         wanted: &[WantedPart],
         (conditions, versioning): (&Conditions, Versioning),
+        customer: Option<&CustomerKey>,
     ) -> Result<Head, Error> {
         if wanted.is_empty() {
             return Err(Code::InvalidRequest.because("an object has at least one part"));
@@ -305,14 +337,16 @@ impl<R: Rados> Store<R> {
             return Err(Code::InvalidPartOrder.because("parts must be in the order of their numbers, each once"));
         }
         let object = names::upload_object(&bucket.id, upload);
-        match self.upload(bucket, key, upload).await {
-            Ok(_) => {}
+        let opened = match self.upload(bucket, key, upload).await {
+            Ok((record, _)) => self.opened_upload(bucket, &record, customer)?,
             Err(error) if error.code() == Some(Code::NoSuchUpload) => {
-                // A client that got no answer asks again.
-                return self.completed(bucket, key, upload).await?.map(|(head, _)| head).ok_or(error);
+                // A client that got no answer asks again, by the same key.
+                let head = self.completed(bucket, key, upload).await?.map(|(head, _)| head).ok_or(error)?;
+                self.check_customer_key(&head, customer)?;
+                return Ok(head);
             }
             Err(error) => return Err(error),
-        }
+        };
         let (bucket_record, intended_key) = ((**bucket).clone(), key.to_owned());
         let intent = Intent::Complete { bucket: bucket_record, key: intended_key, upload: upload.to_owned() };
         let intent = self.intend(&intent).await?;
@@ -332,7 +366,7 @@ impl<R: Rados> Store<R> {
             }
             Err(error) => return Err(error.into()),
         }
-        match self.complete(bucket, (key, upload), wanted, (conditions, versioning)).await {
+        match self.complete(bucket, (key, upload), wanted, (conditions, versioning), opened).await {
             Ok(head) => {
                 self.end_upload(bucket, (key, upload), &completing(&self.session), wanted).await?;
                 self.forget_intent(intent).await?;
@@ -353,9 +387,10 @@ impl<R: Rados> Store<R> {
         (key, upload): (&str, &str),
         wanted: &[WantedPart],
         (conditions, versioning): (&Conditions, Versioning),
+        opened: Option<DataKey>,
     ) -> Result<Head, Error> {
         let page = self.list_parts(bucket, (key, upload), 0, PARTS_MAX.into()).await?;
-        let Upload { owner, headers, metadata, checksum, is_composite, acl, tags, lock, .. } = page.upload;
+        let Upload { owner, headers, metadata, checksum, is_composite, acl, tags, lock, sealing, .. } = page.upload;
         let mut parts = Vec::with_capacity(wanted.len());
         for want in wanted {
             let found = page.parts.binary_search_by_key(&want.number, |part| part.number).ok();
@@ -382,8 +417,12 @@ impl<R: Rados> Store<R> {
         let checksum = checksum.and_then(|kind| checksum_of_parts(kind, is_composite, &of_parts));
         // The parts are the upload's until the head names them, also if this completion is taken back.
         let tails = Vec::new();
-        let layout = Layout::Parts { upload: upload.to_owned() };
+        let bare = Layout::Parts { upload: upload.to_owned() };
         let bytes = to_bytes(&parts);
+        let layout = match sealing.zip(opened) {
+            Some((sealing, key)) => NewSealing { sealing, key }.layout(size, bare, &bytes),
+            None => bare,
+        };
         let new = NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, lock, layout, bytes, tails };
         let change = Change::Put { new: Box::new(new), versioning };
         self.commit(bucket, key, change, conditions, None).await?.head.ok_or_else(no_such_key)

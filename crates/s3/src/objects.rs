@@ -7,9 +7,10 @@ use crate::error::{Code, Error};
 use crate::names;
 use crate::present::{FoundVersion, Present};
 use crate::rados::{Rados, RadosError, Step};
-use crate::reading::ReadStream;
+use crate::reading::{ReadStream, Row};
 use crate::records::{Bucket, Head, Intent, Layout, Named, Part, StoredChecksum, Tail, Versioning, attr, from_bytes};
-use crate::store::{Store, TRIES_MAX, too_many_tries};
+use crate::sealing::{CustomerKey, DataKey, Encryption, NewSealing, RowKey, SealedName};
+use crate::store::{Settings, Store, TRIES_MAX, too_many_tries};
 use crate::usage::{added, negative, usage_of, whole};
 use crate::versions::{Change, NewHead};
 use crate::window::Window;
@@ -67,6 +68,7 @@ pub struct PutRequest {
     pub lock: ObjectLock,
     pub versioning: Versioning,
     pub conditions: Conditions,
+    pub encryption: Encryption,
 }
 
 impl PutRequest {
@@ -83,6 +85,44 @@ pub struct Object<R> {
     /// Offset and length of what is read.
     pub range: (u64, u64),
     pub stream: ReadStream<R>,
+}
+
+/// The object and range that are to be read, and the key that the request brings.
+#[derive(Clone, Copy)]
+struct Wish<'a> {
+    key: &'a str,
+    range: Option<ByteRange>,
+    customer: Option<&'a CustomerKey>,
+}
+
+/// The outcome of a look at the object of a version.
+enum FoundObject<R> {
+    Present(Box<Object<R>>),
+    /// It was replaced or removed while it was read, or has another tag.
+    Changed,
+    Absent,
+}
+
+/// The layout of an object that is not of parts.
+fn layout_of_new(sealing: Option<NewSealing>, size: u64, bare: Layout) -> Layout {
+    match sealing {
+        Some(new) => new.layout(size, bare, &[]),
+        None => bare,
+    }
+}
+
+/// Compares a sealed object with what was written. `list`: the stored list of parts, or nothing.
+fn check_proof(head: &Head, key: &DataKey, list: &[u8]) -> Result<(), Error> {
+    head.sealing().map_or(Ok(()), |sealing| sealing.check(key, head, list))
+}
+
+/// A part of bytes that were read. Errors: `Damaged` if they are not there.
+fn cut(object: &str, bytes: &Bytes, (from, len): (u64, u64)) -> Result<Bytes, Error> {
+    let end = from + len;
+    if (bytes.len() as u64) < end {
+        return Err(Error::damaged(object, format!("{} bytes of {end} are there", bytes.len())));
+    }
+    Ok(bytes.slice(from as usize..end as usize))
 }
 
 /// Checks a key and the metadata of an object.
@@ -141,13 +181,16 @@ impl<R: Rados> Store<R> {
         let kind = request.checksum.as_ref().map(|(kind, _)| *kind);
         let told = request.checksum.as_ref().and_then(|(_, told)| told.clone());
         let (conditions, versioning) = (request.conditions.clone(), request.versioning);
+        let sealing = self.new_sealing(bucket, &key, &request.encryption)?;
         let mut digests = Digests::new(kind);
         if size <= self.settings.whole_max_bytes {
             let bytes = self.whole_body(body, (size, may_be_shorter), &mut digests).await?;
             let request = PutRequest { size: bytes.len() as u64, ..request };
             let told = told.or_else(|| body.trailing_checksum());
             let digested = check_digests(digests, request.content_md5, told)?;
-            let new = Box::new(request.stored(digested, Layout::Whole, bytes, Vec::new()));
+            let bytes = sealing.as_ref().map_or(bytes.clone(), |new| new.key.row(0, "").seal(0, &bytes));
+            let layout = layout_of_new(sealing, request.size, Layout::Whole);
+            let new = Box::new(request.stored(digested, layout, bytes, Vec::new()));
             let change = Change::Put { new, versioning };
             return self.commit_now(bucket, &key, change, &conditions, None).await?.head.ok_or_else(no_such_key);
         }
@@ -159,7 +202,8 @@ impl<R: Rados> Store<R> {
         let named = Named::of_tails(&tails);
         let intent = Intent::Tails { bucket: (**bucket).clone(), key: key.clone(), named };
         let intent = self.intend(&intent).await?;
-        let written = self.write_stripes(pool, &tail, body, &mut digests).await;
+        let row = sealing.as_ref().map(|new| new.key.row(0, &tail.id));
+        let written = self.write_stripes(pool, (&tail, row.as_ref()), body, &mut digests).await;
         let checked = match written {
             Ok(written) if written < size && !may_be_shorter => Err(wrong_length()),
             Ok(written) => check_digests(digests, request.content_md5, told.or_else(|| body.trailing_checksum()))
@@ -175,7 +219,8 @@ impl<R: Rados> Store<R> {
         };
         let (request, tail) = (PutRequest { size, ..request }, Tail { size, ..tail });
         let tails = vec![tail.clone()];
-        let new = Box::new(request.stored(digested, Layout::Striped(tail), Bytes::new(), tails.clone()));
+        let layout = layout_of_new(sealing, size, Layout::Striped(tail));
+        let new = Box::new(request.stored(digested, layout, Bytes::new(), tails.clone()));
         match self.commit_now(bucket, &key, Change::Put { new, versioning }, &conditions, Some(intent)).await {
             Ok(committed) => committed.head.ok_or_else(no_such_key),
             Err(error) if error.is_refusal() => {
@@ -216,23 +261,58 @@ impl<R: Rados> Store<R> {
         Ok(bytes)
     }
 
-    /// Writes a body as the stripes of a tail.
+    /// The sealing of a new object, or upload, of this key. Errors: `InvalidRequest` without a master key.
+    pub(crate) fn new_sealing(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        encryption: &Encryption,
+    ) -> Result<Option<NewSealing>, Error> {
+        let Settings { master_keys, sealed_chunk_bytes, .. } = &self.settings;
+        NewSealing::new(encryption, master_keys, SealedName { bucket: &bucket.name, key }, *sealed_chunk_bytes)
+    }
+
+    /// Checks that a request may have the bytes of an object, as far as its encryption tells. Errors: `InvalidRequest`
+    /// for a customer's key that is missing, wrong or too much, [`Error::NoMasterKey`].
+    pub fn check_customer_key(&self, head: &Head, customer: Option<&CustomerKey>) -> Result<(), Error> {
+        let name = SealedName { bucket: &head.bucket, key: &head.key };
+        self.opened(name, head, customer).map(drop)
+    }
+
+    /// The key of an object; `None` if it is not sealed. `name`: where it was found.
+    fn opened(
+        &self,
+        name: SealedName<'_>,
+        head: &Head,
+        customer: Option<&CustomerKey>,
+    ) -> Result<Option<DataKey>, Error> {
+        match head.sealing() {
+            Some(sealing) => sealing.open(customer, &self.settings.master_keys, name).map(Some),
+            None if customer.is_some() => {
+                Err(Code::InvalidRequest.because("the object is not encrypted by a customer's key"))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Writes a body as the stripes of a tail, sealed by `row`.
     pub(crate) async fn write_tail<B: Body>(
         &self,
         pool: &str,
-        tail: &Tail,
+        (tail, row): (&Tail, Option<&RowKey>),
         body: &mut B,
         digests: &mut Digests,
     ) -> Result<(), Error> {
-        let written = self.write_stripes(pool, tail, body, digests).await?;
+        let written = self.write_stripes(pool, (tail, row), body, digests).await?;
         if written == tail.size { Ok(()) } else { Err(wrong_length()) }
     }
 
-    /// Writes a body as the stripes of a tail, whose size it may not exceed. Gives the number of bytes.
+    /// Writes a body as the stripes of a tail, whose size it may not exceed, sealed by `row`. Gives the number of bytes
+    /// before that.
     async fn write_stripes<B: Body>(
         &self,
         pool: &str,
-        tail: &Tail,
+        (tail, row): (&Tail, Option<&RowKey>),
         body: &mut B,
         digests: &mut Digests,
     ) -> Result<u64, Error> {
@@ -256,6 +336,7 @@ impl<R: Rados> Store<R> {
                 break;
             }
             let object = names::stripe_object(&tail.id, number);
+            let chunk = row.map_or(chunk.clone(), |row| row.seal(number, &chunk));
             number += 1;
             let write = self.rados.operate(pool, object, vec![Step::WriteFull(chunk)]);
             if let Some(Err(error)) = window.add(write).await {
@@ -317,10 +398,25 @@ impl<R: Rados> Store<R> {
         object: String,
         tag: Option<&String>,
     ) -> Result<Option<Vec<Part>>, Error> {
-        let mut steps = vec![Step::Read { offset: 0, length: 0 }];
+        match self.bytes_at(bucket, &object, tag, (0, 0)).await? {
+            Some(bytes) => Ok(Some(from_bytes(&object, &bytes)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Bytes of the object of a version. `range`: offset and length, 0 for everything. `None` if the object is gone, or
+    /// has another tag.
+    async fn bytes_at(
+        &self,
+        bucket: &Bucket,
+        object: &str,
+        tag: Option<&String>,
+        (offset, length): (u64, u64),
+    ) -> Result<Option<Bytes>, Error> {
+        let mut steps = vec![Step::Read { offset, length }];
         steps.extend(tag.map(|tag| Step::AttrIs(attr::TAG, Bytes::from(tag.clone()))));
-        match self.rados.operate(&bucket.data_pool, object.clone(), steps).await {
-            Ok(replies) => Ok(Some(from_bytes(&object, &replies[0].bytes())?)),
+        match self.rados.operate(&bucket.data_pool, object.to_owned(), steps).await {
+            Ok(replies) => Ok(Some(replies[0].bytes())),
             Err(RadosError::Guard | RadosError::NotFound) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -335,22 +431,36 @@ impl<R: Rados> Store<R> {
         version: Option<&str>,
         range: Option<ByteRange>,
     ) -> Result<Object<R>, Error> {
+        self.get_with(bucket, (key, version), range, None).await
+    }
+
+    /// Reads as [`Store::get`] does, also what is sealed by a customer's key. Errors: `InvalidRequest` where the key
+    /// is missing, wrong or too much, and those of [`Store::get`].
+    pub async fn get_with(
+        self: &Arc<Self>,
+        bucket: &Arc<Bucket>,
+        (key, version): (&str, Option<&str>),
+        range: Option<ByteRange>,
+        customer: Option<&CustomerKey>,
+    ) -> Result<Object<R>, Error> {
         check_key(key, &BTreeMap::new())?;
+        let wish = Wish { key, range, customer };
         if let Some(version) = version {
-            return self.get_version(bucket, key, version, range).await;
+            return self.get_version(bucket, key, version, wish).await;
         }
+        let mut bucket = bucket.clone();
         for _ in 0..TRIES_MAX {
             let object = names::head_object(&bucket.id, key);
-            if let Some(found) = self.get_from(bucket, object, None, range).await? {
-                return Ok(found);
-            }
-            let Some(fresh) = self.fresher(bucket).await? else { return Err(no_such_key()) };
-            let object = names::head_object(&fresh.id, key);
-            if let Some(found) = self.get_from(&fresh, object, None, range).await? {
-                return Ok(found);
+            match self.get_from(&bucket, object, None, wish).await? {
+                FoundObject::Present(object) => return Ok(*object),
+                FoundObject::Changed => {}
+                FoundObject::Absent => match self.fresher(&bucket).await? {
+                    Some(fresh) => bucket = fresh,
+                    None => return Err(no_such_key()),
+                },
             }
         }
-        Err(no_such_key())
+        Err(too_many_tries())
     }
 
     async fn get_version(
@@ -358,7 +468,7 @@ impl<R: Rados> Store<R> {
         bucket: &Bucket,
         key: &str,
         version: &str,
-        range: Option<ByteRange>,
+        wish: Wish<'_>,
     ) -> Result<Object<R>, Error> {
         for _ in 0..TRIES_MAX {
             let (bucket, present, place) = self.version(bucket, key, Some(version)).await?;
@@ -366,22 +476,22 @@ impl<R: Rados> Store<R> {
                 None => (names::head_object(&bucket.id, key), Some(present.head.tag)),
                 Some(place) => (names::older_object(&place), None),
             };
-            if let Some(found) = self.get_from(&bucket, object, tag, range).await? {
-                return Ok(found);
+            if let FoundObject::Present(object) = self.get_from(&bucket, object, tag, wish).await? {
+                return Ok(*object);
             }
         }
         Err(too_many_tries())
     }
 
-    /// Reads from the object of a version. `None` if it is gone, or has another tag.
+    /// Reads from the object of a version. `tag`: the one that it has to have.
     async fn get_from(
         self: &Arc<Self>,
         bucket: &Bucket,
         object: String,
         tag: Option<String>,
-        range: Option<ByteRange>,
-    ) -> Result<Option<Object<R>>, Error> {
-        let (offset, length) = match range {
+        wish: Wish<'_>,
+    ) -> Result<FoundObject<R>, Error> {
+        let (offset, length) = match wish.range {
             Some(ByteRange::From(from, Some(last))) if last >= from => (from, (last - from).saturating_add(1)),
             Some(ByteRange::From(from, None)) => (from, 0),
             _ => (0, 0),
@@ -391,7 +501,8 @@ impl<R: Rados> Store<R> {
         steps.extend(tag.as_deref().map(guard));
         let replies = match self.rados.operate(&bucket.data_pool, object.clone(), steps).await {
             Ok(replies) => replies,
-            Err(RadosError::NotFound | RadosError::Guard) => return Ok(None),
+            Err(RadosError::NotFound) => return Ok(FoundObject::Absent),
+            Err(RadosError::Guard) => return Ok(FoundObject::Changed),
             Err(error) => return Err(error.into()),
         };
         let head: Head = from_bytes(&object, &replies[0].bytes())?;
@@ -399,36 +510,55 @@ impl<R: Rados> Store<R> {
         if head.is_marker {
             return Err(Error::DeleteMarker { version: head.version, is_named: tag.is_some() });
         }
-        let wanted = match range {
+        // The names are those that were asked for, since a record can come from another object.
+        let opened = self.opened(SealedName { bucket: &bucket.name, key: wish.key }, &head, wish.customer)?;
+        let wanted = match wish.range {
             Some(range) => range.of(head.size)?,
             None => (0, head.size),
         };
-        let stream = match &head.layout {
-            Layout::Whole => {
-                let skip = (wanted.0 - offset) as usize;
-                let end = skip + wanted.1 as usize;
-                if bytes.len() < end {
-                    return Err(Error::damaged(&object, format!("{} bytes of {end} are there", bytes.len())));
-                }
-                ReadStream::of_bytes(self.clone(), bytes.slice(skip..end))
+        let pool = &bucket.data_pool;
+        // A place never changes, and a head has another tag when it does.
+        let is_head = object == names::head_object(&bucket.id, &head.key);
+        let guard = Some(&head.tag).filter(|_| is_head);
+        let everything = Some(bytes.clone()).filter(|_| (offset, length) == (0, 0));
+        let stream = match (head.layout.bare(), &opened) {
+            (Layout::Whole | Layout::Sealed { .. }, None) => {
+                let skip = wanted.0 - offset;
+                ReadStream::of_bytes(self.clone(), cut(&object, &bytes, (skip, wanted.1))?)
             }
-            Layout::Striped(tail) => {
-                ReadStream::of_tails(self.clone(), &bucket.data_pool, std::slice::from_ref(tail), wanted)
-            }
-            Layout::Parts { .. } => {
-                let parts: Option<Vec<Part>> = if (offset, length) == (0, 0) {
-                    Some(from_bytes(&object, &bytes)?)
-                } else {
-                    // A place never changes, and a head has another tag when it does.
-                    let is_head = object == names::head_object(&bucket.id, &head.key);
-                    self.parts_at(bucket, object, Some(&head.tag).filter(|_| is_head)).await?
+            (Layout::Whole | Layout::Sealed { .. }, Some(key)) => {
+                check_proof(&head, key, &[])?;
+                let row = key.row(0, "");
+                let span = row.span(head.size, wanted);
+                let sealed = match everything {
+                    _ if wanted.1 == 0 => Some(Bytes::new()),
+                    Some(bytes) => Some(cut(&object, &bytes, (span.offset, span.length))?),
+                    None => self.bytes_at(bucket, &object, guard, (span.offset, span.length)).await?,
                 };
-                let Some(parts) = parts else { return Ok(None) };
-                let tails: Vec<Tail> = parts.into_iter().map(|part| part.tail).collect();
-                ReadStream::of_tails(self.clone(), &bucket.data_pool, &tails, wanted)
+                let Some(sealed) = sealed else { return Ok(FoundObject::Changed) };
+                let plain = if wanted.1 == 0 { Some(sealed) } else { row.open(0, span, &sealed) };
+                let plain = plain.ok_or_else(|| Error::damaged(&object, "its bytes are not as they were sealed"))?;
+                ReadStream::of_bytes(self.clone(), plain)
+            }
+            (Layout::Striped(tail), opened) => {
+                opened.as_ref().map(|key| check_proof(&head, key, &[])).transpose()?;
+                let key = opened.as_ref().map(|key| Arc::new(key.row(0, &tail.id)));
+                ReadStream::of_rows(self.clone(), pool, &[Row { tail: tail.clone(), key }], wanted)
+            }
+            (Layout::Parts { .. }, opened) => {
+                let list = match everything {
+                    Some(bytes) => Some(bytes),
+                    None => self.bytes_at(bucket, &object, guard, (0, 0)).await?,
+                };
+                let Some(list) = list else { return Ok(FoundObject::Changed) };
+                opened.as_ref().map(|key| check_proof(&head, key, &list)).transpose()?;
+                let parts: Vec<Part> = from_bytes(&object, &list)?;
+                let key = |part: &Part| opened.as_ref().map(|key| Arc::new(key.row(part.number, &part.tail.id)));
+                let rows: Vec<Row> = parts.into_iter().map(|part| Row { key: key(&part), tail: part.tail }).collect();
+                ReadStream::of_rows(self.clone(), pool, &rows, wanted)
             }
         };
-        Ok(Some(Object { head, range: wanted, stream }))
+        Ok(FoundObject::Present(Box::new(Object { head, range: wanted, stream })))
     }
 
     /// The record of an object or a version. `version`: `None` is the newest. Errors as with [`Store::get`].
@@ -463,7 +593,7 @@ impl<R: Rados> Store<R> {
                     None => continue,
                 },
             };
-            if !matches!(head.layout, Layout::Parts { .. }) {
+            if !matches!(head.layout.bare(), Layout::Parts { .. }) {
                 return Ok((head, None));
             }
             if let Some(parts) = self.parts_at(&bucket, object, tag.as_ref()).await? {

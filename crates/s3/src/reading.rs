@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::names;
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::Tail;
+use crate::sealing::RowKey;
 use crate::store::Store;
 use crate::window::Window;
 use bytes::Bytes;
@@ -12,11 +13,27 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 
+/// A tail, and the key by which its stripes are sealed if they are.
+#[derive(Clone)]
+pub(crate) struct Row {
+    pub tail: Tail,
+    pub key: Option<Arc<RowKey>>,
+}
+
 /// A part of a stripe.
 struct Piece {
     object: String,
     offset: u64,
     length: u64,
+    sealed: Option<SealedStripe>,
+}
+
+/// A stripe that has to be opened.
+struct SealedStripe {
+    key: Arc<RowKey>,
+    number: u64,
+    /// Bytes of the stripe before it was sealed.
+    bytes: u64,
 }
 
 type Reading = Pin<Box<dyn Future<Output = Result<Bytes, Error>> + Send>>;
@@ -38,26 +55,29 @@ impl<R: Rados> ReadStream<R> {
     }
 
     /// `range`: offset and length within all tails together.
-    pub(crate) fn of_tails(store: Arc<Store<R>>, pool: &str, tails: &[Tail], range: (u64, u64)) -> ReadStream<R> {
+    pub(crate) fn of_rows(store: Arc<Store<R>>, pool: &str, rows: &[Row], range: (u64, u64)) -> ReadStream<R> {
         let window = Window::new(store.settings.stripes_at_once);
-        let pieces = pieces_of(tails, range);
+        let pieces = pieces_of(rows, range);
         ReadStream { store, pool: pool.to_owned(), first: None, pieces, window }
     }
 
     fn read(&self, piece: Piece) -> Reading {
         let (store, pool) = (self.store.clone(), self.pool.clone());
         Box::pin(async move {
-            let Piece { object, offset, length } = piece;
+            let Piece { object, offset, length, sealed } = piece;
+            let opens = sealed.map(|sealed| (sealed.key.span(sealed.bytes, (offset, length)), sealed));
+            let (offset, length) = opens.as_ref().map_or((offset, length), |(span, _)| (span.offset, span.length));
             let bytes = match store.rados.operate(&pool, object.clone(), vec![Step::Read { offset, length }]).await {
                 Ok(replies) => replies[0].bytes(),
                 Err(RadosError::NotFound) => return Err(Error::damaged(&object, "a stripe is gone")),
                 Err(error) => return Err(error.into()),
             };
-            if bytes.len() as u64 == length {
-                Ok(bytes)
-            } else {
-                Err(Error::damaged(&object, format!("{} bytes of {length} are there", bytes.len())))
+            if bytes.len() as u64 != length {
+                return Err(Error::damaged(&object, format!("{} bytes of {length} are there", bytes.len())));
             }
+            let Some((span, SealedStripe { key, number, .. })) = opens else { return Ok(bytes) };
+            key.open(number, span, &bytes)
+                .ok_or_else(|| Error::damaged(&object, "its bytes are not as they were sealed"))
         })
     }
 }
@@ -78,9 +98,9 @@ impl<R: Rados> Body for ReadStream<R> {
 }
 
 /// The parts of stripes that make up a range of some tails, in order.
-fn pieces_of(tails: &[Tail], (mut offset, mut length): (u64, u64)) -> VecDeque<Piece> {
+fn pieces_of(rows: &[Row], (mut offset, mut length): (u64, u64)) -> VecDeque<Piece> {
     let mut pieces = VecDeque::new();
-    for tail in tails {
+    for Row { tail, key } in rows {
         if offset >= tail.size {
             offset -= tail.size;
             continue;
@@ -88,7 +108,10 @@ fn pieces_of(tails: &[Tail], (mut offset, mut length): (u64, u64)) -> VecDeque<P
         while length > 0 && offset < tail.size {
             let (number, within) = (offset / tail.stripe, offset % tail.stripe);
             let count = length.min(tail.stripe - within).min(tail.size - offset);
-            pieces.push_back(Piece { object: names::stripe_object(&tail.id, number), offset: within, length: count });
+            let bytes = tail.stripe.min(tail.size - number * tail.stripe);
+            let sealed = key.as_ref().map(|key| SealedStripe { key: key.clone(), number, bytes });
+            let object = names::stripe_object(&tail.id, number);
+            pieces.push_back(Piece { object, offset: within, length: count, sealed });
             offset += count;
             length -= count;
         }
@@ -103,8 +126,8 @@ mod tests {
 
     #[test]
     fn ranges_of_tails() {
-        let tail = |id: &str, size| Tail { id: id.into(), size, stripe: 4 };
-        let tails = [tail("a", 10), tail("b", 3), tail("c", 8)];
+        let row = |id: &str, size| Row { tail: Tail { id: id.into(), size, stripe: 4 }, key: None };
+        let tails = [row("a", 10), row("b", 3), row("c", 8)];
         let bytes = |range| -> Vec<(String, u64)> {
             let pieces = pieces_of(&tails, range);
             pieces

@@ -106,6 +106,27 @@ pub(crate) struct Slot {
     pub stamps: Vec<String>,
 }
 
+/// Whose key seals an object.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum SealedBy {
+    Customer,
+    Master { id: String },
+}
+
+/// How the bytes of an object are sealed. Salt, key and proof are base64.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sealing {
+    pub by: SealedBy,
+    pub(crate) salt: String,
+    /// The data key, sealed.
+    pub(crate) key: String,
+    /// Bytes of each chunk before it is sealed, but of the last one of a stripe.
+    pub(crate) chunk: u64,
+    /// Empty for an upload under way, whose parts are not known yet.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) proof: String,
+}
+
 /// Place of the bytes of an S3 object.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Layout {
@@ -115,6 +136,19 @@ pub enum Layout {
     Striped(Tail),
     /// Parts of an upload, whose list are the head's bytes.
     Parts { upload: String },
+    /// Sealed bytes at one of the other places. Sizes and tails tell bytes as they were before. A gateway from before
+    /// there was sealing cannot read a record with this, and so gives out nothing of the object.
+    Sealed { bytes: Box<Layout>, sealing: Box<Sealing> },
+}
+
+impl Layout {
+    /// The place of the bytes, sealed or not.
+    pub(crate) fn bare(&self) -> &Layout {
+        match self {
+            Layout::Sealed { bytes, .. } => bytes,
+            bare => bare,
+        }
+    }
 }
 
 /// A row of stripes.
@@ -243,6 +277,14 @@ impl Head {
     pub(crate) fn entry(&self) -> Entry {
         Entry { size: self.size, etag: self.etag.clone(), mtime_ms: self.mtime_ms, owner: self.owner.clone() }
     }
+
+    /// How the bytes are sealed; `None` if they are not.
+    pub fn sealing(&self) -> Option<&Sealing> {
+        match &self.layout {
+            Layout::Sealed { sealing, .. } => Some(sealing),
+            _ => None,
+        }
+    }
 }
 
 /// A part of an upload, also in the list of an object's parts.
@@ -254,6 +296,9 @@ pub struct Part {
     #[serde(default)]
     pub checksum: Option<StoredChecksum>,
     pub tail: Tail,
+    /// Whose key seals the part, where it was just stored: the upload's record has it.
+    #[serde(skip)]
+    pub sealed_by: Option<SealedBy>,
 }
 
 /// A multipart upload.
@@ -280,6 +325,36 @@ pub struct Upload {
     pub tags: TagSet,
     #[serde(default, skip_serializing_if = "is_unlocked")]
     pub lock: ObjectLock,
+    /// How every part is sealed, by keys that follow from this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealing: Option<Sealing>,
+}
+
+/// An upload's record as it is stored. That of a sealed one is wrapped, so that a gateway from before there was sealing
+/// cannot read it, and stores no part as it comes.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum StoredUpload {
+    Sealed { sealed: Upload },
+    Plain(Upload),
+}
+
+impl From<Upload> for StoredUpload {
+    fn from(upload: Upload) -> StoredUpload {
+        match upload.sealing {
+            Some(_) => StoredUpload::Sealed { sealed: upload },
+            None => StoredUpload::Plain(upload),
+        }
+    }
+}
+
+impl From<StoredUpload> for Upload {
+    fn from(stored: StoredUpload) -> Upload {
+        match stored {
+            StoredUpload::Sealed { sealed } => sealed,
+            StoredUpload::Plain(upload) => upload,
+        }
+    }
 }
 
 /// A user.

@@ -5,6 +5,7 @@ use crate::error::{Code, Error};
 use crate::names;
 use crate::rados::{Rados, RadosError, Reply, Step};
 use crate::records::{Bucket, Intent, SessionRecord, User, attr, from_bytes, to_bytes};
+use crate::sealing::MasterKeys;
 use crate::usage::KnownUsage;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -43,6 +44,10 @@ pub struct Settings {
     pub part_min_bytes: u64,
     /// Seconds that lifecycle rules take for a day, for tests; days end at midnight (UTC) without.
     pub lifecycle_day_s: Option<u32>,
+    /// Keys by which objects are sealed whose clients bring none.
+    pub master_keys: MasterKeys,
+    /// Bytes of a chunk of new sealed objects: the least that a read of a range has to open.
+    pub sealed_chunk_bytes: u64,
 }
 
 impl Default for Settings {
@@ -62,6 +67,8 @@ impl Default for Settings {
             bucket_ttl_ms: 3000,
             part_min_bytes: 5 << 20,
             lifecycle_day_s: None,
+            master_keys: MasterKeys::default(),
+            sealed_chunk_bytes: 64 << 10,
         }
     }
 }

@@ -333,7 +333,7 @@ fn removal_of_newest(present: &Present, outcome: Option<(Option<String>, bool)>)
 /// The newest version as an older one at a place.
 pub(crate) fn set_aside(head: &Head, place: Option<String>) -> Older {
     let (version, order, entry) = (head.version.clone(), head.order, head.entry());
-    Older { version, order, entry, place, layout: head.layout.clone(), lock: head.lock }
+    Older { version, order, entry, place, layout: head.layout.bare().clone(), lock: head.lock }
 }
 
 /// A delete marker as the newest version.

@@ -10,6 +10,7 @@
 //! | When does an object expire or move? | [`lifecycle`] |
 //! | May this version be removed? | [`object_lock`] |
 //! | Is there room for it, and is it not too soon? | [`quota`], [`rate`] |
+//! | How are new objects encrypted? | [`DefaultEncryption`] |
 //! | Does a form keep to what was signed? | [`post_policy`] |
 
 pub mod access;
@@ -17,6 +18,7 @@ pub mod acl;
 #[cfg(test)]
 mod client_documents;
 pub mod cors;
+mod encryption;
 mod error;
 pub mod lifecycle;
 pub mod object_lock;
@@ -33,6 +35,7 @@ mod uri;
 pub mod website;
 mod xml;
 
+pub use encryption::{DefaultEncryption, EncryptionAlgorithm};
 pub use error::{S3Code, S3Error};
 pub use ownership::ObjectOwnership;
 pub use public_access::{PublicAccessBlock, is_public_bucket, policy_status_xml};

@@ -126,7 +126,9 @@ impl PostCondition {
             PostCondition::Length { .. } => return None,
             PostCondition::Equals { field, value } => ("eq", field, value, form.value(field) == Some(value)),
             PostCondition::StartsWith { field, value } => {
-                ("starts-with", field, value, form.value(field).is_some_and(|text| starts_with(field, text, value)))
+                // A field that may begin with anything may be left out, as with Ceph's gateway.
+                let text = form.value(field).unwrap_or_default();
+                ("starts-with", field, value, starts_with(field, text, value))
             }
         };
         (!holds).then(|| format!("Policy Condition failed: [\"{operator}\", \"${field}\", \"{value}\"]"))

@@ -1,6 +1,7 @@
 //! The S3 gateway: its clients at two gateways of one cluster, one of which is killed.
 
 use cluster_tests::{Killed, TestCluster, binary, clients_are_here, python, run, wait_until};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -20,9 +21,14 @@ pub(crate) struct Gateway {
 
 /// Starts a gateway and waits until it listens.
 pub(crate) fn gateway(cluster: &TestCluster, flags: &[&str]) -> Gateway {
+    gateway_that_says(cluster, flags, Stdio::inherit())
+}
+
+/// Starts a gateway that logs to `log`.
+fn gateway_that_says(cluster: &TestCluster, flags: &[&str], log: Stdio) -> Gateway {
     let mut command = Command::new(binary());
     command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--conf"]).arg(cluster.conf()).args(flags);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     let mut child = command.spawn().expect("the gateway starts");
     let out = child.stdout.take().expect("asked for a pipe");
     let process = Killed(child);
@@ -125,6 +131,38 @@ fn forms_are_stored_as_they_were_signed() {
     command.args([&gateway.endpoint, &access, &secret]);
     let said = run(command, SESSION).ok();
     assert!(said.ends_with("anybody_may_where_a_bucket_lets_him\n"), "{said}");
+}
+
+/// Encryption by keys of customers and of the gateway; the bytes that lie in the cluster are looked at by librados.
+#[test]
+fn objects_are_encrypted() {
+    if !clients_are_here(&["python3-boto3", "python3-rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-encryption", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let keys = cluster.scratch("keys");
+    let keys = keys.to_str().expect("a path");
+    let make = || {
+        let mut command = Command::new(binary());
+        command.args(["s3", "master-key", keys]);
+        run(command, SHORT)
+    };
+    make().ok();
+    assert!(make().failure().contains("keys"), "there is one");
+    let log = cluster.scratch("log");
+    let file = File::create(&log).expect("a log");
+    let first = gateway_that_says(
+        &cluster,
+        &["--master-key", keys, "--log", "debug,gateway=trace,s3s=trace,hyper=trace"],
+        file.into(),
+    );
+    let second = gateway(&cluster, &[]);
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_encryption.py"));
+    command.args([&first.endpoint, &second.endpoint, &access, &secret]).arg(cluster.conf()).arg(log);
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("requests_that_come_again_later\n"), "{said}");
 }
 
 /// Usage of buckets and users, and quotas and rate limits that bound it, at two gateways.

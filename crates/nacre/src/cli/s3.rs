@@ -4,11 +4,14 @@ use super::Target;
 use crate::byte_size::ByteSize;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 #[derive(Subcommand, Debug)]
 pub enum S3 {
     /// Run a gateway. Any number of them may serve one cluster.
     Serve(S3Serve),
+    /// Make a file with a master key, by which gateways encrypt objects whose clients bring no key.
+    MasterKey(S3MasterKey),
     /// Make, show and remove users.
     #[command(subcommand)]
     User(S3User),
@@ -34,6 +37,9 @@ pub struct S3Serve {
     /// Address and port that only serve web sites: the host is called like the bucket, or as --website-domain tells.
     #[arg(long, value_name = "IP:PORT")]
     pub website_listen: Option<SocketAddr>,
+    /// File of master keys, made by 'nacre s3 master-key': objects are encrypted where clients or buckets ask for it.
+    #[arg(long, value_name = "FILE")]
+    pub master_key: Option<PathBuf>,
     /// Seconds that lifecycle rules take for a day, for tests: objects expire early.
     #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub lifecycle_day: Option<u32>,
@@ -42,6 +48,13 @@ pub struct S3Serve {
     pub supervised_by: Option<u32>,
     #[command(flatten)]
     pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3MasterKey {
+    /// File to make. All gateways of a cluster need the same one, and nobody can read what it encrypted without it.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 #[derive(Subcommand, Debug)]

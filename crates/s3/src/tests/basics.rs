@@ -241,6 +241,7 @@ fn uploads_become_objects() {
             acl: None,
             tags: Default::default(),
             lock: Default::default(),
+            sealing: None,
         };
         let upload = gateway.create_upload(&bucket, begin("k")).await.expect("an upload").id;
         let other = gateway.create_upload(&bucket, begin("k/other")).await.expect("an upload").id;
@@ -270,7 +271,7 @@ fn uploads_become_objects() {
         let wanted: Vec<WantedPart> = wanted.into_iter().map(|(part, _)| part).collect();
         let none = Conditions::default();
         let complete = async |wanted: &[WantedPart]| {
-            gateway.complete_upload(&bucket, ("k", &upload), wanted, (&none, Versioning::Off)).await
+            gateway.complete_upload(&bucket, ("k", &upload), wanted, (&none, Versioning::Off), None).await
         };
         assert_eq!(code(complete(&[wanted[1].clone(), wanted[0].clone()]).await), Code::InvalidPartOrder);
         let wrong = WantedPart { etag: "x".into(), ..wanted[0].clone() };

@@ -206,6 +206,7 @@ fn uploads_are_given_up() {
                 acl: None,
                 tags: TagSet::default(),
                 lock: ObjectLock::default(),
+                sealing: None,
             };
             gateway.create_upload(&bucket, upload).await.expect("it begins").id
         };

@@ -5,12 +5,13 @@ mod history;
 mod lifecycle;
 mod model;
 mod quotas;
+mod sealed;
 mod settings;
 mod versions;
 mod wreckage;
 
 use crate::memory::Memory;
-use crate::{Settings, Store, User};
+use crate::{MasterKeys, Settings, Store, User};
 use std::sync::Arc;
 
 /// A day of lifecycle rules, longer than requests take.
@@ -31,6 +32,8 @@ fn small() -> Settings {
         bucket_ttl_ms: 400,
         part_min_bytes: 20,
         lifecycle_day_s: Some(DAY_S),
+        master_keys: MasterKeys::parse(&format!("first {}", types::base64::encode(&[1; 32]))).expect("a key"),
+        sealed_chunk_bytes: 7,
         ..Settings::default()
     }
 }

@@ -6,8 +6,8 @@ use super::{bytes_of, open, user, wreckage};
 use crate::executor::Executor;
 use crate::memory::Memory;
 use crate::{
-    Bucket, BucketSettings, ByteRange, Conditions, Error, PartRequest, PutRequest, Query, RadosError, Store, Upload,
-    Versioning, WantedPart, Whole,
+    Bucket, BucketSettings, ByteRange, Conditions, Encryption, Error, PartRequest, PutRequest, Query, RadosError,
+    Store, Upload, Versioning, WantedPart, Whole,
 };
 use s3rules::tagging::{Tag, TagSet};
 use std::collections::BTreeMap;
@@ -113,13 +113,21 @@ impl Worker {
         Ok(())
     }
 
+    /// Every third object is sealed.
+    fn encryption(&self) -> Encryption {
+        if self.random(3) == 0 { Encryption::Master } else { Encryption::None }
+    }
+
     async fn put(&self, bucket: &Arc<Bucket>) -> Result<(), Error> {
         let key = self.key();
         let (value, size, change) = self.begin(&key);
         let conditions = Conditions { is_absent: self.random(5) == 0, ..Conditions::default() };
         let told = if self.random(10) == 0 { size + 1 } else { size };
         let owner = value.to_string();
-        let request = PutRequest { key: key.clone(), owner, size: told as u64, conditions, ..PutRequest::default() };
+        let encryption = self.encryption();
+        let key_of = key.clone();
+        let request =
+            PutRequest { key: key_of, owner, size: told as u64, conditions, encryption, ..PutRequest::default() };
         let mut body = Whole::new(bytes_of(value, size));
         let outcome = self.gateway.put(bucket, request, &mut body).await;
         assert!(outcome.is_err() || told == size, "a body that was cut short is stored");
@@ -241,6 +249,7 @@ impl Worker {
             acl: None,
             tags: TagSet::default(),
             lock: Default::default(),
+            sealing: self.gateway.seal_upload(bucket, &key, &self.encryption())?,
         };
         let upload = self.gateway.create_upload(bucket, upload).await?.id;
         let mut wanted = Vec::new();
@@ -268,7 +277,7 @@ impl Worker {
             return Ok(());
         } else {
             self.gateway
-                .complete_upload(bucket, (&key, &upload), &wanted, (&Conditions::default(), Versioning::Off))
+                .complete_upload(bucket, (&key, &upload), &wanted, (&Conditions::default(), Versioning::Off), None)
                 .await
         };
         if let Err(Error::Refused { code, message }) = &outcome {

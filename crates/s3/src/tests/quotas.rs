@@ -106,7 +106,7 @@ fn every_version_with_bytes_counts() {
         assert_eq!((usage.stored, usage.uploads, usage.upload_bytes), (Usage { bytes: 520, objects: 30 }, 1, 65));
         let wanted = [wanted.remove(2), wanted.remove(1)];
         let how = (&Conditions::default(), Versioning::Off);
-        gateway.complete_upload(&bucket, place, &wanted, how).await.expect("it is completed");
+        gateway.complete_upload(&bucket, place, &wanted, how, None).await.expect("it is completed");
         assert_eq!(stored(&gateway, &bucket).await, (585, 31));
         let usage = gateway.usage(&bucket.id, true).await.expect("counts");
         assert_eq!((usage.uploads, usage.upload_bytes), (0, 0));
@@ -193,7 +193,7 @@ fn quotas_of_buckets_bound_them() {
         assert!(is_exceeded(put_part(&gateway, &bucket, place, (3, 1)).await.map(drop)));
         assert!(is_exceeded(put(&gateway, &bucket, "f", 1).await));
         let how = (&Conditions::default(), Versioning::Off);
-        gateway.complete_upload(&bucket, place, &wanted[1..], how).await.expect("it is completed");
+        gateway.complete_upload(&bucket, place, &wanted[1..], how, None).await.expect("it is completed");
         assert!(is_exceeded(put(&gateway, &bucket, "c", 21).await));
         gateway.rados.pause(3000).await;
         assert!(is_exceeded(put(&gateway, &bucket, "c", 21).await), "also by counts that are new");

@@ -5,8 +5,8 @@ use super::{bytes_of, open, user, wreckage};
 use crate::executor::Executor;
 use crate::memory::Memory;
 use crate::{
-    Body, Bucket, BucketSettings, ByteRange, Code, Conditions, Deletion, Error, NULL_VERSION, PutRequest, Query,
-    RadosError, Store, VersionPage, Versioning, Whole,
+    Body, Bucket, BucketSettings, ByteRange, Code, Conditions, Deletion, Encryption, Error, NULL_VERSION, PutRequest,
+    Query, RadosError, Store, VersionPage, Versioning, Whole,
 };
 use s3rules::UnixMillis;
 use s3rules::object_lock::{ObjectLock, Retention, RetentionMode};
@@ -19,9 +19,15 @@ type Gateway = Arc<Store<Memory>>;
 async fn put(gateway: &Gateway, bucket: &Arc<Bucket>, key: &str, value: u64, versioning: Versioning) -> String {
     let bytes = bytes_of(value, size_of(value));
     let (owner, size) = (value.to_string(), bytes.len() as u64);
-    let request = PutRequest { key: key.into(), owner, size, versioning, ..PutRequest::default() };
+    let request =
+        PutRequest { key: key.into(), owner, size, versioning, encryption: kind_of(value), ..PutRequest::default() };
     let head = gateway.put(bucket, request, &mut Whole::new(bytes)).await.expect("it is put");
     name(head.version)
+}
+
+/// Every third version is sealed.
+fn kind_of(value: u64) -> Encryption {
+    if value.is_multiple_of(3) { Encryption::Master } else { Encryption::None }
 }
 
 fn name(version: Option<String>) -> String {
@@ -325,7 +331,14 @@ impl Worker {
         } else {
             let bytes = bytes_of(value, size_of(value));
             let (owner, size) = (value.to_string(), bytes.len() as u64);
-            let request = PutRequest { key: key.into(), owner, size, versioning, ..PutRequest::default() };
+            let request = PutRequest {
+                key: key.into(),
+                owner,
+                size,
+                versioning,
+                encryption: kind_of(value),
+                ..PutRequest::default()
+            };
             self.gateway.put(bucket, request, &mut Whole::new(bytes)).await.map(|head| head.version)
         };
         let now = self.now();

@@ -35,9 +35,9 @@ fn objects_of(
         bodies.push((older.layout, stored.bytes.clone()));
     }
     for (layout, bytes) in bodies {
-        let tails = match layout {
-            Layout::Whole => Vec::new(),
-            Layout::Striped(tail) => vec![tail],
+        let tails = match layout.bare() {
+            Layout::Whole | Layout::Sealed { .. } => Vec::new(),
+            Layout::Striped(tail) => vec![tail.clone()],
             Layout::Parts { .. } => {
                 let parts: Vec<Part> = from_bytes("parts", &bytes).expect("parts");
                 parts.into_iter().map(|part| part.tail).collect()
