@@ -42,7 +42,7 @@ pub use backoff::{BackoffOp, OsdBackoff};
 pub use command::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck};
 pub use config::{Config, GetConfig};
 pub use fs_map::{CompatSet, FeatureSet, FsMap, FsMapUser, FsName};
-pub use kind::kind_name;
+pub use kind::{kind_name, manager_kind};
 pub use log::{Log, LogAck, LogEntry, LogPriority};
 pub use maps::{MgrMap, MonGetOsdMap, MonMap, OsdMap};
 pub use mon::{MonGetMap, MonGetVersion, MonGetVersionReply};
