@@ -13,6 +13,10 @@ use std::time::Duration;
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// Looks are no further apart than this, unless this process stood still.
 const LOOKS_WITHIN: Duration = Duration::from_secs(3);
+const _: () = assert!(
+    3 * LOOKS_WITHIN.as_millis() < STUCK_AFTER.as_millis(),
+    "a connection is looked at several times before it counts as stuck"
+);
 
 #[derive(Clone, Copy, Debug)]
 struct Unsent {

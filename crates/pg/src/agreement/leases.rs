@@ -16,8 +16,13 @@ use types::{Epoch, OsdId, PgId};
 pub(crate) const LEASE: Duration = Duration::from_millis(1500);
 /// Time for which a grantor keeps its promise, since it was asked.
 const PROMISE: Duration = Duration::from_millis(1650);
+const _: () = assert!(
+    10 * PROMISE.as_millis() >= 11 * LEASE.as_millis(),
+    "a promise outlasts the lease even if the grantor's clock is faster than the holder's by a tenth"
+);
 /// A question is repeated after this time.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
+const _: () = assert!(2 * ASK_AGAIN.as_millis() < LEASE.as_millis(), "a lost question is repeated before a lease ends");
 
 /// One OSD's leases.
 #[derive(Debug, Default)]

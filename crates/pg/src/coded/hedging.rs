@@ -14,11 +14,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use store::LookupId;
 
-/// Below that, asking others costs more than it gains.
+/// The shortest delay before other shards are asked. With a shorter one, asking them costs more than it gains.
 const DELAY_MIN: Duration = Duration::from_millis(5);
+/// The longest delay before other shards are asked.
 const DELAY_MAX: Duration = Duration::from_secs(1);
 /// Delay before enough answers have come to go by.
 const DELAY_FIRST: Duration = Duration::from_millis(100);
+const _: () = assert!(
+    DELAY_MIN.as_millis() <= DELAY_FIRST.as_millis() && DELAY_FIRST.as_millis() <= DELAY_MAX.as_millis(),
+    "the first delay is one that measured ones can be, too"
+);
 const ANSWERS_ENOUGH: u32 = 32;
 /// Reads that make up for one that is hedged.
 const READS_EACH: u32 = 20;

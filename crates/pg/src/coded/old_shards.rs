@@ -24,6 +24,10 @@ use wire::Rope;
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Time after which an OSD that did not have something, or did not answer, is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
+const _: () = assert!(
+    ANSWER_WITHIN.as_millis() < ASK_AGAIN_AFTER.as_millis(),
+    "an OSD is asked again only after the time for its last answer is up"
+);
 
 /// A primary's knowledge of OSDs that served before.
 #[derive(Debug, Default)]

@@ -70,7 +70,7 @@ pub struct ShardRange {
 }
 
 impl ShardRange {
-    /// A step of the store clones at most 128 MiB.
+    /// Most bytes of one part of a range.
     const BYTES_MAX: u64 = 64 << 20;
 
     /// Returns the parts of a range, each so short that one step copies it.
@@ -91,6 +91,8 @@ impl ShardRange {
         }
     }
 }
+
+const _: () = assert!(ShardRange::BYTES_MAX <= store::CLONE_RANGE_BYTES_MAX, "one step of the store clones a part");
 
 /// Returns the name under which a shard keeps what an object was before its update `version`.
 pub fn kept_back(object: &ObjectId, version: EVersion) -> ObjectId {

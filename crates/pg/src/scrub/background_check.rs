@@ -39,6 +39,7 @@ const BEHIND_MAX: Duration = Duration::from_secs(1);
 /// Time after which it is looked again, when there was nothing to check.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 const BLOCK: u64 = BLOCK_BYTES as u64;
+const _: () = assert!(PIECE_BYTES.is_multiple_of(BLOCK), "a read is of whole blocks: no block is read twice");
 
 /// Progress of the check of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -20,11 +20,19 @@ const BYTES_PER_SECOND: u64 = 4 << 20;
 const BYTES_PER_SECOND_MAX: u64 = 32 << 20;
 /// Pace of scrubs that an operator has ordered.
 const ORDERED_BYTES_PER_SECOND: u64 = 64 << 20;
+const _: () = assert!(
+    BYTES_PER_SECOND <= BYTES_PER_SECOND_MAX && BYTES_PER_SECOND_MAX <= ORDERED_BYTES_PER_SECOND,
+    "scrubs in a hurry are faster than others, and those that somebody waits for are the fastest"
+);
 /// Time between looks for a group that is due; shorter if groups are due more often than anybody would want.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// A group that cannot be scrubbed now, as it recovers, is tried again after this time; and given up after that.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(250);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
+const _: () = assert!(
+    10 * TRY_AGAIN_AFTER.as_millis() < GIVE_UP_AFTER.as_millis(),
+    "a group is tried several times before it is given up"
+);
 
 /// Time of the next scrub of a group that this OSD leads. Times are since 1970.
 #[derive(Clone, PartialEq, Eq, Debug)]

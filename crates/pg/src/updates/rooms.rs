@@ -19,7 +19,7 @@ use types::{EVersion, Epoch, OsdId, PgId};
 /// No window of one shard of a primary is larger: while there is much room, nothing need be said about it.
 const WINDOW_BYTES_MAX: u64 = 512 << 20;
 /// Members are asked again no sooner.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// The window that a member has promised this primary.
 #[derive(Debug, Default)]
