@@ -287,7 +287,7 @@ impl Monitor {
 
     fn get_config(&self, session: SessionId, tid: u64, request: msg::GetConfig, out: &mut Vec<MonitorAction>) {
         let options = self.config_for(&request.name, &request.host, Some(&request.device_class));
-        self.send(session, tid, msg::Config { options }, out);
+        self.send(session, tid, msg::ConfigOptions { options }, out);
     }
 
     /// Returns JSON as `ceph ping mon.a` shows it.

@@ -45,7 +45,7 @@ pub fn kind_name(kind: u16) -> &'static str {
         GetPoolStats::TYPE => "getpoolstats",
         GetPoolStatsReply::TYPE => "getpoolstatsreply",
         OsdBackoff::TYPE => "osd_backoff",
-        Config::TYPE => "config",
+        ConfigOptions::TYPE => "config",
         GetConfig::TYPE => "get_config",
         Command::TYPE => "command",
         CommandReply::TYPE => "command_reply",
