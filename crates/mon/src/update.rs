@@ -36,10 +36,10 @@ pub enum Update {
     Log(Vec<LogEntry>),
     /// Mutes (`Some`) or unmutes a health code.
     HealthMute { code: String, mute: Option<HealthMute> },
-    /// From now on this server is the monitor of that name, reached at these addresses. The server that was it before
-    /// is no member any more, for good.
+    /// This server becomes the monitor of that name, reached at these addresses. The server that was the monitor before
+    /// never becomes a member again.
     MonServer { name: String, server: u64, addrs: EntityAddrVec },
-    /// There is no monitor of this name any more; its server stays out, for good.
+    /// The monitor of this name is removed. Its server never becomes a member again.
     MonGone { name: String },
     /// The monitor of this name leads since `since`; `addrs` are its addresses as the manager.
     Manager { name: String, addrs: EntityAddrVec, since: Utime },

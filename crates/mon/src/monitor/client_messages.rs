@@ -132,7 +132,7 @@ impl Monitor {
         let (version, oldest) = match request.what.as_str() {
             "osdmap" => (epoch(self.state.osdmap().epoch), epoch(self.state.osdmaps.oldest())),
             "monmap" => (epoch(self.state.monmap.epoch), 1),
-            // There are no such maps.
+            // Nacre has no maps of file systems.
             "fsmap" | "mdsmap" => (1, 1),
             "mgrmap" => (epoch(self.state.manager_epoch()), 1),
             other => return debug!("asked for the version of '{other}', of which there is none"),

@@ -142,7 +142,7 @@ impl HeartbeatNode {
         self.ports.values().for_each(|port| io.limit_accepted(port.listener, accepted_max));
     }
 
-    /// Has the heartbeats watch the OSD's loops, and wake the OSD when they find an OSD silent.
+    /// Tells the heartbeats to watch the OSD's loops, and to wake the OSD when they find another OSD silent.
     pub(crate) fn stand_beside(&mut self, beside: Beside) {
         self.pulse_watches = beside.pulses.iter().map(|_| PulseWatch::default()).collect();
         self.beside = Some(beside);

@@ -1,4 +1,4 @@
-//! Tells whom to ask at what time, and who has been silent too long.
+//! The peers to ask, the times to ask them, and the peers that have been silent too long.
 
 use super::ping_times::{PingTimes, PingView};
 use std::collections::{BTreeMap, VecDeque};

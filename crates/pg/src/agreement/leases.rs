@@ -136,7 +136,7 @@ impl Leases {
         self.shares_wanted.clear();
     }
 
-    /// Has leases count that wait for the map `epoch`, which the groups follow now.
+    /// Begins to count leases that wait for the map `epoch`, which the groups follow now.
     pub fn follow_map(&mut self, epoch: Epoch) {
         for held in self.held.values_mut() {
             if let Some((_, until)) = held.later.take_if(|(needed, _)| *needed <= epoch) {

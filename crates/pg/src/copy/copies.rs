@@ -115,7 +115,7 @@ impl Copying {
                     let bytes: usize = self.copied.attrs.iter().map(entry_bytes).sum();
                     self.bytes = self.bytes.saturating_add(bytes);
                 }
-                // There is one, and no room for it beside the attributes.
+                // The object has a header, for which there is no room beside the attributes.
                 OpCode::OMAPGETHEADER if op.result == TOO_MUCH => self.bytes = usize::MAX,
                 OpCode::OMAPGETHEADER if op.result >= 0 => {
                     self.bytes = self.bytes.saturating_add(output.len());

@@ -27,7 +27,8 @@ pub enum LogKind {
     Modify,
     /// The object was removed.
     Delete,
-    /// Nothing changed: a request that failed, or had nothing to do. Logged so that a resend gets the same answer.
+    /// The object stayed as it was: the request failed, or had nothing to do. It is logged so that a resend gets the
+    /// same answer.
     Unchanged,
 }
 
@@ -330,7 +331,7 @@ impl PgLog {
         self.dups.make_void(by);
     }
 
-    /// Has requests that `by` made void count again, as it was taken back.
+    /// Counts requests again that `by` had made void, because `by` was taken back.
     fn unvoid(&mut self, by: &LogEntry) {
         let counts = |entry: &&LogEntry| by.voids(entry) && !self.entries.iter().any(|other| other.voids(entry));
         for entry in self.entries.iter().filter(counts) {
@@ -352,8 +353,7 @@ impl PgLog {
         self.get(*self.by_request.get(reqid)?)
     }
 
-    /// Returns the newest update of a request, also one that was trimmed: of such a one the entry tells only what
-    /// answers it.
+    /// Returns the newest update of a request, even if it was trimmed: then the entry tells only the answer.
     pub(crate) fn find_request(&self, reqid: &ReqId) -> Option<LogEntry> {
         self.find(reqid).cloned().or_else(|| self.dups.find(reqid))
     }

@@ -37,13 +37,13 @@ const OBJECT_BYTES: u64 = 16 << 10;
 /// Operations that an average remembers, about.
 const REMEMBERED_QUIET: f64 = 200.0;
 const REMEMBERED_BUSY: f64 = 50.0;
-/// Fewer say nothing.
+/// Operations that an average needs before it counts.
 const ENOUGH: f64 = 8.0;
 /// Small reads, small updates, large reads, large updates: their times do not compare.
 const KINDS: usize = 4;
 const LARGE_BYTES: u64 = 64 << 10;
 
-/// Mean of logarithms: a few very slow ones do not decide.
+/// Mean of the logarithms of times, so that a few very slow operations do not decide.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     count: f64,

@@ -93,7 +93,7 @@ pub struct ShardReadReply {
     pub outcome: ShardReadOutcome,
     /// Attributes of the object, if they were asked for.
     pub attrs: BTreeMap<Bytes, Bytes>,
-    /// If it was asked for.
+    /// A part of the object's omap, if it was asked for.
     pub omap: Option<OmapPage>,
     pub data: Rope,
 }
@@ -104,7 +104,7 @@ pub struct OmapPage {
     /// With the first entries only.
     pub header: Bytes,
     pub entries: Vec<(Bytes, Bytes)>,
-    /// There are entries behind these.
+    /// The omap has further entries behind these.
     pub has_more: bool,
 }
 

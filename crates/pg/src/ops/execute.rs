@@ -766,7 +766,7 @@ fn run_steps(
             Err(OpStop::Result(result)) => (result, Rope::new()),
         };
         effects.ops.push(OpResult { rval, outdata });
-        // An operation that has become too much fails as a whole, also if it may go on without the step.
+        // An operation that has exceeded its limits fails as a whole, even if it may go on without the step.
         if is_overdrawn || rval < 0 && op.flags & op_flag::FAILOK == 0 {
             return Run::Done(run.fail(effects, rval));
         }
