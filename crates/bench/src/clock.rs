@@ -20,7 +20,7 @@ pub struct Exchange {
 pub struct Offset {
     /// Time of the other clock minus the time of ours at the same moment.
     pub offset_ns: i128,
-    /// Largest distance of the true offset from `offset_ns`, either way.
+    /// Largest distance of the true offset from `offset_ns`, above or below it.
     pub uncertainty_ns: i128,
 }
 

@@ -43,7 +43,7 @@ pub struct Window {
 /// Verdict after a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SteadyVerdict {
-    /// Fewer rounds than a window has.
+    /// The run has had fewer rounds than a window has.
     TooEarly,
     /// The last window moves too much.
     Moving(Window),

@@ -245,7 +245,7 @@ pub fn read_fio(text: &str, reads: bool) -> Result<ToolOutcome, ToolError> {
         histogram.record_n(Duration::from_nanos(within), count);
     }
     let mut summary = histogram.summary();
-    // These three values fio knows exactly.
+    // fio reports the mean, the minimum and the maximum exactly, beside its bins.
     let us = |ns: f64| ns / 1000.0;
     (summary.mean_us, summary.min_us, summary.max_us) = (Some(us(mean)), Some(us(min as f64)), Some(us(max as f64)));
     Ok(ToolOutcome {

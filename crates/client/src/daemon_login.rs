@@ -7,9 +7,9 @@ use auth::{ClientPolicy, Key, Method, Mode, NoneFrom, ServerPolicies, ServerPoli
 /// Methods and modes of a daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DaemonLogin {
-    /// For those who connect.
+    /// The proofs that are asked of clients and daemons that connect.
     pub accept: ServerPolicies,
-    /// Towards other daemons.
+    /// How this daemon proves itself to other daemons.
     pub connect: ClientPolicy,
 }
 

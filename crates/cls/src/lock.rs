@@ -5,9 +5,9 @@
 use crate::method::Method;
 use crate::object::{Object, Output, Stop, decode_stored, encoded};
 use bytes::Bytes;
-use std::collections::BTreeMap;
-use types::{EntityName, Errno, Utime};
-use wire::{AddrKind, Decode, DecodeError, Encode, EntityAddr, Reader, Writer};
+use types::{Errno, Utime};
+use wire::lock::{LockInfo, LockerId, LockerInfo, kind};
+use wire::{AddrKind, EntityAddr, Reader};
 
 pub(crate) const METHODS: &[Method] = &[
     Method::update("lock", lock),
@@ -18,14 +18,6 @@ pub(crate) const METHODS: &[Method] = &[
     Method::update("assert_locked", assert_locked),
     Method::update("set_cookie", set_cookie),
 ];
-
-/// Kinds of a lock: how many lockers it may have, and the fate of the object afterwards.
-mod kind {
-    pub const EXCLUSIVE: u8 = 1;
-    pub const SHARED: u8 = 2;
-    /// Exclusive; the object is removed when the lock is given up.
-    pub const EXCLUSIVE_EPHEMERAL: u8 = 3;
-}
 
 mod flag {
     /// A locker that has the lock already gets it again.
@@ -39,85 +31,6 @@ const ATTR_PREFIX: &str = "lock.";
 fn attr_name(lock: &[u8]) -> Result<String, Stop> {
     let name = std::str::from_utf8(lock).map_err(|_| Errno::EINVAL)?;
     Ok(format!("{ATTR_PREFIX}{name}"))
-}
-
-/// Identity of a locker: one client may hold a lock several times under different cookies.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct LockerId {
-    pub name: EntityName,
-    pub cookie: Bytes,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct LockerInfo {
-    /// Time at which the hold expires; zero for never.
-    pub expiration: Utime,
-    pub addr: EntityAddr,
-    pub description: Bytes,
-}
-
-/// A lock's state.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct LockInfo {
-    pub lockers: BTreeMap<LockerId, LockerInfo>,
-    pub kind: u8,
-    pub tag: Bytes,
-}
-
-impl Encode for LockerId {
-    fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
-            w.put(&self.name);
-            w.put(&self.cookie);
-        });
-    }
-}
-
-impl Decode for LockerId {
-    const MIN_BYTES: usize = 6;
-
-    fn decode(r: &mut Reader<'_>) -> Result<LockerId, DecodeError> {
-        let (_, mut r) = r.versioned("holder of a lock", 1)?;
-        Ok(LockerId { name: r.get()?, cookie: r.get()? })
-    }
-}
-
-impl Encode for LockerInfo {
-    fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
-            w.put(&self.expiration);
-            w.put(&self.addr);
-            w.put(&self.description);
-        });
-    }
-}
-
-impl Decode for LockerInfo {
-    const MIN_BYTES: usize = 6;
-
-    fn decode(r: &mut Reader<'_>) -> Result<LockerInfo, DecodeError> {
-        let (_, mut r) = r.versioned("information on the holder of a lock", 1)?;
-        Ok(LockerInfo { expiration: r.get()?, addr: r.get()?, description: r.get()? })
-    }
-}
-
-impl Encode for LockInfo {
-    fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
-            w.put(&self.lockers);
-            w.u8(self.kind);
-            w.put(&self.tag);
-        });
-    }
-}
-
-impl Decode for LockInfo {
-    const MIN_BYTES: usize = 6;
-
-    fn decode(r: &mut Reader<'_>) -> Result<LockInfo, DecodeError> {
-        let (_, mut r) = r.versioned("lock", 1)?;
-        Ok(LockInfo { lockers: r.get()?, kind: r.u8()?, tag: r.get()? })
-    }
 }
 
 /// Loads the lock's state, without expired lockers.
@@ -266,6 +179,8 @@ fn set_cookie(object: &mut dyn Object, input: &mut Reader<'_>) -> Result<Output,
 mod tests {
     use super::*;
     use crate::test_object::{TestObject, encode};
+    use types::EntityName;
+    use wire::Decode;
 
     fn lock_input(kind: u8, cookie: &str, tag: &str, seconds: u32, flags: u8) -> Vec<u8> {
         encode(|w| {

@@ -292,9 +292,9 @@ struct RingReader<'a> {
     object: &'a mut dyn Object,
     /// Ranges that are not read yet.
     ranges: std::vec::IntoIter<(Marker, u64)>,
-    /// First position of the range that is read, and how much of it was taken.
+    /// First position of the range that is read, and the number of its bytes that were taken.
     at: (Marker, u64),
-    /// Its bytes that were not taken.
+    /// Bytes of that range that were not taken yet.
     bytes: Bytes,
 }
 

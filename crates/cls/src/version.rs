@@ -44,10 +44,22 @@ impl Decode for ObjectVersion {
     }
 }
 
+/// Numbers of the comparisons that a condition can ask for: the object's version compared with the given one.
+mod comparison {
+    pub const EQUAL: u32 = 1;
+    pub const GREATER: u32 = 2;
+    pub const GREATER_OR_EQUAL: u32 = 3;
+    pub const LESS: u32 = 4;
+    pub const LESS_OR_EQUAL: u32 = 5;
+    pub const TAG_EQUAL: u32 = 6;
+    pub const TAG_DIFFERENT: u32 = 7;
+}
+
 /// A condition on an object's version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Condition {
     pub given: ObjectVersion,
+    /// [`comparison::EQUAL`] or another one. A condition with an unknown number always holds.
     pub code: u32,
 }
 
@@ -63,13 +75,13 @@ impl Decode for Condition {
 impl Condition {
     fn holds(&self, have: &ObjectVersion) -> bool {
         match self.code {
-            1 => have == &self.given,
-            2 => have.version > self.given.version,
-            3 => have.version >= self.given.version,
-            4 => have.version < self.given.version,
-            5 => have.version <= self.given.version,
-            6 => have.tag == self.given.tag,
-            7 => have.tag != self.given.tag,
+            comparison::EQUAL => have == &self.given,
+            comparison::GREATER => have.version > self.given.version,
+            comparison::GREATER_OR_EQUAL => have.version >= self.given.version,
+            comparison::LESS => have.version < self.given.version,
+            comparison::LESS_OR_EQUAL => have.version <= self.given.version,
+            comparison::TAG_EQUAL => have.tag == self.given.tag,
+            comparison::TAG_DIFFERENT => have.tag != self.given.tag,
             _ => true,
         }
     }

@@ -380,7 +380,7 @@ impl Judge {
                 SteadyVerdict::TooEarly | SteadyVerdict::Moving(_) => all_steady = false,
             }
         }
-        // When one group gives up, the last round has come for all, also for groups that are steady.
+        // If one group gives up, this round is the last one of all groups, even of those that are steady.
         (all_steady || gave_up).then(|| self.last_window(begins))
     }
 

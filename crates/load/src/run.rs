@@ -737,7 +737,7 @@ impl Elsewhere {
         }
         match (together(&before), together(&after)) {
             (Some(mut before), Some(mut after)) if rounds.0 < rounds.1 => {
-                // The coordinator asks all OSDs, on whatever machine they run.
+                // The coordinator asks all OSDs itself, those on other machines, too.
                 let cache = |round: u32| meter.at(round).and_then(|sample| sample.cache);
                 (before.cache, after.cache) = (cache(rounds.0), cache(rounds.1));
                 figures(&before, &after, work)

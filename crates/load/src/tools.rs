@@ -33,7 +33,7 @@ const NO_SUCH_IMAGE: i32 = 2;
 
 /// A failure of `rbd`.
 struct RbdError {
-    /// Its exit status, if it ended by itself.
+    /// Exit status of `rbd`, if it ended by itself.
     status: Option<i32>,
     why: String,
 }

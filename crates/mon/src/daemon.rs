@@ -52,7 +52,7 @@ pub struct MonOptions {
     pub settings: Settings,
     /// Where programs on this machine may ask the monitor. `None`: nowhere.
     pub admin_socket: Option<PathBuf>,
-    /// Has the log follow a filter of [`control::logs`], beside the one that the process began with. `None`: it stays.
+    /// Adds a filter of [`control::logs`] to the log filter that the process began with. `None`: the filter stays.
     pub set_log_filter: Option<fn(&str)>,
 }
 

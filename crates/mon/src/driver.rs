@@ -80,7 +80,7 @@ pub struct Doors {
 pub type KeepSharedKeys = Box<dyn Fn(&[Key]) + Send>;
 
 enum Event {
-    /// By the admin socket.
+    /// A question has come by the admin socket.
     Asked(Question),
     Accepted(Role, TcpStream, SocketAddr),
     Dialled(ConnId, std::io::Result<TcpStream>),
@@ -216,7 +216,7 @@ struct Owner {
 }
 
 impl Owner {
-    /// Has the log follow options that have changed.
+    /// Applies changed options of the log.
     fn follow_log_levels(&mut self, now: Duration) {
         let Some(set) = self.set_log_filter.filter(|_| now >= self.log_looked_at + LOG_LOOK_EVERY) else { return };
         self.log_looked_at = now;

@@ -8,14 +8,14 @@ use types::EntityType;
 use wire::basic::AuthName;
 use wire::msgr::Rights;
 
-/// Reason why a party is taken for who it says.
+/// The reason for which a party's name is believed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Nobody proves anything here.
+    /// The monitor asks for no proofs, so the name is only claimed.
     Claimed,
-    /// It has proven its name.
+    /// The party has proven its name.
     Proven,
-    /// None: it is not taken for anybody.
+    /// The name is not believed.
     Unknown,
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn merge(map: &OsdMap, id: PoolId, versions: (EVersion, EVersion), in
     incremental.new_pools.insert(id, changed);
 }
 
-/// Has a group placed by CRUSH alone.
+/// Removes a group's exceptions of placement, so that CRUSH alone places it.
 pub(crate) fn forget_exceptions(map: &OsdMap, pg: PgId, incremental: &mut Incremental) {
     if map.pg_upmap.contains_key(&pg) {
         incremental.old_pg_upmap.insert(pg);
@@ -108,7 +108,7 @@ pub(crate) fn forget_exceptions(map: &OsdMap, pg: PgId, incremental: &mut Increm
     }
 }
 
-/// Has a group placed by the exceptions of another one.
+/// Gives the group `source` the exceptions of placement that `target` has.
 pub(crate) fn place_as(map: &OsdMap, source: PgId, target: PgId, incremental: &mut Incremental) {
     forget_exceptions(map, source, incremental);
     if let Some(osds) = map.pg_upmap.get(&target) {
@@ -125,8 +125,8 @@ pub(crate) fn place_as(map: &OsdMap, source: PgId, target: PgId, incremental: &m
     }
 }
 
-/// Has groups that are to cease to be follow the exceptions of placement of their merge targets. Returns true if that
-/// changes anything.
+/// Gives groups that are to be merged into others the exceptions of placement of those. Returns true if that changes
+/// anything.
 pub(crate) fn follow_exceptions(map: &OsdMap, id: PoolId, incremental: &mut Incremental) -> bool {
     let pool = &map.pools[&id];
     let mut any = false;

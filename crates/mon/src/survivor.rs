@@ -25,7 +25,8 @@ use wire::basic::AuthName;
 use wire::nacre::mon::doubt;
 use wire::{Decode, DecodeError, Encode, EntityAddrVec, Target};
 
-/// More epochs than can have been made that the survivor has not heard of: twenty a second are 72,000 an hour.
+/// Epochs of the OSD map that are skipped: more than can have been made unknown to the survivor. Twenty a second are
+/// 72,000 an hour.
 const EPOCHS_SKIPPED: u32 = 1_000_000;
 /// Ids of clients that are skipped: more than can have been handed out unknown to the survivor.
 const IDS_SKIPPED: u64 = 1 << 32;

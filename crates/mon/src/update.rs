@@ -36,10 +36,10 @@ pub enum Update {
     Log(Vec<LogEntry>),
     /// Mutes (`Some`) or unmutes a health code.
     HealthMute { code: String, mute: Option<HealthMute> },
-    /// From now on this server is the monitor of that name, reached at these addresses. The server that was it before
-    /// is no member any more, for good.
+    /// This server becomes the monitor of that name, reached at these addresses. The server that was the monitor before
+    /// never becomes a member again.
     MonServer { name: String, server: u64, addrs: EntityAddrVec },
-    /// There is no monitor of this name any more; its server stays out, for good.
+    /// The monitor of this name is removed. Its server never becomes a member again.
     MonGone { name: String },
     /// The monitor of this name leads since `since`; `addrs` are its addresses as the manager.
     Manager { name: String, addrs: EntityAddrVec, since: Utime },
@@ -59,58 +59,80 @@ pub struct Batch {
     pub updates: Vec<Update>,
 }
 
+/// First byte of each kind of update, in stored logs and in messages between monitors. None may change its meaning.
+mod tag {
+    pub const BOOTSTRAP: u8 = 1;
+    pub const MON_MAP: u8 = 2;
+    pub const OSD_MAP: u8 = 3;
+    pub const CONFIG: u8 = 4;
+    pub const CONFIG_KEY: u8 = 5;
+    pub const AUTH: u8 = 6;
+    pub const OSD_METADATA: u8 = 7;
+    pub const MON_METADATA: u8 = 8;
+    pub const PG_ACTIVATED: u8 = 9;
+    pub const GLOBAL_IDS: u8 = 10;
+    pub const LOG: u8 = 11;
+    pub const HEALTH_MUTE: u8 = 12;
+    pub const MON_SERVER: u8 = 13;
+    pub const MON_GONE: u8 = 14;
+    pub const MANAGER: u8 = 15;
+    pub const CONFIRMED: u8 = 16;
+    pub const CONFIG_NOTE: u8 = 17;
+    pub const SERVICE_SECRETS: u8 = 18;
+}
+
 impl Encode for Update {
     fn encode(&self, w: &mut Writer) {
         match self {
-            Update::Bootstrap { fsid, monmap, osdmap } => tagged(w, 1, |w| {
+            Update::Bootstrap { fsid, monmap, osdmap } => tagged(w, tag::BOOTSTRAP, |w| {
                 w.put(fsid);
                 w.blob(monmap);
                 w.blob(osdmap);
             }),
-            Update::MonMap(map) => tagged(w, 2, |w| w.blob(map)),
-            Update::OsdMap(incremental) => tagged(w, 3, |w| w.blob(incremental)),
-            Update::Config { who, name, value } => tagged(w, 4, |w| {
+            Update::MonMap(map) => tagged(w, tag::MON_MAP, |w| w.blob(map)),
+            Update::OsdMap(incremental) => tagged(w, tag::OSD_MAP, |w| w.blob(incremental)),
+            Update::Config { who, name, value } => tagged(w, tag::CONFIG, |w| {
                 w.str(who);
                 w.str(name);
                 w.put(value);
             }),
-            Update::ConfigKey { key, value } => tagged(w, 5, |w| {
+            Update::ConfigKey { key, value } => tagged(w, tag::CONFIG_KEY, |w| {
                 w.str(key);
                 w.put(value);
             }),
-            Update::Auth { entity, entry } => tagged(w, 6, |w| {
+            Update::Auth { entity, entry } => tagged(w, tag::AUTH, |w| {
                 w.str(entity);
                 w.put(entry);
             }),
-            Update::OsdMetadata { osd, metadata } => tagged(w, 7, |w| {
+            Update::OsdMetadata { osd, metadata } => tagged(w, tag::OSD_METADATA, |w| {
                 w.put(osd);
                 w.put(metadata);
             }),
-            Update::MonMetadata { name, metadata } => tagged(w, 8, |w| {
+            Update::MonMetadata { name, metadata } => tagged(w, tag::MON_METADATA, |w| {
                 w.str(name);
                 w.put(metadata);
             }),
-            Update::PgActivated(pgs) => tagged(w, 9, |w| w.put(pgs)),
-            Update::GlobalIds { below } => tagged(w, 10, |w| w.u64(*below)),
-            Update::Log(entries) => tagged(w, 11, |w| w.put(entries)),
-            Update::HealthMute { code, mute } => tagged(w, 12, |w| {
+            Update::PgActivated(pgs) => tagged(w, tag::PG_ACTIVATED, |w| w.put(pgs)),
+            Update::GlobalIds { below } => tagged(w, tag::GLOBAL_IDS, |w| w.u64(*below)),
+            Update::Log(entries) => tagged(w, tag::LOG, |w| w.put(entries)),
+            Update::HealthMute { code, mute } => tagged(w, tag::HEALTH_MUTE, |w| {
                 w.str(code);
                 w.put(mute);
             }),
-            Update::MonServer { name, server, addrs } => tagged(w, 13, |w| {
+            Update::MonServer { name, server, addrs } => tagged(w, tag::MON_SERVER, |w| {
                 w.str(name);
                 w.u64(*server);
                 w.put(addrs);
             }),
-            Update::MonGone { name } => tagged(w, 14, |w| w.str(name)),
-            Update::Manager { name, addrs, since } => tagged(w, 15, |w| {
+            Update::MonGone { name } => tagged(w, tag::MON_GONE, |w| w.str(name)),
+            Update::Manager { name, addrs, since } => tagged(w, tag::MANAGER, |w| {
                 w.str(name);
                 w.put(addrs);
                 w.put(since);
             }),
-            Update::Confirmed => tagged(w, 16, |_| ()),
-            Update::ConfigNote(note) => tagged(w, 17, |w| w.str(note)),
-            Update::ServiceSecrets { service, secrets } => tagged(w, 18, |w| {
+            Update::Confirmed => tagged(w, tag::CONFIRMED, |_| ()),
+            Update::ConfigNote(note) => tagged(w, tag::CONFIG_NOTE, |w| w.str(note)),
+            Update::ServiceSecrets { service, secrets } => tagged(w, tag::SERVICE_SECRETS, |w| {
                 w.u8(service.0);
                 w.put(secrets);
             }),
@@ -127,28 +149,28 @@ impl Decode for Update {
     const MIN_BYTES: usize = 7;
 
     fn decode(r: &mut Reader<'_>) -> Result<Update, DecodeError> {
-        let tag = r.u8()?;
+        let found = r.u8()?;
         let (_, mut r) = r.versioned("update", 1)?;
-        Ok(match tag {
-            1 => Update::Bootstrap { fsid: r.get()?, monmap: r.blob_bytes()?, osdmap: r.blob_bytes()? },
-            2 => Update::MonMap(r.blob_bytes()?),
-            3 => Update::OsdMap(r.blob_bytes()?),
-            4 => Update::Config { who: r.get()?, name: r.get()?, value: r.get()? },
-            5 => Update::ConfigKey { key: r.get()?, value: r.get()? },
-            6 => Update::Auth { entity: r.get()?, entry: r.get()? },
-            7 => Update::OsdMetadata { osd: r.get()?, metadata: r.get()? },
-            8 => Update::MonMetadata { name: r.get()?, metadata: r.get()? },
-            9 => Update::PgActivated(r.get()?),
-            10 => Update::GlobalIds { below: r.u64()? },
-            11 => Update::Log(r.get()?),
-            12 => Update::HealthMute { code: r.get()?, mute: r.get()? },
-            13 => Update::MonServer { name: r.get()?, server: r.u64()?, addrs: r.get()? },
-            14 => Update::MonGone { name: r.get()? },
-            15 => Update::Manager { name: r.get()?, addrs: r.get()?, since: r.get()? },
-            16 => Update::Confirmed,
-            17 => Update::ConfigNote(r.get()?),
-            18 => Update::ServiceSecrets { service: EntityType(r.u8()?), secrets: r.get()? },
-            tag => return Err(DecodeError::Value { what: "update", value: tag.into() }),
+        Ok(match found {
+            tag::BOOTSTRAP => Update::Bootstrap { fsid: r.get()?, monmap: r.blob_bytes()?, osdmap: r.blob_bytes()? },
+            tag::MON_MAP => Update::MonMap(r.blob_bytes()?),
+            tag::OSD_MAP => Update::OsdMap(r.blob_bytes()?),
+            tag::CONFIG => Update::Config { who: r.get()?, name: r.get()?, value: r.get()? },
+            tag::CONFIG_KEY => Update::ConfigKey { key: r.get()?, value: r.get()? },
+            tag::AUTH => Update::Auth { entity: r.get()?, entry: r.get()? },
+            tag::OSD_METADATA => Update::OsdMetadata { osd: r.get()?, metadata: r.get()? },
+            tag::MON_METADATA => Update::MonMetadata { name: r.get()?, metadata: r.get()? },
+            tag::PG_ACTIVATED => Update::PgActivated(r.get()?),
+            tag::GLOBAL_IDS => Update::GlobalIds { below: r.u64()? },
+            tag::LOG => Update::Log(r.get()?),
+            tag::HEALTH_MUTE => Update::HealthMute { code: r.get()?, mute: r.get()? },
+            tag::MON_SERVER => Update::MonServer { name: r.get()?, server: r.u64()?, addrs: r.get()? },
+            tag::MON_GONE => Update::MonGone { name: r.get()? },
+            tag::MANAGER => Update::Manager { name: r.get()?, addrs: r.get()?, since: r.get()? },
+            tag::CONFIRMED => Update::Confirmed,
+            tag::CONFIG_NOTE => Update::ConfigNote(r.get()?),
+            tag::SERVICE_SECRETS => Update::ServiceSecrets { service: EntityType(r.u8()?), secrets: r.get()? },
+            other => return Err(DecodeError::Value { what: "update", value: other.into() }),
         })
     }
 }

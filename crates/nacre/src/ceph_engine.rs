@@ -20,9 +20,10 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("monmaptool", "ceph-base"),
     ("setpriv", "util-linux"),
 ];
-/// The least that Ceph's OSDs accept is 896 MiB; their default of 4 GiB, six times, is more than most machines have.
+/// Memory of each OSD. Ceph's OSDs accept no less than 896 MiB; six of them at their default of 4 GiB need more than
+/// most machines have.
 const OSD_MEMORY_BYTES: u64 = 1 << 30;
-/// Its name is of no importance, but it must have one.
+/// Name of the manager daemon. Any name will do.
 pub const MANAGER: &str = "mgr.x";
 
 /// Checks that everything is installed. Errors: what is missing and which packages bring it.

@@ -27,7 +27,7 @@ const FIRST_OPTIONS: [&str; 4] =
 pub fn follow_supervisor(supervised_by: Option<u32>) -> Result<()> {
     let Some(pid) = supervised_by else { return Ok(()) };
     set_parent_process_death_signal(Some(Signal::TERM)).context("cannot follow the supervisor")?;
-    // It may have ended before the line above.
+    // The supervisor may have ended before the kernel was asked.
     if getppid() != Pid::from_raw(pid as i32) {
         bail!("the supervisor (process {pid}) has ended");
     }

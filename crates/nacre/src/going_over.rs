@@ -202,8 +202,9 @@ async fn state_of(layout: &Layout) -> Result<(Health, u64)> {
     Ok((health, unclean))
 }
 
-/// Has one daemon end in good order, waits until its supervisor has started it again, and until the cluster is as well
-/// as before. That may take longer than the time for it: the next daemon is started again all the same.
+/// Stops one daemon in an orderly way, and waits until its supervisor has started it again and the cluster is as
+/// healthy as before. If the cluster takes longer than [`WELL_WITHIN`], a warning is logged, and the next daemon
+/// follows.
 async fn restart(layout: &Layout, daemon: &str) -> Result<()> {
     let (before, unclean) = state_of(layout).await?;
     let Some(pid) = daemon_pid(layout, daemon) else { return Ok(()) };
@@ -235,9 +236,9 @@ async fn restart(layout: &Layout, daemon: &str) -> Result<()> {
 /// A client or daemon that is connected to a monitor.
 #[derive(Clone, Debug)]
 struct Connected {
-    /// Its own address, with a number that it drew when it started.
+    /// Address of the client or daemon, with the random number that it drew when it started.
     addr: String,
-    /// For people: name, number and address.
+    /// Name, number and address, as people are shown them.
     shown: String,
     is_proven: bool,
     /// False for daemons, which have other addresses each time that they start.

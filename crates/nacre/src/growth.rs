@@ -1,10 +1,10 @@
-//! More OSDs and monitors for a cluster that is there, running or not: `nacre up --osds N --mons N` with larger numbers
-//! than it has. One that runs can get fewer monitors, too.
+//! `nacre up --osds N --mons N` on a cluster that exists: adds OSDs and monitors, if the numbers are larger than those
+//! that the cluster has, whether it runs or not. A cluster that runs can be given fewer monitors, too.
 //!
-//! The new daemons' files are made, then the state file tells of them; a supervisor that runs is told by a signal and
-//! starts them. What becomes of data is the monitors' business, as with any OSD that comes in; monitors join by
-//! themselves. Fewer: the other monitors remove one, then the state file and the supervisor do not know it any more,
-//! then its folder goes.
+//! To add daemons, the program makes their files, then names them in the state file, then signals the supervisor, if it
+//! runs, which starts them. The monitors move data to new OSDs as to any OSD that comes in; new monitors join by
+//! themselves. To remove a monitor, the program has the other monitors remove it, then takes it out of the state file
+//! and the supervisor, then deletes its folder.
 
 use crate::byte_size::ByteSize;
 use crate::cli;
@@ -28,9 +28,10 @@ use std::time::{Duration, Instant};
 /// New OSDs have to be up, and new monitors to decide, by then.
 const UP_WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(200);
-/// Less than what passes before a daemon that ended is started again.
+/// Interval of looks for the end of a daemon. It is shorter than the time after which the supervisor starts a daemon
+/// again.
 const END_POLL: Duration = Duration::from_millis(50);
-/// A monitor that was removed has ended by then.
+/// Time within which a monitor that was removed has to end.
 const REMOVED_WITHIN: Duration = Duration::from_secs(30);
 
 /// How many daemons a cluster is to have.

@@ -53,7 +53,7 @@ fn is_clean(state: &str) -> bool {
 }
 
 impl Health {
-    /// From the output of `status` in JSON.
+    /// Reads the output of `status` in JSON.
     pub fn from_status(status: &Value) -> Health {
         let number = |path: &str| status.pointer(path).and_then(Value::as_u64).unwrap_or(0);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -147,17 +147,17 @@ impl Health {
     }
 }
 
-/// Since when OSDs are up.
+/// The epochs since which OSDs are up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OsdStarts {
-    /// Of the OSD map.
+    /// Epoch of the OSD map that tells them.
     pub epoch: u64,
     /// Epochs in which the OSDs that are up came up.
     up_from: Vec<u64>,
 }
 
 impl OsdStarts {
-    /// From the output of `osd dump` in JSON.
+    /// Reads the output of `osd dump` in JSON.
     fn from_dump(dump: &Value) -> OsdStarts {
         let up = dump["osds"].as_array().into_iter().flatten().filter(|osd| osd["up"] == 1);
         let up_from = up.filter_map(|osd| osd["up_from"].as_u64()).collect();

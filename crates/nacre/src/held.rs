@@ -62,7 +62,7 @@ impl Holder {
         Ok(Holder { layout: layout.clone(), file })
     }
 
-    /// Has the supervisor keep exactly `daemons` stopped, and waits until those do not run.
+    /// Tells the supervisor to keep exactly `daemons` stopped, and waits until they have ended.
     pub async fn hold(&mut self, daemons: &[String]) -> Result<()> {
         let text: String = daemons.iter().map(|daemon| format!("{daemon}\n")).collect();
         let written = (|| {

@@ -71,8 +71,8 @@ fn keep<S: 'static>(text: &str, handle: reload::Handle<EnvFilter, S>) {
     drop(RELOAD.set(Reload { began_with: text.to_owned(), set }));
 }
 
-/// Has the log follow `filter` beside the filter that the process began with; where both name a part, `filter` counts.
-/// An empty one brings back the beginning.
+/// Adds `filter` to the filter that the process began with. If both name a part of the program, `filter` wins. An empty
+/// one restores the first filter.
 pub fn refine(filter: &str) {
     let Some(Reload { began_with, set }) = RELOAD.get() else { return };
     match EnvFilter::try_new(format!("{began_with},{filter}")) {

@@ -13,7 +13,7 @@ pub fn facts() -> BTreeMap<String, String> {
     let system = |key: &str| field(&release, key, '=').unwrap_or_default().trim_matches('"').to_owned();
     [
         ("arch", text(uname.machine())),
-        // Of containers only those know who start them.
+        // A process cannot tell the name of its container.
         ("container_name", String::new()),
         ("cpu", field(&cpus, "model name", ':').unwrap_or_default().to_owned()),
         ("distro", system("ID")),

@@ -112,7 +112,7 @@ impl<'a> Making<'a> {
 impl Drop for Making<'_> {
     fn drop(&mut self) {
         for (index, (daemon, folder)) in self.made.iter().enumerate() {
-            // None has been started: the state file does not know it.
+            // No daemon in this list has been started, because the state file does not name it.
             if index < self.placed && std::fs::rename(self.layout.dir().join(daemon), folder).is_err() {
                 continue;
             }

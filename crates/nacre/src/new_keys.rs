@@ -53,7 +53,7 @@ fn forget(path: PathBuf) -> Result<()> {
     }
 }
 
-/// Has the keys of OSDs, which `nacre osd --mkfs` has made, wait for the monitors, with those that wait already.
+/// Adds the keys that `nacre osd --mkfs` has made for these OSDs to the keys that wait for the monitors.
 pub fn keep(layout: &Layout, osds: &[String]) -> Result<()> {
     let waiting = waiting_keyring(layout);
     if osds.is_empty() {

@@ -293,7 +293,7 @@ fn serve(config: OsdConfig) -> Result<u8> {
     let (done, ended) = tokio::sync::oneshot::channel();
     let shard = std::thread::Builder::new().name(format!("osd.{}", config.id.0)).spawn(move || {
         let result = osd::run(config, stop);
-        // Nobody waits any more if the main thread has gone.
+        // The main thread, which waits for this, may have ended.
         let _ = done.send(());
         result
     })?;

@@ -14,7 +14,7 @@ pub enum Event {
     Note(String),
     /// The cluster is healthy; the text says how to use it.
     Ready(String),
-    /// It did not work out, and why.
+    /// The start has failed, for this reason.
     Failed(String),
 }
 

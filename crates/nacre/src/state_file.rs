@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 pub const VERSION: u32 = 1;
 const VERSION_WITH_ENGINE: u32 = 2;
 
-/// Whose daemons a cluster is made of.
+/// The program whose daemons a cluster is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// This program's.
+    /// This program's daemons.
     #[default]
     Nacre,
-    /// A real Ceph's, from the system's packages.
+    /// A real Ceph's daemons, from the system's packages.
     Ceph,
 }
 
@@ -132,9 +132,9 @@ pub fn mon_id(index: u32) -> String {
 /// The contents of a directory, as far as `up` is concerned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// It does not exist, or is empty.
+    /// The directory does not exist, or is empty.
     Nothing,
-    /// A creation that did not finish; nothing in it has been used.
+    /// The directory holds a cluster whose creation did not finish. No daemon has used it.
     Unfinished(ClusterState),
     Cluster(ClusterState),
 }

@@ -41,7 +41,7 @@ pub struct Ended {
     pub daemon: String,
     /// The daemon's end, in words: `exited with status 1`, `was killed by signal 9`.
     pub how: String,
-    /// When it will be started again; `None`: not at all.
+    /// Time until the daemon is started again. `None`: it is not started again.
     pub again_in: Option<Duration>,
 }
 
@@ -100,7 +100,7 @@ impl Supervisor {
             let keeper = self.keeper(daemon, Phase::StopOsds);
             self.osds.spawn(keeper.run());
         }
-        // From here on the keepers alone report.
+        // From now on only the keepers report ends of daemons.
         self.ended_tx = None;
     }
 

@@ -163,7 +163,8 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     write_durably(&layout.conf(), ceph_conf(&layout, &state).as_bytes(), 0o644)?;
     let own_program = program.clone();
     let mut extra_args: Vec<String> = log.map(|filter| vec!["--log".into(), filter.into()]).unwrap_or_default();
-    // It was agreed to here, and daemons ask on their own.
+    // The user has agreed to a cluster without proofs beyond loopback. The daemons, which check that themselves, are
+    // told so.
     if !state.cephx && !state.bind.is_loopback() {
         extra_args.push("--insecure".to_owned());
     }

@@ -1,15 +1,24 @@
 //! Intervals of the beacons by which the monitors hear from an OSD.
 
 use std::time::Duration;
-use wire::nacre::mon::{OsdBeacon, pg_state};
+use wire::nacre::mon::{BEACON_GRACE, OsdBeacon, pg_state};
 
-/// Time between two beacons. The monitors take an OSD that sends none for dead.
+/// Time between two beacons. Monitors take an OSD for dead that has sent none for [`BEACON_GRACE`].
 const BEACON_EVERY: Duration = Duration::from_secs(5);
 /// Time between two beacons while groups heal: the monitors then tell how far the groups are and what is left.
 const HEALING_BEACON_EVERY: Duration = Duration::from_secs(1);
 /// Limit of beacons per second, in all, from OSDs that heal. In a large cluster they send less often, so that the
 /// monitors get no more beacons than from a thousand OSDs that do not heal.
 const HEALING_BEACONS_PER_S: u32 = 200;
+
+const _: () = assert!(
+    3 * BEACON_EVERY.as_millis() < BEACON_GRACE.as_millis(),
+    "an OSD that lives is not marked down because two of its beacons are late or lost"
+);
+const _: () = assert!(
+    HEALING_BEACON_EVERY.as_millis() <= BEACON_EVERY.as_millis(),
+    "the time between two beacons is clamped to this range"
+);
 
 /// Time from this beacon to the next one in a cluster of `osds` OSDs, if nothing happens meanwhile.
 pub(crate) fn until_next(beacon: &OsdBeacon, osds: usize) -> Duration {

@@ -5,6 +5,17 @@ pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
 /// The most memory that an OSD takes by default, in bytes. More brings little.
 const MEMORY_BYTES_DEFAULT_MAX: u64 = 4 << 30;
 const MEMORY_BYTES_DEFAULT_MIN: u64 = 256 << 20;
+const _: () = assert!(
+    MEMORY_BYTES_MIN <= MEMORY_BYTES_DEFAULT_MIN && MEMORY_BYTES_DEFAULT_MIN < MEMORY_BYTES_DEFAULT_MAX,
+    "the default is enough for an OSD, and is clamped to this range"
+);
+
+/// The store's metadata may take one part in so many of the memory.
+const METADATA_PART: u64 = 5;
+const _: () = assert!(
+    MEMORY_BYTES_MIN / METADATA_PART >= store::Memory::BYTES_MIN as u64,
+    "a store takes no more memory for metadata than the share that it is given"
+);
 
 /// The parts of an OSD's memory, in bytes. The rest is for small things: groups, logs, connections, code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +46,7 @@ impl MemoryShares {
             spare_bytes: (memory_bytes / 7).min(32 << 20) as usize,
             uncommitted_bytes: memory_bytes / 8,
             block_cache_bytes: (memory_bytes / 9) as usize,
-            metadata_bytes: (memory_bytes / 5) as usize,
+            metadata_bytes: (memory_bytes / METADATA_PART) as usize,
             dups_bytes: (memory_bytes / 32) as usize,
         }
     }

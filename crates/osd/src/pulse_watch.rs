@@ -10,10 +10,15 @@ use std::time::Duration;
 
 /// Time in one turn after which there is a warning. On a machine that works no turn takes so long.
 const WARN_AFTER: Duration = Duration::from_secs(5);
-const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
+/// Time in one turn after which the process is ended.
+pub(crate) const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
+const _: () = assert!(
+    WARN_AFTER.as_millis() < GIVE_UP_AFTER.as_millis(),
+    "the log tells of a loop that is stuck before its process ends"
+);
 /// The most time between two looks that counts. If more has passed, the watcher did not run either: the process was
 /// stopped or starved, or the machine slept, and the loop is not to blame.
-const COUNTED_MAX: Duration = Duration::from_secs(2);
+pub(crate) const COUNTED_MAX: Duration = Duration::from_secs(2);
 
 /// Result of a look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -115,7 +115,7 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
         ..reactor::Config::default()
     };
     let mut reactor = Reactor::new(reactor_config.clone()).context("cannot make the event loop")?;
-    // This locks the devices before other shards open them.
+    // The first shard locks the devices before other shards open them.
     let paths = &config.devices;
     let osd = || Osd::of_shards(reactor.io(), config.clone(), stop.clone(), division);
     let osd = once_free(id, paths, &stop, osd).with_context(|| format!("{id} cannot start"))?;

@@ -11,8 +11,12 @@ use std::time::Duration;
 /// A connection that has taken nothing for so long is stuck. A slow network takes some bytes each second; kernels tell
 /// of it once a third of their buffer, of some MiB, is free.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
-/// Looks are no further apart than this, unless this process stood still.
+/// The longest time between two looks at the connections, unless this process stood still.
 const LOOKS_WITHIN: Duration = Duration::from_secs(3);
+const _: () = assert!(
+    3 * LOOKS_WITHIN.as_millis() < STUCK_AFTER.as_millis(),
+    "a connection is looked at several times before it counts as stuck"
+);
 
 #[derive(Clone, Copy, Debug)]
 struct Unsent {

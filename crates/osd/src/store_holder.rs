@@ -23,7 +23,7 @@ const TRY_EVERY: Duration = Duration::from_millis(100);
 enum Holder {
     /// Another process that runs, and its command line.
     Process(u32, String),
-    /// Nobody who is seen to run.
+    /// The lock is held, but its holder does not show up as a process that runs.
     Nobody,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The pid of who has locked the whole file, of the lines of `/proc/locks`.
+/// Returns the pid of the process that has locked the whole file, from the lines of `/proc/locks`.
 fn locked_by(locks: &str, (major, minor, inode): (u32, u32, u64)) -> Option<u32> {
     let file = format!("{major:02x}:{minor:02x}:{inode}");
     let of = |line: &str| {
@@ -66,7 +66,8 @@ fn running_holder(path: &Path) -> Option<Holder> {
     let file = (rustix::fs::major(device), rustix::fs::minor(device), stat.st_ino());
     let pid = locked_by(&std::fs::read_to_string("/proc/locks").ok()?, file)?;
     if pid == std::process::id() {
-        // Of several shards the first one has locked the whole store, and another one's part is held.
+        // This process has locked the file itself, for its first shard. Another process must hold the part of a further
+        // shard.
         return None;
     }
     // Whoever ends has no command line any more.

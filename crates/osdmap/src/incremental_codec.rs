@@ -17,6 +17,13 @@ const OSD_OLDEST: u8 = 9;
 const RELEASE_UNSET: u8 = 0xff;
 const RATIO_UNSET: f32 = -1.0;
 
+/// Numbers of the changes of `allow_crimson`.
+mod crimson {
+    pub const UNCHANGED: u8 = 0;
+    pub const ALLOWED: u8 = 1;
+    pub const FORBIDDEN: u8 = 2;
+}
+
 impl Encode for Incremental {
     fn encode(&self, w: &mut Writer) {
         let start = w.len();
@@ -120,9 +127,9 @@ impl Incremental {
             }
             if version >= 12 {
                 w.u8(match self.new_allow_crimson {
-                    None => 0,
-                    Some(true) => 1,
-                    Some(false) => 2,
+                    None => crimson::UNCHANGED,
+                    Some(true) => crimson::ALLOWED,
+                    Some(false) => crimson::FORBIDDEN,
                 });
             }
             put_further(w, &self.new_pg_temp);
@@ -240,9 +247,9 @@ impl Incremental {
         }
         if head.version >= 12 {
             self.new_allow_crimson = match r.u8()? {
-                0 => None,
-                1 => Some(true),
-                2 => Some(false),
+                crimson::UNCHANGED => None,
+                crimson::ALLOWED => Some(true),
+                crimson::FORBIDDEN => Some(false),
                 other => return Err(DecodeError::Value { what: "change of allow_crimson", value: other.into() }),
             };
         }

@@ -41,8 +41,8 @@ impl OsdMap {
         plain != placed && same_osds(&plain, &placed)
     }
 
-    /// Has the up set of a group be `order`, and no other set act, if that is the present up set in another order and
-    /// all clients understand such exceptions. `places`: of the pool's rule, if it is understood.
+    /// Makes `order` the up set of a group, and ends its exceptional acting set, if `order` is the present up set in
+    /// another order and all clients understand such exceptions. `places`: of the pool's rule, if it is understood.
     ///
     /// Returns true if that is the case. `incremental` must change nothing else of placements.
     pub fn put_in_order(

@@ -98,23 +98,33 @@ impl PoolOpts {
     }
 }
 
+/// Numbers of the kinds of values in encoded options.
+mod kind_code {
+    pub const STR: i32 = 0;
+    pub const INT: i32 = 1;
+    pub const DOUBLE: i32 = 2;
+}
+
+/// First version of encoded options whose integers have 64 bits. Before Nautilus they had 32.
+const LONG_INTEGERS: u8 = 2;
+
 impl Encode for PoolOpts {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(2, 1, |w| {
+        w.versioned(LONG_INTEGERS, 1, |w| {
             w.count(self.0.len());
             for (key, value) in &self.0 {
                 w.i32(key.0);
                 match value {
                     PoolOpt::Str(text) => {
-                        w.i32(0);
+                        w.i32(kind_code::STR);
                         w.str(text);
                     }
                     PoolOpt::Int(value) => {
-                        w.i32(1);
+                        w.i32(kind_code::INT);
                         w.i64(*value);
                     }
                     PoolOpt::Double(value) => {
-                        w.i32(2);
+                        w.i32(kind_code::DOUBLE);
                         w.f64(*value);
                     }
                 }
@@ -127,16 +137,15 @@ impl Decode for PoolOpts {
     const MIN_BYTES: usize = 10;
 
     fn decode(r: &mut Reader<'_>) -> Result<PoolOpts, DecodeError> {
-        let (head, mut r) = r.versioned("pool options", 2)?;
+        let (head, mut r) = r.versioned("pool options", LONG_INTEGERS)?;
         let mut opts = BTreeMap::new();
         for _ in 0..r.count("pool options", 12)? {
             let key = PoolOptKey(r.i32()?);
             let value = match r.i32()? {
-                0 => PoolOpt::Str(r.get()?),
-                // Before Nautilus integers had 32 bits.
-                1 if head.version < 2 => PoolOpt::Int(r.i32()?.into()),
-                1 => PoolOpt::Int(r.i64()?),
-                2 => PoolOpt::Double(r.f64()?),
+                kind_code::STR => PoolOpt::Str(r.get()?),
+                kind_code::INT if head.version < LONG_INTEGERS => PoolOpt::Int(r.i32()?.into()),
+                kind_code::INT => PoolOpt::Int(r.i64()?),
+                kind_code::DOUBLE => PoolOpt::Double(r.f64()?),
                 kind => return Err(DecodeError::Value { what: "kind of a pool option", value: kind as u32 as u64 }),
             };
             opts.insert(key, value);

@@ -1,5 +1,7 @@
-//! Deliberate bugs, to see that the simulator's checks find them. Outside this crate's tests some can be switched on as
-//! mutants of the whole cluster's simulator; without its feature they are not compiled.
+//! Deliberate bugs, which show that the checks of this crate's simulator find bugs. The list is separate from that of
+//! the crate `mutant`, because its bugs are of raft alone: some show only in thousands of runs, far more than campaigns
+//! over whole clusters have. Six of them are mutants of whole clusters, too, and the feature of `mutant` switches those
+//! on outside this crate's tests. The others are not compiled there.
 
 /// One deliberate bug.
 #[cfg_attr(not(test), allow(dead_code))]

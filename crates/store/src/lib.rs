@@ -39,7 +39,7 @@ mod tools;
 
 pub use api::*;
 pub use config::{StoreConfig, Tuning};
-pub use data::{BlockCacheStats, RelocationStats};
+pub use data::{BlockCacheStats, CLONE_RANGE_BYTES_MAX, RelocationStats};
 pub use disk::{OMAP_KEY_BYTES_MAX, Slice};
 pub use engine::{CacheCounts, CommitTimes, FailedRequest, Memory, StopReason, Store, growth_bytes};
 pub use metadata::{Attrs, SNAPS_ATTR, UNKNOWN_SNAP, snaps_attr, snaps_of_clone};

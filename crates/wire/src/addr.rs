@@ -34,6 +34,16 @@ pub struct EntityAddr {
     pub sockaddr: Option<SocketAddr>,
 }
 
+/// First byte of an encoded address or list of addresses: which of the forms follows.
+mod marker {
+    /// One address as before Nautilus.
+    pub const LEGACY: u8 = 0;
+    /// One address in a versioned block.
+    pub const MODERN: u8 = 1;
+    /// A list of addresses in versioned blocks.
+    pub const LIST: u8 = 2;
+}
+
 const FAMILY_INET: u16 = 2;
 const FAMILY_INET6: u16 = 10;
 /// `sizeof(sockaddr_in)`, `sizeof(sockaddr_in6)`; a blank address takes the larger.
@@ -209,7 +219,8 @@ impl Encode for EntityAddr {
         let target = w.target();
         let (raw, len) = self.sockaddr_bytes();
         if !target.has(features::MSG_ADDR2) {
-            w.u32(0);
+            // The legacy form begins with 32 bits, of which the marker is the first byte.
+            w.u32(marker::LEGACY.into());
             w.u32(self.nonce);
             // The family is big-endian here: its two little-endian bytes swapped.
             w.raw(&[raw[1], raw[0]]);
@@ -217,7 +228,7 @@ impl Encode for EntityAddr {
             w.raw(&[0; SOCKADDR_STORAGE_BYTES - SOCKADDR_IN6_BYTES]);
             return;
         }
-        w.u8(1);
+        w.u8(marker::MODERN);
         w.versioned(1, 1, |w| {
             // Peers before Nautilus do not know "any".
             let any_is_known = target.has(features::SERVER_NAUTILUS);
@@ -234,9 +245,9 @@ impl Decode for EntityAddr {
 
     fn decode(r: &mut Reader<'_>) -> Result<EntityAddr, DecodeError> {
         match r.u8()? {
-            0 => Self::decode_legacy_after_marker(r),
-            1 => Self::decode_modern_after_marker(r),
-            marker => Err(DecodeError::Value { what: "marker of an address", value: marker.into() }),
+            marker::LEGACY => Self::decode_legacy_after_marker(r),
+            marker::MODERN => Self::decode_modern_after_marker(r),
+            other => Err(DecodeError::Value { what: "marker of an address", value: other.into() }),
         }
     }
 }
@@ -346,7 +357,7 @@ impl Encode for EntityAddrVec {
         if !w.target().has(features::MSG_ADDR2) {
             return self.legacy_addr().encode(w);
         }
-        w.u8(2);
+        w.u8(marker::LIST);
         self.0.encode(w);
     }
 }
@@ -356,10 +367,10 @@ impl Decode for EntityAddrVec {
 
     fn decode(r: &mut Reader<'_>) -> Result<EntityAddrVec, DecodeError> {
         match r.u8()? {
-            0 => EntityAddr::decode_legacy_after_marker(r).map(EntityAddrVec::from),
-            1 => EntityAddr::decode_modern_after_marker(r).map(EntityAddrVec::from),
-            2 => r.get().map(EntityAddrVec),
-            marker => Err(DecodeError::Value { what: "marker of an address list", value: marker.into() }),
+            marker::LEGACY => EntityAddr::decode_legacy_after_marker(r).map(EntityAddrVec::from),
+            marker::MODERN => EntityAddr::decode_modern_after_marker(r).map(EntityAddrVec::from),
+            marker::LIST => r.get().map(EntityAddrVec),
+            other => Err(DecodeError::Value { what: "marker of an address list", value: other.into() }),
         }
     }
 }

@@ -10,12 +10,14 @@
 //! * [`basic`]: identifiers, locators, sets: the elements of messages and maps.
 //! * [`messages`]: every message between Ceph's clients and the cluster.
 //! * [`nacre`]: our own messages.
+//! * [`lock`]: locks on objects, for class `lock` and for clients.
 //! * [`rbd`]: encodings of block images, for object classes and for clients.
 
 pub mod addr;
 pub mod basic;
 pub mod codec;
 pub mod envelope;
+pub mod lock;
 pub mod messages;
 pub mod msgr;
 pub mod nacre;

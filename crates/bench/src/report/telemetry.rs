@@ -64,7 +64,7 @@ struct Interface {
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} is no reading: {source}")]
 pub struct TelemetryError {
-    /// From 1.
+    /// Number of the line, counted from 1.
     pub line: usize,
     source: serde_json::Error,
 }

@@ -88,7 +88,7 @@ impl MonSession {
         self.due = Some(now + ROUND);
     }
 
-    /// Event: a session is open. False if another one is kept instead.
+    /// Event: a session is open. Returns false if another session was open already: the new one is closed.
     pub fn opened(&mut self, session: SessionId, link: &mut impl Sessions) -> bool {
         if self.open.is_some() {
             self.dialling.retain(|s| *s != session);

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use tokio::sync::MutexGuard;
 use types::Errno;
+use wire::lock::LockInfo;
 
 /// Number of turns. Changes of an object's state take its turn; objects share turns by their numbers.
 const TURNS: usize = 64;
@@ -183,8 +184,8 @@ impl Inner {
             }
             // The lock belongs to a former owner of the image's lock, which has been blocklisted.
             let info = Operation::new().call("lock", "get_info", lock_input::get_info());
-            let info: super::spec::LockInfo = self.pool.operate(name.clone(), info).await?.decode(0)?;
-            for owner in &info.lockers {
+            let info: LockInfo = self.pool.operate(name.clone(), info).await?.decode(0)?;
+            for owner in info.lockers.keys() {
                 let operation = Operation::new().call_write("lock", "break_lock", lock_input::break_lock(owner));
                 match self.pool.operate(name.clone(), operation).await {
                     Ok(_) | Err(Error::Errno(Errno::ENOENT)) => {}

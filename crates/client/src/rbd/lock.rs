@@ -3,7 +3,7 @@
 
 use super::image::{EROFS, Inner, locked};
 use super::notice::{ClientId, Notice, read_response};
-use super::spec::{LockInfo, Locker, lock_input};
+use super::spec::lock_input;
 use super::watcher::NOTIFY_TIMEOUT;
 use super::{feature, flag};
 use crate::error::Error;
@@ -14,6 +14,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 use types::{EntityName, Errno};
+use wire::EntityAddr;
+use wire::lock::{LockInfo, LockerId, LockerInfo};
 
 /// Tag of locks that clients take by themselves. Other locks are taken by people (`rbd lock add`), and no client breaks
 /// them.
@@ -115,17 +117,17 @@ impl Inner {
                 return Err(Errno::ETIMEDOUT.into());
             }
             let info = self.lock_info().await?;
-            let Some(owner) = info.lockers.first() else { continue };
+            let Some((owner, LockerInfo { addr, .. })) = info.lockers.first_key_value() else { continue };
             if info.tag != TAG || !owner.cookie.starts_with(b"auto ") {
                 return Err(Errno::EBUSY.into());
             }
-            if self.is_alive(owner).await? {
+            if self.is_alive(owner, addr).await? {
                 self.ask_for_lock().await?;
             } else if owner.name == EntityName::client(self.pool.cluster().client_id()) {
                 // Blocklisting itself would help no client.
                 return Err(Error::InDoubt);
             } else {
-                self.break_lock(owner).await?;
+                self.break_lock(owner, addr).await?;
             }
         }
         // No other client changes the header from now on.
@@ -162,11 +164,11 @@ impl Inner {
     }
 
     /// True if the lock's owner still watches the image.
-    async fn is_alive(&self, owner: &Locker) -> Result<bool, Error> {
+    async fn is_alive(&self, owner: &LockerId, addr: &EntityAddr) -> Result<bool, Error> {
         let watchers = self.pool.watchers(self.header.clone()).await?;
-        Ok(watchers.iter().any(|watcher| {
-            cookie_of(watcher.cookie) == owner.cookie && watcher.addr.legacy_str() == owner.addr.legacy_str()
-        }))
+        Ok(watchers
+            .iter()
+            .any(|watcher| cookie_of(watcher.cookie) == owner.cookie && watcher.addr.legacy_str() == addr.legacy_str()))
     }
 
     /// Asks the owner to give the lock up, and waits a short time for the release.
@@ -190,9 +192,9 @@ impl Inner {
 
     /// Takes the lock away from a dead owner, after blocklisting it: its operations that are still on their way must
     /// not be carried out any more.
-    async fn break_lock(&self, owner: &Locker) -> Result<(), Error> {
+    async fn break_lock(&self, owner: &LockerId, addr: &EntityAddr) -> Result<(), Error> {
         let cluster = self.pool.cluster();
-        let addr = owner.addr.legacy_str();
+        let addr = addr.legacy_str();
         let command = format!(r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}"}}"#);
         let reply = cluster.mon_command(&command, Bytes::new()).await?;
         if let Some(errno) = Errno::from_result(reply.result) {

@@ -1,9 +1,8 @@
 //! Inputs and outputs of class `rbd` and class `lock`, as far as images need them.
 
-use bytes::Bytes;
-use types::{EntityName, Utime};
+use types::Utime;
 use wire::rbd::SnapshotNamespace;
-use wire::{Decode, DecodeError, EntityAddr, Reader, Target, Writer};
+use wire::{Target, Writer};
 
 /// Encodes the input of a method.
 pub(super) fn input(fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
@@ -33,48 +32,12 @@ impl SnapshotKind {
     }
 }
 
-/// An owner of a lock.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Locker {
-    pub name: EntityName,
-    pub cookie: Bytes,
-    pub addr: EntityAddr,
-}
-
-/// A lock's state: Ceph's reply to `lock.get_info`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct LockInfo {
-    pub lockers: Vec<Locker>,
-    /// 0 if the lock has never been held.
-    pub kind: u8,
-    pub tag: Bytes,
-}
-
-impl Decode for LockInfo {
-    const MIN_BYTES: usize = 6;
-
-    fn decode(r: &mut Reader<'_>) -> Result<LockInfo, DecodeError> {
-        let (_, mut r) = r.versioned("lock", 1)?;
-        let count = r.count("holders of a lock", 12)?;
-        let mut lockers = Vec::new();
-        for _ in 0..count {
-            let (name, cookie) = {
-                let (_, mut r) = r.versioned("holder of a lock", 1)?;
-                (r.get()?, r.get()?)
-            };
-            let (_, mut r) = r.versioned("information on the holder of a lock", 1)?;
-            let _expiration: Utime = r.get()?;
-            lockers.push(Locker { name, cookie, addr: r.get()? });
-        }
-        Ok(LockInfo { lockers, kind: r.u8()?, tag: r.get()? })
-    }
-}
-
 /// Inputs of class `lock`.
 pub(super) mod lock_input {
     use super::*;
+    use wire::lock::LockerId;
+    use wire::lock::kind::EXCLUSIVE;
 
-    const EXCLUSIVE: u8 = 1;
     /// Name of all locks of images.
     pub const NAME: &str = "rbd_lock";
 
@@ -101,7 +64,7 @@ pub(super) mod lock_input {
         })
     }
 
-    pub fn break_lock(locker: &Locker) -> Vec<u8> {
+    pub fn break_lock(locker: &LockerId) -> Vec<u8> {
         input(|w| {
             w.versioned(1, 1, |w| {
                 w.str(NAME);

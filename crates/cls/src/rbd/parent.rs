@@ -33,7 +33,7 @@ pub(super) fn get_old(object: &mut dyn Object, input: &mut Reader<'_>) -> Result
     if features.is_some_and(|features| features & feature::LAYERING != 0)
         && let Some(parent) = load(object)?
     {
-        // This answer cannot tell a namespace.
+        // The answer of this method has no field for a namespace.
         if !parent.spec.namespace.is_empty() {
             return Err(EXDEV.into());
         }

@@ -143,7 +143,7 @@ impl Agents {
         let link = &mut self.links[index];
         link.lost.get_or_insert(reason);
         link.reader.abort();
-        // Without its sender the writer ends, and with it the connection.
+        // This drops the sender of the writer. The writer then ends, and closes the connection.
         link.to = mpsc::unbounded_channel().0;
     }
 

@@ -212,7 +212,7 @@ impl RadosBenchJob<'_> {
         add(&["-p", self.pool, "bench", &self.duration.as_secs().to_string(), mode]);
         add(&["-t", &self.depth.to_string(), "--run-name", self.run_name]);
         if let RadosBenchKind::Write { io_bytes, object_bytes, objects } = self.kind {
-            // By default `rados bench` sends a hint with each write.
+            // The program is told `--no-hints`, because `rados bench` sends a hint with each write by default.
             add(&["-b", &io_bytes.to_string(), "-O", &object_bytes.to_string(), "--no-hints", "--no-cleanup"]);
             if let Some(objects) = objects {
                 add(&["--max-objects", &objects.to_string()]);

@@ -22,20 +22,20 @@ use crate::telemetry::figures::Work;
 
 /// Time within which the monitors tell of a stop, and OSDs that come back are up.
 const TOLD_WITHIN: Duration = Duration::from_secs(180);
-/// Points of a course that are kept: beyond that every other one goes.
+/// The most points of a course that are kept. If there are more, every other point is dropped.
 const COURSE_MAX: usize = 600;
 
 /// The state of the OSDs that are to be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Away {
-    /// Nothing was done to them.
+    /// The OSDs run as before.
     Untouched,
     Stopped,
-    /// Their stores are being erased.
+    /// The OSDs' stores are being erased.
     Erasing,
-    /// Their stores are new and empty.
+    /// The OSDs' stores are new and empty.
     Empty,
-    /// They were started with new stores.
+    /// The OSDs were started with new stores.
     Started,
 }
 
@@ -267,7 +267,8 @@ impl Test<'_> {
         Ok((watched, figures))
     }
 
-    /// Has OSDs run again, whatever was done to them, and waits until they are up. `before`: what [`boots`] told then.
+    /// Brings the lost OSDs back from the state `away`, and waits until they are up. `before`: the answer of [`boots`]
+    /// before the loss.
     async fn bring_back(&mut self, hands: &mut impl Hands, away: Away, before: &[Option<u64>]) -> Result<(), Halt> {
         match away {
             Away::Untouched => return Ok(()),

@@ -34,7 +34,7 @@ pub struct Sample {
     pub at: Duration,
     /// Daemons by name (`osd.0`); a daemon that has ended is missing.
     pub daemons: BTreeMap<String, Process>,
-    /// This process, which is the clients.
+    /// This process, in which the clients run.
     pub own: Option<Process>,
     pub cpu: Option<MachineCpu>,
     /// Drives that hold the cluster's stores, by name.

@@ -310,7 +310,7 @@ fn set_caps(c: &Context<'_>) -> Answer {
     let Some(entry) = c.state.auth.get(entity) else {
         return refuse(Errno::ENOENT, format!("couldn't find entry {entity}"));
     };
-    // Of two for one service, the first one counts here.
+    // If two capabilities are for one service, this command takes the first one.
     caps.reverse();
     let entry = AuthEntry { caps: check_caps(caps)?, ..entry.clone() };
     replace(c, done(format!("updated caps for {entity}")), entity.to_owned(), entry)

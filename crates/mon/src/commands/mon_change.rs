@@ -38,7 +38,8 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// More pools than can have been made of which a survivor has not heard: their numbers are not given again.
+/// Numbers of pools that are skipped: more than can have been given unknown to the survivor, so that none is given
+/// twice.
 const POOLS_SKIPPED: i64 = 1000;
 
 /// Port of monitors whose address names none.

@@ -55,7 +55,7 @@ impl StopReport {
             return;
         }
         let stays = |osd: OsdId| osd.is_some() && !osds.contains(&osd) && c.map().is_up(osd);
-        // Nobody is known to be complete before a group has peered, so its members count as they are.
+        // Before a group has peered no member is known to be complete, so all its members count.
         let left = match has(pg_state::ACTIVE | pg_state::PEERED) {
             true => copies(complete.iter().filter(|member| stays(member.osd))),
             false => shown.iter().filter(|osd| stays(**osd)).count(),
@@ -70,7 +70,7 @@ impl StopReport {
         if was_inactive || becomes_inactive {
             return;
         }
-        // As on a Ceph, a group does not count that goes on as before without a member that lacks something.
+        // As on a Ceph, a group is left out that only loses a member which lacks objects: the group goes on as before.
         match has(pg_state::DEGRADED) {
             true if is_complete => self.more_degraded.push(pgid),
             false if acts => self.degraded.push(pgid),

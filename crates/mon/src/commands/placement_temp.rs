@@ -70,8 +70,8 @@ fn rm_primary_temp(c: &Context<'_>) -> Answer {
     })
 }
 
-/// Has one member stand aside: the primary asks for it again at once, and the group peers each time. Where that would
-/// leave too few to serve the primary goes on alone for a moment, as with Ceph.
+/// Takes one member out of the acting set for a moment. The primary asks for the member again at once, and the group
+/// peers each time. If too few members were left to serve, the primary stays alone for that moment, as on a Ceph.
 fn repeer(c: &Context<'_>) -> Answer {
     let pg = c.args.pg("pgid").expect("the signature requires it");
     if !c.map().has_pg(pg) {

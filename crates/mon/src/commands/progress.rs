@@ -52,7 +52,8 @@ pub(super) fn enable(c: &Context<'_>, on: bool) -> Answer {
     c.propose(vec![update], super::Reply::status(format!("progress {word}")))
 }
 
-/// Events come from the state of groups, and go when that is as it should be: nothing of them can be forgotten.
+/// Does nothing: events follow from the state of groups and end when the groups are clean, so there is nothing to
+/// forget.
 pub(super) fn clear(_: &Context<'_>) -> Answer {
     super::done("")
 }

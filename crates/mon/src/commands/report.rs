@@ -17,7 +17,7 @@ const CHECKSUM_SEED: u32 = 6789;
 fn report(c: &Context<'_>) -> Answer {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
-    // Tools compare it, and read nothing out of it.
+    // Tools compare fingerprints, and read nothing out of them. Nacre takes the cluster's id.
     put("cluster_fingerprint", json!(c.map().fsid.to_string()));
     put("version", json!(control::version::CEPH_RELEASE));
     put("commit", json!(control::version::COMMIT));

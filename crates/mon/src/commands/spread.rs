@@ -52,7 +52,7 @@ const COPIES_MIN: u64 = 10;
 /// Linux' number for an argument out of a function's domain.
 const EDOM: i32 = 33;
 
-/// By what an OSD counts as having more than its share.
+/// The measure by which an OSD has more than its share.
 enum Measure {
     Fullness,
     /// The copies of groups, of these pools or of all, by its weight in the hierarchy.

@@ -15,7 +15,7 @@ pub struct Identity {
     pub fsid: Fsid,
     /// The monitor's name, as in the monitor map.
     pub name: String,
-    /// This store. Another store of the same monitor is another server.
+    /// Number of this store. Another store of the same monitor is another server.
     pub server: ServerId,
 }
 

@@ -64,7 +64,7 @@ impl RedbLog {
         let found = log.meta("format")?.and_then(|v| v.as_slice().try_into().ok()).map(u32::from_le_bytes);
         match found {
             Some(FORMAT) => Ok(log),
-            Some(1) => {
+            Some(upgrade::FORMAT_1) => {
                 let (identity, stored) = log.read(|txn| Ok(upgrade::from_format_1(txn)))??;
                 log.transact(|txn| {
                     upgrade::drop_format_1(txn)?;

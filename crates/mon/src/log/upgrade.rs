@@ -8,6 +8,9 @@ use raft::{Membership, ServerId, Snapshot, Stored};
 use redb::{TableDefinition, WriteTransaction};
 use wire::{Decode, Encode, Target};
 
+/// Number of the layout in the store of a monitor that was alone.
+pub(super) const FORMAT_1: u32 = 1;
+
 /// Format 1: index → record of a batch.
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 /// Format 1: index → record of a state; one row at most.

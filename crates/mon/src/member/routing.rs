@@ -50,14 +50,15 @@ pub(super) struct Routing {
     next_read: u64,
     /// Questions of peons, by session and number, that had no room among the reads.
     questions: VecDeque<(SessionId, u64)>,
-    /// On a peon, messages for its own state, until the leader is asked for the index of the newest one.
+    /// Only on a peon: messages that its own state answers, until it asks the leader how far that state must be.
     fresh: Vec<Letter>,
     /// Number of the question under way, and the messages that wait for its answer.
     asked: Option<(u64, Vec<Letter>)>,
     next_question: u64,
     /// Actions that wait for the log to be applied up to an index, in order.
     held: VecDeque<(u64, Held)>,
-    /// On a leader, sessions of other monitors: the session that brings them, and their number there.
+    /// Only on a leader: sessions at other monitors, each with the session that brings its messages and its number
+    /// there.
     forwarded: BTreeMap<SessionId, (SessionId, u64)>,
     /// The keys of `forwarded` by its values.
     by_link: BTreeMap<(SessionId, u64), SessionId>,

@@ -20,13 +20,14 @@ use wire::{Envelope, Message};
 /// The condition under which a party may send a message of some type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Needs {
-    /// None: the message tells what everybody may know, or its handler asks for rights by its content.
+    /// No condition: the message tells what everybody may know, or its handler checks rights by its content.
     Nothing,
     /// A right for a service, as Ceph's monitors ask for it.
     Right(&'static str, Access),
-    /// It is an OSD with the rights of one. In the name of another OSD it may say nothing; handlers see to that.
+    /// The party must be an OSD with the rights of one. Handlers check that it does not speak in the name of another
+    /// OSD.
     Osd,
-    /// It is a monitor.
+    /// The party must be a monitor.
     Monitor,
 }
 

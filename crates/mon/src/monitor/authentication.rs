@@ -58,9 +58,9 @@ impl At {
 
 #[derive(Debug)]
 pub(super) enum Handshake {
-    /// Of a client or daemon, which a monitor gives an id and tickets; with its kind.
+    /// A client or daemon, of this kind, shakes hands with the monitor, which gives it an id and tickets.
     Monitor(MonitorAccept, EntityType),
-    /// Of another monitor, with the key that it proves.
+    /// Another monitor shakes hands, and proves this key.
     Peer(ServiceAccept, Key),
     Manager(ServiceAccept),
     /// The peer is accepted at one of the two addresses, and its session has not begun.
@@ -144,7 +144,7 @@ impl Monitor {
         self.authentication.policy.as_ref().map_or_else(nobody_proves, |policies| policies.of(peer).clone())
     }
 
-    /// Takes ids that no other monitor gives, nor anybody else of this one ([`MonitorAction::GlobalIds`]).
+    /// Takes a range of ids for clients that belongs to this monitor alone ([`MonitorAction::GlobalIds`]).
     pub fn take_global_ids(&mut self, ids: Range<u64>) {
         self.authentication.ids.push_back(ids);
     }
@@ -364,7 +364,7 @@ impl Monitor {
         }
     }
 
-    /// Has this monitor prove, and take from others, the keys that the state has.
+    /// Takes over the keys of the state: this monitor proves them, and accepts them from others.
     pub(super) fn follow_shared_keys(&mut self, now: Now, out: &mut Vec<MonitorAction>) {
         let stated = self.stated_keys();
         let keys = &mut self.authentication.among_monitors;

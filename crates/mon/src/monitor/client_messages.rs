@@ -132,7 +132,7 @@ impl Monitor {
         let (version, oldest) = match request.what.as_str() {
             "osdmap" => (epoch(self.state.osdmap().epoch), epoch(self.state.osdmaps.oldest())),
             "monmap" => (epoch(self.state.monmap.epoch), 1),
-            // There are no such maps.
+            // Nacre has no maps of file systems.
             "fsmap" | "mdsmap" => (1, 1),
             "mgrmap" => (epoch(self.state.manager_epoch()), 1),
             other => return debug!("asked for the version of '{other}', of which there is none"),
@@ -287,7 +287,7 @@ impl Monitor {
 
     fn get_config(&self, session: SessionId, tid: u64, request: msg::GetConfig, out: &mut Vec<MonitorAction>) {
         let options = self.config_for(&request.name, &request.host, Some(&request.device_class));
-        self.send(session, tid, msg::Config { options }, out);
+        self.send(session, tid, msg::ConfigOptions { options }, out);
     }
 
     /// Returns JSON as `ceph ping mon.a` shows it.

@@ -3,10 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::OsdId;
-
-/// Lifetime of a report that is not repeated. Reporters repeat it every other second until they hear from the target
-/// again.
-pub const REPORT_LASTS: Duration = Duration::from_secs(10);
+use wire::nacre::mon::FAILURE_REPORT_LASTS;
 
 /// A report that one OSD does not hear from another.
 #[derive(Clone, Debug)]
@@ -47,7 +44,7 @@ impl FailureReports {
     /// Returns the targets with an immediate report, or with reports from at least `hosts_needed` hosts.
     pub fn failed(&mut self, hosts_needed: usize, now: Duration) -> Vec<OsdId> {
         self.reports.retain(|_, reports| {
-            reports.retain(|_, report| now.saturating_sub(report.at) < REPORT_LASTS);
+            reports.retain(|_, report| now.saturating_sub(report.at) < FAILURE_REPORT_LASTS);
             !reports.is_empty()
         });
         let failed = |reports: &BTreeMap<OsdId, FailureReport>| {

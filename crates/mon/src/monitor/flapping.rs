@@ -13,6 +13,10 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 const FREE: usize = 2;
 const WAIT_FIRST: Duration = Duration::from_secs(10);
 const WAIT_MAX: Duration = Duration::from_secs(300);
+const _: () = assert!(
+    WAIT_FIRST.as_millis() < WAIT_MAX.as_millis() && WAIT_MAX.as_millis() < REMEMBERED.as_millis(),
+    "an OSD's marks are remembered for longer than it is made to wait for them"
+);
 
 /// Times at which OSDs were marked down because others did not hear from them, in the monitor's time.
 #[derive(Clone, Default, Debug)]

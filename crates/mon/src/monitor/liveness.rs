@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::OsdId;
-
-/// An OSD that is up but silent for this long is marked down.
-pub const BEACON_GRACE: Duration = Duration::from_secs(20);
+use wire::nacre::mon::BEACON_GRACE;
 
 /// Clocks per OSD. They start anew with the monitor: a monitor that was away judges no OSD by its own absence.
 #[derive(Clone, Default, Debug)]

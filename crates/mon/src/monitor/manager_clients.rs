@@ -3,6 +3,7 @@
 use super::{Monitor, MonitorAction};
 use crate::volatile::Introduction;
 use std::collections::BTreeMap;
+use wire::messages::manager_kind;
 use wire::msgr::SessionId;
 use wire::{DecodeError, Header, Message, Reader, Rope, Writer};
 
@@ -23,7 +24,7 @@ pub(super) struct MgrOpen {
 }
 
 impl Message for MgrOpen {
-    const TYPE: u16 = 0x700;
+    const TYPE: u16 = manager_kind::OPEN;
     const VERSION: u16 = 3;
 
     fn encode_front(&self, w: &mut Writer) {
@@ -61,7 +62,7 @@ pub(super) struct MgrConfigure {
 }
 
 impl Message for MgrConfigure {
-    const TYPE: u16 = 0x701;
+    const TYPE: u16 = manager_kind::CONFIGURE;
     const VERSION: u16 = 2;
 
     fn encode_front(&self, w: &mut Writer) {
@@ -81,7 +82,7 @@ pub(super) struct MgrReport {
 }
 
 impl Message for MgrReport {
-    const TYPE: u16 = 0x702;
+    const TYPE: u16 = manager_kind::REPORT;
     const VERSION: u16 = 3;
 
     fn encode_front(&self, w: &mut Writer) {
@@ -116,7 +117,7 @@ pub(super) struct MgrClose {
 }
 
 impl Message for MgrClose {
-    const TYPE: u16 = 0x708;
+    const TYPE: u16 = manager_kind::CLOSE;
 
     fn encode_front(&self, w: &mut Writer) {
         w.str(&self.daemon);

@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 use types::{Epoch, OsdId, PgId, PoolId};
 use wire::EntityAddrVec;
 use wire::msgr::SessionId;
-use wire::nacre::mon::OsdBoot;
+use wire::nacre::mon::{BEACON_GRACE, OsdBoot};
 
 /// Increments follow each other no faster than this.
 const SPACING: Duration = Duration::from_millis(50);
@@ -199,7 +199,8 @@ impl Monitor {
             down.entry(osd).or_insert(format!("{osd} failed (host={host}): its peers cannot reach it"));
         }
         for osd in self.liveness.silent(now.since_start) {
-            down.entry(osd).or_insert(format!("{osd} marked down: it has sent no beacon for 20 seconds"));
+            down.entry(osd)
+                .or_insert(format!("{osd} marked down: it has sent no beacon for {} seconds", BEACON_GRACE.as_secs()));
         }
         // An OSD that starts again before its end was noticed goes down in one epoch and up in the next.
         for (osd, boot) in &self.osd_changes.boots {

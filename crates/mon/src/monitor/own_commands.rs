@@ -160,7 +160,7 @@ impl Monitor {
         self.own_commands.settings.set_from_monitors(given);
     }
 
-    /// Has a command answered by the handler that answers it to everybody.
+    /// Answers a command by the handler that answers it to everybody.
     fn told_in_person(&mut self, now: Now, (from, who): (EntityName, &Party), line: &str) -> Reply {
         let sessions = if commands::asks_for_sessions(line) { self.session_infos() } else { Vec::new() };
         let request = commands::Request {

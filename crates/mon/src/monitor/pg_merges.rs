@@ -1,4 +1,4 @@
-//! Has placement groups merged where a pool should have fewer.
+//! Merges placement groups where a pool should have fewer.
 //!
 //! A merge is prepared in one epoch: from then on the groups concerned serve no client. It is made once all of them are
 //! recorded in the interval that began with that epoch, with the same members, each of which has everything: then no

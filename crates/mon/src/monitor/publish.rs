@@ -107,7 +107,7 @@ impl Monitor {
         if known.config_sent == Some(hash) {
             return;
         }
-        let envelope = msg::Config { options }.seal(0, known.target());
+        let envelope = msg::ConfigOptions { options }.seal(0, known.target());
         out.push(MonitorAction::Send { session, envelope });
         if let Some(known) = self.sessions.get_mut(&session) {
             known.config_sent = Some(hash);

@@ -20,7 +20,8 @@ pub(super) struct Session {
     /// A hash of the configuration that it was last sent, in place of a copy for each session. Two configurations have
     /// equal hashes with a chance of 1 in 2^64.
     pub config_sent: Option<u64>,
-    /// Of an OSD: the store that the map has had under its number while the session was there.
+    /// For an OSD's session: the store that the map had under the OSD's number when the session began, or with which
+    /// the OSD has asked to be marked up since.
     pub store: Option<Fsid>,
 }
 

@@ -38,8 +38,9 @@ impl ShardOrders {
 }
 
 impl Monitor {
-    /// Has erasure-coded groups whose OSDs are the right ones, in the order of their shards, wanted in that order
-    /// ([`OsdMap::put_in_order`]), in an increment that changes nothing else but acting sets.
+    /// Looks for erasure-coded groups that are on the right OSDs, but keep their shards in another order than the map
+    /// wants. Makes the map want the order that is there ([`OsdMap::put_in_order`]), in an increment that otherwise
+    /// changes acting sets only.
     pub(super) fn show_orders(&self, draft: &mut Draft) {
         if !draft.only_sets_acting() {
             return;

@@ -30,7 +30,7 @@ pub struct PgRecord {
     pub members: Vec<OsdId>,
     /// OSDs that served before and may have objects that members still lack.
     pub past: Vec<OsdId>,
-    /// Of erasure-coded pools: the shard of each of the members, and of each of the past ones.
+    /// In erasure-coded pools: the shard of each of `members`, and of each of `past`.
     pub member_shards: Vec<u8>,
     pub past_shards: Vec<u8>,
     /// The epoch in which the group got its present objects by a split; 0 if it was made with them. An interval from

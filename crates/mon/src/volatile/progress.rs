@@ -59,11 +59,11 @@ impl ProgressEvent {
 
     fn measure(&mut self, left: u64, now: Utime) {
         if left > self.left {
-            // More work was added: the pace shows from here on.
+            // Work was added, so the pace is measured anew.
             self.measured.clear();
         }
         if left >= self.most {
-            // Nothing has moved yet: groups are still peering, which says nothing about the pace.
+            // No object has moved yet: the groups are still peering. This time says nothing about the pace.
             self.measured.clear();
             self.moves_since = Some(now);
         }

@@ -35,16 +35,17 @@ pub struct ByProgram {
     program: PathBuf,
 }
 
-/// Either of them.
+/// The way in which a run stops OSDs, renews their stores and starts them.
 pub enum Replacing {
     Up(Box<OfUp>),
     Program(ByProgram),
 }
 
 impl Replacing {
-    /// By `program` if there is one, or as the cluster whose configuration is at `conf` was started.
+    /// Replaces OSDs by `program` if it is given, or as `nacre up` started the cluster whose configuration is at
+    /// `conf`.
     ///
-    /// Errors: that was not done by `nacre up`, or it does not run.
+    /// Errors: `program` cannot be used; or the cluster was not made by `nacre up`, or does not run.
     pub fn new(program: Option<&Path>, conf: &Path) -> Result<Replacing> {
         if let Some(program) = program {
             let program = std::path::absolute(program)?;

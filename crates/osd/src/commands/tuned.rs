@@ -152,7 +152,7 @@ impl Tuned {
         tuned
     }
 
-    /// These figures at a time since 1970: scrubs have their hours.
+    /// Returns these figures for a time since 1970, because scrubs may be limited to some hours.
     pub fn at<'a>(mut self, zone: impl FnOnce() -> &'a TimeZone, unix: Duration) -> Tuned {
         self.shards.scrubs.in_time = self.scrub_times.admit_now(zone, unix);
         self

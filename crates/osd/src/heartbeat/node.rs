@@ -2,7 +2,8 @@
 
 use super::{Board, HeartbeatAddrs, Network, Watch};
 use crate::link::Link;
-use crate::pulse_watch::{PulseWatch, Verdict};
+use crate::osd::DRIVE_GIVEN_UP_AFTER;
+use crate::pulse_watch::{COUNTED_MAX, GIVE_UP_AFTER, PulseWatch, Verdict};
 use crate::{OsdConfig, Stop};
 use reactor::{Event, Handler, Io, ListenerId, Pulse};
 use std::collections::BTreeMap;
@@ -24,6 +25,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// An OSD whose drive has owed an answer for this long, or whose loop has been in one turn for this long, answers
 /// nobody. The others take it for dead, although this thread still lives.
 pub(crate) const UNWELL_AFTER: Duration = Duration::from_secs(10);
+const _: () = assert!(
+    UNWELL_AFTER.as_millis() < GIVE_UP_AFTER.as_millis() && UNWELL_AFTER.as_millis() < DRIVE_GIVEN_UP_AFTER.as_millis(),
+    "other OSDs take over before a process ends itself, which may be long before it is back"
+);
+const _: () = assert!(
+    LOOK_EVERY.as_millis() < COUNTED_MAX.as_millis(),
+    "the time between two looks counts in full, unless the watcher itself did not run"
+);
 
 /// Connections of others without a session. Of those that others began there may be twice as many, or more.
 const HALF_OPEN_MAX: usize = 256;
@@ -133,7 +142,7 @@ impl HeartbeatNode {
         self.ports.values().for_each(|port| io.limit_accepted(port.listener, accepted_max));
     }
 
-    /// Has the heartbeats watch the OSD's loops, and wake the OSD when they find an OSD silent.
+    /// Tells the heartbeats to watch the OSD's loops, and to wake the OSD when they find another OSD silent.
     pub(crate) fn stand_beside(&mut self, beside: Beside) {
         self.pulse_watches = beside.pulses.iter().map(|_| PulseWatch::default()).collect();
         self.beside = Some(beside);

@@ -4,10 +4,14 @@ use osdmap::OsdMap;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::OsdId;
-use wire::nacre::mon::OsdFailure;
+use wire::nacre::mon::{FAILURE_REPORT_LASTS, OsdFailure};
 
 /// Interval at which a report is repeated while the map still shows the silent OSD up.
 pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(2);
+const _: () = assert!(
+    3 * REPORT_EVERY.as_millis() < FAILURE_REPORT_LASTS.as_millis(),
+    "a report counts for the monitors until it has been repeated, even if two repetitions are lost"
+);
 
 /// The time of the last report about each OSD.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Tells whom to ask at what time, and who has been silent too long.
+//! The peers to ask, the times to ask them, and the peers that have been silent too long.
 
 use super::ping_times::{PingTimes, PingView};
 use std::collections::{BTreeMap, VecDeque};
@@ -17,9 +17,12 @@ pub(crate) struct Pace {
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { ask_every: Duration::from_secs(2), grace: Duration::from_secs(7) }
+        Pace { ask_every: Duration::from_secs(2), grace: GRACE_MIN }
     }
 }
+
+/// The shortest grace, unless an operator has set another one.
+const GRACE_MIN: Duration = Duration::from_secs(7);
 
 /// A peer that lately needed long for answers gets this many times its longest wait as grace, up to [`GRACE_MAX`].
 const GRACE_TIMES: u32 = 6;
@@ -29,6 +32,11 @@ const SLOWEST_LASTS: Duration = Duration::from_secs(300);
 /// Time without an answer after which a new connection is tried. The old one may wait for the network's next attempt
 /// long after the network is back.
 const CONNECT_ANEW_AFTER: Duration = Duration::from_secs(5);
+const _: () = assert!(
+    CONNECT_ANEW_AFTER.as_millis() < GRACE_MIN.as_millis(),
+    "a peer counts as silent only after a second connection was tried"
+);
+const _: () = assert!(GRACE_MIN.as_millis() < GRACE_MAX.as_millis(), "slow answers make the grace longer, not shorter");
 
 /// The network that a question takes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -24,7 +24,7 @@ use wire::msgr::SessionId;
 use wire::nacre::mon::OptionReport;
 use wire::{Message, Target};
 
-/// Interval at which it is looked whether a checkpoint that somebody waits for has ended.
+/// Interval of looks for the end of a checkpoint that a command waits for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Most commands that wait for a checkpoint at a time; more are refused.
 const WAITING_MAX: usize = 16;
@@ -37,8 +37,8 @@ struct Waiting {
     asker: Asker,
     told: Told,
     since: Duration,
-    /// It is looked again at this time. `None`: facts are on their way.
-    look_at: Option<Duration>,
+    /// Time at which the facts of all shards are gathered again.
+    look_at: Duration,
 }
 
 /// State of an OSD that concerns commands.
@@ -61,7 +61,7 @@ pub(super) struct Commands {
     /// The monitors have not heard of them.
     pub tells_options: bool,
     options_told_at: Duration,
-    /// Writes for the time that they take, with who waits for their end.
+    /// A bench that was ordered, with the asker who waits for its end.
     bench: Option<(Asker, Told, BenchOrder)>,
     /// Number of the last line for the cluster log.
     log_seq: u64,
@@ -92,9 +92,9 @@ impl Commands {
         self.tuned.map(|tuned| tuned.heartbeats).unwrap_or_default()
     }
 
-    /// When a command wants to be looked at again.
+    /// Time at which the next waiting command is to be looked at again.
     pub fn wake(&self) -> Option<Duration> {
-        self.waiting.iter().filter_map(|waiting| waiting.look_at).min()
+        self.waiting.iter().map(|waiting| waiting.look_at).min()
     }
 }
 
@@ -150,7 +150,7 @@ impl Running {
                 self.shard.write_checkpoint();
                 self.others.tell_all(|| ToWorker::Checkpoint);
                 let since = io.clock();
-                let look_at = Some(since + LOOK_EVERY);
+                let look_at = since + LOOK_EVERY;
                 return self.commands.waiting.push(Waiting { asker, told, since, look_at });
             }
             Work::Report => {
@@ -182,7 +182,7 @@ impl Running {
         }
     }
 
-    /// Answers who waits for the end of a bench.
+    /// Answers the asker who waits for the end of a bench.
     pub(super) fn bench_goes_on(&mut self) {
         let Some(result) = self.shard.take_bench_result() else { return };
         let Some((asker, told, order)) = self.commands.bench.take() else { return };
@@ -216,7 +216,7 @@ impl Running {
     /// Looks whether checkpoints have ended that somebody waits for.
     pub(super) fn commands_go_on(&mut self, io: &impl Io) {
         let now = io.clock();
-        let due = |waiting: &mut Waiting| waiting.look_at.is_some_and(|at| at <= now);
+        let due = |waiting: &mut Waiting| waiting.look_at <= now;
         for Waiting { asker, told, since, .. } in self.commands.waiting.extract_if(.., due).collect::<Vec<_>>() {
             let asker = Asker::Waiting { asker: Box::new(asker), since };
             self.gather_facts(io, asker, told);
@@ -227,7 +227,7 @@ impl Running {
     pub(super) fn answer_command(&mut self, io: &impl Io, asker: Asker, told: Told, of_shards: &ShardFacts) {
         let asker = match asker {
             Asker::Waiting { asker, since } if of_shards.checkpoint_runs => {
-                let look_at = Some(io.clock() + LOOK_EVERY);
+                let look_at = io.clock() + LOOK_EVERY;
                 return self.commands.waiting.push(Waiting { asker: *asker, told, since, look_at });
             }
             Asker::Waiting { asker, since } => {
@@ -291,7 +291,7 @@ impl Running {
         self.tell_options(io.now());
     }
 
-    /// Has the monitors told of the options, if these are others than was told before.
+    /// Tells the monitors of the options with the next beacon, if the options have changed since the last report.
     fn tell_options(&mut self, now: Duration) {
         let report = self.commands.settings.report();
         if report != self.commands.option_report {
@@ -313,7 +313,7 @@ impl Running {
         tells.then(|| commands.option_report.clone())
     }
 
-    /// Has options take effect that have changed, and the hour.
+    /// Puts changed options into effect, and those that depend on the hour.
     pub(super) fn tune(&mut self, io: &impl Io) {
         let Commands { config, settings, tuned, log_filter, zone, .. } = &mut self.commands;
         let filter = control::logs::filter(settings);

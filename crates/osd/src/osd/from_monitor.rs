@@ -17,8 +17,8 @@ impl Running {
                 self.monitor.are_now(map.by_rank().map(|mon| mon.addrs.clone()).collect());
                 Ok(())
             }),
-            messages::Config::TYPE => {
-                messages::Config::open(envelope).map(|config| self.options_came(io, &config.options))
+            messages::ConfigOptions::TYPE => {
+                messages::ConfigOptions::open(envelope).map(|config| self.options_came(io, &config.options))
             }
             kind::OSD_REFUSED => OsdRefused::open(envelope).map(|refused| {
                 if self.refused.as_ref() != Some(&refused.reason) {

@@ -52,7 +52,7 @@ pub(super) fn metadata(
         ("network_numa_unknown_ifaces", "back_iface,front_iface".to_owned()),
         ("objectstore_numa_unknown_devices", machine("devices")),
         ("osdspec_affinity", String::new()),
-        // It was not written down when the OSD was made.
+        // OSDs do not record by which version and when they were made.
         ("ceph_version_when_created", String::new()),
         ("created_at", String::new()),
         ("device_ids", machine("device_ids")),

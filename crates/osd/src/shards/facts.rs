@@ -19,7 +19,7 @@ pub(crate) struct ShardFacts {
     pub replica_reads: ReplicaReadCounts,
     pub backoffs: BackoffCounts,
     pub ops: OpCounts,
-    /// One of this many operations is kept.
+    /// The number of operations of which one is kept.
     pub one_op_kept_in: u64,
     /// Kept operations, oldest first.
     pub recent_ops: Vec<OpSample>,

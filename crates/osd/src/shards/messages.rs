@@ -68,7 +68,7 @@ pub(crate) enum ToWorker {
     },
     /// Figures that options have set.
     Tune(Tuned),
-    /// Has the store write a checkpoint.
+    /// The worker's store is to write a checkpoint.
     Checkpoint,
     /// The shard must serve no group any more, and come to rest.
     Retire,

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId};
 
-/// The longest time until a shard looks after its bell was rung. Most often it is much shorter.
+/// The longest time from a bell to the shard's look at its queue. Most often it is much shorter.
 const LOOKS_AFTER_MAX: Duration = Duration::from_millis(1);
 /// One time in this many, the shard is busy with something else and looks only after [`BUSY_TIMES`] times as long.
 const BUSY_ONE_IN: u64 = 50;

@@ -121,8 +121,8 @@ impl Others {
         self.others.iter().all(|other| other.opened.is_some())
     }
 
-    /// Has all workers begin. `own`: the first shard's groups. Returns the homes of all groups. Must be called once all
-    /// stores are open.
+    /// Tells all workers to begin. `own`: the first shard's groups. Returns the homes of all groups. Must be called
+    /// once all stores are open.
     pub fn begin(&mut self, own: Vec<PgId>, public_addrs: &EntityAddrVec) -> Result<Homes, TwoHomes> {
         let groups = |other: &mut Other| std::mem::take(&mut other.opened.as_mut().expect("all are open").0);
         let groups: Vec<Vec<PgId>> = std::iter::once(own).chain(self.others.iter_mut().map(groups)).collect();
@@ -276,7 +276,7 @@ impl Others {
         self.tell_all(|| ToWorker::Facts { id });
     }
 
-    /// Has a worker carry out a command about one of its groups.
+    /// Sends a worker a command about one of its groups.
     pub fn ask_about_group(&mut self, shard: usize, asker: Asker, command: String) {
         let id = self.ask(GatheredCommand { asker, facts: None, waits_for: 1 });
         self.tell(shard, ToWorker::PgCommand { id, command });

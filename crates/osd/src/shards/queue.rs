@@ -15,7 +15,7 @@ const BATCHES_MAX: usize = 64;
 /// Tells a loop to look at its queues.
 #[derive(Clone, Debug)]
 pub(crate) enum Bell {
-    /// The loop waits in the kernel, and this wakes it.
+    /// The loop waits in the kernel; the waker ends its wait.
     Wake(Waker),
     /// Another loop runs it in turns, and looks at this mark.
     Mark(Arc<AtomicBool>),
@@ -85,7 +85,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Has the receiver look at its queue.
+    /// Tells the receiver to look at its queue.
     pub fn ring(&self) {
         self.receiver.ring();
     }
@@ -107,7 +107,7 @@ impl<T> Inbox<T> {
         batch
     }
 
-    /// Has the sender look at its queue.
+    /// Tells the sender to look at its queue.
     pub fn ring(&self) {
         self.sender.ring();
     }

@@ -10,7 +10,7 @@ use types::OsdId;
 use wire::nacre::mon::PgHistory;
 
 impl Agreement<'_> {
-    /// Has an acting set stand in which `osd` leads.
+    /// Asks the monitors for an acting set in which `osd` leads. The group waits for it.
     pub(super) fn let_lead(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.state.phase = Phase::Remapping;
         let wanted = self.with_past_members(cx, osd);
@@ -58,7 +58,8 @@ impl Agreement<'_> {
             return;
         }
         if up.iter().all(has_all) {
-            // Too few are wanted here, as the map has no more: whoever else serves goes on with it, as a further copy.
+            // An up set is too short where the map has no more OSDs for the group. Other members that serve then stay
+            // in the acting set as further copies.
             let has_more = acting.iter().any(|osd| !up.contains(osd));
             let is_short =
                 up.len() < usize::from(self.core.interval.shape.size) && !mutant::is(Mutant::ShortUpSetWanted);

@@ -75,7 +75,8 @@ impl Agreement<'_> {
             }
             holders.retain(is_whole);
         }
-        // Of equals the first wins: no log needs to move if this member's is as short as any.
+        // The first of several shortest logs wins. The first is this member's own, so that no log is moved without
+        // need.
         let shortest = match mutant::is(Mutant::LongestShardLogLeads) {
             false => holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a }),
             true => holders.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a }),
@@ -114,9 +115,9 @@ impl Agreement<'_> {
         }
     }
 
-    /// Has the OSDs that served last act, each for its shard, as this primary does not have what it takes, or too few
-    /// do. OSDs that are known to have come back without their shard are left out: an empty one that took the place of
-    /// a lost one.
+    /// Asks the monitors for an acting set of the OSDs that served last, each for its shard, because this primary lacks
+    /// what leading takes, or too few members have it. OSDs that are known to have come back without their shard are
+    /// left out: such an OSD has taken the place of a lost one, and is empty.
     fn let_holders_act(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let mut wanted = vec![OsdId::NONE; usize::from(self.core.interval.shape.size)];
         let is_left = self.goes_on_with_shards_left(cx, history);

@@ -47,8 +47,8 @@ impl Progress<'_> {
 }
 
 impl Agreement<'_> {
-    /// Has the object go back, if nobody has what it should be and it can. Returns true if something is on its way to
-    /// that end.
+    /// Takes the object back to its former state, if nobody has its newest state and the former one can be had. Returns
+    /// true if a step towards that is under way.
     pub(super) fn goes_back(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
         if self.whereabouts().source_in_flight(object).is_some() {
             return self.state.former_version(object).is_some();
@@ -88,7 +88,7 @@ impl Agreement<'_> {
         true
     }
 
-    /// Has the object not go back, as somebody has what it should be after all.
+    /// Gives up taking the object back, because its newest state was found after all.
     pub(super) fn need_not_go_back(&mut self, object: &ObjectId) {
         if self.whereabouts().source_in_flight(object).is_none() {
             self.state.going_back.remove(object);
@@ -140,8 +140,8 @@ impl Agreement<'_> {
         self.cause(cx, Effect::PullFormer { object: object.clone(), source });
     }
 
-    /// Has the object go back by an update, as its former state is here. Returns false if the log does not name the
-    /// object any more.
+    /// Orders the update that takes the object back to its former state, which is here. Returns false if the log no
+    /// longer names the object.
     fn go_back_to(&mut self, cx: &mut Context<'_>, object: &ObjectId, former: Option<ObjectInfo>) -> bool {
         let Some(Some(way)) = self.state.going_back.get_mut(object) else { return false };
         if self.core.log.newest_of(object).is_none() {

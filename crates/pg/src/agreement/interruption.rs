@@ -26,7 +26,7 @@ impl Pg {
         }
     }
 
-    /// As member: follows the primary no longer, as something of its interval has not come.
+    /// As member: stops following the primary, because a message of its interval was lost.
     pub(crate) fn follow_no_longer(&mut self, cx: &mut Context<'_>, primary: OsdId) {
         let Some(since) = self.peering.joined_since(primary) else { return };
         tracing::info!(pg = %self.core.id, %primary, %since, "does not follow any more: not all of the interval has come");

@@ -16,8 +16,13 @@ use types::{Epoch, OsdId, PgId};
 pub(crate) const LEASE: Duration = Duration::from_millis(1500);
 /// Time for which a grantor keeps its promise, since it was asked.
 const PROMISE: Duration = Duration::from_millis(1650);
+const _: () = assert!(
+    10 * PROMISE.as_millis() >= 11 * LEASE.as_millis(),
+    "a promise outlasts the lease even if the grantor's clock is faster than the holder's by a tenth"
+);
 /// A question is repeated after this time.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
+const _: () = assert!(2 * ASK_AGAIN.as_millis() < LEASE.as_millis(), "a lost question is repeated before a lease ends");
 
 /// One OSD's leases.
 #[derive(Debug, Default)]
@@ -131,7 +136,7 @@ impl Leases {
         self.shares_wanted.clear();
     }
 
-    /// Has leases count that wait for the map `epoch`, which the groups follow now.
+    /// Begins to count leases that wait for the map `epoch`, which the groups follow now.
     pub fn follow_map(&mut self, epoch: Epoch) {
         for held in self.held.values_mut() {
             if let Some((_, until)) = held.later.take_if(|(needed, _)| *needed <= epoch) {

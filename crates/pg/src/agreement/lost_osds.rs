@@ -54,7 +54,7 @@ impl Agreement<'_> {
             info.filter(|info| info.complete).map(|info| (osd, (info.last_epoch_started, info.last_update)))
         };
         let others = self.state.told.iter().filter_map(|(osd, state)| of(*osd, state.info.as_ref()));
-        // Of equals the first wins.
+        // The first of several equal logs wins, which is this member's own.
         let best = of(cx.whoami, own.info.as_ref()).into_iter().chain(others);
         let Some((osd, at)) = best.reduce(|a, b| if b.1 > a.1 { b } else { a }) else { return false };
         self.say_what_is_left(cx, history, osd, at);

@@ -42,7 +42,7 @@ impl Agreement<'_> {
         cx.cause(self.core.id, effect);
     }
 
-    /// Has the group act on members that have got further.
+    /// Notes that members have got further. The group acts on it once this input is handled.
     pub(super) fn members_changed(&self, cx: &mut Context<'_>) {
         self.cause(cx, Effect::MembersChanged);
     }
@@ -51,7 +51,7 @@ impl Agreement<'_> {
         self.cause(cx, Effect::Report);
     }
 
-    /// Has operations that wait here wait with their clients, if the group will not serve soon.
+    /// Asks clients to keep the operations that wait here, if the group will not serve soon.
     pub(super) fn hold_clients_back(&self, cx: &mut Context<'_>) {
         self.cause(cx, Effect::HoldClientsBack);
     }

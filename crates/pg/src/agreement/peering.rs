@@ -148,7 +148,8 @@ impl Agreement<'_> {
         let history = self.state.history.clone().expect("gathered before");
         self.core.info.created = history.created;
         if history.last_epoch_started == Epoch(0) {
-            // Never served, so there is nothing: whatever an earlier attempt left is as empty as this.
+            // The group has never served, so it has no objects and no log. What an earlier attempt to start it left is
+            // empty, too.
             return self.start_members(cx);
         }
         match self.core.protection() {
@@ -166,7 +167,7 @@ impl Agreement<'_> {
             has_all.then_some((osd, info.last_update))
         };
         let others = self.state.told.iter().filter_map(|(osd, state)| may_lead(*osd, state));
-        // Of equals the first wins: no log needs to move if this member is as good as any.
+        // The first of several equal logs wins. The first is this member's own, so that no log is moved without need.
         let best = may_lead(cx.whoami, &own).into_iter().chain(others);
         match best.reduce(|a, b| if b.1 > a.1 && !mutant::is(Mutant::ShortLogLeads) { b } else { a }) {
             None => self.cannot_lead(cx, history),
@@ -205,7 +206,7 @@ impl Agreement<'_> {
         }
     }
 
-    /// Acts where nobody in the acting set can lead, nor anybody else who is up.
+    /// Handles the case that neither a member of the acting set nor another OSD that is up can lead.
     pub(super) fn nobody_can_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let since = history.last_epoch_started;
         let any_down = history.members.iter().any(|osd| is_missed(cx.map, *osd, since));

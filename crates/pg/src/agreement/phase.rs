@@ -32,7 +32,8 @@ pub(crate) enum Phase {
     },
     /// The monitors record that the group becomes active.
     Recording,
-    /// Too few members have the log, or objects of updates that perhaps nobody was answered for; they may become more.
+    /// Too few members have the log, or have the objects of updates that perhaps no client was answered for. The group
+    /// waits for more members that have them.
     Peered,
     Active,
     /// Recorded as one that serves, but answers nobody: it is about to be merged with another group.

@@ -63,7 +63,7 @@ impl Agreement<'_> {
             let shares = self.state.shares.remove(&holder).unwrap_or_default();
             return self.wait_out_shares(cx, &shares);
         }
-        // Others read by the holder's leave no longer than the holder itself may.
+        // Members to which the holder lent its leases read no longer than the holder itself may.
         let (unknown, promises) = cx.shared.leases.promises(cx.now);
         let own = promises.iter().filter(|(osd, _)| *osd == holder).map(|(_, span)| *span).max();
         let own = cx.now + own.unwrap_or_default().max(unknown);

@@ -71,7 +71,7 @@ impl Pg {
         Some(self.core.member_state())
     }
 
-    /// Has the group act, once this input is handled, on members that have got further.
+    /// Notes that members have got further. The group acts on it once this input is handled.
     pub(crate) fn members_changed(&self, cx: &mut Context<'_>) {
         cx.cause(self.core.id, Effect::MembersChanged);
     }
@@ -84,7 +84,7 @@ impl Pg {
         }
     }
 
-    /// Has the other parts do their share, as the group has become active.
+    /// Tells the other parts of the group that it has become active.
     pub(crate) fn becomes_active(&mut self, cx: &mut Context<'_>) {
         self.ask_members_for_room(cx);
         self.look_for_old_shards(cx);

@@ -17,5 +17,6 @@ pub(crate) struct Way {
     pub(crate) former: Option<ObjectInfo>,
 }
 
-/// An interval's objects that may go back; `None`: such as cannot.
+/// The objects of an interval that nobody has in their newest state, each with its way back. `None`: the object cannot
+/// go back.
 pub(crate) type GoingBack = BTreeMap<ObjectId, Option<Way>>;

@@ -1,5 +1,6 @@
 //! Leases that every shard grants.
 
+use crate::agreement::leases::LEASE;
 use crate::messages::lease::LeaseGrant;
 use mutant::Mutant;
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use types::{Epoch, OsdId};
 
 /// Every shard answers every question; what is not complete after so long was asked twice at once.
 const FORGET_AFTER: Duration = Duration::from_secs(5);
+const _: () = assert!(FORGET_AFTER.as_millis() > LEASE.as_millis(), "no grant is forgotten that would still be of use");
 
 #[derive(Debug)]
 struct Grant {

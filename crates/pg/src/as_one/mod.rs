@@ -39,7 +39,7 @@ pub struct AsOne {
 pub enum Delivery {
     /// Goes to these shards, each its own message.
     Shards(Vec<(usize, Envelope)>),
-    /// Nowhere before this map has come: it is about a group that is in no earlier one.
+    /// Waits until this map has come: the message is about a group that no earlier map has.
     Later(Epoch),
 }
 

@@ -36,7 +36,7 @@ pub struct CodedChange {
 pub(crate) enum OmapBefore {
     /// Entries that the update changes; none, of most updates.
     Changed(FormerOmap),
-    /// That is more than is kept with the log.
+    /// The update changes more entries than are kept with the log.
     TooMuch,
 }
 
@@ -120,8 +120,8 @@ pub(crate) fn take_data(
     CodedChange { undo, undo_unwritten, extents, old_end, shard_bytes, only_appends }
 }
 
-/// Has the object information that an update keeps tell what the shards are that it writes to, from `offset` of each
-/// on.
+/// Adds the digests of the shards that an update writes, from `offset` of each on, to the object information that it
+/// keeps.
 fn digest_shards(object: &ObjectId, steps: &mut [Step], offset: u64, shards: &[Rope]) {
     let is_info = |step: &Step| matches!(step, Step::SetAttr { name, .. } if name == OBJECT_INFO_ATTR);
     let kept = steps.iter_mut().rev().find(|step| step.object() == Some(object) && is_info(step));
@@ -143,7 +143,7 @@ pub(crate) struct ShardWrites {
     pub new_bytes: usize,
 }
 
-/// One extent of the object: what each shard writes of it and where, if it does.
+/// The part of each shard in one extent of the object. `None`: the extent leaves the shard as it is.
 struct ShardExtent {
     shards: Vec<Option<ShardWrite>>,
 }

@@ -173,11 +173,11 @@ fn turned(bytes: u64) -> u64 {
 /// Outcome of a comparison of shards of one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CodeWord {
-    /// They are shards of one code word, as far as more than k can tell.
+    /// The shards are of one code word, as far as more than k of them can tell.
     Whole,
-    /// Without these they are, and there are no others of which that holds.
+    /// The shards without these are of one code word, and no other shards can be left out in their place.
     Without(ShardSet),
-    /// They are none, and it cannot be told which of them are wrong.
+    /// The shards are of no code word, and the comparison cannot tell which of them are wrong.
     Broken,
 }
 

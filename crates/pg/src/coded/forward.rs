@@ -13,7 +13,8 @@ use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
 
 impl Pg {
-    /// As primary, now and then: tells members that get no updates that the last ones will stay.
+    /// As primary, now and then: tells members that the last updates will stay. While updates come, each tells so of
+    /// those before it.
     pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
         let committed = self.replication.committed();
         if !self.core.protection().keeps_undo() || self.coded.told_forward >= committed {
@@ -37,8 +38,8 @@ impl Pg {
 }
 
 impl Core {
-    /// As primary whose interval ends: has updates stay that clients were answered. Other members may not have been
-    /// told so yet, and one of them may come back without the end of its log.
+    /// As primary whose interval ends: makes updates permanent that clients were answered for. Other members may not
+    /// have been told so yet, and one of them may come back without the end of its log.
     pub(crate) fn answered_stay(&mut self, cx: &mut Context<'_>, committed: EVersion) {
         if self.protection().keeps_undo() {
             self.roll_forward(cx, committed);
@@ -63,7 +64,7 @@ impl Core {
         }
     }
 
-    /// Has updates up to `committed` stay.
+    /// Makes updates up to `committed` permanent, and removes what would take them back.
     fn roll_forward(&mut self, cx: &mut Context<'_>, committed: EVersion) {
         let committed = committed.min(self.log.head());
         if committed <= self.info.rolled_forward {

@@ -38,7 +38,7 @@ pub(crate) struct Gather {
     /// The OSD whose shard as a member is not to be read.
     but: Option<OsdId>,
     began: Duration,
-    /// Others were asked because shards are late, or would have been.
+    /// The read was looked at because its shards are late. Other OSDs were asked then, if that was allowed.
     pub(super) is_hedged: bool,
 }
 
@@ -188,7 +188,7 @@ impl Pg {
         self.coded.own_answers.are_taken = false;
     }
 
-    /// Has reads go on without a source that is no member and that they have waited for too long.
+    /// Lets reads go on without sources that are no members and have not answered in time.
     pub(crate) fn gathers_wait_no_longer(&mut self, cx: &mut Context<'_>) {
         let mut ended = Vec::new();
         for (id, gather) in &mut self.coded.gathers {

@@ -14,11 +14,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use store::LookupId;
 
-/// Below that, asking others costs more than it gains.
+/// The shortest delay before other shards are asked. With a shorter one, asking them costs more than it gains.
 const DELAY_MIN: Duration = Duration::from_millis(5);
+/// The longest delay before other shards are asked.
 const DELAY_MAX: Duration = Duration::from_secs(1);
 /// Delay before enough answers have come to go by.
 const DELAY_FIRST: Duration = Duration::from_millis(100);
+const _: () = assert!(
+    DELAY_MIN.as_millis() <= DELAY_FIRST.as_millis() && DELAY_FIRST.as_millis() <= DELAY_MAX.as_millis(),
+    "the first delay is one that measured ones can be, too"
+);
 const ANSWERS_ENOUGH: u32 = 32;
 /// Reads that make up for one that is hedged.
 const READS_EACH: u32 = 20;
@@ -83,7 +88,7 @@ impl Hedging {
 }
 
 impl Pg {
-    /// Has reads under way looked at when the next of them is late.
+    /// Sets the time at which the next read under way is late, to look at it then.
     pub(super) fn hedge_later(&mut self, cx: &mut Context<'_>) {
         let coded = &mut self.coded;
         if coded.hedge_at.is_some() || !cx.shared.tuning.hedged_reads {
@@ -118,12 +123,12 @@ impl Pg {
         let mut sources = self.whereabouts().all_sources(gather.object());
         sources.retain(|source| source.standing >= SourceStanding::Member && gather.may_ask(source));
         sources.sort_by_key(|source| source.standing);
-        // The best of each shard.
+        // The best source of each shard wins.
         let by_shard: BTreeMap<usize, Source> = sources.into_iter().map(|source| (source.shard, source)).collect();
         let gather = self.coded.gathers.get_mut(&id).expect("just seen");
         let wanted = k.saturating_sub(gather.shards_here());
         let others: Vec<Source> = by_shard.into_values().take(wanted).collect();
-        // It is looked at once.
+        // A read is looked at only once.
         gather.is_hedged = true;
         if others.len() < wanted || !cx.shared.coded_reads.hedging.may_hedge() {
             return;

@@ -63,7 +63,7 @@ pub(crate) struct Coded {
     gathers: BTreeMap<LookupId, Gather>,
     /// Answers that this OSD gives itself to gathers, until these have taken them.
     own_answers: OwnAnswers,
-    /// When reads are looked at that may be late.
+    /// Time at which reads that may be late are looked at.
     hedge_at: Option<Duration>,
     rebuilds: BTreeMap<ObjectId, Rebuild>,
     /// Proofs of objects of which shards are computed.

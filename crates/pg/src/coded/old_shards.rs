@@ -20,10 +20,14 @@ use store::{LookupId, ReadError};
 use types::{Epoch, ObjectId, OsdId};
 use wire::Rope;
 
-/// Time that an OSD that is no member has to answer: it may go without a new interval.
+/// Time that an OSD has to answer that is no member. Such an OSD can go down without a new interval.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Time after which an OSD that did not have something, or did not answer, is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
+const _: () = assert!(
+    ANSWER_WITHIN.as_millis() < ASK_AGAIN_AFTER.as_millis(),
+    "an OSD is asked again only after the time for its last answer is up"
+);
 
 /// A primary's knowledge of OSDs that served before.
 #[derive(Debug, Default)]

@@ -73,7 +73,7 @@ pub(crate) enum SourceStanding {
     Known,
 }
 
-/// Somebody who may have a shard of an object.
+/// An OSD that may have a shard of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Source {
     pub shard: usize,

@@ -12,8 +12,8 @@ use ec::ShardSet;
 pub struct Skipped {
     /// Shards whose bytes the update leaves as they were.
     pub shards: ShardSet,
-    /// The object information after the update, as it is stored, which these shards take instead. Empty: it is not at
-    /// hand any more, and a shard that has not taken it is brought the object.
+    /// The object information after the update, as it is stored. These shards take it instead of the update. Empty: the
+    /// information is no longer at hand, and a shard that has not taken it is sent the object.
     pub info: Bytes,
 }
 

@@ -14,7 +14,7 @@ use wire::{Decode, DecodeError, Encode, Reader, Writer};
 /// Way in which one shard takes one update back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Undo {
-    /// Nothing has changed; or the pool is replicated, where updates are taken back by copying.
+    /// The update changed nothing, or the pool is replicated: there members take updates back by copying the object.
     #[default]
     Nothing,
     /// The object was not there before.
@@ -26,13 +26,14 @@ pub enum Undo {
     /// ranges is kept back (see [`kept_back`]) at the same offsets, these attributes were as given, and so was its
     /// omap.
     Overwritten { ranges: Vec<ShardRange>, shard_bytes: u64, attrs: Vec<(Bytes, Option<Bytes>)>, omap: FormerOmap },
-    /// The whole object, as it was, is kept back (see [`kept_back`]).
+    /// The shard keeps the whole former object under another name ([`kept_back`]).
     KeptBack,
-    /// This shard did not carry the update out by itself: the object came otherwise, or not at all.
+    /// This shard did not carry the update out by its own steps, and cannot take it back: it got the object in another
+    /// way, or does not have it.
     Lost,
 }
 
-/// The part of an object's omap that an update changes, as it was before.
+/// The former state of that part of an object's omap which an update changes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FormerOmap {
     /// `None`: there was no such key.
@@ -70,7 +71,7 @@ pub struct ShardRange {
 }
 
 impl ShardRange {
-    /// A step of the store clones at most 128 MiB.
+    /// Most bytes of one part of a range.
     const BYTES_MAX: u64 = 64 << 20;
 
     /// Returns the parts of a range, each so short that one step copies it.
@@ -91,6 +92,8 @@ impl ShardRange {
         }
     }
 }
+
+const _: () = assert!(ShardRange::BYTES_MAX <= store::CLONE_RANGE_BYTES_MAX, "one step of the store clones a part");
 
 /// Returns the name under which a shard keeps what an object was before its update `version`.
 pub fn kept_back(object: &ObjectId, version: EVersion) -> ObjectId {

@@ -1,6 +1,7 @@
 //! All copies that an OSD is fetching.
 
 use super::Copied;
+use crate::ops::OP_BYTES_MAX;
 use bytes::Bytes;
 use mutant::Mutant;
 use osdmap::OsdMap;
@@ -21,6 +22,11 @@ const TOO_MUCH: i32 = Errno::EMSGSIZE.as_result();
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 /// Time after which a fetch ends: two objects that are copied into each other would wait for each other for ever.
 const GIVE_UP: Duration = Duration::from_secs(60);
+const _: () = assert!(
+    5 * ASK_AGAIN.as_millis() < GIVE_UP.as_millis(),
+    "a question that was lost is repeated several times before its copy is given up"
+);
+const _: () = assert!(PIECE_BYTES < OP_BYTES_MAX as u64, "one operation of the source may read a piece");
 
 /// The object that is copied.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,7 +115,7 @@ impl Copying {
                     let bytes: usize = self.copied.attrs.iter().map(entry_bytes).sum();
                     self.bytes = self.bytes.saturating_add(bytes);
                 }
-                // There is one, and no room for it beside the attributes.
+                // The object has a header, for which there is no room beside the attributes.
                 OpCode::OMAPGETHEADER if op.result == TOO_MUCH => self.bytes = usize::MAX,
                 OpCode::OMAPGETHEADER if op.result >= 0 => {
                     self.bytes = self.bytes.saturating_add(output.len());

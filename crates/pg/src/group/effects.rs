@@ -15,7 +15,7 @@ use types::{EVersion, EntityName, ObjectId, OsdId, Utime};
 pub(crate) enum Effect {
     /// A member has its log, and gets what is behind `from` (`None`: everything) by backfill.
     Backfill { osd: OsdId, from: Option<ObjectId> },
-    /// An object is to be brought to all who serve before the group does.
+    /// An object is to be brought to all members that serve, before the group serves.
     Bring(ObjectId),
     /// The former state of an object, to which it goes back, is to be fetched.
     PullFormer { object: ObjectId, source: OsdId },
@@ -29,18 +29,18 @@ pub(crate) enum Effect {
     SessionEnded(OsdId),
     /// Copies of an object are bad: healing replaces them.
     Replace(BadCopies),
-    /// This OSD's copy of an object does not count any more: neither does what operations have read of it.
+    /// This OSD's copy of an object no longer counts. What operations have read of it does not, either.
     LostHere(ObjectId),
     /// An update of an object that a scrub holds back is durable: the scrub may go on.
     ScrubSettled,
-    /// Nothing is missing here any more, or the group has begun to serve: operations that wait for the group start.
+    /// This OSD has all objects again, or the group has begun to serve: operations that wait for the group start.
     StartOps,
     /// Operations on an object may start: it has come to where they need it, or cannot come, or an update of it
     /// is done.
     RunObject(ObjectId),
     /// Operations on objects in `from .. until` may start.
     RunObjects { from: ObjectId, until: ObjectId },
-    /// A watched object is to be looked at, for who watches it.
+    /// The watchers of an object are to be read from the object.
     LookAtWatched(ObjectId),
     /// The client of a watch is silent: the watch is to be removed.
     RemoveWatch { object: ObjectId, cookie: u64, client: EntityName },

@@ -42,8 +42,8 @@ pub struct PgInfo {
     /// Number of groups that the pool had in the interval in which this was written: with it the group's objects are
     /// known from the store alone. 0: not known (written by a version that did not keep it).
     pub pg_num: u32,
-    /// Updates up to here will stay, as all who serve had them; in erasure-coded pools nothing is kept any more to take
-    /// them back. A lower bound.
+    /// Updates up to here will stay, because all members that serve had them. In erasure-coded pools the shards no
+    /// longer keep what would take them back. A lower bound.
     pub rolled_forward: EVersion,
     /// The interval that the record named when this member last joined one that was not recorded yet; and the newest
     /// update that it had then. What its log got from others since is not what it was sent as one that serves.

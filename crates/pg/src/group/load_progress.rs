@@ -36,7 +36,7 @@ pub(crate) struct Loading {
 /// The part that is asked for next.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
-    /// Nothing: what is here is still in the table of another group, or in several tables.
+    /// No part: what belongs to the group is still in the table of another group, or in several tables.
     Others,
     Info,
     /// Entries up to the log's tail, from this key on: requests that were carried out.
@@ -48,6 +48,6 @@ pub(super) enum Part {
     /// Objects of which only some had come when the OSD stopped, from this key on: they are dropped.
     Received(Bytes),
     Scrub,
-    /// There is no table.
+    /// No part: the store has no table of the group.
     Nothing,
 }

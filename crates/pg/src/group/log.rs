@@ -27,24 +27,32 @@ pub enum LogKind {
     Modify,
     /// The object was removed.
     Delete,
-    /// Nothing changed: a request that failed, or had nothing to do. Logged so that a resend gets the same answer.
+    /// The object stayed as it was: the request failed, or had nothing to do. It is logged so that a resend gets the
+    /// same answer.
     Unchanged,
+}
+
+/// Numbers of the kinds of change, in stored logs and in messages.
+mod kind_code {
+    pub const MODIFY: u8 = 1;
+    pub const DELETE: u8 = 2;
+    pub const UNCHANGED: u8 = 3;
 }
 
 impl LogKind {
     const fn code(self) -> u8 {
         match self {
-            LogKind::Modify => 1,
-            LogKind::Delete => 2,
-            LogKind::Unchanged => 3,
+            LogKind::Modify => kind_code::MODIFY,
+            LogKind::Delete => kind_code::DELETE,
+            LogKind::Unchanged => kind_code::UNCHANGED,
         }
     }
 
     fn from_code(code: u8) -> Result<LogKind, DecodeError> {
         match code {
-            1 => Ok(LogKind::Modify),
-            2 => Ok(LogKind::Delete),
-            3 => Ok(LogKind::Unchanged),
+            kind_code::MODIFY => Ok(LogKind::Modify),
+            kind_code::DELETE => Ok(LogKind::Delete),
+            kind_code::UNCHANGED => Ok(LogKind::Unchanged),
             _ => Err(DecodeError::Value { what: "log entry kind", value: code.into() }),
         }
     }
@@ -130,15 +138,32 @@ impl LogEntry {
     }
 }
 
+/// Versions of an entry's encoding. Each has all fields of those before it. An entry is written in the first one that
+/// has room for what it says, so that most entries can be read by software that knows only [`PLAIN`](form::PLAIN).
+mod form {
+    /// Has no fields of erasure-coded pools.
+    pub const PLAIN: u8 = 1;
+    /// Adds the undo data and the skipped shards of erasure-coded pools.
+    pub const CODED: u8 = 2;
+    /// Adds the version from which on the object's updates are void.
+    pub const GOES_BACK: u8 = 3;
+    /// Adds the object information that skipped shards take. Software must know this version to read such an entry:
+    /// it would take the skipped shards for stale otherwise.
+    pub const SKIPPED_INFO: u8 = 4;
+}
+
 impl Encode for LogEntry {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds what only erasure-coded pools have: other entries are as they were. Version 3 adds what is
-        // void. Version 4 adds what skipped shards take: without it they would be taken for stale.
         let has_info = !self.skipped.info.is_empty();
         let goes_back = self.voids != EVersion::ZERO || has_info;
         let coded = self.undo != Undo::Nothing || !self.skipped.shards.is_empty() || goes_back;
-        let version = 1 + u8::from(coded) + u8::from(goes_back) + u8::from(has_info);
-        w.versioned(version, if has_info { 4 } else { 1 }, |w| {
+        let (version, oldest) = match () {
+            () if has_info => (form::SKIPPED_INFO, form::SKIPPED_INFO),
+            () if goes_back => (form::GOES_BACK, form::PLAIN),
+            () if coded => (form::CODED, form::PLAIN),
+            () => (form::PLAIN, form::PLAIN),
+        };
+        w.versioned(version, oldest, |w| {
             w.put(&self.version);
             w.u8(self.kind.code());
             w.put(&self.object);
@@ -166,8 +191,8 @@ impl Decode for LogEntry {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {
-        let (version, mut r) = r.versioned("log entry", 4)?;
-        let coded = version.version >= 2;
+        let (version, mut r) = r.versioned("log entry", form::SKIPPED_INFO)?;
+        let coded = version.version >= form::CODED;
         let mut entry = LogEntry {
             version: r.get()?,
             kind: LogKind::from_code(r.u8()?)?,
@@ -189,9 +214,9 @@ impl Decode for LogEntry {
                 true => Skipped { shards: ShardSet::from_bits(r.u64()?), info: Bytes::new() },
                 false => Skipped::default(),
             },
-            voids: if version.version >= 3 { r.get()? } else { EVersion::ZERO },
+            voids: if version.version >= form::GOES_BACK { r.get()? } else { EVersion::ZERO },
         };
-        if version.version >= 4 {
+        if version.version >= form::SKIPPED_INFO {
             entry.skipped.info = own(r.blob()?);
         }
         Ok(entry)
@@ -306,7 +331,7 @@ impl PgLog {
         self.dups.make_void(by);
     }
 
-    /// Has requests that `by` made void count again, as it was taken back.
+    /// Counts requests again that `by` had made void, because `by` was taken back.
     fn unvoid(&mut self, by: &LogEntry) {
         let counts = |entry: &&LogEntry| by.voids(entry) && !self.entries.iter().any(|other| other.voids(entry));
         for entry in self.entries.iter().filter(counts) {
@@ -328,8 +353,7 @@ impl PgLog {
         self.get(*self.by_request.get(reqid)?)
     }
 
-    /// Returns the newest update of a request, also one that was trimmed: of such a one the entry tells only what
-    /// answers it.
+    /// Returns the newest update of a request, even if it was trimmed: then the entry tells only the answer.
     pub(crate) fn find_request(&self, reqid: &ReqId) -> Option<LogEntry> {
         self.find(reqid).cloned().or_else(|| self.dups.find(reqid))
     }

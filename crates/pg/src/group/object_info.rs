@@ -69,17 +69,30 @@ impl ObjectInfo {
     }
 }
 
+/// Versions of the encoding. Each has all fields of those before it. An object's information is written in the first
+/// one that has room for what it says.
+mod form {
+    /// Has no size, watchers or snapshots: the information of most objects of replicated pools.
+    pub const PLAIN: u8 = 1;
+    /// Adds the size of an object of an erasure-coded pool.
+    pub const SIZED: u8 = 2;
+    /// Adds the watchers. The size becomes an option, behind a flag.
+    pub const WATCHED: u8 = 3;
+    /// Adds the snapshots. This version is read, but no longer written.
+    pub const SNAPSHOTS: u8 = 4;
+    /// Has the snapshots in less space. Software must know this version to read it.
+    pub const COMPACT_SNAPSHOTS: u8 = 5;
+}
+
 impl Encode for ObjectInfo {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds the size: where the store knows it, the information is as it was. Version 3 adds watchers, and
-        // has the size as an option. Version 4 added snapshots, version 5 has them in less space.
-        let version = match (self.snap_set.is_empty(), self.watchers.is_empty(), self.size_bytes) {
-            (true, true, None) => 1,
-            (true, true, Some(_)) => 2,
-            (true, false, _) => 3,
-            (false, ..) => 5,
+        let (version, oldest) = match (self.snap_set.is_empty(), self.watchers.is_empty(), self.size_bytes) {
+            (true, true, None) => (form::PLAIN, form::PLAIN),
+            (true, true, Some(_)) => (form::SIZED, form::PLAIN),
+            (true, false, _) => (form::WATCHED, form::PLAIN),
+            (false, ..) => (form::COMPACT_SNAPSHOTS, form::COMPACT_SNAPSHOTS),
         };
-        w.versioned(version, if version < 5 { 1 } else { 5 }, |w| {
+        w.versioned(version, oldest, |w| {
             w.put(&self.version);
             w.put(&self.prior_version);
             w.u64(self.user_version);
@@ -90,16 +103,16 @@ impl Encode for ObjectInfo {
             w.u64(self.expected_object_bytes);
             w.u64(self.expected_write_bytes);
             w.u32(self.alloc_hint_flags);
-            if version >= 3 {
+            if version >= form::WATCHED {
                 w.bool(self.size_bytes.is_some());
             }
             if let Some(size) = self.size_bytes {
                 w.u64(size);
             }
-            if version >= 3 {
+            if version >= form::WATCHED {
                 w.put(&self.watchers);
             }
-            if version >= 5 {
+            if version >= form::COMPACT_SNAPSHOTS {
                 w.put(&self.snap_set);
             }
             self.digests.encode(w);
@@ -111,7 +124,7 @@ impl Decode for ObjectInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ObjectInfo, DecodeError> {
-        let (version, mut r) = r.versioned("object information", 5)?;
+        let (version, mut r) = r.versioned("object information", form::COMPACT_SNAPSHOTS)?;
         Ok(ObjectInfo {
             version: r.get()?,
             prior_version: r.get()?,
@@ -124,15 +137,15 @@ impl Decode for ObjectInfo {
             expected_write_bytes: r.u64()?,
             alloc_hint_flags: r.u32()?,
             size_bytes: match version.version {
-                1 => None,
-                2 => Some(r.u64()?),
+                form::PLAIN => None,
+                form::SIZED => Some(r.u64()?),
                 _ if r.bool()? => Some(r.u64()?),
                 _ => None,
             },
-            watchers: if version.version >= 3 { r.get()? } else { BTreeMap::new() },
+            watchers: if version.version >= form::WATCHED { r.get()? } else { BTreeMap::new() },
             snap_set: match version.version {
-                ..4 => SnapSet::default(),
-                4 => SnapSet::decode(&mut r, Overlaps::Plain)?,
+                ..form::SNAPSHOTS => SnapSet::default(),
+                form::SNAPSHOTS => SnapSet::decode(&mut r, Overlaps::Plain)?,
                 _ => SnapSet::decode(&mut r, Overlaps::Compact)?,
             },
             digests: Digests::decode(&mut r)?,

@@ -125,7 +125,7 @@ impl Pg {
         self.begin_interval(cx, interval, began);
     }
 
-    /// Begins a new interval with the same sets, of which clients see nothing.
+    /// Begins a new interval with the same sets. Clients do not notice it.
     pub(crate) fn start_interval_among_members(&mut self, cx: &mut Context<'_>, interval: Interval) {
         self.begin_interval(cx, interval, self.core.primary_since);
     }
@@ -137,7 +137,7 @@ impl Pg {
         }
     }
 
-    /// Ends the interval while none begins yet, of which clients see nothing.
+    /// Ends the interval before a new one can begin. Clients do not notice it.
     pub(crate) fn end_interval_among_members(&mut self, cx: &mut Context<'_>) {
         self.end_interval(cx, self.core.interval.clone(), self.core.primary_since);
     }
@@ -260,7 +260,7 @@ impl Pg {
             && self.state_bits(cx.whoami) & pg_state::CLEAN != 0
     }
 
-    /// Has the monitors learn the group's state with the next beacon, once this input is handled.
+    /// Notes that the monitors are to learn the group's state with the next beacon, once this input is handled.
     pub(crate) fn queue_report(&self, cx: &mut Context<'_>) {
         cx.cause(self.core.id, Effect::Report);
     }

@@ -40,7 +40,7 @@ pub struct SnapSet {
 pub enum AtSnap {
     Head,
     Clone(SnapId),
-    /// There was no object, or the snapshot is removed.
+    /// The object did not exist when the snapshot was taken, or the snapshot is removed.
     Nothing,
 }
 

@@ -43,7 +43,8 @@ impl Pg {
         self.healer().drop_parts(cx);
         let stats = self.core.info.stats;
         for child in &children {
-            // Nobody has counted the parts; over all groups the sums stay right.
+            // The objects of each part are not counted. Each child takes its share of the sums by the size of its
+            // range, so that the sums over all groups stay right.
             let share = 1 << (osdmap::split_bits(child.seed, pg_num) - osdmap::split_bits(self.core.id.seed, before));
             let (objects, clones, bytes) = (stats.objects / share, stats.clones / share, stats.bytes / share);
             self.core.info.stats.objects -= objects;

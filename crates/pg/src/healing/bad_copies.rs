@@ -10,7 +10,7 @@ use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
 
 impl Healer<'_> {
-    /// Has bad copies replaced, or removed. Shards of which too few others are good stay.
+    /// Replaces or removes bad copies. A bad shard stays if too few others are good to compute it from.
     pub(crate) fn replace_bad(&mut self, cx: &mut Context<'_>, copies: BadCopies) {
         let BadCopies { object, bad, version, reason } = copies;
         if version.is_some() && !self.core.protection().is_whole_on_each() {
@@ -37,8 +37,7 @@ impl Healer<'_> {
         }
     }
 
-    /// Has objects that turned out to be missing brought to where they are missing, also if it is the group's turn
-    /// already.
+    /// Brings objects that turned out to be missing to where they are missing, even if it is the group's turn already.
     pub(crate) fn objects_were_lost(&mut self, cx: &mut Context<'_>) {
         if self.state.turn.does(Work::Recovery) {
             self.queue_missing();
@@ -76,7 +75,8 @@ impl Healer<'_> {
         if !self.core.is_primary(cx.whoami) || !self.peering.may_recover() || !is_spare {
             return;
         }
-        // Another read has told so before. What replaces it is on its way, and must not be taken for it.
+        // Another read has reported the bad shard. Its replacement is on its way, and must not be taken for the bad
+        // shard.
         if self.members.lacks(osd, object) {
             return;
         }

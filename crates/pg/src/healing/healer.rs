@@ -35,12 +35,12 @@ impl Healer<'_> {
         cx.cause(self.core.id, effect);
     }
 
-    /// Has objects go where they are missing.
+    /// Orders that objects are brought to where they are missing.
     pub(super) fn recover(&self, cx: &mut Context<'_>) {
         self.cause(cx, Effect::Recover);
     }
 
-    /// Has sending to a member go on.
+    /// Orders that sending to a member goes on.
     pub(super) fn send_soon(&self, cx: &mut Context<'_>, to: OsdId) {
         self.cause(cx, Effect::Send(to));
     }
@@ -53,12 +53,12 @@ impl Healer<'_> {
         self.cause(cx, Effect::Report);
     }
 
-    /// Has operations on an object tried.
+    /// Orders that operations on an object are tried.
     pub(super) fn object_is_here(&self, cx: &mut Context<'_>, object: &ObjectId) {
         self.cause(cx, Effect::RunObject(object.head_of()));
     }
 
-    /// Has all operations on the group's objects tried.
+    /// Orders that all operations on the group's objects are tried.
     pub(super) fn run_objects(&self, cx: &mut Context<'_>) {
         let (from, until) = self.core.range();
         self.cause(cx, Effect::RunObjects { from, until });

@@ -13,6 +13,10 @@ const SLOT_EVERY: Duration = Duration::from_secs(4);
 const SLOT: Duration = Duration::from_millis(160);
 /// Time after which pieces that were on their way when the slot began have arrived.
 const SLOT_SETTLES: Duration = Duration::from_millis(60);
+const _: () = assert!(
+    SLOT_SETTLES.as_millis() < SLOT.as_millis() && 10 * SLOT.as_millis() < SLOT_EVERY.as_millis(),
+    "a slot shows how fast operations are without pieces beside them, and takes little of the time"
+);
 /// Time without anything sent after which times are quiet again.
 const QUIET_AFTER: Duration = Duration::from_millis(500);
 /// Time without an operation after which there are no clients to speak of.
@@ -21,23 +25,25 @@ const ADJUST_EVERY: Duration = Duration::from_millis(250);
 /// Clients may wait longer by this factor: above the second the rate falls, below the first it grows.
 const CALM: f64 = 1.10;
 const DISTURBED: f64 = 1.25;
+const _: () = assert!(1.0 < CALM && CALM < DISTURBED, "the rate does not grow and fall at once");
 /// Bytes per second. The least brings 1 TiB to its place in 9 hours where five others send.
 const RATE_MIN: f64 = (8 << 20) as f64;
 const RATE_MAX: f64 = (8u64 << 30) as f64;
 /// Rate at the beginning, while there are clients.
 const RATE_FIRST: f64 = (32 << 20) as f64;
+const _: () = assert!(RATE_MIN < RATE_FIRST && RATE_FIRST < RATE_MAX, "the rate is clamped to this range");
 /// An object costs as much as so many bytes, beside its bytes.
 const OBJECT_BYTES: u64 = 16 << 10;
 /// Operations that an average remembers, about.
 const REMEMBERED_QUIET: f64 = 200.0;
 const REMEMBERED_BUSY: f64 = 50.0;
-/// Fewer say nothing.
+/// Operations that an average needs before it counts.
 const ENOUGH: f64 = 8.0;
 /// Small reads, small updates, large reads, large updates: their times do not compare.
 const KINDS: usize = 4;
 const LARGE_BYTES: u64 = 64 << 10;
 
-/// Mean of logarithms: a few very slow ones do not decide.
+/// Mean of the logarithms of times, so that a few very slow operations do not decide.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     count: f64,

@@ -21,7 +21,7 @@ const REREAD_AFTER: Duration = Duration::from_secs(60);
 /// Outcome of a step.
 #[derive(Debug)]
 enum Reread {
-    /// There is more to read.
+    /// The round has more to read.
     Some,
     /// Bytes of a shard must be gathered first.
     Wants(ShardWanted),
@@ -31,7 +31,8 @@ enum Reread {
 }
 
 impl Healer<'_> {
-    /// Has an object read again while it is unfound: it is missing here because this OSD's copy cannot be read.
+    /// Notes that an object is to be read again while it is unfound: it is missing here because this OSD's copy cannot
+    /// be read.
     pub(crate) fn reread_if_unfound(&mut self, cx: &Context<'_>, object: &ObjectId) {
         self.state.rereading.damaged.insert(object.clone());
         self.reread_later(cx);
@@ -42,7 +43,7 @@ impl Healer<'_> {
             || self.state.rereading.damaged.contains(object) && self.whereabouts().is_unfound(object)
     }
 
-    /// Has objects that cannot be read looked at again after a while.
+    /// Sets the time at which objects that cannot be read are looked at again.
     pub(crate) fn reread_later(&mut self, cx: &Context<'_>) {
         if self.state.rereading.reading.is_none() && self.state.rereading.objects.is_empty() {
             self.state.rereading.next_at.get_or_insert(cx.now + REREAD_AFTER);
@@ -111,7 +112,7 @@ impl Healer<'_> {
         None
     }
 
-    /// Has the round wait for a lookup.
+    /// Notes that the round waits for a lookup.
     pub(super) fn reread_waits(&mut self, cx: &mut Context<'_>, id: LookupId) {
         self.state.rereading.waits_for = Some(id);
         cx.wait(id, Waiter::Reread { pgid: self.core.id });

@@ -19,7 +19,7 @@ struct Slots<K> {
 /// A slot that was given or taken away, which its holder is to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
-    /// This OSD's group may heal, as far as this OSD is concerned; or no longer.
+    /// This OSD has granted one of its own groups a slot to heal, or has taken it back.
     Local { pgid: PgId, granted: bool },
     /// The primary may bring objects here; or no longer.
     Remote { primary: OsdId, pg: PgInterval, granted: bool },

@@ -37,7 +37,7 @@ impl Healer<'_> {
         }
     }
 
-    /// As receiver: sends back a piece of an object for which there is no room (is it the last?).
+    /// As receiver: sends back a piece of an object for which there is no room. `last`: it is the object's last piece.
     pub(crate) fn send_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, last: bool) {
         tracing::debug!(pg = %self.core.id, %from, %object, "is not taken: there is no room");
         cx.store.want_room();

@@ -15,7 +15,7 @@ impl Healer<'_> {
         if self.peering.is_active() {
             self.object_is_here(cx, object);
         }
-        // In a group that does not serve yet it may have to go back to what it was.
+        // If the group does not serve yet, the object may have to go back to its former state.
         self.goes_on_soon(cx);
     }
 
@@ -32,8 +32,8 @@ impl Healer<'_> {
         self.goes_on_soon(cx);
     }
 
-    /// Has recovery go on in the next turn, as other objects are unfound than before. This turn is within the run of an
-    /// operation, or of recovery itself.
+    /// Schedules recovery for the next turn, because other objects are unfound than before. It cannot go on at once:
+    /// callers are within the run of an operation, or of recovery itself.
     pub(crate) fn goes_on_soon(&mut self, cx: &mut Context<'_>) {
         self.state.unfound_changed = true;
         cx.agenda.wakes.insert((cx.now, self.core.id));

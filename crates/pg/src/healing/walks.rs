@@ -16,7 +16,7 @@ pub(crate) struct Backfill {
     pub compared: ObjectId,
     /// The member has been told so up to here.
     pub(super) told: ObjectId,
-    /// When the member was asked what it has.
+    /// Time at which the member was asked which objects it has.
     pub(super) asked: Option<Duration>,
     /// The member's objects from `compared` on.
     pub(super) listed: Option<Listed>,

@@ -59,7 +59,7 @@ pub(crate) struct OpTimes {
     pub read_us: u32,
     blocked: Stamp,
     pub waits: WaitReasons,
-    /// Chosen to be kept, whatever becomes of it.
+    /// The operation was chosen to be kept, however long it takes.
     pub sampled: bool,
 }
 

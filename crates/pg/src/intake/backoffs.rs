@@ -126,7 +126,8 @@ impl Backoffs {
         self.begin(request, begin, end, None);
     }
 
-    /// Drops a request, and asks its client to send nothing for its object, of which this state is lacking.
+    /// Drops a request that needs the missing state `lacks` of its object, and asks the client to send nothing for the
+    /// object.
     pub fn hold_object(&mut self, request: HeldBack<'_>, lacks: ObjectId) {
         match covering(self.ranges_of(request), request.object) {
             Some((true, backoff)) => (backoff.lacks, backoff.ends) = (Some(lacks), false),

@@ -45,7 +45,7 @@ impl Pg {
     /// Takes a client's operation; this OSD is the primary.
     pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
-        // In erasure-coded pools the objects of each shard are named apart.
+        // In erasure-coded pools each shard names objects by a pool of its own.
         op.object.pool = self.core.id.pool;
         if is_osds(op.session) && !self.replace_question(cx, &op) {
             return;
@@ -61,9 +61,9 @@ impl Pg {
         }
     }
 
-    /// Has operations that wait for the group wait with their clients from now on, as far as these can be asked for
-    /// that, if the group will not serve soon. All that a session has sent goes, as what follows would come first
-    /// otherwise.
+    /// Drops the operations that wait for the group, if it will not serve soon, and asks their clients to keep them.
+    /// Operations of clients that cannot be asked stay here. All operations of a session go at once: later ones would
+    /// overtake those that come again.
     pub(crate) fn hold_clients_back(&mut self, cx: &mut Context<'_>) {
         if self.ops.waiting.is_empty() || !self.progress().turns_clients_away(cx) {
             return;
@@ -90,9 +90,9 @@ impl Pg {
         }
     }
 
-    /// Has operations that need the state `lacks` of an object wait with their clients, if nobody has it, as far as
-    /// these can be asked for that: all if it is the present state, else all that the first one's client has sent.
-    /// Returns true if any does.
+    /// Drops operations that need the state `lacks` of an object, if nobody has that state, and asks their clients to
+    /// keep them. If it is the present state, all operations on the object go, else those that the first one's client
+    /// has sent. Operations of clients that cannot be asked stay here. Returns true if any went.
     fn hold_object_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, lacks: &ObjectId) -> bool {
         if !self.whereabouts().is_unfound(lacks) {
             return false;
@@ -554,7 +554,7 @@ impl Pg {
         ClientOp { object: object.clone(), ..op }
     }
 
-    /// Has digests of an object recorded, as an update like any other.
+    /// Records digests of an object by an update, which is replicated like any other.
     pub(crate) fn record(&mut self, cx: &mut Context<'_>, object: &ObjectId, record: Record) {
         let op = self.own_op(cx, object, ReqId::default(), Vec::new());
         self.queue_own(cx, op.recording(record));
@@ -607,7 +607,7 @@ impl Pg {
         let asked = queue.queue.iter().find(|number| self.ops.ops[*number].give_up.is_some());
         if let Some(give_up) = asked.and_then(|number| self.ops.ops.get_mut(number)).and_then(|op| op.give_up.as_mut())
         {
-            // More of it was lost before that was done.
+            // An update that gives up states of this object is queued already. It gives up these, too.
             give_up.also(lost);
             return self.run_object(cx, &object);
         }
@@ -638,7 +638,7 @@ impl Pg {
         if !is_lost(&head) && rest.last() != Some(&head) {
             rest.push(head);
         }
-        // Each is asked for, also if another one is not there.
+        // The loop asks for each state, even if another one is missing.
         let mut are_here = true;
         for state in rest {
             are_here &= self.healer().is_where_needed(cx, &state, true);
@@ -680,7 +680,7 @@ impl Pg {
         if may_write {
             self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
         } else if !self.progress().may_read(cx) || self.lacks_any(number) {
-            // The state that it has read so far may not be the newest any more, or is being replaced.
+            // The state that the operation has read may no longer be the newest, or is being replaced.
             self.read_anew(cx, number);
         } else {
             match self.run_op(cx, number) {
@@ -700,8 +700,8 @@ impl Pg {
         self.core.missing.contains_key(&op.object) || states.iter().any(|state| self.core.missing.contains_key(state))
     }
 
-    /// Has a read whose object is damaged here begin anew, if another member has the object, which is then fetched from
-    /// there. Returns false if nothing better can be had.
+    /// Begins a read anew whose object is damaged here, and fetches the object from another member first. Returns false
+    /// if no other member has it.
     fn fetch_instead(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
         if op.is_group_op() {
@@ -730,7 +730,7 @@ impl Pg {
             return is_lost;
         }
         if self.core.missing.contains_key(&object) {
-            // Another read has found it out, and it is on its way.
+            // Another read has found the damage, and the object is already being fetched.
             self.read_anew(cx, number);
             self.run_object(cx, &head);
             return true;
@@ -748,8 +748,9 @@ impl Pg {
         true
     }
 
-    /// Has a read tried again, as nobody who acts has what is damaged here, but others are asked for, who may: when
-    /// they act, or for so long.
+    /// Tries a read again later. No member of the acting set has the object that is damaged here, but the primary has
+    /// asked for other OSDs in the acting set, which may have it. Returns false if it has not, or if the read has
+    /// waited for [`MEMBERS_WAIT`].
     fn waits_for_members(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let asks_for_others = self.progress().asks_for_others();
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
@@ -771,7 +772,7 @@ impl Pg {
         queue.queue.insert(usize::from(queue.front_blocked), number);
     }
 
-    /// Has reads of the object tried again when leases come, or with the next tick.
+    /// Notes that reads of the object are to be tried again when leases come, or with the next tick.
     fn wait_to_read(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         self.ops.wait_to_read.insert(object);
         cx.shared.leases.waiting.insert(self.core.id);

@@ -43,8 +43,8 @@ pub(crate) struct ClientOp {
     pub tid: u64,
     pub reqid: ReqId,
     pub op: OsdOp,
-    /// The present state of the object, also where it is asked for at a snapshot: operations on all states of an object
-    /// are ordered together.
+    /// Name of the object's present state, even if the client asks for a snapshot: operations on all states of an
+    /// object are ordered together.
     pub object: ObjectId,
     /// Set for an internal trim, which has no client: it removes states that snapshots do not need any more.
     pub trim: Option<Trim>,
@@ -61,9 +61,10 @@ pub(crate) struct ClientOp {
     /// The request's entry in the log when it came. Kept, as the log may be trimmed while the operation waits.
     pub(super) repeated: Option<Box<LogEntry>>,
     pub(super) progress: LookupProgress,
-    /// Set when there was no room for it as it was tried.
+    /// Set when the update was tried and there was no room for it.
     pub(super) waits_for_room: Option<RoomWait>,
-    /// Time since which it waits for others to act, where nobody who does has what is damaged here.
+    /// Time since which the read waits for other OSDs in the acting set, because no present member has the object that
+    /// is damaged here.
     pub(super) waits_for_members: Option<Duration>,
     /// Memory that a started operation has taken beside its input, or will.
     pub(super) taken_bytes: usize,
@@ -195,8 +196,8 @@ impl ClientOps {
         *self = ClientOps { next_number, ..ClientOps::default() };
     }
 
-    /// Has everything wait for the group to become active again: first the updates that were `in_flight`, then what
-    /// was started or queued, then what waited already.
+    /// Queues all operations until the group becomes active again: first the updates that were `in_flight`, then
+    /// operations that were started or queued, then those that waited already.
     pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
         let old = std::mem::take(self);
         self.next_number = old.next_number;
@@ -262,7 +263,7 @@ impl ClientOps {
         cx.shared.held.take(share, bytes);
     }
 
-    /// Has an operation that has started wait again as if it had not.
+    /// Takes an operation that has started back to its beginning. It waits again.
     pub(super) fn restart(&mut self, cx: &mut Context<'_>, number: u64) {
         let op = self.ops.get_mut(&number).expect("operation is known");
         op.progress = LookupProgress::default();
@@ -288,7 +289,7 @@ impl ClientOps {
         queue.updates_in_flight -= 1;
     }
 
-    /// Forgets what queued operations have read of the object so far, as it was bad.
+    /// Forgets what queued operations have read of the object, because the object was bad.
     pub fn forget_answers(&mut self, object: &ObjectId) {
         for number in self.objects.get(&object.head_of()).iter().flat_map(|queue| &queue.queue) {
             let op = self.ops.get_mut(number).expect("queued operations are kept");

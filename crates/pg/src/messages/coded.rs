@@ -93,7 +93,7 @@ pub struct ShardReadReply {
     pub outcome: ShardReadOutcome,
     /// Attributes of the object, if they were asked for.
     pub attrs: BTreeMap<Bytes, Bytes>,
-    /// If it was asked for.
+    /// A part of the object's omap, if it was asked for.
     pub omap: Option<OmapPage>,
     pub data: Rope,
 }
@@ -104,7 +104,7 @@ pub struct OmapPage {
     /// With the first entries only.
     pub header: Bytes,
     pub entries: Vec<(Bytes, Bytes)>,
-    /// There are entries behind these.
+    /// The omap has further entries behind these.
     pub has_more: bool,
 }
 
@@ -124,6 +124,13 @@ impl Decode for OmapPage {
     }
 }
 
+/// Numbers of the outcomes of a shard's read, in messages.
+mod outcome_code {
+    pub const READ: u8 = 0;
+    pub const ABSENT: u8 = 1;
+    pub const BAD: u8 = 2;
+}
+
 impl Message for ShardReadReply {
     const TYPE: u16 = PeerKind::ShardReadReply.number();
 
@@ -132,9 +139,9 @@ impl Message for ShardReadReply {
             w.put(&self.pg);
             w.u64(self.read);
             w.u8(match self.outcome {
-                ShardReadOutcome::Read => 0,
-                ShardReadOutcome::Absent => 1,
-                ShardReadOutcome::Bad => 2,
+                ShardReadOutcome::Read => outcome_code::READ,
+                ShardReadOutcome::Absent => outcome_code::ABSENT,
+                ShardReadOutcome::Bad => outcome_code::BAD,
             });
             w.put(&self.attrs);
             w.put(&self.omap);
@@ -151,9 +158,9 @@ impl Message for ShardReadReply {
             pg: r.get()?,
             read: r.u64()?,
             outcome: match r.u8()? {
-                0 => ShardReadOutcome::Read,
-                1 => ShardReadOutcome::Absent,
-                2 => ShardReadOutcome::Bad,
+                outcome_code::READ => ShardReadOutcome::Read,
+                outcome_code::ABSENT => ShardReadOutcome::Absent,
+                outcome_code::BAD => ShardReadOutcome::Bad,
                 other => return Err(DecodeError::Value { what: "outcome of a shard's read", value: other.into() }),
             },
             attrs: r.get::<BTreeMap<Bytes, Bytes>>()?,

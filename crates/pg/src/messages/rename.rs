@@ -16,7 +16,7 @@ use types::{ObjectId, PoolId};
 
 /// A part of a message that names objects of one group.
 pub(crate) trait Rehome {
-    /// Has all objects be of `pool`.
+    /// Makes all objects belong to `pool`.
     fn rehome(&mut self, pool: PoolId);
 }
 

@@ -28,20 +28,33 @@ pub struct RepOp {
     pub hops_wanted: bool,
 }
 
+/// Versions of the encoding of [`RepOp`]. Each has all fields of those before it. An update is written in the first one
+/// that has room for what it says.
+mod form {
+    /// Most updates.
+    pub const PLAIN: u8 = 1;
+    /// Adds the wish for stamps, which receivers of old may overlook.
+    pub const HOPS_WANTED: u8 = 2;
+    /// Adds other objects' entries. Receivers must know this version, since the update is not whole without them.
+    pub const OTHERS: u8 = 3;
+    /// Allows other objects' entries with undo data, that is, of an erasure-coded group. Receivers must rename their
+    /// objects to those of their own shard.
+    pub const OTHERS_RENAMED: u8 = 4;
+    /// Allows steps that add bytes to an object's bytes ([`Step::Xor`](store::Step::Xor)).
+    pub const XOR: u8 = 5;
+}
+
 impl Message for RepOp {
     const TYPE: u16 = PeerKind::RepOp.number();
 
     fn encode_front(&self, w: &mut Writer) {
-        // Version 2 adds the wish, which few updates have: the others are as they were. Version 3 adds entries, without
-        // which an update is not whole. Version 4 has such as must be renamed, as other shards' ones.
-        // Version 5 has bytes that are added to an object's.
         let adds = self.steps.iter().any(|step| matches!(step, Step::Xor { .. }));
         let (version, oldest) = match (self.others.is_empty(), self.hops_wanted) {
-            _ if adds => (5, 5),
-            (true, false) => (1, 1),
-            (true, true) => (2, 1),
-            (false, _) if self.others.iter().all(|entry| entry.undo == Undo::Nothing) => (3, 3),
-            (false, _) => (4, 4),
+            _ if adds => (form::XOR, form::XOR),
+            (true, false) => (form::PLAIN, form::PLAIN),
+            (true, true) => (form::HOPS_WANTED, form::PLAIN),
+            (false, _) if self.others.iter().all(|entry| entry.undo == Undo::Nothing) => (form::OTHERS, form::OTHERS),
+            (false, _) => (form::OTHERS_RENAMED, form::OTHERS_RENAMED),
         };
         w.versioned(version, oldest, |w| {
             w.put(&self.pg);
@@ -49,10 +62,10 @@ impl Message for RepOp {
             w.put(&self.info);
             w.put(&self.committed);
             encode_steps(&self.steps, w, &mut Rope::new());
-            if version >= 2 {
+            if version >= form::HOPS_WANTED {
                 w.bool(self.hops_wanted);
             }
-            if version >= 3 {
+            if version >= form::OTHERS {
                 w.put(&self.others);
             }
         });
@@ -69,15 +82,15 @@ impl Message for RepOp {
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<RepOp, DecodeError> {
-        let (version, mut r) = front.versioned("RepOp", 5)?;
+        let (version, mut r) = front.versioned("RepOp", form::XOR)?;
         Ok(RepOp {
             pg: r.get()?,
             entry: r.get()?,
             info: r.get()?,
             committed: r.get()?,
             steps: decode_steps(&mut r, data)?,
-            hops_wanted: version.version >= 2 && r.bool()?,
-            others: if version.version >= 3 { r.get()? } else { Vec::new() },
+            hops_wanted: version.version >= form::HOPS_WANTED && r.bool()?,
+            others: if version.version >= form::OTHERS { r.get()? } else { Vec::new() },
         })
     }
 }

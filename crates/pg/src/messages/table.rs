@@ -49,8 +49,8 @@ pub trait PeerBound: Message {
 pub(crate) trait GroupMessage: PeerBound {
     fn pg(&self) -> PgInterval;
 
-    /// Has all objects that the message names be of `pool`: each shard of an erasure-coded group names objects by a
-    /// pool of its own.
+    /// Makes all objects that the message names belong to `pool`: each shard of an erasure-coded group names objects by
+    /// a pool of its own.
     fn rehome(&mut self, pool: PoolId);
 }
 

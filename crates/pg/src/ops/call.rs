@@ -49,7 +49,8 @@ impl Execution<'_> {
             Called::Pending => Err(target.waits_for.take().expect("something has to wait")),
             Called::Ended { value, output } => {
                 if value < 0 {
-                    // Nothing that a failed method did stays, also where the operation goes on in spite of the failure.
+                    // All changes of a failed method are dropped, even if the operation goes on in spite of the
+                    // failure.
                     self.go_back(before);
                 } else if let Err(too_much) = self.take_output(output.len(), bytes_before) {
                     self.go_back(before);

@@ -30,7 +30,11 @@ use wire::{DecodeError, Rope, Target, Writer};
 
 /// Bytes that one operation may bring, that its steps together may write, and that they may read and give, of copies,
 /// too. Ceph's default of `osd_max_write_size`.
-const OP_BYTES_MAX: usize = 90 << 20;
+pub(crate) const OP_BYTES_MAX: usize = 90 << 20;
+const _: () = assert!(
+    OP_BYTES_MAX <= wire::msgr::limits::DATA_BYTES,
+    "the data of one operation, and of its answer, comes in one message"
+);
 
 /// Output bytes of one step that are kept for when its client asks again. Ceph's default of
 /// `osd_max_write_op_reply_len`.
@@ -762,7 +766,7 @@ fn run_steps(
             Err(OpStop::Result(result)) => (result, Rope::new()),
         };
         effects.ops.push(OpResult { rval, outdata });
-        // An operation that has become too much fails as a whole, also if it may go on without the step.
+        // An operation that has exceeded its limits fails as a whole, even if it may go on without the step.
         if is_overdrawn || rval < 0 && op.flags & op_flag::FAILOK == 0 {
             return Run::Done(run.fail(effects, rval));
         }

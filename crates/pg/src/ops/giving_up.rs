@@ -87,7 +87,7 @@ impl GiveUp {
         *self = GiveUp::new(std::mem::take(&mut self.lost), self.snaps.take());
     }
 
-    /// Gets to know the present state, as it is here, and those that snapshots preserve.
+    /// Looks up the present state that is here, and the states that snapshots preserve.
     fn learn(&mut self, store: &mut Store, head: &ObjectId) -> Result<(), NoAnswer> {
         if self.head.is_none() {
             self.head = Some(ready(store.stat(head))?);

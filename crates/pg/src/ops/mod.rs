@@ -23,7 +23,7 @@ mod watch;
 pub use answers::Answers;
 pub(crate) use call::{class_and_method, may_write, refused_call};
 pub use execute::{Effects, Limits, OpResult, OtherChange, Request, Run, Watchers, execute};
-pub(crate) use execute::{STEPS_MAX, WRITE_REPLY_BYTES_MAX, after};
+pub(crate) use execute::{OP_BYTES_MAX, STEPS_MAX, WRITE_REPLY_BYTES_MAX, after};
 pub(crate) use giving_up::{GiveUp, give_up};
 pub(crate) use listing::{ListError, ListFilter};
 pub use listing::{Listing, ListingRun};

@@ -51,10 +51,10 @@ fn is_removed(request: &Request<'_>, snap: SnapId) -> bool {
 }
 
 impl Execution<'_> {
-    /// Has what snapshots need of the object as it was kept, in a transaction that changes it: gives the steps that do
-    /// it, before all others.
+    /// Returns the steps that keep the object's former state, if a snapshot needs it, in a transaction that changes the
+    /// object. They come before all other steps.
     ///
-    /// Errors: EINVAL, where the state that is kept would be called what no snapshot is.
+    /// Errors: EINVAL if the kept state would get a number that no snapshot can have.
     pub(super) fn preserve(&mut self, effects: &mut Effects) -> Result<Vec<Step>, Errno> {
         let snaps = self.request.snaps;
         if snaps.seq > SnapId::LAST && !mutant::is(mutant::Mutant::SnapBeyondTaken) {
@@ -221,7 +221,7 @@ pub(crate) fn trim(
         tracing::error!(object = %request.object, "object information does not tell how long the object is");
         return damaged();
     }
-    // In erasure-coded pools: of the whole object, of which a shard is here.
+    // In erasure-coded pools this is the size of the whole object, while the store has a shard of it.
     let size_bytes = info.size_bytes.unwrap_or_default();
     let mut effects = Effects { prior_version: info.version, is_removal: true, ..Effects::default() };
     let bytes_before = info.snap_set.clone_bytes() as i64;

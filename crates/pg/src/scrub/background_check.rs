@@ -22,7 +22,7 @@ pub const CHECK_KEY: Bytes = Bytes::from_static(b"check");
 /// Time in which everything is read once.
 pub const CHECK_PERIOD: Duration = Duration::from_secs(7 * 86_400);
 
-/// Never more than this: comparing 32 MiB with their checksums takes 3 to 5 ms of CPU time, and reading them as much.
+/// Limit of the pace. Comparing 32 MiB with their checksums takes 3 to 5 ms of CPU time, and reading them as much.
 const BYTES_PER_SECOND_MAX: u64 = 32 << 20;
 /// Cost of an object or a group beside its bytes, so that many small ones do not take more CPU time than large ones.
 const VISIT_BYTES: u64 = 64 << 10;
@@ -36,9 +36,10 @@ const MARK_PART: u64 = 64;
 const STEPS: usize = 8;
 /// A walk that has fallen behind does not make up for more than this.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
-/// Time after which it is looked again, when there was nothing to check.
+/// Time after which the check looks for data again, when there was nothing to check.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 const BLOCK: u64 = BLOCK_BYTES as u64;
+const _: () = assert!(PIECE_BYTES.is_multiple_of(BLOCK), "a read is of whole blocks: no block is read twice");
 
 /// Progress of the check of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -53,7 +54,7 @@ pub struct CheckMark {
 }
 
 impl CheckMark {
-    /// Has the group say what is known of it.
+    /// Hands the group the results of its check, which it reports.
     fn show(&self, cx: &mut Context<'_>, pg: &mut Pg) {
         let bad_blocks = self.bad_before.max(self.bad_now);
         if pg.scrub.set_bad_blocks(bad_blocks) {
@@ -193,7 +194,8 @@ impl BackgroundCheck {
         }
     }
 
-    /// Forgets how far the group was read, as it has other objects now: it is read from its beginning.
+    /// Forgets how far the group was read, because the group has other objects now. The check reads it from its
+    /// beginning.
     pub fn forget(&mut self, pgid: PgId) {
         self.walk.take_if(|walk| walk.pgid == pgid);
         if let Some(mark) = self.marks.get_mut(&pgid) {

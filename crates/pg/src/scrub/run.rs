@@ -630,7 +630,7 @@ impl Scrub {
         }
     }
 
-    /// Has the copies replaced that a finding's verdict calls bad.
+    /// Orders that the copies are replaced which a finding's verdict calls bad.
     pub(super) fn repair(&self, core: &Core, cx: &mut Context<'_>, finding: &Finding) {
         let (bad, version) = match &finding.verdict {
             Verdict::Replace { bad, version } => (bad, Some(*version)),

@@ -20,6 +20,10 @@ pub(super) const CHUNK_OBJECTS: usize = 16;
 const CHUNK_BYTES: u64 = 2 << 20;
 /// Bytes of one read.
 const PIECE_BYTES: u64 = 256 << 10;
+const _: () = assert!(
+    PIECE_BYTES.is_multiple_of(BLOCK_BYTES as u64) && PIECE_BYTES <= CHUNK_BYTES,
+    "a read is of whole blocks, so that no block is read twice, and no longer than a chunk"
+);
 /// Omap entries listed at a time.
 const OMAP_ENTRIES: usize = 512;
 /// Attributes beside object information that are sent with the objects of a chunk.

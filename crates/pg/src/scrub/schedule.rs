@@ -20,11 +20,20 @@ const BYTES_PER_SECOND: u64 = 4 << 20;
 const BYTES_PER_SECOND_MAX: u64 = 32 << 20;
 /// Pace of scrubs that an operator has ordered.
 const ORDERED_BYTES_PER_SECOND: u64 = 64 << 20;
+const _: () = assert!(
+    BYTES_PER_SECOND <= BYTES_PER_SECOND_MAX && BYTES_PER_SECOND_MAX <= ORDERED_BYTES_PER_SECOND,
+    "scrubs in a hurry are faster than others, and those that somebody waits for are the fastest"
+);
 /// Time between looks for a group that is due; shorter if groups are due more often than anybody would want.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// A group that cannot be scrubbed now, as it recovers, is tried again after this time; and given up after that.
+/// Time after which a group is tried again that cannot be scrubbed now, because it recovers; and the time after which
+/// it is given up.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(250);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
+const _: () = assert!(
+    10 * TRY_AGAIN_AFTER.as_millis() < GIVE_UP_AFTER.as_millis(),
+    "a group is tried several times before it is given up"
+);
 
 /// Time of the next scrub of a group that this OSD leads. Times are since 1970.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,7 +77,7 @@ impl ScrubSchedule {
         (self.light, self.deep, self.look_at) = (light, deep, Duration::ZERO);
     }
 
-    /// Has groups that wait for their next chunk go on.
+    /// Lets groups go on that wait for their next chunk.
     pub fn end_pauses(&mut self, now: Duration) {
         self.running.iter_mut().for_each(|running| running.next_at = running.next_at.min(now));
     }
@@ -148,7 +157,7 @@ impl ScrubSchedule {
         self.running.push(Running { id, order, next_at: cx.now, stuck_since: None });
     }
 
-    /// Ends the group's scrub. Returns false, as it does not run any more.
+    /// Ends the group's scrub. Returns false: the scrub no longer runs.
     fn end(&mut self, cx: &mut Context<'_>, pg: &mut Pg) -> bool {
         pg.scrub.end(&pg.core, cx);
         (self.look_at, self.orders_at) = (cx.now, cx.now);
@@ -162,8 +171,8 @@ impl ScrubSchedule {
         self.running = running;
     }
 
-    /// Has orders begin as far as there is room. An order goes before a scrub that nobody ordered. That one is begun
-    /// again later, a deep one where it was.
+    /// Begins ordered scrubs as far as there is room. An ordered scrub displaces one that nobody ordered, which begins
+    /// again later; a deep one goes on where it was.
     fn begin_orders(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) {
         if self.ordered.is_empty() {
             return;
@@ -190,7 +199,7 @@ impl ScrubSchedule {
         }
     }
 
-    /// Has one group's scrub go on. Returns false if it has ended.
+    /// Goes on with one group's scrub. Returns false if it has ended.
     fn go_on(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>, running: &mut Running) -> bool {
         let Running { id, order, .. } = *running;
         let Some(pg) = pgs.get_mut(&id).filter(|pg| pg.core.is_primary(cx.whoami)) else { return false };

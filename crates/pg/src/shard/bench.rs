@@ -145,7 +145,7 @@ impl Shard {
         self.host.store.submit(Transaction { pg: group(), steps }).map(drop)
     }
 
-    /// Has the run go on, once the store has told what is durable.
+    /// Goes on with the run, once the store has told what is durable.
     pub(super) fn bench_on(&mut self) {
         let Some(bench) = &mut self.bench else { return };
         let fit =

@@ -120,7 +120,7 @@ impl Maps {
         !self.coming.is_empty()
     }
 
-    /// Has the next map come into force.
+    /// Puts the next map into force.
     pub fn enter(&mut self) -> Option<Advance> {
         let map = self.next()?;
         let Coming { sent, skipped_since, .. } = self.coming.pop_front()?;

@@ -132,7 +132,7 @@ impl Shard {
     fn merge_failed(&mut self, target: PgId, error: LoadError) {
         match self.pgs.contains_key(&target) {
             true => self.host.outbox.outputs.push(Output::Fatal(Fatal::Table(error))),
-            // Nobody counts on the group; should this OSD become a member, it says the same again.
+            // No other OSD counts on the group here. If this OSD becomes a member, it reports the error again.
             false => tracing::error!("{error}"),
         }
     }

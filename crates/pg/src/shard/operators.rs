@@ -26,7 +26,7 @@ impl Shard {
         given_up
     }
 
-    /// Has an object's copies replaced by the one on `osd`, where nothing but an operator's word tells which is right.
+    /// Replaces an object's copies by the one on `osd`, where only an operator can tell which copy is right.
     pub fn keep_copy(&mut self, pgid: PgId, name: &str, osd: OsdId) -> Result<Kept, KeepCopyError> {
         let id = self.instance(pgid);
         let pg = self.pgs.get_mut(&id).filter(|pg| pg.core.is_primary(self.host.whoami));

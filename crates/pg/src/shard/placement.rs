@@ -27,8 +27,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Has maps come into force that have come, as far as bounded work goes; the one in force stays meanwhile. To be
-    /// called once in a turn.
+    /// Computes placements for the next map, a bounded amount in each call, and puts the map into force once all are
+    /// known. To be called once in a turn.
     pub fn follow_maps(&mut self) {
         let mut left = self.host.limits.placing_work;
         let mut is_new = false;
@@ -64,8 +64,8 @@ impl Shard {
         self.run_deferred();
     }
 
-    /// Acts on a map that has come into force. `mapping`: where it has groups, of which CRUSH has placed `computed`
-    /// anew.
+    /// Acts on a map that has come into force. `mapping`: the map's placements of groups, of which CRUSH has computed
+    /// `computed` anew.
     fn advance(&mut self, advance: &Advance, mapping: PgMapping, computed: usize) {
         let map = &advance.map;
         self.homes.follow(map);

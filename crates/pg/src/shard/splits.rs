@@ -82,7 +82,7 @@ impl Shard {
                 }
                 in_memory => {
                     if in_memory.is_some_and(|pg| !pg.is_loading()) {
-                        // The group has more objects now, of which nothing is known until tables are read.
+                        // The group has more objects now. It is unknown which until tables are read.
                         self.put_away(id);
                     }
                     self.splits.unexamined.insert(id);
@@ -125,7 +125,7 @@ impl Shard {
     pub(super) fn read_stray(&mut self, id: PgId) {
         let Some(pg) = self.splits.reading.get_mut(&id) else { return };
         if let Err(error) = pg.load(&mut self.host.context()) {
-            // Nobody counts on the group; should this OSD become a member, it says the same again.
+            // No other OSD counts on the group here. If this OSD becomes a member, it reports the error again.
             tracing::error!("{error}");
         } else if pg.is_loading() {
             return;

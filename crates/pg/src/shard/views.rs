@@ -73,7 +73,7 @@ impl Shard {
         self.scrubs.running()
     }
 
-    /// Has a group that this OSD leads scrubbed. False: it does not lead that group.
+    /// Orders a scrub of a group that this OSD leads. Returns false if it does not lead the group.
     pub fn order_scrub(&mut self, pgid: PgId, deep: bool) -> bool {
         let id = self.instance(pgid);
         let leads = self.pgs.get(&id).is_some_and(|pg| pg.core.is_primary(self.host.whoami));

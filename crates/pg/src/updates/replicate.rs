@@ -62,8 +62,8 @@ impl Pg {
             (false, false) => LogKind::Modify,
         };
         let return_vec = op.op.flags.has(OpFlags::RETURNVEC);
-        // Without that flag a client gets no outputs of a write, and 0 for any success, though what each step gave; but
-        // what touched nothing is answered as reads are.
+        // A client that has not set the flag gets no outputs of a write, and 0 for any success, but the result of each
+        // step. Operations that changed nothing are answered like reads.
         if !failed && !return_vec && effects.modified {
             effects.result = 0;
             effects.ops.iter_mut().for_each(|op| op.outdata = Default::default());
@@ -81,8 +81,8 @@ impl Pg {
         let watch = if failed { Vec::new() } else { std::mem::take(&mut effects.watch) };
         let mut change = effects.change.take().filter(|_| !failed);
         let results = if failed || return_vec {
-            // As in Ceph outputs are kept only for those who want them from updates, and only short ones: they stay in
-            // the log.
+            // As in Ceph, only short outputs are kept, and only for clients that ask for outputs of updates: the
+            // outputs stay in the log.
             let is_kept = |op: &OpResult| return_vec && op.outdata.len() <= cx.limits.write_reply_bytes;
             let kept = |op: &OpResult| if is_kept(op) { op.outdata.to_vec().into() } else { Bytes::new() };
             effects.ops.iter().map(|op| (op.rval, kept(op))).collect()
@@ -159,7 +159,7 @@ impl Pg {
             tracing::warn!(pg = %self.core.id, object = %op.object, "update refused by the store: {e}");
             let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.map.epoch);
             self.answer(cx, &op, reply);
-            // Nothing of the update is in flight after all.
+            // The update was not submitted, so no part of it is in flight.
             self.update_done(cx, &op.object);
             if op.trim.is_some() {
                 self.snap_trim.failed(&self.core, cx, &op.object);
@@ -194,7 +194,7 @@ impl Pg {
             if later { without.push(osd) } else { with_steps.push(osd) }
         }
         if let Some(shards) = shards {
-            // Each gets its shard.
+            // Each member gets the steps of its own shard.
             for osd in std::mem::take(&mut with_steps) {
                 let shard = self.core.interval.shard_of(osd);
                 let (steps, entry) = (shards.of(&steps, shard), shards.entry(&entry_of_written, shard));

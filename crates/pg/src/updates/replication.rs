@@ -61,7 +61,7 @@ impl Replication {
         self.brought <= self.committed || mutant::is(Mutant::BroughtTooEarly)
     }
 
-    /// Has no client answered without `osd` from now on, which has everything up to `durable`.
+    /// Answers clients only with `osd` from now on, which has every update up to `durable`.
     pub fn need(&mut self, osd: OsdId, durable: EVersion) {
         let known = self.durable.entry(osd).or_default();
         *known = durable.max(*known);
@@ -100,7 +100,8 @@ impl Replication {
         self.in_flight.get_mut(index)
     }
 
-    /// Has the answer to the update `version` go to where its client is now. Returns false if it was answered.
+    /// Sends the answer to the update `version` to the session that its client has now. Returns false if it was
+    /// answered.
     pub fn redirect_answer(&mut self, version: EVersion, session: SessionId, tid: u64, retry_attempt: i32) -> bool {
         match self.in_flight.iter_mut().find(|update| update.version == version) {
             Some(update) => {

@@ -1,6 +1,6 @@
 //! Updates that wait for room.
 
-use crate::updates::rooms::Fit;
+use crate::updates::rooms::{ASK_EVERY, Fit};
 use std::time::Duration;
 use types::Errno;
 
@@ -8,6 +8,10 @@ use types::Errno;
 /// monitors may learn that the OSD is full and have clients wait, who are not told of an error then. OSDs that do not
 /// answer may be waited for longer.
 pub(super) const ROOM_WAIT: Duration = Duration::from_secs(2);
+const _: () = assert!(
+    10 * ASK_EVERY.as_millis() < ROOM_WAIT.as_millis(),
+    "an update is refused for want of room only after its members were asked several times"
+);
 
 /// An update that waits for room.
 #[derive(Clone, Copy, Debug)]

@@ -16,10 +16,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EVersion, Epoch, OsdId, PgId};
 
-/// No window of one shard of a primary is larger: while there is much room, nothing need be said about it.
+/// The largest window of one shard of a primary. While members have much more room than that, they need not send new
+/// windows.
 const WINDOW_BYTES_MAX: u64 = 512 << 20;
-/// Members are asked again no sooner.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+/// Time after which a member is asked again.
+pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// The window that a member has promised this primary.
 #[derive(Debug, Default)]

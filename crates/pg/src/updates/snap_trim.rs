@@ -221,7 +221,7 @@ impl Pg {
         }
     }
 
-    /// Has states of an object removed, unless the interval in which that was wanted has ended.
+    /// Removes states of an object, unless the interval has ended in which their removal was decided.
     pub(crate) fn trim_object(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         if self.snap_trim.is_wanted(&object) {
             self.queue_trim(cx, object);

@@ -55,7 +55,7 @@ pub(super) struct Place {
 pub(super) enum Page {
     Full,
     Last,
-    /// There is nothing more to do now.
+    /// The walk has nothing more to do now.
     Nothing,
 }
 

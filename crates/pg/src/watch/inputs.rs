@@ -12,7 +12,8 @@ use wire::messages::{Op, OpArgs};
 impl Watches {
     /// Acts on an operation on watches that is done; `version` is what clients see of the object.
     pub fn op_done(&mut self, cx: &mut Context<'_>, op: &ClientOp, mut effects: Vec<WatchEffect>, version: u64) {
-        // In the order in which Ceph goes about it, whatever that of the steps: who connects is notified.
+        // The effects are carried out in Ceph's order, not in that of the steps: a client that connects by this
+        // operation is notified by it, too.
         effects.sort_by_key(|effect| match effect {
             WatchEffect::Connect { .. } | WatchEffect::Ping { .. } => 0,
             WatchEffect::Ended { .. } => 1,
@@ -56,9 +57,8 @@ impl Watches {
         }
     }
 
-    /// Acts again on the watches of an update that the log knows, as it is answered again. Its effects may not have
-    /// come about: the interval in which it was carried out can have ended before all members had it, and clients saw
-    /// nothing of that.
+    /// Acts again on the watches of an update that is in the log and is answered again. Its effects may be missing: the
+    /// interval of the update can have ended before all members had it, without clients noticing.
     pub fn op_repeated(&mut self, cx: &mut Context<'_>, op: &ClientOp, version: u64) {
         let effects = watch_effects_of(&op.op.ops, op.reqid.name, op.caller_addr());
         if !effects.is_empty() {
@@ -66,8 +66,8 @@ impl Watches {
         }
     }
 
-    /// Has each watched object looked at once nothing changes it, as the group serves again, in an interval of which
-    /// clients saw nothing begin: watches that are known from before may have ended by updates whose effects were lost.
+    /// Reads the watchers of each watched object, once no update changes the object. The group serves again, in an
+    /// interval that clients did not see begin: known watches may have ended by updates whose effects were lost.
     pub fn look_again(&mut self, cx: &mut Context<'_>, group: PgId) {
         self.removals_dropped();
         for object in self.objects() {

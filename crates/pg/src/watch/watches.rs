@@ -351,7 +351,7 @@ impl Watches {
         late.into_iter().filter_map(|id| self.complete(id, true)).collect()
     }
 
-    /// Has clients that are locked out count as silent for too long.
+    /// Treats clients that are locked out as silent for too long.
     pub fn lock_out(&mut self, is_locked_out: impl Fn(&EntityAddr) -> bool, now: Duration) {
         for watch in self.objects.values_mut().flat_map(BTreeMap::values_mut) {
             if is_locked_out(&watch.addr) {

@@ -100,7 +100,7 @@ const _: () = assert!(
 );
 // An interior page has room for any two children, of which the first one's key is not stored.
 const _: () = assert!(HEADER_BYTES + 2 * (SLOT_BYTES + CHILD_HEAD_BYTES) + KEY_BYTES_MAX <= PAGE_BYTES);
-// Even with single blocks and lists that fill one block each, the deepest list names the longest value.
+// The deepest lists have room for the longest value, even if each run is a single block and each list has one block.
 const _: () = assert!(
     OVERFLOW_RUNS_MAX as u64 * 255u64.pow(OVERFLOW_DEPTH_MAX as u32)
         >= super::VALUE_BYTES_MAX as u64 / BLOCK_BYTES as u64

@@ -72,9 +72,9 @@ pub struct Merged {
 /// State of a merge after a slice of work.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// More work can be done at once.
+    /// The merge can go on at once.
     Working,
-    /// More work can be done when this read is done.
+    /// The merge can go on when this read is done.
     Waiting(ReadId),
     Done(Merged),
 }

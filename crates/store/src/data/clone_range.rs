@@ -16,7 +16,7 @@ use crate::metadata::onode::inline_part;
 use wire::Rope;
 
 /// Maximum length of one clone of a range: 128 MiB, so that no step takes long.
-pub(crate) const CLONE_RANGE_BYTES_MAX: u64 = 128 << 20;
+pub const CLONE_RANGE_BYTES_MAX: u64 = 128 << 20;
 
 /// A range of bytes in a source and its place in a target.
 #[derive(Clone, Copy, Debug)]

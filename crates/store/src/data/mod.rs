@@ -16,4 +16,5 @@ pub(crate) mod reads;
 pub(crate) mod relocation;
 
 pub use block_cache::BlockCacheStats;
+pub use clone_range::CLONE_RANGE_BYTES_MAX;
 pub use relocation::RelocationStats;

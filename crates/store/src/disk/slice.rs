@@ -9,7 +9,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// All of the devices.
+    /// The slice that is all of the devices.
     pub const WHOLE: Slice = Slice { index: 0, count: 1 };
     /// Maximum number of parts that devices are divided into.
     pub const COUNT_MAX: u32 = 1 << 10;

@@ -281,7 +281,7 @@ impl Store {
         let before = self.checkpoint.growth_before;
         let (growth, room) = self.growth_blocks();
         let max = room.saturating_sub(before).max(GROWTH_MIN_BLOCKS);
-        // On a full device more haste gains nothing.
+        // The pressure is bounded: on a full device a faster checkpoint frees nothing more.
         let space = (growth.saturating_sub(before).min(max), max);
         Pressure::of((self.state.overlay.bytes().0, self.memory.overlay_bytes), log, space)
     }

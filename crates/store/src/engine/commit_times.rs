@@ -11,11 +11,12 @@ const TURNS_KEPT: usize = 16;
 /// The times of one turn, as [`Store::set_time`] and [`Store::handed_over`] gave them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CommitTimes {
-    /// Its writes went to the device. Before, it waited for earlier turns or for metadata.
+    /// Time at which the turn's writes went to the device. Before that, the turn waited for earlier turns or for
+    /// metadata.
     pub handed_over: Duration,
-    /// Its data and log record are written.
+    /// Time at which the turn's data and log record were written.
     pub written: Duration,
-    /// The flush behind its writes is done.
+    /// Time at which the flush behind the turn's writes was done.
     pub durable: Duration,
 }
 

@@ -121,7 +121,7 @@ enum Known {
 /// An object's block map, or the part of it that is in memory: block number in the object to [`BlockRef`].
 #[derive(Clone, Default, Debug)]
 pub(crate) struct BlockMap {
-    /// Ordered by index; segments that are all holes are absent.
+    /// Segments, ordered by index. A segment that is all holes is left out.
     slots: Vec<SegmentSlot>,
     known: Known,
 }

@@ -56,7 +56,7 @@ fn range_of(table: TableId, begin: &[u8], end: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// State of the jobs after a slice of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Destroyed {
-    /// More work can be done at once.
+    /// The jobs can go on at once.
     Some,
     Waiting(ReadId),
     /// No work is left.

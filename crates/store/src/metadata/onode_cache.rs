@@ -36,7 +36,7 @@ pub(crate) struct OnodeCache {
     bytes: usize,
     slots: Vec<Option<OnodeSlot>>,
     vacant: Vec<u32>,
-    /// Never iterated, so its order has no effect.
+    /// Slots by key. Nobody iterates over the map, so its random order has no effect.
     index: FastMap<Arc<[u8]>, u32>,
     hand: usize,
     /// Number of times that a needed object was in memory, and that it was not.

@@ -233,7 +233,7 @@ impl Mending {
         let view = &mut View { root: state.root, overlay: &nothing, cache: &mut state.cache };
         match view.get(tree_key(TableId::Objects, key, &mut first)) {
             Ok(Fetch::Pending(_)) => None,
-            // Its segments are in the tree, nevertheless, if it took a copy.
+            // An object that is not in the tree has segments in it all the same, if it took a copy of another object.
             Ok(Fetch::Ready(record)) => Some(record.is_some() || state.copies_taken.contains(key)),
             Err(_) => Some(true),
         }

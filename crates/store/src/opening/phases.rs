@@ -177,7 +177,7 @@ impl Opening {
             return self.end(result);
         }
         let on_error = match self.phase {
-            // There is another copy of each superblock.
+            // An unreadable superblock is only noted, because each superblock has another copy.
             OpeningPhase::Superblocks | OpeningPhase::OtherSuperblocks => OnError::Note,
             OpeningPhase::Scan(_) | OpeningPhase::Record(_) | OpeningPhase::Verify { .. } => OnError::Note,
             _ => OnError::Fail,

@@ -66,7 +66,7 @@ impl Opening {
         let (root, superblock) = (self.root(), self.superblock());
         let wal =
             Wal::new(uuid, self.session + 1, WAL_OFFSET, superblock.wal_bytes, root.wal_head, root.covered_lsn + 1);
-        // From here on `session` is that of the last record replayed.
+        // From now on `self.session` is that of the last record that was replayed.
         let root_session = root.session;
         self.wal = Some(wal);
         self.session = root_session;

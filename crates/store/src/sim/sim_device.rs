@@ -23,7 +23,7 @@ struct Queued {
 /// Time and latency are the caller's: a request takes until the caller says it is done.
 #[derive(Debug)]
 pub struct SimDevice {
-    /// In the order of [`Device::ALL`]; the main device is always there.
+    /// The devices, in the order of [`Device::ALL`]. The main device is always there.
     parts: [Option<SimMedia>; 3],
     queue: VecDeque<Queued>,
 }

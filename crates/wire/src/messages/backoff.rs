@@ -16,6 +16,18 @@ pub enum BackoffOp {
     Unblock = 3,
 }
 
+impl BackoffOp {
+    /// Number of the kind on the wire.
+    const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the kind that has this number on the wire.
+    fn of(number: u8) -> Option<BackoffOp> {
+        [BackoffOp::Block, BackoffOp::AckBlock, BackoffOp::Unblock].into_iter().find(|op| op.number() == number)
+    }
+}
+
 /// Holds back operations on the objects `begin .. end` (just `begin` if both are equal). Ceph's `MOSDBackoff`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OsdBackoff {
@@ -37,7 +49,7 @@ impl Message for OsdBackoff {
     fn encode_front(&self, w: &mut Writer) {
         w.put(&self.pgid);
         w.put(&self.epoch);
-        w.u8(self.op as u8);
+        w.u8(self.op.number());
         w.u64(self.id);
         w.put(&self.begin);
         w.put(&self.end);
@@ -45,12 +57,8 @@ impl Message for OsdBackoff {
 
     fn decode(_: &Header, r: &mut Reader<'_>, _: &Rope) -> Result<OsdBackoff, DecodeError> {
         let (pgid, epoch) = (r.get()?, r.get()?);
-        let op = match r.u8()? {
-            1 => BackoffOp::Block,
-            2 => BackoffOp::AckBlock,
-            3 => BackoffOp::Unblock,
-            other => return Err(DecodeError::Value { what: "backoff", value: other.into() }),
-        };
+        let number = r.u8()?;
+        let op = BackoffOp::of(number).ok_or(DecodeError::Value { what: "backoff", value: number.into() })?;
         Ok(OsdBackoff { pgid, epoch, op, id: r.u64()?, begin: r.get()?, end: r.get()? })
     }
 }

@@ -5,25 +5,26 @@ use crate::envelope::{Header, Message};
 use crate::{DecodeError, Reader, Rope, Writer};
 use std::collections::BTreeMap;
 
-/// All options that apply to the receiver. A client waits for its first `Config`, even an empty one. Ceph's `MConfig`.
+/// All options that apply to the receiver. A client waits for its first `ConfigOptions`, even an empty one. Ceph's
+/// `MConfig`; a `Config` in this crate is a messenger's.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct ConfigOptions {
     pub options: BTreeMap<String, String>,
 }
 
-impl Message for Config {
+impl Message for ConfigOptions {
     const TYPE: u16 = 62;
 
     fn encode_front(&self, w: &mut Writer) {
         w.put(&self.options);
     }
 
-    fn decode(_: &Header, r: &mut Reader<'_>, _: &Rope) -> Result<Config, DecodeError> {
-        Ok(Config { options: r.get()? })
+    fn decode(_: &Header, r: &mut Reader<'_>, _: &Rope) -> Result<ConfigOptions, DecodeError> {
+        Ok(ConfigOptions { options: r.get()? })
     }
 }
 
-/// Asks for a [`Config`] on behalf of a daemon. Ceph's `MGetConfig`.
+/// Asks for [`ConfigOptions`] on behalf of a daemon. Ceph's `MGetConfig`.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GetConfig {
     pub name: AuthName,

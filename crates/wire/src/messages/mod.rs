@@ -7,9 +7,9 @@
 //! * Operations on objects: [`OsdOp`], [`OsdOpReply`]; their parts [`Op`], [`OpCode`], [`OpArgs`], [`OpFlags`]; the
 //!   parts' inputs and outputs in [`op_data`] and [`listing`].
 //! * Unrequested messages of OSDs: [`OsdMap`], [`WatchNotify`], [`OsdBackoff`].
-//! * Conversation with a monitor: [`MonSubscribe`] and the maps that it brings, [`MonGetVersion`], [`Config`]; commands
-//!   ([`MonCommand`], and [`Command`] to a daemon); pools ([`PoolOp`]), statistics ([`Statfs`], [`GetPoolStats`]), the
-//!   cluster log ([`Log`]), tickets ([`Auth`]).
+//! * Conversation with a monitor: [`MonSubscribe`] and the maps that it brings, [`MonGetVersion`], [`ConfigOptions`];
+//!   commands ([`MonCommand`], and [`Command`] to a daemon); pools ([`PoolOp`]), statistics ([`Statfs`],
+//!   [`GetPoolStats`]), the cluster log ([`Log`]), tickets ([`Auth`]).
 
 mod auth;
 mod backoff;
@@ -40,9 +40,9 @@ mod watch;
 pub use auth::{Auth, AuthReply};
 pub use backoff::{BackoffOp, OsdBackoff};
 pub use command::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck};
-pub use config::{Config, GetConfig};
+pub use config::{ConfigOptions, GetConfig};
 pub use fs_map::{CompatSet, FeatureSet, FsMap, FsMapUser, FsName};
-pub use kind::kind_name;
+pub use kind::{kind_name, manager_kind};
 pub use log::{Log, LogAck, LogEntry, LogPriority};
 pub use maps::{MgrMap, MonGetOsdMap, MonMap, OsdMap};
 pub use mon::{MonGetMap, MonGetVersion, MonGetVersionReply};

@@ -53,15 +53,15 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Returns the comparison of a number; `None` if there is none of it.
+    /// Returns the comparison that has this number: [`XattrArgs::EQ`] or another one. `None`: no comparison has it.
     pub fn from_code(code: u32) -> Option<Comparison> {
-        Some(match code {
-            1 => Comparison::Equal,
-            2 => Comparison::NotEqual,
-            3 => Comparison::Greater,
-            4 => Comparison::GreaterOrEqual,
-            5 => Comparison::Less,
-            6 => Comparison::LessOrEqual,
+        Some(match u8::try_from(code).ok()? {
+            XattrArgs::EQ => Comparison::Equal,
+            XattrArgs::NE => Comparison::NotEqual,
+            XattrArgs::GT => Comparison::Greater,
+            XattrArgs::GTE => Comparison::GreaterOrEqual,
+            XattrArgs::LT => Comparison::Less,
+            XattrArgs::LTE => Comparison::LessOrEqual,
             _ => return None,
         })
     }

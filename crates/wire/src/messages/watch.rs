@@ -16,6 +16,19 @@ pub enum WatchNotifyOp {
     Disconnect = 3,
 }
 
+impl WatchNotifyOp {
+    /// Number of the kind on the wire.
+    const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the kind that has this number on the wire.
+    fn of(number: u8) -> Option<WatchNotifyOp> {
+        let all = [WatchNotifyOp::Notify, WatchNotifyOp::NotifyComplete, WatchNotifyOp::Disconnect];
+        all.into_iter().find(|op| op.number() == number)
+    }
+}
+
 /// A message from an OSD to a watcher or notifier. Ceph's `MWatchNotify`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchNotify {
@@ -40,7 +53,7 @@ impl Message for WatchNotify {
 
     fn encode_front(&self, w: &mut Writer) {
         w.u8(1); // layout of old
-        w.u8(self.op as u8);
+        w.u8(self.op.number());
         w.u64(self.cookie);
         w.u64(self.version);
         w.u64(self.notify_id);
@@ -58,12 +71,8 @@ impl Message for WatchNotify {
             return Err(DecodeError::Value { what: "layout of a notification", value: header.version.into() });
         }
         r.skip(1)?;
-        let op = match r.u8()? {
-            1 => WatchNotifyOp::Notify,
-            2 => WatchNotifyOp::NotifyComplete,
-            3 => WatchNotifyOp::Disconnect,
-            other => return Err(DecodeError::Value { what: "notification", value: other.into() }),
-        };
+        let number = r.u8()?;
+        let op = WatchNotifyOp::of(number).ok_or(DecodeError::Value { what: "notification", value: number.into() })?;
         Ok(WatchNotify {
             op,
             cookie: r.u64()?,

@@ -9,6 +9,11 @@ use super::machine::machine_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+const _: () = assert!(
+    limits::HALF_OPEN_MAX * limits::HALF_OPEN_SHARE_BYTES <= limits::HALF_OPEN_BYTES,
+    "connections that have sent no more than their shares do not use up the bytes of all"
+);
+
 /// All connections of a messenger that are half open, by ids that grow with time.
 #[derive(Debug)]
 pub(super) struct HalfOpen<Id> {

@@ -8,6 +8,7 @@ use crate::basic::{IntervalSet, PgShard};
 use crate::own_message as message;
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::{EVersion, Epoch, Fsid, OsdId, PgId, Utime};
 
 macro_rules! block {
@@ -32,6 +33,11 @@ macro_rules! block {
 
 /// How many shards an OSD has, in [`OsdBoot::metadata`]; absent means one. Named after Ceph's option.
 pub const OSD_SHARDS: &str = "osd_op_num_shards";
+
+/// Monitors mark an OSD down that has sent no beacon for so long.
+pub const BEACON_GRACE: Duration = Duration::from_secs(20);
+/// Time for which monitors count an OSD's report about a silent OSD that is not repeated.
+pub const FAILURE_REPORT_LASTS: Duration = Duration::from_secs(10);
 
 /// An OSD has started and asks to be marked up. Repeated until the map shows it up at these addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]

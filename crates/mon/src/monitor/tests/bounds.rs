@@ -140,15 +140,15 @@ fn options_are_short_and_few() {
     assert_eq!(refused, Errno::EDQUOT.as_result());
     // One client gets all options in one message.
     h.say(client, subscribe(&[("config", 0, false)]));
-    let told = h.heard::<msg::Config>(client);
+    let told = h.heard::<msg::ConfigOptions>(client);
     let bytes = told[0].clone().seal(0, Target::PACIFIC).front.len();
     assert!(bytes > CONFIG_BYTES_MAX / 2 && bytes < CONFIG_BYTES_MAX + CONFIG_BYTES_MAX / 8, "{bytes}");
     // An unchanged configuration is not sent again, a changed one is.
     h.pass(secs(3));
     h.command(client, &json!({"prefix": "osd set", "key": "noout"}).to_string());
-    assert!(h.heard::<msg::Config>(client).is_empty());
+    assert!(h.heard::<msg::ConfigOptions>(client).is_empty());
     h.command(client, &json!({"prefix": "config rm", "who": "global", "name": "rbd_0"}).to_string());
-    assert_eq!(h.heard::<msg::Config>(client).len(), 1);
+    assert_eq!(h.heard::<msg::ConfigOptions>(client).len(), 1);
 }
 
 #[test]

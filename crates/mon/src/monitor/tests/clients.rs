@@ -11,7 +11,7 @@ fn a_client_gets_what_it_waits_for() {
     h.say(client, subscribe(&everything));
     let monmap = osdmap::MonMap::from_slice(&h.heard::<msg::MonMap>(client)[0].map).unwrap();
     assert_eq!((monmap.fsid, monmap.epoch), (FSID, Epoch(1)));
-    assert_eq!(h.heard::<msg::Config>(client), [msg::Config::default()]);
+    assert_eq!(h.heard::<msg::ConfigOptions>(client), [msg::ConfigOptions::default()]);
     let mgrmap = osdmap::MgrMap::from_slice(&h.heard::<msg::MgrMap>(client)[0].map).unwrap();
     assert!(!mgrmap.available);
     let maps = h.heard::<msg::OsdMap>(client);
@@ -148,7 +148,7 @@ fn configuration_reaches_those_it_concerns() {
     let mut h = Harness::new();
     let client = h.client();
     h.say(client, subscribe(&[("config", 0, false)]));
-    assert_eq!(h.heard::<msg::Config>(client).len(), 1);
+    assert_eq!(h.heard::<msg::ConfigOptions>(client).len(), 1);
     let at = h.at();
     let set = |who: &str, value: &str| crate::Update::Config {
         who: who.to_owned(),
@@ -164,9 +164,9 @@ fn configuration_reaches_those_it_concerns() {
         h.perform(out);
     };
     apply(&mut h, set("osd", "1"));
-    assert!(h.heard::<msg::Config>(client).is_empty(), "not for clients");
+    assert!(h.heard::<msg::ConfigOptions>(client).is_empty(), "not for clients");
     apply(&mut h, set("client.admin", "2"));
-    assert_eq!(h.heard::<msg::Config>(client)[0].options["x"], "2");
+    assert_eq!(h.heard::<msg::ConfigOptions>(client)[0].options["x"], "2");
 }
 
 #[test]

@@ -21,6 +21,10 @@ use wire::messages::{OpCode, OsdOpReply};
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// Time after which a share is asked for again if no read comes meanwhile.
 const ASK_IDLE: Duration = Duration::from_millis(300);
+const _: () = assert!(
+    ASK_AGAIN.as_millis() < ASK_IDLE.as_millis() && 2 * ASK_IDLE.as_millis() < LEASE.as_millis(),
+    "a share, which ends with its primary's lease, is renewed before it ends, even if a question is lost"
+);
 /// Time for which a share is kept after a read, so that members answer also where few reads come to each group.
 const KEEP: Duration = Duration::from_secs(10);
 
