@@ -26,7 +26,7 @@ UPDATES = {
 
 def main():
     what, pool, other = sys.argv[1:4]
-    cluster = rados.Rados(conffile="", conf={"rados_osd_op_timeout": "120"})
+    cluster = rados.Rados(conffile="", conf={"rados_osd_op_timeout": "600"})
     cluster.connect()
     large, small = cluster.open_ioctx(pool), cluster.open_ioctx(other)
     {"write": write, "check": check}[what](large, small)

@@ -291,7 +291,7 @@ def wait_until_trimmed():
 
 def counts(pool, wanted):
     """Statistics are late."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + TRIMMED_WITHIN
     while True:
         pools = json.loads(tool("rados", "df", "--format", "json"))["pools"]
         known = next(p for p in pools if p["name"] == pool)

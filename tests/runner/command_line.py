@@ -73,6 +73,7 @@ class Run:
         self.environment = {
             "NACRE_SUITE": table.WHOLE if options.whole else table.QUICK,
             "NACRE_TEST_CEPH": str(self.ceph),
+            "NACRE_FUZZ_SEED": os.environ.get("NACRE_FUZZ_SEED") or self.fuzz_seed(),
         }
         self.runner = Runner(self.logs, self.environment, self.plan.uses_ceph, self.tell)
         self.programs, self.binary, self.tests = [], None, []
@@ -156,6 +157,10 @@ class Run:
         beside = [test for test in chosen if not self.plan.runs_alone(test)]
         says = f"{len(beside)} whole clusters two at a time, {len(alone)} alone"
         self.tests_step("clusters", says, [(beside, 2), (alone, 1)])
+
+    def fuzz_seed(self):
+        """Seed of the fuzzer of ports: each commit has its own, so that two runs of one make the same visits."""
+        return str(first_fresh_seed(tree_of_commit(), time.time()))
 
     def fresh_seeds(self, seconds):
         """Simulated clusters under seeds that other commits do not run; one that fails prints the command for it."""

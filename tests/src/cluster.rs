@@ -25,6 +25,9 @@ pub struct TestCluster {
     _turn: Option<fs::File>,
 }
 
+/// The longest time that `nacre down` takes, which waits for each kind of daemon and then kills what is left.
+const DOWN_LIMIT: Duration = Duration::from_secs(150);
+
 /// The choice of daemons, and how they are started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
@@ -66,6 +69,9 @@ pub fn binary() -> PathBuf {
     path
 }
 
+/// The port of a stretch that `nacre up` leaves to the test, counted from the first one.
+const SPARE_PORT: u16 = 40;
+
 /// A stretch of free ports, which no other test takes as long as this lives.
 struct Ports {
     first: u16,
@@ -85,7 +91,7 @@ impl Ports {
             // Another user's file is a stretch that another user has.
             let Ok(lock) = fs::File::create(path) else { continue };
             let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
-            if lock.try_lock().is_ok() && (first..first + 30).all(is_free) {
+            if lock.try_lock().is_ok() && (first..=first + SPARE_PORT).all(is_free) {
                 return Ports { first, _lock: lock };
             }
         }
@@ -210,18 +216,34 @@ impl TestCluster {
         };
         let (more, limit): (&[&str], _) = match self.kind {
             // Where monitors are not the subject one does, and leaves the processors to OSDs and clients.
-            Kind::Plain | Kind::Small(_) => (&["--no-restart", "--mons", "1"], 90),
-            Kind::Supervised | Kind::Shards(_) => (&["--mons", "1"], 90),
-            Kind::WithoutKeys(_) if !self.conf().exists() => (&["--mons", &mons, "--no-auth"], 90),
-            Kind::Monitors(_) | Kind::WithoutKeys(_) => (&["--mons", &mons], 90),
-            Kind::Secure => (&["--mons", "1", "--secure"], 90),
-            Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
-            Kind::At { .. } => (&["--no-restart", "--mons", &mons, "--bind", &address], 90),
+            Kind::Plain | Kind::Small(_) => (&["--no-restart", "--mons", "1"], 180),
+            Kind::Supervised | Kind::Shards(_) => (&["--mons", "1"], 180),
+            Kind::WithoutKeys(_) if !self.conf().exists() => (&["--mons", &mons, "--no-auth"], 180),
+            Kind::Monitors(_) | Kind::WithoutKeys(_) => (&["--mons", &mons], 180),
+            Kind::Secure => (&["--mons", "1", "--secure"], 180),
+            Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 180),
+            Kind::At { .. } => (&["--no-restart", "--mons", &mons, "--bind", &address], 180),
             // Its answers are those that were recorded without keys.
             Kind::Ceph | Kind::SharedCeph if !self.conf().exists() => (&["--engine", "ceph", "--no-auth"], 270),
             Kind::Ceph | Kind::SharedCeph | Kind::CephWithKeys => (&["--engine", "ceph"], 270),
         };
-        self.nacre(&[&args, at_port, more, auth, &of_shards].concat(), Duration::from_secs(limit)).ok();
+        let up = self.nacre(&[&args, at_port, more, auth, &of_shards].concat(), Duration::from_secs(limit));
+        // `nacre up` waits a minute for health, which a busy machine may need several of.
+        if !up.succeeded() && up.stderr.contains("the cluster goes on trying") {
+            return wait_until("the cluster is healthy", Duration::from_secs(limit), || {
+                let told = self.nacre(&["status", "--json"], Duration::from_secs(60)).stdout;
+                let told: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+                let up = told["status"]["osdmap"]["num_up_osds"].as_u64();
+                told["health"] == "HEALTH_OK" && up >= Some(self.osds.into())
+            });
+        }
+        up.ok();
+    }
+
+    /// A port of this test that none of the cluster's daemons takes. No connection to elsewhere gets it, as it may get
+    /// one that the kernel has called free.
+    pub fn spare_port(&self) -> u16 {
+        self.ports.first + SPARE_PORT
     }
 
     /// Where the files for logs (`wal`) or `metadata` are, if they are not in the OSDs' own.
@@ -232,18 +254,18 @@ impl TestCluster {
     /// Adds OSDs to the cluster while it runs, until there are so many.
     #[track_caller]
     pub fn grow(&self, osds: u32) {
-        self.nacre(&["up", "--osds", &osds.to_string()], Duration::from_secs(90)).ok();
+        self.nacre(&["up", "--osds", &osds.to_string()], Duration::from_secs(180)).ok();
     }
 
     /// Has the cluster have so many monitors from now on, while it runs.
     #[track_caller]
     pub fn have_monitors(&self, mons: u32) {
-        self.nacre(&["up", "--mons", &mons.to_string()], Duration::from_secs(90)).ok();
+        self.nacre(&["up", "--mons", &mons.to_string()], Duration::from_secs(180)).ok();
     }
 
     #[track_caller]
     pub fn down(&self) {
-        self.nacre(&["down"], Duration::from_secs(60)).ok();
+        self.nacre(&["down"], DOWN_LIMIT).ok();
     }
 
     /// Runs `nacre ARGS --dir DIR`.
@@ -278,7 +300,7 @@ impl TestCluster {
 
     #[track_caller]
     pub fn ceph(&self, args: &[&str]) -> Outcome {
-        run(self.command("ceph", args), Duration::from_secs(60))
+        run(self.command("ceph", args), Duration::from_secs(120))
     }
 
     /// `ceph ARGS --format json`, read.
@@ -391,7 +413,8 @@ impl TestCluster {
         }
     }
 
-    /// Orders a deep scrub of everything and waits until each group has had it.
+    /// Orders a deep scrub of everything and waits until each group has had it. Fails once no other group has had it
+    /// for `limit`.
     #[track_caller]
     pub fn deep_scrub_all(&self, limit: Duration) {
         let stamps = || {
@@ -401,9 +424,15 @@ impl TestCluster {
         };
         let before = stamps();
         self.ceph(&["osd", "deep-scrub", "all"]).ok();
-        wait_until("every group is scrubbed", limit, || {
-            stamps().iter().zip(&before).all(|(now, before)| now != before)
-        });
+        let (mut left, mut end) = (before.len(), Instant::now() + limit);
+        while left > 0 {
+            let now = stamps().iter().zip(&before).filter(|(now, before)| now == before).count();
+            if now < left {
+                (left, end) = (now, Instant::now() + limit);
+            }
+            assert!(Instant::now() < end, "{left} groups are not scrubbed, and none has been for {limit:?}");
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Waits until the map shows an OSD up or down.
@@ -463,11 +492,18 @@ impl TestCluster {
         for pid in &pids {
             let _ = kill_process(*pid, Signal::KILL);
         }
-        let end = Instant::now() + Duration::from_secs(10);
-        while pids.iter().any(|pid| Path::new(&format!("/proc/{}/exe", pid.as_raw_nonzero())).exists()) {
-            assert!(Instant::now() < end, "killed processes are still there");
-            thread::sleep(Duration::from_millis(20));
-        }
+        wait_until_gone(&pids);
+    }
+
+    /// Kills a daemon of a cluster in which what dies is started again, and removes its folder before it is.
+    #[track_caller]
+    pub fn lose_disk(&self, daemon: &str) {
+        let pid = self.pid_of(daemon);
+        self.signal("supervisor", Signal::STOP);
+        self.signal(daemon, Signal::KILL);
+        wait_until_gone(&[pid]);
+        fs::remove_dir_all(self.dir.join(daemon)).expect("the daemon's folder can be removed");
+        self.signal("supervisor", Signal::CONT);
     }
 }
 
@@ -494,8 +530,18 @@ impl Drop for TestCluster {
             let _ = fs::remove_dir_all(self.dir.join("scratch"));
             return;
         }
-        run(command, Duration::from_secs(60));
+        run(command, DOWN_LIMIT);
         let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Waits until processes that were killed are gone, at most as zombies.
+#[track_caller]
+fn wait_until_gone(pids: &[Pid]) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while pids.iter().any(|pid| Path::new(&format!("/proc/{}/exe", pid.as_raw_nonzero())).exists()) {
+        assert!(Instant::now() < end, "killed processes are still there");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

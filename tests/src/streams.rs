@@ -134,7 +134,7 @@ impl Commands {
 /// Waits until these monitors and no others decide.
 #[track_caller]
 pub fn wait_for_quorum(cluster: &TestCluster, names: &[&str]) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(120);
     loop {
         let status = cluster.ceph_json(&["quorum_status"]);
         let mut quorum: Vec<String> = serde_json::from_value(status["quorum_names"].clone()).expect("names");

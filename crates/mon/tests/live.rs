@@ -6,10 +6,13 @@ use mon::bootstrap::first_entities;
 use mon::daemon::{MonOptions, mkfs, mkfs_to_join, run};
 use mon::state::AuthEntry;
 use mon::{BootstrapSpec, MonError};
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use types::Fsid;
 use wire::EntityAddrVec;
@@ -18,6 +21,27 @@ const FSID: Fsid = Fsid([0x42; 16]);
 
 /// Longest wait for anything. A busy machine needs some seconds to start a client.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Returns an address whose port no other test has, below those that the kernel gives to outgoing connections: one of
+/// these may get any port that was free before.
+fn own_addr() -> SocketAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    /// Locked for tests of other processes, as long as this one lives.
+    static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    for _ in 0..1000 {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(31_000 + (std::process::id() * 7 + step) % 1_700).unwrap();
+        // Another user's file is a port that another user has.
+        let path = std::env::temp_dir().join(format!("nacre-test-port-{port}"));
+        let Ok(lock) = File::create(path) else { continue };
+        let addr = SocketAddr::from(([127, 0, 0, 1], port));
+        if lock.try_lock().is_ok() && TcpListener::bind(addr).is_ok() {
+            HELD.lock().unwrap().push(lock);
+            return addr;
+        }
+    }
+    panic!("no port is free");
+}
 
 /// A folder that goes away with the value.
 struct Scratch(PathBuf);
@@ -68,7 +92,7 @@ impl Cluster {
     fn new(name: &str) -> Cluster {
         let folder = std::env::temp_dir().join(format!("nacre-mon-live-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let addr = own_addr();
         let spec = BootstrapSpec {
             fsid: FSID,
             monitors: vec![("a".to_owned(), EntityAddrVec::msgr2(addr, 0))],
@@ -92,7 +116,7 @@ impl Cluster {
     fn with_keys(name: &str, entities: &[(&str, &str)]) -> Cluster {
         let folder = std::env::temp_dir().join(format!("nacre-mon-live-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let addr = own_addr();
         let now = std::time::SystemTime::now().into();
         let mut seed = 0u8;
         let mut drawn = |out: &mut [u8]| {
@@ -391,7 +415,7 @@ fn monitors_know_each_other_by_the_key_that_they_share() {
     let join = |name: &str, key: &Key| {
         let data = cluster.folder.0.join(name);
         mkfs_to_join(&data, FSID, name, Some(key)).unwrap();
-        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let addr = own_addr();
         Running::start(MonOptions {
             settings: mon::monitor::own_commands::new_settings(name),
             admin_socket: None,

@@ -145,11 +145,14 @@ mod tests {
         command.current_dir(dir.path()).args(daemon_args(&layout, "osd.0")).stdin(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
         std::fs::write(layout.pid_file("osd.0"), format!("{}\n", child.id())).unwrap();
-        let seen = wait_until_gone(Duration::from_secs(5), || daemon_pid(&layout, "osd.0").is_none());
+        let seen = wait_until_gone(Duration::from_secs(30), || daemon_pid(&layout, "osd.0").is_none());
         assert!(seen, "the stand-in is taken for ours");
         assert_eq!(daemon_pid(&layout, "osd.1"), None);
         child.kill().unwrap();
-        assert!(wait_until_gone(Duration::from_secs(5), || daemon_pid(&layout, "osd.0").is_some()), "even as a zombie");
+        assert!(
+            wait_until_gone(Duration::from_secs(30), || daemon_pid(&layout, "osd.0").is_some()),
+            "even as a zombie"
+        );
         child.wait().unwrap();
     }
 
@@ -163,7 +166,7 @@ mod tests {
         let mut ended = std::process::Command::new("/bin/true").spawn().unwrap();
         std::fs::write(layout.supervisor_lock(), format!("{}\n", ended.id())).unwrap();
         let pid = Pid::from_raw(ended.id() as i32).unwrap();
-        assert!(wait_until_gone(Duration::from_secs(5), || !is_ending(pid)));
+        assert!(wait_until_gone(Duration::from_secs(30), || !is_ending(pid)));
         let holder = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(200));
             drop(lock);
@@ -199,7 +202,7 @@ mod tests {
         assert_eq!(supervisor_pid(&layout).map(|pid| pid.as_raw_nonzero().get() as u32), Some(std::process::id()));
         drop(lock);
         // A child that another test has just forked shares the lock until it becomes its program.
-        assert!(wait_until_gone(Duration::from_secs(10), || supervisor_pid(&layout).is_some()), "the lock is free");
+        assert!(wait_until_gone(Duration::from_secs(30), || supervisor_pid(&layout).is_some()), "the lock is free");
         assert!(SupervisorLock::take(&layout).unwrap().is_some());
     }
 }

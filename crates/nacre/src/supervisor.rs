@@ -309,13 +309,18 @@ mod tests {
     use crate::process::daemon_pid;
     use crate::scratch::Scratch;
 
-    /// A stand-in for the program: notes what happens to it in `DIR/events`.
+    /// A stand-in for the program: notes what happens to it in `DIR/events`, and its start once it can be stopped in
+    /// order, however late its shell gets to run.
     fn stand_in(dir: &Scratch, body: &str) -> Plan {
         let layout = Layout::new(dir.path()).unwrap();
         std::fs::create_dir_all(layout.run_dir()).unwrap();
         std::fs::create_dir_all(layout.log_dir()).unwrap();
         let events = dir.path().join("events");
-        let script = format!("name=$1.$3; events={}\necho \"$name start\" >> $events\n{body}", events.display());
+        let script = format!(
+            "name=$1.$3; events={}\ntrap 'echo \"$name stop\" >> $events; exit 0' TERM\n\
+             echo \"$name start\" >> $events\n{body}",
+            events.display()
+        );
         let program = dir.program(&script);
         let daemons = ["mon.a", "osd.0", "osd.1"].map(String::from).to_vec();
         Plan { layout, engine: Engine::Nacre, program, daemons, restart: true, extra_args: vec![] }
@@ -328,7 +333,7 @@ mod tests {
     }
 
     async fn events_until(dir: &Scratch, done: impl Fn(&[String]) -> bool) -> Vec<String> {
-        for _ in 0..500 {
+        for _ in 0..6000 {
             let text = std::fs::read_to_string(dir.path().join("events")).unwrap_or_default();
             let lines: Vec<String> = text.lines().map(String::from).collect();
             if done(&lines) {
@@ -339,7 +344,7 @@ mod tests {
         panic!("not seen in time: {:?}", std::fs::read_to_string(dir.path().join("events")));
     }
 
-    const PATIENT: &str = "trap 'echo \"$name stop\" >> $events; exit 0' TERM\nwhile :; do sleep 0.01; done";
+    const PATIENT: &str = "while :; do sleep 0.01; done";
 
     #[tokio::test(flavor = "current_thread")]
     async fn osds_stop_before_monitors() {
@@ -350,7 +355,6 @@ mod tests {
         assert!(plan.daemons.iter().all(|d| plan.layout.pid_file(d).exists()));
         // Shells show as the script's interpreter, so these are not mistaken for daemons of ours.
         assert_eq!(daemon_pid(&plan.layout, "osd.0"), None);
-        tokio::time::sleep(Duration::from_millis(50)).await;
         supervisor.stop(std::future::pending()).await;
         let events = events_until(&dir, |e| e.len() == 6).await;
         assert_eq!(events[5], "mon.a stop", "{events:?}");
@@ -380,6 +384,7 @@ mod tests {
         let mut supervisor = started(&stand_in(&dir, &format!("[ $name = osd.1 ] && exit 4\n{PATIENT}")));
         let ended = supervisor.next_ended().await.unwrap();
         assert_eq!((ended.how.as_str(), ended.again_in), (BY_OPERATOR, None));
+        events_until(&dir, |e| e.contains(&"mon.a start".to_owned())).await;
         supervisor.stop(std::future::pending()).await;
         let events = events_until(&dir, |e| e.contains(&"mon.a stop".to_owned())).await;
         assert_eq!(events.iter().filter(|line| *line == "osd.1 start").count(), 1);
@@ -404,13 +409,11 @@ mod tests {
         let has = |daemons: &[&str]| daemons.iter().map(|daemon| (*daemon).to_owned()).collect::<Vec<_>>();
         supervisor.follow(&has(&["mon.a", "mon.b", "osd.0", "osd.1"]));
         events_until(&dir, |e| e.contains(&"mon.b start".to_owned())).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
         supervisor.follow(&has(&["mon.a", "osd.0", "osd.1"]));
         events_until(&dir, |e| e.contains(&"mon.b stop".to_owned())).await;
         // It may come back.
         supervisor.follow(&has(&["mon.a", "mon.b", "osd.0", "osd.1"]));
         events_until(&dir, |e| e.iter().filter(|line| *line == "mon.b start").count() == 2).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
         supervisor.stop(std::future::pending()).await;
         let events = events_until(&dir, |e| e.len() == 10).await;
         assert_eq!(events.iter().filter(|line| line.ends_with("stop")).count(), 5, "{events:?}");

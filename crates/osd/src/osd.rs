@@ -755,7 +755,9 @@ impl<I: Io> Handler<I> for Osd {
         run.public.set_room(io, room, is_full);
         run.public.pause_accepted(io, is_full || behind || clients_wait || run.leaving.is_some());
         // A message that comes in parts is mostly data that is to be written. Who has no room waits with its sender.
-        run.peers.joins.set_room((shares.uncommitted_bytes - store.uncommitted_bytes().min(shares.uncommitted_bytes)) as usize);
+        run.peers
+            .joins
+            .set_room((shares.uncommitted_bytes - store.uncommitted_bytes().min(shares.uncommitted_bytes)) as usize);
         run.cluster.hold(io, run.peers.joins.waiting());
         // Other OSDs mostly send data, which becomes durable here without waiting for others: reading resumes soon.
         run.cluster.pause_all(io, behind || uncommitted || peers_wait);

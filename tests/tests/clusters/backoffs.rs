@@ -49,9 +49,9 @@ fn a_pool_that_waits_for_members_does_not_hold_up_another() {
     let got = cluster.scratch("got");
     for round in 0..20 {
         let name = format!("object{round}");
-        cluster.rados_within(&["-p", "served", "put", &name, payload], Duration::from_secs(20)).ok();
+        cluster.rados_within(&["-p", "served", "put", &name, payload], LIMIT).ok();
         let get = ["-p", "served", "get", &name, got.to_str().expect("plain path")];
-        cluster.rados_within(&get, Duration::from_secs(20)).ok();
+        cluster.rados_within(&get, LIMIT).ok();
         assert!(std::fs::read(&got).expect("just got") == vec![0x5a; 300_000], "{name}");
     }
     // A listing of what waits waits, too.

@@ -104,8 +104,9 @@ fn a_lost_agent_is_named_and_nothing_is_left() {
     let cluster = TestCluster::start("agents-lost", 3);
     cluster.nacre(&["pool", "create", "mine"], LIMIT).ok();
     let (nacre, (kept, first)) = (format!("nacre={}", cluster.dir().display()), agent(&[]));
-    // Killed it is seen at once, stopped after some seconds of silence.
-    for (signal, within) in [(Signal::KILL, 20), (Signal::STOP, 40)] {
+    // Killed it is seen at once, stopped after some seconds of silence. Its objects are removed then, for which a busy
+    // machine needs a while. The load would take 100 s.
+    for (signal, within) in [(Signal::KILL, 50), (Signal::STOP, 80)] {
         let (lost, second) = agent(&[]);
         let (out, all) = (cluster.scratch(&format!("run-{within}")), format!("{first},{second}"));
         let args = ["run", "--cluster", &nacre, "--agents", &all, "--pool", "mine", "--out", text(&out)];

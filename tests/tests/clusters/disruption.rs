@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// `rados bench` writes for 8 s while `disturb` is done; every write must succeed, and every byte be there afterwards.
 #[track_caller]

@@ -6,7 +6,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const OSDS: u32 = 3;
-const LIMIT: Duration = Duration::from_secs(120);
+/// A slow machine needs minutes to write a cluster full.
+const LIMIT: Duration = Duration::from_secs(400);
 
 fn alarms(cluster: &TestCluster) -> String {
     cluster.ceph_json(&["health"])["checks"].to_string()
@@ -43,7 +44,7 @@ fn a_cluster_that_is_written_full_goes_on_once_something_is_deleted() {
     // ones.
     for (bytes, writers, every) in [("1048576", "48", 8), ("24000", "64", 1)] {
         let args =
-            ["-p", "p", "bench", "300", "write", "-b", bytes, "-t", writers, "--no-cleanup", "--run-name", bytes];
+            ["-p", "p", "bench", "500", "write", "-b", bytes, "-t", writers, "--no-cleanup", "--run-name", bytes];
         let mut command = cluster.command("rados", &args);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let bench = Killed(command.spawn().expect("rados runs"));
@@ -87,8 +88,10 @@ fn an_osd_that_is_nearly_full_is_not_backfilled() {
     wait_until("no OSD is shown", &cluster, |alarms| alarms.contains("OSD_BACKFILLFULL"));
     cluster.ceph(&["osd", "out", "0"]).ok();
     wait_until("the state is not shown", &cluster, |alarms| alarms.contains("PG_BACKFILL_FULL"));
-    let dump = cluster.ceph(&["pg", "dump", "pgs_brief"]).ok();
-    assert!(dump.contains("backfill_toofull"), "{dump}");
+    // A group is in other states while it tries again.
+    wait_until("no group is in the state", &cluster, |_| {
+        cluster.ceph(&["pg", "dump", "pgs_brief"]).ok().contains("backfill_toofull")
+    });
     cluster.ceph(&["osd", "set-backfillfull-ratio", "0.9"]).ok();
     cluster.ceph(&["osd", "set-nearfull-ratio", "0.85"]).ok();
     cluster.wait_until_clean(LIMIT);

@@ -88,10 +88,11 @@ impl Files<'_> {
         assert_same_bytes(&self.path(n), &got);
     }
 
-    /// Writes and reads until every group is clean under the present map, and told so. Gives the groups.
+    /// Writes and reads until every group is clean under the present map, and told so. Gives the groups. Fails once no
+    /// other group has become clean, and nothing was brought anywhere, for [`LIMIT`].
     fn until_clean(&mut self) -> BTreeMap<String, Group> {
         let epoch = self.cluster.ceph_json(&["osd", "dump"])["epoch"].as_u64().expect("an epoch");
-        let end = Instant::now() + LIMIT;
+        let (mut progress, mut end) = (None, Instant::now() + LIMIT);
         loop {
             // Groups that nothing happens to tell nothing new.
             let touched = self.cluster.command(python(), &["-c", TOUCH_ALL]).output().expect("python runs");
@@ -100,6 +101,11 @@ impl Files<'_> {
             let groups = groups(self.cluster);
             if groups.values().all(|group| group.clean && group.epoch >= epoch) {
                 return groups;
+            }
+            let clean = groups.values().filter(|group| group.clean && group.epoch >= epoch).count();
+            let now = Some((clean, groups.values().map(|group| group.brought).sum::<u64>()));
+            if now != progress {
+                (progress, end) = (now, Instant::now() + LIMIT);
             }
             assert!(Instant::now() < end, "not clean after {LIMIT:?}: {}", self.cluster.ceph(&["status"]).ok());
         }

@@ -16,6 +16,8 @@ use wire::messages::Command;
 use wire::{Message, Rope, Target};
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// For a thousand clients to be served, or turned away.
+const CROWD_LIMIT: Duration = Duration::from_secs(300);
 
 /// Lets this process have as many connections as it may.
 fn allow_descriptors() {
@@ -149,9 +151,12 @@ fn crowds_of_idle_connections_keep_nobody_out() {
         assert!(after < before + 48, "{before} MiB, then {after}");
     }
     // Silent ones are sent away after a while; whoever comes anew is served all the same.
-    std::thread::sleep(Duration::from_secs(11));
-    let open = streams.iter().filter(|stream| !is_closed(stream)).count();
-    assert_eq!(open, 0, "of {} connections", streams.len());
+    let open = || streams.iter().filter(|stream| !is_closed(stream)).count();
+    let end = Instant::now() + LIMIT;
+    while open() > 0 {
+        assert!(Instant::now() < end, "{} of {} connections are open", open(), streams.len());
+        std::thread::sleep(Duration::from_millis(500));
+    }
     let again = crowd(&ports, count / 4);
     serves(&cluster);
     drop((streams, again));
@@ -180,7 +185,7 @@ fn guesses_of_keys_are_limited_and_hold_up_nobody_who_is_known() {
     // Its owner is known here from now on.
     cluster.ceph(&["-s"]).ok();
     let log = || std::fs::read_to_string(cluster.dir().join("log/mon.a.log")).expect("a log");
-    let end = Instant::now() + LIMIT;
+    let end = Instant::now() + CROWD_LIMIT;
     while !log().contains("too many logins from its machine have failed") {
         assert!(Instant::now() < end, "guesses are not limited");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -202,8 +207,8 @@ fn guesses_of_keys_are_limited_and_hold_up_nobody_who_is_known() {
 /// A client of its own: it proves who it is to a monitor and to an OSD, and writes an object.
 async fn comes_and_writes(conf: std::path::PathBuf, number: u32) -> Result<Cluster, String> {
     let mut config = Config::from_conf(conf).expect("a ceph.conf");
-    config.connect_timeout = LIMIT;
-    config.op_timeout = Some(LIMIT);
+    config.connect_timeout = CROWD_LIMIT;
+    config.op_timeout = Some(CROWD_LIMIT);
     let cluster = Cluster::connect(config).await.map_err(|error| format!("{error:?}"))?;
     let pool = cluster.pool("p").await.map_err(|error| format!("{error:?}"))?;
     pool.write_full(format!("from-{number}"), number.to_string()).await.map_err(|error| format!("{error:?}"))?;

@@ -4,7 +4,7 @@ use crate::fuzz;
 use crate::fuzz::harm::{Harm, Random};
 use crate::fuzz::visit::{CAME_IN, Place, Visitor};
 use client::{Rope, Who};
-use cluster_tests::{TestCluster, binary, clients_are_here, python, run, wait_until};
+use cluster_tests::{Background, TestCluster, binary, clients_are_here, python, run, wait_until};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -203,7 +203,7 @@ fn capabilities_at_osds_are_those_of_a_ceph() {
     let keyrings = cluster.scratch("keyrings");
     std::fs::create_dir_all(&keyrings).expect("a folder");
     let conf = text(&cluster.conf());
-    let found = run(cluster.command(python(), &[script, &conf, &text(&keyrings)]), Duration::from_secs(120)).ok();
+    let found = run(cluster.command(python(), &[script, &conf, &text(&keyrings)]), Duration::from_secs(600)).ok();
     let recorded = include_str!("../../recorded/capabilities.txt");
     assert_eq!(recorded.lines().count(), 124);
     for (found, recorded) in found.lines().zip(recorded.lines()) {
@@ -234,6 +234,12 @@ fn a_session_that_ends_at_once_gives_no_more_rights_than_its_key() {
         for tid in 1..=20 {
             let command = OsdCommand { fsid: Fsid::default(), cmd: vec![change.to_owned()], input: Rope::default() };
             visitor.say_and_break(place("public_addrs of osd.0"), command.seal(tid, Target::default()), &mut random);
+        }
+        // The OSD may look at them after it has answered others.
+        if works {
+            wait_until("commands of who may give them are carried out", LIMIT, || {
+                told(&["config", "get", "osd_max_backfills"]) != before
+            });
         }
         let after = told(&["config", "get", "osd_max_backfills"]);
         assert_eq!(after != before, works, "{name}: {before}, then {after}");
@@ -324,24 +330,27 @@ fn a_purged_osd_does_not_come_back(cluster: &TestCluster) {
     cluster.ceph(&["osd", "stop", "3"]).ok();
     cluster.wait_until_up(3, false, LIMIT);
     let mut thief = Thief::with_key_of(cluster, 3);
-    assert!(thief.is_let_in());
+    // A visit gives up soon, which a busy OSD may be too slow for.
+    wait_until("the thief is let in", LIMIT, || thief.is_let_in() == [true, true]);
     let session = thief.stays();
     cluster.ceph(&["osd", "purge", "3", "--yes-i-really-mean-it"]).ok();
     is_hung_up(session);
-    assert!(!thief.is_let_in(), "its ticket would be good for an hour");
+    assert_eq!(thief.is_let_in(), [false, false], "its ticket would be good for an hour");
     assert!(!cluster.ceph(&["auth", "get", "osd.3"]).succeeded());
-    let mut again = Command::new("timeout");
-    let log = std::fs::File::create(cluster.scratch("purged.log")).expect("a file");
-    again.arg("6").arg(binary()).args(["osd", "--id", "3", "--conf"]).arg(cluster.conf());
-    again.stdout(log.try_clone().expect("a descriptor")).stderr(log);
-    assert_eq!(again.status().expect("it runs").code(), Some(124), "it goes on asking until it is stopped");
+    let mut again = Command::new(binary());
+    again.args(["osd", "--id", "3", "--conf"]).arg(cluster.conf());
+    let mut again = Background::start(again);
+    let logs = ["mon.a", "mon.b", "mon.c"].map(|mon| cluster.dir().join(format!("log/{mon}.log")));
+    wait_until("a monitor tells why", LIMIT, || {
+        logs.iter().any(|log| std::fs::read_to_string(log).is_ok_and(|log| log.contains("there is no 'osd.3'")))
+    });
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(again.is_running(), "it goes on asking until it is stopped");
+    drop(again);
     let dump = cluster.ceph_json(&["osd", "dump"]);
     assert!(dump["osds"].as_array().expect("OSDs").iter().all(|osd| osd["osd"] != 3), "{dump}");
-    let logs = ["mon.a", "mon.b", "mon.c"].map(|mon| cluster.dir().join(format!("log/{mon}.log")));
-    let told = logs.iter().any(|log| std::fs::read_to_string(log).is_ok_and(|log| log.contains("there is no 'osd.3'")));
-    assert!(told, "a monitor has told why");
-    cluster.nacre(&["down"], LIMIT).ok();
-    let up = cluster.nacre(&["up", "--detach"], LIMIT);
+    cluster.down();
+    let up = cluster.nacre(&["up", "--detach"], Duration::from_secs(180));
     let said = format!("{}{}", up.stdout, up.stderr);
     assert!(up.succeeded() && said.contains("osd.3 was purged and is not started"), "{said}");
 }
@@ -375,12 +384,10 @@ impl Thief {
         thief
     }
 
-    /// True if both ports let it in.
-    fn is_let_in(&mut self) -> bool {
+    /// True for each of the two ports that lets it in.
+    fn is_let_in(&mut self) -> [bool; 2] {
         let Thief { visitor, random, public, cluster } = self;
-        let visits = [public, cluster].map(|place| visitor.visit(place, Harm::None { secure: false }, random));
-        assert!(visits[0] == visits[1], "{visits:?}");
-        visits[0] == CAME_IN
+        [public, cluster].map(|place| visitor.visit(place, Harm::None { secure: false }, random) == CAME_IN)
     }
 
     fn stays(&mut self) -> TcpStream {

@@ -8,7 +8,7 @@ const OSDS: u32 = 3;
 
 fn script(cluster: &TestCluster, what: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/large_updates.py");
-    run(cluster.command(python(), &[script, what, "large", "small"]), Duration::from_secs(400)).ok()
+    run(cluster.command(python(), &[script, what, "large", "small"]), Duration::from_secs(700)).ok()
 }
 
 /// They are acknowledged, other pools are served meanwhile, no OSD ends for them, all copies are the same, and an OSD

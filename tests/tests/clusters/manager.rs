@@ -3,15 +3,17 @@
 use cluster_tests::{TestCluster, clients_are_here, python};
 use std::time::Duration;
 
+const LIMIT: Duration = Duration::from_secs(120);
+
 const ASKS: &str = r#"
 import json, os, rados, sys
 cluster = rados.Rados(conffile=os.environ['CEPH_CONF'])
-cluster.connect(timeout=20)
+cluster.connect(timeout=60)
 for command in [{'prefix': 'pg stat', 'format': 'json'}, {'prefix': 'osd df', 'format': 'json'}]:
-    ret, out, status = cluster.mgr_command(json.dumps(command), b'', timeout=20)
+    ret, out, status = cluster.mgr_command(json.dumps(command), b'', timeout=60)
     assert ret == 0, (ret, status)
     json.loads(out)
-ret, out, status = cluster.mgr_command('{"prefix": "no such thing"}', b'', timeout=20)
+ret, out, status = cluster.mgr_command('{"prefix": "no such thing"}', b'', timeout=60)
 assert ret == -22 and status.startswith('No handler found'), (ret, status)
 cluster.shutdown()
 print('answered')
@@ -23,11 +25,11 @@ import json, os, rados, time
 
 def connected():
     cluster = rados.Rados(conffile=os.environ['CEPH_CONF'])
-    cluster.connect(timeout=20)
+    cluster.connect(timeout=60)
     return cluster
 
 def until(holds, what):
-    for _ in range(60):
+    for _ in range(240):
         if holds():
             return
         time.sleep(0.5)
@@ -35,7 +37,7 @@ def until(holds, what):
 
 witness, daemon = connected(), connected()
 def ask(prefix):
-    ret, out, status = witness.mon_command(json.dumps({'prefix': prefix, 'format': 'json'}), b'', timeout=20)
+    ret, out, status = witness.mon_command(json.dumps({'prefix': prefix, 'format': 'json'}), b'', timeout=60)
     assert ret == 0, (ret, status)
     return json.loads(out)
 def known():
@@ -47,7 +49,7 @@ daemon.service_daemon_register('iscsi-gw', 'gw1', {'id': 'gw1', 'daemon_type': '
 until(lambda: 'gw1' in known(), 'it is not in the service map')
 daemon.service_daemon_update({'state': 'serving', 'images': '3'})
 until(lambda: said() == {'state': 'serving', 'images': '3'}, 'its status is not told')
-ret, out, status = witness.mon_command(json.dumps({'prefix': 'status'}), b'', timeout=20)
+ret, out, status = witness.mon_command(json.dumps({'prefix': 'status'}), b'', timeout=60)
 assert b'    iscsi-gw: 1 gateway active (1 hosts)\n' in out, out
 daemon.shutdown()
 until(lambda: 'gw1' not in known(), 'it is still in the service map')
@@ -58,7 +60,7 @@ print('registered')
 /// A cluster, the pool that is asked about, and what is not to depend on whose cluster it is.
 fn check(cluster: &TestCluster) {
     cluster.make_pool("p", 8, 2);
-    let none = cluster.rados_within(&["list-inconsistent-pg", "p"], Duration::from_secs(30)).ok();
+    let none = cluster.rados_within(&["list-inconsistent-pg", "p"], LIMIT).ok();
     assert_eq!(none.trim(), "[]");
     let stat = cluster.ceph_json(&["mgr", "stat"]);
     assert_eq!(stat["available"], true);
@@ -68,7 +70,7 @@ fn check(cluster: &TestCluster) {
     let mut registers = cluster.command(python(), &["-c", REGISTERS]);
     let out = registers.output().expect("python runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let refused = cluster.rados_within(&["list-inconsistent-pg", "nothing"], Duration::from_secs(30));
+    let refused = cluster.rados_within(&["list-inconsistent-pg", "nothing"], LIMIT);
     assert!(!refused.failure().is_empty());
 }
 
@@ -84,7 +86,7 @@ fn managers_commands_are_answered_also_after_a_restart() {
     assert!(stat.contains("active+clean"), "{stat}");
     cluster.down();
     cluster.up();
-    let none = cluster.rados_within(&["list-inconsistent-pg", "p"], Duration::from_secs(30)).ok();
+    let none = cluster.rados_within(&["list-inconsistent-pg", "p"], LIMIT).ok();
     assert_eq!(none.trim(), "[]");
 }
 

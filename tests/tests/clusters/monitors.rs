@@ -1,25 +1,20 @@
 //! Several monitors: any minority of them may die, hang or lose its disk, and clients go on.
 
-use cluster_tests::{Commands, TestCluster, Writer, clients_are_here, is_whole_suite, run, wait_for_quorum};
+use cluster_tests::{
+    Commands, TestCluster, Writer, clients_are_here, is_whole_suite, run, wait_for_quorum, wait_until,
+};
 use rustix::process::Signal;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
+const LIMIT: Duration = Duration::from_secs(60);
 /// The longest wait of a write and a command while a monitor is in trouble.
 const WRITE_PAUSE_MAX: Duration = Duration::from_secs(5);
 const COMMAND_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long each trouble lasts.
 const TROUBLE: Duration = Duration::from_secs(6);
-
-fn wipe(cluster: &TestCluster, name: &str) {
-    let folder = cluster.dir().join(format!("mon.{name}"));
-    cluster.signal(&format!("mon.{name}"), Signal::KILL);
-    // The process is gone before its files are.
-    sleep(Duration::from_millis(100));
-    std::fs::remove_dir_all(&folder).expect("the monitor's folder can be removed");
-}
 
 #[track_caller]
 fn make_to_join(cluster: &TestCluster, name: &str, more: &[&str]) {
@@ -27,7 +22,7 @@ fn make_to_join(cluster: &TestCluster, name: &str, more: &[&str]) {
     let mut command = Command::new(cluster_tests::binary());
     command.args(["mon", "--id", name, "--conf"]).arg(conf).args(["--mkfs", "--join", "--keyring"]);
     command.arg(cluster.monitors_keyring()).args(more);
-    run(command, Duration::from_secs(20)).ok();
+    run(command, LIMIT).ok();
 }
 
 /// Each monitor in turn (outside the whole suite: the one that leads) is killed, hangs, and loses its disk, while a
@@ -60,14 +55,16 @@ fn clients_go_on_while_each_monitor_is_in_trouble() {
             match trouble {
                 "kill -9" => cluster.signal(&daemon, Signal::KILL),
                 "SIGSTOP" => cluster.signal(&daemon, Signal::STOP),
-                _ => wipe(&cluster, name),
+                _ => cluster.lose_disk(&daemon),
             }
             sleep(TROUBLE);
             match trouble {
                 "SIGSTOP" => {
-                    let health = cluster.ceph(&["health", "detail"]).ok();
-                    assert!(health.contains("1/3 mons down") && health.contains("MON_DOWN"), "{health}");
-                    assert!(health.contains(&format!("mon.{name} (rank ")), "{health}");
+                    wait_until("the monitor is said to be down", LIMIT, || {
+                        let health = cluster.ceph(&["health", "detail"]).ok();
+                        let says = ["1/3 mons down", "MON_DOWN", &format!("mon.{name} (rank ")];
+                        says.iter().all(|words| health.contains(words))
+                    });
                     cluster.signal(&daemon, Signal::CONT);
                 }
                 "wiped disk" => make_to_join(&cluster, name, &[]),
@@ -83,9 +80,10 @@ fn clients_go_on_while_each_monitor_is_in_trouble() {
     }
     commands.end();
     writer.end(&cluster, "p");
-    assert!(worst.0 <= WRITE_PAUSE_MAX, "{:?} without a write", worst.0);
-    assert!(worst.1 <= COMMAND_PAUSE_MAX, "{:?} for a command", worst.1);
-    assert!(!cluster.ceph(&["health"]).ok().contains("MON_DOWN"));
+    // A machine that is slow without trouble may be as slow a few times over in it.
+    assert!(worst.0 <= WRITE_PAUSE_MAX + 4 * write, "{:?} without a write, and {write:?} without trouble", worst.0);
+    assert!(worst.1 <= COMMAND_PAUSE_MAX + 4 * command, "{:?} for a command, and {command:?} without trouble", worst.1);
+    wait_until("no monitor is missed", LIMIT, || !cluster.ceph(&["health"]).ok().contains("MON_DOWN"));
 }
 
 /// Monitors come and go while the cluster runs; one that was removed stays out until its store is made anew.
@@ -99,12 +97,14 @@ fn monitors_are_added_and_removed() {
     let removed = cluster.ceph(&["mon", "rm", "b"]).ok();
     assert!(removed.is_empty() || removed.contains("mon.b"), "{removed}");
     wait_for_quorum(&cluster, &["a", "c"]);
+    let log = cluster.dir().join("log/mon.b.log");
+    wait_until("the one that was removed says so", LIMIT, || {
+        std::fs::read_to_string(&log).expect("its log is there").contains("was removed")
+    });
     sleep(Duration::from_secs(3));
     let map = cluster.ceph_json(&["mon", "dump"]);
     let names: Vec<_> = map["mons"].as_array().expect("monitors").iter().map(|mon| mon["name"].clone()).collect();
     assert_eq!(names, ["a", "c"], "the one that was removed stays out, though it is started again and again");
-    let log = std::fs::read_to_string(cluster.dir().join("log/mon.b.log")).expect("its log is there");
-    assert!(log.contains("was removed"), "{log}");
     assert!(cluster.ceph(&["mon", "rm", "nobody"]).succeeded(), "as in Ceph, this is no error");
     // The one that leads can be removed, too.
     let leader = cluster.ceph_json(&["quorum_status"])["quorum_leader_name"].as_str().expect("a name").to_owned();
@@ -119,7 +119,7 @@ fn monitors_are_added_and_removed() {
         make_to_join(&cluster, name, &[]);
     }
     wait_for_quorum(&cluster, &NAMES);
-    assert!(cluster.ceph(&["-s"]).ok().contains("3 daemons, quorum"));
+    wait_until("all are said to decide", LIMIT, || cluster.ceph(&["-s"]).ok().contains("3 daemons, quorum"));
 }
 
 /// `nacre up --mons N` of a cluster that runs.
@@ -146,12 +146,12 @@ fn up_gives_a_cluster_more_monitors_and_fewer() {
     assert_eq!(cluster.ceph(&["config-key", "get", "colour"]).ok().trim(), "green");
     // The monitor's name comes back with another store, also to a cluster that was stopped.
     cluster.down();
-    let refused = cluster.nacre(&["up", "--detach", "--mons", "0"], Duration::from_secs(30));
+    let refused = cluster.nacre(&["up", "--detach", "--mons", "0"], LIMIT);
     assert!(!refused.succeeded());
-    cluster.nacre(&["up", "--detach", "--mons", "3"], Duration::from_secs(90)).ok();
+    cluster.nacre(&["up", "--detach", "--mons", "3"], Duration::from_secs(180)).ok();
     wait_for_quorum(&cluster, &NAMES);
     assert_eq!(cluster.ceph(&["config-key", "get", "colour"]).ok().trim(), "green");
     cluster.down();
-    let refused = cluster.nacre(&["up", "--detach", "--mons", "1"], Duration::from_secs(30)).failure();
+    let refused = cluster.nacre(&["up", "--detach", "--mons", "1"], LIMIT).failure();
     assert!(refused.contains("has 3 monitors"), "{refused}");
 }

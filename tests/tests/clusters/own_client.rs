@@ -217,20 +217,17 @@ async fn held_back(cluster: &TestCluster, held: &Pool, other: &Pool) {
     wait_for_state(cluster, "active+clean").await;
 }
 
-/// Waits until a group is in this state, of which the pools before have none, or all are if it is what they are.
+/// Waits until each group of the pool `held` has told that it is in this state.
 async fn wait_for_state(cluster: &TestCluster, state: &str) {
     let deadline = tokio::time::Instant::now() + LIMIT;
     loop {
-        let status = cluster.ceph_json(&["status"]);
-        let groups = |name: &str| {
-            let states = status["pgmap"]["pgs_by_state"].as_array().into_iter().flatten();
-            states.filter(|entry| entry["state_name"].as_str().is_some_and(|it| it.contains(name))).count()
-        };
-        let all = status["pgmap"]["pgs_by_state"].as_array().map_or(0, Vec::len);
-        if groups(state) > 0 && (state != "active+clean" || all == 1) {
+        let listed = cluster.ceph_json(&["pg", "ls-by-pool", "held"]);
+        let groups = listed["pg_stats"].as_array().or(listed.as_array()).expect("groups");
+        let is_so = |group: &serde_json::Value| group["state"].as_str().is_some_and(|it| it.contains(state));
+        if !groups.is_empty() && groups.iter().all(is_so) {
             return;
         }
-        assert!(tokio::time::Instant::now() < deadline, "never {state}: {}", status["pgmap"]);
+        assert!(tokio::time::Instant::now() < deadline, "not all are {state}: {listed}");
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
 }
@@ -239,22 +236,24 @@ async fn wait_for_state(cluster: &TestCluster, state: &str) {
 async fn quota(cluster: &TestCluster, pool: &Pool) {
     cluster.ceph(&["osd", "pool", "set-quota", "plain", "max_objects", "1"]).ok();
     let deadline = tokio::time::Instant::now() + LIMIT;
+    let full = pool.placed_by("full");
     for attempt in 0.. {
-        // Each a new object: what takes no more room is let in.
-        match pool.operate(format!("more-{attempt}"), Operation::new().write_full("x").full_try()).await {
+        // Each a new object: what takes no more room is let in. All lie in one group, since other OSDs may hear later
+        // that the pool is full.
+        match full.operate(format!("more-{attempt}"), Operation::new().write_full("x").full_try()).await {
             Err(Error::Errno(Errno::EDQUOT)) => break,
             other => assert!(tokio::time::Instant::now() < deadline, "{other:?}"),
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    let waiting = tokio::time::timeout(Duration::from_secs(2), pool.write_full("more", "x")).await;
+    let waiting = tokio::time::timeout(Duration::from_secs(2), full.write_full("more", "x")).await;
     assert!(waiting.is_err(), "it waits for room");
     pool.remove("c").await.expect("a full pool can become less full");
     let waiting = tokio::spawn({
-        let pool = pool.clone();
-        async move { pool.write_full("more", "y").await }
+        let full = full.clone();
+        async move { full.write_full("more", "y").await }
     });
     cluster.ceph(&["osd", "pool", "set-quota", "plain", "max_objects", "0"]).ok();
     waiting.await.expect("it ends").expect("there is room again");
-    assert_eq!(pool.read("more", 0, 0).await.expect("read"), "y");
+    assert_eq!(full.read("more", 0, 0).await.expect("read"), "y");
 }

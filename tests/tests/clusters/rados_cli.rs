@@ -1,6 +1,6 @@
 //! Ceph's `rados` and `ceph` on a cluster of real processes.
 
-use cluster_tests::{Pattern, TestCluster, assert_same_bytes, clients_are_here};
+use cluster_tests::{Pattern, TestCluster, assert_same_bytes, clients_are_here, wait_until};
 use std::time::Duration;
 
 #[test]
@@ -9,7 +9,7 @@ fn objects_come_back_as_they_were_put() {
         return;
     }
     let cluster = TestCluster::start("objects", 6);
-    assert!(cluster.ceph(&["-s"]).ok().contains("HEALTH_OK"));
+    wait_until("it is healthy", Duration::from_secs(60), || cluster.ceph(&["-s"]).ok().contains("HEALTH_OK"));
     let tree = cluster.ceph(&["osd", "tree"]).ok();
     assert_eq!(tree.matches(" up ").count(), 6, "{tree}");
     assert_eq!(tree.matches(" host ").count(), 6, "{tree}");

@@ -3,7 +3,6 @@
 use cluster_tests::{Killed, TestCluster, binary, clients_are_here, python, run, wait_until};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -193,9 +192,7 @@ fn buckets_are_web_sites() {
     }
     let cluster = TestCluster::start("s3-sites", 2);
     let (access, secret) = user(&cluster, &["me"]);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let sites = listener.local_addr().expect("an address").to_string();
-    drop(listener);
+    let sites = format!("127.0.0.1:{}", cluster.spare_port());
     let flags = ["--website-domain", "web.test", "--website-listen", &sites];
     let gateway = gateway(&cluster, &flags);
     let mut command = Command::new(python());
@@ -231,8 +228,7 @@ fn up_serves_s3() {
     }
     let cluster = TestCluster::start("s3-up", 2);
     cluster.down();
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
-    let port = port.to_string();
+    let port = cluster.spare_port().to_string();
     let up = cluster.nacre(&["up", "--detach", "--s3-port", &port], Duration::from_secs(150));
     let said = up.stderr.clone();
     up.ok();

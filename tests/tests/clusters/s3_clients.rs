@@ -4,7 +4,7 @@
 use crate::s3::{gateway, user};
 use cluster_tests::{Killed, Outcome, TestCluster, clients_are_here, run, wait_until};
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -229,7 +229,7 @@ fn a_registry_keeps_images() {
     let desk = Desk::new("s3-registry");
     let (from, back, config) = (desk.path("image"), desk.path("back"), desk.path("registry.yml"));
     image(&from);
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let port = desk.cluster.spare_port();
     let text_of_config = format!(
         "version: 0.1\nstorage:\n  s3:\n    accesskey: {}\n    secretkey: {}\n    region: us-east-1\n    \
          regionendpoint: {}\n    bucket: bucket-of-registry\n    secure: false\n    v4auth: true\n    rootdirectory: /r\n  \

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use store::{Step, Transaction};
 use types::{ObjectId, PgId, SnapId};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// 64 KiB that are nowhere else.
 fn content(seed: u64) -> Vec<u8> {

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
+const LIMIT: Duration = Duration::from_secs(90);
+
 /// Questions to an OSD that every Ceph 16.2 answers. The unit tests of `osd` ask all that there are.
 const QUESTIONS: &[&str] = &[
     "version",
@@ -27,7 +29,7 @@ fn option(cluster: &TestCluster, osd: u32, name: &str) -> String {
 }
 
 fn wait_for_option(cluster: &TestCluster, osd: u32, name: &str, wanted: &str) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + LIMIT;
     while option(cluster, osd, name) != wanted {
         assert!(Instant::now() < end, "osd.{osd} has {name} = {}, not {wanted}", option(cluster, osd, name));
         std::thread::sleep(Duration::from_millis(100));
@@ -72,9 +74,7 @@ fn options_have_their_sources(cluster: &TestCluster) {
     };
     let overrides = json!([{"source": "mon", "value": "5"}]);
     let expected = json!({"name": "osd_max_backfills", "value": "7", "source": "override", "overrides": overrides});
-    wait_until("the monitors hear of the option", Duration::from_secs(20), || {
-        shown("osd.0", "osd_max_backfills") == expected
-    });
+    wait_until("the monitors hear of the option", LIMIT, || shown("osd.0", "osd_max_backfills") == expected);
     assert_eq!(cluster.ceph(&["config", "show", "osd.0", "osd_max_backfills"]).ok().trim(), "7");
     assert_eq!(shown("osd.0", "run_dir")["source"], "file", "of its ceph.conf");
     assert_eq!(shown("mon.a", "run_dir")["source"], "file");
@@ -108,9 +108,16 @@ fn structure(value: &Value) -> Value {
 fn questions_are_answered_alike(cluster: &TestCluster) {
     for question in QUESTIONS {
         let words: Vec<&str> = question.split(' ').collect();
-        let told = cluster.ceph_json(&[&["tell", "osd.0"], &words[..]].concat());
-        let asked = cluster.ceph_json(&[&["daemon", "osd.0"], &words[..]].concat());
-        assert_eq!(structure(&told), structure(&asked), "{question}");
+        // The OSD may begin or end work of its own between the two.
+        wait_until(&format!("{question} is answered alike"), LIMIT, || {
+            let told = cluster.ceph_json(&[&["tell", "osd.0"], &words[..]].concat());
+            let asked = cluster.ceph_json(&[&["daemon", "osd.0"], &words[..]].concat());
+            let is_alike = structure(&told) == structure(&asked);
+            if !is_alike {
+                eprintln!("{question}: {told}, and {asked}");
+            }
+            is_alike
+        });
     }
     // `ceph` itself lists commands where it tells a daemon, and prints what the socket answers.
     assert!(cluster.ceph(&["tell", "osd.0", "help"]).ok().contains("dump_recovery_reservations"));
@@ -135,14 +142,15 @@ fn questions_are_answered_alike(cluster: &TestCluster) {
 }
 
 fn work_is_done(cluster: &TestCluster) {
+    let begin = Instant::now();
     let took = cluster.ceph_json(&["tell", "osd.0", "compact"])["elapsed_time"].as_f64().unwrap();
-    assert!(took > 0.0 && took < 30.0, "{took}");
+    assert!(took > 0.0 && took < begin.elapsed().as_secs_f64(), "{took} s of {:?}", begin.elapsed());
     for words in ["flush_journal", "flush_store_cache", "cache drop", "send_beacon", "get_latest_osdmap"] {
         cluster.ceph(&[&["tell", "osd.0"], &words.split(' ').collect::<Vec<_>>()[..]].concat()).ok();
     }
     // Scripts wait like this until a report has come.
     let number: u64 = cluster.ceph(&["tell", "osd.0", "flush_pg_stats"]).ok().trim().parse().unwrap();
-    let end = Instant::now() + Duration::from_secs(15);
+    let end = Instant::now() + LIMIT;
     loop {
         let last: u64 = cluster.ceph(&["osd", "last-stat-seq", "osd.0"]).ok().trim().parse().unwrap();
         if last >= number {
@@ -151,7 +159,7 @@ fn work_is_done(cluster: &TestCluster) {
         assert!(Instant::now() < end, "{last} is before {number}");
     }
     cluster.ceph(&["tell", "osd.1", "cluster_log", "error", "somebody was here"]).ok();
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + LIMIT;
     while !cluster.ceph(&["log", "last", "20"]).ok().contains("somebody was here") {
         assert!(Instant::now() < end, "the line is not in the cluster log");
     }
@@ -194,7 +202,7 @@ fn sockets_come_and_go(cluster: &TestCluster) {
     // The OSD is started again, and its socket with it.
     cluster.signal("osd.1", Signal::KILL);
     let get = ["daemon", "osd.1", "config", "get", "osd_max_backfills"];
-    wait_until("osd.1 answers anew, without options that a command had set", Duration::from_secs(60), || {
+    wait_until("osd.1 answers anew, without options that a command had set", LIMIT, || {
         let got = cluster.ceph(&get);
         got.succeeded() && serde_json::from_str::<Value>(&got.stdout).is_ok_and(|got| got["osd_max_backfills"] == "3")
     });

@@ -1,8 +1,10 @@
 //! `nacre why`: where the time of operations went, against what the client saw.
 
-use cluster_tests::{TestCluster, clients_are_here};
+use cluster_tests::{Killed, TestCluster, clients_are_here, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -33,6 +35,13 @@ fn hop(op: &Value, name: &str) -> u64 {
     hops.iter().find(|hop| hop[0] == name).map_or(0, |hop| hop[1].as_u64().unwrap())
 }
 
+/// True for a line on a second of `rados bench`, by whose end some objects were written.
+fn tells_of_writes(line: &str) -> bool {
+    let words: Vec<Option<u64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
+    // The second, operations under way, begun and done.
+    matches!(words[..], [Some(_), Some(_), Some(_), Some(done), ..] if done > 0)
+}
+
 #[test]
 fn the_slowest_replica_and_the_largest_hop_are_named() {
     if !clients_are_here(&["ceph", "rados"]) {
@@ -44,17 +53,23 @@ fn the_slowest_replica_and_the_largest_hop_are_named() {
     // no other OSD has a slow one.
     cluster.make_pool("p", 32, 3);
     cluster.ceph(&["osd", "primary-affinity", "osd.1", "0"]).ok();
+    wait_until("osd.1 leads no group", LIMIT, || {
+        let led = cluster.ceph_json(&["pg", "ls-by-primary", "1"]);
+        led["pg_stats"].as_array().or(led.as_array()).is_some_and(Vec::is_empty)
+    });
     assert_eq!(why(&cluster, &["--pool", "p"])["operations"]["writes"]["breakdown"], Value::Null);
     let options = ["-p", "p", "bench", "4", "write", "-b", "4096", "-t", "4", "--no-cleanup", "--run-name", "why"];
-    let out = std::thread::scope(|scope| {
-        let bench = scope.spawn(|| cluster.rados_within(&options, LIMIT).ok());
-        sleep(Duration::from_millis(1500));
-        cluster.signal("osd.1", Signal::STOP);
-        sleep(PAUSE);
-        cluster.signal("osd.1", Signal::CONT);
-        bench.join().expect("the benchmark succeeds")
-    });
-    let line = out.lines().find_map(|line| line.strip_prefix("Max latency(s):")).expect("rados bench tells");
+    let mut bench = cluster.command("timeout", &[&["90", "rados"][..], &options].concat());
+    let mut bench = Killed(bench.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("rados runs"));
+    let lines = BufReader::new(bench.0.stdout.take().expect("asked for a pipe")).lines();
+    let mut lines = lines.map(|line| line.expect("text"));
+    lines.find(|line| tells_of_writes(line)).expect("objects are written");
+    cluster.signal("osd.1", Signal::STOP);
+    sleep(PAUSE);
+    cluster.signal("osd.1", Signal::CONT);
+    let rest: Vec<String> = lines.collect();
+    assert!(bench.0.wait().expect("it ends").success(), "{rest:#?}");
+    let line = rest.iter().find_map(|line| line.strip_prefix("Max latency(s):")).expect("rados bench tells");
     let max_us = line.trim().parse::<f64>().unwrap() * 1e6;
 
     let page = why(&cluster, &["--pool", "p"]);

@@ -183,7 +183,9 @@ async fn run(shared: Shared, groups: &[&str], stop: &str, interrupt_after: Optio
 #[tokio::test(flavor = "current_thread")]
 async fn readers_beside_writers_are_measured_and_leave_nothing() {
     let shared = Shared { latency: Duration::from_millis(2), ..Shared::default() };
+    let begun = Instant::now();
     let Ran { measured, seen, memory } = run(shared, &[WRITERS, READERS], SHORT, None).await;
+    let arrived_max = (begun.elapsed().as_secs_f64() * 200.0) as u64 + 1;
     assert_eq!(measured.end, IterationEnd::Complete, "{:?}", seen.notes);
     let [writers, readers] = &measured.groups[..] else { panic!("{measured:?}") };
     for group in [writers, readers] {
@@ -195,7 +197,7 @@ async fn readers_beside_writers_are_measured_and_leave_nothing() {
     // 12 workers, whose operations take 2 to 4 ms each, and 200 arrivals a second. A busy machine achieves less, or
     // catches up with arrivals from before.
     assert!((24..=3600).contains(&count(writers)), "{}", count(writers));
-    assert!((12..=240).contains(&count(readers)), "{}", count(readers));
+    assert!((12..=arrived_max).contains(&count(readers)), "{} of {arrived_max}", count(readers));
     assert_eq!(writers.tally.bytes, count(writers) * 4096);
     assert!(seen.prepared && seen.live >= 1);
     assert_eq!((&seen.boundaries[..], measured.rounds), (&[0, 1][..], (0, 1)));
@@ -230,10 +232,10 @@ async fn a_steady_state_ends_the_load() {
 async fn an_interrupt_keeps_what_was_measured() {
     let shared = Shared { latency: Duration::from_millis(2), ..Shared::default() };
     let stop = r#"{"duration_s": 60}"#;
-    let Ran { measured, seen, memory } = run(shared, &[WRITERS], stop, Some(Duration::from_millis(700))).await;
+    let Ran { measured, seen, memory } = run(shared, &[WRITERS], stop, Some(Duration::from_secs(2))).await;
     assert_eq!(measured.end, IterationEnd::Interrupted);
     let group = &measured.groups[0];
-    assert!(group.tally.latencies.count() > 30 && group.measured < Duration::from_secs(5), "{:?}", group.measured);
+    assert!(group.tally.latencies.count() > 30 && group.measured < Duration::from_secs(30), "{:?}", group.measured);
     assert_eq!(seen.boundaries, [0, 1], "what the machine spent is read at the interrupt");
     assert_eq!(memory.names(), [""; 0]);
 }

@@ -62,7 +62,7 @@ impl Honest {
         command.stdin(Stdio::piped()).stdout(File::create(&times).expect("a file"));
         let child = command.spawn().expect("it starts");
         let has_begun = || std::fs::metadata(&times).is_ok_and(|file| file.len() > 0);
-        wait_until("the honest client works", Duration::from_secs(30), has_begun);
+        wait_until("the honest client works", Duration::from_secs(120), has_begun);
         Honest { child, times, windows: [Vec::new(), Vec::new()] }
     }
 
@@ -103,7 +103,7 @@ impl Honest {
     pub fn end(mut self) {
         drop(self.child.stdin.take());
         let mut status = None;
-        wait_until("the honest client ends", Duration::from_secs(30), || {
+        wait_until("the honest client ends", Duration::from_secs(120), || {
             status = self.child.try_wait().expect("a child");
             status.is_some()
         });

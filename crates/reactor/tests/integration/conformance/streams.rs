@@ -350,7 +350,7 @@ impl Scenario for CloseIsBounded {
                 assert_eq!(Some(conn), self.client);
                 assert!(cause.contains("in time"), "{cause}");
                 let took = io.now() - self.asked_at;
-                assert!(took >= Duration::from_millis(100) && took < Duration::from_secs(5), "{took:?}");
+                assert!(took >= Duration::from_millis(100) && took < Duration::from_secs(30), "{took:?}");
                 assert_eq!(io.queued_bytes(conn), 0);
                 io.stop();
             }
