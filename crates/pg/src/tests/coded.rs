@@ -4,6 +4,7 @@ use super::cluster::{Cluster, PG, POOL};
 use crate::group::pg::Pg;
 use crate::ops::Limits;
 use bytes::Bytes;
+use crush::{CrushMap, Location, WEIGHT_ONE};
 use osdmap::OsdMapFlags;
 use std::time::Duration;
 use types::{Epoch, Errno, ObjectId, OsdId};
@@ -396,7 +397,21 @@ fn a_group_with_its_shards_in_another_order_is_clean_and_remapped() {
     let (mut cluster, _) = written(Cluster::coded(3));
     let state = |cluster: &mut Cluster| cluster.shard(A).pg_view(PG).expect("A leads").state;
     assert_eq!(state(&mut cluster), pg_state::ACTIVE | pg_state::CLEAN);
-    cluster.change(|next| drop(next.new_pg_upmap.insert(PG, vec![B, A, C])));
+    // Where groups are to be is known by a rule alone. Where they are stays as it was, by `pg_temp`.
+    let mut crush = CrushMap::new();
+    for osd in [A, B, C] {
+        let host = format!("host{}", osd.0);
+        let location = Location::from([("root", "default"), ("host", &host)]);
+        crush.insert_item(osd.0, WEIGHT_ONE, &format!("osd.{}", osd.0), &location).expect("a place");
+    }
+    assert_eq!(crush.create_erasure_rule("rule", "default", "host", None, 3).expect("a rule"), 0, "the pool's rule");
+    cluster.change(|next| {
+        next.set_crush(&crush);
+        next.new_weight.extend([A, B, C].map(|osd| (osd, WEIGHT_ONE)));
+        next.new_pg_upmap.insert(PG, vec![B, A, C]);
+    });
+    let sets = cluster.map.pg_to_up_acting(PG).expect("the group is somewhere");
+    assert_eq!((sets.up, sets.acting), (vec![B, A, C], vec![A, B, C]));
     cluster.update_all();
     cluster.settle();
     (0..3).for_each(|_| cluster.pass(Duration::from_secs(1)));
