@@ -95,8 +95,8 @@ fn messages_in_part_take_a_monitor_little_memory() {
     if !clients_are_here(&["ceph", "rados"]) {
         return;
     }
-    let cluster = TestCluster::start("in-part", 1);
-    cluster.make_pool("p", 8, 1);
+    let cluster = TestCluster::start("in-part", 2);
+    cluster.make_pool("p", 8, 2);
     let places = fuzz::places(&cluster);
     let monitor = places.iter().find(|place| place.name == "mon.\"a\"").expect("a port");
     let (mut visitor, mut random) = (Visitor::new(&cluster.conf()), Random(1));
