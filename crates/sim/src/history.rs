@@ -98,6 +98,13 @@ impl Operation {
         matches!(self.ask, Ask::Change(_))
     }
 
+    /// True for a change that was refused for its own size, whatever the object is. An OSD may refuse it at once, while
+    /// earlier changes of the same client wait.
+    pub fn is_refused_by_size(&self) -> bool {
+        let Ask::Change(changes) = &self.ask else { return false };
+        changes.contains(&Change::TooMuch) && matches!(self.answer, Some((_, Answer::Failed(Errno::EMSGSIZE))))
+    }
+
     /// True if the operation was over before `other` began.
     pub fn is_before(&self, other: &Operation) -> bool {
         self.answer.as_ref().is_some_and(|(at, _)| *at < other.asked_at)

@@ -63,6 +63,7 @@ pub(super) enum ClientOrder {
 /// Looks for an order of `operations` that explains every answer.
 ///
 /// Reads of one client have no order among themselves: a read that has to be sent again sees the state at that time.
+/// What is refused for its size alone has no place in a client's order.
 pub(super) fn search(operations: &[&Operation], order: ClientOrder) -> Found {
     let must_precede = |a: &Operation, b: &Operation| {
         let is_kept = match order {
@@ -70,6 +71,7 @@ pub(super) fn search(operations: &[&Operation], order: ClientOrder) -> Found {
             ClientOrder::Changes => b.is_change(),
             ClientOrder::Everything => !b.balanced,
         };
+        let is_kept = is_kept && !b.is_refused_by_size();
         let ordered = is_kept && a.client == b.client && a.id < b.id && a.is_change() && a.answer.is_some();
         a.is_before(b) || ordered
     };
@@ -271,6 +273,19 @@ mod tests {
         let operations: Vec<&Operation> = operations.iter().collect();
         let found = |order| matches!(search(&operations, order), Found::Order);
         assert!(found(ClientOrder::Changes) && !found(ClientOrder::Everything));
+    }
+
+    #[test]
+    fn what_is_refused_for_its_size_may_overtake_a_write() {
+        // Somebody else does not see the first write after the second change was answered.
+        let history = |changes, answer| {
+            let second = operation(2, 1, Ask::Change(changes), 1, Some((2, answer)));
+            [write(1, 1, 0, Some(9)), second, read(3, 2, 4, 5, 0)]
+        };
+        let large = vec![Change::TooMuch, Change::WriteFull { words: 1 }];
+        check(&history(large, Answer::Failed(Errno::EMSGSIZE)), (true, true));
+        let without_effect = vec![Change::Zero { at: 0, words: 1 }];
+        check(&history(without_effect, Answer::Done), (true, false));
     }
 
     #[test]

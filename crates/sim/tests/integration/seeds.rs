@@ -166,6 +166,8 @@ fn seeds_that_found_bugs() {
     check_by([17_958_000_826, 17_958_000_923].into_iter(), check_swarm);
     // An OSD that had been killed and was back at once took the answer to what its former process had asked.
     check_by(std::iter::once(17_958_116_516), check_swarm);
+    // A change that was too large was refused before an earlier one of its client had been made; a check minded that.
+    check_by(std::iter::once(956_684_120_762), check_swarm);
     // The simulated network delivered a message while the machine of its sender slept in the midst of a turn.
     check_by(std::iter::once(22_958_886_403), check_swarm);
 }
