@@ -1,5 +1,6 @@
 //! A cluster of its own for one test.
 
+use crate::ceph_program::CephProgram;
 use crate::command::{Outcome, run, wait_until};
 use crate::{post_mortem, shared_ceph};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,6 +9,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +23,8 @@ pub struct TestCluster {
     osds: u32,
     ports: Ports,
     kind: Kind,
+    /// Started with the first command.
+    ceph_program: OnceLock<CephProgram>,
     /// Locked as long as this test has the Ceph that tests share.
     _turn: Option<fs::File>,
 }
@@ -112,7 +116,8 @@ impl TestCluster {
         assert_eq!(osds, shared_ceph::OSDS, "the Ceph that tests share has other OSDs");
         let turn = shared_ceph::take(&dir);
         let ports = Ports::free();
-        let cluster = TestCluster { dir, osds, ports, kind: Kind::SharedCeph, _turn: Some(turn) };
+        let cluster =
+            TestCluster { dir, osds, ports, kind: Kind::SharedCeph, ceph_program: OnceLock::new(), _turn: Some(turn) };
         if !cluster.conf().exists() {
             cluster.up();
         }
@@ -178,7 +183,7 @@ impl TestCluster {
     fn begin(name: &str, osds: u32, kind: Kind) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
-        let cluster = TestCluster { dir, osds, ports: Ports::free(), kind, _turn: None };
+        let cluster = TestCluster { dir, osds, ports: Ports::free(), kind, ceph_program: OnceLock::new(), _turn: None };
         cluster.up();
         cluster
     }
@@ -298,9 +303,11 @@ impl TestCluster {
         command
     }
 
+    /// `ceph ARGS`, by a program that has its modules loaded: [`TestCluster::command`] starts one from the beginning.
     #[track_caller]
     pub fn ceph(&self, args: &[&str]) -> Outcome {
-        run(self.command("ceph", args), Duration::from_secs(120))
+        let program = self.ceph_program.get_or_init(|| CephProgram::start(self.scratch("ceph-program")));
+        program.run(args, &self.conf(), Duration::from_secs(120))
     }
 
     /// `ceph ARGS --format json`, read.

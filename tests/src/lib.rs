@@ -6,6 +6,7 @@
 //! they need `ceph`, `rados`, fio and python3-rados.
 
 mod background;
+mod ceph_program;
 mod cluster;
 mod command;
 mod files;
