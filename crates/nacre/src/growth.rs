@@ -235,11 +235,13 @@ mod tests {
     use crate::scratch::Scratch;
     use crate::state_file::tests::sample;
 
-    /// A cluster of two OSDs and a monitor whose OSDs' logs lie beside its directory.
+    /// A cluster of two OSDs and a monitor whose OSDs' logs lie beside its directory. No outgoing connection of this
+    /// machine is given its ports, and each process of tests has others.
     fn cluster(dir: &Scratch) -> (Layout, ClusterState) {
         let layout = Layout::new(&dir.path().join("cluster")).unwrap();
         std::fs::create_dir_all(layout.run_dir()).unwrap();
-        let state = ClusterState { wal_dir: Some(dir.path().to_owned()), ..sample() };
+        let port = 10_000 + u16::try_from(std::process::id() % 900).unwrap() * 10;
+        let state = ClusterState { wal_dir: Some(dir.path().to_owned()), port, ..sample() };
         state.save(&layout).unwrap();
         (layout, state)
     }
