@@ -14,6 +14,39 @@ from pathlib import Path
 LIMIT_S = 1200
 
 
+# Tests that may run beside those that are meant to, while processors are idle.
+MORE_AT_A_TIME = 2
+# Share of the processors' time that is to be idle before one of them begins, and the seconds in which it is measured.
+IDLE_SHARE = 0.5
+IDLE_S = 3
+
+
+class Idleness:
+    """Lets one waiter at a time go on when the machine has been idle."""
+
+    def __init__(self):
+        self.turn = threading.Lock()
+
+    def begins(self, is_over):
+        """Waits until the machine has been idle for a while, and gives True; or until `is_over()`, and gives False."""
+        with self.turn:
+            while not is_over():
+                before = processor_times()
+                time.sleep(IDLE_S)
+                now = processor_times()
+                idle, total = (after - earlier for earlier, after in zip(before, now))
+                if total > 0 and idle / total >= IDLE_SHARE:
+                    return not is_over()
+            return False
+
+
+def processor_times():
+    """Ticks that the processors were idle, waiting for drives included, and all ticks, since the machine's start."""
+    with open("/proc/stat", encoding="ascii") as stat:
+        ticks = [int(word) for word in stat.readline().split()[1:9]]
+    return ticks[3] + ticks[4], sum(ticks)
+
+
 @dataclass(frozen=True)
 class Result:
     """How a test ended. `seconds`: wall-clock time. `log`: the file with what it said."""
@@ -58,16 +91,21 @@ class Runner:
 
     def run(self, tests, at_a_time):
         """Runs them to the end of the last, so many at a time, in this order but for those that must wait for the Ceph
-        that they share."""
+        that they share. Where these leave the processors idle, as tests that wait for something do, more begin."""
         queue = list(tests)
-        workers = [threading.Thread(target=self.work, args=(queue,)) for _ in range(min(at_a_time, len(queue)))]
+        further = MORE_AT_A_TIME if at_a_time > 1 else 0
+        idle = Idleness()
+        asked = [None] * min(at_a_time, len(queue)) + [idle] * further
+        workers = [threading.Thread(target=self.work, args=(queue, idle)) for idle in asked]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
 
-    def work(self, queue):
+    def work(self, queue, idle):
         while not self.is_interrupted:
+            if idle is not None and not idle.begins(lambda: not queue or self.is_interrupted):
+                return
             test = self.next(queue)
             if test is None:
                 return
