@@ -84,8 +84,8 @@ losses:
 
 # Programs that people use with S3.
 s3-clients:
-	$(call need,command -v aws && command -v rclone && command -v s3cmd && command -v restic && command -v docker-registry && command -v skopeo && command -v curl,\
-	  awscli rclone s3cmd restic docker-registry skopeo curl)
+	$(call need,command -v aws && command -v rclone && command -v s3cmd && command -v restic && command -v docker-registry && command -v skopeo && command -v curl && command -v openssl,\
+	  awscli rclone s3cmd restic docker-registry skopeo curl openssl)
 
 test-all: packages guest browser losses s3-clients rust
 	tests/run --whole $(if $(T),--only '$(T)')

@@ -2,7 +2,7 @@
 
 use crate::convert::{DELETE_MARKER, Gateway, basic_time, now, ruled, told, version_id};
 use crate::rates::{Meter, direction};
-use http::{HeaderMap, Uri};
+use http::{Extensions, HeaderMap, Uri};
 use s3::{Bucket, BucketSettings, Code, Head, Upload, User, Versioning};
 use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
 use s3rules::acl::{Acl, AclUser};
@@ -19,9 +19,21 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Address of the client, as an extension of its requests.
+/// The client and its connection, as an extension of its requests.
 #[derive(Clone, Copy)]
-pub(crate) struct Peer(pub IpAddr);
+pub(crate) struct Peer {
+    pub address: IpAddr,
+    /// Version of TLS: `1.2`, `1.3`.
+    pub tls: Option<&'static str>,
+}
+
+impl Peer {
+    /// The client that a request came from.
+    pub fn of(extensions: &Extensions) -> Peer {
+        let nobody = Peer { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), tls: None };
+        extensions.get::<Peer>().copied().unwrap_or(nobody)
+    }
+}
 
 /// The parts of a request that rules may want to know.
 #[derive(Clone, Copy)]
@@ -29,7 +41,7 @@ pub(crate) struct Asked<'a> {
     pub credentials: Option<&'a Credentials>,
     pub headers: &'a HeaderMap,
     pub uri: &'a Uri,
-    pub peer: IpAddr,
+    pub peer: Peer,
     /// Tags that the body brings.
     pub tags: Option<&'a TagSet>,
     /// Version of the signature of a form, which has it among its fields.
@@ -39,7 +51,7 @@ pub(crate) struct Asked<'a> {
 
 impl<'a, T> From<&'a S3Request<T>> for Asked<'a> {
     fn from(request: &'a S3Request<T>) -> Asked<'a> {
-        let peer = request.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+        let peer = Peer::of(&request.extensions);
         let S3Request { credentials, headers, uri, method, .. } = request;
         let (credentials, direction) = (credentials.as_ref(), direction(method));
         Asked { credentials, headers, uri, peer, tags: None, form_signature: None, direction }
@@ -94,9 +106,9 @@ impl Asked<'_> {
         Context::of(&RequestFacts {
             identity,
             now,
-            source_ip: self.peer,
-            secure: false,
-            tls_version: None,
+            source_ip: self.peer.address,
+            secure: self.peer.tls.is_some(),
+            tls_version: self.peer.tls,
             signature: self.signature(&query, now),
             headers: &headers,
             query: &query,

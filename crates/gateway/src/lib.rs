@@ -7,9 +7,10 @@
 //! * `authority`: access keys, users and policies. `asker`: judgements by `s3rules`. `place`: buckets in addresses.
 //! * `objects`, `parts`, `uploads`, `lists`, `locks`: the requests by subject. `budget`: memory for bodies.
 //! * `encryption`: headers about it. `dates`: times of signatures. `rates`: rate limits. `sites`: web sites.
+//! * `tls`: certificates and handshakes.
 //! * `convert`: values of `s3s` and of the core.
 //!
-//! Absent: TLS. No type of `s3s` is known outside this crate.
+//! No type of `s3s` is known outside this crate.
 
 mod asker;
 mod authority;
@@ -32,7 +33,9 @@ mod server;
 mod service;
 mod sites;
 mod streams;
+mod tls;
 mod uploads;
 
 pub use link::{DATA_POOL, Link, META_POOL, open};
 pub use server::{Server, ServerError};
+pub use tls::{Certificates, TlsError};

@@ -28,7 +28,6 @@ use s3s::auth::{Credentials, SecretKey};
 use s3s::dto::{StorageClass, StreamingBlob};
 use s3s::{Body, HttpResponse, S3Error, S3ErrorCode, S3Result};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
 
 /// True for a POST whose body is a form with a file.
 pub(crate) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
@@ -217,7 +216,7 @@ impl Service {
         let length = length.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let boundary = boundary(text(CONTENT_TYPE).unwrap_or_default()).map_err(told)?;
         let host = text(HOST).unwrap_or_default();
-        let peer = request.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+        let peer = Peer::of(&request.extensions);
         let source = Incoming::new(Some(StreamingBlob::from(body)), None, None);
         let Form { mut fields, file, content } = Form::read(source, &boundary).await.map_err(told)?;
         let key = fields.get("key").ok_or_else(|| missing("key"))?;
@@ -273,7 +272,8 @@ impl Service {
         let mut content = FileContent { reader: content, policy, bytes: 0 };
         let head = to_its_end_holding(memory, async move { gateway.put(&of, put, &mut content).await }).await?;
         let path = request.uri.path().trim_end_matches('/');
-        let location = format!("http://{host}{path}/{}", percent_encode(&key, "/"));
+        let scheme = if peer.tls.is_some() { "https" } else { "http" };
+        let location = format!("{scheme}://{host}{path}/{}", percent_encode(&key, "/"));
         let mut response = answer(&fields, (&bucket, &key), (&location, &head));
         let expiration = visit.expiration(&head).and_then(|text| HeaderValue::from_str(&text).ok());
         if let Some(expiration) = expiration {

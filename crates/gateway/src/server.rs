@@ -12,6 +12,7 @@ use crate::post::is_form;
 use crate::regions;
 use crate::service::Service;
 use crate::sites::{self, Sites};
+use crate::tls::{self, Certificates};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, ORIGIN};
 use http::{HeaderValue, Method, Request, Uri};
 use hyper::body::{Body as _, Incoming};
@@ -22,9 +23,10 @@ use s3rules::cors::CorsAnswer;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{Body, HttpError, HttpResponse, S3Result};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -66,6 +68,8 @@ pub struct Server {
     sites: Sites,
     /// Listens for requests to sites alone.
     sites_listener: Option<TcpListener>,
+    /// Shown to clients, all of which have to speak TLS then.
+    certificates: Option<Arc<Certificates>>,
 }
 
 impl Server {
@@ -74,7 +78,14 @@ impl Server {
         let checked = |name: &str| Domain::new(name).map_err(|_| ServerError::Domain(name.to_owned()));
         let domain = domain.map(checked).transpose()?;
         let listener = TcpListener::bind(address).await.map_err(|e| ServerError::Listen(address, e))?;
-        Ok(Server { listener, gateway, domain, sites: Sites { domain: None }, sites_listener: None })
+        Ok(Server {
+            listener,
+            gateway,
+            domain,
+            sites: Sites { domain: None },
+            sites_listener: None,
+            certificates: None,
+        })
     }
 
     /// Serves web sites, too. `domain`: the name before which buckets stand in hosts of sites. `address`: where only
@@ -93,6 +104,17 @@ impl Server {
         Ok(self)
     }
 
+    /// Speaks TLS on all its ports, and follows changes of the certificates' files.
+    pub fn with_tls(mut self, certificates: Certificates) -> Server {
+        self.certificates = Some(Arc::new(certificates));
+        self
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.certificates.is_some() { "https" } else { "http" }
+    }
+
     /// The address where only requests to sites come.
     pub fn sites_address(&self) -> std::io::Result<Option<SocketAddr>> {
         self.sites_listener.as_ref().map(TcpListener::local_addr).transpose()
@@ -105,7 +127,7 @@ impl Server {
 
     /// Serves until `stop` is done, and then ends the requests that are under way.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Server { listener, gateway, domain, sites, sites_listener } = self;
+        let Server { listener, gateway, domain, sites, sites_listener, certificates } = self;
         let authority = Arc::new(Authority::new(gateway.clone()));
         let service = Service { gateway: gateway.clone(), authority: authority.clone(), budget: Budget::new() };
         let mut builder = S3ServiceBuilder::new(service.clone());
@@ -122,7 +144,7 @@ impl Server {
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         // It is not dropped amid a change, but ends between two of them.
         let lifecycle = tokio::spawn(lapsing(gateway.clone(), stopped.clone()));
-        let mut work = Box::pin(beside_requests(gateway));
+        let mut work = Box::pin(beside_requests(gateway, certificates.clone()));
         let mut stop = std::pin::pin!(stop);
         let outcome = loop {
             let accepted = async {
@@ -144,7 +166,8 @@ impl Server {
                 Some(_) = connections.join_next() => {}
                 (accepted, for_sites, permit) = accepted => match accepted {
                     Ok((stream, peer)) => {
-                        let connection = serve(stream, (peer, for_sites), service.clone(), stopped.clone());
+                        let (certificates, service) = (certificates.clone(), service.clone());
+                        let connection = serve(stream, (peer.ip(), for_sites), certificates, service, stopped.clone());
                         connections.spawn(async move {
                             connection.await;
                             drop(permit);
@@ -233,7 +256,8 @@ fn answered(outcome: S3Result<HttpResponse>) -> Result<HttpResponse, HttpError> 
 
 async fn serve(
     stream: TcpStream,
-    (peer, for_sites): (SocketAddr, bool),
+    (address, for_sites): (IpAddr, bool),
+    certificates: Option<Arc<Certificates>>,
     service: Arc<Served>,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -242,6 +266,26 @@ async fn serve(
         tracing::debug!("{error}");
         return;
     }
+    let Some(certificates) = certificates else {
+        let peer = Peer { address, tls: None };
+        return serve_requests(stream, (peer, for_sites), service, stopped).await;
+    };
+    let accepted = tokio::select! {
+        accepted = certificates.accept(stream) => accepted,
+        _ = stopped.wait_for(|stopped| *stopped) => None,
+    };
+    if let Some(stream) = accepted {
+        let peer = Peer { address, tls: Some(tls::version(&stream)) };
+        serve_requests(stream, (peer, for_sites), service, stopped).await;
+    }
+}
+
+async fn serve_requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    (peer, for_sites): (Peer, bool),
+    service: Arc<Served>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADERS_MAX_BYTES);
     let service = service_fn(move |request| answer(service.clone(), (peer, for_sites), request));
@@ -288,11 +332,11 @@ fn without_quotes(response: &mut HttpResponse) {
 /// then takes the next answer of the connection for this one: so there is no next one.
 async fn answer(
     served: Arc<Served>,
-    (peer, for_sites): (SocketAddr, bool),
+    (peer, for_sites): (Peer, bool),
     mut request: Request<Incoming>,
 ) -> Result<HttpResponse, HttpError> {
     let is_last = request.headers().contains_key(EXPECT) && request.body().is_end_stream();
-    request.extensions_mut().insert(Peer(peer.ip()));
+    request.extensions_mut().insert(peer);
     mark_keys(request.headers_mut());
     let site = served.sites.bucket(for_sites, request.headers());
     let place = match &site {
@@ -330,8 +374,15 @@ async fn answer(
 }
 
 /// Signs of life, and what is due beside requests. Ends only where the gateway has to.
-async fn beside_requests(gateway: Gateway) -> ServerError {
+async fn beside_requests(gateway: Gateway, certificates: Option<Arc<Certificates>>) -> ServerError {
+    let followed = async {
+        match certificates {
+            Some(certificates) => certificates.followed().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
+        never = followed => match never {},
         error = beating(gateway.clone()) => error,
         error = tending(gateway) => error,
     }

@@ -20,7 +20,6 @@ use s3rules::website::{WebAnswer, WebProtocol, WebRequest};
 use s3rules::{percent_decode, percent_encode};
 use s3s::service::S3Service;
 use s3s::{Body, HttpError, HttpResponse, S3Error, S3ErrorCode, S3Result};
-use std::net::{IpAddr, Ipv4Addr};
 
 /// Hosts of sites.
 pub(crate) struct Sites {
@@ -57,7 +56,7 @@ struct Guest<'a> {
     host: String,
     /// Without those that would sign the request, or tell about a body.
     headers: HeaderMap,
-    peer: IpAddr,
+    peer: Peer,
 }
 
 /// Answers a request to the site of a bucket.
@@ -71,7 +70,7 @@ pub(crate) async fn answer(
     // In a path a plus sign stands for itself.
     let path = percent_decode(&request.uri.path().replace('+', "%2B"));
     let host = request.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
-    let peer = request.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+    let peer = Peer::of(&request.extensions);
     let key = path.as_deref().map(|path| path.strip_prefix('/').unwrap_or(path).to_owned());
     let guest = Guest {
         service,
@@ -142,7 +141,8 @@ impl Guest<'_> {
     async fn page_by(&self, visit: &Visit) -> S3Result<Page> {
         let none = || unset("NoSuchWebsiteConfiguration");
         let site = visit.settings.website.as_ref().ok_or_else(none)?;
-        let web = WebRequest { protocol: WebProtocol::Http, host: &self.host, key: &self.key };
+        let protocol = if self.peer.tls.is_some() { WebProtocol::Https } else { WebProtocol::Http };
+        let web = WebRequest { protocol, host: &self.host, key: &self.key };
         let redirect = |status, to| {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::MOVED_PERMANENTLY);
             Ok(Page::Redirect(status, to))
@@ -186,7 +186,7 @@ impl Guest<'_> {
         *request.uri_mut() = uri;
         *request.headers_mut() = self.headers.clone();
         request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
-        request.extensions_mut().insert(Peer(self.peer));
+        request.extensions_mut().insert(self.peer);
         if error.is_some() {
             for name in [RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE] {
                 request.headers_mut().remove(name);

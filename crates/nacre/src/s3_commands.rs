@@ -8,7 +8,7 @@ use crate::s3_limits;
 use crate::s3_session::{open, with_store};
 use anyhow::{Result, bail};
 use client::Cluster;
-use gateway::{Link, Server};
+use gateway::{Certificates, Link, Server};
 use s3::{Settings, Store, User};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,6 +52,10 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
     crate::descriptors::allow_as_many_as_possible();
     let conf = crate::connection::conf_of(&options.target)?;
     let master_keys = options.master_key.as_deref().map(s3_keys::read).transpose()?.unwrap_or_default();
+    let certificates = match (&options.tls_certificate, &options.tls_key) {
+        (Some(certificate), Some(key)) => Some(Certificates::read(certificate, key)?),
+        _ => None,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -67,11 +71,15 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
         let store = open(&cluster, true, settings).await?;
         let server = Server::listen(store.clone(), options.listen, options.domain.as_deref()).await?;
         let server = server.with_sites(options.website_domain.as_deref(), options.website_listen).await?;
-        let address = server.address()?;
+        let server = match certificates {
+            Some(certificates) => server.with_tls(certificates),
+            None => server,
+        };
+        let (address, scheme) = (server.address()?, server.scheme());
         tracing::info!("session {} listens on {address}", store.session());
-        println!("http://{address}");
+        println!("{scheme}://{address}");
         if let Some(address) = server.sites_address()? {
-            println!("web sites: http://{address}");
+            println!("web sites: {scheme}://{address}");
         }
         server.run(stop).await?;
         store.close().await?;

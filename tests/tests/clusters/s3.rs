@@ -32,7 +32,8 @@ fn gateway_that_says(cluster: &TestCluster, flags: &[&str], log: Stdio) -> Gatew
     let out = child.stdout.take().expect("asked for a pipe");
     let process = Killed(child);
     let endpoint = BufReader::new(out).lines().next().expect("it says where it listens").expect("text");
-    assert!(endpoint.starts_with("http://127.0.0.1:"), "{endpoint}");
+    let scheme = if flags.contains(&"--tls-key") { "https" } else { "http" };
+    assert!(endpoint.starts_with(&format!("{scheme}://127.0.0.1:")), "{endpoint}");
     Gateway { process, endpoint }
 }
 
@@ -162,6 +163,40 @@ fn objects_are_encrypted() {
     command.args([&first.endpoint, &second.endpoint, &access, &secret]).arg(cluster.conf()).arg(log);
     let said = run(command, SESSION).ok();
     assert!(said.ends_with("requests_that_come_again_later\n"), "{said}");
+}
+
+/// TLS with certificates of an authority of the test's own, which are replaced meanwhile.
+#[test]
+fn gateways_speak_tls() {
+    if !clients_are_here(&["python3-boto3", "openssl"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-tls", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_tls.py");
+    let python_with = |words: &[&str]| {
+        let mut command = Command::new(python());
+        command.arg(script).args(words);
+        run(command, SESSION).ok()
+    };
+    let folder = cluster.scratch("tls");
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    let folder = folder.to_str().expect("a path");
+    python_with(&["make", folder]);
+    let path = |name: &str| format!("{folder}/{name}");
+    let serve = |certificate: &str, key: &str| {
+        let mut command = Command::new(binary());
+        command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--tls-certificate", certificate, "--tls-key", key]);
+        command.arg("--conf").arg(cluster.conf());
+        run(command, SHORT).failure()
+    };
+    let unlike = serve(&path("server.pem"), &path("other.key"));
+    assert!(unlike.contains("do not do"), "{unlike}");
+    let absent = serve(&path("nothing.pem"), &path("other.key"));
+    assert!(absent.contains("nothing.pem"), "{absent}");
+    let gateway = gateway(&cluster, &["--tls-certificate", &path("server.pem"), "--tls-key", &path("server.key")]);
+    let said = python_with(&[&gateway.endpoint, folder, &access, &secret]);
+    assert!(said.ends_with("certificates_are_replaced\n"), "{said}");
 }
 
 /// Usage of buckets and users, and quotas and rate limits that bound it, at two gateways.

@@ -25,7 +25,7 @@ pub enum S3 {
 
 #[derive(Args, Debug)]
 pub struct S3Serve {
-    /// Address and port to listen on. There is no TLS: listen beyond this machine only behind a proxy that has it.
+    /// Address and port to listen on. Beyond this machine clients should be offered TLS: see --tls-certificate.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8333")]
     pub listen: SocketAddr,
     /// Name of this service: clients may put buckets before it, as in `BUCKET.NAME:8333`.
@@ -37,6 +37,13 @@ pub struct S3Serve {
     /// Address and port that only serve web sites: the host is called like the bucket, or as --website-domain tells.
     #[arg(long, value_name = "IP:PORT")]
     pub website_listen: Option<SocketAddr>,
+    /// File in PEM of the certificate for TLS, and of the chain behind it: clients then have to use https. It is read
+    /// again when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_certificate: Option<PathBuf>,
+    /// File in PEM of that certificate's private key.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub tls_key: Option<PathBuf>,
     /// File of master keys, made by 'nacre s3 master-key': objects are encrypted where clients or buckets ask for it.
     #[arg(long, value_name = "FILE")]
     pub master_key: Option<PathBuf>,
