@@ -341,7 +341,7 @@ mod tests {
             map.append(*name, value.parse().expect("a value"));
         }
         let uri: Uri = uri.parse().expect("an address");
-        let peer = "10.1.2.3".parse().expect("an address");
+        let peer = Peer { address: "10.1.2.3".parse().expect("an address"), tls: Some("1.3") };
         let asked = Asked {
             credentials: None,
             headers: &map,
@@ -449,7 +449,9 @@ mod tests {
             (r#"{"StringLike":{"aws:Referer":"http://f.com/*"}}"#, false),
             (r#"{"StringEquals":{"s3:ExistingObjectTag/kind":"open"}}"#, true),
             (r#"{"StringEquals":{"s3:ExistingObjectTag/kind":"shut"}}"#, false),
-            (r#"{"Bool":{"aws:SecureTransport":"true"}}"#, false),
+            (r#"{"Bool":{"aws:SecureTransport":"true"}}"#, true),
+            (r#"{"Bool":{"aws:SecureTransport":"false"}}"#, false),
+            (r#"{"NumericLessThan":{"s3:TlsVersion":"1.3"}}"#, false),
         ] {
             let visit = visit(None, allow(condition), "/things/k", &[("referer", "http://e.com/a")]);
             assert_eq!(visit.may_with(Action::GetObject, &own).is_ok(), allowed, "{condition}");
