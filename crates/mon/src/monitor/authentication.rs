@@ -23,6 +23,7 @@ use std::ops::Range;
 use std::time::Duration;
 use tracing::info;
 use types::{EntityType, Utime};
+use wire::basic::AuthName;
 use wire::messages as msg;
 use wire::msgr::{ConnId, RefusalsTold, SessionId};
 use wire::nacre::quorum::Proven;
@@ -139,9 +140,13 @@ impl Monitor {
         self.state.auth.get(MONITORS).into_iter().flat_map(AuthEntry::keys).cloned().collect()
     }
 
-    /// The policy for a peer that says it is of this kind.
+    /// The policy for a peer that says it is of this kind: that of this monitor, with those kinds of keys that the
+    /// options of all allow.
     pub fn auth_policy(&self, peer: EntityType) -> ServerPolicy {
-        self.authentication.policy.as_ref().map_or_else(nobody_proves, |policies| policies.of(peer).clone())
+        let Some(policies) = &self.authentication.policy else { return nobody_proves() };
+        let (mut policy, allowed) = (policies.of(peer).clone(), self.state.allowed_kinds());
+        policy.key_kinds.retain(|kind| allowed.contains(kind));
+        policy
     }
 
     /// Takes a range of ids for clients that belongs to this monitor alone ([`MonitorAction::GlobalIds`]).
@@ -216,11 +221,18 @@ impl Monitor {
         said: Said<'_>,
         mut before: Option<(ServiceAccept, Key)>,
     ) -> (Step, Option<Handshake>) {
-        let policy = self.auth_policy(EntityType::MON);
+        let mut policy = self.auth_policy(EntityType::MON);
+        // The key that monitors share has to be of a kind that is allowed. That of their tickets is of one kind always.
+        let allowed = std::mem::replace(&mut policy.key_kinds, KeyKind::ALL.to_vec());
         let begun_with = before.as_ref().map(|(_, key)| key.clone());
         // Without a key there may still be those who prove nothing.
         let none = RotatingSecrets::default();
-        let keys: Vec<_> = self.authentication.among_monitors.good().collect();
+        let all = self.authentication.among_monitors.good();
+        let (keys, others): (Vec<_>, Vec<_>) = all.partition(|shared| allowed.contains(&shared.key.kind()));
+        if let Some(shared) = others.first().filter(|_| keys.is_empty()) {
+            let (name, kind) = (AuthName::new(EntityType::MON, ""), shared.key.kind());
+            return (Step::Refused(Refusal::KeyKind { name, kind }), None);
+        }
         let secrets = keys.iter().map(|shared| (Some(&shared.key), &shared.secrets));
         let secrets = secrets.chain(keys.is_empty().then_some((None, &none)));
         let mut outcome = (Step::Refused(Refusal::OutOfTurn), None);
@@ -486,8 +498,7 @@ impl Monitor {
         if !self.authentication.gives_tickets() && !self.others_will_give_tickets() {
             return;
         }
-        let kinds = self.auth_policy(EntityType::CLIENT).key_kinds;
-        let kind = if kinds.contains(&KeyKind::Aes256k) { KeyKind::Aes256k } else { KeyKind::Aes };
+        let kind = self.state.kind_of_secrets();
         let lifetimes = lifetimes(&self.state);
         for service in SERVICES {
             let mut secrets = self.state.service_secrets.get(&service).cloned().unwrap_or_default();

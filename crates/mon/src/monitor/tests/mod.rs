@@ -11,6 +11,7 @@ mod durability;
 mod extremes;
 mod harness;
 mod health;
+mod key_kinds;
 mod maps;
 mod osds;
 mod pg_numbers;
