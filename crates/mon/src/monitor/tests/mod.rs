@@ -16,6 +16,7 @@ mod maps;
 mod osds;
 mod pg_numbers;
 mod pools;
+mod replaced_secrets;
 mod services;
 mod shard_orders;
 
