@@ -28,8 +28,8 @@ impl Login {
     }
 
     /// Reads the options `auth client required` (or `auth supported`), `ms client mode`, `ms mon client mode`, `auth
-    /// allowed ciphers`, and for the key `key`, `keyfile` and `keyring`, in this order. Without a key only method `none`
-    /// is left, if it is allowed.
+    /// allowed ciphers`, and for the key `key`, `keyfile` and `keyring`, in this order. Without a key only method
+    /// `none` is left, if it is allowed.
     ///
     /// Errors: values that are no methods or modes; a key that cannot be read; no key where `none` is not allowed.
     pub fn from_file(conf: &ConfFile, who: &Who) -> Result<Login, ConfError> {
