@@ -33,6 +33,8 @@ pub struct Accepted {
     pub expires: Option<Utime>,
     /// The key that the peer has proven to a monitor.
     pub(crate) proven: Option<Key>,
+    /// The time at which the ticket was made by which the peer has proven to a monitor that it was here before.
+    pub(crate) came_before: Option<Utime>,
     /// The challenge of a monitor's handshake, which a renewed session of the same connection answers again.
     pub(crate) challenge: Option<u64>,
     /// The number of the secret that the ticket was sealed with that the peer has shown to a daemon.
@@ -54,6 +56,11 @@ impl Accepted {
         self.ticket_mark.is_none_or(|mark| mark == key.mark())
     }
 
+    /// True if the peer has proven to a monitor that it was here before `time`. It may hold tickets from before, too.
+    pub fn came_before(&self, time: Utime) -> bool {
+        self.came_before.is_some_and(|made| made < time)
+    }
+
     /// Notes the key that the peer has proven.
     pub fn has_proven(&mut self, key: &Key) {
         self.proven = Some(key.clone());
@@ -71,6 +78,7 @@ impl Accepted {
             connection_secret: None,
             expires: None,
             proven: None,
+            came_before: None,
             challenge: None,
             secret_id: None,
             ticket_mark: None,

@@ -39,7 +39,7 @@ impl ClockSkew {
 }
 
 /// `now` and `duration` later; the last stamp there is, if that is later.
-pub(crate) fn later(now: Utime, duration: Duration) -> Utime {
+pub fn later(now: Utime, duration: Duration) -> Utime {
     let sum = now.to_unix().saturating_add(duration);
     if sum.as_secs() > u64::from(u32::MAX) { Utime { sec: u32::MAX, nsec: 999_999_999 } } else { Utime::from_unix(sum) }
 }

@@ -43,8 +43,20 @@ impl KeyKind {
         }
     }
 
+    /// Both kinds.
+    pub const ALL: [KeyKind; 2] = [KeyKind::Aes, KeyKind::Aes256k];
+
+    /// Reads words that are separated by commas or blanks.
+    ///
+    /// Errors: a word is no kind, or there is none.
+    pub fn list(text: &str) -> Result<Vec<KeyKind>, UnknownKeyKind> {
+        let words = text.split([',', ' ', ';', '\t']).filter(|word| !word.is_empty());
+        let kinds: Vec<KeyKind> = words.map(str::parse).collect::<Result<_, _>>()?;
+        if kinds.is_empty() { Err(UnknownKeyKind(text.to_owned())) } else { Ok(kinds) }
+    }
+
     fn from_number(number: u16) -> Option<KeyKind> {
-        [KeyKind::Aes, KeyKind::Aes256k].into_iter().find(|kind| kind.number() == number)
+        KeyKind::ALL.into_iter().find(|kind| kind.number() == number)
     }
 }
 
@@ -58,8 +70,7 @@ impl FromStr for KeyKind {
     type Err = UnknownKeyKind;
 
     fn from_str(word: &str) -> Result<KeyKind, UnknownKeyKind> {
-        let kinds = [KeyKind::Aes, KeyKind::Aes256k];
-        kinds.into_iter().find(|kind| kind.word() == word).ok_or_else(|| UnknownKeyKind(word.to_owned()))
+        KeyKind::ALL.into_iter().find(|kind| kind.word() == word).ok_or_else(|| UnknownKeyKind(word.to_owned()))
     }
 }
 

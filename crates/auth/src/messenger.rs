@@ -277,12 +277,16 @@ pub struct Acceptor {
     pub service: EntityType,
     pub policies: ServerPolicies,
     /// The service's secrets, as the monitors gave them; without any, `cephx` is refused for now.
-    pub secrets: RotatingSecrets,
+    secrets: RotatingSecrets,
+    /// Secrets below this number were replaced all at once: somebody knew them who was to know them no more.
+    replaced_below: u64,
     handshakes: BTreeMap<ConnId, Pending>,
-    accepted: AcceptedTickets,
+    /// Connections of daemons of the service itself, and of all others.
+    daemons: AcceptedTickets,
+    clients: AcceptedTickets,
 }
 
-/// Connections of clients that were accepted by a ticket, and the secrets that the tickets were sealed with.
+/// Connections that were accepted by a ticket, and the secrets that the tickets were sealed with.
 #[derive(Default, Debug)]
 struct AcceptedTickets {
     secrets: BTreeMap<ConnId, u64>,
@@ -300,6 +304,11 @@ impl AcceptedTickets {
         if let Some(secret) = self.secrets.remove(&conn) {
             self.by_secret.remove(&(secret, conn));
         }
+    }
+
+    /// Count of those whose secret is older than `oldest`.
+    fn count_before(&self, oldest: u64) -> usize {
+        self.by_secret.range(..(oldest, ConnId(0))).count()
     }
 
     /// Takes out one whose secret is older than `oldest`.
@@ -325,22 +334,39 @@ impl Acceptor {
             service,
             policies: policies.into(),
             secrets: RotatingSecrets::default(),
+            replaced_below: 0,
             handshakes: BTreeMap::new(),
-            accepted: AcceptedTickets::default(),
+            daemons: AcceptedTickets::default(),
+            clients: AcceptedTickets::default(),
         }
+    }
+
+    /// Goes by these secrets from now on.
+    pub fn set_secrets(&mut self, secrets: RotatingSecrets) {
+        let ((_, newest_before), (oldest, _)) = (self.secrets.range(), secrets.range());
+        if newest_before > 0 && oldest > newest_before {
+            self.replaced_below = oldest;
+        }
+        self.secrets = secrets;
     }
 
     /// Forgets a connection that ended.
     pub fn closed(&mut self, conn: ConnId) {
         self.handshakes.remove(&conn);
-        self.accepted.remove(conn);
+        self.daemons.remove(conn);
+        self.clients.remove(conn);
     }
 
-    /// Takes out a connection of a client whose ticket has ended since it was accepted: the secret that it was sealed
-    /// with is retired, so that monitors give others, and nobody is accepted by it any more. Daemons are left alone:
-    /// they are judged by the maps.
+    /// Takes out a connection whose ticket has ended since it was accepted: the secret that it was sealed with is
+    /// retired, so that monitors give others, and nobody is accepted by it any more. Daemons of the service are left
+    /// alone unless all secrets were replaced at once: they are judged by the maps.
     pub fn take_ended(&mut self) -> Option<ConnId> {
-        self.accepted.pop_before(self.secrets.range().0)
+        self.daemons.pop_before(self.replaced_below).or_else(|| self.clients.pop_before(self.secrets.range().0))
+    }
+
+    /// Count of connections that [`Acceptor::take_ended`] will take out for secrets that were replaced all at once.
+    pub fn replaced(&self) -> usize {
+        self.daemons.count_before(self.replaced_below) + self.clients.count_before(self.replaced_below)
     }
 
     /// Answers a step of a connection that was made to us, and gives the reason of a refusal, for the log.
@@ -368,10 +394,10 @@ impl Acceptor {
             _ => (Step::Refused(Refusal::OutOfTurn), EntityType::CLIENT, None),
         };
         if let Step::Accepted(accepted) = &outcome
-            && accepted.name.kind != EntityType::OSD
             && let Some(secret) = accepted.secret_id
         {
-            self.accepted.insert(conn, secret);
+            let is_own = accepted.name.kind == self.service;
+            if is_own { &mut self.daemons } else { &mut self.clients }.insert(conn, secret);
         }
         answer(outcome, self.policies.of(kind), peer)
     }
@@ -407,5 +433,35 @@ mod tests {
         assert_eq!((taken(0), taken(5), taken(7)), (vec![], vec![], vec![4, 6]));
         assert_eq!((taken(8), taken(100), taken(u64::MAX)), (vec![2], vec![10], vec![]));
         assert!(it.secrets.is_empty() && it.by_secret.is_empty());
+    }
+
+    #[test]
+    fn daemons_are_taken_out_only_where_all_secrets_were_replaced() {
+        let now = Utime { sec: 10_000, nsec: 0 };
+        let mut entropy = crate::testing::seeded(1);
+        let mut secrets = RotatingSecrets::default();
+        let hour = std::time::Duration::from_secs(3600);
+        let kind = crate::KeyKind::Aes256k;
+        secrets.rotate(now, hour, kind, &mut entropy);
+        let mut acceptor = Acceptor::new(EntityType::OSD, crate::ServerPolicy::cephx());
+        acceptor.set_secrets(secrets.clone());
+        for (conn, secret) in [(2, 2), (4, 2)] {
+            acceptor.clients.insert(ConnId(conn), secret);
+            acceptor.daemons.insert(ConnId(conn + 100), secret);
+        }
+        // Secret 2 is retired in time.
+        for sec in [20_000, 30_000] {
+            secrets.rotate(Utime { sec, nsec: 0 }, hour, kind, &mut entropy);
+            acceptor.set_secrets(secrets.clone());
+        }
+        assert_eq!((secrets.range().0, acceptor.replaced()), (5, 0));
+        assert_eq!([0; 3].map(|_| acceptor.take_ended()), [Some(ConnId(2)), Some(ConnId(4)), None]);
+        acceptor.clients.insert(ConnId(6), 6);
+        secrets.replace(Utime { sec: 30_001, nsec: 0 }, hour, kind, &mut entropy);
+        acceptor.set_secrets(secrets.clone());
+        acceptor.clients.insert(ConnId(8), secrets.range().0 + 1);
+        assert_eq!(acceptor.replaced(), 3);
+        let taken: Vec<_> = std::iter::from_fn(|| acceptor.take_ended()).collect();
+        assert_eq!((taken, acceptor.replaced()), (vec![ConnId(102), ConnId(104), ConnId(6)], 0));
     }
 }

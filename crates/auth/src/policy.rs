@@ -87,7 +87,7 @@ impl ServerPolicy {
             cephx: true,
             none: NoneFrom::Nobody,
             modes: vec![Mode::Crc, Mode::Secure],
-            key_kinds: vec![KeyKind::Aes, KeyKind::Aes256k],
+            key_kinds: KeyKind::ALL.to_vec(),
         }
     }
 
@@ -176,7 +176,7 @@ impl ClientPolicy {
             methods: vec![Method::Cephx],
             monitor_modes: vec![Mode::Secure, Mode::Crc],
             service_modes: vec![Mode::Crc, Mode::Secure],
-            key_kinds: vec![KeyKind::Aes, KeyKind::Aes256k],
+            key_kinds: KeyKind::ALL.to_vec(),
         }
     }
 }

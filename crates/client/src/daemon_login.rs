@@ -1,8 +1,8 @@
 //! How a daemon proves who it is to other daemons, and which proofs it asks for: options of `ceph.conf`.
 
 use crate::conf_file::{ConfError, ConfFile, Who};
-use crate::login::{Found, find_key, methods, modes};
-use auth::{ClientPolicy, Key, Method, Mode, NoneFrom, ServerPolicies, ServerPolicy};
+use crate::login::{Found, find_key, key_kinds, methods, modes};
+use auth::{ClientPolicy, Key, KeyKind, Method, Mode, NoneFrom, ServerPolicies, ServerPolicy};
 
 /// Methods and modes of a daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,11 +38,12 @@ const OF_OTHERS: ModeOptions = ModeOptions {
 };
 
 impl DaemonLogin {
-    /// Reads the options `auth cluster required`, `auth service required` and those that begin with `ms`. `None`:
-    /// `cephx` is in none of them, and nobody proves anything. That is so, too, where they are missing.
+    /// Reads the options `auth cluster required`, `auth service required`, `auth allowed ciphers` and those that begin
+    /// with `ms`. `None`: `cephx` is in none of them, and nobody proves anything. That is so, too, where they are
+    /// missing.
     ///
-    /// Errors: values that are no methods or modes; secure mode alone without `cephx`, which has the secret for it;
-    /// proofs of clients, where whoever says that he is a daemon gets everything without one.
+    /// Errors: values that are no methods, modes or kinds of keys; secure mode alone without `cephx`, which has the
+    /// secret for it; proofs of clients, where whoever says that he is a daemon gets everything without one.
     pub fn from_file(conf: &ConfFile, who: &Who) -> Result<Option<DaemonLogin>, ConfError> {
         let options = if who.kind == "mon" { OF_MONITORS } else { OF_OTHERS };
         let cluster = methods(conf, who, "auth cluster required", &[Method::None])?;
@@ -67,21 +68,22 @@ impl DaemonLogin {
             return Err(conf.bad_value(key, &value, reason));
         }
         let is_monitor = who.kind == "mon";
-        let daemons = server_policy(&cluster, if is_monitor { &service_modes } else { &cluster_modes });
+        let key_kinds = key_kinds(conf, who)?;
+        let daemons = server_policy(&cluster, if is_monitor { &service_modes } else { &cluster_modes }, &key_kinds);
         let accept = ServerPolicies {
-            monitors: server_policy(&cluster, &cluster_modes),
+            monitors: server_policy(&cluster, &cluster_modes, &key_kinds),
             daemons,
-            clients: server_policy(&service, &service_modes),
+            clients: server_policy(&service, &service_modes, &key_kinds),
         };
-        let connect =
-            ClientPolicy { methods: cluster, monitor_modes, service_modes: cluster_modes, ..ClientPolicy::cephx() };
+        let connect = ClientPolicy { methods: cluster, monitor_modes, service_modes: cluster_modes, key_kinds };
         Ok(Some(DaemonLogin { accept, connect }))
     }
 }
 
-fn server_policy(methods: &[Method], modes: &[Mode]) -> ServerPolicy {
+fn server_policy(methods: &[Method], modes: &[Mode], key_kinds: &[KeyKind]) -> ServerPolicy {
     let none = if methods.contains(&Method::None) { NoneFrom::Everybody } else { NoneFrom::Nobody };
-    ServerPolicy { cephx: methods.contains(&Method::Cephx), none, modes: modes.to_vec(), ..ServerPolicy::cephx() }
+    let cephx = methods.contains(&Method::Cephx);
+    ServerPolicy { cephx, none, modes: modes.to_vec(), key_kinds: key_kinds.to_vec() }
 }
 
 /// Finds the key of a daemon: by its options `key`, `keyfile` and `keyring`, and else in the keyring of its folder.
@@ -135,6 +137,17 @@ mod tests {
             (&mon.accept.daemons.modes[..], &mon.accept.clients.modes[..]),
             (&[Mode::Crc][..], &[Mode::Crc][..])
         );
+    }
+
+    #[test]
+    fn kinds_of_keys_are_those_that_are_allowed() {
+        let login = read("mon.a", "auth supported = cephx\nauth allowed ciphers = aes256k").unwrap().unwrap();
+        for policy in [&login.accept.monitors, &login.accept.daemons, &login.accept.clients] {
+            assert_eq!(policy.key_kinds, [KeyKind::Aes256k]);
+        }
+        assert_eq!(login.connect.key_kinds, [KeyKind::Aes256k]);
+        let error = read("osd.1", "auth supported = cephx\nauth_allowed_ciphers = des").unwrap_err();
+        assert!(error.contains("there are 'aes' and 'aes256k'"), "{error}");
     }
 
     #[test]

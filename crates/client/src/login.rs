@@ -2,7 +2,7 @@
 
 use crate::conf_file::{ConfError, ConfFile, Who};
 use auth::keyring::Keyring;
-use auth::{ClientPolicy, Key, Method, Mode};
+use auth::{ClientPolicy, Key, KeyKind, Method, Mode};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -27,9 +27,9 @@ impl Login {
         Login { policy, key: None, key_from: "no key".to_owned() }
     }
 
-    /// Reads the options `auth client required` (or `auth supported`), `ms client mode`, `ms mon client mode`, and for
-    /// the key `key`, `keyfile` and `keyring`, in this order. Without a key only method `none` is left, if it is
-    /// allowed.
+    /// Reads the options `auth client required` (or `auth supported`), `ms client mode`, `ms mon client mode`, `auth
+    /// allowed ciphers`, and for the key `key`, `keyfile` and `keyring`, in this order. Without a key only method
+    /// `none` is left, if it is allowed.
     ///
     /// Errors: values that are no methods or modes; a key that cannot be read; no key where `none` is not allowed.
     pub fn from_file(conf: &ConfFile, who: &Who) -> Result<Login, ConfError> {
@@ -37,6 +37,7 @@ impl Login {
         login.policy.methods = methods(conf, who, "auth client required", &[Method::Cephx, Method::None])?;
         login.policy.monitor_modes = modes(conf, who, "ms mon client mode", &[Mode::Secure, Mode::Crc])?;
         login.policy.service_modes = modes(conf, who, "ms client mode", &[Mode::Crc, Mode::Secure])?;
+        login.policy.key_kinds = key_kinds(conf, who)?;
         if !login.policy.methods.contains(&Method::Cephx) {
             return Ok(login);
         }
@@ -90,6 +91,14 @@ pub(crate) fn modes(conf: &ConfFile, who: &Who, key: &str, default: &[Mode]) -> 
         return Err(conf.bad_value(key, &value, "names no mode: there are 'crc' and 'secure'"));
     }
     Ok(modes)
+}
+
+/// The kinds of keys that option `auth allowed ciphers` allows.
+pub(crate) fn key_kinds(conf: &ConfFile, who: &Who) -> Result<Vec<KeyKind>, ConfError> {
+    const OPTION: &str = "auth allowed ciphers";
+    let Some(value) = conf.get(who, OPTION) else { return Ok(KeyKind::ALL.to_vec()) };
+    let names_others = |_| conf.bad_value(OPTION, &value, "has to name kinds of keys: there are 'aes' and 'aes256k'");
+    KeyKind::list(&value).map_err(names_others)
 }
 
 pub(crate) enum Found {

@@ -1,8 +1,9 @@
 //! `nacre auth`: clients and their keys, in the few forms that people need daily.
 
-use crate::cli::{AuthName, AuthRights, AuthRotate, ClientRights, Target};
+use crate::cli::{AuthAdd, AuthName, AuthRights, AuthRotate, ClientRights, Target};
 use crate::connection::with_cluster;
 use anyhow::{Result, bail};
+use auth::KeyKind;
 use auth::caps::{Access, MonCaps, MonRequest, OsdAllows, OsdCaps, OsdGrant};
 use auth::keyring::parse_entity;
 use client::Cluster;
@@ -107,11 +108,20 @@ async fn entries(cluster: &Cluster, asked: Value) -> Result<Vec<Value>> {
     Ok(list.as_array().cloned().unwrap_or_default())
 }
 
+/// Has a command make a key of this kind, if one is named.
+fn ask_for_kind(asked: &mut Value, kind: Option<KeyKind>) {
+    if let Some(kind) = kind {
+        asked["key_type"] = json!(kind.word());
+    }
+}
+
 /// Makes a client, or shows one that is there with these rights. Prints what its host needs.
-pub fn add(options: &AuthRights) -> Result<()> {
+pub fn add(options: &AuthAdd) -> Result<()> {
+    let AuthAdd { client: options, kind } = options;
     let (name, caps) = (entity(&options.entity), caps(&options.rights)?);
     with_cluster(&options.target, async |cluster| {
-        let asked = json!({"prefix": "auth get-or-create", "entity": name, "caps": arguments(&caps)});
+        let mut asked = json!({"prefix": "auth get-or-create", "entity": name, "caps": arguments(&caps)});
+        ask_for_kind(&mut asked, *kind);
         let keyring = command(&cluster, asked).await?;
         let conf = command(&cluster, json!({"prefix": "config generate-minimal-conf"})).await?;
         println!("# /etc/ceph/ceph.conf of the client's host:\n{}", conf.trim_end());
@@ -186,7 +196,8 @@ pub fn rotate(options: &AuthRotate) -> Result<()> {
             command(&cluster, json!({"prefix": "auth clear-pending", "entity": name})).await?;
             println!("{name} keeps the key that it had");
         } else {
-            let pending = json!({"prefix": "auth get-or-create-pending", "entity": name, "format": "json"});
+            let mut pending = json!({"prefix": "auth get-or-create-pending", "entity": name, "format": "json"});
+            ask_for_kind(&mut pending, options.kind);
             let entry = entries(&cluster, pending).await?.into_iter().next().unwrap_or_default();
             let Some(key) = entry["pending_key"].as_str() else { bail!("the monitors made no key") };
             println!("[{name}]\n\tkey = {key}");

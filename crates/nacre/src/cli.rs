@@ -95,7 +95,7 @@ pub enum Command {
 #[derive(Subcommand, Debug)]
 pub enum Auth {
     /// Make a client, and print the ceph.conf and the keyring for its host. Of one that is there print them again.
-    Add(AuthRights),
+    Add(AuthAdd),
     /// List names and capabilities.
     Ls(Target),
     /// Show one entity with its key and capabilities.
@@ -155,6 +155,21 @@ pub struct AuthRights {
 }
 
 #[derive(Args, Debug)]
+pub struct AuthAdd {
+    #[command(flatten)]
+    pub client: AuthRights,
+    /// Kind of its key: 'aes', which every client knows, or 'aes256k', which is better and known from Ceph 19.2.6 on;
+    /// by default the cluster's 'auth_preferred_cipher'. A key that is there stays.
+    #[arg(long, value_name = "KIND", value_parser = key_kind)]
+    pub kind: Option<auth::KeyKind>,
+}
+
+/// Reads a kind of key.
+fn key_kind(word: &str) -> Result<auth::KeyKind, auth::key::UnknownKeyKind> {
+    word.parse()
+}
+
+#[derive(Args, Debug)]
 pub struct AuthName {
     /// Name; without a kind, as in 'backup', it is a client's.
     #[arg(value_name = "NAME")]
@@ -168,6 +183,9 @@ pub struct AuthRotate {
     /// Name; without a kind, as in 'backup', it is a client's.
     #[arg(value_name = "NAME")]
     pub entity: String,
+    /// Kind of the new key: 'aes' or 'aes256k'; by default that of the present one.
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["commit", "abort"], value_parser = key_kind)]
+    pub kind: Option<auth::KeyKind>,
     /// The new key is where it is needed: forget the old one.
     #[arg(long)]
     pub commit: bool,

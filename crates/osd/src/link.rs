@@ -14,6 +14,17 @@ use wire::messages::AuthReply;
 use wire::msgr::{ConnId, Messenger, Output, Peer, SessionId, TransportLoss};
 use wire::{Envelope, Message};
 
+/// Connections with ended tickets that are ended in one tick, at least: thousands of clients do not come again all at
+/// once.
+const ENDED_AT_ONCE: usize = 16;
+/// Ticks in which the count of those falls to a third where secrets were replaced, which somebody may abuse.
+const REPLACED_TICKS: usize = 16;
+
+/// Connections that are ended in one tick, where secrets of `replaced` ones were replaced before their time.
+fn at_once(replaced: usize) -> usize {
+    ENDED_AT_ONCE.max(replaced / REPLACED_TICKS)
+}
+
 /// One of an OSD's two faces: the one towards clients and monitors, or the one towards other OSDs. It translates
 /// between the reactor's connections and the messenger's.
 pub(crate) struct Link {
@@ -82,10 +93,22 @@ impl Link {
         self.proofs.as_mut().map(|proofs| proofs.requests(io)).unwrap_or_default()
     }
 
-    /// Sessions of clients whose tickets have ended, up to `max`. Connections that have no session yet are closed here.
-    pub fn with_ended_tickets(&mut self, io: &mut impl Io, max: usize) -> Vec<SessionId> {
+    /// Ends connections whose tickets have ended, a few at a time. Sessions stay, and go on over connections that are
+    /// made with other tickets.
+    pub fn end_connections(&mut self, io: &mut impl Io) {
+        let Some(proofs) = &mut self.proofs else { return };
+        for _ in 0..at_once(proofs.replaced()) {
+            let Some(conn) = proofs.take_ended() else { return };
+            self.to_reactor.get(&conn).into_iter().for_each(|conn| io.abort(*conn));
+        }
+    }
+
+    /// Sessions of clients whose tickets have ended, a few at a time. Connections that have no session yet are closed
+    /// here.
+    pub fn with_ended_tickets(&mut self, io: &mut impl Io) -> Vec<SessionId> {
         let mut sessions = Vec::new();
         let Some(proofs) = &mut self.proofs else { return sessions };
+        let max = at_once(proofs.replaced());
         while sessions.len() < max
             && let Some(conn) = proofs.take_ended()
         {

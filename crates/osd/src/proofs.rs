@@ -143,7 +143,7 @@ impl Proofs {
         if !self.renews {
             self.connector.client = held.client.clone();
         }
-        self.acceptor.secrets = held.secrets.clone();
+        self.acceptor.set_secrets(held.secrets.clone());
     }
 
     /// Answers a step of a handshake.
@@ -215,10 +215,16 @@ impl Proofs {
         self.peers.remove(&conn);
     }
 
-    /// Takes out a connection of a client whose ticket has ended.
+    /// Takes out a connection whose ticket has ended.
     pub fn take_ended(&mut self) -> Option<ConnId> {
         self.follow();
         self.acceptor.take_ended()
+    }
+
+    /// Count of connections whose tickets have ended before their time, as all secrets were replaced.
+    pub fn replaced(&mut self) -> usize {
+        self.follow();
+        self.acceptor.replaced()
     }
 
     /// Requests to the monitor for tickets and secrets that are missing or grow old.

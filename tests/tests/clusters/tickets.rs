@@ -1,8 +1,11 @@
 //! OSDs end sessions of clients once the tickets by which they were let in have ended. Clients that have their keys
 //! come again by themselves; removed keys and narrowed capabilities count from then on.
 
-use client::{Cluster, Config};
-use cluster_tests::{Killed, Outcome, TestCluster, clients_are_here, python, run};
+use crate::fuzz;
+use crate::fuzz::harm::{Harm, Random};
+use crate::fuzz::visit::{CAME_IN, Visitor};
+use client::{Cluster, Config, Who};
+use cluster_tests::{Killed, Outcome, TestCluster, clients_are_here, python, run, wait_until};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
@@ -87,13 +90,13 @@ fn load(cluster: &TestCluster) -> [JoinHandle<Outcome>; 2] {
 }
 
 /// Writes by our own client library, all the time over the connections that it has. Returns the longest time of one.
-fn own_client(conf: &Path) -> Duration {
+fn own_client(conf: &Path, work: Duration) -> Duration {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let connected =
             Cluster::connect(Config::from_conf(conf).expect("a configuration")).await.expect("a connection");
         let pool = connected.pool("p").await.expect("the pool");
-        let (until, mut longest, mut round) = (Instant::now() + WORK, Duration::ZERO, 0u32);
+        let (until, mut longest, mut round) = (Instant::now() + work, Duration::ZERO, 0u32);
         while Instant::now() < until {
             let (begin, content) = (Instant::now(), round.to_string());
             pool.write_full("own", content.clone()).await.expect("a write");
@@ -123,7 +126,7 @@ fn sessions_end_with_their_tickets_and_clients_with_keys_notice_nothing() {
     let [bench, fio] = load(&cluster);
     let own = thread::spawn({
         let conf = cluster.conf();
-        move || own_client(&conf)
+        move || own_client(&conf, WORK)
     });
     let begin = Instant::now();
     cluster.ceph(&["auth", "rm", "client.removed"]).ok();
@@ -152,5 +155,74 @@ fn sessions_end_with_their_tickets_and_clients_with_keys_notice_nothing() {
     let ends: Vec<usize> = (0..3).map(|osd| log(osd).matches("whose tickets have ended").count()).collect();
     eprintln!("times at which OSDs ended sessions: {ends:?}");
     assert!(ends.iter().all(|times| *times >= 2), "{ends:?}");
+    assert!(cluster.ceph(&["-s"]).ok().contains("3 osds: 3 up"));
+}
+
+/// Time from a purge on in which clients work, and in which OSDs take no ticket any more that was made before it.
+const AFTER_PURGE: Duration = Duration::from_secs(60);
+
+/// Whoever has an OSD's key knows the secrets by which OSDs believe tickets. Once the OSD is purged they are worth
+/// nothing, long before the tickets' time is over, and clients with keys go on.
+#[test]
+fn a_purge_ends_all_tickets_and_clients_with_keys_notice_nothing() {
+    if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_monitors("replaced", 4, 3);
+    cluster.make_pool("p", 8, 3);
+    cluster.ceph(&["osd", "out", "3"]).ok();
+    cluster.wait_until_clean(LIMIT);
+    cluster.ceph(&["osd", "stop", "3"]).ok();
+    cluster.wait_until_up(3, false, LIMIT);
+    let keyring = cluster.scratch("client.before.keyring");
+    let caps = ["mon", "allow r", "osd", "allow rwx pool=p"];
+    let key = cluster.ceph(&[&["auth", "get-or-create", "client.before"], &caps[..]].concat()).ok();
+    std::fs::write(&keyring, key).expect("it is written");
+    let (mut visitor, mut random) =
+        (Visitor::with_key(&cluster.conf(), &Who::new("client", "before"), &keyring), Random(1));
+    let places = fuzz::places(&cluster);
+    let monitor = places.iter().find(|place| place.name == "mon.\"a\"").expect("a port");
+    visitor.renew(monitor, &mut random);
+    let osds: Vec<_> = places.iter().filter(|place| place.name.starts_with("public_addrs of osd.")).collect();
+    let osds: Vec<_> = osds.into_iter().filter(|place| !place.name.ends_with('3')).collect();
+    assert_eq!(osds.len(), 3);
+    for osd in &osds {
+        assert_eq!(visitor.visit(osd, Harm::None { secure: false }, &mut random), CAME_IN, "{}", osd.name);
+    }
+    // One client is there all the time, others come meanwhile.
+    let stays = Client::start(&cluster, "client.stays", AFTER_PURGE + Duration::from_secs(5));
+    let seconds = AFTER_PURGE.as_secs().to_string();
+    let bench = ["bench", "-p", "p", &seconds, "write", "-b", "8192", "-t", "4", "--max-objects", "2000"];
+    let bench = beside(cluster.command("rados", &bench));
+    let own = thread::spawn({
+        let conf = cluster.conf();
+        move || own_client(&conf, AFTER_PURGE)
+    });
+    thread::sleep(Duration::from_secs(3));
+    let begin = Instant::now();
+    cluster.ceph(&["osd", "purge", "3", "--yes-i-really-mean-it"]).ok();
+    for osd in &osds {
+        wait_until("tickets from before are good for nothing", AFTER_PURGE, || {
+            visitor.visit(osd, Harm::None { secure: false }, &mut random) != CAME_IN
+        });
+    }
+    eprintln!("no OSD takes a ticket from before after {:?}", begin.elapsed());
+    visitor.renew(monitor, &mut random);
+    for osd in &osds {
+        wait_until("a new ticket is good", LIMIT, || {
+            visitor.visit(osd, Harm::None { secure: false }, &mut random) == CAME_IN
+        });
+    }
+    let (why, count, longest) = stays.end();
+    let own = own.join().expect("our own client writes").as_secs_f64();
+    let bench = bench.join().expect("it ends").ok();
+    let slowest = number(&bench, "Max latency(s):");
+    eprintln!("at most: a client that stays {longest} s in {count} rounds, our own {own} s, rados bench {slowest} s");
+    assert!(why == "over" && count > 30, "{why}: {count} rounds");
+    for seconds in [longest, own, slowest] {
+        assert!(seconds < LONGEST_S, "{seconds} s");
+    }
+    let log = |osd: u32| std::fs::read_to_string(cluster.dir().join(format!("log/osd.{osd}.log"))).expect("a log");
+    assert!((0..3).all(|osd| log(osd).contains("whose tickets have ended")), "sessions of clients stay");
     assert!(cluster.ceph(&["-s"]).ok().contains("3 osds: 3 up"));
 }

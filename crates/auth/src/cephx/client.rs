@@ -266,7 +266,7 @@ impl Client {
         Some(w.into_vec())
     }
 
-    /// Keeps the tickets in a monitor's answer to [`Client::renewal`].
+    /// Keeps the tickets in a monitor's answer to [`Client::renewal`], or those that it gives without being asked.
     pub fn renewed(&mut self, answer: &[u8], now: Utime) -> Result<(), ClientError> {
         let own = self.tickets.get(&EntityType::AUTH).ok_or(ClientError::NoTicket(EntityType::AUTH))?;
         let kinds = &self.policy.key_kinds;
@@ -276,7 +276,8 @@ impl Client {
         } else {
             open_tickets(&open_answer(answer, request::TICKETS)?.get()?, &own.session_key, None, kinds, now)?
         };
-        self.tickets.extend(tickets);
+        let services = self.services;
+        self.tickets.extend(tickets.into_iter().filter(|(service, _)| services & u32::from(service.0) != 0));
         Ok(())
     }
 

@@ -113,7 +113,8 @@ impl MonitorAccept {
             // A peer that asks for no service is of a time before connections had secrets.
             return Err(Refusal::Modes(vec![Mode::Secure.number()]));
         }
-        let (global_id, old_key) = self.global_id(view, &asked)?;
+        let (global_id, old) = self.global_id(view, &asked)?;
+        let (old_key, came_before) = old.map_or((None, None), |old| (Some(old.session_key), Some(old.ticket.created)));
         let connection_secret = (self.mode == Mode::Secure).then(|| ConnectionSecret::generate(view.entropy));
         let maker = TicketMaker { view, name: &self.name, entry: &entry, global_id };
         let secret = SecretBytes::new(connection_secret.as_ref().map_or(&[], ConnectionSecret::as_slice));
@@ -128,6 +129,7 @@ impl MonitorAccept {
             connection_secret,
             expires: Some(info.ticket.expires),
             proven: Some(entry.key),
+            came_before,
             challenge: Some(self.challenge),
             secret_id: None,
             ticket_mark: None,
@@ -135,8 +137,12 @@ impl MonitorAccept {
         })))
     }
 
-    /// The peer's id: a new one, or its earlier one. If a ticket proves that, then also the session key of that ticket.
-    fn global_id(&self, view: &mut MonitorView<'_>, asked: &Authenticate) -> Result<(u64, Option<Key>), Refusal> {
+    /// The peer's id: a new one, or its earlier one. If a ticket proves that, then also what is in that ticket.
+    fn global_id(
+        &self,
+        view: &mut MonitorView<'_>,
+        asked: &Authenticate,
+    ) -> Result<(u64, Option<TicketInfo>), Refusal> {
         let shown = !asked.old_ticket.sealed.is_empty();
         if self.global_id == 0 {
             if shown {
@@ -150,8 +156,8 @@ impl MonitorAccept {
             let may_claim = view.policy.methods(view.peer).contains(&Method::None);
             return if may_claim { Ok((self.global_id, None)) } else { Err(Refusal::OldTicketMissing) };
         }
-        let old_key = old_session_key(view, &self.name, self.global_id, &asked.old_ticket)?;
-        Ok((self.global_id, Some(old_key)))
+        let old = old_session(view, &self.name, self.global_id, &asked.old_ticket)?;
+        Ok((self.global_id, Some(old)))
     }
 }
 
@@ -179,8 +185,13 @@ fn proven_entry(
     Ok(entry)
 }
 
-/// The session key of a ticket for monitors that proves an id.
-fn old_session_key(view: &MonitorView<'_>, name: &AuthName, claimed: u64, ticket: &TicketBlob) -> Result<Key, Refusal> {
+/// Opens a ticket for monitors that proves an id.
+fn old_session(
+    view: &MonitorView<'_>,
+    name: &AuthName,
+    claimed: u64,
+    ticket: &TicketBlob,
+) -> Result<TicketInfo, Refusal> {
     let info = match auth_reader(view)?.ticket(ticket) {
         Ok(info) => info,
         Err(Refusal::TicketUnreadable) => return Err(Refusal::OldTicketUnreadable("it was changed")),
@@ -193,7 +204,7 @@ fn old_session_key(view: &MonitorView<'_>, name: &AuthName, claimed: u64, ticket
     if claimed != found || info.ticket.name != *name {
         return Err(Refusal::OldTicketOfOther { claimed, found });
     }
-    Ok(info.session_key)
+    Ok(info)
 }
 
 fn begin(
@@ -338,8 +349,10 @@ fn current_entry(view: &MonitorView<'_>, peer: &Accepted) -> Result<Entry, Refus
 /// Answers a request that an accepted peer of `cephx` makes in a message: for tickets, for a new session when its own
 /// grows old, or for a daemon's secrets.
 ///
+/// A new session has another key, which `peer` has from then on.
+///
 /// Errors: what the peer hears is [`Refusal::errno`].
-pub fn requests(view: &mut MonitorView<'_>, peer: &Accepted, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
+pub fn requests(view: &mut MonitorView<'_>, peer: &mut Accepted, payload: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut r = Reader::new(payload);
     let entry = current_entry(view, peer)?;
     match r.u16()? {
@@ -363,22 +376,44 @@ pub fn requests(view: &mut MonitorView<'_>, peer: &Accepted, payload: &[u8]) -> 
             if asked.old_ticket.sealed.is_empty() {
                 return Err(Refusal::OldTicketMissing);
             }
-            let old_key = old_session_key(view, &peer.name, peer.global_id, &asked.old_ticket)?;
+            let old = old_session(view, &peer.name, peer.global_id, &asked.old_ticket)?;
             let maker = TicketMaker { view, name: &peer.name, entry: &entry, global_id: peer.global_id };
-            Ok(maker.session(asked.services, Some(&old_key), None)?.0)
+            let (answer, info) = maker.session(asked.services, Some(&old.session_key), None)?;
+            peer.session_key = Some(info.session_key);
+            Ok(answer)
         }
-        request::ROTATING_SECRETS => {
-            let service = peer.name.kind;
-            let daemons = [EntityType::MON, EntityType::MDS, EntityType::OSD, EntityType::MGR];
-            let secrets =
-                view.secrets.get(&service).filter(|secrets| daemons.contains(&service) && !secrets.is_empty());
-            let secrets = secrets.ok_or(Refusal::NoSecrets(service))?;
-            let mut w = answer(request::ROTATING_SECRETS);
-            w.raw(&seal_sized(&entry.key, Usage::RotatingSecrets, secrets, view.entropy));
-            Ok(w.into_vec())
-        }
+        request::ROTATING_SECRETS => secrets_for(view, &peer.name, &entry),
         other => Err(Refusal::UnknownRequest(other)),
     }
+}
+
+/// The secrets of a daemon's service, as an answer to its request for them.
+fn secrets_for(view: &mut MonitorView<'_>, name: &AuthName, entry: &Entry) -> Result<Vec<u8>, Refusal> {
+    let service = name.kind;
+    let daemons = [EntityType::MON, EntityType::MDS, EntityType::OSD, EntityType::MGR];
+    let secrets = view.secrets.get(&service).filter(|secrets| daemons.contains(&service) && !secrets.is_empty());
+    let secrets = secrets.ok_or(Refusal::NoSecrets(service))?;
+    let mut w = answer(request::ROTATING_SECRETS);
+    w.raw(&seal_sized(&entry.key, Usage::RotatingSecrets, secrets, view.entropy));
+    Ok(w.into_vec())
+}
+
+/// Answers to requests that an accepted peer of `cephx` has not made, and needs after the secrets of services were
+/// replaced: tickets, and then, if it is a daemon of one of them, its secrets. None where its key is no longer good.
+pub fn given_anew(view: &mut MonitorView<'_>, peer: &Accepted, services: &[EntityType]) -> Vec<Vec<u8>> {
+    let (Ok(entry), Some(session_key)) = (current_entry(view, peer), &peer.session_key) else { return Vec::new() };
+    let mut answers = Vec::new();
+    let mut maker = TicketMaker { view, name: &peer.name, entry: &entry, global_id: peer.global_id };
+    let bits = services.iter().fold(0, |bits, service| bits | u32::from(service.0));
+    if let Ok(tickets) = maker.tickets(bits, session_key) {
+        let mut w = answer(request::TICKETS);
+        w.put(&tickets);
+        answers.push(w.into_vec());
+    }
+    if services.contains(&peer.name.kind) {
+        answers.extend(secrets_for(view, &peer.name, &entry));
+    }
+    answers
 }
 
 /// Opens a monitor's answer to a daemon that asked for its service's secrets.

@@ -109,6 +109,26 @@ impl RotatingSecrets {
         due
     }
 
+    /// Makes new secrets in place of all: somebody knows those at hand who is to make no tickets any more. Tickets that
+    /// were sealed with them are good for nothing from then on.
+    ///
+    /// `lifetime`: as for [`RotatingSecrets::rotate`].
+    pub fn replace(&mut self, now: Utime, lifetime: Duration, kind: KeyKind, entropy: &mut dyn Entropy) {
+        self.secrets.clear();
+        self.rotate(now, lifetime, kind, entropy);
+    }
+
+    /// The time at which the oldest secret at hand was made. A ticket from before may be sealed with one that is gone.
+    pub fn since(&self) -> Option<Utime> {
+        self.secrets.values().next().map(|oldest| oldest.key.created())
+    }
+
+    /// True if all secrets at hand were made at once: those before, if there were any, were replaced.
+    pub fn are_replaced(&self) -> bool {
+        let created = self.since();
+        self.secrets.values().all(|secret| Some(secret.key.created()) == created)
+    }
+
     /// Judges this machine's clock by secrets that were just fetched from the monitors.
     ///
     /// Errors: a skew of more than `tolerance`. The current secret expires in the future, and all were made in the
@@ -224,6 +244,26 @@ mod tests {
         }
         secrets.rotate(at(17_200), HOUR, KeyKind::Aes256k, &mut seeded(2));
         assert!(secrets.find(sealed_with).is_none());
+    }
+
+    #[test]
+    fn replaced_secrets_open_nothing_from_before() {
+        let mut secrets = fresh(at(10_000));
+        secrets.rotate(at(13_600), HOUR, KeyKind::Aes256k, &mut seeded(2));
+        let before = secrets.clone();
+        assert!(!before.are_replaced());
+        secrets.replace(at(14_000), HOUR, KeyKind::Aes256k, &mut seeded(3));
+        assert_eq!((before.range(), secrets.range()), ((2, 4), (5, 7)));
+        assert!(
+            before.secrets.values().all(|old| secrets.secrets.values().all(|new| new.key.secret() != old.key.secret()))
+        );
+        let (id, current) = secrets.current().unwrap();
+        assert_eq!((id, current.expires, secrets.since()), (6, at(17_600), Some(at(14_000))));
+        assert!(secrets.are_replaced());
+        // They change as others do from then on.
+        assert!(!secrets.rotate(at(17_599), HOUR, KeyKind::Aes256k, &mut seeded(4)));
+        assert!(secrets.rotate(at(17_600), HOUR, KeyKind::Aes256k, &mut seeded(4)));
+        assert_eq!((secrets.range(), secrets.are_replaced()), ((6, 8), false));
     }
 
     #[test]

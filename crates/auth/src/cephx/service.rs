@@ -91,6 +91,7 @@ impl ServiceAccept {
             connection_secret,
             expires: Some(info.ticket.expires),
             proven: None,
+            came_before: None,
             challenge: None,
             secret_id,
             ticket_mark,

@@ -132,8 +132,11 @@ impl OptionFacts {
     }
 }
 
-/// Options that only Nacre has, in the form of the facts.
-const OWN: &str = "mgr/pg_numbers/careful\tbool\tadvanced\tlive,runtime\ttrue
+/// Options that Ceph 16.2 does not have, in the form of the facts.
+const OWN: &str = "auth_allowed_ciphers\tstr\tadvanced\tlive,runtime\taes,aes256k
+auth_preferred_cipher\tstr\tadvanced\tlive,runtime\taes
+auth_service_cipher\tstr\tadvanced\tlive,runtime\taes256k
+mgr/pg_numbers/careful\tbool\tadvanced\tlive,runtime\ttrue
 mgr/pg_autoscaler/threshold\tfloat\tadvanced\tlive,runtime\t3\t\t1
 osd_ec_hedged_reads\tbool\tadvanced\tlive,runtime\ttrue";
 

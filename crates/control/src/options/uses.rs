@@ -19,7 +19,10 @@ pub enum Use {
 
 /// Options that monitors act on: name, default where it is not Ceph's, effect.
 const HONOURED: &[(&str, Option<&str>, &str)] = &[
+    ("auth_allowed_ciphers", None, "Kinds of keys by which somebody is let in; others are neither made nor imported"),
     ("auth_mon_ticket_ttl", None, "Seconds for which a ticket for monitors is good"),
+    ("auth_preferred_cipher", None, "The kind of new keys, where a command names none"),
+    ("auth_service_cipher", None, "The kind of the secrets that seal tickets, from the next ones on"),
     ("auth_service_ticket_ttl", None, "Seconds for which a ticket for OSDs and other daemons is good"),
     ("mgr/balancer/active", None, "The balancer moves copies of placement groups"),
     ("mgr/balancer/mode", None, "How the balancer works; upmap and none are known, crush-compat does nothing"),

@@ -9,8 +9,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::frames::{self, FrameError, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX};
-use super::protocol::{FORMAT, FromAgent, Greeting, Hello, Machine, ToAgent, VERSION};
+use super::frames::{self, FrameError, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, Reader, Writer};
+use super::protocol::{FORMAT, FromAgent, Greeting, Hello, Machine, Proof, ToAgent, VERSION};
+use super::sealing::{Nonce, TokenProofs};
+use auth::secure::Side;
 
 /// Time limit for connecting, and for the greeting.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,6 +38,10 @@ pub enum AgentError {
     Version { agent: String, theirs: u32, program: String },
     #[error("agent {agent} refuses: {reason}")]
     Refused { agent: String, reason: String },
+    #[error("agent {agent} asks for no token: start it with '--token-file', or leave that out here")]
+    Unproven { agent: String },
+    #[error("{agent} does not know the token: it is not the agent that is meant")]
+    NotProven { agent: String },
     #[error("agent {agent} was lost: {reason}")]
     Lost { agent: String, reason: String },
     #[error("all agents only watch; name one that carries load")]
@@ -101,13 +107,12 @@ impl Agents {
         let (sender, events) = mpsc::unbounded_channel();
         let mut links = Vec::new();
         for (index, address) in addresses.iter().enumerate() {
-            let (stream, greeting, machine) = greet(address, program, token).await?;
-            let (from, to) = stream.into_split();
+            let Greeted { from, to, program: theirs, machine } = greet(address, program, token).await?;
             let (outbox, outgoing) = mpsc::unbounded_channel();
             tokio::spawn(write(to, outgoing));
             links.push(Link {
                 name: address.clone(),
-                program: greeting.program,
+                program: theirs,
                 machine,
                 lost: None,
                 monotonic: None,
@@ -198,24 +203,67 @@ fn nanoseconds(time: Duration) -> i128 {
     i128::try_from(time.as_nanos()).unwrap_or(i128::MAX)
 }
 
-async fn greet(
-    address: &str,
-    program: &str,
-    token: Option<&str>,
-) -> Result<(TcpStream, Greeting, Machine), AgentError> {
-    let agent = || address.to_owned();
-    let unreachable = |reason: String| AgentError::Unreachable { agent: agent(), reason };
-    let no_agent = |reason: String| AgentError::NoAgent { agent: agent(), reason };
-    let in_time = |what: &str| format!("no {what} within {} s", PATIENCE.as_secs());
+/// A connection to an agent that serves.
+struct Greeted {
+    from: Reader<OwnedReadHalf>,
+    to: Writer<OwnedWriteHalf>,
+    program: String,
+    machine: Machine,
+}
+
+async fn greet(address: &str, program: &str, token: Option<&str>) -> Result<Greeted, AgentError> {
+    let unreachable = |reason: String| AgentError::Unreachable { agent: address.to_owned(), reason };
     let stream = tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await;
-    let stream = stream.map_err(|_| unreachable(in_time("connection")))?;
-    let mut stream = stream.map_err(|e| unreachable(e.to_string()))?;
+    let stream = stream.map_err(|_| unreachable(format!("no connection within {} s", PATIENCE.as_secs())))?;
+    let stream = stream.map_err(|e| unreachable(e.to_string()))?;
     let _ = stream.set_nodelay(true);
     stdx::notice_dead_peers(&stream);
-    let hello = Hello::new(program, token.map(str::to_owned));
-    frames::write(&mut stream, &hello).await.map_err(|e| no_agent(e.to_string()))?;
-    let answer = tokio::time::timeout(PATIENCE, frames::read(&mut stream, GREETING_BYTES_MAX)).await;
-    let answer = answer.map_err(|_| no_agent(in_time("answer")))?.map_err(|e| no_agent(e.to_string()))?;
+    let (from, to) = stream.into_split();
+    let (mut from, mut to) = (Reader::new(from), Writer::new(to));
+    let own = token.map(|_| Nonce::draw());
+    let no_agent = |e: FrameError| AgentError::NoAgent { agent: address.to_owned(), reason: e.to_string() };
+    to.write(&Hello::new(program, own.map(Nonce::to_text))).await.map_err(no_agent)?;
+    let mut greeting = heard_greeting(address, &mut from).await?;
+    if let Some((token, own)) = token.zip(own) {
+        let Some(theirs) = greeting.nonce.as_deref().and_then(Nonce::from_text) else {
+            return Err(AgentError::Unproven { agent: address.to_owned() });
+        };
+        let proofs = TokenProofs::new(token, &own, &theirs);
+        to.write(&Proof { proof: proofs.coordinators() }).await.map_err(no_agent)?;
+        let answer = heard(address, &mut from).await?;
+        let Ok(Proof { proof }) = frames::decode(&answer) else {
+            // Whoever is there takes the proof for wrong.
+            let refusal: Greeting = frames::decode(&answer).map_err(no_agent)?;
+            let reason = refusal.refused.unwrap_or_default();
+            return Err(AgentError::Refused { agent: address.to_owned(), reason });
+        };
+        if !proofs.is_agents(&proof) {
+            return Err(AgentError::NotProven { agent: address.to_owned() });
+        }
+        let (sealer, opener) = proofs.directions(Side::Connecting);
+        from.open_with(opener);
+        to.seal_with(sealer);
+        greeting = heard_greeting(address, &mut from).await?;
+    }
+    let nowhere =
+        || AgentError::NoAgent { agent: address.to_owned(), reason: "it does not say where it runs".to_owned() };
+    let machine = greeting.machine.ok_or_else(nowhere)?;
+    Ok(Greeted { from, to, program: greeting.program, machine })
+}
+
+/// The next message of a peer that is still unknown.
+async fn heard(address: &str, from: &mut Reader<OwnedReadHalf>) -> Result<Vec<u8>, AgentError> {
+    let no_agent = |reason: String| AgentError::NoAgent { agent: address.to_owned(), reason };
+    let answer = tokio::time::timeout(PATIENCE, from.read(GREETING_BYTES_MAX)).await;
+    let answer = answer.map_err(|_| no_agent(format!("no answer within {} s", PATIENCE.as_secs())))?;
+    answer.map_err(|e| no_agent(e.to_string()))
+}
+
+/// The greeting of an agent that speaks this protocol and does not refuse.
+async fn heard_greeting(address: &str, from: &mut Reader<OwnedReadHalf>) -> Result<Greeting, AgentError> {
+    let agent = || address.to_owned();
+    let no_agent = |reason: String| AgentError::NoAgent { agent: agent(), reason };
+    let answer = heard(address, from).await?;
     let greeting: Greeting = frames::decode(&answer).map_err(|e| no_agent(e.to_string()))?;
     if greeting.format != FORMAT {
         return Err(no_agent(format!("it says format {:?}", greeting.format)));
@@ -223,28 +271,27 @@ async fn greet(
     if greeting.version != VERSION {
         return Err(AgentError::Version { agent: agent(), theirs: greeting.version, program: greeting.program });
     }
-    if let Some(reason) = greeting.refused {
-        return Err(AgentError::Refused { agent: agent(), reason });
+    match greeting.refused {
+        Some(reason) => Err(AgentError::Refused { agent: agent(), reason }),
+        None => Ok(greeting),
     }
-    let machine = greeting.machine.clone().ok_or_else(|| no_agent("it does not say where it runs".into()))?;
-    Ok((stream, greeting, machine))
 }
 
-async fn write(mut to: OwnedWriteHalf, mut outgoing: mpsc::UnboundedReceiver<ToAgent>) {
+async fn write(mut to: Writer<OwnedWriteHalf>, mut outgoing: mpsc::UnboundedReceiver<ToAgent>) {
     loop {
         let message = tokio::select! {
             message = outgoing.recv() => message,
             () = tokio::time::sleep(PING_EVERY) => Some(ToAgent::Ping { number: 0 }),
         };
         let Some(message) = message else { return };
-        if frames::write(&mut to, &message).await.is_err() {
+        if to.write(&message).await.is_err() {
             // The reading side reports the broken connection.
             return;
         }
     }
 }
 
-async fn read(index: usize, mut from: OwnedReadHalf, events: mpsc::UnboundedSender<(usize, Happening)>) {
+async fn read(index: usize, mut from: Reader<OwnedReadHalf>, events: mpsc::UnboundedSender<(usize, Happening)>) {
     loop {
         let next = match hear(&mut from).await {
             Ok(message) => Happening::Message(Box::new(message), Instant::now(), SystemTime::now()),
@@ -258,8 +305,8 @@ async fn read(index: usize, mut from: OwnedReadHalf, events: mpsc::UnboundedSend
 }
 
 /// The next message. Errors: the reason why none will come.
-async fn hear(from: &mut OwnedReadHalf) -> Result<FromAgent, String> {
-    let frame = frames::read(from, MESSAGE_BYTES_MAX);
+async fn hear(from: &mut Reader<OwnedReadHalf>) -> Result<FromAgent, String> {
+    let frame = from.read(MESSAGE_BYTES_MAX);
     tokio::pin!(frame);
     let mut silent = 0;
     loop {

@@ -1,6 +1,7 @@
 //! Load from several machines: agents carry instances on their machines, and one coordinator commands them.
 //!
-//! * [`protocol`], [`frames`]: the messages between the two, as length-prefixed JSON over TCP.
+//! * [`protocol`], [`frames`]: the messages between the two, as length-prefixed JSON over TCP; [`sealing`]: how both
+//!   prove that they know a token, and encrypt what follows.
 //! * [`server`], `job`: an agent.
 //! * [`links`]: the coordinator's connections to agents; [`crew`]: the agents at work on one iteration.
 //!
@@ -12,6 +13,7 @@ pub mod frames;
 mod job;
 pub mod links;
 pub mod protocol;
+pub mod sealing;
 pub mod server;
 #[cfg(test)]
 mod tests;

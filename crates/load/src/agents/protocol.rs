@@ -1,9 +1,12 @@
-//! Protocol of coordinator and agent, version 1.
+//! Protocol of coordinator and agent, version 2.
 //!
-//! The coordinator connects and sends [`Hello`]; the agent answers [`Greeting`]. For every iteration the coordinator
-//! then sends [`ToAgent::Begin`] and the steps of an iteration, each answered by [`FromAgent::Reached`]. Beside that
-//! the agent tells its progress every half second, and answers pings at once. The coordinator may end an iteration at
-//! any time.
+//! The coordinator connects and sends [`Hello`]; the agent answers [`Greeting`]. An agent with a token first answers
+//! with its nonce, the coordinator sends its [`Proof`], the agent its own, and all that follows is encrypted, the
+//! greeting that serves or refuses among it ([`super::sealing`]).
+//!
+//! For every iteration the coordinator then sends [`ToAgent::Begin`] and the steps of an iteration, each answered by
+//! [`FromAgent::Reached`]. Beside that the agent tells its progress every half second, and answers pings at once. The
+//! coordinator may end an iteration at any time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +25,7 @@ use crate::telemetry::Sample;
 /// Value of `format` in a greeting.
 pub const FORMAT: &str = "nacre-bench-agent";
 /// Version of the protocol; both sides must speak the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The coordinator's first message. Other versions may add fields.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,9 +34,15 @@ pub struct Hello {
     pub version: u32,
     /// Name and version of the program.
     pub program: String,
-    /// Shared secret, if the agent asks for one.
+    /// The coordinator's nonce in base64, if it has a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
+    pub nonce: Option<String>,
+}
+
+/// Proof of a side that it knows the token, in base64.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Proof {
+    pub proof: String,
 }
 
 /// The agent's answer.
@@ -45,6 +54,9 @@ pub struct Greeting {
     /// The reason why the agent will not serve; the connection ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// The agent's nonce in base64: it asks for a proof, and greets again behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
 }
@@ -192,20 +204,28 @@ pub struct GroupData {
 }
 
 impl Hello {
-    pub fn new(program: &str, token: Option<String>) -> Hello {
-        Hello { format: FORMAT.into(), version: VERSION, program: program.into(), token }
+    pub fn new(program: &str, nonce: Option<String>) -> Hello {
+        Hello { format: FORMAT.into(), version: VERSION, program: program.into(), nonce }
     }
 }
 
 impl Greeting {
+    fn empty(program: &str) -> Greeting {
+        let (format, version, program) = (FORMAT.into(), VERSION, program.into());
+        Greeting { format, version, program, refused: None, nonce: None, machine: None }
+    }
+
     pub fn refusal(program: &str, reason: String) -> Greeting {
-        let (format, version) = (FORMAT.into(), VERSION);
-        Greeting { format, version, program: program.into(), refused: Some(reason), machine: None }
+        Greeting { refused: Some(reason), ..Greeting::empty(program) }
+    }
+
+    /// The greeting of an agent that asks for a proof.
+    pub fn challenge(program: &str, nonce: String) -> Greeting {
+        Greeting { nonce: Some(nonce), ..Greeting::empty(program) }
     }
 
     pub fn welcome(program: &str, machine: Machine) -> Greeting {
-        let (format, version) = (FORMAT.into(), VERSION);
-        Greeting { format, version, program: program.into(), refused: None, machine: Some(machine) }
+        Greeting { machine: Some(machine), ..Greeting::empty(program) }
     }
 }
 

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::net::tcp::OwnedReadHalf;
+use auth::secure::Side;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, LocalSet};
@@ -15,9 +16,10 @@ use tokio::time::Instant;
 
 use crate::environment;
 
-use super::frames::{self, FrameError, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX};
+use super::frames::{self, FrameError, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, Reader, Writer};
 use super::job::Job;
-use super::protocol::{FORMAT, FromAgent, Greeting, Hello, Machine, ToAgent, VERSION};
+use super::protocol::{FORMAT, FromAgent, Greeting, Hello, Machine, Proof, ToAgent, VERSION};
+use super::sealing::{Nonce, TokenProofs};
 
 /// Time limit for the greeting of a new connection.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
@@ -132,36 +134,44 @@ enum Incoming {
     End(FrameError),
 }
 
+/// The reason why a peer is not served.
+enum Stranger {
+    /// It does not speak the protocol.
+    Broken(FrameError),
+    /// It hears this sentence.
+    Refused(String),
+}
+
+impl From<FrameError> for Stranger {
+    fn from(error: FrameError) -> Stranger {
+        Stranger::Broken(error)
+    }
+}
+
 impl Agent {
-    async fn connection(self: Rc<Self>, mut stream: TcpStream, peer: SocketAddr) {
+    async fn connection(self: Rc<Self>, stream: TcpStream, peer: SocketAddr) {
         let _ = stream.set_nodelay(true);
         stdx::notice_dead_peers(&stream);
-        let hello = tokio::time::timeout(HELLO_WITHIN, frames::read(&mut stream, GREETING_BYTES_MAX)).await;
-        let refused = match hello {
+        let (from, to) = stream.into_split();
+        let (mut from, mut to) = (Reader::new(from), Writer::new(to));
+        let admitted = tokio::time::timeout(HELLO_WITHIN, self.admit(&mut from, &mut to)).await;
+        let refused = match admitted {
             Err(_) => return (self.told)(format!("{peer} did not say who it is")),
-            Ok(Err(error)) => return (self.told)(format!("{peer} is no coordinator: {error}")),
-            Ok(Ok(bytes)) => self.refusal(&bytes),
+            Ok(Err(Stranger::Broken(error))) => return (self.told)(format!("{peer} is no coordinator: {error}")),
+            Ok(Err(Stranger::Refused(reason))) => Some(reason),
+            Ok(Ok(())) => self.busy.borrow().map(|peer| format!("it is busy: it works for the coordinator at {peer}")),
         };
         let program = &self.options.program;
-        let (greeting, welcome) = match refused {
-            Some(reason) => (Greeting::refusal(program, reason), false),
-            None => (Greeting::welcome(program, self.machine.clone()), true),
-        };
-        if !welcome {
-            let reason = greeting.refused.as_deref().unwrap_or_default();
+        if let Some(reason) = refused {
             (self.told)(format!("{peer} was turned away: {reason}"));
-        }
-        if welcome {
-            *self.busy.borrow_mut() = Some(peer);
-        }
-        let sent = frames::write(&mut stream, &greeting).await;
-        if !welcome {
+            let _ = to.write(&Greeting::refusal(program, reason)).await;
             return;
         }
-        let why = match sent {
+        *self.busy.borrow_mut() = Some(peer);
+        let why = match to.write(&Greeting::welcome(program, self.machine.clone())).await {
             Ok(()) => {
                 (self.told)(format!("serves {peer}"));
-                self.session(stream).await
+                self.session(from, to).await
             }
             Err(error) => error.to_string(),
         };
@@ -169,43 +179,53 @@ impl Agent {
         (self.told)(format!("no longer serves {peer}: {why}"));
     }
 
-    /// The reason why a coordinator with this hello is not served; `None` if it is.
-    fn refusal(&self, hello: &[u8]) -> Option<String> {
-        let hello: Hello = match frames::decode(hello) {
-            Ok(hello) => hello,
-            Err(error) => return Some(error.to_string()),
-        };
+    /// Hears who is there. Where this agent has a token both prove that they know it, and the connection is encrypted
+    /// from then on.
+    async fn admit(&self, from: &mut Reader<OwnedReadHalf>, to: &mut Writer<OwnedWriteHalf>) -> Result<(), Stranger> {
+        let hello = self.spoken(&from.read(GREETING_BYTES_MAX).await?).map_err(Stranger::Refused)?;
+        let Some(token) = &self.options.token else { return Ok(()) };
+        let refused = |reason: &str| Stranger::Refused(reason.to_owned());
+        let theirs = hello.nonce.ok_or_else(|| refused("a token is asked for: name the file with --token-file"))?;
+        let theirs = Nonce::from_text(&theirs).ok_or_else(|| refused("its nonce is none"))?;
+        let own = Nonce::draw();
+        to.write(&Greeting::challenge(&self.options.program, own.to_text())).await?;
+        let Proof { proof } = frames::decode(&from.read(GREETING_BYTES_MAX).await?)?;
+        let proofs = TokenProofs::new(token, &theirs, &own);
+        if !proofs.is_coordinators(&proof) {
+            return Err(refused("the token is not the one that this agent has"));
+        }
+        to.write(&Proof { proof: proofs.agents() }).await?;
+        let (sealer, opener) = proofs.directions(Side::Accepting);
+        from.open_with(opener);
+        to.seal_with(sealer);
+        Ok(())
+    }
+
+    /// Reads a hello of this protocol. Errors: the reason why it is none.
+    fn spoken(&self, hello: &[u8]) -> Result<Hello, String> {
+        let hello: Hello = frames::decode(hello).map_err(|error| error.to_string())?;
         if hello.format != FORMAT {
-            return Some(format!("format {:?} is not {FORMAT:?}", hello.format));
+            return Err(format!("format {:?} is not {FORMAT:?}", hello.format));
         }
         if hello.version != VERSION {
             let program = &self.options.program;
-            return Some(format!(
+            return Err(format!(
                 "protocol version {} of {} is not version {VERSION}, which this agent ({program}) speaks; run the same \
                  release on all machines",
                 hello.version, hello.program
             ));
         }
-        match (&self.options.token, &hello.token) {
-            (Some(_), None) => return Some("a token is asked for: name the file with --token-file".into()),
-            (Some(ours), Some(theirs)) if !same(ours.as_bytes(), theirs.as_bytes()) => {
-                return Some("the token is not the one that this agent has".into());
-            }
-            _ => {}
-        }
-        let busy = *self.busy.borrow();
-        busy.map(|peer| format!("it is busy: it works for the coordinator at {peer}"))
+        Ok(hello)
     }
 
     /// Carries out a coordinator's commands. Returns the reason why the session ended.
-    async fn session(&self, stream: TcpStream) -> String {
-        let (from, mut to) = stream.into_split();
+    async fn session(&self, from: Reader<OwnedReadHalf>, mut to: Writer<OwnedWriteHalf>) -> String {
         let (outbox, mut outgoing) = mpsc::unbounded_channel::<FromAgent>();
         let (inbox, mut incoming) = mpsc::channel(16);
         let reader = tokio::task::spawn_local(read(from, inbox, outbox.clone(), self.epoch));
         let writer = tokio::task::spawn_local(async move {
             while let Some(message) = outgoing.recv().await {
-                if frames::write(&mut to, &message).await.is_err() {
+                if to.write(&message).await.is_err() {
                     return;
                 }
             }
@@ -321,14 +341,14 @@ async fn report(job: &mut Option<Job>) -> Option<crate::threads::Report> {
 
 /// Reads until the connection ends. Pings are answered here, for the shortest delay.
 async fn read(
-    mut from: OwnedReadHalf,
+    mut from: Reader<OwnedReadHalf>,
     inbox: mpsc::Sender<Incoming>,
     outbox: mpsc::UnboundedSender<FromAgent>,
     epoch: Instant,
 ) {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     loop {
-        let next = match frames::read(&mut from, MESSAGE_BYTES_MAX).await {
+        let next = match from.read(MESSAGE_BYTES_MAX).await {
             Ok(bytes) => frames::decode(&bytes).map_or_else(Incoming::End, Incoming::Message),
             Err(error) => Incoming::End(error),
         };
@@ -341,9 +361,4 @@ async fn read(
             return;
         }
     }
-}
-
-/// Compares two strings of bytes in a time that does not depend on the place of the first difference.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

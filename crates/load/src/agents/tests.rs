@@ -140,14 +140,16 @@ async fn who_is_not_served_is_told_why() {
             let reason = greeted(&agent.address, &hello).await.refused.unwrap();
             assert!(reason.contains(words), "{reason}");
         };
-        let hello = |version: u32, token: Option<&str>| {
+        let hello = |version: u32, nonce: Option<&str>| {
             let format = "nacre-bench-agent";
-            json!({"format": format, "version": version, "program": "other 9", "token": token, "new": 1})
+            json!({"format": format, "version": version, "program": "other 9", "nonce": nonce, "new": 1})
         };
-        refused(hello(2, Some(TOKEN)), "protocol version 2 of other 9 is not version 1").await;
-        refused(hello(1, None), "--token-file").await;
-        refused(hello(1, Some("0123456789abcdeX")), "not the one").await;
-        refused(json!({"format": "x", "version": 1, "program": "y"}), "format \"x\"").await;
+        refused(hello(1, None), "protocol version 1 of other 9 is not version 2").await;
+        refused(hello(2, None), "--token-file").await;
+        refused(hello(2, Some("AAAA")), "its nonce is none").await;
+        refused(json!({"format": "x", "version": 2, "program": "y"}), "format \"x\"").await;
+        let wrong = connect(&agent.address, Some("0123456789abcdeX")).await.err().unwrap().to_string();
+        assert!(wrong.contains("not the one that this agent has"), "{wrong}");
         refused(json!([1]), "a message that is none").await;
         // A peer that sends no greeting learns nothing.
         let mut stream = TcpStream::connect(&agent.address).await.unwrap();
@@ -178,6 +180,80 @@ async fn others_machines_are_served_with_a_token_only() {
     assert!(matches!(serve_at("0.0.0.0:0", None).await, Err(ServeError::Open(_))));
     assert!(matches!(serve_at("127.0.0.1:0", Some("short")).await, Err(ServeError::Token)));
     assert!(matches!(serve_at("192.0.2.1:1", Some(TOKEN)).await, Err(ServeError::Listen { .. })));
+}
+
+/// A network between coordinator and agent that keeps all bytes, and from byte `harms_at` to the agent on changes them.
+async fn tapped(agent: String, harms_at: usize) -> (String, mpsc::UnboundedReceiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (seen, all) = mpsc::unbounded_channel();
+    tokio::task::spawn_local(async move {
+        let (mut near, _) = listener.accept().await.unwrap();
+        let mut far = TcpStream::connect(agent).await.unwrap();
+        let (mut sent, mut to, mut back) = (0, [0; 4096], [0; 4096]);
+        loop {
+            tokio::select! {
+                count = near.read(&mut to) => {
+                    let Ok(count @ 1..) = count else { return };
+                    seen.send(to[..count].to_vec()).unwrap();
+                    for (at, byte) in to[..count].iter_mut().enumerate() {
+                        *byte ^= u8::from(sent + at == harms_at);
+                    }
+                    sent += count;
+                    far.write_all(&to[..count]).await.unwrap();
+                }
+                count = far.read(&mut back) => {
+                    let Ok(count @ 1..) = count else { return };
+                    seen.send(back[..count].to_vec()).unwrap();
+                    near.write_all(&back[..count]).await.unwrap();
+                }
+            }
+        }
+    });
+    (address, all)
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn nobody_between_the_two_reads_the_token_or_a_message_or_changes_one() {
+    let all = async {
+        let mut agent = RunningAgent::start(options(Some(TOKEN))).await;
+        let (address, mut seen) = tapped(agent.address.clone(), usize::MAX).await;
+        let agents = connect(&address, Some(TOKEN)).await.unwrap();
+        let host = agents.links[0].machine.host.clone();
+        drop(agents);
+        agent.says("no longer serves").await;
+        let mut bytes = Vec::new();
+        while let Ok(more) = seen.try_recv() {
+            bytes.extend(more);
+        }
+        let has = |words: &str| bytes.windows(words.len()).any(|window| window == words.as_bytes());
+        assert!(has("nacre-bench-agent") && bytes.len() > 1000, "{} bytes", bytes.len());
+        for secret in [TOKEN, "monotonic_ns", "processors", host.as_str()] {
+            assert!(secret.len() <= 3 || !has(secret), "{secret} was to be read");
+        }
+        // Hello and proof have some 190 bytes; the first question about clocks is behind them.
+        let (address, _seen) = tapped(agent.address.clone(), 300).await;
+        assert!(connect(&address, Some(TOKEN)).await.is_err());
+        agent.says("a message that does not open").await;
+    };
+    tokio::time::timeout(PATIENCE, LocalSet::new().run_until(all)).await.unwrap();
+}
+
+/// Somebody who listens in the agent's place knows no token.
+#[tokio::test(flavor = "current_thread")]
+async fn a_coordinator_with_a_token_works_for_nobody_who_does_not_know_it() {
+    let all = async {
+        let open = RunningAgent::start(options(None)).await;
+        let error = connect(&open.address, Some(TOKEN)).await.err().unwrap().to_string();
+        assert!(error.contains("asks for no token"), "{error}");
+        let nonce = super::sealing::Nonce::draw().to_text();
+        let mut answer = frames::encode(&Greeting::challenge("test 1", nonce.clone())).unwrap();
+        answer.extend(frames::encode(&json!({"proof": nonce})).unwrap());
+        let address = impostor(answer, Vec::new()).await;
+        let error = connect(&address, Some(TOKEN)).await.err().unwrap().to_string();
+        assert!(error.contains("does not know the token"), "{error}");
+    };
+    tokio::time::timeout(PATIENCE, LocalSet::new().run_until(all)).await.unwrap();
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -3,7 +3,7 @@
 use super::auth_checks::{caps_or_none, changed_name, check_caps, new_name, read_keyring, stored_name};
 use super::command::Command;
 use super::context::{Context, with_status};
-use super::{Answer, Format, Outcome, Reply, done, refuse};
+use super::{Answer, Format, Outcome, Reply, auth_kinds, done, refuse};
 use crate::Update;
 use crate::state::{AuthEntry, MONITORS};
 use auth::keyring::Entry;
@@ -164,16 +164,16 @@ fn export(c: &Context<'_>) -> Answer {
     with_status(c.either(text, value), &status)
 }
 
-/// Returns a fresh key, of the kind that the command asks for or else of `kind`.
-fn new_key(c: &Context<'_>, kind: KeyKind) -> Key {
-    let kind = c.args.text("key_type").map_or(kind, |word| word.parse().expect("the signature has the kinds"));
+/// Returns a fresh key, of the kind that the command asks for or else of `usual`, if there is one.
+fn new_key(c: &Context<'_>, usual: Option<KeyKind>) -> Key {
+    let kind = auth_kinds::of_new_key(c, usual);
     let secret = &c.request.random[..kind.secret_bytes()];
     Key::new(kind, c.request.now, secret).expect("the length is that of the kind")
 }
 
-/// Returns an entry with a fresh key, of the kind that every client knows unless another is asked for.
+/// Returns an entry with a fresh key.
 fn new_entry(c: &Context<'_>, caps: BTreeMap<String, String>) -> AuthEntry {
-    AuthEntry { key: new_key(c, KeyKind::Aes), pending_key: None, caps }
+    AuthEntry { key: new_key(c, None), pending_key: None, caps }
 }
 
 /// Returns the entity's entry, and true if it has to be made.
@@ -202,12 +202,19 @@ fn get_or_create_key(c: &Context<'_>) -> Answer {
     if new { replace(c, answer, entity, entry) } else { answer }
 }
 
-/// Proposes the entry, with the output of `answer`.
+/// Proposes the entry, with the output of `answer`. Error: it has a key that it had not, of a kind that is not allowed.
 fn replace(c: &Context<'_>, answer: Answer, entity: String, entry: AuthEntry) -> Answer {
+    check_new_keys(c, &entity, &entry)?;
     match answer? {
         Outcome::Reply(reply) => c.propose(vec![Update::Auth { entity, entry: Some(entry) }], reply),
         outcome => Ok(outcome),
     }
+}
+
+fn check_new_keys(c: &Context<'_>, entity: &str, entry: &AuthEntry) -> Result<(), Reply> {
+    let is_known = |key: &Key| c.state.auth.get(entity).is_some_and(|known| known.keys().any(|known| known == key));
+    let mut new = entry.keys().filter(|key| !is_known(key));
+    new.try_for_each(|key| auth_kinds::check_key(c, entity, key))
 }
 
 /// Returns the name and the entry of an entity whose key is to be replaced.
@@ -230,7 +237,7 @@ fn get_or_create_pending(c: &Context<'_>) -> Answer {
     if entry.pending_key.is_some() {
         return keys_of(c, entity, entry);
     }
-    let entry = AuthEntry { pending_key: Some(new_key(c, entry.key.kind())), ..entry.clone() };
+    let entry = AuthEntry { pending_key: Some(new_key(c, Some(entry.key.kind()))), ..entry.clone() };
     replace(c, keys_of(c, entity, &entry), entity.to_owned(), entry)
 }
 
@@ -263,7 +270,7 @@ fn rotate(c: &Context<'_>) -> Answer {
     if entity == MONITORS {
         return refuse(Errno::EINVAL, THEIRS_IN_STEPS);
     }
-    let key = new_key(c, entry.key.kind());
+    let key = new_key(c, Some(entry.key.kind()));
     let entry = AuthEntry { key, pending_key: None, caps: entry.caps.clone() };
     let answer = c.either(|| keyring(entity, &entry, true), || json!([as_value(entity, &entry)]));
     replace(c, answer, entity.to_owned(), entry)
@@ -336,6 +343,7 @@ fn import(c: &Context<'_>) -> Answer {
     {
         return refuse(Errno::EINVAL, THEIRS_IN_STEPS);
     }
+    entries.iter().try_for_each(|(entity, entry)| check_new_keys(c, entity, entry))?;
     let updates = entries.into_iter().map(|(entity, entry)| Update::Auth { entity, entry: Some(entry) }).collect();
     c.propose(updates, Reply::status("imported keyring"))
 }

@@ -3,7 +3,7 @@
 use super::command::Command;
 use super::context::Context;
 use super::text_table::TextTable;
-use super::{Answer, Reply, done, refuse};
+use super::{Answer, Reply, auth_kinds, done, refuse};
 use crate::Update;
 use crate::bounds::{OPTION_NAME_BYTES_MAX, OPTION_VALUE_BYTES_MAX};
 use crate::options::{self, OptionFacts, value};
@@ -71,6 +71,7 @@ pub(super) fn checked(option: &OptionFacts, text: &str) -> Result<String, Reply>
     if option.is_local() {
         return refuse(Errno::EINVAL, format!("{} is special and cannot be stored by the mon", option.name));
     }
+    auth_kinds::check_value(option.name, &kept)?;
     Ok(kept)
 }
 
@@ -84,6 +85,7 @@ fn set(c: &Context<'_>) -> Answer {
     };
     let who = target(c.args.word("who"))?;
     check_bytes(&who, &name, &kept)?;
+    auth_kinds::check_change(c, &who, &name, &kept)?;
     if c.state.config.get(&who, &name) == Some(kept.as_str()) {
         return done("");
     }

@@ -15,6 +15,7 @@
 mod absent;
 mod auth;
 mod auth_checks;
+mod auth_kinds;
 #[cfg(test)]
 mod auth_tests;
 mod autoscale;

@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::command::Command;
 use super::context::Context;
 use super::osd_change::{bring_into_being, check_room};
-use super::{Answer, Outcome, Reply, refuse};
+use super::{Answer, Outcome, Reply, auth_kinds, refuse};
 use crate::Update;
 use crate::state::AuthEntry;
 use auth::Key;
@@ -96,6 +96,7 @@ impl Secrets {
             }
             Some(_) => Ok(()),
             None => {
+                auth_kinds::check_key(c, &entity, &key.key)?;
                 let caps = caps.iter().map(|(service, cap)| ((*service).to_owned(), cap.clone())).collect();
                 updates.push(Update::Auth { entity, entry: Some(AuthEntry { caps, ..key.clone() }) });
                 Ok(())

@@ -10,19 +10,20 @@ use super::{Monitor, MonitorAction, Now};
 use crate::MonState;
 use crate::identity::{Party, Standing};
 use crate::state::{AuthEntry, KnownEntities, LogPriority, MONITORS, SERVICES};
-use crate::update::Update;
-use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, requests};
+use crate::update::{Batch, Update};
+use auth::cephx::monitor::{MonitorAccept, MonitorView, ServiceSecrets, TicketLifetimes, given_anew, requests};
 use auth::cephx::rotating::RotatingSecrets;
 use auth::cephx::service::{ServiceAccept, ServiceView};
-use auth::clock::TOLERANCE;
+use auth::clock::{TOLERANCE, later};
 use auth::failures::FailedLogins;
 use auth::{Accepted, Granted, Key, KeyKind, Method, Refusal, ServerPolicies, ServerPolicy, Step};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
 use tracing::info;
 use types::{EntityType, Utime};
+use wire::basic::AuthName;
 use wire::messages as msg;
 use wire::msgr::{ConnId, RefusalsTold, SessionId};
 use wire::nacre::quorum::Proven;
@@ -139,9 +140,13 @@ impl Monitor {
         self.state.auth.get(MONITORS).into_iter().flat_map(AuthEntry::keys).cloned().collect()
     }
 
-    /// The policy for a peer that says it is of this kind.
+    /// The policy for a peer that says it is of this kind: that of this monitor, with those kinds of keys that the
+    /// options of all allow.
     pub fn auth_policy(&self, peer: EntityType) -> ServerPolicy {
-        self.authentication.policy.as_ref().map_or_else(nobody_proves, |policies| policies.of(peer).clone())
+        let Some(policies) = &self.authentication.policy else { return nobody_proves() };
+        let (mut policy, allowed) = (policies.of(peer).clone(), self.state.allowed_kinds());
+        policy.key_kinds.retain(|kind| allowed.contains(kind));
+        policy
     }
 
     /// Takes a range of ids for clients that belongs to this monitor alone ([`MonitorAction::GlobalIds`]).
@@ -216,11 +221,18 @@ impl Monitor {
         said: Said<'_>,
         mut before: Option<(ServiceAccept, Key)>,
     ) -> (Step, Option<Handshake>) {
-        let policy = self.auth_policy(EntityType::MON);
+        let mut policy = self.auth_policy(EntityType::MON);
+        // The key that monitors share has to be of a kind that is allowed. That of their tickets is of one kind always.
+        let allowed = std::mem::replace(&mut policy.key_kinds, KeyKind::ALL.to_vec());
         let begun_with = before.as_ref().map(|(_, key)| key.clone());
         // Without a key there may still be those who prove nothing.
         let none = RotatingSecrets::default();
-        let keys: Vec<_> = self.authentication.among_monitors.good().collect();
+        let all = self.authentication.among_monitors.good();
+        let (keys, others): (Vec<_>, Vec<_>) = all.partition(|shared| allowed.contains(&shared.key.kind()));
+        if let Some(shared) = others.first().filter(|_| keys.is_empty()) {
+            let (name, kind) = (AuthName::new(EntityType::MON, ""), shared.key.kind());
+            return (Step::Refused(Refusal::KeyKind { name, kind }), None);
+        }
         let secrets = keys.iter().map(|shared| (Some(&shared.key), &shared.secrets));
         let secrets = secrets.chain(keys.is_empty().then_some((None, &none)));
         let mut outcome = (Step::Refused(Refusal::OutOfTurn), None);
@@ -433,8 +445,10 @@ impl Monitor {
         let (peer, from, kind) = (known.identity.accepted.clone(), known.identity.from, known.peer.name.kind);
         let (global_id, method) = (known.peer.global_id, Method::Cephx.number());
         let answer = match peer {
-            Some(peer) if request.method == method => {
-                self.with_view(now, from, kind, |view| requests(view, &peer, &request.payload))
+            Some(mut peer) if request.method == method => {
+                let answer = self.with_view(now, from, kind, |view| requests(view, &mut peer, &request.payload));
+                self.sessions.get_mut(&session).expect("it asks").identity.accepted = Some(peer);
+                answer
             }
             _ => Err(Refusal::Method(request.method)),
         };
@@ -481,17 +495,101 @@ impl Monitor {
         self.state.mon_option("", "auth_service_required").is_some_and(|methods| methods.contains("cephx"))
     }
 
+    /// The time for which a secret of a service is the one that tickets are sealed with.
+    fn secrets_live(&self, service: EntityType) -> Duration {
+        let lifetimes = lifetimes(&self.state);
+        if service == EntityType::AUTH { lifetimes.monitor } else { lifetimes.service }
+    }
+
+    /// For a leader: adds new secrets in place of those that daemons know whose keys these updates remove or replace.
+    /// Whoever has such a key could make tickets by them in anybody's name.
+    pub(super) fn replace_known_secrets(&mut self, now: Now, updates: &mut Vec<Update>) {
+        let mut known = BTreeSet::new();
+        for update in updates.iter() {
+            let Update::Auth { entity, entry } = update else { continue };
+            let Some(before) = self.state.auth.get(entity).filter(|before| loses_key(before, entry.as_ref())) else {
+                continue;
+            };
+            let kind = auth::keyring::parse_entity(entity).map(|name| name.kind);
+            known.extend(kind.filter(|kind| DAEMONS.contains(kind)));
+            tracing::debug!("'{entity}' loses a key of kind {}", before.key.kind());
+        }
+        let kind = self.state.kind_of_secrets();
+        for service in known {
+            let Some(mut secrets) = self.state.service_secrets.get(&service).cloned() else { continue };
+            secrets.replace(now.wall, self.secrets_live(service), kind, &mut fill(&mut self.entropy));
+            updates.push(Update::ServiceSecrets { service, secrets });
+        }
+    }
+
+    /// Gives those who are connected new tickets, and daemons new secrets, where these were replaced before their time.
+    pub(super) fn give_anew(&mut self, now: Now, batch: &Batch, out: &mut Vec<MonitorAction>) {
+        for update in &batch.updates {
+            let Update::ServiceSecrets { service, secrets } = update else { continue };
+            if secrets.are_replaced() {
+                self.give_anew_to_all(now, *service, out);
+            }
+        }
+    }
+
+    /// Gives those who are connected new tickets and secrets where none is left of those that the state had `before`.
+    pub(super) fn give_after_gap(&mut self, now: Now, before: &ServiceSecrets, out: &mut Vec<MonitorAction>) {
+        let is_left = |service: &EntityType| {
+            let newest = before.get(service).map_or(0, |secrets| secrets.range().1);
+            let oldest = self.state.service_secrets.get(service).map_or(0, |secrets| secrets.range().0);
+            newest == 0 || oldest <= newest
+        };
+        let services: Vec<EntityType> = DAEMONS.into_iter().filter(|service| !is_left(service)).collect();
+        services.into_iter().for_each(|service| self.give_anew_to_all(now, service, out));
+    }
+
+    fn give_anew_to_all(&mut self, now: Now, service: EntityType, out: &mut Vec<MonitorAction>) {
+        info!("the secrets that seal tickets for service '{}' are replaced, all at once", service.word());
+        let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
+        sessions.into_iter().for_each(|session| self.give_anew_to(now, session, &[service], out));
+    }
+
+    /// Gives one who has come again new tickets for services whose secrets were all made since it was here: of the
+    /// tickets that it has it asks for others only when they grow old.
+    pub(super) fn give_to_returned(&mut self, now: Now, session: SessionId, out: &mut Vec<MonitorAction>) {
+        let Some(accepted) = self.sessions.get(&session).and_then(|known| known.identity.accepted.as_ref()) else {
+            return;
+        };
+        let are_newer = |service: &EntityType| {
+            let since = self.state.service_secrets.get(service).and_then(RotatingSecrets::since);
+            // Two monitors' clocks made the ticket and the secrets.
+            since.is_some_and(|since| accepted.came_before(later(since, TOLERANCE)))
+        };
+        let services: Vec<EntityType> = DAEMONS.into_iter().filter(are_newer).collect();
+        if !services.is_empty() {
+            self.give_anew_to(now, session, &services, out);
+        }
+    }
+
+    fn give_anew_to(&mut self, now: Now, session: SessionId, services: &[EntityType], out: &mut Vec<MonitorAction>) {
+        let known = &self.sessions[&session];
+        let Some(peer) = known.identity.accepted.clone().filter(|_| !known.is_at_manager) else { return };
+        let (from, kind, global_id) = (known.identity.from, known.peer.name.kind, known.peer.global_id);
+        if peer.method != Method::Cephx || kind == EntityType::MON {
+            return;
+        }
+        let method = Method::Cephx.number();
+        for payload in self.with_view(now, from, kind, |view| given_anew(view, &peer, services)) {
+            let status = String::new();
+            let reply = msg::AuthReply { method, result: 0, global_id, payload: payload.into(), status };
+            self.send(session, 0, reply, out);
+        }
+    }
+
     /// For a leader: adds new secrets of services whose present ones grow old.
     pub(super) fn secret_updates(&mut self, now: Now, updates: &mut Vec<Update>) {
         if !self.authentication.gives_tickets() && !self.others_will_give_tickets() {
             return;
         }
-        let kinds = self.auth_policy(EntityType::CLIENT).key_kinds;
-        let kind = if kinds.contains(&KeyKind::Aes256k) { KeyKind::Aes256k } else { KeyKind::Aes };
-        let lifetimes = lifetimes(&self.state);
+        let kind = self.state.kind_of_secrets();
         for service in SERVICES {
             let mut secrets = self.state.service_secrets.get(&service).cloned().unwrap_or_default();
-            let lifetime = if service == EntityType::AUTH { lifetimes.monitor } else { lifetimes.service };
+            let lifetime = self.secrets_live(service);
             let ahead = secrets.bring_forward(now.wall, lifetime, TOLERANCE);
             if let Some(by) = ahead {
                 let text = format!(
@@ -508,6 +606,18 @@ impl Monitor {
             }
         }
     }
+}
+
+/// Services whose daemons get their secrets. Those of monitors are none of them: monitors know each other by the key
+/// that they share.
+const DAEMONS: [EntityType; 3] = [EntityType::MDS, EntityType::OSD, EntityType::MGR];
+
+/// True if somebody's key is no longer good with `after`. A pending key that takes the place of the former was asked
+/// for by an operator who has time.
+fn loses_key(before: &AuthEntry, after: Option<&AuthEntry>) -> bool {
+    let is_lost = |key: &Key| after.is_none_or(|after| !after.keys().any(|good| good == key));
+    let is_planned = after.is_some_and(|after| before.pending_key.as_ref() == Some(&after.key));
+    before.keys().any(is_lost) && !is_planned
 }
 
 /// Answers a party that shows a ticket. `goes_on`: the handshake as it is kept.

@@ -93,6 +93,7 @@ impl Monitor {
             self.follow_shared_keys(now, out);
             self.judge_anew(out);
         }
+        self.give_anew(now, batch, out);
     }
 
     /// Publishes the state after its last batch was applied.
@@ -111,9 +112,11 @@ impl Monitor {
     /// Replaces the state with a later one from another monitor.
     pub fn install(&mut self, now: Now, state: MonState, out: &mut Vec<MonitorAction>) {
         self.volatile.now = now.wall;
+        let before = std::mem::take(&mut self.state.service_secrets);
         self.state = MonState { overrides: std::mem::take(&mut self.state.overrides), ..state };
         self.follow_shared_keys(now, out);
         self.judge_anew(out);
+        self.give_after_gap(now, &before, out);
         self.map_changed(now);
         self.publish(out);
     }

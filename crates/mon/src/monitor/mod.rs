@@ -249,6 +249,7 @@ impl Monitor {
                 self.identify(&mut known);
                 known.store = known.osd().and_then(|osd| self.store_of(osd));
                 self.sessions.insert(session, known);
+                self.give_to_returned(now, session, out);
             }
             MonitorInput::OpenedAtManager { session, peer } => {
                 let mut known = Session { is_at_manager: true, ..Session::new(peer) };

@@ -423,6 +423,7 @@ impl Monitor {
             if updates.is_empty() {
                 continue;
             }
+            self.replace_known_secrets(now, &mut updates);
             let index = self.state.applied + 1;
             let batch = Batch { stamp: now.wall, updates };
             out.push(MonitorAction::Append { index, batch: batch.to_vec(Target::PACIFIC).into() });

@@ -12,6 +12,11 @@ use wire::{Decode, DecodeError, Encode, Reader, Writer};
 /// command removes it.
 pub const MONITORS: &str = "mon.";
 
+/// Options about kinds of keys, by the names that Ceph's newest releases give them.
+pub(crate) const ALLOWED_CIPHERS: &str = "auth_allowed_ciphers";
+pub(crate) const PREFERRED_CIPHER: &str = "auth_preferred_cipher";
+pub(crate) const SERVICE_CIPHER: &str = "auth_service_cipher";
+
 /// The keys and the capabilities of one entity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuthEntry {

@@ -15,7 +15,7 @@ mod tickets;
 pub use budget::OverBudget;
 pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
 pub use config_db::{ConfigChange, ConfigDb, ConfigSubject, ConfigVersion};
-pub(crate) use entities::KnownEntities;
+pub(crate) use entities::{ALLOWED_CIPHERS, KnownEntities, PREFERRED_CIPHER, SERVICE_CIPHER};
 pub use entities::{AuthEntry, MONITORS};
 pub use hidden::Hidden;
 pub use manager::MANAGER_GID;

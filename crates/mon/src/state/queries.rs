@@ -1,7 +1,8 @@
 //! Common queries of the state, and preparation of the next OSD map.
 
-use super::{ConfigSubject, MonState};
+use super::{ALLOWED_CIPHERS, ConfigSubject, MonState, PREFERRED_CIPHER, SERVICE_CIPHER};
 use crate::update::Update;
+use auth::KeyKind;
 use osdmap::{Incremental, OsdMap, PgPool};
 use types::{Epoch, OsdId, PgId, PoolId, Utime};
 use wire::{Encode, Target};
@@ -90,6 +91,26 @@ impl MonState {
     /// Returns a number from an option as it applies to all monitors, if it is set and one.
     pub fn mon_number<T: std::str::FromStr>(&self, option: &str) -> Option<T> {
         self.mon_option("", option)?.parse().ok()
+    }
+
+    /// Returns the kinds of keys by which somebody is let in.
+    pub fn allowed_kinds(&self) -> Vec<KeyKind> {
+        let set = self.mon_option("", ALLOWED_CIPHERS).and_then(|text| KeyKind::list(text).ok());
+        set.unwrap_or_else(|| KeyKind::ALL.to_vec())
+    }
+
+    /// Returns the kind of new keys: the one that is preferred if it is allowed, else the strongest that is.
+    pub fn preferred_kind(&self) -> KeyKind {
+        let allowed = self.allowed_kinds();
+        let preferred = self.mon_option("", PREFERRED_CIPHER).and_then(|text| text.parse().ok());
+        let preferred = preferred.unwrap_or(KeyKind::Aes);
+        if allowed.contains(&preferred) { preferred } else { allowed.into_iter().max().unwrap_or(preferred) }
+    }
+
+    /// Returns the kind of secrets that seal tickets.
+    pub fn kind_of_secrets(&self) -> KeyKind {
+        let set = self.mon_option("", SERVICE_CIPHER).and_then(|text| text.parse().ok());
+        set.unwrap_or(KeyKind::Aes256k)
     }
 
     fn option_of(&self, kind: &str, id: &str, option: &str) -> Option<&str> {

@@ -284,7 +284,8 @@ pub struct BenchAgent {
     /// machine.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7480")]
     pub listen: SocketAddr,
-    /// A file with a token, of 16 bytes at least, that coordinators must know. It is not encrypted on its way.
+    /// A file with a token, of 16 bytes at least, that coordinators must know. Each side proves that it does, and what
+    /// they say is encrypted. Make it of random bytes, as `openssl rand -hex 32` does.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Carry no load: only read what this machine and the daemons on it spend.

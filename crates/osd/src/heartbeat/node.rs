@@ -297,7 +297,10 @@ impl<I: Io> Handler<I> for HeartbeatNode {
             }
             Event::Timer { .. } => {
                 let now = io.now();
-                self.ports.values_mut().for_each(|port| port.link.messenger.tick(now));
+                for port in self.ports.values_mut() {
+                    port.link.end_connections(io);
+                    port.link.messenger.tick(now);
+                }
             }
             Event::Woken => {
                 if self.board.is_ended() {

@@ -17,9 +17,6 @@ pub(super) struct ConnectedClient {
     pub rights: Arc<ClientRights>,
 }
 
-/// Sessions with ended tickets that are closed in one tick: thousands of clients do not come again all at once.
-const ENDED_AT_ONCE: usize = 16;
-
 impl Running {
     /// Asks the monitor for tickets and secrets that are missing or grow old.
     pub(super) fn renew_credentials(&mut self, io: &mut impl Io) {
@@ -31,9 +28,11 @@ impl Running {
     }
 
     /// Ends sessions of clients whose tickets have ended, a few at a time. A client that still has its key has got
-    /// other tickets long since, and comes again by itself, with what it has under way.
+    /// other tickets meanwhile, and comes again by itself, with what it has under way. Other OSDs connect anew, and
+    /// their sessions go on.
     pub(super) fn turn_out_ended(&mut self, io: &mut impl Io) {
-        let sessions = self.public.with_ended_tickets(io, ENDED_AT_ONCE);
+        self.cluster.end_connections(io);
+        let sessions = self.public.with_ended_tickets(io);
         if !sessions.is_empty() {
             tracing::info!("{} sessions of clients whose tickets have ended are closed", sessions.len());
         }

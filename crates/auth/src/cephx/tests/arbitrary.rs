@@ -76,6 +76,6 @@ proptest! {
         let mut world = World::new();
         let mut client = world.client("client.old", Mode::Crc);
         let met = world.join(&mut client).unwrap();
-        prop_assert!(world.monitor(|view| requests(view, &met.server, &request)).is_err());
+        prop_assert!(world.monitor(|view| requests(view, &mut met.server.clone(), &request)).is_err());
     }
 }

@@ -126,7 +126,7 @@ fn tickets_are_renewed_before_they_expire() {
         world.pass(Duration::from_secs(2700));
         world.rotate();
         let request = client.renewal(world.now, &mut world.entropy).unwrap();
-        let answer = world.monitor(|view| requests(view, &met.server, &request)).unwrap();
+        let answer = world.monitor(|view| requests(view, &mut met.server.clone(), &request)).unwrap();
         client.renewed(&answer, world.now).unwrap();
         assert_eq!(client.renewal(world.now, &mut world.entropy), None);
         world.reach(&client).unwrap();
@@ -143,7 +143,7 @@ fn a_session_is_renewed_as_long_as_its_ticket_is_good() {
             world.pass(54 * HOUR);
             world.rotate();
             let request = client.renewal(world.now, &mut world.entropy).unwrap();
-            let answer = world.monitor(|view| requests(view, &met.server, &request)).unwrap();
+            let answer = world.monitor(|view| requests(view, &mut met.server.clone(), &request)).unwrap();
             client.renewed(&answer, world.now).unwrap();
             assert_eq!(client.renewal(world.now, &mut world.entropy), None);
             world.reach(&client).unwrap();
@@ -163,14 +163,14 @@ fn a_session_is_renewed_for_who_proves_key_and_id_alone() {
     let request = client.renewal(world.now, &mut world.entropy).unwrap();
     let mut other = world.client("client.old", Mode::Crc);
     let others = world.join(&mut other).unwrap().server;
-    let refusal = world.monitor(|view| requests(view, &others, &request)).unwrap_err();
+    let refusal = world.monitor(|view| requests(view, &mut others.clone(), &request)).unwrap_err();
     assert_eq!(refusal, Refusal::WrongKey(other.name().clone()));
     let mut twin = world.client("client.new", Mode::Crc);
     let mut twins = world.join(&mut twin).unwrap().server;
-    let refusal = world.monitor(|view| requests(view, &twins, &request)).unwrap_err();
+    let refusal = world.monitor(|view| requests(view, &mut twins.clone(), &request)).unwrap_err();
     assert_eq!(refusal, Refusal::WrongKey(client.name().clone()), "the challenge is of another connection");
     twins.challenge = met.server.challenge;
-    let refusal = world.monitor(|view| requests(view, &twins, &request)).unwrap_err();
+    let refusal = world.monitor(|view| requests(view, &mut twins.clone(), &request)).unwrap_err();
     assert_eq!(refusal, Refusal::OldTicketOfOther { claimed: twins.global_id, found: met.server.global_id });
 }
 
@@ -190,7 +190,7 @@ fn a_ticket_that_a_service_refused_is_asked_for_anew() {
     client.forget_ticket(EntityType::OSD);
     assert_eq!(given_up(world.reach(&client)), ClientError::NoTicket(EntityType::OSD));
     let request = client.renewal(world.now, &mut world.entropy).unwrap();
-    let answer = world.monitor(|view| requests(view, &met.server, &request)).unwrap();
+    let answer = world.monitor(|view| requests(view, &mut met.server.clone(), &request)).unwrap();
     client.renewed(&answer, world.now).unwrap();
     world.reach(&client).unwrap();
     assert!(world.reach(&before).is_err());
@@ -235,11 +235,12 @@ fn daemons_get_the_secrets_of_their_service_and_nobody_else_does() {
     let mut world = World::new();
     let mut osd = world.client("osd.0", Mode::Secure);
     let met = world.join(&mut osd).unwrap();
-    let answer = world.monitor(|view| requests(view, &met.server, &Client::secrets_request())).unwrap();
+    let answer = world.monitor(|view| requests(view, &mut met.server.clone(), &Client::secrets_request())).unwrap();
     assert_eq!(osd.open_secrets(&answer).unwrap(), world.secrets[&EntityType::OSD]);
     let mut client = world.client("client.new", Mode::Secure);
     let met = world.join(&mut client).unwrap();
-    let refusal = world.monitor(|view| requests(view, &met.server, &Client::secrets_request())).unwrap_err();
+    let refusal =
+        world.monitor(|view| requests(view, &mut met.server.clone(), &Client::secrets_request())).unwrap_err();
     assert_eq!(refusal, Refusal::NoSecrets(EntityType::CLIENT));
     assert!(matches!(client.open_secrets(&answer), Err(ClientError::NotOpened { .. })));
 }
@@ -254,7 +255,7 @@ fn a_pending_key_is_good_beside_the_one_that_it_replaces() {
     let mut by_new = Client::new(name.clone(), Some(pending.clone()), ClientPolicy::cephx(), &[EntityType::OSD]);
     let fetch = |world: &mut World, client: &mut Client| {
         let met = world.join(client).unwrap();
-        let answer = world.monitor(|view| requests(view, &met.server, &Client::secrets_request())).unwrap();
+        let answer = world.monitor(|view| requests(view, &mut met.server.clone(), &Client::secrets_request())).unwrap();
         assert_eq!(client.open_secrets(&answer).unwrap(), world.secrets[&EntityType::OSD]);
         met.server
     };
@@ -262,8 +263,9 @@ fn a_pending_key_is_good_beside_the_one_that_it_replaces() {
     let new_session = fetch(&mut world, &mut by_new);
     let entry = world.entities.entries.get_mut(&name).unwrap();
     (entry.key, entry.pending_key) = (pending, None);
-    world.monitor(|view| requests(view, &new_session, &Client::secrets_request())).unwrap();
-    let refusal = world.monitor(|view| requests(view, &old_session, &Client::secrets_request())).unwrap_err();
+    world.monitor(|view| requests(view, &mut new_session.clone(), &Client::secrets_request())).unwrap();
+    let refusal =
+        world.monitor(|view| requests(view, &mut old_session.clone(), &Client::secrets_request())).unwrap_err();
     assert_eq!(refusal, Refusal::WrongKey(name.clone()));
     assert_eq!(refused(world.join(&mut by_old)), Refusal::WrongKey(name));
     fetch(&mut world, &mut by_new);

@@ -265,12 +265,15 @@ fn requests_are_of_the_session_that_they_come_on() {
     owner.forget_ticket(EntityType::OSD);
     let request = owner.renewal(world.now, &mut world.entropy).unwrap();
     let (ticket, authorizer) = (owner.global_id(), thief.global_id());
-    let refusal = world.monitor(|view| requests(view, &session, &request)).unwrap_err();
+    let refusal = world.monitor(|view| requests(view, &mut session.clone(), &request)).unwrap_err();
     assert_eq!(refusal, Refusal::TicketOfOther { ticket, authorizer });
-    let refusal = world.monitor(|view| requests(view, &session, &[0x00, 0x03])).unwrap_err();
+    let refusal = world.monitor(|view| requests(view, &mut session.clone(), &[0x00, 0x03])).unwrap_err();
     assert_eq!(refusal, Refusal::UnknownRequest(0x0300));
     world.entities.entries.remove(&parse_entity("client.old").unwrap());
-    assert!(matches!(world.monitor(|view| requests(view, &session, &request)), Err(Refusal::UnknownEntity(_))));
+    assert!(matches!(
+        world.monitor(|view| requests(view, &mut session.clone(), &request)),
+        Err(Refusal::UnknownEntity(_))
+    ));
     assert_eq!(services(0x1_00).count(), 0);
 }
 
@@ -294,7 +297,7 @@ proptest! {
         prop_assert!(world.join_over(&mut client, &mut replace).is_err());
         let session = world.join(&mut client).unwrap().server;
         let message: Vec<u8> = [vec![0, 2], head.clone(), tail.clone()].concat();
-        prop_assert!(world.monitor(|view| requests(view, &session, &message)).is_err());
+        prop_assert!(world.monitor(|view| requests(view, &mut session.clone(), &message)).is_err());
         prop_assert!(client.renewed(&message, world.now).is_err());
         prop_assert!(client.open_secrets(&message).is_err());
     }

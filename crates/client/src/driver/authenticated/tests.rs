@@ -152,7 +152,7 @@ impl World {
         let (answer, refusal) = match daemon {
             0 => self.monitor_answers(conn, step),
             _ => {
-                self.acceptor.secrets = self.secrets[&EntityType::OSD].clone();
+                self.acceptor.set_secrets(self.secrets[&EntityType::OSD].clone());
                 self.acceptor.answer(conn, step, now, &mut entropy(&mut self.seed))
             }
         };
@@ -251,8 +251,8 @@ impl World {
             Output::Message { session, envelope, .. } if envelope.header.kind == Auth::TYPE => {
                 self.requests += 1;
                 let asked = Auth::open(&envelope).unwrap();
-                let peer = self.peer.clone().unwrap();
-                let payload = self.view(|view| requests(view, &peer, &asked.payload)).expect("it may ask");
+                let mut peer = self.peer.clone().unwrap();
+                let payload = self.view(|view| requests(view, &mut peer, &asked.payload)).expect("it may ask");
                 let reply = AuthReply {
                     method: 2,
                     result: 0,
@@ -321,7 +321,7 @@ fn a_session_ends_with_its_ticket_and_the_next_is_let_in() {
     world.dial_mon();
     let first = world.dial_osd();
     let ended = |world: &mut World| {
-        world.acceptor.secrets = world.secrets[&EntityType::OSD].clone();
+        world.acceptor.set_secrets(world.secrets[&EntityType::OSD].clone());
         world.acceptor.take_ended()
     };
     world.pass(Duration::from_secs(3600 - 20));

@@ -132,7 +132,7 @@ impl Harness {
     }
 
     /// Has a client show its ticket to an OSD that has the present secrets.
-    fn reach(&mut self, client: &Client) -> Result<Box<Accepted>, Refusal> {
+    pub(super) fn reach(&mut self, client: &Client) -> Result<Box<Accepted>, Refusal> {
         let policy = ServerPolicy::cephx();
         let secrets = self.monitor.state.service_secrets[&EntityType::OSD].clone();
         let mut drawn = entropy(50);
@@ -392,7 +392,7 @@ fn a_removed_or_replaced_key_is_dead_at_once() {
 }
 
 /// Has another monitor prove `key` over connection `conn`.
-fn meet_as_monitor(h: &mut Harness, conn: u64, key: &Key) -> Result<Box<Accepted>, Refusal> {
+pub(super) fn meet_as_monitor(h: &mut Harness, conn: u64, key: &Key) -> Result<Box<Accepted>, Refusal> {
     let (at, conn, from) = (h.at(), ConnId(conn), Some("10.0.0.8".parse().unwrap()));
     let mut connector =
         Connector::among_monitors(Client::new(name_of("mon."), Some(key.clone()), ClientPolicy::cephx(), &[]));

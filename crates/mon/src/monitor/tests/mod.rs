@@ -11,10 +11,12 @@ mod durability;
 mod extremes;
 mod harness;
 mod health;
+mod key_kinds;
 mod maps;
 mod osds;
 mod pg_numbers;
 mod pools;
+mod replaced_secrets;
 mod services;
 mod shard_orders;
 

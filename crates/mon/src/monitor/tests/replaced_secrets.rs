@@ -1,0 +1,117 @@
+//! The secrets that seal tickets are replaced once somebody knows them who is to make no tickets any more.
+
+use super::authentication::{asking, name_of};
+use super::harness::*;
+use super::prelude::*;
+use auth::cephx::client::Client;
+use auth::cephx::rotating::RotatingSecrets;
+use auth::{KeyKind, Refusal};
+
+const OSD: &[(&str, &str)] = &[("mon", "allow profile osd"), ("osd", "allow *")];
+const CLIENT: &[(&str, &str)] = &[("mon", "allow r"), ("osd", "allow rw")];
+
+impl Harness {
+    fn secrets(&self, service: EntityType) -> RotatingSecrets {
+        self.monitor.state.service_secrets[&service].clone()
+    }
+
+    /// Payloads about tickets and secrets that a session was given.
+    fn given(&mut self, session: SessionId) -> Vec<bytes::Bytes> {
+        let replies: Vec<msg::AuthReply> = self.heard(session);
+        assert!(replies.iter().all(|reply| reply.result == 0));
+        replies.into_iter().map(|reply| reply.payload).collect()
+    }
+}
+
+#[test]
+fn a_purge_replaces_secrets_and_gives_all_others_tickets_by_the_new_ones() {
+    let entities = [("osd.0", KeyKind::Aes, OSD), ("osd.1", KeyKind::Aes256k, OSD), ("client.c", KeyKind::Aes, CLIENT)];
+    let mut h = asking(&entities);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let (mut client, mut away, mut other) = (h.party("client.c"), h.party("client.c"), h.party("osd.1"));
+    let accepted = h.meet(4, &mut client).unwrap();
+    let session = h.begin(&accepted, EntityName::client(9));
+    h.meet(6, &mut away).unwrap();
+    let accepted = h.meet(8, &mut other).unwrap();
+    let osd = h.begin(&accepted, EntityName::osd(OsdId(1)));
+    assert!(h.reach(&client).is_ok() && h.reach(&away).is_ok());
+    // A session whose key was renewed gets its tickets under the new one.
+    for _ in 0..6 * 55 {
+        h.pass(secs(600));
+    }
+    let renewal = client.renewal(h.at().wall, &mut super::authentication::entropy(7)).expect("it is due");
+    h.say(session, msg::Auth { method: 2, payload: renewal.into(), monmap_epoch: 1 });
+    let answer = h.given(session).pop().expect("an answer");
+    client.renewed(&answer, h.at().wall).unwrap();
+    h.pass(secs(10));
+    let (before, managers) = (h.secrets(EntityType::OSD), h.secrets(EntityType::MGR));
+    for now in [session, osd, admin] {
+        assert_eq!(h.given(now).len(), 0, "nothing was replaced so far");
+    }
+
+    h.pass(secs(1));
+    let purge = r#"{"prefix":"auth rm","entity":"osd.0"}"#;
+    assert_eq!(h.command(admin, purge).result, 0);
+    let after = h.secrets(EntityType::OSD);
+    assert!(after.range().0 > before.range().1, "{:?}, then {:?}", before.range(), after.range());
+    assert_eq!(h.secrets(EntityType::MGR), managers, "an OSD does not know those of others");
+    assert!(matches!(h.reach(&client).unwrap_err(), Refusal::SecretNotAtHand { .. }));
+    // A client that is there is given a ticket, and an OSD the secrets, too.
+    let given = h.given(session);
+    assert_eq!(given.len(), 1);
+    client.renewed(&given[0], h.at().wall).unwrap();
+    assert_eq!(h.reach(&client).unwrap().name, name_of("client.c"));
+    let given = h.given(osd);
+    assert_eq!(given.len(), 2);
+    other.renewed(&given[0], h.at().wall).unwrap();
+    assert_eq!(other.open_secrets(&given[1]).unwrap(), after);
+    // A client that was away keeps the ticket that it had, and is given another one when it comes again.
+    let accepted = h.meet(10, &mut away).unwrap();
+    let again = h.begin(&accepted, EntityName::client(11));
+    let given = h.given(again);
+    assert_eq!(given.len(), 1);
+    away.renewed(&given[0], h.at().wall).unwrap();
+    assert!(h.reach(&away).is_ok());
+}
+
+#[test]
+fn only_keys_that_somebody_loses_at_once_replace_secrets() {
+    let mut h = asking(&[("osd.0", KeyKind::Aes, OSD), ("client.c", KeyKind::Aes, CLIENT)]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let mut check = |command: &str, expect: bool| {
+        let before = h.secrets(EntityType::OSD).range().1;
+        h.pass(secs(1));
+        assert_eq!(h.command(admin, command).result, 0, "{command}");
+        assert_eq!(h.secrets(EntityType::OSD).range().0 > before, expect, "{command}");
+    };
+    check(r#"{"prefix":"auth rm","entity":"client.c"}"#, false);
+    check(r#"{"prefix":"auth caps","entity":"osd.0","caps":["mon","allow profile osd"]}"#, false);
+    check(r#"{"prefix":"auth get-or-create-pending","entity":"osd.0"}"#, false);
+    check(r#"{"prefix":"auth commit-pending","entity":"osd.0"}"#, false);
+    check(r#"{"prefix":"auth get-or-create-pending","entity":"osd.0"}"#, false);
+    check(r#"{"prefix":"auth rotate","entity":"osd.0"}"#, true);
+    check(r#"{"prefix":"auth rm","entity":"osd.0"}"#, true);
+    check(r#"{"prefix":"auth rm","entity":"osd.0"}"#, false);
+    check(r#"{"prefix":"auth get-or-create","entity":"osd.0"}"#, false);
+}
+
+/// A monitor that was away for a while takes the leader's state in place of batches that it missed.
+#[test]
+fn a_monitor_that_missed_the_replacement_gives_tickets_when_it_hears_of_it() {
+    let mut h = asking(&[("osd.0", KeyKind::Aes, OSD), ("client.c", KeyKind::Aes, CLIENT)]);
+    let mut client: Client = h.party("client.c");
+    let accepted = h.meet(4, &mut client).unwrap();
+    let session = h.begin(&accepted, EntityName::client(9));
+    let mut later = MonState::from_slice(&h.monitor.state.to_vec(Target::PACIFIC)).unwrap();
+    let secrets = later.service_secrets.get_mut(&EntityType::OSD).unwrap();
+    let now = h.at();
+    let hour = std::time::Duration::from_secs(3600);
+    secrets.replace(now.wall, hour, KeyKind::Aes256k, &mut super::authentication::entropy(9));
+    let mut out = Vec::new();
+    h.monitor.install(now, later, &mut out);
+    h.perform(out);
+    let given = h.given(session);
+    assert_eq!(given.len(), 1);
+    client.renewed(&given[0], now.wall).unwrap();
+    assert!(h.reach(&client).is_ok());
+}
